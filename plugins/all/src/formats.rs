@@ -1,5 +1,5 @@
-//! The formats of all plugins here. Tests that link the formats include this file: a Rust library of it would be linked
-//! each time next to the plugin.
+//! The formats of all plugins in this repository. Tests that link the formats include this file
+//! directly: linking a Rust library of it would link every plugin a second time.
 
 use tensorferry_sdk::Format;
 

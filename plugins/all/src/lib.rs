@@ -1,4 +1,5 @@
-//! ferry's own formats as one library, which `ferry` and the Python package load as they load other plugins.
+//! ferry's built-in formats as one library. `ferry` and the Python package load it like any other
+//! plugin library.
 
 mod formats;
 

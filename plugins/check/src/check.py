@@ -1,28 +1,30 @@
 #!/usr/bin/env python3
-"""Checks converted models with their frameworks' own readers, and with none of the converter's code.
+"""Checks converted models and datasets with their frameworks' own readers, without the converter's code.
 
     python check.py [--no-sources] [--jobs N] [--verbose] [REPORT.json | RECEIPT.ferry.json]...
 
-Without arguments it reads the report.json beside it. For each output that has a receipt:
+Without arguments it reads the report.json next to it. For each output that has a receipt:
 
-1. every file of the output has the length and the SHA-256 that the receipt says;
-2. every tensor, read by safetensors, torch.load(weights_only=True) or tf.train.load_checkpoint, has the
-   dtype, the shape and the SHA-256 that the receipt says, and there is no other tensor;
-3. records are read to their end: TFRecord by tf.data.TFRecordDataset, which checks every CRC, Parquet
-   by pyarrow, JSON lines by Python's json; each file has as many as the receipt says, no column that it
-   lacks, and each column's values have the digest that the receipt says;
-4. where no step changed the tensors, each is in the source too, read in the same way, with the same
-   dtype, shape and bytes: under the same name or a longer one that ends in it; where the source has
-   neither, as after a format that names its tensors otherwise, under any name.
+1. Every file of the output has the length and the digest recorded in the receipt.
+2. Every tensor, read by safetensors, torch.load(weights_only=True) or tf.train.load_checkpoint, has the
+   dtype, the shape and the digest recorded in the receipt, and no tensor is extra.
+3. Records are read to the end: TFRecord by tf.data.TFRecordDataset, which checks every CRC, Parquet
+   by pyarrow, JSON lines by Python's json. Each file has the recorded number of records and no columns
+   that are not in the receipt, and the values of each column have the recorded digest.
+4. If no step changed the tensors, each tensor is also in the source, read in the same way, with the same
+   dtype, shape and bytes. It has the same name there, or a longer name that ends in it. If the source has
+   neither, because its format names tensors differently, the tensor may have any name.
 
-What a framework cannot read, or could only read by running a pickle's code, is named and counted as
-not checked; so are columns without a digest, and times outside of Parquet. The SHA-256 of a tensor is over its elements row-major and little-endian; of strings, over
-each one's length as 8 bytes little-endian and its bytes.
+Some tensors cannot be read by a framework, or only by running code from a pickle. The program lists and
+counts them as not checked. The same goes for columns without a digest, and for times outside of Parquet.
 
-Exit codes: 0 everything was checked and is equal; 1 something differs; 2 usage, or nothing to check;
+The digest of a tensor covers its dtype, its shape and its elements, row-major and little-endian. The
+bytes of a string are preceded by their length as 8 bytes, little-endian.
+
+Exit codes: 0 everything was checked and is equal; 1 something differs; 2 usage error, or nothing to check;
 3 nothing differs, but not everything could be checked.
 
-Needs Python 3.9 or newer, and the frameworks of the formats that there are.
+Needs Python 3.9 or newer, and the frameworks of the formats to check.
 """
 
 import argparse
@@ -38,7 +40,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-# The names of dtypes in receipts, by the frameworks' own.
+# Dtype names of receipts, by the names that the frameworks use.
 TORCH = {
     "bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32",
     "int32": "I32", "uint64": "U64", "int64": "I64", "float16": "F16", "bfloat16": "BF16",
@@ -58,12 +60,12 @@ TENSORFLOW = {
     "uint2": "U2_UNPACKED", "float4_e2m1fn": "F4_UNPACKED",
 }
 
-# Imports of large frameworks are not safe to begin in several threads.
+# Large frameworks cannot be imported safely by several threads at once.
 IMPORTING = threading.Lock()
 
 
 class NotChecked(Exception):
-    """Why something could not be checked."""
+    """The reason why something could not be checked."""
 
 
 def framework(name):
@@ -74,10 +76,11 @@ def framework(name):
             raise NotChecked(f"this Python has no {name}: {error}") from error
 
 
-# Readers. Each yields a name and, for it, (dtype, shape, content digest), or why the framework cannot read it.
+# Tensor readers. Each yields a name with (dtype, shape, content digest), or with the reason why the framework
+# cannot read the tensor.
 
 def fact(dtype, shape, raw):
-    """What is known of a tensor; the digest is over its dtype and shape too: see the receipts' documentation."""
+    """Returns dtype, shape and digest of a tensor. The documentation of receipts defines the digest."""
     digest, word = blake3(), dtype.encode()
     digest.update(b"tensorferry tensor 1\n" + struct.pack("<Q", len(word)) + word)
     digest.update(struct.pack(f"<{len(shape) + 1}Q", len(shape), *shape))
@@ -107,14 +110,14 @@ def safetensors_file(path):
         for name in file.keys():
             try:
                 tensor = file.get_tensor(name)
-            except Exception as error:  # of whatever kind: a dtype that this version lacks
+            except Exception as error:  # of any kind: this version may lack the dtype
                 yield name, f"safetensors cannot read it: {error}"
             else:
                 yield name, torch_fact(torch, tensor)
 
 
 def flatten(torch, value):
-    """The tensors of a nested object by their dotted path."""
+    """Yields the tensors of a nested object by dotted path."""
     pending = [("", value)]
     while pending:
         path, value = pending.pop()
@@ -136,7 +139,7 @@ def torch_file(path):
 
 
 def shards(index, read):
-    """Of a model in several files: by the index that lies beside them."""
+    """Reads a model in several files by the index in the same folder."""
     weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
     for shard in sorted(set(weight_map.values())):
         for name, fact in read(inside(index.parent, shard)):
@@ -145,28 +148,28 @@ def shards(index, read):
 
 
 def tensors_of(read, index_names, file_names):
-    """A reader of one file, of an index, or of a folder with either under its usual name."""
+    """Returns a reader of one file, of an index, or of a folder that contains either under its usual name."""
 
     def of(path):
         if path.is_dir():
             named = [path / name for name in (*index_names, *file_names)]
             path = next((name for name in named if name.is_file()), None)
             if path is None:
-                raise NotChecked("the folder has no file of the usual name")
+                raise NotChecked("the folder contains no file with a usual name")
         return shards(path, read) if path.name.endswith(".index.json") else read(path)
 
     return of
 
 
 def bundle(path):
-    """A checkpoint of TensorFlow, by any of its files or its prefix."""
+    """Reads a TensorFlow checkpoint, given any of its files or its prefix."""
     tf = framework("tensorflow")
     if path.is_dir() and (path / "variables").is_dir():
         path = path / "variables" / "variables"
     if path.is_dir():
         prefix = tf.train.latest_checkpoint(str(path))
         if prefix is None:
-            raise NotChecked("the folder has no checkpoint that TensorFlow calls the latest")
+            raise NotChecked("tf.train.latest_checkpoint finds no checkpoint in the folder")
     else:
         prefix = str(path)
         for ending in (".index", ".data-"):
@@ -185,7 +188,7 @@ def tensorflow_fact(value, dtype):
     import numpy
 
     if dtype is None:
-        return "TensorFlow reads it as a dtype that has no name here"
+        return "TensorFlow reads it as a dtype that receipts cannot name"
     if dtype == "STR":
         strings = [value] if isinstance(value, bytes) else numpy.ravel(value).tolist()
         raw = b"".join(struct.pack("<Q", len(string)) + string for string in strings)
@@ -207,17 +210,17 @@ READERS = {
 def read(format_id, path):
     reader = READERS.get(format_id)
     if reader is None:
-        raise NotChecked(f"no framework reads {format_id} without running code of the file, or as tensors")
+        raise NotChecked(f"no framework reads the tensors of {format_id} without running code from the file")
     try:
         return dict(reader(path))
     except NotChecked:
         raise
-    except Exception as error:  # whatever a framework says of a file that it does not take
-        raise NotChecked(f"its framework does not read it: {type(error).__name__}: {error}") from error
+    except Exception as error:  # of any kind: the framework rejects the file
+        raise NotChecked(f"its framework cannot read it: {type(error).__name__}: {error}") from error
 
 
-# BLAKE3, which the digests of records are: of the package of that name, or as its specification has it,
-# a thousand chunks at once.
+# BLAKE3, the digest of tensors and records: from the package of that name, or else computed here with numpy,
+# many chunks at once.
 
 BLAKE3_IV = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
 BLAKE3_ORDER = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8]
@@ -225,7 +228,7 @@ CHUNK_START, CHUNK_END, PARENT, ROOT = 1, 2, 4, 8
 
 
 class Blake3:
-    # Arrays of so many chunks are hashed side by side.
+    # Number of chunks that are hashed together as numpy arrays.
     CHUNK, CHUNKS = 1 << 10, 1 << 14
     GROUP = CHUNK * CHUNKS
 
@@ -237,7 +240,7 @@ class Blake3:
 
     def update(self, data):
         self.rest += data
-        # The last group stays: it may be the last of all.
+        # The last group stays in the buffer: it may be the end of the data.
         while len(self.rest) > self.GROUP:
             values = self.chunks(bytes(self.rest[: self.GROUP]), self.CHUNK, self.groups * self.CHUNKS)
             del self.rest[: self.GROUP]
@@ -250,7 +253,7 @@ class Blake3:
 
     def hexdigest(self):
         whole = len(self.rest) // self.CHUNK * self.CHUNK
-        # A last chunk that is full is one like the others, unless there is no other.
+        # The final chunk is handled separately even if it is full.
         if whole == len(self.rest) and whole:
             whole -= self.CHUNK
         first, last = self.groups * self.CHUNKS, bytes(self.rest[whole:])
@@ -268,7 +271,7 @@ class Blake3:
         return self.parents(value[:, :1], value[:, 1:], ROOT).astype("<u4").tobytes().hex()
 
     def reduced(self, values, until=1):
-        """The roots of the trees over these leaves, two and two; a last one that is alone moves up."""
+        """Combines neighboring values until `until` are left; an odd last value moves up unchanged."""
         while values.shape[1] > until:
             even = values.shape[1] // 2 * 2
             above = self.parents(values[:, 0:even:2], values[:, 1:even:2])
@@ -284,7 +287,7 @@ class Blake3:
         return self.numpy.repeat(iv[:, None], count, axis=1)
 
     def chunks(self, data, length, first, flags=0):
-        """The values of chunks of one length, the first of which has this number."""
+        """Returns the values of chunks of equal length; `first` is the number of the first chunk."""
         count = max(1, len(data) // length if length else 1)
         blocks = max(1, -(-length // 64))
         padded = data if length == blocks * 64 else data + bytes(blocks * 64 - length)
@@ -337,7 +340,7 @@ def blake3():
         return Blake3()
 
 
-# The values of a column, as its digest is over them: see the receipts' documentation.
+# The values of a column in the encoding of its digest, which the documentation of receipts defines.
 
 NUMBERS = {
     "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
@@ -348,14 +351,14 @@ MISSING = b"\xff" * 8
 
 
 class Column:
-    """The digest of a column of a file, row by row."""
+    """Computes the digest of a column of a file, row by row."""
 
     def __init__(self, column):
         word = column["type"].encode()
         self.name, self.type, self.depth = column["name"], column["type"], len(column["shape"])
         self.code = "q" if self.is_time() and self.type != "date32" else NUMBERS.get(self.type)
         if self.code is None and self.type not in ("utf8", "binary", "null"):
-            raise NotChecked(f"column {self.name!r}: values of {self.type} are not compared here")
+            raise NotChecked(f"column {self.name!r}: values of type {self.type} are not compared")
         self.hash = blake3()
         self.hash.update(b"tensorferry column 1\n" + struct.pack("<Q", len(word)) + word)
         self.rows = bytearray()
@@ -364,7 +367,7 @@ class Column:
         return self.type.startswith(("timestamp[", "date"))
 
     def add(self, values):
-        """A row: None, or its values in one list, None for those that are null."""
+        """Adds a row: None, or a flat list of its values, with None for nulls."""
         if values is None:
             self.rows += MISSING
         else:
@@ -397,14 +400,14 @@ class Column:
 
 
 def flat(value, depth):
-    """What a value holds below so many lists, as one list. A list that is null in another holds nothing."""
+    """Flattens the nested lists of a value. A null list inside another list contributes nothing."""
     if depth == 0 or not isinstance(value, list):
         return [] if depth and value is None else [value]
     return value if depth == 1 else [inner for item in value for inner in flat(item, depth - 1)]
 
 
-# Readers of records. Each yields, for a file, batches: how many records there are, the names of their
-# columns, and the rows of each of `columns`, which are those whose values are compared.
+# Record readers. Each yields batches of a file: the number of records, the names of their columns, and the
+# rows of each column in `columns`, whose values are compared.
 
 def tfrecord_rows(path, names, columns):
     tf = framework("tensorflow")
@@ -454,7 +457,7 @@ def parquet_rows(path, names, columns):
 
 def arrow_rows(pyarrow, array, column):
     if column.is_time():
-        # As the time that the receipt says, and that as the integer which stands for it.
+        # Convert to the time type of the receipt, and then to the integer that represents it.
         unit, _, zone = column.type.removeprefix("timestamp[").rstrip("]").partition(", ")
         plain = {"date32": pyarrow.date32(), "date64": pyarrow.date64()}
         time = plain.get(column.type) or pyarrow.timestamp(unit, zone or None)
@@ -465,7 +468,7 @@ def arrow_rows(pyarrow, array, column):
 
 
 def arrow_type(pyarrow, lists, value):
-    """The same lists, of another type of values."""
+    """Returns the same list type with a different value type."""
     if pyarrow.types.is_list(lists):
         return pyarrow.list_(arrow_type(pyarrow, lists.value_type, value))
     if pyarrow.types.is_large_list(lists):
@@ -512,29 +515,29 @@ RECORD_READERS = {"tfrecord": tfrecord_rows, "parquet": parquet_rows, "jsonl": j
 # Receipts.
 
 def inside(folder, name):
-    """The path of a name that has to stay in a folder."""
+    """Returns the path of `name` in `folder`, or raises NotChecked if the path would leave the folder."""
     parts = pathlib.PurePosixPath(name).parts
     if not parts or name.startswith("/") or ".." in parts:
-        raise NotChecked(f"a name that leaves its folder: {name!r}")
+        raise NotChecked(f"a name points outside of its folder: {name!r}")
     return folder / name
 
 
 def differs_from(path, expected):
-    """In what a file is not what a receipt says; None if in nothing."""
+    """Says how a file differs from its receipt; None if it does not."""
     if not path.is_file():
-        return "is not there"
+        return "is missing"
     if path.stat().st_size != expected["bytes"]:
-        return f"has {path.stat().st_size} bytes and not {expected['bytes']}"
+        return f"has {path.stat().st_size} bytes instead of {expected['bytes']}"
     name = "sha256" if "sha256" in expected else "blake3"
     digest = hashlib.sha256() if name == "sha256" else blake3()
     with path.open("rb") as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
-    return None if digest.hexdigest() == expected[name] else f"has another {name}"
+    return None if digest.hexdigest() == expected[name] else f"has a different {name}"
 
 
 class Output:
-    """What was found of one output."""
+    """The findings for one output."""
 
     def __init__(self, name):
         self.name = name
@@ -549,7 +552,7 @@ class Output:
         try:
             receipt = json.loads(receipt_path.read_text(encoding="utf-8"))
             if receipt["receipt"] != 3:
-                raise NotChecked(f"a receipt of version {receipt['receipt']}")
+                raise NotChecked(f"unsupported receipt version {receipt['receipt']}")
             folder = receipt_path.parent
             for file in receipt["output"]["files"]:
                 if wrong := differs_from(inside(folder, file["name"]), file):
@@ -557,7 +560,7 @@ class Output:
             if receipt.get("records"):
                 self.check_records(folder, receipt)
             elif not receipt["models"]:
-                self.unchecked.append("it has neither tensors nor records")
+                self.unchecked.append("it has no tensors and no records")
             for model in receipt["models"]:
                 self.check_model(folder, receipt, model)
                 if sources:
@@ -572,13 +575,13 @@ class Output:
         records = receipt["records"]
         reader = RECORD_READERS.get(format_id)
         if reader is None:
-            raise NotChecked(f"no framework here reads records of {format_id}")
+            raise NotChecked(f"no framework is used to read records of {format_id}")
         known = {column["name"] for column in records["columns"]}
         compared = self.compared(records)
         for file in records["files"]:
             path, rows, names = inside(folder, file["name"]), 0, set()
             if not path.is_file():
-                continue  # that was said of the file
+                continue  # already reported for the file
             columns = [Column(column) for column in compared]
             try:
                 for number, of_batch, values in reader(path, [c["name"] for c in records["columns"]], columns):
@@ -589,8 +592,8 @@ class Output:
                             column.add(row)
             except NotChecked:
                 raise
-            except Exception as error:  # of whatever kind: a framework refuses what was written
-                self.wrong.append(f"file {file['name']!r}: its framework does not read it: {type(error).__name__}: {error}")
+            except Exception as error:  # of any kind: the framework rejects the file
+                self.wrong.append(f"file {file['name']!r}: its framework cannot read it: {type(error).__name__}: {error}")
                 continue
             digests = {c["name"]: digest for c, digest in zip(records["columns"], file["columns"])}
             for column in columns:
@@ -599,10 +602,10 @@ class Output:
                 if column.hexdigest() == digests[column.name]:
                     self.columns += 1
                 else:
-                    self.wrong.append(f"file {file['name']!r}: column {column.name!r} has other values")
+                    self.wrong.append(f"file {file['name']!r}: column {column.name!r} has different values")
             if rows != file["rows"]:
-                self.wrong.append(f"file {file['name']!r} has {rows} records and not {file['rows']}")
-            # TFRecord has no columns but in records, and a column without a value is in none.
+                self.wrong.append(f"file {file['name']!r} has {rows} records instead of {file['rows']}")
+            # TFRecord has columns only in its records, and a column without any values is in none of them.
             lacks = set() if format_id == "tfrecord" else known - names if rows else set()
             for name in sorted(names - known):
                 self.wrong.append(f"file {file['name']!r} has a column {name!r} that is not in the receipt")
@@ -610,10 +613,10 @@ class Output:
                 self.wrong.append(f"file {file['name']!r} has no column {name!r}")
             self.rows += rows
         if sum(file["rows"] for file in records["files"]) != records["rows"]:
-            self.wrong.append("the receipt's files have another number of records than all of it")
+            self.wrong.append("the receipt's total number of records is not the sum over its files")
 
     def compared(self, records):
-        """The columns whose values can be compared; the others are counted."""
+        """Returns the columns whose values can be compared, and counts the others."""
         compared = []
         for index, column in enumerate(records["columns"]):
             try:
@@ -637,11 +640,11 @@ class Output:
         for tensor in model["tensors"]:
             fact = found.pop(tensor["name"], None)
             if fact is None:
-                self.wrong.append(f"tensor {tensor['name']!r} is not there")
+                self.wrong.append(f"tensor {tensor['name']!r} is missing")
             elif isinstance(fact, str):
                 self.unchecked.append(f"tensor {tensor['name']!r}: {fact}")
             elif fact != expected(tensor):
-                self.wrong.append(f"tensor {tensor['name']!r} is {fact} and not {expected(tensor)}")
+                self.wrong.append(f"tensor {tensor['name']!r} is {fact} instead of {expected(tensor)}")
             else:
                 self.tensors += 1
         self.wrong.extend(f"tensor {name!r} is not in the receipt" for name in found)
@@ -661,7 +664,7 @@ class Output:
         except NotChecked as error:
             self.unchecked.append(f"source {path}: {error}")
             return
-        # By the whole name and by each of its ends: a part's path is not in its tensors' names.
+        # Index by the whole name and by each of its suffixes: the names of a part's tensors do not include its path.
         by_end, contents = {}, set()
         unread = sum(isinstance(fact, str) for fact in found.values())
         for name, fact in found.items():
@@ -678,7 +681,7 @@ class Output:
             if wanted in same_name if same_name else known:
                 self.in_source += 1
             elif unread:
-                self.unchecked.append(f"source: tensor {tensor['name']!r} may be one that cannot be read there")
+                self.unchecked.append(f"source: tensor {tensor['name']!r} may be among those that cannot be read")
             else:
                 self.wrong.append(f"tensor {tensor['name']!r} is not in the source with these bytes")
 
@@ -687,10 +690,10 @@ def expected(tensor):
     return tensor["dtype"], tensor["shape"], tensor["content"]
 
 
-# The whole.
+# Command line.
 
 def outputs_of(path):
-    """The outputs that a report or a receipt names: name, and the receipt's path, if it has one."""
+    """Returns the outputs of a report or a receipt as pairs: a name, and the path of the receipt or None."""
     document = json.loads(path.read_text(encoding="utf-8"))
     if "jobs" not in document:
         return [(str(path), path)]
@@ -701,9 +704,9 @@ def outputs_of(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*", type=pathlib.Path, metavar="PATH")
-    parser.add_argument("--no-sources", action="store_true", help="leave the sources alone")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="outputs at a time")
-    parser.add_argument("--verbose", action="store_true", help="a line for each output, not only for those in doubt")
+    parser.add_argument("--no-sources", action="store_true", help="do not compare with the sources")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="outputs to check at a time")
+    parser.add_argument("--verbose", action="store_true", help="print a line for every output, also if it is ok")
     arguments = parser.parse_args()
     try:
         paths = arguments.paths or [pathlib.Path(__file__).resolve().parent / "report.json"]
@@ -712,7 +715,7 @@ def main():
         print(f"check.py: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
     if not named:
-        print("check.py: there is no output to check", file=sys.stderr)
+        print("check.py: no outputs to check", file=sys.stderr)
         return 2
 
     def check(output):
@@ -749,7 +752,7 @@ def main():
 
 
 def printable(text):
-    """Names come from files: what is not printable cannot steer the terminal."""
+    """Escapes what is not printable: names come from files and must not control the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

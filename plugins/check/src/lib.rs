@@ -1,9 +1,10 @@
-//! `check.py` checks converted files with their frameworks' own readers, and with none of ferry's code.
+//! `check.py` checks converted files with their frameworks' own readers, without using any of
+//! ferry's code.
 //!
-//! `ferry run` writes it beside each report. It knows formats by name, which nothing under `host/` does;
-//! a new format that a Python framework reads is added there.
+//! `ferry run` writes it next to each report. It knows formats by name, which nothing under `host/`
+//! does. Add new formats that a Python framework can read to `check.py`.
 
 #![forbid(unsafe_code)]
 
-/// The program's text.
+/// The source text of `check.py`.
 pub const SCRIPT: &str = include_str!("check.py");

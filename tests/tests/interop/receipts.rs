@@ -115,10 +115,10 @@ fn damage_is_found_without_ferry() {
     let outcome = zoo.check(&[]).expect(1);
     let said = |part: &str| assert!(outcome.stdout.contains(part), "no {part:?}: {outcome}");
     said("7 outputs: 5 wrong, ");
-    said("file 'file.safetensors' has another sha256");
+    said("file 'file.safetensors' has a different sha256");
     said("WRONG: tensor.safetensors");
-    said("file 'gone.safetensors' is not there");
-    said("a name that leaves its folder");
+    said("file 'gone.safetensors' is missing");
+    said("a name points outside of its folder");
     said("WRONG: swapped.safetensors");
     said("WRONG: bundle/model");
     assert!(!outcome.stdout.contains("whole.safetensors"), "{outcome}");
@@ -164,11 +164,11 @@ fn the_frameworks_read_every_record() {
     content[40] ^= 1;
     fs::write(&file, &content).unwrap();
     let outcome = zoo.check(&[]).expect(1);
-    assert!(outcome.stdout.contains("file 'a.tfrecord' has another sha256"), "{outcome}");
+    assert!(outcome.stdout.contains("file 'a.tfrecord' has a different sha256"), "{outcome}");
     admit(&tfrecord, &file);
     let outcome = zoo.check(&[]).expect(1);
     assert!(
-        outcome.stdout.contains("'a.tfrecord': its framework does not read it: DataLossError"),
+        outcome.stdout.contains("'a.tfrecord': its framework cannot read it: DataLossError"),
         "{outcome}"
     );
 
@@ -178,10 +178,10 @@ fn the_frameworks_read_every_record() {
     });
     let outcome = zoo.check(&[]).expect(1);
     for said in [
-        "records and not 1",
+        "records instead of 1",
         "that is not in the receipt",
         "has no column 'other'",
-        "another number of records than all",
+        "total number of records is not the sum",
     ] {
         assert!(outcome.stdout.contains(said), "no {said:?}: {outcome}");
     }
@@ -213,5 +213,5 @@ fn the_frameworks_compare_the_values_of_records() {
     }
     let outcome = zoo.check(&[]).expect(1);
     assert!(outcome.stdout.contains("3 outputs: 3 wrong"), "{outcome}");
-    assert_eq!(outcome.stdout.matches("column 'int32' has other values").count(), 3, "{outcome}");
+    assert_eq!(outcome.stdout.matches("column 'int32' has different values").count(), 3, "{outcome}");
 }
