@@ -1,5 +1,5 @@
-//! An archive is a zip file: entries side by side, found through the directory at the end, each of them
-//! held against its local header.
+//! An archive is a zip file. Its entries are found through the directory at the end, and each is
+//! checked against its local header.
 
 use crate::directory::{Directory, Entry, Method, Names};
 use crate::extent::Extent;
@@ -7,21 +7,21 @@ use crate::local;
 use std::collections::HashMap;
 use tensorferry_sdk::{DigestAlgorithm, Error, Limits, Result, Source};
 
-/// The signature that a file begins with if it is an archive.
+/// Signature at the start of an archive.
 pub const MAGIC: &[u8; 4] = b"PK\x03\x04";
-/// The signature that an archive without entries begins with.
+/// Signature at the start of an archive without entries.
 pub const EMPTY_MAGIC: &[u8; 4] = b"PK\x05\x06";
 
-/// One record: its bytes are stored as they are.
+/// An uncompressed entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Where its bytes are.
     pub extent: Extent,
-    /// Their CRC-32; `None` if the writer left it out (torch's `compute_crc32=False` writes 0).
+    /// CRC-32 of the bytes; `None` if the writer left it out (torch writes 0 with
+    /// `compute_crc32=False`).
     pub crc: Option<u32>,
 }
 
-/// A whole archive, checked.
+/// An archive whose directory and local headers have been checked.
 #[derive(Debug)]
 pub struct Archive {
     extent: Extent,
@@ -33,9 +33,6 @@ pub struct Archive {
 
 impl Archive {
     /// Reads the directory and every local header.
-    ///
-    /// # Errors
-    /// Malformed or unsupported, with the offset and the entry; a limit on entries.
     pub fn open(source: &dyn Source, extent: Extent, names: Names, limits: &Limits) -> Result<Self> {
         let directory = Directory::read(source, extent, names, limits)?;
         let file_name = source.name(extent.file).to_owned();
@@ -46,28 +43,25 @@ impl Archive {
         Ok(Self { extent, file_name, directory, offsets, by_name })
     }
 
-    /// The entries, in the directory's order.
+    /// Returns the entries in directory order.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         self.directory.entries()
     }
 
-    /// The file that it lies in.
+    /// Returns the name of the file that contains the archive.
     #[must_use]
     pub fn file_name(&self) -> &str {
         &self.file_name
     }
 
-    /// Whether there is a record of this name, below the root.
+    /// Returns whether the archive has a record of this name, relative to the root.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
-    /// The record of this name, below the root, if there is one.
-    ///
-    /// # Errors
-    /// Unsupported, if it is compressed.
+    /// Returns the record of this name, relative to the root, or an error if it is compressed.
     pub fn record(&self, name: &str) -> Result<Option<Record>> {
         let Some(&index) = self.by_name.get(name) else { return Ok(None) };
         let entry = &self.directory.entries()[index];
@@ -79,10 +73,7 @@ impl Archive {
         Ok(Some(Record { extent, crc }))
     }
 
-    /// The record of this name.
-    ///
-    /// # Errors
-    /// Malformed, if there is none; as [`record`](Self::record).
+    /// Returns the record of this name, or an error if it is missing.
     pub fn need(&self, name: &str) -> Result<Record> {
         let record = self.record(name)?;
         record.ok_or_else(|| {
@@ -90,16 +81,13 @@ impl Archive {
         })
     }
 
-    /// Where the bytes of an entry are kept.
+    /// Returns the range of an entry's bytes as stored in the archive.
     pub(crate) fn stored(&self, index: usize) -> Extent {
         let len = self.directory.entries()[index].stored_len;
         Extent { file: self.extent.file, offset: self.offsets[index], len }
     }
 
-    /// All bytes of a small record, checked against its CRC.
-    ///
-    /// # Errors
-    /// Malformed, if the CRC differs; a limit, if it is too long to hold; i/o.
+    /// Reads a small record as a whole and checks its CRC.
     pub fn bytes(&self, source: &dyn Source, record: Record, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = record.extent.read(source, limits)?;
         if let Some(expected) = record.crc {
@@ -109,7 +97,7 @@ impl Archive {
             if *found != expected.to_le_bytes() {
                 let found = found.iter().rev().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
                 let error =
-                    Error::malformed("a record's bytes do not have the CRC-32 that the directory gives");
+                    Error::malformed("the CRC-32 of a record differs from the directory");
                 return Err(self
                     .at(error, record.extent.offset)
                     .expected(format!("{expected:08x}"))
@@ -119,7 +107,7 @@ impl Archive {
         Ok(bytes)
     }
 
-    /// An error in this file, at this offset.
+    /// Adds this file and an offset to an error.
     #[must_use]
     pub fn at(&self, error: Error, offset: u64) -> Error {
         error.file(&self.file_name).offset(offset)

@@ -1,41 +1,36 @@
-//! An entry's content: its bytes as they are, or inflated in bounded pieces.
+//! The content of an entry: its stored bytes, or its deflated bytes inflated in bounded pieces.
 
 use crate::{Archive, Entry, Extent, Method};
 use flate2::{Decompress, FlushDecompress, Status};
 use tensorferry_sdk::{ByteSink, Context, Error, Limits, Result, Source};
 
-/// Bytes that are read, and that are inflated, at once.
+/// Bytes that are read or inflated at a time.
 const PIECE: usize = 64 << 10;
 
-/// One byte of deflate makes at most this many: a match of 258 bytes in two bits.
+/// Maximum expansion of deflate: two bits can encode a match of 258 bytes.
 const MOST_EXPANSION: u64 = 1032;
 
-/// An entry and where its bytes lie: what it takes to read its content.
+/// An entry and the location of its bytes: all that is needed to read its content.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// Its name.
     pub name: Box<str>,
-    /// How its bytes are kept.
     pub method: Method,
-    /// Where they lie.
     pub stored: Extent,
-    /// Bytes of its content.
+    /// Length of its content in bytes.
     pub len: u64,
-    /// The CRC-32 of its content.
+    /// CRC-32 of its content.
     pub crc: u32,
 }
 
-/// Whether an entry's pieces go on.
+/// Whether to continue with the next piece.
 enum Next {
     Go,
     Stop,
 }
 
 impl Archive {
-    /// An entry with the place of its bytes, by its index in [`entries`](Self::entries).
-    ///
-    /// # Errors
-    /// Malformed, if its bytes cannot make the length that it claims.
+    /// Returns the entry with this index in [`entries`](Self::entries), with the location of its
+    /// bytes. Fails if the stored bytes cannot expand to the length that the entry claims.
     pub fn member(&self, index: usize) -> Result<Member> {
         let entry = self.entries().get(index).ok_or_else(|| Error::plugin("no such zip entry"))?;
         let stored = self.stored(index);
@@ -46,10 +41,7 @@ impl Archive {
 }
 
 impl Member {
-    /// The first `len` bytes of its content.
-    ///
-    /// # Errors
-    /// Malformed, if it has fewer; a limit, if they are too many to hold; i/o.
+    /// Returns the first `len` bytes of its content.
     pub fn front(&self, source: &dyn Source, len: u64, limits: &Limits) -> Result<Vec<u8>> {
         if len > self.len {
             return Err(self.too_short(len, self.len));
@@ -73,10 +65,7 @@ impl Member {
         Ok(bytes)
     }
 
-    /// Pushes all of its content, held against its length and its CRC.
-    ///
-    /// # Errors
-    /// Malformed, if its content is not what the directory says; whatever the output gives.
+    /// Writes all of its content to `output`, and checks its length and its CRC.
     pub fn write(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         let mut crc = crc32fast::Hasher::new();
         let mut len = 0_u64;
@@ -100,16 +89,16 @@ impl Member {
             return Ok(());
         }
         let error =
-            Error::malformed(format!("zip entry {:?} does not have the CRC-32 of the directory", self.name));
+            Error::malformed(format!("the CRC-32 of zip entry {:?} differs from the directory", self.name));
         Err(error
             .file(source.name(self.stored.file))
             .expected(format!("{:08x}", self.crc))
             .found(format!("{found:08x}")))
     }
 
-    /// The CRC-32 of what follows the first bytes of its content: so that a storage begins behind a header,
-    /// and a copy of it is still checked. A CRC is linear: all = (first, moved on by the length of the
-    /// rest) xor rest.
+    /// Returns the CRC-32 of the content after its first bytes. A storage that begins behind a
+    /// header can then still be checked when it is copied. CRCs are linear: crc(rest) = crc(all)
+    /// xor crc(first, advanced by the length of the rest).
     #[must_use]
     pub fn crc_after(&self, first: &[u8]) -> u32 {
         let mut moved = crc32fast::Hasher::new();
@@ -155,7 +144,7 @@ impl Member {
                 let before = inflater.total_out();
                 let status = inflater
                     .decompress(&input[used..], &mut output, FlushDecompress::None)
-                    .map_err(|e| at(Error::malformed(format!("not deflated bytes: {e}")), done))?;
+                    .map_err(|e| at(Error::malformed(format!("invalid deflate data: {e}")), done))?;
                 let made = usize::try_from(inflater.total_out() - before).unwrap_or(usize::MAX);
                 if made > 0 && matches!(take(&output[..made])?, Next::Stop) {
                     return Ok(());
@@ -164,11 +153,12 @@ impl Member {
                     Status::StreamEnd if inflater.total_in() == self.stored.len => return Ok(()),
                     Status::StreamEnd => {
                         return Err(at(
-                            Error::malformed("bytes follow the deflated ones"),
+                            Error::malformed("extra bytes after the deflate data"),
                             inflater.total_in(),
                         ));
                     }
-                    // A full buffer may hide more; an empty one means that input is needed.
+                    // If output was produced, more may follow without further input. Otherwise
+                    // input is needed.
                     Status::Ok | Status::BufError if made == 0 => break,
                     Status::Ok | Status::BufError => {}
                 }
@@ -178,7 +168,7 @@ impl Member {
                 break;
             }
         }
-        Err(at(Error::malformed("the deflated bytes have no end"), done))
+        Err(at(Error::malformed("the deflate data is truncated"), done))
     }
 
     fn too_short(&self, expected: u64, found: u64) -> Error {
@@ -188,13 +178,13 @@ impl Member {
     }
 }
 
-/// Whether the length that an entry claims can come out of its bytes.
+/// Checks that an entry's stored bytes can expand to the length that it claims.
 fn check_ratio(entry: &Entry) -> Result<()> {
     let most = entry.stored_len.saturating_mul(MOST_EXPANSION);
     if entry.method == Method::Stored || entry.len <= most {
         return Ok(());
     }
-    Err(Error::malformed(format!("zip entry {:?} is longer than deflate can make it", entry.name))
+    Err(Error::malformed(format!("zip entry {:?} claims to be longer than its deflate data allows", entry.name))
         .expected(format!("at most {most} bytes"))
         .found(entry.len))
 }

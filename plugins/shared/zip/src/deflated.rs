@@ -1,10 +1,11 @@
-//! A deflated layout is a zip archive whose entries are compressed. They are so at the same time, each in a segment of
-//! its own, and only then it is known how long they are: the local headers before them and the directory behind them
-//! are deferred.
+//! A deflated layout is a zip archive with compressed entries. The entries are compressed in
+//! parallel, each into a segment of its own. Their lengths are known only afterwards, so the local
+//! headers and the directory are deferred.
 //!
-//! The fields are those of `layout.rs`, with method 8, and without padding: nobody maps what is compressed. What is
-//! deferred has to have its length before anything is compressed, so that zip64's fields are written where an archive
-//! could need them at most, and then for every entry.
+//! The fields are those of `layout.rs`, with method 8 and without padding, because compressed data
+//! is not mapped. The length of a deferred segment must be known before anything is compressed. The
+//! zip64 fields are therefore written for every entry if the archive could need them at its maximum
+//! size.
 
 use crate::layout::{
     DOS_DATE, ELSEWHERE, FLAG_UTF8, VERSION_STORED, VERSION_ZIP64, narrow, push_u16, push_zip64, tail,
@@ -16,10 +17,10 @@ use tensorferry_sdk::{
 };
 
 const DEFLATE: u16 = 8;
-/// Bytes that are compressed before they are given on.
+/// Bytes in the output buffer of the compressor.
 const BUFFER: usize = 64 << 10;
 
-/// An archive as far as it is laid out.
+/// A compressed archive under construction.
 pub struct DeflatedLayout<'a> {
     layout: &'a mut dyn LayoutSink,
     file: OutputId,
@@ -27,7 +28,7 @@ pub struct DeflatedLayout<'a> {
     entries: Vec<Entry>,
 }
 
-/// What has to be said of an archive once its entries are compressed.
+/// The values needed to fill in an archive's headers once its entries are compressed.
 #[derive(Debug)]
 pub struct DeflatedPlan {
     is_wide: bool,
@@ -44,7 +45,7 @@ struct Entry {
     segment: EncodedId,
 }
 
-/// What is known of an entry once it is compressed.
+/// The header fields of an entry that are known once it is compressed.
 struct Facts {
     crc: u32,
     stored: u64,
@@ -53,24 +54,23 @@ struct Facts {
 }
 
 impl<'a> DeflatedLayout<'a> {
-    /// An empty archive in `file`, whose entries will have these names and so many bytes each before compression.
+    /// Starts an archive in `file`, given the name and uncompressed length of each entry that will
+    /// follow.
     pub fn new<'n>(
         layout: &'a mut dyn LayoutSink,
         file: OutputId,
         entries: impl IntoIterator<Item = (&'n str, u64)>,
     ) -> Self {
-        // 46 bytes and a name in the directory, 30 and the name before the entry, 32 and 20 of zip64's, the end.
+        // Per entry: 46 bytes and the name in the directory, 30 bytes and the name before the
+        // entry, and 32 + 20 bytes of zip64 fields. The first 0x1000 bytes cover the end records.
         let most = entries.into_iter().fold(0x1000_u64, |most, (name, len)| {
             most.saturating_add(most_stored(len)).saturating_add(128 + 2 * name.len() as u64)
         });
         Self { layout, file, is_wide: most >= ELSEWHERE.into(), entries: Vec::new() }
     }
 
-    /// An entry of `len` bytes that holds a tensor; gives the number by which
-    /// [`TensorPlan::encode`](tensorferry_sdk::TensorPlan::encode) is asked for it, with a [`Deflater`].
-    ///
-    /// # Errors
-    /// Unsupported, if its name is longer than 65,535 bytes; what the layout says.
+    /// Adds an entry of `len` bytes that contains a tensor. Returns the ID that is later passed to
+    /// [`TensorPlan::encode`](tensorferry_sdk::TensorPlan::encode), which must use a [`Deflater`].
     pub fn entry(&mut self, name: &str, len: u64, tensor: TensorId) -> Result<EncodedId> {
         let nothing = Facts { crc: 0, stored: 0, len: 0, offset: 0 };
         let header =
@@ -80,10 +80,7 @@ impl<'a> DeflatedLayout<'a> {
         Ok(segment)
     }
 
-    /// The directory and the end record.
-    ///
-    /// # Errors
-    /// What the layout says.
+    /// Adds the directory and the end record.
     pub fn finish(self) -> Result<DeflatedPlan> {
         let mut directory = Vec::new();
         let nothing = Facts { crc: 0, stored: 0, len: 0, offset: 0 };
@@ -97,10 +94,8 @@ impl<'a> DeflatedLayout<'a> {
 }
 
 impl DeflatedPlan {
-    /// Says where the entries lie, and their checksums.
-    ///
-    /// # Errors
-    /// A plugin error, if an entry was not encoded with a [`Deflater`].
+    /// Fills in the locations and checksums of the entries. Fails if an entry was not encoded with
+    /// a [`Deflater`].
     pub fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
         let (mut directory, mut offset) = (Vec::new(), 0);
         for entry in &self.entries {
@@ -117,7 +112,8 @@ impl DeflatedPlan {
     }
 }
 
-/// The bytes of an entry at most: what cannot be compressed is stored, with five bytes for each block of it.
+/// Returns the maximum stored length of an entry: incompressible data is stored, with five bytes of
+/// overhead per block.
 fn most_stored(len: u64) -> u64 {
     len.saturating_add(len / 1000).saturating_add(64)
 }
@@ -150,7 +146,6 @@ fn push_central_header(name: &str, facts: &Facts, is_wide: bool, directory: &mut
     Ok(())
 }
 
-/// What both headers have: from the version needed to the extra field's length.
 fn push_common(
     name: &str,
     facts: &Facts,
@@ -174,7 +169,7 @@ fn version(is_wide: bool) -> u16 {
     if is_wide { VERSION_ZIP64 } else { VERSION_STORED }
 }
 
-/// Deflates what it is given into a sink, at zlib's usual level, as `numpy.savez_compressed` does.
+/// Compresses bytes into a sink with zlib's default level, as `numpy.savez_compressed` does.
 pub struct Deflater<'a> {
     output: &'a mut dyn ByteSink,
     compress: Compress,
@@ -183,16 +178,11 @@ pub struct Deflater<'a> {
 }
 
 impl<'a> Deflater<'a> {
-    /// Nothing yet, into `output`.
     pub fn new(output: &'a mut dyn ByteSink) -> Self {
         let compress = Compress::new(Compression::default(), false);
         Self { output, compress, buffer: vec![0; BUFFER], crc: crc32fast::Hasher::new() }
     }
 
-    /// Takes the bytes that follow.
-    ///
-    /// # Errors
-    /// What the sink gives.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.crc.update(bytes);
         let mut rest = bytes;
@@ -205,10 +195,7 @@ impl<'a> Deflater<'a> {
         Ok(())
     }
 
-    /// Ends the stream; gives what the plan is to know of it.
-    ///
-    /// # Errors
-    /// What the sink gives.
+    /// Ends the stream and returns the note for the plan: the CRC-32.
     pub fn finish(mut self) -> Result<Vec<u8>> {
         while self.step(&[], FlushCompress::Finish)? != Status::StreamEnd {}
         Ok(self.crc.finalize().to_le_bytes().to_vec())

@@ -1,5 +1,5 @@
-//! The directory lists an archive's entries. Its names are checked here: each once, and by the rules of
-//! the format whose archive it is.
+//! The directory lists an archive's entries. Reading it checks that names are unique and follow the
+//! rules of the format.
 
 use crate::end;
 use crate::extent::Extent;
@@ -10,76 +10,70 @@ use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
 const ENTRY: &[u8; 4] = b"PK\x01\x02";
 const ENTRY_LEN: u64 = 46;
 
-/// Encrypted, patched or masked: flags that change what the bytes mean.
+/// Flags that change what the bytes mean: encrypted, patched or masked.
 const REFUSED_FLAGS: u16 = 0x1 | 0x20 | 0x40;
 
-/// How an entry's bytes are kept.
+/// The compression method of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// As they are.
     Stored,
-    /// Compressed; TorchScript keeps its source code so, and `numpy.savez_compressed` its arrays.
+    /// TorchScript compresses its source code this way, and `numpy.savez_compressed` its arrays.
     Deflated,
 }
 
-/// Which names the entries of an archive may have. None is there twice.
+/// The rule for names of entries. Names are always unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
-    /// All lie in one folder, the root, and are called by what follows it; none leaves it, and no two differ in
-    /// case alone. An archive has at least one.
+    /// All entries are in one root folder, and names are relative to it. No name leaves the root,
+    /// and no two names differ only in case. The archive has at least one entry.
     UnderOneRoot,
-    /// Any text without a NUL. There may be none.
+    /// Names are any text without a NUL. The archive may be empty.
     Any,
 }
 
-/// One entry, as the directory has it.
+/// An entry as described by the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The name, below the root where there is one; empty for the root folder itself.
+    /// Name relative to the root, if there is one; empty for the root folder itself.
     pub name: Box<str>,
-    /// How long the whole name is, in the headers.
+    /// Length of the full name in the headers.
     pub(crate) raw_name_len: usize,
-    /// How its bytes are kept.
     pub method: Method,
     pub(crate) flags: u16,
-    /// The CRC-32 of its content.
+    /// CRC-32 of its content.
     pub crc: u32,
-    /// Bytes in the archive.
+    /// Length of its stored bytes.
     pub stored_len: u64,
-    /// Bytes of its content.
+    /// Length of its content in bytes.
     pub len: u64,
-    /// Where its local header is.
+    /// Offset of its local header.
     pub(crate) header: u64,
 }
 
 impl Entry {
-    /// Where its local header is in the file.
+    /// Returns the offset of its local header in the file.
     #[must_use]
     pub fn header_offset(&self) -> u64 {
         self.header
     }
 }
 
-/// The entries of an archive.
 #[derive(Debug)]
 pub struct Directory {
-    /// The folder that all entries lie in, where they have to lie in one.
+    /// The root folder, if the name rule requires one.
     root: Option<Box<str>>,
     entries: Vec<Entry>,
-    /// Where the directory begins: every entry's bytes lie before it.
+    /// Offset of the directory. All entries' bytes are before it.
     pub(crate) offset: u64,
 }
 
 impl Directory {
-    /// Reads the directory; local headers are not looked at.
-    ///
-    /// # Errors
-    /// Malformed or unsupported, with offset and name; a limit on entries or on the directory's length.
+    /// Reads the directory without looking at local headers.
     pub fn read(source: &dyn Source, extent: Extent, names: Names, limits: &Limits) -> Result<Self> {
         read(source, extent, names, limits).map_err(|error| error.file(source.name(extent.file)))
     }
 
-    /// Whether `raw` is the whole name of an entry of this directory.
+    /// Returns whether `raw` is the full name of an entry of this directory.
     pub(crate) fn is_name_of(&self, entry: &Entry, raw: &[u8]) -> bool {
         let below = entry.name.as_bytes();
         let Some(root) = &self.root else { return raw == below };
@@ -89,13 +83,12 @@ impl Directory {
         })
     }
 
-    /// The entries, in the directory's order.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Whether there is an entry of this name, below the root.
+    /// Returns whether there is an entry of this name, relative to the root.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| &*entry.name == name)
@@ -126,7 +119,7 @@ fn read(source: &dyn Source, extent: Extent, names: Names, limits: &Limits) -> R
         entries.push(entry);
     }
     if !fields.0.is_empty() {
-        return Err(Error::malformed("the zip directory goes on after its last entry")
+        return Err(Error::malformed("extra bytes after the last entry of the zip directory")
             .offset(end.offset + end.len - fields.0.len() as u64)
             .expected(format!("{} entries", end.entries)));
     }
@@ -144,7 +137,7 @@ fn entry<'a>(fields: &mut Fields<'a>, extent: Extent) -> Result<(&'a str, Entry)
     if fields.array()? != *ENTRY {
         return Err(Error::malformed("not an entry of a zip directory"));
     }
-    // Versions of maker and reader: torch writes zero.
+    // Skip the versions of writer and reader: torch writes zero.
     fields.take(4)?;
     let flags = fields.u16()?;
     let method = method(fields.u16()?)?;
@@ -185,15 +178,15 @@ fn entry<'a>(fields: &mut Fields<'a>, extent: Extent) -> Result<(&'a str, Entry)
         return Err(named(Error::unsupported("on another disk")));
     }
     if method == Method::Stored && stored_len != len {
-        let error = Error::malformed("stored, with two lengths").expected(len).found(stored_len);
+        let error = Error::malformed("the two lengths of a stored entry differ").expected(len).found(stored_len);
         return Err(named(error));
     }
-    // The archive counts from its own start.
+    // Offsets in the archive count from its own start.
     let header = extent
         .offset
         .checked_add(header)
-        .ok_or_else(|| named(Error::malformed("an offset that does not fit 64 bits")))?;
-    // The root is cut off once it is known.
+        .ok_or_else(|| named(Error::malformed("the offset does not fit 64 bits")))?;
+    // The caller fills in the name once the root is known.
     Ok((name, Entry { name: "".into(), raw_name_len, method, flags, crc, stored_len, len, header }))
 }
 
@@ -201,50 +194,50 @@ pub(crate) fn method(number: u16) -> Result<Method> {
     match number {
         0 => Ok(Method::Stored),
         8 => Ok(Method::Deflated),
-        _ => Err(Error::unsupported("a zip entry's compression method").expected("0 or 8").found(number)),
+        _ => Err(Error::unsupported("unknown compression method of a zip entry").expected("0 or 8").found(number)),
     }
 }
 
-/// Names that need only be told apart.
+/// Checks names that only need to be unique and free of NULs.
 fn check_any_names(raw: &[&str], entries: &mut [Entry]) -> Result<()> {
     let mut seen = HashSet::with_capacity(raw.len());
     for (&name, entry) in raw.iter().zip(entries) {
         let wrong = |why: &str| Error::malformed(why).offset(entry.header).found(format!("{name:?}"));
         if name.contains('\0') {
-            return Err(wrong("the name of a zip entry has a NUL, where other readers end it"));
+            return Err(wrong("the name of a zip entry contains a NUL"));
         }
         if !seen.insert(name) {
-            return Err(wrong("two zip entries have one name"));
+            return Err(wrong("two zip entries have the same name"));
         }
         entry.name = name.into();
     }
     Ok(())
 }
 
-/// The root, once all names are known to be sane.
+/// Checks that all names are valid paths in one root folder, and returns the root.
 fn check_names_under_root(raw: &[&str], entries: &mut [Entry]) -> Result<Box<str>> {
     let Some(first) = raw.first() else {
-        return Err(Error::malformed("the zip archive is empty"));
+        return Err(Error::malformed("the zip archive has no entries"));
     };
     let Some((root, _)) = first.split_once('/') else {
-        return Err(Error::malformed("a zip entry outside of any folder").found(format!("{first:?}")));
+        return Err(Error::malformed("a zip entry is not in a folder").found(format!("{first:?}")));
     };
     let mut seen = HashSet::with_capacity(raw.len());
     for (&name, entry) in raw.iter().zip(entries) {
         let at = |error: Error| error.offset(entry.header);
-        // Folders have entries of their own where an archive was packed by hand.
+        // Archives that were packed by hand have entries for folders.
         let plain = if entry.len == 0 { name.strip_suffix('/').unwrap_or(name) } else { name };
         check_name(plain).map_err(|error| at(error.context("zip entry")))?;
         let inside = match plain.strip_prefix(root) {
             Some("") if plain.len() < name.len() => "",
             Some(rest) if rest.starts_with('/') => &rest[1..],
             _ => {
-                let error = Error::malformed("a zip entry outside of the archive's root folder");
+                let error = Error::malformed("a zip entry is outside of the archive's root folder");
                 return Err(at(error.expected(format!("{root:?}")).found(format!("{name:?}"))));
             }
         };
         if !seen.insert(plain.to_ascii_lowercase()) {
-            let error = Error::malformed("two zip entries have one name, or names that differ in case alone");
+            let error = Error::malformed("two zip entries have names that are equal or differ only in case");
             return Err(at(error.found(format!("{name:?}"))));
         }
         entry.name = inside.into();

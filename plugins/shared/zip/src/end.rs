@@ -1,5 +1,5 @@
-//! The end record says where the directory is. Numbers that do not fit its fields are in the zip64
-//! end record before it; where both have a number, both must say the same.
+//! The end record locates the directory. Numbers that do not fit its fields are in the zip64 end
+//! record before it. If both records have a number, the two must agree.
 
 use crate::extent::Extent;
 use crate::fields::Fields;
@@ -12,11 +12,11 @@ const ZIP64_END_LEN: u64 = 56;
 const ZIP64_LOCATOR: &[u8; 4] = b"PK\x06\x07";
 const ZIP64_LOCATOR_LEN: u64 = 20;
 
-/// How far from the file's end the end record is looked for: its longest comment, and as much junk
-/// behind it as torch tolerates.
+/// How far before the file's end the end record may start: the maximum comment length, which is
+/// also as much trailing junk as torch tolerates.
 const REACH: u64 = 0xffff + END_LEN;
 
-/// Where the directory is.
+/// Location and size of the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) entries: u64,
@@ -29,7 +29,7 @@ pub(crate) fn find(source: &dyn Source, extent: Extent, limits: &Limits) -> Resu
     let (file, extent_end) = (extent.file, extent.end());
     let from = extent_end.saturating_sub(REACH).max(extent.offset);
     let tail = source.read_vec(file, from, extent_end - from, limits)?;
-    // The last one that is whole, as torch's zip library takes it.
+    // Use the last complete record, like the zip library of torch.
     let last_start = tail.len().saturating_sub(22);
     let at = (0..=last_start).rev().find(|&at| tail[at..].starts_with(END)).ok_or_else(|| {
         Error::malformed("the zip archive has no end record; the file may be truncated").offset(extent_end)
@@ -37,10 +37,10 @@ pub(crate) fn find(source: &dyn Source, extent: Extent, limits: &Limits) -> Resu
     let mut fields = Fields(&tail[at + 4..]);
     let at = from + at as u64;
     let end = end_record(&mut fields).map_err(|e| e.offset(at))?;
-    // The archive counts from its own start.
+    // Offsets in the archive count from its own start.
     let in_file = |offset: u64| {
         let sum = extent.offset.checked_add(offset);
-        sum.ok_or_else(|| Error::malformed("an offset that does not fit 64 bits").offset(at))
+        sum.ok_or_else(|| Error::malformed("the offset does not fit 64 bits").offset(at))
     };
     let (end, records_start) = match locator(source, extent, at, limits)? {
         Some(locator) => {
@@ -67,12 +67,12 @@ fn end_record(fields: &mut Fields<'_>) -> Result<End> {
     let len = fields.u32()?;
     let offset = fields.u32()?;
     if disk != 0 || directory_disk != 0 || entries_here != entries {
-        return Err(Error::unsupported("a zip archive of several disks"));
+        return Err(Error::unsupported("the zip archive spans several disks"));
     }
     Ok(End { entries: entries.into(), offset: offset.into(), len: len.into() })
 }
 
-/// Where the zip64 end record is, if there is a locator right before the end record.
+/// Returns the offset of the zip64 end record, if a locator is right before the end record.
 fn locator(source: &dyn Source, extent: Extent, end: u64, limits: &Limits) -> Result<Option<u64>> {
     let at = end.checked_sub(ZIP64_LOCATOR_LEN).filter(|&at| at >= extent.offset);
     let Some(at) = at else { return Ok(None) };
@@ -84,9 +84,9 @@ fn locator(source: &dyn Source, extent: Extent, end: u64, limits: &Limits) -> Re
     let disk = fields.u32()?;
     let offset = fields.u64()?;
     let disks = fields.u32()?;
-    // Archives of one disk say 0 or 1.
+    // Single-disk archives have 0 or 1 here.
     if disk != 0 || disks > 1 {
-        return Err(Error::unsupported("a zip archive of several disks").offset(at));
+        return Err(Error::unsupported("the zip archive spans several disks").offset(at));
     }
     Ok(Some(offset))
 }
@@ -101,9 +101,10 @@ fn zip64_end(source: &dyn Source, file: FileId, end: End, at: u64, locator: u64)
     source.read_at(file, at, &mut bytes)?;
     let mut fields = Fields(&bytes);
     if fields.array()? != *ZIP64_END {
-        return Err(Error::malformed("no zip64 end record where its locator points").offset(at));
+        return Err(Error::malformed("the zip64 locator does not point to a zip64 end record").offset(at));
     }
-    // The length counts what follows it; more than the fixed fields is a maker's own data.
+    // The length counts the bytes after this field. The writer's own data may follow the fixed
+    // fields.
     if fields.u64()?.checked_add(12) != Some(room) {
         return Err(cut());
     }
@@ -113,7 +114,7 @@ fn zip64_end(source: &dyn Source, file: FileId, end: End, at: u64, locator: u64)
     let entries_here = fields.u64()?;
     let wide = End { entries: fields.u64()?, len: fields.u64()?, offset: fields.u64()? };
     if disk != 0 || directory_disk != 0 || entries_here != wide.entries {
-        return Err(Error::unsupported("a zip archive of several disks").offset(at));
+        return Err(Error::unsupported("the zip archive spans several disks").offset(at));
     }
     let agrees = |narrow: u64, all_ones: u64, wide: u64| narrow == all_ones || narrow == wide;
     let same = agrees(end.entries, 0xffff, wide.entries)

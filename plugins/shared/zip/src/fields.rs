@@ -1,15 +1,15 @@
-//! Fields are the little-endian numbers of a zip header, read from its front.
+//! Readers of the little-endian numbers in zip headers.
 
 use tensorferry_sdk::{Error, Result};
 
-/// What is left of a header.
+/// The unread rest of a header.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
     pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len).ok_or_else(|| {
-            Error::malformed("a zip header is cut off")
+            Error::malformed("a zip header is truncated")
                 .expected(format!("{len} bytes more"))
                 .found(self.0.len())
         })?;
@@ -36,11 +36,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The zip64 extra field among a header's extra fields. Of the numbers that it may hold, it has those
-/// whose place in the header is filled with ones, in the header's order.
+/// Finds the zip64 extra field among a header's extra fields. It contains only those numbers whose
+/// fields in the header are all ones, in header order.
 ///
-/// Extra fields after the first that does not parse are no concern of a reader: torch's padding is one
-/// long field, other writers leave stray bytes.
+/// Stops at the first extra field that does not parse: torch's padding is one long field, and other
+/// writers leave stray bytes.
 pub(crate) fn zip64(extra: &[u8]) -> Option<Fields<'_>> {
     const ZIP64: u16 = 1;
     let mut rest = Fields(extra);

@@ -1,5 +1,5 @@
 //! A zip layout is a zip archive as segments of an output file: records stored without compression,
-//! each payload at a multiple of 64 bytes, the central directory behind them.
+//! each payload at a multiple of 64 bytes, followed by the central directory.
 //!
 //! ```text
 //! local header   30  "PK\3\4", version needed, flags 0x800 (UTF-8), method 0, time, date, crc,
@@ -16,36 +16,36 @@
 //!                    needs more bits, the zip64 end record (56) and its locator (20)
 //! ```
 //!
-//! Sources: PKWARE's APPNOTE.TXT; for "FB" and the alignment `caffe2/serialize/inline_container.cc`,
-//! for which torch maps the file and reads tensors in place. Sizes and checksums stand in the local
-//! headers. A data record's checksum is known only once its bytes have moved, so its header and the
-//! directory are deferred.
+//! Sources: PKWARE's APPNOTE.TXT; for "FB" and the alignment
+//! `caffe2/serialize/inline_container.cc`. torch maps the file and reads tensors in place. Sizes
+//! and checksums are in the local headers. The checksum of a data record is known only once its
+//! bytes have been copied, so its header and the directory are deferred.
 
 use tensorferry_sdk::{
     DeferredId, DigestAlgorithm, DigestId, Digests, Error, LayoutSink, OutputId, Result, SealSink,
 };
 
-/// Where payloads begin: torch's `kFieldAlignment`.
+/// Alignment of payloads: torch's `kFieldAlignment`.
 const ALIGNMENT: u64 = 64;
-/// The value of a 32-bit field whose number stands in the zip64 extra field.
+/// Value of a 32-bit field whose number is in the zip64 extra field.
 pub(crate) const ELSEWHERE: u32 = u32::MAX;
 pub(crate) const VERSION_STORED: u16 = 20;
 pub(crate) const VERSION_ZIP64: u16 = 45;
 pub(crate) const FLAG_UTF8: u16 = 0x800;
-/// 1980-01-01 00:00, the first date that DOS knows: outputs do not depend on the clock.
+/// 1980-01-01, the earliest DOS date: outputs do not depend on the clock.
 pub(crate) const DOS_DATE: u16 = (1 << 5) | 1;
 
-/// An archive as far as it is laid out.
+/// An archive under construction.
 pub struct ZipLayout<'a> {
     layout: &'a mut dyn LayoutSink,
     file: OutputId,
-    /// What every name begins with: nothing, or a folder.
+    /// Prefix of every name: empty, or a folder.
     prefix: String,
     end: u64,
     records: Vec<Record>,
 }
 
-/// What has to be said of an archive once the checksums are known.
+/// The values needed to fill in an archive's headers once the checksums are known.
 #[derive(Debug)]
 pub struct ZipPlan {
     records: Vec<Record>,
@@ -68,21 +68,19 @@ enum Crc {
 }
 
 impl<'a> ZipLayout<'a> {
-    /// An empty archive in `file`, whose records all lie in the folder `root`, if there is to be one.
+    /// Starts an archive in `file`. If `root` is given, all records are in that folder.
     #[must_use]
     pub fn new(layout: &'a mut dyn LayoutSink, file: OutputId, root: Option<&str>) -> Self {
         let prefix = root.map(|root| format!("{root}/")).unwrap_or_default();
         Self { layout, file, prefix, end: 0, records: Vec::new() }
     }
 
-    /// A record whose bytes are known.
-    ///
-    /// # Errors
-    /// Unsupported, if its name is longer than 65,535 bytes or the archive than 64 bits say; what the layout says.
+    /// Adds a record whose bytes are known. Fails if its name is longer than 65,535 bytes, or if
+    /// the archive's length does not fit 64 bits.
     pub fn bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let mut sum = DigestAlgorithm::CRC32.start()?;
         sum.update(bytes);
-        let crc = (*sum.digest().value).try_into().map_err(|_| Error::plugin("a CRC-32 has four bytes"))?;
+        let crc = (*sum.digest().value).try_into().map_err(|_| Error::plugin("a CRC-32 must have four bytes"))?;
         let crc = u32::from_le_bytes(crc);
         let record = Record {
             name: self.full_name(name),
@@ -96,10 +94,8 @@ impl<'a> ZipLayout<'a> {
         self.push(record, header.len())
     }
 
-    /// A record of `size` bytes, which `payload` appends to the file; it gives the offset of the first.
-    ///
-    /// # Errors
-    /// As of [`bytes`](Self::bytes).
+    /// Adds a record of `size` bytes. `payload` appends them to the file and returns the offset of
+    /// the first.
     pub fn data(
         &mut self,
         name: &str,
@@ -115,10 +111,7 @@ impl<'a> ZipLayout<'a> {
         self.push(record, header_len)
     }
 
-    /// The directory and the end record.
-    ///
-    /// # Errors
-    /// What the layout says.
+    /// Adds the directory and the end record.
     pub fn finish(self) -> Result<ZipPlan> {
         let directory: u64 = self.records.iter().map(Record::central_len).sum();
         let tail = tail(self.records.len() as u64, directory, self.end, false);
@@ -135,17 +128,14 @@ impl<'a> ZipLayout<'a> {
             .end
             .checked_add(header_len as u64)
             .and_then(|end| end.checked_add(record.size))
-            .ok_or_else(|| Error::unsupported("an archive longer than 64 bits"))?;
+            .ok_or_else(|| Error::unsupported("the length of the archive does not fit 64 bits"))?;
         self.records.push(record);
         Ok(())
     }
 }
 
 impl ZipPlan {
-    /// Says the checksums.
-    ///
-    /// # Errors
-    /// A plugin error, if the host has none of them.
+    /// Fills in the checksums. Fails if the host did not compute one of them.
     pub fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
         let mut directory = Vec::new();
         for record in &self.records {
@@ -166,7 +156,7 @@ impl ZipPlan {
 }
 
 impl Record {
-    /// The header before the payload, as long as the alignment asks.
+    /// Returns the header before the payload, padded to the alignment.
     fn local_header(&self, crc: u32) -> Result<Vec<u8>> {
         let mut extra = Vec::new();
         let zip64 = self.size >= ELSEWHERE.into();
@@ -209,7 +199,8 @@ impl Record {
         46 + self.name.len() as u64 + if wide == 0 { 0 } else { 4 + 8 * wide }
     }
 
-    /// What both headers have: from the version needed to the extra field's length.
+    /// Writes the fields that both headers share: from the version needed to the extra field's
+    /// length.
     fn push_common(&self, crc: u32, version: u16, extra_len: usize, header: &mut Vec<u8>) -> Result<()> {
         let (method, time) = (0_u16, 0_u16);
         for field in [version, FLAG_UTF8, method, time, DOS_DATE] {
@@ -222,7 +213,7 @@ impl Record {
         push_u16(header, extra_len as u64)
     }
 
-    /// What the directory's zip64 field holds, in its order: sizes, then the offset.
+    /// Returns the numbers of the directory's zip64 field in order: sizes, then the offset.
     fn wide_fields(&self) -> Vec<u64> {
         let mut fields = Vec::new();
         if self.size >= ELSEWHERE.into() {
@@ -235,7 +226,8 @@ impl Record {
     }
 }
 
-/// The end record, after zip64's where a number needs it, or where it has to have that (`is_wide`).
+/// Returns the end record. The zip64 end record precedes it if a number needs it or `is_wide` is
+/// set.
 pub(crate) fn tail(count: u64, directory_len: u64, directory_offset: u64, is_wide: bool) -> Vec<u8> {
     let mut tail = Vec::new();
     let short_count = u16::try_from(count).unwrap_or(u16::MAX);
@@ -243,7 +235,7 @@ pub(crate) fn tail(count: u64, directory_len: u64, directory_offset: u64, is_wid
     if wide || short_count == u16::MAX {
         let zip64_end = directory_offset + directory_len;
         tail.extend(b"PK\x06\x06");
-        // The record's length without the signature and this field.
+        // Length of the record without its signature and this field.
         tail.extend(44_u64.to_le_bytes());
         tail.extend(VERSION_ZIP64.to_le_bytes());
         tail.extend(VERSION_ZIP64.to_le_bytes());

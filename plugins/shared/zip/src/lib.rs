@@ -1,16 +1,16 @@
-//! Zip archives of tensors, for the plugins whose files are such: `torch` and `numpy`.
+//! Zip archives of tensors, for the plugins `torch` and `numpy`.
 //!
-//! | File | What it yields |
+//! | File | Contents |
 //! |---|---|
-//! | `extent.rs` | a range of a file: archives lie inside other files |
-//! | `archive.rs` | [`Archive`]: the entries of a zip file, checked, and where their bytes lie |
-//! | `end.rs` | where the directory is |
-//! | `directory.rs` | [`Directory`]: the entries, their names checked |
-//! | `local.rs` | where each entry's bytes are, and that none overlap |
+//! | `extent.rs` | a range of a file: archives can be inside other files |
+//! | `archive.rs` | [`Archive`]: the checked entries of a zip file and the locations of their bytes |
+//! | `end.rs` | the location of the directory |
+//! | `directory.rs` | [`Directory`]: the entries, with checked names |
+//! | `local.rs` | the location of each entry's bytes, and a check for overlaps |
 //! | `fields.rs` | numbers from bytes |
-//! | `content.rs` | what an entry holds, inflated in bounded pieces |
+//! | `content.rs` | the content of an entry, inflated in bounded pieces |
 //! | `layout.rs` | [`ZipLayout`]: an archive as segments of an output |
-//! | `deflated.rs` | [`DeflatedLayout`]: one whose entries are compressed, at the same time |
+//! | `deflated.rs` | [`DeflatedLayout`]: an archive whose entries are compressed in parallel |
 //!
 //! ```text
 //! PK\3\4 header, name, extra, bytes [, PK\7\8 descriptor]      one for each entry
@@ -18,14 +18,14 @@
 //! PK\6\6 zip64 end record, PK\6\7 its locator                  torch always writes them
 //! PK\5\6 end record
 //! ```
-//! Source of the facts: PKWARE's APPNOTE.TXT 6.3.10, `caffe2/serialize/inline_container.cc` and
+//! Sources: PKWARE's APPNOTE.TXT 6.3.10, `caffe2/serialize/inline_container.cc` and
 //! `third_party/miniz-3.0.2/miniz.c` of PyTorch, `Lib/zipfile` of CPython.
 //!
-//! The `zip` crate is not used for reading: it keeps only the last of two entries with one name,
-//! and believes the directory where a local header says something else. torch looks names up
-//! without regard to case, and finds a record's bytes behind its local header; so both are ways to
-//! show one content to a checker and another one to a framework. Here every local header is read, and
-//! where two places of the file disagree, the file is refused.
+//! The `zip` crate is not used for reading. It keeps only the last of two entries with the same
+//! name, and it trusts the directory if a local header disagrees. torch looks up names without
+//! regard to case, and locates a record's bytes through its local header. A crafted file could
+//! therefore show one content to a checker and another to a framework. This crate reads every local
+//! header and rejects the file if any two places disagree.
 #![forbid(unsafe_code)]
 
 mod archive;

@@ -1,5 +1,5 @@
-//! A local header stands before an entry's bytes. It must say what the directory says, and the
-//! entries must lie apart from each other and before the directory.
+//! The local header is before an entry's bytes. It must agree with the directory. Entries must not
+//! overlap each other or the directory.
 
 use crate::directory::{Directory, Entry, method};
 use crate::extent::Extent;
@@ -10,13 +10,13 @@ use tensorferry_sdk::{Error, FileId, FileRange, Result, Source};
 const HEADER: &[u8; 4] = b"PK\x03\x04";
 const HEADER_LEN: u64 = 30;
 
-/// Bytes of headers that are read together.
+/// Bytes of headers per read.
 const TOGETHER: u64 = 1 << 20;
 
-/// Sizes and CRC follow the bytes, and are zero in the local header.
+/// Flag: sizes and CRC follow the bytes, and are zero in the local header.
 const DESCRIPTOR_FOLLOWS: u16 = 0x8;
 
-/// For each entry, where its bytes begin.
+/// Returns the offset of each entry's bytes.
 pub(crate) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Directory) -> Result<Vec<u64>> {
     let entries = directory.entries();
     let mut order: Vec<usize> = (0..entries.len()).collect();
@@ -47,15 +47,15 @@ pub(crate) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Dire
     Ok(offsets)
 }
 
-/// Local headers with their names, read ahead many at once: one read for each of thousands would take longer than
-/// everything else.
+/// Local headers and names, read in batches: with thousands of entries, one read for each would
+/// dominate the time.
 struct Headers<'a> {
     source: &'a dyn Source,
     file: FileId,
-    /// Where what may be read ends.
+    /// End of the range that may be read.
     end: u64,
     bytes: Vec<u8>,
-    /// Those that were read and not yet asked for, the last one first: where in `bytes` each lies.
+    /// Ranges in `bytes` of the headers that were read but not yet returned, in reverse order.
     ahead: Vec<Range<usize>>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Headers<'a> {
         Self { source, file, end, bytes: Vec::new(), ahead: Vec::new() }
     }
 
-    /// The header of the first of `entries`, whose headers will be asked for in this order.
+    /// Returns the header of the first of `entries`. Later calls must follow the same order.
     fn next<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>) -> Result<&[u8]> {
         if self.ahead.is_empty() {
             self.read(entries)?;
@@ -78,7 +78,7 @@ impl<'a> Headers<'a> {
             let len = HEADER_LEN + entry.raw_name_len as u64;
             match self.checked(entry.header, len) {
                 Ok(range) => ranges.push(range),
-                // It is told when it is its turn.
+                // This error is reported when its header is requested.
                 Err(_) if !ranges.is_empty() => break,
                 Err(error) => return Err(error),
             }
@@ -93,7 +93,7 @@ impl<'a> Headers<'a> {
         self.source.read_ranges(&ranges, &mut self.bytes)
     }
 
-    /// Bytes of a header's extra field.
+    /// Reads bytes of a header's extra field.
     fn extra(&self, at: u64, len: u64) -> Result<Vec<u8>> {
         let FileRange { file, offset, .. } = self.checked(at, len)?;
         let mut bytes = vec![0; len_of(len)?];
@@ -105,7 +105,7 @@ impl<'a> Headers<'a> {
         if offset.checked_add(len).is_some_and(|end| end <= self.end) {
             return Ok(FileRange { file: self.file, offset, len });
         }
-        Err(Error::malformed("a header reaches past the end of where headers are")
+        Err(Error::malformed("a local header reaches past the end of its range")
             .offset(offset)
             .expected(format!("{len} bytes"))
             .found(format!("{} bytes", self.end.saturating_sub(offset))))
@@ -125,7 +125,7 @@ fn data_offset<'e>(
     let name_len = entry.raw_name_len as u64;
     let mut fields = Fields(headers.next(next)?);
     if fields.array()? != *HEADER {
-        return Err(Error::malformed("no local header where the directory points"));
+        return Err(Error::malformed("the directory does not point to a local header"));
     }
     fields.take(2)?;
     let flags = fields.u16()?;
@@ -137,7 +137,7 @@ fn data_offset<'e>(
     let local_name_len = u64::from(fields.u16()?);
     let extra_len = u64::from(fields.u16()?);
     let differs =
-        |what: &str| Error::malformed(format!("the local header has another {what} than the directory"));
+        |what: &str| Error::malformed(format!("the local header and the directory have different {what}s"));
     if local_name_len != name_len || !directory.is_name_of(entry, fields.0) {
         return Err(differs("name"));
     }
@@ -166,5 +166,5 @@ fn data_offset<'e>(
     if !agrees(crc.into(), entry.crc.into()) {
         return Err(differs("CRC").expected(format!("{:08x}", entry.crc)).found(format!("{crc:08x}")));
     }
-    extra_at.checked_add(extra_len).ok_or_else(|| Error::malformed("a length that does not fit 64 bits"))
+    extra_at.checked_add(extra_len).ok_or_else(|| Error::malformed("the length does not fit 64 bits"))
 }

@@ -47,21 +47,21 @@ fn places(archive: &[u8]) -> Vec<Files> {
 type Case = (&'static str, fn(&mut Zip));
 
 const CASES: [Case; 18] = [
-    ("one name", |zip| drop(zip.add("data.pkl", b"x").clone())),
-    ("case alone", |zip| drop(zip.add("DATA.PKL", b"x").clone())),
-    ("case alone", |zip| drop(zip.add("Data/0", b"x").clone())),
-    ("another name", |zip| zip.entry("data/0").local.name = b"m/data/1".to_vec()),
-    ("another length", |zip| zip.entry("data/0").local.len = 15),
-    ("another compression method", |zip| zip.entry("data/0").local.method = 8),
-    ("another CRC", |zip| zip.entry("data/0").local.crc = 1),
-    ("another flag", |zip| zip.entry("data/0").local.flags = 0x800),
+    ("the same name", |zip| drop(zip.add("data.pkl", b"x").clone())),
+    ("only in case", |zip| drop(zip.add("DATA.PKL", b"x").clone())),
+    ("only in case", |zip| drop(zip.add("Data/0", b"x").clone())),
+    ("different names", |zip| zip.entry("data/0").local.name = b"m/data/1".to_vec()),
+    ("different lengths", |zip| zip.entry("data/0").local.len = 15),
+    ("different compression methods", |zip| zip.entry("data/0").local.method = 8),
+    ("different CRCs", |zip| zip.entry("data/0").local.crc = 1),
+    ("different flags", |zip| zip.entry("data/0").local.flags = 0x800),
     ("encrypted", |zip| zip.entry("data/0").central.flags = 1),
     ("two lengths", |zip| zip.entry("data/0").central.len = 15),
     ("overlaps", |zip| zip.entry("version").offset = Some(1)),
-    ("no local header", |zip| zip.entry("data.pkl").offset = Some(1)),
+    ("point to a local header", |zip| zip.entry("data.pkl").offset = Some(1)),
     ("reaches past the end", |zip| zip.entry("version").offset = Some(0x7fff_ffff)),
     ("too short for its entries", |zip| zip.count = Some(0xfff0)),
-    ("goes on after its last entry", |zip| zip.count = Some(2)),
+    ("extra bytes after the last entry", |zip| zip.count = Some(2)),
     ("disagree", |zip| zip.zip64 = Some(Zip64 { more_entries: 1 << 60, ..Zip64::default() })),
     ("outside of the archive's root", |zip| {
         let entry = zip.add("x", b"");
