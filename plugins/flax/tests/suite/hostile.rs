@@ -34,24 +34,24 @@ fn each_rule_is_held() {
     let array = |payload: &[u8]| entry(&extension(1, payload));
     assert_eq!(read(&array(b"\x93\x91\x02\xa4int8\xc4\x02ab")).unwrap(), 1);
     let cases: [(&str, Vec<u8>, ErrorKind); 18] = [
-        ("a byte that begins no", entry(b"\xc1"), ErrorKind::Malformed),
-        ("key twice", b"\x82\xa1a\xc0\xa1a\xc0".to_vec(), ErrorKind::Malformed),
-        ("no text and no integer", b"\x81\xc4\x01a\xc0".to_vec(), ErrorKind::Malformed),
+        ("invalid first byte", entry(b"\xc1"), ErrorKind::Malformed),
+        ("duplicate keys", b"\x82\xa1a\xc0\xa1a\xc0".to_vec(), ErrorKind::Malformed),
+        ("neither text nor an integer", b"\x81\xc4\x01a\xc0".to_vec(), ErrorKind::Malformed),
         ("not UTF-8", b"\x81\xa1\xff\xc0".to_vec(), ErrorKind::Malformed),
-        ("past the file's end", entry(b"\xdd\xff\xff\xff\xff"), ErrorKind::Malformed),
-        ("past the file's end", entry(b"\xdb\x7f\xff\xff\xff"), ErrorKind::Malformed),
-        ("past the file's end", entry(b"\xc9\xff\xff\xff\xff\x01"), ErrorKind::Malformed),
-        ("payload is no list of three", array(b"\x92\x91\x02\xa4int8"), ErrorKind::Malformed),
-        ("dimension is no number", array(b"\x93\x91\xff\xa4int8\xc4\x01a"), ErrorKind::Malformed),
-        ("dimension is no number", array(b"\x93\x91\xa11\xa4int8\xc4\x01a"), ErrorKind::Malformed),
-        ("elements are no bytes", array(b"\x93\x91\x01\xa4int8\xa1a"), ErrorKind::Malformed),
-        ("end at different places", array(b"\x93\x91\x01\xa4int8\xc4\x01aa"), ErrorKind::Malformed),
+        ("past the end of the file", entry(b"\xdd\xff\xff\xff\xff"), ErrorKind::Malformed),
+        ("past the end of the file", entry(b"\xdb\x7f\xff\xff\xff"), ErrorKind::Malformed),
+        ("past the end of the file", entry(b"\xc9\xff\xff\xff\xff\x01"), ErrorKind::Malformed),
+        ("payload is not a list of three", array(b"\x92\x91\x02\xa4int8"), ErrorKind::Malformed),
+        ("dimension is not a whole number", array(b"\x93\x91\xff\xa4int8\xc4\x01a"), ErrorKind::Malformed),
+        ("dimension is not a whole number", array(b"\x93\x91\xa11\xa4int8\xc4\x01a"), ErrorKind::Malformed),
+        ("elements are not bytes", array(b"\x93\x91\x01\xa4int8\xa1a"), ErrorKind::Malformed),
+        ("end at different offsets", array(b"\x93\x91\x01\xa4int8\xc4\x01aa"), ErrorKind::Malformed),
         ("disagree", array(b"\x93\x91\x03\xa4int8\xc4\x02ab"), ErrorKind::Malformed),
-        ("not known", array(b"\x93\x91\x01\xa4str8\xc4\x01a"), ErrorKind::Unsupported),
+        ("unknown dtype", array(b"\x93\x91\x01\xa4str8\xc4\x01a"), ErrorKind::Unsupported),
         ("too many dimensions", array(b"\x93\xdc\x00\x41\xa4int8"), ErrorKind::Malformed),
         ("not two floats", entry(&extension(2, b"\x92\x01\x02")), ErrorKind::Malformed),
-        ("the file's end", b"\x81".to_vec(), ErrorKind::Malformed),
-        ("past the file's end", Vec::new(), ErrorKind::Malformed),
+        ("the end of the file", b"\x81".to_vec(), ErrorKind::Malformed),
+        ("past the end of the file", Vec::new(), ErrorKind::Malformed),
     ];
     for (words, bytes, kind) in cases {
         let error = read(&bytes).map(|_| format!("{} was read", bytes.escape_ascii())).unwrap_err();

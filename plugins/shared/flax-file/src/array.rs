@@ -1,4 +1,4 @@
-//! An array, as an extension holds it: where its elements lie, and what is written before them.
+//! An array as a msgpack extension: the location of its elements, and the header before them.
 
 use crate::cursor::Cursor;
 use crate::{ARRAY, SCALAR, SCALAR_CLASS, dtype};
@@ -7,28 +7,25 @@ use tensorferry_sdk::{
     CatalogSink, Dtype, Error, FileId, Limits, Node, Result, Storage, StorageRange, TensorId, element_count,
 };
 
-/// More dimensions than numpy has.
+/// Maximum number of dimensions; the maximum of numpy.
 const MOST_DIMENSIONS: u64 = 64;
-/// Longer than any dtype's name.
+/// Maximum length of a dtype's name; no dtype has a longer one.
 const MOST_NAME_BYTES: u64 = 64;
 
 /// An array in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array {
-    /// Where its extension begins, for errors.
+    /// Offset of its extension, for errors.
     pub place: u64,
-    /// What its elements are.
     pub dtype: Dtype,
-    /// Its dimensions.
     pub shape: Vec<u64>,
-    /// Its elements: one range, or those of its chunks.
+    /// Offset and length of its elements, or of each chunk's elements.
     pub ranges: Vec<(u64, u64)>,
-    /// Whether it is a numpy scalar.
     pub is_scalar: bool,
 }
 
 impl Array {
-    /// Reads the payload of an extension, `len` bytes from the cursor on.
+    /// Reads the payload of an extension: the next `len` bytes of the cursor.
     pub(crate) fn read(
         cursor: &mut Cursor<'_>,
         place: u64,
@@ -39,36 +36,36 @@ impl Array {
         let end = cursor.place() + len;
         let wrong = |cursor: &Cursor<'_>, what: &str| {
             let error = Error::malformed(format!("an array's {what}")).offset(cursor.place());
-            error.expected("a list of its shape, its dtype's name and its bytes")
+            error.expected("a list of shape, dtype name and bytes")
         };
         let marker = cursor.marker()?;
         if cursor.list_len(marker)? != Some(3) {
-            return Err(wrong(cursor, "payload is no list of three"));
+            return Err(wrong(cursor, "payload is not a list of three items"));
         }
         let marker = cursor.marker()?;
-        let rank = cursor.list_len(marker)?.ok_or_else(|| wrong(cursor, "shape is no list"))?;
+        let rank = cursor.list_len(marker)?.ok_or_else(|| wrong(cursor, "shape is not a list"))?;
         if rank > MOST_DIMENSIONS {
-            let error = Error::malformed("an array of too many dimensions").offset(place);
+            let error = Error::malformed("an array has too many dimensions").offset(place);
             return Err(error.expected(format!("at most {MOST_DIMENSIONS}")).found(rank));
         }
         let mut shape = Vec::new();
         for _ in 0..rank {
             let marker = cursor.marker()?;
             let dim = cursor.integer(marker)?.and_then(|dim| u64::try_from(dim).ok());
-            shape.push(dim.ok_or_else(|| wrong(cursor, "dimension is no number from 0 on"))?);
+            shape.push(dim.ok_or_else(|| wrong(cursor, "dimension is not a whole number"))?);
         }
         let marker = cursor.marker()?;
-        let name_len = cursor.text_len(marker)?.ok_or_else(|| wrong(cursor, "dtype is no text"))?;
+        let name_len = cursor.text_len(marker)?.ok_or_else(|| wrong(cursor, "dtype is not text"))?;
         if name_len > MOST_NAME_BYTES {
             return Err(wrong(cursor, "dtype's name is too long").found(format!("{name_len} bytes")));
         }
         let dtype = dtype::parse(&cursor.text(name_len, limits)?).map_err(|error| error.offset(place))?;
         let marker = cursor.marker()?;
-        let bytes = cursor.bin_len(marker)?.ok_or_else(|| wrong(cursor, "elements are no bytes"))?;
+        let bytes = cursor.bin_len(marker)?.ok_or_else(|| wrong(cursor, "elements are not bytes"))?;
         let start = cursor.place();
         if start.checked_add(bytes) != Some(end) {
-            let error = Error::malformed("an array's elements and its extension end at different places");
-            return Err(error.offset(place).expected(end).found(format!("{bytes} bytes from {start} on")));
+            let error = Error::malformed("an array's elements and its extension end at different offsets");
+            return Err(error.offset(place).expected(end).found(format!("{bytes} bytes at {start}")));
         }
         let expected = bytes_of(dtype, &shape).map_err(|error| error.offset(place))?;
         if expected != bytes {
@@ -80,10 +77,7 @@ impl Array {
         Ok(Self { place, dtype, shape, ranges: vec![(start, bytes)], is_scalar })
     }
 
-    /// Describes it as a tensor; its node.
-    ///
-    /// # Errors
-    /// The catalog's.
+    /// Adds it to the catalog as a tensor, and returns the node of the tensor.
     pub fn tensor(&self, file: FileId, name: &str, catalog: &mut dyn CatalogSink) -> Result<Node> {
         let mut describe = || -> Result<TensorId> {
             let mut storages = Vec::with_capacity(self.ranges.len());
@@ -103,15 +97,15 @@ impl Array {
     }
 }
 
-/// The bytes of an array.
+/// Returns the length of an array in bytes.
 pub fn bytes_of(dtype: Dtype, shape: &[u64]) -> Result<u64> {
-    let info = dtype.info().ok_or_else(|| Error::plugin("a dtype without facts"))?;
+    let info = dtype.info().ok_or_else(|| Error::plugin("unknown dtype"))?;
     info.bytes_of(element_count(shape)?)
 }
 
-/// What stands before the elements of an array.
+/// Returns the bytes before the elements of an array.
 pub fn header(dtype: &str, shape: &[u64], bytes: u64, is_scalar: bool) -> Result<Vec<u8>> {
-    let too_long = || Error::unsupported("an array that is too long for one msgpack value").found(bytes);
+    let too_long = || Error::unsupported("the array is too long for one msgpack value").found(bytes);
     let mut inner = Vec::new();
     encoded(write_array_len(&mut inner, 3))?;
     encoded(write_array_len(&mut inner, u32::try_from(shape.len()).map_err(|_| too_long())?))?;
@@ -131,7 +125,7 @@ pub fn header(dtype: &str, shape: &[u64], bytes: u64, is_scalar: bool) -> Result
     Ok(header)
 }
 
-/// What an encoder gives: writing to memory does not fail.
+/// Turns an encoder's error into a plugin error: writing to memory does not fail.
 pub fn encoded<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<()> {
     result.map(drop).map_err(|error| Error::plugin(format!("cannot encode msgpack: {error}")))
 }

@@ -1,22 +1,20 @@
-//! A chunked array is a map that stands for one array: Flax makes it of what is too long for one msgpack value.
+//! A chunked array is a map that represents one array. Flax writes it for arrays that are too long
+//! for one msgpack value.
 
 use crate::array::{Array, bytes_of};
 use crate::document::{Document, Item, Key};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result, element_count};
 
-/// The key that only such a map has.
+/// Key that marks a chunked array.
 pub const MARK: &str = "__msgpack_chunked_array__";
 
-/// Whether a map stands for an array.
+/// Returns whether a map is a chunked array.
 pub fn is_chunked(entries: &[(Key, u32)]) -> bool {
     entries.iter().any(|(key, _)| matches!(key, Key::Text(text) if text == MARK))
 }
 
-/// The array that a map stands for.
-///
-/// # Errors
-/// Malformed, if its chunks do not make up its shape.
+/// Returns the array that a map represents, or an error if its chunks do not make up its shape.
 pub fn join(document: &Document, entries: &[(Key, u32)]) -> Result<Array> {
     let wrong = |what: &str| Error::malformed(format!("a chunked array {what}"));
     let part = |name: &str| {
@@ -27,29 +25,29 @@ pub fn join(document: &Document, entries: &[(Key, u32)]) -> Result<Array> {
         }
     };
     if entries.len() != 3 {
-        return Err(wrong("has other entries").expected(format!("{MARK}, shape and chunks")));
+        return Err(wrong("has unexpected entries").expected(format!("{MARK}, shape and chunks")));
     }
     let dims = part("shape")?.into_iter().map(|item| match item {
         Item::Leaf(node) => node.as_wide_int().and_then(|dim| u64::try_from(dim).ok()),
         _ => None,
     });
     let shape: Option<Vec<u64>> = dims.collect();
-    let shape = shape.ok_or_else(|| wrong("has a dimension that is no number from 0 on"))?;
+    let shape = shape.ok_or_else(|| wrong("has a dimension that is not a whole number"))?;
     let mut joined: Option<Array> = None;
     let (mut elements, mut bytes) = (0_u64, 0_u64);
     for (number, chunk) in part("chunks")?.into_iter().enumerate() {
         let Item::Array(chunk) = chunk else {
-            return Err(wrong("has a chunk that is no array").found(format!("chunk {number}")));
+            return Err(wrong("has a chunk that is not an array").found(format!("chunk {number}")));
         };
         let at = |error: Error| error.offset(chunk.place);
         let &[len] = &*chunk.shape else {
             return Err(
-                at(wrong("has a chunk of another than one dimension")).found(format!("{:?}", chunk.shape))
+                at(wrong("has a chunk that is not one-dimensional")).found(format!("{:?}", chunk.shape))
             );
         };
         let array = joined.get_or_insert_with(|| Array { ranges: Vec::new(), ..chunk.clone() });
         if array.dtype != chunk.dtype {
-            return Err(at(wrong("has chunks of two dtypes")).found(format!("chunk {number}")));
+            return Err(at(wrong("has chunks of different dtypes")).found(format!("chunk {number}")));
         }
         elements = elements.saturating_add(len);
         bytes = bytes.saturating_add(chunk.ranges.iter().map(|(_, len)| len).sum());
@@ -57,13 +55,13 @@ pub fn join(document: &Document, entries: &[(Key, u32)]) -> Result<Array> {
     }
     let array = joined.ok_or_else(|| wrong("has no chunks"))?;
     if element_count(&shape)? != elements || bytes_of(array.dtype, &shape)? != bytes {
-        let error = wrong("has chunks of other elements than its shape").offset(array.place);
+        let error = wrong("has chunks that do not add up to its shape").offset(array.place);
         return Err(error.expected(format!("those of {shape:?}")).found(elements));
     }
     Ok(Array { shape, is_scalar: false, ..array })
 }
 
-/// The parts of a map whose keys are "0", "1" and so on, in the order of the numbers.
+/// Returns the values of a map with the keys "0", "1" and so on, in numeric order.
 fn numbered<'a>(document: &'a Document, entries: &[(Key, u32)]) -> Result<Vec<&'a Item>> {
     let numbers = entries.iter().map(|(key, id)| match key {
         Key::Text(text) => {
@@ -73,9 +71,9 @@ fn numbered<'a>(document: &'a Document, entries: &[(Key, u32)]) -> Result<Vec<&'
         Key::Int(_) => None,
     });
     let error = || {
-        let error = Error::malformed("a chunked array's parts are not numbered from 0 on");
+        let error = Error::malformed("a chunked array's parts are not numbered from 0");
         let keys: Vec<String> = entries.iter().take(8).map(|(key, _)| key.to_string()).collect();
-        error.expected(format!("{} of them, without a gap", entries.len())).found(keys.join(", "))
+        error.expected(format!("{} parts without a gap", entries.len())).found(keys.join(", "))
     };
     let numbers: Option<BTreeMap<usize, u32>> = numbers.collect();
     let numbers = numbers.ok_or_else(error)?;

@@ -1,12 +1,12 @@
-//! A cursor walks over a file's headers: it reads a few bytes here and there, and passes over the elements between.
+//! A cursor reads a file's headers: a few bytes at a time, skipping the elements in between.
 
 use rmp::Marker;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const WINDOW: u64 = 8 << 10;
 
-/// A place in a file.
+/// A position in a file, with a window of buffered bytes.
 pub(crate) struct Cursor<'a> {
     source: &'a dyn Source,
     file: FileId,
@@ -17,40 +17,39 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The beginning of a file.
+    /// Starts at the beginning of a file.
     pub(crate) fn new(source: &'a dyn Source, file: FileId) -> Self {
         Self { source, file, len: source.len(file), place: 0, window: Vec::new(), start: 0 }
     }
 
-    /// The next byte's offset.
+    /// Returns the offset of the next byte.
     pub(crate) fn place(&self) -> u64 {
         self.place
     }
 
-    /// How many bytes follow.
+    /// Returns the number of bytes that follow.
     pub(crate) fn rest(&self) -> u64 {
         self.len - self.place
     }
 
-    /// That so many bytes follow, which a value claims.
+    /// Checks that at least `len` bytes follow. `what` names the value that claims them.
     pub(crate) fn claim(&self, len: u64, what: &str) -> Result<()> {
         if len <= self.rest() {
             return Ok(());
         }
-        Err(Error::malformed(format!("{what} reaches past the file's end"))
+        Err(Error::malformed(format!("{what} reaches past the end of the file"))
             .offset(self.place)
             .expected(format!("at most {} bytes", self.rest()))
             .found(len))
     }
 
-    /// Passes over so many bytes.
     pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
         self.claim(len, "a value")?;
         self.place += len;
         Ok(())
     }
 
-    /// The next bytes.
+    /// Reads the next `N` bytes.
     pub(crate) fn bytes<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         self.claim(N as u64, "a value")?;
@@ -69,12 +68,12 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    /// The next value's first byte.
+    /// Reads the first byte of the next value.
     pub(crate) fn marker(&mut self) -> Result<Marker> {
         Ok(Marker::from_u8(self.bytes::<1>()?[0]))
     }
 
-    /// A length in one, two or four bytes.
+    /// Reads a length of one, two or four bytes.
     pub(crate) fn length(&mut self, bytes: u8) -> Result<u64> {
         Ok(match bytes {
             1 => u64::from(self.bytes::<1>()?[0]),
@@ -83,7 +82,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// So many bytes, held in memory.
+    /// Reads `len` bytes into memory.
     pub(crate) fn vec(&mut self, len: u64, limits: &Limits) -> Result<Vec<u8>> {
         self.claim(len, "a value")?;
         let bytes = self.source.read_vec(self.file, self.place, len, limits)?;
@@ -91,7 +90,7 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    /// So many bytes as text.
+    /// Reads `len` bytes of UTF-8.
     pub(crate) fn text(&mut self, len: u64, limits: &Limits) -> Result<String> {
         let at = self.place;
         String::from_utf8(self.vec(len, limits)?).map_err(|error| {
@@ -100,7 +99,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The length of a text, if the marker is one's.
+    /// Reads the length of a text, if the marker starts one.
     pub(crate) fn text_len(&mut self, marker: Marker) -> Result<Option<u64>> {
         Ok(Some(match marker {
             Marker::FixStr(len) => len.into(),
@@ -111,7 +110,7 @@ impl<'a> Cursor<'a> {
         }))
     }
 
-    /// The length of a run of bytes, if the marker is one's.
+    /// Reads the length of a byte string, if the marker starts one.
     pub(crate) fn bin_len(&mut self, marker: Marker) -> Result<Option<u64>> {
         Ok(Some(match marker {
             Marker::Bin8 => self.length(1)?,
@@ -121,7 +120,7 @@ impl<'a> Cursor<'a> {
         }))
     }
 
-    /// How many items a list has, if the marker is one's.
+    /// Reads the number of items in a list, if the marker starts one.
     pub(crate) fn list_len(&mut self, marker: Marker) -> Result<Option<u64>> {
         Ok(Some(match marker {
             Marker::FixArray(len) => len.into(),
@@ -131,7 +130,7 @@ impl<'a> Cursor<'a> {
         }))
     }
 
-    /// An integer, if the marker is one's.
+    /// Reads an integer, if the marker starts one.
     pub(crate) fn integer(&mut self, marker: Marker) -> Result<Option<i128>> {
         Ok(Some(match marker {
             Marker::FixPos(value) => value.into(),
@@ -148,7 +147,7 @@ impl<'a> Cursor<'a> {
         }))
     }
 
-    /// A float, if the marker is one's, and whether it has 32 bits.
+    /// Reads a float and whether it has 32 bits, if the marker starts one.
     pub(crate) fn float(&mut self, marker: Marker) -> Result<Option<(f64, bool)>> {
         Ok(Some(match marker {
             Marker::F32 => (f32::from_be_bytes(self.bytes()?).into(), true),

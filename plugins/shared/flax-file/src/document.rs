@@ -1,4 +1,5 @@
-//! A document is a file's tree without its arrays' elements, read without recursion: a file decides how deep it nests.
+//! A document is the tree of values in a file, without the elements of its arrays. It is read
+//! without recursion, because the file controls the nesting depth.
 
 use crate::array::Array;
 use crate::cursor::Cursor;
@@ -8,12 +9,9 @@ use std::collections::HashSet;
 use std::fmt;
 use tensorferry_sdk::{Context, Error, FileId, Node, NodeKind, Result, Source};
 
-/// A key of a map.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// A text.
     Text(String),
-    /// An integer.
     Int(i128),
 }
 
@@ -26,25 +24,23 @@ impl fmt::Display for Key {
     }
 }
 
-/// A value.
+/// A value in a file.
 #[derive(Debug)]
 pub enum Item {
-    /// A value without parts.
+    /// A value without children.
     Leaf(Node),
-    /// An array.
     Array(Array),
-    /// A list, by the numbers of its items.
+    /// Indices of its items.
     List(Vec<u32>),
-    /// A map, by the numbers of its values.
+    /// Keys with indices of their values.
     Map(Vec<(Key, u32)>),
-    /// An extension that Flax does not have.
+    /// An extension type that Flax does not define.
     Unknown(i8),
 }
 
-/// The values of a file, parts before what holds them; the last one is the whole.
+/// The values of a file. Children are before their parents, and the root is last.
 #[derive(Debug)]
 pub struct Document {
-    /// The values.
     pub items: Vec<Item>,
 }
 
@@ -53,46 +49,40 @@ struct Open {
     is_map: bool,
     left: u64,
     place: u64,
-    /// The key of the value that comes next.
+    /// Key of the next value.
     key: Option<Key>,
     keys: Vec<Key>,
     parts: Vec<u32>,
 }
 
-/// What was read: a value, or the beginning of one.
+/// A complete value, or the start of a map or list.
 enum Begun {
     Item(Item),
     Container { is_map: bool, count: u64 },
 }
 
-/// Reads values one by one.
+/// A reader of one value after another.
 struct Walk<'a> {
     cursor: Cursor<'a>,
     context: &'a dyn Context,
     items: Vec<Item>,
-    /// Bytes of texts that are held.
+    /// Bytes of texts and byte strings in memory.
     held: u64,
 }
 
 impl Document {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// Malformed, unsupported or over a limit, with the byte; i/o.
+    /// Reads a whole file.
     pub fn read(source: &dyn Source, file: FileId, context: &dyn Context) -> Result<Self> {
         let mut walk = Walk { cursor: Cursor::new(source, file), context, items: Vec::new(), held: 0 };
         walk.run(u64::MAX)?;
         if walk.cursor.rest() > 0 {
-            let error = Error::malformed("bytes after the end of the value").offset(walk.cursor.place());
+            let error = Error::malformed("extra bytes after the value").offset(walk.cursor.place());
             return Err(error.expected("the file's end").found(format!("{} bytes", walk.cursor.rest())));
         }
         Ok(Self { items: walk.items })
     }
 
-    /// Looks at the first values of a file: whether it is a map with texts for keys or an array, and whether any is an array.
-    ///
-    /// # Errors
-    /// As of [`read`](Self::read).
+    /// Reads the first values of a file, and returns whether any of them is an array.
     pub fn glance(source: &dyn Source, file: FileId, context: &dyn Context) -> Result<bool> {
         const VALUES: u64 = 64;
         let mut walk = Walk { cursor: Cursor::new(source, file), context, items: Vec::new(), held: 0 };
@@ -102,7 +92,7 @@ impl Document {
 }
 
 impl Walk<'_> {
-    /// Reads one value with all its parts, or the first `most` of them.
+    /// Reads one value with all its children, or only the first `most` values.
     fn run(&mut self, most: u64) -> Result<()> {
         let limits = self.context.limits();
         let mut open: Vec<Open> = Vec::new();
@@ -112,7 +102,7 @@ impl Walk<'_> {
                 Begun::Item(item) => item,
                 Begun::Container { is_map, count } if count > 0 => {
                     if open.len() >= MOST_NESTING {
-                        let error = Error::limit("maps and lists nest too deep").offset(place);
+                        let error = Error::limit("maps and lists are nested too deep").offset(place);
                         return Err(error.expected(format!("at most {MOST_NESTING} levels")));
                     }
                     let key = if is_map { Some(self.key()?) } else { None };
@@ -152,12 +142,12 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads a value up to its first part.
+    /// Reads a leaf, or the header of a map or list.
     fn value(&mut self) -> Result<Begun> {
         let place = self.cursor.place();
         let marker = self.cursor.marker()?;
         if let Some(count) = self.cursor.list_len(marker)? {
-            self.cursor.claim(count, "a list, at a byte an item,")?;
+            self.cursor.claim(count, "a list (at one byte per item)")?;
             return Ok(Begun::Container { is_map: false, count });
         }
         if let Some(len) = self.cursor.text_len(marker)? {
@@ -165,7 +155,7 @@ impl Walk<'_> {
             return Ok(Begun::Item(Item::Leaf(Node::text(&text))));
         }
         if let Some(len) = self.cursor.bin_len(marker)? {
-            self.cursor.claim(len, "a run of bytes")?;
+            self.cursor.claim(len, "a byte string")?;
             self.hold(len)?;
             let bytes = self.cursor.vec(len, self.context.limits())?;
             return Ok(Begun::Item(Item::Leaf(Node::scalar(NodeKind::BYTES, &bytes))));
@@ -200,11 +190,11 @@ impl Walk<'_> {
                 return self.extension(place, len);
             }
             _ => {
-                let error = Error::malformed("a byte that begins no msgpack value").offset(place);
+                let error = Error::malformed("invalid first byte of a msgpack value").offset(place);
                 return Err(error.found(format!("{:#04x}", marker.to_u8())));
             }
         };
-        self.cursor.claim(count.saturating_mul(2), "a map, at two bytes an entry,")?;
+        self.cursor.claim(count.saturating_mul(2), "a map (at two bytes per entry)")?;
         Ok(Begun::Container { is_map: true, count })
     }
 
@@ -250,7 +240,7 @@ impl Walk<'_> {
         }
         let number = self.cursor.integer(marker)?.map(Key::Int);
         number.ok_or_else(|| {
-            let error = Error::malformed("a map's key is no text and no integer").offset(place);
+            let error = Error::malformed("a map's key is neither text nor an integer").offset(place);
             error.found(format!("a value that begins with {:#04x}", marker.to_u8()))
         })
     }
@@ -261,12 +251,12 @@ impl Walk<'_> {
         self.cursor.text(len, self.context.limits())
     }
 
-    /// All texts together are bounded like one header.
+    /// Counts bytes of texts against the limit of a single header.
     fn hold(&mut self, len: u64) -> Result<()> {
         self.held = self.held.saturating_add(len);
         let most = self.context.limits().header_bytes;
         if self.held > most {
-            let error = Error::limit("too many bytes of texts").offset(self.cursor.place());
+            let error = Error::limit("too many bytes of text").offset(self.cursor.place());
             return Err(error.expected(format!("at most {most}, or --bound header_bytes=N")));
         }
         Ok(())
@@ -280,14 +270,14 @@ impl Open {
         }
         let mut seen = HashSet::new();
         if let Some(twice) = self.keys.iter().find(|key| !seen.insert(*key)) {
-            let error = Error::malformed("a map has a key twice").offset(self.place);
+            let error = Error::malformed("a map has duplicate keys").offset(self.place);
             return Err(error.found(format!("{:?}", twice.to_string())));
         }
         Ok(Item::Map(self.keys.into_iter().zip(self.parts).collect()))
     }
 }
 
-/// An error says at least where the value begins.
+/// Adds the offset of the value to errors without an offset.
 fn at(error: Error, place: u64) -> Error {
     if error.details().any(|(name, _)| name == "offset") { error } else { error.offset(place) }
 }

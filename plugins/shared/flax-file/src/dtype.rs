@@ -1,8 +1,8 @@
-//! A dtype's name is numpy's or ml_dtypes', without a byte order.
+//! Names of dtypes: those of numpy and ml_dtypes, without a byte order.
 
 use tensorferry_sdk::{Dtype, Error, Result};
 
-/// The names, and what each stands for. Elements of less than a byte lie one a byte.
+/// All known names. Elements of less than a byte occupy one byte each.
 const NAMES: [(&str, Dtype); 26] = [
     ("bool", Dtype::BOOL),
     ("int8", Dtype::I8),
@@ -32,23 +32,20 @@ const NAMES: [(&str, Dtype); 26] = [
     ("float4_e2m1fn", Dtype::F4_UNPACKED),
 ];
 
-/// What a name stands for.
-///
-/// # Errors
-/// Unsupported, for one that holds no numbers or that is not known.
+/// Returns the dtype with this name, or an error if it is unknown or not numeric.
 pub fn parse(name: &str) -> Result<Dtype> {
     let known = NAMES.iter().find(|(known, _)| *known == name);
     known.map(|(_, dtype)| *dtype).ok_or_else(|| {
         let why = if name == "object" {
-            "an array of Python objects, whose bytes are pointers"
+            "the array contains Python objects, whose bytes are pointers"
         } else {
-            "an array of a dtype that is not known"
+            "unknown dtype of an array"
         };
-        Error::unsupported(why).expected("a dtype of numbers, such as float32").found(format!("{name:?}"))
+        Error::unsupported(why).expected("a numeric dtype, such as float32").found(format!("{name:?}"))
     })
 }
 
-/// The name of a dtype; `None`, if Flax has none.
+/// Returns the name of a dtype; `None` if Flax does not have it.
 pub fn name(dtype: Dtype) -> Option<&'static str> {
     NAMES.iter().find(|(_, known)| *known == dtype).map(|(name, _)| *name)
 }

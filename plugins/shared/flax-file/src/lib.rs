@@ -1,7 +1,8 @@
-//! What `flax.serialization` makes of a tree of arrays: msgpack with extensions. Flax's own files are such, and so is the file
-//! `checkpoint` of Orbax and T5X.
+//! Reads and writes the msgpack encoding of `flax.serialization` for trees of arrays. Flax's own
+//! files use it, and so does the file `checkpoint` of Orbax and T5X.
 //!
-//! A file is one msgpack value, almost always a map. Lengths and numbers are big-endian, an array's elements little-endian:
+//! A file is one msgpack value, almost always a map. Lengths and numbers are big-endian, an array's
+//! elements little-endian:
 //!
 //! ```text
 //! 80-8f n, de, df       a map           a0-bf, d9, da, db     text
@@ -13,15 +14,16 @@
 //! type 3, a scalar      as type 1, without dimensions
 //! ```
 //!
-//! An array of more than 2^30 bytes is a map, whose chunks have one dimension and are joined in the order of their numbers:
-//! `{"__msgpack_chunked_array__": true, "shape": {"0": n, ...}, "chunks": {"0": array, ...}}`.
+//! An array of more than 2^30 bytes is a map. Its chunks have one dimension and are joined in
+//! numeric order: `{"__msgpack_chunked_array__": true, "shape": {"0": n, ...}, "chunks": {"0":
+//! array, ...}}`.
 //!
-//! | module | what it yields |
+//! | Module | Contents |
 //! |---|---|
-//! | `document` | a file's tree without its arrays' elements |
+//! | `document` | the tree of values in a file, without the elements of arrays |
 //! | `places` | the keys that lead to each value of a document |
 //! | `array`, `chunked` | an array, as one extension or as a map of several |
-//! | `dtype` | what a dtype's name stands for |
+//! | `dtype` | dtypes by name |
 #![forbid(unsafe_code)]
 
 pub mod array;
@@ -31,22 +33,24 @@ pub mod document;
 pub mod dtype;
 pub mod places;
 
-/// The extension that is an array.
+/// Extension type of an array.
 pub const ARRAY: i8 = 1;
-/// The extension that is a complex number.
+/// Extension type of a complex number.
 pub const COMPLEX: i8 = 2;
-/// The extension that is a numpy scalar.
+/// Extension type of a numpy scalar.
 pub(crate) const SCALAR: i8 = 3;
-/// The class of a numpy scalar's node: only then is it written as one again.
+/// Class of a numpy scalar's node. Nodes with this class are written as numpy scalars again.
 pub const SCALAR_CLASS: &str = "numpy.generic";
-/// How deep maps and lists may nest: msgpack for Python ends at 1024, trees of modules far before.
+/// Maximum nesting of maps and lists. Python's msgpack allows 1024 levels; trees of modules have
+/// far fewer.
 pub const MOST_NESTING: usize = 64;
 
-/// What a text begins with that stands for an array in another file: Orbax's, and those of Flax's multi-process checkpoints.
+/// Prefixes of texts that represent an array in another file: of Orbax, and of Flax's multi-process
+/// checkpoints.
 const PLACEHOLDERS: [&str; 4] =
     ["PLACEHOLDER://", "AGGREGATED://", "//GDAPlaceholder:", "//ArrayPlaceholder:"];
 
-/// The name of the array in another file that a text stands for.
+/// Returns the name of the array in another file that a text represents.
 #[must_use]
 pub fn placeholder(text: &str) -> Option<&str> {
     PLACEHOLDERS.iter().find_map(|start| text.strip_prefix(start))

@@ -1,30 +1,31 @@
-//! Where each value of a document is: the keys that lead to it.
+//! The keys that lead to each value of a document.
 
 use crate::chunked::is_chunked;
 use crate::document::{Document, Item};
 
-/// Where each value of a document is.
+/// The position of each value in its document.
 #[derive(Debug)]
 pub struct Places(Vec<Place>);
 
-/// Where a value is.
+/// The position of a value.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Place {
-    /// What holds it, and its number there.
+    /// Index of its parent, and its number there.
     pub parent: Option<(u32, u32)>,
-    /// Whether it is a map that stands for an array: Flax sees such maps in maps and alone, not in lists.
+    /// Whether it is a map that represents an array. Flax recognizes such maps only inside maps,
+    /// not inside lists.
     pub is_chunked: bool,
-    /// Whether it is a part of such a map.
+    /// Whether it is inside such a map.
     pub is_in_chunked: bool,
     is_in_list: bool,
 }
 
 impl Places {
-    /// The places of a document's values.
+    /// Finds the positions of all values.
     #[must_use]
     pub fn of(document: &Document) -> Self {
         let mut places = vec![Place::default(); document.items.len()];
-        // What holds a value comes after it.
+        // Parents come after their children.
         for (id, item) in document.items.iter().enumerate().rev() {
             let parts: Vec<u32> = match item {
                 Item::List(parts) => parts.clone(),
@@ -48,13 +49,14 @@ impl Places {
         Self(places)
     }
 
-    /// The place of a value.
+    /// Returns the position of a value.
     #[must_use]
     pub fn at(&self, id: usize) -> Place {
         self.0.get(id).copied().unwrap_or_default()
     }
 
-    /// The keys that lead to a value, each with whether it is a number in a list.
+    /// Returns the keys that lead to a value, each with a flag that tells whether it is a number in
+    /// a list.
     #[must_use]
     pub fn keys(&self, document: &Document, id: usize) -> Vec<(String, bool)> {
         let mut keys = Vec::new();
@@ -70,7 +72,7 @@ impl Places {
         keys
     }
 
-    /// The same keys as one text.
+    /// Returns the same keys joined into one text.
     #[must_use]
     pub fn path(&self, document: &Document, id: usize, between: &str) -> String {
         let keys: Vec<String> = self.keys(document, id).into_iter().map(|(key, _)| key).collect();
