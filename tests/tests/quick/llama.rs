@@ -270,7 +270,7 @@ fn what_has_no_counterpart_is_refused_by_name() {
         .expect(2)
         .says(&["self_attn.q_proj.weight", "64 elements"]);
     let (ferry, folder) =
-        refused(&["splits text", "Whitespace", "llama-bpe", "tokenizer.ggml.pre"], &|_, tokenizer| {
+        refused(&["splitting text", "Whitespace", "llama-bpe", "tokenizer.ggml.pre"], &|_, tokenizer| {
             tokenizer["pre_tokenizer"] = json!({"type": "Whitespace"});
         });
     ferry.convert(&folder, &ferry.at("x.gguf"), &["-o", "set=tokenizer.ggml.pre=string:gpt-2"]);

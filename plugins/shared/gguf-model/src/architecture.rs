@@ -1,23 +1,24 @@
-//! Architectures of the Llama family: what each is called on both sides, and what its tensors are called.
+//! Architectures of the Llama family and their names in GGUF and in transformers.
 
-/// The tensor that holds the factors of rotary frequencies.
+/// Name of the tensor that contains the factors of rotary frequencies.
 pub const FREQUENCIES: &str = "rope_freqs.weight";
 
-/// An architecture that both sides know.
+/// An architecture that both GGUF and transformers support.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Architecture {
-    /// The word of `general.architecture`, with which its keys begin.
+    /// Value of `general.architecture`, which is also the prefix of its keys.
     pub gguf: &'static str,
-    /// The class of transformers.
+    /// Class in transformers.
     pub class: &'static str,
-    /// The word of `model_type`.
+    /// Value of `model_type`.
     pub model_type: &'static str,
-    /// Whether llama.cpp turns neighbours, where transformers turns halves of a head: rows of Q and K lie in
-    /// another order then.
+    /// Whether llama.cpp rotates neighboring numbers of a head. transformers rotates the halves of
+    /// a head, so the rows of Q and K are in a different order.
     pub(crate) is_interleaved: bool,
 }
 
-/// Of those that share a word of GGUF's the first is the one that a GGUF file is taken for: it computes the same.
+/// All known architectures. If several have the same name in GGUF, a GGUF file is read as the
+/// first: they compute the same.
 const KNOWN: [Architecture; 4] = [
     Architecture { gguf: "llama", class: "LlamaForCausalLM", model_type: "llama", is_interleaved: true },
     Architecture { gguf: "llama", class: "MistralForCausalLM", model_type: "mistral", is_interleaved: true },
@@ -34,13 +35,13 @@ impl Architecture {
         KNOWN.iter().find(|known| known.model_type == model_type)
     }
 
-    /// The one that a GGUF file names.
+    /// Returns the architecture with this name in GGUF.
     #[must_use]
     pub fn of_gguf(word: &str) -> Option<&'static Self> {
         KNOWN.iter().find(|known| known.gguf == word)
     }
 
-    /// The words of GGUF for those that are known.
+    /// Lists the known names in GGUF.
     #[must_use]
     pub fn known() -> String {
         let mut words = KNOWN.map(|known| known.gguf).to_vec();
@@ -48,13 +49,14 @@ impl Architecture {
         words.join(", ")
     }
 
-    /// The classes of transformers that are known.
+    /// Lists the known classes of transformers.
     #[must_use]
     pub fn classes() -> String {
         KNOWN.map(|known| known.class).join(", ")
     }
 
-    /// Whether a tensor holds what a program computes for itself: older versions of transformers saved it.
+    /// Returns whether a tensor can be computed from the configuration: older versions of
+    /// transformers saved such tensors.
     #[must_use]
     pub fn is_computed(name: &str) -> bool {
         [".rotary_emb.inv_freq", ".attention.masked_bias", ".attention.bias"]

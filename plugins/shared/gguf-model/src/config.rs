@@ -1,4 +1,4 @@
-//! `config.json` as metadata: the keys that llama.cpp's loader needs, `ARCHITECTURE.*`.
+//! Converts `config.json` to metadata: the `ARCHITECTURE.*` keys that llama.cpp's loader needs.
 
 use crate::architecture::Architecture;
 use crate::entries::Entries;
@@ -7,12 +7,11 @@ use crate::rope::Llama3;
 use serde_json::{Map, Value as Json};
 use tensorferry_sdk::{Error, Result};
 
-/// What transformers takes where a configuration does not say it (`LlamaConfig` of transformers 4).
+/// Defaults of transformers for missing keys (`LlamaConfig` of transformers 4).
 const DEFAULT_CONTEXT: u64 = 2048;
 const DEFAULT_EPSILON: f64 = 1e-6;
 pub(crate) const DEFAULT_THETA: f64 = 10_000.0;
 
-/// A configuration of a known architecture.
 pub(crate) struct Config {
     pub(crate) architecture: &'static Architecture,
     pub(crate) heads: u64,
@@ -25,7 +24,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Takes it out of JSON; `None`, if the architecture is not known.
+    /// Parses a configuration; `None` if the architecture is unknown.
     pub(crate) fn of(json: Json) -> Result<Option<Self>> {
         let Json::Object(json) = json else { return Ok(None) };
         let class = json.get("architectures").and_then(|classes| classes.get(0)).and_then(Json::as_str);
@@ -43,28 +42,28 @@ impl Config {
         if heads == 0 || kv_heads == 0 || !heads.is_multiple_of(kv_heads) || !config.head()?.is_multiple_of(2)
         {
             return Err(malformed("num_attention_heads")
-                .expected("a multiple of num_key_value_heads, and heads of an even number of numbers")
-                .found(format!("{heads} heads, {kv_heads} of keys, {width} numbers")));
+                .expected("a multiple of num_key_value_heads, and an even head size")
+                .found(format!("{heads} heads, {kv_heads} key/value heads, hidden_size {width}")));
         }
         Ok(Some(config))
     }
 
-    /// `num_hidden_layers`.
     pub(crate) fn layers(&self) -> Result<u64> {
         needed(&self.json, "num_hidden_layers")
     }
 
-    /// `intermediate_size`.
+    /// Returns `intermediate_size`.
     pub(crate) fn inner(&self) -> Result<u64> {
         needed(&self.json, "intermediate_size")
     }
 
-    /// Whether the embeddings are the output's weight. Of these architectures none has it so where nothing says it.
+    /// Returns whether the output layer shares the weight of the embeddings. The default is false
+    /// for all of these architectures.
     pub(crate) fn is_tied(&self) -> bool {
         self.json.get("tie_word_embeddings").and_then(Json::as_bool) == Some(true)
     }
 
-    /// Numbers of a head.
+    /// Returns the size of an attention head.
     pub(crate) fn head(&self) -> Result<u64> {
         match number(&self.json, "head_dim")? {
             Some(0) => Err(malformed("head_dim").expected("1 or more").found(0)),
@@ -76,7 +75,8 @@ impl Config {
         }
     }
 
-    /// What says how rotary positions are scaled: `rope_parameters` of transformers 5, `rope_scaling` before.
+    /// Returns the scaling of rotary positions: `rope_parameters` of transformers 5, or
+    /// `rope_scaling` of earlier versions.
     fn rope(&self) -> Option<&Map<String, Json>> {
         ["rope_parameters", "rope_scaling"].iter().find_map(|key| self.json.get(*key)?.as_object())
     }
@@ -87,7 +87,7 @@ impl Config {
         Ok(own.or(in_rope).unwrap_or(DEFAULT_THETA))
     }
 
-    /// How much of a head is turned.
+    /// Returns the part of a head that is rotated.
     fn rotary_part(&self) -> Result<Option<f64>> {
         let key = "partial_rotary_factor";
         let in_rope = self.rope().map(|rope| float(rope, key)).transpose()?.flatten();
@@ -99,7 +99,7 @@ impl Config {
         ["rope_type", "type"].iter().find_map(|key| rope.get(*key)?.as_str())
     }
 
-    /// The factors of rotary frequencies, where it has some.
+    /// Returns the factors of rotary frequencies, if the model has any.
     pub(crate) fn frequencies(&self) -> Result<Option<Vec<f32>>> {
         let Some(rope) = self.rope().filter(|_| self.rope_type() == Some("llama3")) else { return Ok(None) };
         let or = |key: &str, default: f64| Ok::<_, Error>(float(rope, key)?.unwrap_or(default));
@@ -112,17 +112,18 @@ impl Config {
         parameters.factors(self.theta()?, self.head()?).map(Some)
     }
 
-    /// What is said of the model that its architecture has no key for in GGUF: the key, and what comes of that.
+    /// Returns settings that GGUF has no key for in this architecture: the key, and the
+    /// consequence.
     pub(crate) fn unheld(&self) -> Result<Vec<(&'static str, String)>> {
         let Some(window) = self.window()? else { return Ok(Vec::new()) };
         let why = format!(
-            "llama.cpp's {} attends to all positions: beyond {window} tokens it computes other numbers than the model",
+            "llama.cpp's {} attends to all positions: beyond {window} tokens its results differ from the model's",
             self.architecture.gguf
         );
         Ok(vec![("config.json: sliding_window", why)])
     }
 
-    /// How many positions attention goes back, where these are not all of them.
+    /// Returns the length of the attention window, if it is shorter than the context.
     fn window(&self) -> Result<Option<u64>> {
         let Some(window) = number(&self.json, "sliding_window")? else { return Ok(None) };
         let is_true = |key: &str| self.json.get(key).and_then(Json::as_bool) == Some(true);
@@ -134,7 +135,6 @@ impl Config {
         Ok(Some(window).filter(|&window| is_used && self.context().is_ok_and(|context| window < context)))
     }
 
-    /// `max_position_embeddings`.
     fn context(&self) -> Result<u64> {
         Ok(number(&self.json, "max_position_embeddings")?.unwrap_or(DEFAULT_CONTEXT))
     }
@@ -178,7 +178,7 @@ impl Config {
         let (Some(rope), Some(kind)) = (self.rope(), self.rope_type()) else { return Ok(()) };
         let float = |name: &str| float(rope, name);
         match kind {
-            // The factors of Llama 3 are a tensor.
+            // The factors of Llama 3 are written as a tensor.
             "default" | "llama3" => return Ok(()),
             "linear" | "yarn" => {}
             other => return Err(refused("rope_scaling", other).expected("linear, yarn or llama3")),
@@ -207,10 +207,9 @@ impl Config {
 }
 
 fn refused(key: &str, value: &str) -> Error {
-    Error::unsupported(format!(
-        "a model whose {key} is {value:?} has no counterpart in GGUF; -o names=keep carries it as it is"
-    ))
-    .file("config.json")
+    Error::unsupported(format!("a model whose {key} is {value:?} has no counterpart in GGUF"))
+        .file("config.json")
+        .hint("pass -o names=keep to write the tensors under their own names")
 }
 
 fn number(json: &Map<String, Json>, key: &str) -> Result<Option<u64>> {

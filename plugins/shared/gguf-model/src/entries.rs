@@ -1,16 +1,16 @@
-//! Entries of a GGUF file's metadata: each of an exact type, as llama.cpp's loader asks for it.
+//! Entries of a GGUF file's metadata, each with the exact type that llama.cpp's loader expects.
 
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Dtype, Error, NodeKind, Result, Value};
 
-/// Metadata by its keys.
+/// Metadata under construction, by key.
 #[derive(Debug, Default)]
 pub struct Entries(BTreeMap<String, Value>);
 
 impl Entries {
     pub(crate) fn u32(&mut self, key: &str, number: u64) -> Result<()> {
         let narrow = u32::try_from(number)
-            .map_err(|_| Error::malformed(format!("{key} is too large")).expected("32 bits").found(number))?;
+            .map_err(|_| Error::malformed(format!("{key} is too large")).expected("at most 32 bits").found(number))?;
         self.insert(key, Value::number(Dtype::U32, &narrow.to_le_bytes())?);
         Ok(())
     }
@@ -60,7 +60,7 @@ impl IntoIterator for Entries {
     }
 }
 
-/// Metadata that was read.
+/// Metadata of a file that is read.
 pub(crate) struct Read<'a>(pub(crate) &'a BTreeMap<String, Value>);
 
 impl Read<'_> {
@@ -77,7 +77,7 @@ impl Read<'_> {
         self.0.get(key)?.root().as_int().and_then(|number| u64::try_from(number).ok())
     }
 
-    /// A number of 32 bits in as few digits as say the same.
+    /// Returns a float. A 32-bit number is converted to the shortest decimal that represents it.
     #[expect(clippy::cast_possible_truncation, reason = "it came from an F32")]
     pub(crate) fn float(&self, key: &str) -> Option<f64> {
         let node = self.0.get(key)?.root();
@@ -85,7 +85,7 @@ impl Read<'_> {
         if &*node.class == "F32" { (number as f32).to_string().parse().ok() } else { Some(number) }
     }
 
-    /// As [`number`](Self::number), of a key that every model of this kind has.
+    /// Returns a whole number, or an error if the key is missing.
     pub(crate) fn needed(&self, key: &str) -> Result<u64> {
         self.number(key).ok_or_else(|| self.lacks(key, "a whole number"))
     }

@@ -1,4 +1,4 @@
-//! Files of a model folder: they are as hostile as any input.
+//! Files of a model folder. They are as untrusted as any input.
 
 use serde_json::Value as Json;
 use tensorferry_sdk::{Error, Limits, Result, Source};
@@ -10,7 +10,7 @@ pub(crate) struct Folder<'a> {
 }
 
 impl Folder<'_> {
-    /// The bytes of a file; `None` where there is none of this name.
+    /// Reads a file; `None` if it is missing.
     pub(crate) fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>> {
         if !self.source.contains(name)? {
             return Ok(None);
@@ -18,7 +18,7 @@ impl Folder<'_> {
         let file = self.source.open(name)?;
         let (len, most) = (self.source.len(file), self.limits.header_bytes);
         if len > most {
-            return Err(Error::limit("a file beside the weights is too long")
+            return Err(Error::limit("a file next to the weights is too long")
                 .file(name)
                 .expected(format!("at most {most} bytes, or --bound header_bytes=N"))
                 .found(len));
@@ -26,26 +26,26 @@ impl Folder<'_> {
         self.source.read_vec(file, 0, len, self.limits).map(Some)
     }
 
-    /// The JSON in a file.
+    /// Reads a file as JSON.
     pub(crate) fn json(&self, name: &str) -> Result<Option<Json>> {
         let Some(bytes) = self.bytes(name)? else { return Ok(None) };
         let json = serde_json::from_slice(&bytes);
         json.map(Some).map_err(|error| Error::malformed(format!("no JSON: {error}")).file(name))
     }
 
-    /// The text in a file.
+    /// Reads a file as text.
     pub(crate) fn text(&self, name: &str) -> Result<Option<String>> {
         let text = self.bytes(name)?.map(String::from_utf8).transpose();
-        text.map_err(|_| Error::malformed("a text that is not UTF-8").file(name))
+        text.map_err(|_| Error::malformed("the text is not UTF-8").file(name))
     }
 }
 
-/// A key of `config.json` that no model can have so.
+/// Returns the error for a key of `config.json` with an impossible value.
 pub(crate) fn no_model(key: &str) -> Error {
-    Error::malformed(format!("{key} says what no model can have")).file("config.json")
+    Error::malformed(format!("{key} has an impossible value")).file("config.json")
 }
 
-/// Weights that are not what `config.json` says of them.
+/// Returns the error for weights that contradict `config.json`.
 pub(crate) fn contradicts(what: &str) -> Error {
-    Error::malformed(format!("{what}; -o names=keep carries weights as they are")).file("config.json")
+    Error::malformed(what).file("config.json").hint("pass -o names=keep to write the weights as they are")
 }

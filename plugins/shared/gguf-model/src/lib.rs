@@ -1,19 +1,19 @@
-//! What a GGUF file says of a language model beside its weights, from the files of a Hugging Face model folder and
-//! back to them.
+//! Converts the metadata of language models between GGUF files and Hugging Face model folders, in
+//! both directions. Metadata is everything but the weights.
 //!
-//! | File | What it yields |
+//! | File | Contents |
 //! |---|---|
-//! | `architecture.rs` | the architectures that are known, their recipes |
-//! | `weights.rs` | the names of weights, and whether they are what `config.json` says |
+//! | `architecture.rs` | the known architectures and their recipes |
+//! | `weights.rs` | the names of weights, and a check of their shapes against `config.json` |
 //! | `folder.rs` | JSON and bytes of a model folder |
 //! | `config.rs` | `config.json` as metadata: the keys that llama.cpp's loader needs |
-//! | `rope.rs` | Llama 3's factors of rotary frequencies, which a GGUF file has as a tensor |
-//! | `tokenizer.rs` | the tokenizer as metadata; in its folder, each kind of it |
+//! | `rope.rs` | Llama 3's factors of rotary frequencies, which a GGUF file stores as a tensor |
+//! | `tokenizer.rs` | the tokenizer as metadata; its folder has a file for each kind |
 //! | `to_hf.rs` | metadata as `config.json`, `tokenizer.json` and `tokenizer_config.json` |
-//! | `entries.rs` | metadata that is being made, metadata that is read |
+//! | `entries.rs` | metadata that is written or read |
 //!
-//! Sources: the conversion that llama.cpp's `convert_hf_to_gguf.py` does (its `conversion/llama.py`,
-//! `conversion/qwen.py`, `conversion/base.py` and gguf-py's `vocab.py` of 2026), transformers' configurations for the
+//! Sources: llama.cpp's `convert_hf_to_gguf.py` (its `conversion/llama.py`, `conversion/qwen.py`,
+//! `conversion/base.py` and gguf-py's `vocab.py` of 2026), transformers' configurations for the
 //! defaults of keys, and the `tokenizers` library for the form of `tokenizer.json`.
 #![forbid(unsafe_code)]
 
@@ -36,10 +36,8 @@ use folder::Folder;
 use serde_json::Value as Json;
 use tensorferry_sdk::{Limits, Result, Source};
 
-/// Returns the class, or the family, that a folder's `config.json` names, if the folder is a model of transformers.
-///
-/// # Errors
-/// Returns an error if `config.json` is not JSON, or cannot be read.
+/// Returns the class or the model type that a folder's `config.json` names, if the folder is a
+/// model of transformers.
 pub fn family(source: &dyn Source, limits: &Limits) -> Result<Option<String>> {
     let Some(json) = (Folder { source, limits }).json("config.json")? else { return Ok(None) };
     let class = json.get("architectures").and_then(|classes| classes.get(0)).and_then(Json::as_str);
@@ -49,60 +47,47 @@ pub fn family(source: &dyn Source, limits: &Limits) -> Result<Option<String>> {
         .or_else(|| model_type.map(|name| format!("model_type {name}"))))
 }
 
-/// A Hugging Face model folder whose architecture is known.
+/// A Hugging Face model folder of a known architecture.
 pub struct HfModel<'a> {
     folder: Folder<'a>,
     config: Config,
 }
 
 impl<'a> HfModel<'a> {
-    /// Opens a folder's `config.json`; `None` where there is none, or where it is of an architecture that is not known
-    /// here.
-    ///
-    /// # Errors
-    /// Malformed: a `config.json` that is no JSON, or lacks what every model has; i/o.
+    /// Opens a folder's `config.json`. Returns `None` if it is missing or names an unknown
+    /// architecture.
     pub fn open(source: &'a dyn Source, limits: &'a Limits) -> Result<Option<Self>> {
         let folder = Folder { source, limits };
         let Some(json) = folder.json("config.json")? else { return Ok(None) };
         Ok(Config::of(json)?.map(|config| Self { folder, config }))
     }
 
-    /// Its architecture.
     #[must_use]
     pub fn architecture(&self) -> &'static Architecture {
         self.config.architecture
     }
 
-    /// Checks the model's tensors, under the names of transformers or of GGUF, against its configuration: that each has
-    /// the dimensions that it says, and that none is missing.
-    ///
-    /// # Errors
-    /// Malformed, with the tensor, what `config.json` says, and what was found.
+    /// Checks tensors, under the names of transformers or of GGUF, against the configuration: none
+    /// is missing, and each has the expected shape.
     pub fn check_weights<'t>(&self, tensors: impl Iterator<Item = (&'t str, &'t [u64])>) -> Result<()> {
         weights::check(&self.config, tensors)
     }
 
-    /// What `config.json` says that a GGUF file has no key for: which key, and what comes of that.
-    ///
-    /// # Errors
-    /// Malformed, for numbers that are none.
+    /// Returns settings of `config.json` that GGUF has no key for: the key, and the consequence.
     pub fn unheld(&self) -> Result<Vec<(&'static str, String)>> {
         self.config.unheld()
     }
 
-    /// The recipe that gives its tensors the names and the order of rows that llama.cpp wants.
+    /// Returns the recipe that renames its tensors and reorders their rows for llama.cpp.
     #[must_use]
     pub fn recipe(&self) -> String {
         let (heads, kv_heads) = (self.config.heads, self.config.kv_heads);
         self.config.architecture.recipe_to_gguf(heads, kv_heads, self.config.width)
     }
 
-    /// The metadata that a loader needs, the tokenizer's included. `pre` is the word for how a byte-level tokenizer splits
-    /// text, where the user gives one.
-    ///
-    /// # Errors
-    /// Unsupported: a tokenizer, or a scaling of rotary frequencies, that has no counterpart, by name; malformed: files
-    /// that contradict themselves; i/o.
+    /// Returns the metadata that a loader needs, including the tokenizer. `pre` overrides the name
+    /// for how a byte-level tokenizer splits text. Fails if a tokenizer or a scaling of rotary
+    /// frequencies has no counterpart in GGUF.
     pub fn metadata(&self, pre: Option<&str>) -> Result<Entries> {
         let mut entries = Entries::default();
         self.config.add_to(&mut entries)?;
@@ -110,11 +95,8 @@ impl<'a> HfModel<'a> {
         Ok(entries)
     }
 
-    /// The factors by which rotary frequencies are divided, one for each pair of a head's numbers: the F32 tensor
-    /// [`FREQUENCIES`] of Llama 3.1 and later.
-    ///
-    /// # Errors
-    /// Malformed, for parameters that no model can have.
+    /// Returns the factors that divide the rotary frequencies, one for each pair of numbers in a
+    /// head: the F32 tensor [`FREQUENCIES`] of Llama 3.1 and later.
     pub fn frequencies(&self) -> Result<Option<Vec<f32>>> {
         self.config.frequencies()
     }

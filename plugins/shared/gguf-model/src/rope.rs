@@ -1,12 +1,13 @@
-//! Llama 3's factors of rotary frequencies: those of long waves are divided by a factor, those of short ones stay, and
-//! between the two it goes over smoothly (`_compute_llama3_parameters` of transformers' `modeling_rope_utils.py`).
-//! llama.cpp has the factors as a tensor, computed once.
+//! Llama 3's factors of rotary frequencies. The frequencies of long waves are divided by a factor,
+//! and those of short waves are unchanged, with a smooth transition in between
+//! (`_compute_llama3_parameters` in transformers' `modeling_rope_utils.py`). llama.cpp stores the
+//! factors as a tensor, computed once.
 
 use crate::folder::no_model as malformed;
 use std::f32::consts::PI;
 use tensorferry_sdk::Result;
 
-/// Heads are of 64 to 256 numbers; the factors are held in memory.
+/// Maximum head size, which bounds the factors in memory. Real heads have 64 to 256 numbers.
 const MOST_HEAD: u64 = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,12 +15,12 @@ pub(crate) struct Llama3 {
     pub(crate) factor: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// Positions that the model was first trained on.
+    /// Context length of the original training.
     pub(crate) context: f64,
 }
 
 impl Llama3 {
-    /// One for each pair of numbers of a head; `theta` is the base of the frequencies.
+    /// Returns a factor for each pair of numbers in a head. `theta` is the base of the frequencies.
     #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the factors are F32")]
     pub(crate) fn factors(&self, theta: f64, head: u64) -> Result<Vec<f32>> {
         let Self { factor, low, high, context } = *self;
@@ -27,8 +28,8 @@ impl Llama3 {
             [factor, low, high, context, theta].iter().all(|number| number.is_finite() && *number > 0.0);
         if !is_sane || low >= high || head > MOST_HEAD {
             return Err(malformed("rope_scaling")
-                .expected("factors above 0, the low one below the high one")
-                .found(format!("{self:?}, {head} numbers a head")));
+                .expected("positive factors, with the low one below the high one")
+                .found(format!("{self:?}, head size {head}")));
         }
         let factor_of = |pair: u64| {
             let exponent = (2 * pair) as f32 / head as f32;
@@ -46,7 +47,8 @@ impl Llama3 {
         Ok((0..head / 2).map(factor_of).collect())
     }
 
-    /// The parameters that give these factors, if they are among those that models of this kind were published with.
+    /// Returns the parameters that produce these factors, if they are among the parameters of
+    /// published models.
     pub(crate) fn that_gives(factors: &[f32], theta: f64, head: u64) -> Option<Self> {
         let factor = f64::from(factors.iter().copied().fold(1.0, f32::max));
         let parameters = Self { factor, low: 1.0, high: 4.0, context: 8192.0 };

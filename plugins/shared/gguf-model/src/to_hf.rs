@@ -1,4 +1,5 @@
-//! Metadata as the files of a Hugging Face model folder: `config.json` here, the tokenizer's in `tokenizer.rs`.
+//! Converts metadata to the files of a Hugging Face model folder: `config.json` here, the tokenizer
+//! in `tokenizer.rs`.
 
 mod tokenizer;
 
@@ -10,31 +11,30 @@ use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result, Value};
 
-/// A model of a GGUF file as transformers has it.
+/// A model of a GGUF file in the form of transformers.
 pub struct HfFiles {
-    /// The recipe that gives its tensors the names and the order of rows of transformers.
+    /// Recipe that renames its tensors and reorders their rows for transformers.
     pub recipe: String,
-    /// Whether that brings the rows of queries and keys in another order.
+    /// Whether the recipe reorders the rows of queries and keys.
     pub reorders_rows: bool,
-    /// Files by their names, each a text.
+    /// Names and texts of the files.
     pub files: Vec<(&'static str, String)>,
-    /// What has no counterpart: what, and why.
+    /// Parts without a counterpart: what, and why.
     pub losses: Vec<(&'static str, String)>,
-    /// The keys of the metadata whose content the files have.
+    /// Keys of the metadata that the files represent.
     pub held: Vec<String>,
 }
 
-/// What counts of the tensors of a GGUF file.
+/// The facts about a GGUF file's tensors that the conversion needs.
 pub struct HfTensors<'a> {
-    /// Their names.
     pub names: Vec<&'a str>,
-    /// What transformers calls the dtype of most weights; `None`, where they are quantised.
+    /// The name in transformers of the dtype of most weights; `None` if they are quantized.
     pub dtype: Option<&'static str>,
-    /// The numbers of [`FREQUENCIES`](crate::FREQUENCIES).
+    /// Values of [`FREQUENCIES`](crate::FREQUENCIES).
     pub frequencies: Option<Vec<f32>>,
 }
 
-/// Keys that say how a file is made, and nothing that a model folder says.
+/// Keys about the GGUF file itself, which have no place in a model folder.
 const OF_THE_FILE: [&str; 5] = [
     "general.architecture",
     "general.type",
@@ -42,7 +42,7 @@ const OF_THE_FILE: [&str; 5] = [
     "general.quantization_version",
     "general.alignment",
 ];
-/// Keys of an architecture that say no more than others do, and those that are read below.
+/// Keys of an architecture that are read below or are redundant.
 const HELD: [&str; 20] = [
     "block_count",
     "context_length",
@@ -66,19 +66,21 @@ const HELD: [&str; 20] = [
     "expert_count",
 ];
 
-/// # Errors
-/// Unsupported: an architecture that is not known here, or experts; malformed: keys that are missing or are no numbers.
+/// Converts metadata to the files of a model folder. Fails for unknown architectures and models
+/// with experts.
 pub fn to_hf(metadata: &BTreeMap<String, Value>, tensors: &HfTensors<'_>) -> Result<HfFiles> {
     let read = Read(metadata);
     let word = read.text("general.architecture");
     let architecture = word.and_then(Architecture::of_gguf).ok_or_else(|| {
-        Error::unsupported("names and a configuration of transformers are not known for this architecture")
-            .expected(format!("{}; or -i names=keep", Architecture::known()))
+        Error::unsupported("unknown architecture: ferry cannot write its names and configuration for transformers")
+            .expected(Architecture::known())
+            .hint("pass -i names=keep to keep the names of the GGUF file")
             .found(word.unwrap_or("no general.architecture"))
     })?;
     let key = |name: &str| format!("{}.{name}", architecture.gguf);
     if read.number(&key("expert_count")).is_some_and(|count| count > 0) {
-        return Err(Error::unsupported("a model with experts keeps its names: -i names=keep"));
+        return Err(Error::unsupported("models with experts cannot be converted to the names of transformers")
+            .hint("pass -i names=keep to keep the names of the GGUF file"));
     }
     let model = Model { architecture, read: &read, tensors, key: &key };
     let mut losses = Vec::new();
@@ -98,7 +100,7 @@ pub fn to_hf(metadata: &BTreeMap<String, Value>, tensors: &HfTensors<'_>) -> Res
     Ok(HfFiles { recipe, reorders_rows: architecture.is_interleaved, files, losses, held })
 }
 
-/// As transformers writes it.
+/// Formats JSON the way transformers does.
 fn text(json: &Json) -> String {
     serde_json::to_string_pretty(json).unwrap_or_default() + "\n"
 }
@@ -111,7 +113,8 @@ struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// Heads, heads of keys, numbers that a layer takes in.
+    /// Returns the number of heads, the number of key/value heads, and the width of a layer's
+    /// input.
     fn attention(&self) -> Result<(u64, u64, u64)> {
         let heads = self.read.needed(&(self.key)("attention.head_count"))?;
         let kv_heads = self.read.number(&(self.key)("attention.head_count_kv")).unwrap_or(heads);
@@ -190,7 +193,7 @@ impl Model<'_> {
         let float = |name: &str| self.read.float(&(self.key)(&format!("rope.scaling.{name}")));
         if let Some(factors) = &self.tensors.frequencies {
             let Some(found) = Llama3::that_gives(factors, theta, head) else {
-                let why = "factors of rotary frequencies that are none of Llama 3's: config.json lacks its rope_scaling";
+                let why = "the factors of rotary frequencies are not those of Llama 3: config.json lacks its rope_scaling";
                 losses.push((crate::FREQUENCIES, why.to_owned()));
                 return Ok(None);
             };
@@ -206,8 +209,9 @@ impl Model<'_> {
         let (Some(kind @ ("linear" | "yarn")), Some(factor)) = (kind, float("factor")) else {
             return match kind {
                 None | Some("none") => Ok(None),
-                Some(other) => Err(Error::unsupported("a scaling of rotary positions without a counterpart")
-                    .expected("linear or yarn with a factor; or -i names=keep")
+                Some(other) => Err(Error::unsupported("the scaling of rotary positions has no counterpart")
+                    .expected("linear or yarn with a factor")
+                    .hint("pass -i names=keep to keep the names of the GGUF file")
                     .found(other)),
             };
         };

@@ -1,4 +1,4 @@
-//! The tokenizer of a model folder as metadata, `tokenizer.*`.
+//! Converts the tokenizer of a model folder to `tokenizer.*` metadata.
 
 mod byte_level;
 mod fallback;
@@ -12,7 +12,7 @@ use crate::folder::Folder;
 use serde_json::Value as Json;
 use tensorferry_sdk::{Error, Result};
 
-/// What llama.cpp knows of a token: the numbers of its `llama_token_type`.
+/// Token types: the values of llama.cpp's `llama_token_type`.
 pub(crate) const NORMAL: i32 = 1;
 pub(crate) const UNKNOWN: i32 = 2;
 pub(crate) const CONTROL: i32 = 3;
@@ -20,24 +20,24 @@ pub(crate) const USER_DEFINED: i32 = 4;
 pub(crate) const UNUSED: i32 = 5;
 pub(crate) const BYTE: i32 = 6;
 
-/// How sentencepiece writes a space.
+/// The character that sentencepiece uses for a space.
 pub(crate) const SPACE: &str = "\u{2581}";
-/// What stands for a token that others of its model are worth more than.
+/// Scores of added and missing tokens, lower than those of the model's own tokens.
 const ADDED_SCORE: f32 = -1000.0;
 const MISSING_SCORE: f32 = -10_000.0;
-/// Far more than any vocabulary, and a bound for the ids of hostile files.
+/// Maximum number of tokens, far above any vocabulary. It bounds the IDs of hostile files.
 const MOST_TOKENS: u64 = 1 << 24;
 
-/// The tokens of a model, in the order of their ids.
+/// The tokens of a model, ordered by ID.
 pub(crate) struct Vocabulary {
     pub(crate) tokens: Vec<String>,
     pub(crate) types: Vec<i32>,
-    /// One for each token, where the tokenizer goes by them.
+    /// One score per token, for tokenizers that use scores.
     pub(crate) scores: Vec<f32>,
 }
 
 impl Vocabulary {
-    /// Tokens that nothing is known of yet.
+    /// Returns a vocabulary of placeholders.
     fn of(len: u64) -> Result<Self> {
         if len > MOST_TOKENS {
             return Err(Error::limit("too many tokens")
@@ -52,14 +52,14 @@ impl Vocabulary {
         })
     }
 
-    /// Says what a token is; one beyond the model's own vocabulary is nobody's.
+    /// Defines a token. An ID beyond the model's vocabulary is ignored.
     fn set(&mut self, id: u64, token: &str, kind: i32, score: f32) {
         let Some(id) = usize::try_from(id).ok().filter(|id| *id < self.tokens.len()) else { return };
         token.clone_into(&mut self.tokens[id]);
         (self.types[id], self.scores[id]) = (kind, score);
     }
 
-    /// A token that was added to a tokenizer: one that is special, or looks as if it were, is for control.
+    /// Defines an added token. It is a control token if it is special, or looks like one.
     fn set_added(&mut self, id: u64, token: &str, is_special: bool) {
         if is_special || looks_special(token) {
             self.set(id, token, CONTROL, ADDED_SCORE);
@@ -69,7 +69,8 @@ impl Vocabulary {
     }
 }
 
-/// Some models do not say of tokens for control that they are special (`does_token_look_special` of llama.cpp).
+/// Some models do not mark their control tokens as special (`does_token_look_special` of
+/// llama.cpp).
 fn looks_special(token: &str) -> bool {
     let is_between = |start: &str, end: &str| token.starts_with(start) && token.ends_with(end);
     matches!(token, "<pad>" | "<mask>" | "<2mass>" | "[@BOS@]")
@@ -78,7 +79,7 @@ fn looks_special(token: &str) -> bool {
         || is_between("<unused", ">")
 }
 
-/// Adds the tokenizer of a folder.
+/// Adds the tokenizer of a folder to the metadata.
 pub(crate) fn add_to(
     entries: &mut Entries,
     folder: &Folder<'_>,
@@ -99,7 +100,7 @@ pub(crate) fn add_to(
         (None, Some(json)) if json["model"]["type"] != "BPE" => {
             let kind = json["model"]["type"].as_str().unwrap_or("no kind");
             return Err(
-                refused(&format!("a tokenizer of {kind}")).expected("BPE, of bytes or of sentencepiece")
+                refused(&format!("a {kind} tokenizer")).expected("byte-level or sentencepiece BPE")
             );
         }
         (None, Some(json)) if fallback::is_one(json) => {
@@ -112,13 +113,15 @@ pub(crate) fn add_to(
         }
         (None, None) => {
             return Err(Error::unsupported(
-                "the folder has no tokenizer, without which llama.cpp loads no model",
+                "the folder has no tokenizer, and llama.cpp does not load models without one",
             )
-            .expected("tokenizer.model or tokenizer.json, or -o names=keep"));
+            .expected("tokenizer.model or tokenizer.json")
+            .hint("pass -o names=keep to write the tensors without a tokenizer"));
         }
     };
     let said = settings["add_prefix_space"].as_bool().filter(|_| config.architecture.gguf == "llama");
-    // llama.cpp puts a space before texts of pieces, unless a file says otherwise.
+    // llama.cpp puts a space before texts with sentencepiece tokenizers, unless the file disables
+    // it.
     let lacks_space = || json.as_ref().filter(|json| !is_merged && !prepends(json)).map(|_| false);
     if let Some(adds) = said.or_else(lacks_space) {
         entries.bool("tokenizer.ggml.add_space_prefix", adds);
@@ -134,7 +137,7 @@ pub(crate) fn add_to(
     special::add_to(entries, json.as_ref(), &settings, config, is_of_pieces)
 }
 
-/// Whether a tokenizer of pieces puts a space before a text.
+/// Returns whether a sentencepiece tokenizer puts a space before a text.
 fn prepends(json: &Json) -> bool {
     let is_prepend = |step: &Json| step["type"] == "Prepend";
     let is_metaspace = |step: &Json| {
@@ -156,42 +159,42 @@ fn add_scored(entries: &mut Entries, vocabulary: &Vocabulary) -> Result<()> {
 }
 
 fn refused(what: &str) -> Error {
-    Error::unsupported(format!("llama.cpp has no word for {what}")).file("tokenizer.json")
+    Error::unsupported(format!("llama.cpp does not support {what}")).file("tokenizer.json")
 }
 
 fn malformed(what: &str) -> Error {
     Error::malformed(what).file("tokenizer.json")
 }
 
-/// The entries of `model.vocab`: each a token and its id.
+/// Returns the tokens of `model.vocab` with their IDs.
 fn vocab(json: &Json) -> Result<impl Iterator<Item = (&str, u64)>> {
     let vocab = json["model"]["vocab"].as_object().ok_or_else(|| malformed("no model.vocab"))?;
     if vocab.values().any(|id| id.as_u64().is_none()) {
-        return Err(malformed("an id of model.vocab is no number"));
+        return Err(malformed("an ID in model.vocab is not a number"));
     }
     Ok(vocab.iter().filter_map(|(token, id)| Some((token.as_str(), id.as_u64()?))))
 }
 
-/// The tokens that were added: id, token, whether it is special.
+/// Returns the added tokens: the ID, the token, and whether it is special.
 fn added(json: &Json) -> impl Iterator<Item = (u64, &str, bool)> {
     json["added_tokens"].as_array().into_iter().flatten().filter_map(|token| {
         Some((token["id"].as_u64()?, token["content"].as_str()?, token["special"] == true))
     })
 }
 
-/// As many tokens as the configuration says, or else as there are.
+/// Returns placeholders for as many tokens as the configuration states, or as many as there are.
 fn empty(json: &Json, said: Option<u64>) -> Result<Vocabulary> {
     let ids = vocab(json)?.map(|(_, id)| id).chain(added(json).map(|(id, ..)| id));
     let needed = ids.max().map_or(0, |last| last.saturating_add(1));
     match said {
-        Some(said) if said < needed => Err(malformed("a token lies beyond the vocabulary")
-            .expected(format!("ids below {said}, the vocab_size of config.json"))
+        Some(said) if said < needed => Err(malformed("a token is beyond the vocabulary")
+            .expected(format!("IDs below {said}, the vocab_size of config.json"))
             .found(needed - 1)),
         said => Vocabulary::of(said.unwrap_or(needed)),
     }
 }
 
-/// The pairs of `model.merges`, each a text with a space or a list of two.
+/// Returns the pairs of `model.merges`. Each is a text with a space, or a list of two texts.
 fn merges<'j>(json: &'j Json) -> Result<Vec<(&'j str, &'j str)>> {
     let merges = json["model"]["merges"].as_array().ok_or_else(|| malformed("no model.merges"))?;
     let pair = |merge: &'j Json| match merge {
@@ -199,5 +202,5 @@ fn merges<'j>(json: &'j Json) -> Result<Vec<(&'j str, &'j str)>> {
         Json::Array(parts) => parts.first().and_then(Json::as_str).zip(parts.get(1).and_then(Json::as_str)),
         _ => None,
     };
-    merges.iter().map(pair).collect::<Option<Vec<_>>>().ok_or_else(|| malformed("a merge that is no pair"))
+    merges.iter().map(pair).collect::<Option<Vec<_>>>().ok_or_else(|| malformed("a merge is not a pair"))
 }

@@ -1,31 +1,31 @@
-//! The weights of a model: their names on both sides, and the dimensions that `config.json` gives them. Weights that are
-//! not as it says would be cut into other heads than theirs, or make a file that nothing loads.
+//! The weights of a model: their names on both sides, and the shapes that follow from
+//! `config.json`. Weights of other shapes would be split into the wrong heads, or give a file that
+//! llama.cpp cannot load.
 
 use crate::config::Config;
 use crate::folder::contradicts;
 use std::collections::HashSet;
 use tensorferry_sdk::Result;
 
-/// What a name begins with in a layer: of transformers, of GGUF.
+/// Prefixes of names in layers: in transformers, in GGUF.
 const IN_LAYER: [&str; 2] = ["model.layers.", "blk."];
 
-/// A module that has a weight, and may have a bias.
+/// A module with a weight and possibly a bias.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Module {
-    /// What it is called: by transformers, by GGUF.
+    /// Names in transformers and in GGUF.
     names: [&'static str; 2],
-    /// The dimensions of its weight, of which the first is its bias's.
+    /// Shape of its weight. The first dimension is also that of its bias.
     shape: &'static [Len],
 }
 
-/// A dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Len {
     Vocabulary,
     Width,
-    /// What attention asks with: heads of heads' numbers.
+    /// Number of heads times head size.
     Queries,
-    /// The keys, or the values.
+    /// Number of key/value heads times head size.
     Keys,
     Head,
     Inner,
@@ -36,13 +36,13 @@ const fn module(names: [&'static str; 2], shape: &'static [Len]) -> Module {
 }
 
 const OUTPUT: &str = "lm_head";
-/// What is there once.
+/// Modules outside of layers.
 const ONCE: [Module; 3] = [
     module(["model.embed_tokens", "token_embd"], &[Len::Vocabulary, Len::Width]),
     module(["model.norm", "output_norm"], &[Len::Width]),
     module([OUTPUT, "output"], &[Len::Vocabulary, Len::Width]),
 ];
-/// What each layer has.
+/// Modules of each layer.
 const LAYER: [Module; 11] = [
     module(["input_layernorm", "attn_norm"], &[Len::Width]),
     module(["post_attention_layernorm", "ffn_norm"], &[Len::Width]),
@@ -56,10 +56,10 @@ const LAYER: [Module; 11] = [
     module(["mlp.up_proj", "ffn_up"], &[Len::Inner, Len::Width]),
     module(["mlp.down_proj", "ffn_down"], &[Len::Width, Len::Inner]),
 ];
-/// The modules of attention that have a bias in Qwen 2.
+/// Modules of attention that have a bias in Qwen 2.
 const WITH_BIAS: [&str; 3] = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"];
 
-/// Which weight of a model a tensor is.
+/// The weight of a model that a tensor contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Weight {
     layer: Option<u64>,
@@ -68,7 +68,7 @@ struct Weight {
 }
 
 impl Weight {
-    /// The one of this name on a side.
+    /// Returns the weight with this name in transformers (`side` 0) or GGUF (1).
     fn named(name: &str, side: usize) -> Option<Self> {
         let (module, end) = name.rsplit_once('.')?;
         let is_bias = match end {
@@ -88,7 +88,7 @@ impl Weight {
         Some(Self { layer, module, is_bias })
     }
 
-    /// What transformers calls it.
+    /// Returns the name in transformers.
     fn name(&self) -> String {
         let end = if self.is_bias { "bias" } else { "weight" };
         match self.layer {
@@ -98,14 +98,14 @@ impl Weight {
     }
 }
 
-/// Whether a tensor of transformers has a name in GGUF.
+/// Returns whether a tensor of transformers has a name in GGUF.
 #[must_use]
 pub fn has_name(name: &str) -> bool {
     Weight::named(name, 0).is_some()
 }
 
-/// Checks a model's tensors, under the names of either side, against its configuration: that each has the dimensions
-/// that it says, and that none is missing. What has no name here is not looked at.
+/// Checks tensors, under the names of either side, against the configuration: none is missing, and
+/// each has the expected shape. Tensors without a known name are ignored.
 pub(crate) fn check<'t>(config: &Config, tensors: impl Iterator<Item = (&'t str, &'t [u64])>) -> Result<()> {
     let expected =
         Expected { config, layers: config.layers()?, head: config.head()?, inner: config.inner()? };
@@ -119,7 +119,7 @@ pub(crate) fn check<'t>(config: &Config, tensors: impl Iterator<Item = (&'t str,
     expected.check_all_are_there(&found)
 }
 
-/// What a configuration says of weights.
+/// The configuration's values that determine the shapes of weights.
 struct Expected<'a> {
     config: &'a Config,
     layers: u64,
@@ -130,8 +130,8 @@ struct Expected<'a> {
 impl Expected<'_> {
     fn check(&self, weight: Weight, shape: &[u64]) -> Result<()> {
         if let Some(layer) = weight.layer.filter(|&layer| layer >= self.layers) {
-            return Err(contradicts("a weight of a layer that the model has not")
-                .expected(format!("{} layers, as num_hidden_layers says", self.layers))
+            return Err(contradicts("a weight belongs to a layer that the model does not have")
+                .expected(format!("{} layers (num_hidden_layers)", self.layers))
                 .found(format!("layer {layer}")));
         }
         let dims = weight.module.shape;
@@ -141,12 +141,12 @@ impl Expected<'_> {
             return Ok(());
         }
         let words: Vec<String> = dims.iter().map(|&dim| self.words(dim)).collect();
-        Err(contradicts("a weight has other dimensions than the model's")
+        Err(contradicts("the shape of a weight contradicts the configuration")
             .expected(format!("[{}]", words.join(", ")))
             .found(format!("{shape:?}")))
     }
 
-    /// How long a dimension is, where the configuration says it.
+    /// Returns the length of a dimension, if the configuration defines it.
     fn len(&self, dim: Len) -> Option<u64> {
         match dim {
             Len::Vocabulary => self.config.vocabulary,
@@ -158,7 +158,7 @@ impl Expected<'_> {
         }
     }
 
-    /// The same with the keys that say it.
+    /// Returns the length of a dimension with the keys that define it.
     fn words(&self, dim: Len) -> String {
         let Config { heads, kv_heads, .. } = self.config;
         let len = self.len(dim).map_or("any".to_owned(), |len| len.to_string());
@@ -205,10 +205,10 @@ impl Expected<'_> {
     fn why_needed(&self, weight: Weight) -> String {
         match weight.layer {
             None if weight.module.names[0] == OUTPUT => {
-                "this one, since tie_word_embeddings is not true".to_owned()
+                "this tensor, because tie_word_embeddings is not true".to_owned()
             }
-            None => "this one, which every model has".to_owned(),
-            Some(_) => format!("this one in each of {} layers (num_hidden_layers)", self.layers),
+            None => "this tensor in every model".to_owned(),
+            Some(_) => format!("this tensor in each of {} layers (num_hidden_layers)", self.layers),
         }
     }
 }
@@ -242,7 +242,7 @@ mod tests {
         );
     }
 
-    /// Two layers, four heads of eight numbers, two of keys.
+    /// A configuration of two layers with four heads of eight numbers, and two key/value heads.
     fn config(kind: &str) -> Value {
         json!({
             "model_type": kind, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "head_dim": 8,

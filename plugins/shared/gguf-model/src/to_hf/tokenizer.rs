@@ -1,4 +1,5 @@
-//! `tokenizer.json` and `tokenizer_config.json` from `tokenizer.*`, as the `tokenizers` library reads them.
+//! Converts `tokenizer.*` metadata to `tokenizer.json` and `tokenizer_config.json`, in the form
+//! that the `tokenizers` library reads.
 
 use crate::entries::Read;
 use crate::tokenizer::special::SPECIAL;
@@ -10,14 +11,15 @@ const TOKENS: &str = "tokenizer.ggml.tokens";
 const TYPES: &str = "tokenizer.ggml.token_type";
 const SCORES: &str = "tokenizer.ggml.scores";
 const MERGES: &str = "tokenizer.ggml.merges";
-/// What the squares of the lengths of all tokens may add up to where each is cut at every place: of sentencepiece's
-/// longest, 16 characters of three bytes, as many as Gemma has (262,144) come to 600 MB.
+/// Maximum sum of the squared token lengths, because each token is cut at every position.
+/// Sentencepiece's longest tokens have 16 characters of three bytes; 262,144 of them, Gemma's
+/// number, come to 600 MB.
 const MOST_CUT_BYTES: usize = 1 << 30;
-/// Merges for each token, which are two to three in Llama's and Gemma's, and those of short lists.
+/// Maximum merges per token (Llama and Gemma have two to three), plus a constant for short lists.
 const MOST_MERGES: usize = 16;
 const FREE_MERGES: usize = 64 << 10;
 
-/// Whether the files have what a key says.
+/// Returns whether the files represent a key.
 pub(super) fn holds(key: &str) -> bool {
     let is_of_tokens = |key: &str| {
         matches!(key, "model" | "pre" | "tokens" | "token_type" | "scores" | "merges" | "add_space_prefix")
@@ -28,18 +30,18 @@ pub(super) fn holds(key: &str) -> bool {
         || key.strip_prefix("tokenizer.ggml.").is_some_and(is_of_tokens)
 }
 
-/// The files; or why there are none.
+/// Returns the files, or the reason why they cannot be made.
 pub(super) fn files(read: &Read<'_>) -> Result<[(&'static str, Json); 2], String> {
-    let tokens = read.texts(TOKENS).ok_or_else(|| format!("there is no {TOKENS}"))?;
+    let tokens = read.texts(TOKENS).ok_or_else(|| format!("{TOKENS} is missing"))?;
     let types = read.i32s(TYPES).filter(|types| types.len() == tokens.len());
-    let types = types.ok_or_else(|| format!("{TYPES} has not a number for each token"))?;
+    let types = types.ok_or_else(|| format!("{TYPES} does not have a number for each token"))?;
     let tokenizer = Tokenizer { read, tokens, types };
     let json = match read.text("tokenizer.ggml.model") {
         Some("gpt2") => tokenizer.of_bytes()?,
         Some("llama") => tokenizer.of_pieces()?,
         other => {
             let other = other.unwrap_or("nothing");
-            return Err(format!("tokenizers of the kind {other:?} are not known, but gpt2 and llama"));
+            return Err(format!("unknown kind of tokenizer {other:?}; known are gpt2 and llama"));
         }
     };
     Ok([("tokenizer.json", json), ("tokenizer_config.json", tokenizer.settings())])
@@ -52,18 +54,18 @@ struct Tokenizer<'a> {
 }
 
 impl Tokenizer<'_> {
-    /// Byte-level BPE.
+    /// Converts byte-level BPE.
     fn of_bytes(&self) -> Result<Json, String> {
         let word = self.read.text("tokenizer.ggml.pre").unwrap_or("default");
         let (pre, ignores_merges) = splits::of_word(word)
-            .ok_or_else(|| format!("how {word:?} splits text is not known, but {}", splits::words()))?;
-        let merges = self.read.texts(MERGES).ok_or_else(|| format!("there is no {MERGES}"))?;
+            .ok_or_else(|| format!("unknown way to split text {word:?}; known are {}", splits::words()))?;
+        let merges = self.read.texts(MERGES).ok_or_else(|| format!("{MERGES} is missing"))?;
         let merges: Option<Vec<Json>> = merges
             .iter()
             .map(|merge| merge.split_once(' ').map(|(one, other)| json!([one, other])))
             .collect();
-        let merges = merges.ok_or_else(|| format!("{MERGES} has one that is no pair"))?;
-        // What llama.cpp adds where a file does not say.
+        let merges = merges.ok_or_else(|| format!("{MERGES} contains an entry that is not a pair"))?;
+        // The default of llama.cpp if the file has no setting.
         let adds_bos = matches!(word, "llama-bpe" | "tekken");
         let byte_level =
             json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true});
@@ -91,10 +93,10 @@ impl Tokenizer<'_> {
         }))
     }
 
-    /// Sentencepiece, which merges by scores.
+    /// Converts a sentencepiece tokenizer, which merges by scores.
     fn of_pieces(&self) -> Result<Json, String> {
         let scores = self.read.f32s(SCORES).filter(|scores| scores.len() == self.tokens.len());
-        let scores = scores.ok_or_else(|| format!("{SCORES} has not a number for each token"))?;
+        let scores = scores.ok_or_else(|| format!("{SCORES} does not have a number for each token"))?;
         let adds_space = self.read.bool("tokenizer.ggml.add_space_prefix").unwrap_or(true);
         let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": SPACE});
         let prepend = json!({"type": "Prepend", "prepend": SPACE});
@@ -132,8 +134,8 @@ impl Tokenizer<'_> {
         }))
     }
 
-    /// Each pair of tokens that makes a token, those of the highest score first: as transformers converts models of
-    /// sentencepiece.
+    /// Returns all pairs of tokens that form a token, those with the highest score first.
+    /// transformers converts sentencepiece models in the same way.
     fn merges_by(&self, scores: &[f32]) -> Result<Vec<Json>, String> {
         let is_piece = |id: usize| ![CONTROL, UNKNOWN, UNUSED, USER_DEFINED].contains(&self.types[id]);
         let ids: HashMap<&str, usize> = self
@@ -145,7 +147,7 @@ impl Tokenizer<'_> {
             .collect();
         let squares = ids.keys().map(|token| token.len().saturating_mul(token.len()));
         if squares.fold(0, usize::saturating_add) > MOST_CUT_BYTES {
-            return Err("tokens are too long to find the merges that make them".to_owned());
+            return Err("the tokens are too long to find the merges that form them".to_owned());
         }
         let most = self.tokens.len().saturating_mul(MOST_MERGES).saturating_add(FREE_MERGES);
         let mut pairs: Vec<(usize, usize, usize)> = Vec::new();
@@ -156,7 +158,7 @@ impl Tokenizer<'_> {
             own.sort_unstable();
             pairs.extend(own);
             if pairs.len() > most {
-                return Err(format!("there are more than {most} merges that make its tokens"));
+                return Err(format!("more than {most} merges form its tokens"));
             }
         }
         pairs.sort_by(|a, b| scores[b.0].total_cmp(&scores[a.0]));
@@ -184,7 +186,7 @@ impl Tokenizer<'_> {
         (0..self.tokens.len()).filter(is_added).map(token).collect()
     }
 
-    /// The token that stands for `bos`, `eos` and so on, with its id.
+    /// Returns the token for `bos`, `eos` and so on, with its ID.
     fn special(&self, word: &str) -> Option<(&str, usize)> {
         let (_, key) = SPECIAL.iter().find(|(known, _)| *known == word)?;
         let id = usize::try_from(self.read.number(key)?).ok()?;
@@ -196,7 +198,7 @@ impl Tokenizer<'_> {
         self.special(word).filter(|_| says)
     }
 
-    /// What is put before and after texts; `None`, if nothing is.
+    /// Returns the template of the tokens around texts; `None` if there are no such tokens.
     fn template(&self, adds_bos: bool) -> Option<Json> {
         let (bos, eos) = (self.adds("bos", adds_bos), self.adds("eos", false));
         let around = |sequence: &str, kind: u32| -> Vec<Json> {
@@ -260,12 +262,12 @@ mod tests {
     fn merges_are_the_pairs_that_make_tokens() {
         let tokens = ["a", "b", "ab", "aab"].map(str::to_owned);
         assert_eq!(merges(&tokens).unwrap(), [json!(["a", "b"]), json!(["a", "ab"])]);
-        // A run of spaces is made in many ways.
+        // A run of spaces can be formed in many ways.
         let runs: Vec<String> = (1..=64).map(|len| SPACE.repeat(len)).collect();
         assert_eq!(merges(&runs).unwrap().len(), 63 * 64 / 2);
     }
 
-    /// Each of these takes seconds and gigabytes of what a few megabytes say.
+    /// Without limits, each of these inputs of a few megabytes would take seconds and gigabytes.
     #[test]
     fn tokens_that_are_cut_too_often_are_refused() {
         assert!(merges(&["a".repeat(80_000)]).unwrap_err().contains("too long"));

@@ -1,4 +1,5 @@
-//! `tokenizer.json` of byte-level BPE: every byte is a character of its own, and merges are by their order.
+//! Reads `tokenizer.json` of byte-level BPE: every byte is a character of its own, and merges are
+//! ordered.
 
 use super::{NORMAL, added, empty, malformed, merges, refused, splits, vocab};
 use crate::entries::Entries;
@@ -8,18 +9,16 @@ use tensorferry_sdk::Result;
 pub(super) fn add_to(entries: &mut Entries, json: &Json, said: Option<u64>, pre: Option<&str>) -> Result<()> {
     match &json["normalizer"] {
         Json::Null => {}
-        // Texts are of this form as good as always, and llama.cpp takes them as they are.
+        // Almost all texts are already in this form, and llama.cpp does not normalize.
         normalizer if normalizer["type"] == "NFC" => {}
         normalizer => return Err(refused(&format!("the normalizer {}", splits::shown(normalizer)))),
     }
     let pre = match pre {
         Some(pre) => pre,
         None => splits::word_of(json).ok_or_else(|| {
-            refused(&format!("how the tokenizer splits text, {}", splits::shown(&json["pre_tokenizer"])))
-                .expected(format!(
-                    "one that is among {}; or -o set=tokenizer.ggml.pre=string:WORD, for one that splits alike",
-                    splits::words()
-                ))
+            refused(&format!("this way of splitting text, {}", splits::shown(&json["pre_tokenizer"])))
+                .expected(format!("one of {}", splits::words()))
+                .hint("pass -o set=tokenizer.ggml.pre=string:WORD with the word for an equivalent split")
         })?,
     };
     let mut vocabulary = empty(json, said)?;
@@ -33,7 +32,8 @@ pub(super) fn add_to(entries: &mut Entries, json: &Json, said: Option<u64>, pre:
     if merges.is_empty() {
         return Err(malformed("no merges"));
     }
-    // A space within a part would end it; it is the character that stands for its byte.
+    // A space separates the two parts, so a space inside a part is replaced by the character for
+    // its byte.
     let merge =
         |(one, other): &(&str, &str)| format!("{} {}", one.replace(' ', "Ġ"), other.replace(' ', "Ġ"));
     entries.text("tokenizer.ggml.model", "gpt2");

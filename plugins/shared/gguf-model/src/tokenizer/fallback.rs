@@ -1,8 +1,9 @@
-//! `tokenizer.json` of a sentencepiece model: BPE whose bytes are tokens of their own, `<0x00>` to `<0xFF>`.
+//! Reads `tokenizer.json` of a sentencepiece model: BPE with a token for each single byte, `<0x00>`
+//! to `<0xFF>`.
 //!
-//! llama.cpp merges by scores, `tokenizer.json` by the order of its merges: a token's score is minus the place of the
-//! first merge that gives it, so that both merge alike. (llama.cpp's converter gives all of them -1000, which merges
-//! from left to right.)
+//! llama.cpp merges by scores, `tokenizer.json` by the order of its merges. A token's score is
+//! therefore the negated index of the first merge that forms it, so that both merge alike.
+//! (llama.cpp's converter gives all tokens a score of -1000, which merges from left to right.)
 
 use super::{BYTE, CONTROL, NORMAL, UNKNOWN, Vocabulary, added, empty, merges, vocab};
 use serde_json::Value as Json;
@@ -17,7 +18,7 @@ pub(super) fn vocabulary(json: &Json, said: Option<u64>) -> Result<Vocabulary> {
     let mut vocabulary = empty(json, said)?;
     let mut scores: HashMap<String, f32> = HashMap::new();
     for (place, (one, other)) in merges(json)?.into_iter().enumerate() {
-        #[expect(clippy::cast_precision_loss, reason = "places below 2^24 are exact")]
+        #[expect(clippy::cast_precision_loss, reason = "indices below 2^24 are exact")]
         scores.entry([one, other].concat()).or_insert(-(place as f32));
     }
     let last = -f32::from(u16::MAX) * 64.0;
@@ -44,7 +45,7 @@ pub(super) fn vocabulary(json: &Json, said: Option<u64>) -> Result<Vocabulary> {
     Ok(vocabulary)
 }
 
-/// Whether a token stands for a byte that no other token has.
+/// Returns whether a token represents a single byte.
 fn is_byte(token: &str) -> bool {
     let digits = token.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
     digits.is_some_and(|digits| digits.len() == 2 && u8::from_str_radix(digits, 16).is_ok())

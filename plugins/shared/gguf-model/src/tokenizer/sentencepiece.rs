@@ -1,11 +1,12 @@
-//! `tokenizer.model`: sentencepiece's pieces with their scores, and what was added to them.
+//! Reads `tokenizer.model`: sentencepiece's pieces with their scores, and the added tokens.
 //!
 //! ```text
 //! ModelProto     1 pieces (repeated)     2 trainer_spec
-//! SentencePiece  1 piece (text)          2 score (f32)        3 type (1 where it is not said)
-//! TrainerSpec    3 model_type: 1 unigram (where it is not said), 2 BPE, 3 words, 4 characters
+//! SentencePiece  1 piece (text)          2 score (f32)        3 type (default 1)
+//! TrainerSpec    3 model_type: 1 unigram (default), 2 BPE, 3 words, 4 characters
 //! ```
-//! Source: `sentencepiece_model.proto` of google/sentencepiece. Types have llama.cpp's numbers.
+//! Source: `sentencepiece_model.proto` of google/sentencepiece. Types have the same numbers as in
+//! llama.cpp.
 
 use super::{NORMAL, USER_DEFINED, Vocabulary};
 use serde_json::Value as Json;
@@ -20,7 +21,8 @@ struct Piece<'a> {
     kind: u64,
 }
 
-/// The tokens of `tokenizer.model`, of `added_tokens.json` and of `tokenizer_config.json`, one over the other.
+/// Returns the tokens of `tokenizer.model`, `added_tokens.json` and `tokenizer_config.json`. Later
+/// files override earlier ones.
 pub(super) fn vocabulary(
     file: &[u8],
     added: Option<&Json>,
@@ -31,7 +33,7 @@ pub(super) fn vocabulary(
     let mut vocabulary = Vocabulary::of(said.unwrap_or(pieces.len() as u64))?;
     for (id, piece) in (0..).zip(&pieces) {
         let kind = i32::try_from(piece.kind).unwrap_or(NORMAL);
-        // llama.cpp's converter takes what a user defined of sentencepiece for an ordinary piece.
+        // Like llama.cpp's converter, treat sentencepiece's user-defined pieces as ordinary ones.
         let kind = if (1..=6).contains(&kind) && kind != USER_DEFINED { kind } else { NORMAL };
         vocabulary.set(id, piece.text, kind, piece.score);
     }
@@ -49,7 +51,7 @@ pub(super) fn vocabulary(
 }
 
 fn pieces(file: &[u8]) -> Result<Vec<Piece<'_>>> {
-    let broken = |broken: Broken| malformed(format!("no model of sentencepiece: {broken:?}"));
+    let broken = |broken: Broken| malformed(format!("not a sentencepiece model: {broken:?}"));
     let (mut pieces, mut kind) = (Vec::new(), 1);
     let mut fields = Fields(file);
     while let Some((number, value)) = fields.next().map_err(broken)? {
@@ -62,13 +64,14 @@ fn pieces(file: &[u8]) -> Result<Vec<Piece<'_>>> {
     let pieces = pieces.into_iter().collect::<Option<Vec<_>>>();
     let pieces = pieces.filter(|pieces| !pieces.is_empty());
     let pieces =
-        pieces.ok_or_else(|| malformed("no model of sentencepiece: pieces without a text".to_owned()))?;
+        pieces.ok_or_else(|| malformed("not a sentencepiece model: missing pieces or texts".to_owned()))?;
     if kind != BPE {
         return Err(Error::unsupported(
-            "llama.cpp merges pairs, and this model of sentencepiece is another one",
+            "llama.cpp merges pairs, and this sentencepiece model works differently",
         )
         .file("tokenizer.model")
-        .expected("model_type 2 (BPE), or -o names=keep")
+        .expected("model_type 2 (BPE)")
+        .hint("pass -o names=keep to write the tensors without a tokenizer")
         .found(format!("model_type {kind}")));
     }
     Ok(pieces)

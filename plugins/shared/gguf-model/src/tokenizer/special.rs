@@ -1,4 +1,5 @@
-//! Which tokens begin and end texts, and whether a tokenizer adds them by itself (gguf-py's `SpecialVocab`).
+//! Tokens that begin and end texts, and whether a tokenizer adds them automatically (gguf-py's
+//! `SpecialVocab`).
 
 use crate::config::Config;
 use crate::entries::Entries;
@@ -6,24 +7,24 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use tensorferry_sdk::Result;
 
-/// The word of transformers for a token, the key of GGUF for its id.
+/// The name of a token in transformers, and the key of its ID in GGUF.
 pub(crate) const SPECIAL: [(&str, &str); 7] = [
     ("bos", "tokenizer.ggml.bos_token_id"),
     ("eos", "tokenizer.ggml.eos_token_id"),
     ("unk", "tokenizer.ggml.unknown_token_id"),
-    // As llama.cpp spells it.
+    // llama.cpp spells it this way.
     ("sep", "tokenizer.ggml.seperator_token_id"),
     ("pad", "tokenizer.ggml.padding_token_id"),
     ("cls", "tokenizer.ggml.cls_token_id"),
     ("mask", "tokenizer.ggml.mask_token_id"),
 ];
 
-/// Numbers of tokens of the vocabularies that llama.cpp tells models by.
+/// Vocabulary sizes by which llama.cpp recognizes models.
 const CODE_LLAMA: u64 = 32_016;
 const GRANITE: u64 = 49_152;
 
-/// Adds the ids, and what a tokenizer adds. Ids count for nothing that lie beyond the tokens, where those are
-/// sentencepiece's.
+/// Adds the IDs of special tokens, and which of them the tokenizer adds to texts. With a
+/// sentencepiece tokenizer, IDs beyond the vocabulary are ignored.
 pub(super) fn add_to(
     entries: &mut Entries,
     tokenizer: Option<&Json>,
@@ -68,14 +69,14 @@ pub(super) fn add_to(
     Ok(())
 }
 
-/// What a template of two texts has between them.
+/// Returns the steps of a two-text template between the two texts.
 fn between(pair: &Json) -> &[Json] {
     let pair = pair.as_array().map_or(&[][..], Vec::as_slice);
     let place = |text: &str| pair.iter().position(|place| place["Sequence"]["id"] == text);
     place("A").zip(place("B")).and_then(|(one, other)| pair.get(one + 1..other)).unwrap_or_default()
 }
 
-/// What `post_processor` adds: of a template the tokens at both ends.
+/// Finds the tokens that `post_processor` adds: in a template, the tokens at both ends.
 fn of_processor<'t>(
     processor: &Json,
     token: &dyn Fn(&str) -> Option<&'t str>,

@@ -1,24 +1,24 @@
-//! How byte-level tokenizers split text before they merge: `pre_tokenizer` of `tokenizer.json`, for which llama.cpp has
-//! words (`tokenizer.ggml.pre`). The expressions are those of the published tokenizers, as `llama-vocab.cpp` has them
-//! in its comments.
+//! How byte-level tokenizers split text before they merge: `pre_tokenizer` of `tokenizer.json`, or
+//! a name in llama.cpp (`tokenizer.ggml.pre`). The expressions are those of the published
+//! tokenizers, as quoted in the comments of `llama-vocab.cpp`.
 
 use serde_json::{Value as Json, json};
 
-/// A word of llama.cpp's, and what it stands for.
+/// A name in llama.cpp, and its meaning.
 struct Split {
     word: &'static str,
-    /// What splits before bytes become characters.
+    /// The step that splits text before bytes become characters.
     by: By,
-    /// Whether a piece that is a token is not merged.
+    /// Whether a piece that is already a token is not merged.
     ignores_merges: bool,
 }
 
 enum By {
-    /// Nothing: the byte-level step splits by itself.
+    /// No separate step: the byte-level step splits.
     ByteLevel,
-    /// Digits one by one, then as of `ByteLevel`.
+    /// Single digits, followed by the split of `ByteLevel`.
     Digits,
-    /// An expression.
+    /// A regular expression.
     Regex(&'static str),
 }
 
@@ -28,7 +28,7 @@ const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}
 
 const KNOWN: [Split; 6] = [
     Split { word: "llama-bpe", by: By::Regex(LLAMA3), ignores_merges: true },
-    // The same expression without ignore_merges is that of Smaug.
+    // Smaug uses the same expression without ignore_merges.
     Split { word: "smaug-bpe", by: By::Regex(LLAMA3), ignores_merges: false },
     Split { word: "qwen2", by: By::Regex(QWEN2), ignores_merges: false },
     Split { word: "tekken", by: By::Regex(TEKKEN), ignores_merges: true },
@@ -36,12 +36,12 @@ const KNOWN: [Split; 6] = [
     Split { word: "gpt-2", by: By::ByteLevel, ignores_merges: false },
 ];
 
-/// The words, for people.
+/// Lists the names, for messages.
 pub(crate) fn words() -> String {
     KNOWN.iter().map(|split| split.word).collect::<Vec<_>>().join(", ")
 }
 
-/// The word for how a `tokenizer.json` splits.
+/// Returns the name for how a `tokenizer.json` splits text.
 pub(super) fn word_of(json: &Json) -> Option<&'static str> {
     let pre = &json["pre_tokenizer"];
     let steps: Vec<&Json> = match pre["type"].as_str()? {
@@ -49,7 +49,7 @@ pub(super) fn word_of(json: &Json) -> Option<&'static str> {
         _ => vec![pre],
     };
     let is_byte_level = |step: &Json, splits: bool| {
-        // What is not said is true.
+        // A missing setting means true.
         step["type"] == "ByteLevel"
             && (step["use_regex"] != false) == splits
             && step["add_prefix_space"] == false
@@ -70,7 +70,7 @@ pub(super) fn word_of(json: &Json) -> Option<&'static str> {
     KNOWN.iter().filter(is_of).find(|split| split.ignores_merges == ignores).map(|split| split.word)
 }
 
-/// What `tokenizer.json` says for a word: its `pre_tokenizer`, and whether it ignores merges.
+/// Returns the `pre_tokenizer` of `tokenizer.json` for a name, and whether it ignores merges.
 pub(crate) fn of_word(word: &str) -> Option<(Json, bool)> {
     let split = KNOWN.iter().find(|split| split.word == word)?;
     let byte_level = |splits: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": splits});
@@ -87,7 +87,7 @@ pub(crate) fn of_word(word: &str) -> Option<(Json, bool)> {
     Some((pre, split.ignores_merges))
 }
 
-/// JSON for a message: as long as a line.
+/// Formats JSON for a message, shortened to the length of a line.
 pub(super) fn shown(json: &Json) -> String {
     let text = json.to_string();
     if text.chars().count() <= 160 { text } else { text.chars().take(160).chain("...".chars()).collect() }
