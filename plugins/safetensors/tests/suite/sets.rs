@@ -76,7 +76,7 @@ fn an_index_is_held_against_its_files() {
     let found = message(r#"{"a":"1.safetensors","b":"2.safetensors"}"#);
     assert!(found.contains(r#"found "2.safetensors""#), "{found}");
     assert!(message(r#"{"a":"../1.safetensors"}"#).contains("inside the folder"));
-    assert!(message(r#"{"a":"1.safetensors","a":"1.safetensors"}"#).contains("there twice"));
+    assert!(message(r#"{"a":"1.safetensors","a":"1.safetensors"}"#).contains("is duplicated"));
 }
 
 /// The index defines the model, even if the files hold more tensors.
@@ -102,7 +102,7 @@ fn ranks_are_not_taken_for_models() {
     let rank = |name: &str| (name.to_owned(), bytes_file("{}", &[("a", b"1")]));
     let files = BTreeMap::from([rank("rank0.safetensors"), rank("rank1.safetensors")]);
     let of = |entry| refusal(&MemorySource::new(entry, files.clone()));
-    assert!(of(Entry::Folder).contains("does not join"));
+    assert!(of(Entry::Folder).contains("cannot join"));
     let named =
         with_view(&MemorySource::new(Entry::File("rank0.safetensors".to_owned()), files), |_, context| {
             context.notes()

@@ -1,4 +1,4 @@
-//! A choice is which files of a source are the model that the user means.
+//! Chooses the files of a source that make up the model.
 
 use crate::Naming;
 use crate::index::Index;
@@ -8,30 +8,28 @@ use std::collections::BTreeSet;
 use tensorferry_sdk::file_name::{base_of_variant, has_suffix, strip_suffix};
 use tensorferry_sdk::{Context, Entry, Error, Purpose, Result, ShardName, Side, Source, TypedOption};
 
-/// The option that a reader of such models declares: what a shard that is named means.
+/// Reader option: what to do if the input is one shard of a model.
 pub const SHARD_IS_ALONE: TypedOption<bool> = TypedOption::choice(
     Side::Reader,
     "shard",
     &[("refuse", false), ("alone", true)],
-    "what to do about one shard of a model that is named: refuse it, or read that file alone",
+    "how to read one shard of a model: refuse it, or read only that file",
 );
 
-/// Which files to read.
+/// The files to read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The files that this index names.
+    /// All files that the index of this name refers to.
     Index(String),
-    /// These files: one, or a whole set of shards that has no index.
+    /// One file, or a complete set of shards without an index.
     Files(Vec<String>),
 }
 
-/// Chooses by what the user pointed at. A file is itself; a shard is so only where that was said
-/// (`shard_is_alone`) or nothing is made of it. In a folder the order is: the index and the file of the
-/// usual name, a lone index, a lone file, a whole set of shards.
+/// Chooses the files by the source's entry. A file is read by itself. A shard is refused unless
+/// `shard_is_alone` is set or the model is only shown. In a folder the order is: the index or the
+/// file with the usual name, a single index, a single file, a complete set of shards.
 ///
-/// # Errors
-/// Malformed, if there is nothing to choose, or a shard is missing; usage, if the user has to
-/// choose; i/o.
+/// Returns a usage error if the user has to choose.
 pub fn choose(
     naming: &Naming,
     shard_is_alone: bool,
@@ -54,7 +52,7 @@ pub fn choose(
         }
         Entry::Prefix(prefix) => {
             let mut names = source.list(prefix)?;
-            // A variant's index does not begin as its shards do.
+            // The index of a variant does not have the prefix of its shards.
             for name in naming.indexes(prefix) {
                 if !name.starts_with(prefix) && source.contains(&name)? {
                     names.push(name);
@@ -65,7 +63,7 @@ pub fn choose(
     }
 }
 
-/// A choice, unless it is one file that holds a part of a model.
+/// Checks that a single chosen file is not a part of a model.
 fn checked(
     choice: Choice,
     shard_is_alone: bool,
@@ -80,7 +78,8 @@ fn checked(
     Ok(choice)
 }
 
-/// A shard that is named may be meant for the whole model or for itself: only looking at it harms nobody.
+/// Refuses a shard, because it is unclear whether the user means the whole model. If the model is
+/// only shown, notes it instead.
 fn refuse_shard(
     naming: &Naming,
     name: &str,
@@ -97,14 +96,13 @@ fn refuse_shard(
         context.note(&format!("{name:?} is one of {} shards: {whole} is the whole model", shard.count));
         return Ok(());
     }
-    Err(Error::usage("one shard of a model is named, and it is not said what is meant")
+    Err(Error::usage(format!("the file is shard {} of {}", shard.number, shard.count))
         .file(name)
-        .expected(format!("{whole} for the whole model, or -i shard=alone for this file"))
-        .found(format!("a shard of {}", shard.count)))
+        .hint(format!("pass {whole} to read the whole model, or -i shard=alone to read only this file")))
 }
 
-/// Whether a folder's file is one that a model may be read from. Hidden files are not: macOS leaves
-/// `._model.safetensors` on foreign disks.
+/// Returns whether a model may be read from a file of a folder. Hidden files are skipped: macOS
+/// leaves `._model.safetensors` on foreign disks.
 #[must_use]
 pub fn is_member(naming: &Naming, name: &str) -> bool {
     !name.starts_with('.') && (has_suffix(name, naming.suffix) || naming.stem_of_index(name).is_some())
@@ -144,7 +142,8 @@ fn among(
     })
 }
 
-/// The names without the variants of a model that is there too: `x.fp16.bin` next to `x.bin`.
+/// Returns the names without variants of a model that is also present: `x.fp16.bin` next to
+/// `x.bin`.
 #[must_use]
 pub fn without_variants<'n>(naming: &Naming, names: &[&'n str]) -> Vec<&'n str> {
     let stem_of = |name: &str| {
@@ -175,18 +174,18 @@ fn note_others(
         *name != choice && !is_shard
     };
     let mut others: Vec<&str> = members.iter().copied().filter(is_other).collect();
-    // An index may name files that are not called as shards are.
+    // An index may name files that do not have the names of shards.
     if stem.is_some() && !others.is_empty() {
         let index = Index::read(source, choice, context.limits())?;
         others.retain(|name| !index.names(name));
     }
     if let Some(others) = list(others.iter().map(|name| format!("{name:?}"))) {
-        context.note(&format!("reading {choice:?}; also there, and not part of it: {others}"));
+        context.note(&format!("reading {choice:?}; other files there are not part of it: {others}"));
     }
     Ok(())
 }
 
-/// Several files: either all the shards of one set, or the user has to choose.
+/// Chooses among several files: they must be all shards of one set.
 fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
     if are_ranks_of_one(files) && files.iter().all(|name| naming.shard(name).is_none()) {
         return Err(ranks_of_one(files));
@@ -198,15 +197,16 @@ fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
         return Err(several(files));
     }
     let numbers: BTreeSet<u64> = parsed.iter().map(|shard| shard.number).collect();
-    // A gap shows among the first numbers, one more than there are files, whatever the count claims.
+    // A missing number is among the first N + 1, where N is the number of files, no matter how
+    // large the count is.
     let missing = (1..=first.count).take(numbers.len() + 1).find(|number| !numbers.contains(number));
     if let Some(missing) = missing {
-        return Err(Error::malformed("a shard is missing, and there is no index")
+        return Err(Error::malformed("a shard is missing, and so is the index")
             .expected(format!("{} files", first.count))
             .found(format!("{}, without number {missing}", files.len())));
     }
     if let Some(beyond) = numbers.iter().find(|number| !(1..=first.count).contains(number)) {
-        return Err(Error::malformed("a shard's number is not one of its set, and there is no index")
+        return Err(Error::malformed("a shard's number is outside of its set, and the index is missing")
             .expected(format!("1 to {}", first.count))
             .found(beyond));
     }
@@ -216,25 +216,26 @@ fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
 fn nothing(naming: &Naming, names: &[String]) -> Error {
     let found = list(names.iter().map(|name| format!("{name:?}")));
     let Naming { title, stem, suffix, index_suffix } = naming;
-    Error::malformed(format!("no {title} file here"))
+    Error::malformed(format!("no {title} file found"))
         .expected(format!("{stem}{index_suffix} or a {suffix} file"))
         .found(found.unwrap_or_else(|| "nothing".to_owned()))
 }
 
-/// Why files that are ranks of one model are not read.
+/// Returns the error for files that are ranks of one model.
 #[must_use]
 pub fn ranks_of_one(names: &[&str]) -> Error {
     let found = list(names.iter().map(|name| format!("{name:?}")));
-    Error::unsupported("the files hold the parts of one model, which ferry does not join")
-        .expected(
-            "one file with the whole model, or one of these with -i shard=alone to read its part by itself",
-        )
+    Error::unsupported("the files contain the parts of one model, which ferry cannot join")
+        .expected("one file with the whole model")
         .found(found.unwrap_or_default())
+        .hint("pass one of these files and -i shard=alone to read only its part")
 }
 
 fn several(names: &[&str]) -> Error {
     let found = list(names.iter().map(|name| format!("{name:?}")));
-    Error::usage("several models here: name the one to read").found(found.unwrap_or_default())
+    Error::usage("the folder contains several models")
+        .found(found.unwrap_or_default())
+        .hint("pass the file or index of one model")
 }
 
 #[cfg(test)]
@@ -294,13 +295,13 @@ mod tests {
         let error = in_folder(&["m-00001-of-99999.safetensors", "m-00003-of-99999.safetensors"]).unwrap_err();
         assert!(error.to_string().contains("without number 2"), "{error}");
         assert!(in_folder(&["m-00001-of-00002.safetensors", "n-00002-of-00002.safetensors"]).is_err());
-        // A count that is below a shard's number does not make the shard a model.
+        // A count below the shard's number does not make the shard a model.
         for name in ["m-00002-of-00000.safetensors", "m-00002-of-00001.safetensors"] {
             assert_eq!(in_folder(&[name]).unwrap_err().kind(), ErrorKind::Malformed, "{name}");
         }
     }
 
-    /// Both ways to say what is meant are named, the index only where there is one.
+    /// The hint names both ways to continue, and the index only if it exists.
     #[test]
     fn a_shard_is_not_taken_for_its_set() {
         let (name, index) = ("m-00002-of-00003.safetensors", "m.safetensors.index.json");
@@ -313,9 +314,10 @@ mod tests {
         };
         let error = chosen(false, Purpose::FLAT, &[name, index]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.to_string().contains(index) && error.to_string().contains("shard=alone"), "{error}");
+        let hint = |error: &Error| error.details().find(|(name, _)| *name == "hint").unwrap().1;
+        assert!(hint(&error).contains(index) && hint(&error).contains("shard=alone"), "{error}");
         let error = chosen(false, Purpose::COMPARE, &[name]).unwrap_err();
-        assert!(!error.to_string().contains(index), "{error}");
+        assert!(!hint(&error).contains(index), "{error}");
         assert_eq!(chosen(true, Purpose::FLAT, &[name, index]).unwrap(), (files(&[name]), Vec::new()));
         let (choice, notes) = chosen(false, Purpose::SHOW, &[name, index]).unwrap();
         assert_eq!(choice, files(&[name]));
@@ -337,7 +339,7 @@ mod tests {
         assert!(notes[0].ends_with("not part of it: \"consolidated.safetensors\""), "{notes:?}");
     }
 
-    /// Those of a run that replaces the set, or was replaced, are no model of their own.
+    /// Shards of a run that replaces the set, or was replaced, do not form another model.
     #[test]
     fn shards_with_tags_are_of_the_index_of_their_stem() {
         let shard = "model-r0123abcd-00001-of-00002.safetensors";

@@ -1,5 +1,5 @@
-//! An index names the file of each tensor of a model in several files:
-//! `{"metadata": {"total_size": BYTES, ...}, "weight_map": {TENSOR: FILE, ...}}`.
+//! An index names the file of each tensor of a model in several files: `{"metadata": {"total_size":
+//! BYTES, ...}, "weight_map": {TENSOR: FILE, ...}}`.
 
 use crate::json::{self, Scalar, Scope, UniqueMap};
 use crate::listing::list;
@@ -9,27 +9,24 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use tensorferry_sdk::{Context, Error, Limits, Loss, LossKind, LossSink, Result, Source, check_name};
 
-/// Facts about the split that whoever splits computes anew.
+/// Metadata that depends on the split and is recomputed for a new one.
 const DERIVED: [&str; 2] = ["total_size", "total_parameters"];
 
-/// An index.
 #[derive(Debug)]
 pub struct Index {
-    /// Its own name.
+    /// File name of the index itself.
     name: String,
     /// The file of each tensor.
     weight_map: BTreeMap<String, String>,
-    /// Its metadata: huggingface_hub keeps a sharded model's here, not in the shards.
+    /// Metadata of the model. huggingface_hub stores the metadata of a sharded model here, not in
+    /// the shards.
     pub metadata: BTreeMap<String, String>,
-    /// The keys of metadata that are no single value, which nothing else has a place for.
+    /// Metadata keys with structured values, which have no counterpart elsewhere.
     pub structured: Vec<String>,
 }
 
 impl Index {
-    /// Reads an index; its files' names stay in its folder.
-    ///
-    /// # Errors
-    /// Malformed, naming the index and the byte or the tensor; over a limit; i/o.
+    /// Reads an index and checks that the files it names are in its folder.
     pub fn read(source: &dyn Source, name: &str, limits: &Limits) -> Result<Self> {
         let file = source.open(name)?;
         let bytes = source.read_vec(file, 0, source.len(file), limits)?;
@@ -60,16 +57,12 @@ impl Index {
         Ok(index)
     }
 
-    /// Its own name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The files that it names, sorted.
-    ///
-    /// # Errors
-    /// Malformed, if some are not there.
+    /// Returns the files that it names, sorted, or an error if any of them is missing.
     pub fn files(&self, source: &dyn Source) -> Result<Vec<&str>> {
         let files: BTreeSet<&str> = self.weight_map.values().map(String::as_str).collect();
         let mut missing = Vec::new();
@@ -79,30 +72,28 @@ impl Index {
             }
         }
         match list(missing.into_iter().map(|file| format!("{file:?}"))) {
-            Some(missing) => Err(Error::malformed("the index names files that are not there")
+            Some(missing) => Err(Error::malformed("the index names missing files")
                 .file(&*self.name)
                 .found(missing)),
             None => Ok(files.into_iter().collect()),
         }
     }
 
-    /// Whether it names this file.
+    /// Returns whether it names this file.
     pub(crate) fn names(&self, file: &str) -> bool {
         self.weight_map.values().any(|named| named == file)
     }
 
-    /// Whether a tensor of this name is read from this file.
+    /// Returns whether the tensor of this name is read from this file.
     #[must_use]
     pub fn reads(&self, tensor: &str, file: &str) -> bool {
         self.weight_map.get(tensor).is_some_and(|named| named == file)
     }
 
-    /// Checks that the files hold what the index names: `held` has each tensor that a file holds, with the file, and `tied`
-    /// the names that are no tensor of a file and another name for one. Tensors that no entry of the index names are losses.
-    /// Tensors that it reads from a different file are noted.
-    ///
-    /// # Errors
-    /// Malformed, with the tensors that their files do not hold; what the sink says of a loss.
+    /// Checks that the files contain the tensors that the index names. `held` is every tensor in a
+    /// file, with the file. `tied` is every other name for a tensor that the files themselves do
+    /// not contain. Reports tensors missing from the index as losses, and notes tensors that the
+    /// index reads from a different file.
     pub fn check(
         &self,
         held: &HashSet<(&str, &str)>,
@@ -114,7 +105,7 @@ impl Index {
             !held.contains(&(tensor.as_str(), file.as_str())) && !tied.contains(tensor.as_str())
         });
         if let Some(found) = list(lacking.map(|(tensor, file)| format!("{tensor:?} in {file:?}"))) {
-            let error = Error::malformed("the index names tensors that their files do not hold");
+            let error = Error::malformed("the index names tensors that their files do not contain");
             return Err(error.file(&*self.name).found(found));
         }
         let mut others: Vec<_> = held.iter().filter(|(tensor, file)| !self.reads(tensor, file)).collect();
@@ -123,7 +114,7 @@ impl Index {
             others.into_iter().partition(|(tensor, _)| self.weight_map.contains_key(*tensor));
         if let Some(found) = list(superseded.iter().map(|(tensor, file)| format!("{tensor:?} in {file:?}"))) {
             context.note(&format!(
-                "{:?} names a different file for these tensors, which are read from there: {found}",
+                "{:?} names different files for these tensors, which are read from there: {found}",
                 self.name
             ));
         }
@@ -138,10 +129,7 @@ impl Index {
         Ok(())
     }
 
-    /// An index's bytes, as the Hugging Face libraries write them: indented by two, keys sorted.
-    ///
-    /// # Errors
-    /// None that a map of strings can give.
+    /// Encodes an index like the Hugging Face libraries: sorted keys, indented by two spaces.
     pub fn encode(total_size: u64, weight_map: &BTreeMap<&str, &str>) -> Result<Vec<u8>> {
         #[derive(Serialize)]
         struct Metadata {
@@ -154,13 +142,13 @@ impl Index {
         }
         let whole = Whole { metadata: Metadata { total_size }, weight_map };
         let mut bytes = serde_json::to_vec_pretty(&whole)
-            .map_err(|e| Error::plugin(format!("cannot write an index: {e}")))?;
+            .map_err(|e| Error::plugin(format!("cannot encode the index: {e}")))?;
         bytes.push(b'\n');
         Ok(bytes)
     }
 }
 
-/// The index's JSON, as the weight map and the metadata.
+/// Parses the JSON of an index into the weight map and the metadata.
 struct Contents<'a>(&'a Scope<'a>);
 
 impl<'de> DeserializeSeed<'de> for Contents<'_> {
@@ -199,7 +187,7 @@ impl<'de> Visitor<'de> for Contents<'_> {
                 }
             };
             if twice {
-                return Err(A::Error::custom("a key of the index is there twice"));
+                return Err(A::Error::custom("a key of the index is duplicated"));
             }
         }
         let weight_map = weight_map.ok_or_else(|| A::Error::missing_field("weight_map"))?;
@@ -265,7 +253,8 @@ mod tests {
         assert_eq!(check(&[("a", "1")], "b"), Ok((nothing(), 0)));
         assert!(check(&[("a", "1")], "").unwrap_err().contains(r#"found "b" in "2""#));
         assert!(check(&[("a", "2"), ("b", "2")], "").unwrap_err().contains(r#"found "a" in "1""#));
-        // A tensor that another file supersedes is noted, and one that nothing names is lost.
+        // A tensor that a different file supersedes is noted, and a tensor that is not in the index
+        // is lost.
         assert_eq!(check(&[("a", "1"), ("a", "2"), ("b", "2")], ""), Ok((nothing(), 1)));
         assert_eq!(check(&[("a", "1"), ("b", "2"), ("c", "2")], ""), Ok((vec!["c".to_owned()], 0)));
         assert!(index.reads("a", "1") && !index.reads("a", "2") && !index.reads("c", "2"));

@@ -1,5 +1,5 @@
-//! JSON as headers and indexes hold it: parsed once, by visitors that hold each key to be unique
-//! and each list to be bounded, with errors that name the tensor and the byte.
+//! Parses the JSON of headers and indexes. Keys must be unique and lists are bounded. Errors name
+//! the tensor and the byte.
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -9,11 +9,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Characters of a parser's message that are kept: it may quote what the file holds.
+/// Maximum characters of a parser's message, which may quote the file.
 const MESSAGE_CHARS: usize = 1000;
 
-/// What a parse knows of itself when it fails: how many entries it has taken, whose entry it is in,
-/// and which limit it has met.
+/// The state of a parse, for errors: the number of entries so far, the tensor of the current entry,
+/// and the limit that was exceeded.
 pub struct Scope<'a> {
     limits: &'a Limits,
     entries: Cell<u64>,
@@ -22,16 +22,14 @@ pub struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// A scope that takes as many entries as a catalog takes tensors, with keys as long as names.
+    /// Creates a scope with a catalog's limits: on the number of tensors, and on the length of
+    /// names.
     #[must_use]
     pub fn new(limits: &'a Limits) -> Self {
         Self { limits, entries: Cell::new(0), tensor: RefCell::default(), refusal: RefCell::default() }
     }
 
-    /// Counts an entry with this key.
-    ///
-    /// # Errors
-    /// Over a limit, which [`parse`] then tells.
+    /// Counts an entry with this key. If a limit is exceeded, [`parse`] reports it.
     pub fn count<E: serde::de::Error>(&self, key: &str) -> Result<(), E> {
         let entries = self.entries.get() + 1;
         self.entries.set(entries);
@@ -49,13 +47,14 @@ impl<'a> Scope<'a> {
         Err(E::custom("over a limit"))
     }
 
-    /// Says whose entry is parsed next.
+    /// Sets the tensor whose entry is parsed next.
     pub fn enter(&self, tensor: Option<&str>) {
         self.tensor.replace(tensor.map(str::to_owned));
     }
 
     fn error(&self, text: &str, base: u64, error: &serde_json::Error) -> Error {
-        // The message repeats the place in lines and columns, which a header of one line has no use for.
+        // Remove line and column from the message: headers are a single line, and the error has the
+        // offset.
         let full = error.to_string();
         let message = full.rsplit_once(" at line ").map_or(&*full, |(message, _)| message);
         let message: String = message.chars().take(MESSAGE_CHARS).collect();
@@ -68,10 +67,8 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Parses the one JSON value that `bytes` hold; they lie at `base` in their file.
-///
-/// # Errors
-/// Malformed or over a limit, with the byte in the file, and the tensor that the scope is in.
+/// Parses the single JSON value in `bytes`, which start at offset `base` of their file. Errors have
+/// the byte in the file, and the tensor that is set in the scope.
 pub fn parse<'a, S>(bytes: &'a [u8], base: u64, scope: &Scope<'_>, seed: S) -> Result<S::Value>
 where
     S: DeserializeSeed<'a>,
@@ -84,20 +81,21 @@ where
     value.map_err(|error| scope.error(text, base, &error))
 }
 
-/// The byte that serde_json names by line and column, both of which count from 1.
+/// Converts the line and column of a serde_json error, both of which count from 1, to a byte
+/// offset.
 fn byte_of(text: &str, error: &serde_json::Error) -> u64 {
     let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     (before + error.column().saturating_sub(1)) as u64
 }
 
-/// A JSON object by unique key.
+/// A JSON object with unique keys.
 pub struct UniqueMap<'a, V> {
     scope: &'a Scope<'a>,
     values: PhantomData<V>,
 }
 
 impl<'a, V> UniqueMap<'a, V> {
-    /// An object whose entries count in this scope.
+    /// Creates an object whose entries are counted in this scope.
     #[must_use]
     pub fn new(scope: &'a Scope<'a>) -> Self {
         Self { scope, values: PhantomData }
@@ -125,7 +123,7 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for UniqueMap<'_, V> {
             self.scope.count(&key)?;
             let value = map.next_value()?;
             if entries.contains_key(&key) {
-                return Err(A::Error::custom(format!("the key {key:?} is there twice")));
+                return Err(A::Error::custom(format!("the key {key:?} is duplicated")));
             }
             entries.insert(key, value);
         }
@@ -133,10 +131,10 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for UniqueMap<'_, V> {
     }
 }
 
-/// Any JSON value, reduced to text where it is one thing. What it nests is walked and dropped, by
-/// serde_json's bounded recursion: unlike [`serde::de::IgnoredAny`], which takes any depth.
+/// Any JSON value, as text if it is a scalar. Nested values are parsed and dropped with
+/// serde_json's bounded recursion. [`serde::de::IgnoredAny`] has no such bound.
 pub struct Scalar(
-    /// The text of a string, a number or a truth value.
+    /// Text of a string, number or boolean.
     pub Option<String>,
 );
 
@@ -213,7 +211,7 @@ mod tests {
         assert_eq!(map(r#" {"a":"1","b":"2"}  "#, &Limits::default()).unwrap().len(), 2);
         let error = map(r#"{"a":"1","a":"1"}"#, &Limits::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed);
-        assert!(error.to_string().contains(r#"the key "a" is there twice"#), "{error}");
+        assert!(error.to_string().contains(r#"the key "a" is duplicated"#), "{error}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! A model in several files, as the Hugging Face Hub names and splits it: shards, and an index that
-//! names the file of each tensor. The plugins `safetensors`, `torch` and `tf-bundle` use it;
-//! `numpy` and `onnx`, whose models are one file, take what is left.
+//! Models in several files, named and split like those of the Hugging Face Hub: shards, and an
+//! index with the file of each tensor. The plugins `safetensors`, `torch` and `tf-bundle` use all
+//! of it; `numpy` and `onnx`, whose models are one file, use the rest.
 //!
 //! ```text
 //! model.safetensors                        pytorch_model.bin                        not split
@@ -11,18 +11,18 @@
 //! model.safetensors.index.fp16.json        pytorch_model.bin.index.fp16.json        its index
 //! ```
 //!
-//! | File | What it yields |
+//! | File | Contents |
 //! |---|---|
-//! | `choose.rs` | which files of an input are the model |
-//! | `index.rs` | the index, read, held against the files, and written |
-//! | `ranks.rs` | which file names are those of one rank's part of a model |
-//! | `shard.rs` | the names of shards, and what goes into each |
-//! | `json.rs` | JSON whose keys are unique and whose lists are bounded |
-//! | `side_record.rs` | what `ferry` notes of tensors where a format has no place for it |
-//! | `listing.rs` | what an error says of several things |
-//! | `only_file.rs` | the file that is meant, for formats (`numpy`, `onnx`) whose models are one file |
+//! | `choose.rs` | the choice of an input's files that make up the model |
+//! | `index.rs` | the index: reading, checking against the files, writing |
+//! | `ranks.rs` | names of files that contain one rank's part of a model |
+//! | `shard.rs` | names of shards, and the split into them |
+//! | `json.rs` | JSON with unique keys and bounded lists |
+//! | `side_record.rs` | metadata of `ferry` for formats that have no place for it |
+//! | `listing.rs` | lists of several things in errors |
+//! | `only_file.rs` | the choice of a file, for formats (`numpy`, `onnx`) whose models are one file |
 //!
-//! Source of the facts: `huggingface_hub/serialization/_base.py`; for variants `_add_variant` in
+//! Sources: `huggingface_hub/serialization/_base.py`; for variants `_add_variant` in
 //! `transformers/modeling_utils.py`.
 #![forbid(unsafe_code)]
 
@@ -46,22 +46,22 @@ pub use side_record::SideRecord;
 use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{ShardName, ShardTag};
 
-/// How the files of models in one format are named.
+/// The file naming of models in one format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Naming {
-    /// The format, for messages: `safetensors`.
+    /// Name of the format in messages: `safetensors`.
     pub title: &'static str,
-    /// What a model's files are called where nobody names them: `model`.
+    /// Default name of a model's files: `model`.
     pub stem: &'static str,
-    /// The ending of a file of tensors: `.safetensors`.
+    /// Suffix of files with tensors: `.safetensors`.
     pub suffix: &'static str,
-    /// The ending of an index: `.safetensors.index.json`.
+    /// Suffix of an index: `.safetensors.index.json`.
     pub index_suffix: &'static str,
 }
 
 impl Naming {
-    /// What the names of a model's shards begin with, by the name of its index; `None`, if it is no
-    /// index. An index has its variant before the last dot, the shards before the ending.
+    /// Returns the stem of a model's shards, given the name of its index; `None` if it is not an
+    /// index. An index has its variant before the last dot, shards have theirs before the suffix.
     #[must_use]
     pub fn stem_of_index(&self, name: &str) -> Option<String> {
         if let Some(stem) = strip_suffix(name, self.index_suffix) {
@@ -72,18 +72,18 @@ impl Naming {
         Some(format!("{}.{variant}", strip_suffix(rest, usual)?))
     }
 
-    /// The parts of a shard's file name; `None` if it is not one of this format.
+    /// Parses the name of a shard; `None` if it is not a shard of this format.
     #[must_use]
     pub fn shard<'a>(&self, name: &'a str) -> Option<ShardName<'a>> {
         ShardName::parse(name).filter(|shard| shard.ending.eq_ignore_ascii_case(self.suffix))
     }
 
-    /// What the index of a shard's set is named after: its stem, without the tag of a run.
+    /// Returns the stem that a shard shares with its index: without the tag of a run.
     fn stem_of_shard<'a>(shard: &ShardName<'a>) -> &'a str {
         ShardTag::stem_without(shard.stem)
     }
 
-    /// The names that the index of a set may have, by what those of its shards begin with.
+    /// Returns the possible names of an index, given the stem of its shards.
     fn indexes(&self, stem: &str) -> Vec<String> {
         let mut names = vec![format!("{stem}{}", self.index_suffix)];
         let variant = stem.rsplit_once('.').zip(self.index_suffix.rsplit_once('.'));

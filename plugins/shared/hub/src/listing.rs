@@ -1,8 +1,8 @@
-//! Lists several things in an error: the first few, and how many more.
+//! Lists several things in an error: the first few, and the number of others.
 
 use tensorferry_sdk::listed;
 
-/// The first few of a list that a hostile file may make long; `None` if it is empty.
+/// Lists the first few items, because a hostile file can make the list long; `None` if it is empty.
 pub fn list(items: impl Iterator<Item = String>) -> Option<String> {
     Some(listed(items, 5)).filter(|listed| !listed.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Formats whose models are one file each: a folder stands for the only one in it.
+//! Formats whose models are one file: a folder represents the only such file in it.
 
 use crate::choose::ranks_of_one;
 use crate::listing::list;
@@ -6,10 +6,8 @@ use crate::ranks::are_ranks_of_one;
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Error, Result, Source};
 
-/// The file that the source's entry means: itself, or in a folder the only one with one of these endings.
-///
-/// # Errors
-/// Malformed, if there is none; usage, naming them, if there are several; i/o.
+/// Returns the file that the source's entry represents: the file itself, or the only file with one
+/// of these endings in a folder.
 pub fn only_file(source: &dyn Source, endings: &[&str]) -> Result<String> {
     let named = endings.join(" or ");
     match source.entry() {
@@ -20,7 +18,7 @@ pub fn only_file(source: &dyn Source, endings: &[&str]) -> Result<String> {
             let is_one = |name: &String| !name.starts_with('.') && has_any_suffix(name, endings);
             let mut found = names.into_iter().filter(is_one);
             match (found.next(), found.next()) {
-                (None, _) => Err(Error::malformed(format!("the folder holds no {named} file"))),
+                (None, _) => Err(Error::malformed(format!("the folder contains no {named} file"))),
                 (Some(only), None) => Ok(only),
                 (Some(first), Some(second)) => {
                     let all: Vec<String> = [first, second].into_iter().chain(found).collect();
@@ -29,8 +27,9 @@ pub fn only_file(source: &dyn Source, endings: &[&str]) -> Result<String> {
                         return Err(ranks_of_one(&names));
                     }
                     let all = all.iter().map(|name| format!("{name:?}"));
-                    Err(Error::usage(format!("the folder holds several {named} files: name one of them"))
-                        .found(list(all).unwrap_or_default()))
+                    Err(Error::usage(format!("the folder contains several {named} files"))
+                        .found(list(all).unwrap_or_default())
+                        .hint("pass one of the files"))
                 }
             }
         }

@@ -1,24 +1,27 @@
-//! Names of files that hold one rank's part of a model, as programs that train or serve on several devices name them.
+//! Names of files that contain one rank's part of a model, as written by programs that train or
+//! serve on several devices.
 //!
-//! In a pattern `#` is a number, `@` says how many ranks there are, `~` is a separator or nothing, and `*` is any text.
-//! Names match in any case.
+//! In a pattern `#` is a number, `@` is the number of ranks, `~` is a separator or nothing, and `*`
+//! is any text. Names match case-insensitively.
 
 use tensorferry_sdk::{Context, Error, Limits, Purpose, Result, Source};
 
-/// When a file of such a name is a part, if the name does not say how many ranks there are.
+/// Whether a file is a part of a model, if its name does not contain the number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Alone {
-    /// Always.
+    /// Always a part.
     IsPart,
-    /// If one of its numbers is not 0, or other ranks are next to it: the first rank of one is a whole model.
+    /// A part if one of its numbers is not 0, or if other ranks are next to it. The only rank is a
+    /// whole model.
     FirstIsWhole,
-    /// If the ranks 0 and 1 of its set exist: the number may be something else, such as the rank of an adapter.
+    /// A part if ranks 0 and 1 of its set exist. The number may be unrelated, such as the
+    /// rank of an adapter.
     IsWhole,
 }
 
-/// Patterns, the more exact ones first.
+/// Patterns, from specific to general.
 const PATTERNS: [(&str, Alone); 44] = [
-    // DeepSpeed: ZeRO's partitions, and layers of its pipelines.
+    // DeepSpeed: partitions of ZeRO, and layers of pipelines.
     ("zero_pp_rank_#_*_states.pt", Alone::IsPart),
     ("bf16_zero_pp_rank_#_*_states.pt", Alone::IsPart),
     ("fp16_zero_pp_rank_#_*_states.pt", Alone::IsPart),
@@ -42,13 +45,13 @@ const PATTERNS: [(&str, Alone); 44] = [
     ("tp#_sharded*.safetensors", Alone::FirstIsWhole),
     ("tp_rank_#_pp_rank_#.pt", Alone::FirstIsWhole),
     ("dp_rank_#_tp_rank_#_pp_rank_#.pt", Alone::FirstIsWhole),
-    // FSDP, as verl and accelerate write it, and torch's distributed checkpoints.
+    // FSDP as written by verl and accelerate, and torch's distributed checkpoints.
     ("*_world_size_@_rank_#.*", Alone::FirstIsWhole),
     ("pytorch_model*_rank#.bin", Alone::FirstIsWhole),
     ("__#_#.pt", Alone::FirstIsWhole),
-    // nanotron, whose names have a rank of each kind of parallelism.
+    // nanotron: names contain a rank for each kind of parallelism.
     ("*rank-#-of-@*rank-#-of-@*", Alone::FirstIsWhole),
-    // torch_xla's FSDP.
+    // FSDP of torch_xla.
     ("*rank~#~of~@*", Alone::FirstIsWhole),
     // metaseq, fairscale and fairseq.
     ("*-model_part-#*-shard#.pt", Alone::FirstIsWhole),
@@ -58,7 +61,7 @@ const PATTERNS: [(&str, Alone); 44] = [
     // MLX's examples.
     ("weights.#.safetensors", Alone::IsWhole),
     ("weights.#.npz", Alone::IsWhole),
-    // Numbered parts with their count.
+    // Numbered parts with a count.
     ("*-#-of-@.*", Alone::IsWhole),
     ("*_#-of-@.*", Alone::IsWhole),
     ("*_#_of_@.*", Alone::IsWhole),
@@ -78,23 +81,22 @@ const PATTERNS: [(&str, Alone); 44] = [
     ("*_part~#.pt", Alone::IsWhole),
 ];
 
-/// The configuration next to TensorRT-LLM's ranks, and how much of it is read.
+/// TensorRT-LLM's configuration next to its ranks, and the maximum number of bytes read from it.
 const CONFIG: &str = "config.json";
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// A file's name that matches a pattern.
+/// A file name that matches a pattern.
 #[derive(Debug, PartialEq, Eq)]
 struct RankName {
     alone: Alone,
-    /// The numbers, in their order.
     numbers: Vec<u64>,
     count: Option<u64>,
-    /// The name with `#` in place of each number: the same for all files of a set.
+    /// The name with `#` for each number, which is the same for all files of a set.
     set: String,
 }
 
 impl RankName {
-    /// Parses the name of a file, without its folder.
+    /// Parses a file name without its folder.
     fn parse(name: &str) -> Option<Self> {
         PATTERNS.iter().find_map(|&(pattern, alone)| {
             let mut found = Self { alone, numbers: Vec::new(), count: None, set: String::new() };
@@ -111,7 +113,7 @@ impl RankName {
                 let (numbers, set, count) = (self.numbers.len(), self.set.len(), self.count);
                 let ends = (0..=name.len()).filter(|&end| name.is_char_boundary(end));
                 for end in ends {
-                    // A number is not taken apart.
+                    // Do not split a number.
                     if rest.starts_with('#') && name[..end].ends_with(|c: char| c.is_ascii_digit()) {
                         continue;
                     }
@@ -149,16 +151,14 @@ impl RankName {
         }
     }
 
-    /// What all names of the set begin with, in the case of one of them.
+    /// Returns the common prefix of all names in the set, in the case of `name`.
     fn start<'n>(&self, name: &'n str) -> &'n str {
         &name[..self.set.find('#').unwrap_or(name.len())]
     }
 }
 
-/// Says what a file is a part of, by its name and by what is next to it: `rank 0 of 2`. `None`, if it may be a whole model.
-///
-/// # Errors
-/// I/o.
+/// Describes the part of a model that a file contains, by its name and the files next to it: `rank
+/// 0 of 2`. Returns `None` if it may be a whole model.
 pub fn part_of_ranks(source: &dyn Source, name: &str) -> Result<Option<String>> {
     let base = name.rsplit('/').next().unwrap_or(name);
     let Some(rank) = RankName::parse(base) else { return Ok(None) };
@@ -168,26 +168,26 @@ pub fn part_of_ranks(source: &dyn Source, name: &str) -> Result<Option<String>> 
         return Ok((count > 1).then(|| format!("number {number} of {count}")));
     }
     if rank.alone == Alone::IsPart {
-        return Ok(Some("one rank of several, by its name".to_owned()));
+        return Ok(Some("one rank of several, according to its name".to_owned()));
     }
     if let Some(count) = count_of_config(source, folder, &rank)? {
-        return Ok((count > 1).then(|| format!("one of {count} ranks, by {CONFIG}")));
+        return Ok((count > 1).then(|| format!("one of {count} ranks, according to {CONFIG}")));
     }
     let others = others_of(&rank, source, folder, base)?;
     let is_first = rank.numbers.iter().all(|number| *number == 0);
-    // Numbers that do not count from 0 may be anything.
+    // Numbers that do not start at 0 may not be ranks.
     let counts = || is_first || others.iter().any(|(_, numbers)| numbers.iter().all(|number| *number == 0));
     let is_known = rank.alone == Alone::FirstIsWhole;
     Ok(match others.first() {
         Some((other, _)) if is_known || counts() => {
             Some(format!("one rank of several, with {other:?} next to it"))
         }
-        None if is_known && !is_first => Some("a later rank, by its name".to_owned()),
+        None if is_known && !is_first => Some("not the first rank, according to its name".to_owned()),
         _ => None,
     })
 }
 
-/// How many ranks TensorRT-LLM's configuration says that there are.
+/// Returns the number of ranks in TensorRT-LLM's configuration.
 fn count_of_config(source: &dyn Source, folder: &str, rank: &RankName) -> Result<Option<u64>> {
     let config = format!("{folder}{CONFIG}");
     if rank.set != "rank#.safetensors" || !source.contains(&config)? {
@@ -199,14 +199,14 @@ fn count_of_config(source: &dyn Source, folder: &str, rank: &RankName) -> Result
     Ok(config.and_then(|config| config.pointer("/mapping/world_size")?.as_u64()))
 }
 
-/// The other files of a set, with their numbers.
+/// Returns the other files of a set, with their numbers.
 fn others_of(
     rank: &RankName,
     source: &dyn Source,
     folder: &str,
     base: &str,
 ) -> Result<Vec<(String, Vec<u64>)>> {
-    // A set has some names only.
+    // List only names with the prefix of the set.
     let names = source.list(&format!("{folder}{}", rank.start(base)))?;
     let is_other = |name: String| {
         let other = name.strip_prefix(folder)?;
@@ -214,7 +214,7 @@ fn others_of(
         Some((other.to_owned(), parsed.numbers))
     };
     let mut others: Vec<_> = names.into_iter().filter_map(is_other).collect();
-    // A place that lists nothing still has files.
+    // Some sources cannot list files but can still open them.
     if let (true, Some(next)) = (others.is_empty(), next_name(base, rank))
         && source.contains(&format!("{folder}{next}"))?
     {
@@ -223,7 +223,7 @@ fn others_of(
     Ok(others)
 }
 
-/// The name of rank 1, where this is that of rank 0 with one number.
+/// Returns the name of rank 1, if this is the name of rank 0 with one number.
 fn next_name(base: &str, rank: &RankName) -> Option<String> {
     let start = rank.start(base);
     let rest = &base[start.len()..];
@@ -231,10 +231,7 @@ fn next_name(base: &str, rank: &RankName) -> Option<String> {
     (rank.numbers == [0]).then(|| format!("{start}{:0digits$}{}", 1, &rest[digits..]))
 }
 
-/// Refuses a file that holds one rank's part of a model. A part that is only shown is noted.
-///
-/// # Errors
-/// Usage, if the file is a part; i/o.
+/// Refuses a file that contains one rank's part of a model. If it is only shown, notes it instead.
 pub fn refuse_part(source: &dyn Source, name: &str, context: &dyn Context) -> Result<()> {
     match part_of_ranks(source, name)? {
         Some(part) => refuse(name, &part, context),
@@ -242,22 +239,18 @@ pub fn refuse_part(source: &dyn Source, name: &str, context: &dyn Context) -> Re
     }
 }
 
-/// Refuses a file that is this part of a model, or notes it if it is only shown.
-///
-/// # Errors
-/// Usage.
+/// Refuses a file as this part of a model. If it is only shown, notes it instead.
 pub fn refuse(name: &str, part: &str, context: &dyn Context) -> Result<()> {
     if context.purpose().has(Purpose::SHOW) {
-        context.note(&format!("{name:?} holds a part of a model: it is {part}"));
+        context.note(&format!("{name:?} contains only a part of a model: {part}"));
         return Ok(());
     }
-    Err(Error::usage("the file holds one rank's part of a model, and not the whole model")
+    Err(Error::usage(format!("the file contains only one rank's part of a model: {part}"))
         .file(name)
-        .expected("the whole model (its folder, if DeepSpeed wrote it), or -i shard=alone to read this part by itself")
-        .found(part))
+        .hint("pass the whole model (for DeepSpeed, its folder), or -i shard=alone to read only this part"))
 }
 
-/// Whether all of these files are ranks of one model.
+/// Returns whether all of these files are ranks of one model.
 #[must_use]
 pub fn are_ranks_of_one(names: &[&str]) -> bool {
     let set = |name: &&str| RankName::parse(name).map(|rank| rank.set);
@@ -371,7 +364,7 @@ mod tests {
             part_of_ranks(&source, "rank0.safetensors").unwrap()
         };
         assert_eq!(of(1), None);
-        assert_eq!(of(2).as_deref(), Some("one of 2 ranks, by config.json"));
+        assert_eq!(of(2).as_deref(), Some("one of 2 ranks, according to config.json"));
     }
 
     #[test]
@@ -380,7 +373,8 @@ mod tests {
         context.purpose = Purpose::FLAT;
         let error = refuse_part(&source, "consolidated.01.pth", &context).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.to_string().contains("rank") && error.to_string().contains("shard=alone"), "{error}");
+        assert!(error.to_string().contains("rank"), "{error}");
+        assert!(error.details().any(|(name, text)| name == "hint" && text.contains("shard=alone")), "{error}");
         context.purpose = Purpose::SHOW;
         refuse_part(&source, "consolidated.01.pth", &context).unwrap();
         assert!(context.notes()[0].contains("a part of a model"));

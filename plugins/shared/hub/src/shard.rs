@@ -1,6 +1,6 @@
-//! A shard is one file of a model that is split, named `model-00002-of-00005.safetensors`.
+//! A shard is one file of a split model, named like `model-00002-of-00005.safetensors`.
 //!
-//! Names and the split are those of `split_state_dict_into_shards_factory` of huggingface_hub.
+//! Names and the split follow `split_state_dict_into_shards_factory` of huggingface_hub.
 
 use crate::Naming;
 use tensorferry_sdk::file_name::strip_suffix;
@@ -10,14 +10,15 @@ use tensorferry_sdk::{Role, ShardName, ShardTag, Target};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
     naming: Naming,
-    /// The one file of a model that is not split.
+    /// Name of the only file of an unsplit model.
     pub whole: String,
     stem: String,
     tag: ShardTag,
 }
 
 impl Names {
-    /// The names for a target: the stem of a file that the user named, else the usual one.
+    /// Returns the names for a target, with the stem of the file that the user named or the default
+    /// stem.
     #[must_use]
     pub fn of(naming: &Naming, target: &Target) -> Self {
         let Naming { suffix, index_suffix, .. } = *naming;
@@ -31,13 +32,13 @@ impl Names {
         Self { naming: *naming, whole, stem: stem.to_owned(), tag: ShardTag::default() }
     }
 
-    /// The same with a tag in the names of shards: `model-r0123abcd-00002-of-00005.safetensors`.
+    /// Adds a tag to the names of shards: `model-r0123abcd-00002-of-00005.safetensors`.
     #[must_use]
     pub fn tagged(self, tag: ShardTag) -> Self {
         Self { tag, ..self }
     }
 
-    /// The name of one file of `count`; `number` is from 1.
+    /// Returns the name of file `number`, from 1, of `count` files.
     #[must_use]
     pub fn file(&self, number: usize, count: usize) -> String {
         if count == 1 {
@@ -48,8 +49,8 @@ impl Names {
         }
     }
 
-    /// The names that another split of the same model would have, as `save_torch_state_dict` of
-    /// huggingface_hub clears them away: none where a glob would take the stem for more than a name.
+    /// Returns the names and globs of other splits of the same model, which `save_torch_state_dict`
+    /// of huggingface_hub deletes. The list is empty if the stem contains glob characters.
     #[must_use]
     pub fn superseded(&self) -> Vec<(String, Role)> {
         let suffix = self.naming.suffix;
@@ -60,16 +61,17 @@ impl Names {
         vec![(self.index(), Role::Index), (whole, Role::Data), (shards, Role::Data), (tagged, Role::Data)]
     }
 
-    /// The name of the index.
+    /// Returns the name of the index.
     #[must_use]
     pub fn index(&self) -> String {
         format!("{}{}", self.stem, self.naming.index_suffix)
     }
 }
 
-/// Splits tensors, or whatever may not be torn apart, given with their bytes, in their order: a file is full when the next tensor
-/// would take it over `most` bytes, and a tensor larger than that is a file of its own, which does
-/// not end the one that is being filled. There is at least one file.
+/// Splits tensors, or other indivisible items, into files, in order. Each item comes with its
+/// length in bytes. A file is full if the next tensor would make it longer than `most` bytes. A
+/// tensor longer than that gets a file of its own, and the file before it continues to be filled.
+/// There is at least one file.
 pub fn split<T>(tensors: impl IntoIterator<Item = (T, u64)>, most: Option<u64>) -> Vec<Vec<T>> {
     let most = most.unwrap_or(u64::MAX);
     let mut shards = Vec::new();
@@ -150,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_split_is_that_of_the_hub() {
-        // The example of its documentation: [6, 6, 2, 6, 2, 2] with 10.
+        // The example of huggingface_hub's documentation: [6, 6, 2, 6, 2, 2] with 10.
         assert_eq!(sizes(&[6, 6, 2, 6, 2, 2], Some(10)), [vec![0], vec![1, 2], vec![3, 4, 5]]);
         // A large tensor comes before the file that is being filled.
         assert_eq!(sizes(&[4, 11, 4, 4], Some(10)), [vec![1], vec![0, 2], vec![3]]);

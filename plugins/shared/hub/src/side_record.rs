@@ -1,5 +1,6 @@
-//! The side record is what a catalog has and a format of tensors has no place for: metadata, and the
-//! format that the tensors came from. Plugins put it where their format's own readers pass it over:
+//! The side record contains the parts of a catalog that a format of tensors has no place for:
+//! metadata, and the format that the tensors came from. Plugins store it where their format's own
+//! readers ignore it:
 //!
 //! ```json
 //! {"version": 1, "origin": "safetensors", "metadata": {"format": "pt"}}
@@ -11,17 +12,15 @@ use tensorferry_sdk::{Error, Result};
 
 const VERSION: u64 = 1;
 
-/// What a catalog has and a format of tensors has no place for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SideRecord {
-    /// The id of the format that the tensors came from.
+    /// ID of the format that the tensors came from.
     pub origin: String,
-    /// The catalog's metadata.
     pub metadata: BTreeMap<String, String>,
 }
 
 impl SideRecord {
-    /// The record's bytes; the same for the same content.
+    /// Encodes the record. Equal content gives equal bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let metadata = self.metadata.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
@@ -35,18 +34,15 @@ impl SideRecord {
         Value::Object(record).to_string().into_bytes()
     }
 
-    /// Reads a record; keys that it does not know are a later version's, and are passed over. Errors call
-    /// it `title`.
-    ///
-    /// # Errors
-    /// Malformed, if it is not JSON of this form; unsupported, if its version is another.
+    /// Parses a record. Unknown keys belong to later versions and are ignored. Errors refer to the
+    /// record as `title`.
     pub fn parse(bytes: &[u8], title: &str) -> Result<Self> {
         let wrong = |what: &str| Error::malformed(format!("{title}: {what}"));
         let record: Value = serde_json::from_slice(bytes).map_err(|e| wrong("not JSON").found(e))?;
         match record.get("version").and_then(Value::as_u64) {
             Some(VERSION) => {}
             Some(version) => {
-                let error = Error::unsupported(format!("{title} has another version"));
+                let error = Error::unsupported(format!("{title} has an unknown version"));
                 return Err(error.expected(VERSION).found(version));
             }
             None => return Err(wrong("no version")),
@@ -57,7 +53,7 @@ impl SideRecord {
         let entry = |(key, value): (&String, &Value)| {
             let text = value
                 .as_str()
-                .ok_or_else(|| wrong("a metadata value is not a text").found(format!("{key:?}")))?;
+                .ok_or_else(|| wrong("a metadata value is not text").found(format!("{key:?}")))?;
             Ok((key.clone(), text.to_owned()))
         };
         Ok(Self { origin: origin.to_owned(), metadata: metadata.iter().map(entry).collect::<Result<_>>()? })

@@ -99,11 +99,11 @@ fn index_and_files_name_the_same_tensors() {
         read(Entry::Folder, &files).unwrap_err()
     };
     for (from, to, words) in [
-        ("\"c\":", "\"d\":", "do not hold"),
-        ("\"a\": \"pytorch_model-00001", "\"a\": \"pytorch_model-00002", "do not hold"),
-        ("\"c\": \"pytorch_model-00002-of-00002.bin\"", "\"c\": \"other.bin\"", "not there"),
+        ("\"c\":", "\"d\":", "do not contain"),
+        ("\"a\": \"pytorch_model-00001", "\"a\": \"pytorch_model-00002", "do not contain"),
+        ("\"c\": \"pytorch_model-00002-of-00002.bin\"", "\"c\": \"other.bin\"", "missing files"),
         ("\"c\": \"pytorch", "\"c\": \"../pytorch", "not a file name"),
-        ("\"a\":", "\"b\":", "twice"),
+        ("\"a\":", "\"b\":", "is duplicated"),
         ("weight_map", "weights", "weight_map"),
     ] {
         let error = with_index(from, to);
