@@ -1,25 +1,28 @@
-//! Names in a `torch_dist` checkpoint, where all layers of a stack are one tensor, and all experts of them too:
+//! Names in a `torch_dist` checkpoint. All layers of a stack are one tensor there, and so are all
+//! experts:
 //!
-//! | Of the model | Of the checkpoint | Dimensions before its own |
+//! | In the model | In the checkpoint | Additional leading dimensions |
 //! |---|---|---|
 //! | `decoder.layers.7.mlp.linear_fc1.weight` | `decoder.layers.mlp.linear_fc1.weight` | layers |
 //! | `decoder.layers.7.mlp.experts.local_experts.3.linear_fc1.weight` | `decoder.layers.mlp.experts.experts.linear_fc1.weight` | layers, experts |
 //! | `decoder.layers.7.mlp.experts.linear_fc1.weight3` | the same | layers, experts |
 //! | `decoder.layers.7.input_layernorm.weight` | `decoder.layers.self_attention.linear_qkv.layer_norm_weight` | layers |
 //!
-//! Where layers are not alike, they keep their numbers, and so do experts of models that say `singleton_local_shards`; there, a
-//! gated MLP's halves are tensors of their own, `weight_w` and `weight_v`.
+//! Layers that are not alike keep their numbers, and so do experts of models with
+//! `singleton_local_shards`. In the latter, the halves of a gated MLP are separate tensors,
+//! `weight_w` and `weight_v`.
 //!
-//! The norms that go before a module have the names that Transformer Engine gives them, which fuses them with it.
+//! The norm before a module has the name from Transformer Engine, which fuses it with the module.
 
 use crate::names::{expert, is_counted, numbered};
 use std::collections::BTreeSet;
 
-/// Between the modules and an expert of them, in a checkpoint.
+/// Separates the modules of a layer from the modules of an expert, in a checkpoint.
 const EXPERTS: &str = ".experts.experts.";
 const LOCAL_EXPERTS: &str = ".experts.local_experts.";
 
-/// Which dimensions a tensor of a checkpoint has before its own, by its name: of layers, of experts.
+/// Returns which leading dimensions a tensor of a checkpoint has, according to its name: layers,
+/// experts.
 #[must_use]
 pub fn stacked_dims(key: &str) -> [bool; 2] {
     let is_word =
@@ -29,7 +32,8 @@ pub fn stacked_dims(key: &str) -> [bool; 2] {
     [layers, experts]
 }
 
-/// The name in the model of a slice of a tensor of a checkpoint: of this layer, of this expert, where it has such dimensions.
+/// Returns the name in the model of a slice of a checkpoint's tensor: of this layer and this
+/// expert, if it has such dimensions.
 #[must_use]
 pub fn slice_name(key: &str, layer: Option<u64>, expert: Option<u64>) -> String {
     let mut name = key.to_owned();
@@ -42,7 +46,8 @@ pub fn slice_name(key: &str, layer: Option<u64>, expert: Option<u64>) -> String 
     }
 }
 
-/// The name of a gated MLP's first half without what says that it is one, and that of its second half.
+/// Returns the name of a gated MLP's first half without its suffix, and the name of its second
+/// half.
 #[must_use]
 pub fn halves(key: &str) -> Option<(&str, String)> {
     let whole = key.strip_suffix("_w")?;
@@ -50,16 +55,17 @@ pub fn halves(key: &str) -> Option<(&str, String)> {
         .then(|| (whole, format!("{whole}_v")))
 }
 
-/// Whether it is what a module keeps beside its parameters.
+/// Returns whether an entry is extra state of a module, not a parameter.
 #[must_use]
 pub fn is_extra_state(key: &str) -> bool {
     key.contains("._extra_state/shard_")
 }
 
-/// The names under which a checkpoint has what modules keep beside their parameters, for it is looked for even where it is
-/// nothing: `decoder.layers.mlp.linear_fc1._extra_state/shard_7_32` of layer 7 of 32. `slices` are those of the tensors, with how
-/// many layers and experts there are. Which modules have some differs between Megatron's own and Transformer Engine's; more than
-/// are looked for do no harm.
+/// Returns the names of the extra state of modules, such as
+/// `decoder.layers.mlp.linear_fc1._extra_state/shard_7_32` for layer 7 of 32. Megatron looks for
+/// these entries even if they are empty. `slices` are the tensors' slices, with the numbers of
+/// layers and experts. Megatron and Transformer Engine differ in which modules have extra state;
+/// additional entries do no harm.
 #[must_use]
 pub fn extra_states<'n>(slices: impl IntoIterator<Item = (&'n DistName, [u64; 2])>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
@@ -84,7 +90,7 @@ pub fn extra_states<'n>(slices: impl IntoIterator<Item = (&'n DistName, [u64; 2]
     names
 }
 
-/// What stands before the number of a layer, and after it or the place where it would stand.
+/// Splits a name after `layers.`, where the number of a layer is or would be.
 fn layers_in(key: &str) -> Option<(&str, &str)> {
     let mut from = 0;
     while let Some(found) = key.get(from..)?.find("layers.") {
@@ -97,26 +103,25 @@ fn layers_in(key: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// A parameter's place in a checkpoint.
+/// The location of a parameter in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DistName {
-    /// The name of the tensor that it is a slice of.
+    /// Name of the tensor that contains it as a slice.
     pub key: String,
-    /// Its layer, unless the name says it.
+    /// Its layer, unless the name contains it.
     pub layer: Option<u64>,
-    /// Its expert.
     pub expert: Option<u64>,
-    /// The name under which it is read again.
+    /// Name of the parameter when the checkpoint is read again.
     pub read_as: String,
 }
 
-/// The place of the parameter of this name, in a checkpoint whose layers are stacked or not; `has` says which other parameters
-/// there are.
+/// Returns the location of a parameter in a checkpoint, whose layers are stacked or not. `has`
+/// tells whether the model has a parameter of a given name.
 pub fn dist_name(name: &str, is_stacked: bool, has: impl Fn(&str) -> bool) -> DistName {
     let mut read_as = with_fused_norm(name, has);
     let mut key = read_as.clone();
     let number = expert(&read_as).map(|(before, number, after)| {
-        // Grouped ones have their number at the end.
+        // Names of grouped experts end in the expert's number.
         let (module, leaf) = match before.strip_suffix("local_experts.") {
             Some(module) => (module, after.trim_start_matches('.').to_owned()),
             None => {
@@ -136,8 +141,8 @@ pub fn dist_name(name: &str, is_stacked: bool, has: impl Fn(&str) -> bool) -> Di
     DistName { key, layer, expert, read_as }
 }
 
-/// Norms of a model without Transformer Engine are called as it calls them. Its own models have some that it does not fuse:
-/// before experts, and of attention with latent keys.
+/// Renames the norms of a model without Transformer Engine to its names. Models of Transformer
+/// Engine have norms that are not fused: before experts, and in attention with latent keys.
 fn with_fused_norm(name: &str, has: impl Fn(&str) -> bool) -> String {
     let Some((stack, number, after)) = numbered(name, "layers") else { return name.to_owned() };
     let layer = format!("{stack}.{number}.");
@@ -182,7 +187,7 @@ mod tests {
             (key.as_str(), layer, read_as.as_str()),
             ("decoder.layers.self_attention.linear_qkv.layer_norm_weight", Some(7), norm)
         );
-        // Transformer Engine's own, before experts.
+        // A norm of Transformer Engine before experts.
         assert_eq!(
             of("decoder.layers.1.pre_mlp_layernorm.weight", false).0,
             "decoder.layers.1.pre_mlp_layernorm.weight"

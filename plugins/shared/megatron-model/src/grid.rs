@@ -1,29 +1,29 @@
 //! The grid of ranks, and the folder of each.
 
-/// A rank's place in the grid.
+/// The position of a rank in the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rank {
-    /// Of the pipeline.
+    /// Pipeline stage.
     pub stage: u64,
-    /// Of expert parallelism.
+    /// Rank of expert parallelism.
     pub expert: u64,
-    /// Of tensor parallelism.
+    /// Rank of tensor parallelism.
     pub tensor: u64,
 }
 
-/// How many ranks there are of each kind.
+/// The number of ranks of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GridSize {
-    /// Of tensor parallelism.
+    /// Ranks of tensor parallelism.
     pub tensor: u64,
-    /// Of the pipeline.
+    /// Pipeline stages.
     pub stages: u64,
-    /// Of expert parallelism.
+    /// Ranks of expert parallelism.
     pub experts: u64,
 }
 
 impl GridSize {
-    /// All places, stages outermost and tensor ranks innermost.
+    /// Iterates over all positions, with stages outermost and tensor ranks innermost.
     pub fn ranks(self) -> impl Iterator<Item = Rank> {
         let in_stage = move |stage| {
             let of_expert = move |expert| (0..self.tensor).map(move |tensor| Rank { stage, expert, tensor });
@@ -32,7 +32,7 @@ impl GridSize {
         (0..self.stages).flat_map(in_stage)
     }
 
-    /// The folder that Megatron gives a rank.
+    /// Returns the folder that Megatron uses for a rank.
     #[must_use]
     pub fn folder(self, rank: Rank) -> String {
         let stage = if self.stages > 1 { format!("_{:03}", rank.stage) } else { String::new() };

@@ -1,5 +1,5 @@
-//! Makes one tensor of the tensor ranks' parts: blocks that are read where the parts lie. And the other way: which regions of
-//! a tensor are a rank's part, by the same rows.
+//! Joins the tensor ranks' parts into one tensor, whose blocks are read from the parts. Also finds
+//! the regions of a tensor that are a rank's part, by the same rules.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{
@@ -7,29 +7,29 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::Location;
 
-/// How the rows or columns of parts go into the whole.
+/// The rule for how the rows or columns of parts form the whole tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joint {
-    /// Side by side, along this dimension.
+    /// Next to each other along this dimension.
     Along(usize),
-    /// Rows, of each part's first half, then of each part's second.
+    /// The first halves of all parts' rows, followed by all second halves.
     Halves,
-    /// Rows of fused attention in an old order: for each part, its heads, how many tensors are fused, and whether
-    /// the heads lie inside the fused ones (before version 1) or around their rows.
+    /// Rows of fused attention in an old order.
     Fused {
-        /// Of a part.
+        /// Number of heads in a part.
         heads: u64,
-        /// Three of query, key and value, two of key and value.
+        /// Number of fused tensors: three for query, key and value, two for key and value.
         fused: u64,
-        /// Whether a fused tensor's heads follow one another.
+        /// Whether the heads of each fused tensor are contiguous (before version 1). Otherwise the
+        /// fused tensors are inside each head.
         heads_inside: bool,
     },
 }
 
-/// Rows of a part, and where they go in the whole.
+/// Rows of a part, and their position in the whole.
 struct Rows {
     from: u64,
-    /// From one to the next, in the part.
+    /// Distance between rows in the part.
     step: u64,
     count: u64,
     to: u64,
@@ -40,19 +40,17 @@ impl Joint {
         if let Self::Along(dim) = self { dim } else { 0 }
     }
 
-    /// The regions of a tensor that are one rank's part, in the part's order, where each rank has as much.
-    ///
-    /// # Errors
-    /// Usage: a size that does not divide over the ranks; malformed: none along the dimension.
+    /// Returns the regions of a tensor that are one rank's part, in the part's order. Fails if the
+    /// size is not divisible by the number of ranks, because all parts have the same size.
     pub fn cut(self, shape: &[u64], ranks: u64, rank: u64) -> Result<Vec<Region>> {
         let dim = self.dim();
         let does_not_divide = |halves: u64| {
-            Error::usage("the tensor does not divide over the tensor ranks")
+            Error::usage("the tensor cannot be split evenly among the tensor ranks")
                 .expected(format!("a multiple of {} in dimension {dim}", ranks.saturating_mul(halves)))
                 .found(format!("{shape:?}"))
         };
         let total = *shape.get(dim).ok_or_else(|| {
-            Error::malformed("no dimension that it is cut along")
+            Error::malformed("the tensor does not have the dimension along which it is split")
                 .expected(format!("dimension {dim}"))
                 .found(format!("{shape:?}"))
         })?;
@@ -67,7 +65,7 @@ impl Joint {
         pieces.sort_by_key(|rows| rows.from);
         let region = |rows: Rows| {
             if rows.step != 1 {
-                return Err(Error::unsupported("an old order of fused attention is not written"));
+                return Err(Error::unsupported("ferry does not write old orders of fused attention"));
             }
             let mut region = Region::whole(shape);
             (region.origin[dim], region.shape[dim]) = (rows.to, rows.count);
@@ -77,40 +75,34 @@ impl Joint {
     }
 }
 
-/// Puts joined tensors into a catalog.
+/// A writer of joined tensors into a catalog.
 pub struct Output<'o> {
-    /// What was found in the files, which locations are in.
+    /// Catalog of the files, which locations refer to.
     pub collected: &'o Catalog,
-    /// What tensors are put into.
+    /// Catalog that receives the tensors.
     pub catalog: &'o mut dyn CatalogSink,
     declared: HashMap<StorageId, StorageId>,
 }
 
 impl<'o> Output<'o> {
-    /// Nothing so far.
     pub fn new(collected: &'o Catalog, catalog: &'o mut dyn CatalogSink) -> Self {
         Self { collected, catalog, declared: HashMap::new() }
     }
 
-    /// Adds a tensor that one rank has whole.
-    ///
-    /// # Errors
-    /// What the catalog's checks say.
+    /// Adds a tensor that one rank has completely.
     pub fn whole(&mut self, name: &str, location: &Location) -> Result<()> {
         let location = self.located(location)?;
         location.add(self.catalog, name).map(drop)
     }
 
-    /// Adds a tensor of parts; of its rows no more than `most`, where that is said.
-    ///
-    /// # Errors
-    /// Malformed: parts of two dtypes, or that differ along another dimension, or that do not divide.
+    /// Adds a tensor made of parts, cut after `most` rows if given. Fails if the dtypes or the
+    /// other dimensions of the parts differ.
     pub fn joined(&mut self, name: &str, parts: &[&Location], joint: Joint, most: Option<u64>) -> Result<()> {
         let dim = joint.dim();
         let mut shape = whole_shape(parts, dim)?;
         let (dtype, total) = (parts[0].dtype, shape[dim]);
         let width = dtype.info().and_then(|info| info.element_bytes()).map(i64::from);
-        let width = width.ok_or_else(|| Error::unsupported("parts whose elements share bytes"))?;
+        let width = width.ok_or_else(|| Error::unsupported("the elements of the parts share bytes"))?;
         let kept = most.unwrap_or(total).min(total);
         shape[dim] = kept;
         let (mut blocks, mut before) = (Vec::new(), 0);
@@ -138,7 +130,7 @@ impl<'o> Output<'o> {
         self.catalog.tensor_of_blocks(name, dtype, &shape, blocks).map(drop)
     }
 
-    /// The location among the catalog's own storages.
+    /// Maps a location to the storages of the output catalog.
     fn located(&mut self, location: &Location) -> Result<Location> {
         let Some((id, offset)) = location.start else { return Ok(location.clone()) };
         let known = self.declared.get(&id).copied();
@@ -146,11 +138,11 @@ impl<'o> Output<'o> {
             Some(known) => known,
             None => {
                 let storage = self.collected.storage(id);
-                let storage = storage.ok_or_else(|| Error::plugin("a storage that was not found"))?;
-                // Its handle would be one of the finder's.
+                let storage = storage.ok_or_else(|| Error::plugin("unknown storage"))?;
+                // The handle of an encoded storage belongs to the reader that found it.
                 if matches!(storage.place, Place::Encoded { .. }) {
                     return Err(Error::unsupported(
-                        "a tensor whose values are made of others, as conjugates are",
+                        "the values of the tensor are computed from others, as in conjugates",
                     ));
                 }
                 let declared = self.catalog.storage(storage.clone())?;
@@ -162,9 +154,9 @@ impl<'o> Output<'o> {
     }
 }
 
-/// The shape of parts side by side.
+/// Returns the shape of parts that are joined along a dimension.
 fn whole_shape(parts: &[&Location], dim: usize) -> Result<Vec<u64>> {
-    let first = parts.first().ok_or_else(|| Error::plugin("a tensor without parts"))?;
+    let first = parts.first().ok_or_else(|| Error::plugin("the tensor has no parts"))?;
     let mut shape = first.shape.clone();
     let mut total = Some(0_u64);
     for (rank, part) in parts.iter().enumerate() {
@@ -176,35 +168,35 @@ fn whole_shape(parts: &[&Location], dim: usize) -> Result<Vec<u64>> {
             || others(&part.shape) != others(&shape)
         {
             return Err(Error::malformed(format!(
-                "tensor rank {rank}'s part does not fit beside the first rank's"
+                "the part of tensor rank {rank} does not match that of the first rank"
             ))
             .expected(said(first))
             .found(said(part)));
         }
         let len = part.shape.get(dim).ok_or_else(|| {
-            Error::malformed("a part without the dimension that it is cut along")
+            Error::malformed("a part does not have the dimension along which it is split")
                 .expected(format!("dimension {dim}"))
                 .found(said(part))
         })?;
         total = total.and_then(|total| total.checked_add(*len));
     }
-    shape[dim] = total.ok_or_else(|| Error::malformed("a size that does not fit 64 bits"))?;
+    shape[dim] = total.ok_or_else(|| Error::malformed("the size does not fit 64 bits"))?;
     Ok(shape)
 }
 
-/// A tensor's dtype and shape, for people.
+/// Formats a tensor's dtype and shape for messages.
 #[must_use]
 pub fn said(location: &Location) -> String {
     format!("{} {:?}", location.dtype.info().map_or("?", |info| info.name()), location.shape)
 }
 
-/// The rows of a part that has `len`, and as many of other parts before it.
+/// Returns the rows of a part of length `len`, with `before` rows in earlier parts.
 fn rows(joint: Joint, len: u64, before: u64, total: u64) -> Result<Vec<Rows>> {
     Ok(match joint {
         Joint::Along(_) => vec![Rows { from: 0, step: 1, count: len, to: before }],
         Joint::Halves => {
             if !len.is_multiple_of(2) {
-                return Err(Error::malformed("a gated part has no two halves")
+                return Err(Error::malformed("a gated part cannot be split into halves")
                     .expected("an even length")
                     .found(len));
             }
@@ -215,7 +207,7 @@ fn rows(joint: Joint, len: u64, before: u64, total: u64) -> Result<Vec<Rows>> {
             let groups = heads.checked_mul(fused).filter(|groups| *groups > 0 && len.is_multiple_of(*groups));
             let size = len
                 / groups.ok_or_else(|| {
-                    Error::malformed("the rows do not divide over the heads")
+                    Error::malformed("the rows cannot be split evenly among the heads")
                         .expected(format!("a multiple of {heads} heads x {fused}"))
                         .found(len)
                 })?;
@@ -253,7 +245,7 @@ mod tests {
         for (joint, shape) in [(Joint::Along(0), [5, 4]), (Joint::Halves, [6, 4]), (Joint::Along(1), [4, 5])]
         {
             let error = joint.cut(&shape, 2, 0).unwrap_err();
-            assert!(error.to_string().contains("does not divide"), "{error}");
+            assert!(error.to_string().contains("cannot be split evenly"), "{error}");
         }
         assert!(Joint::Along(1).cut(&[4], 2, 0).is_err());
     }

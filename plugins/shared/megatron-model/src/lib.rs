@@ -1,18 +1,18 @@
-//! How the parts of a Megatron model belong together, for the plugins `megatron` and `deepspeed`: what ranks hold of a parameter
-//! is not in their files, but follows from its name.
+//! Rules for the parts of a Megatron model, for the plugins `megatron` and `deepspeed`. The files
+//! do not describe which part of a parameter a rank has; it follows from the parameter's name.
 //!
-//! | File | What it yields |
+//! | File | Contents |
 //! |---|---|
-//! | `names.rs` | numbers of layers and experts in names, the stage of a pipeline that has a parameter |
-//! | `placement.rs` | [`Placement`]: how the parts of a parameter belong together |
+//! | `names.rs` | numbers of layers and experts in names, the pipeline stage of a parameter |
+//! | `placement.rs` | [`Placement`]: how the parts of a parameter form the whole |
 //! | `join.rs` | [`Joint`]: the parts as blocks of one tensor, and the regions of a tensor that are a part |
 //! | `same.rs` | whether copies have the same bytes |
-//! | `grid.rs` | the ranks, and their folders |
-//! | `split.rs` | [`Part`]: what each rank has of a whole model |
-//! | `dist_names.rs` | names in a `torch_dist` checkpoint, both ways |
+//! | `grid.rs` | the ranks and their folders |
+//! | `split.rs` | [`Part`]: the parts that each rank has of a whole model |
+//! | `dist_names.rs` | names in a `torch_dist` checkpoint, in both directions |
 //!
-//! Source of the facts: `megatron/core/tensor_parallel` and `megatron/core/transformer` of megatron-core 0.16.1, and for the old
-//! names `megatron/model` of Megatron-LM 23 and of Megatron-DeepSpeed.
+//! Sources: `megatron/core/tensor_parallel` and `megatron/core/transformer` of megatron-core
+//! 0.16.1, and for the old names `megatron/model` of Megatron-LM 23 and of Megatron-DeepSpeed.
 #![forbid(unsafe_code)]
 
 mod dist_names;

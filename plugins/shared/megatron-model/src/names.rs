@@ -1,24 +1,23 @@
-//! Numbers in the names of parameters: of layers and experts; and which stage of a pipeline has a parameter.
+//! Numbers of layers and experts in the names of parameters, and the pipeline stage that has a
+//! parameter.
 
-/// Stacks that `num_layers` counts.
+/// Stacks whose layers `num_layers` counts.
 const STACKS: [&str; 3] = ["decoder.layers", "encoder.layers", "transformer.layers"];
-/// What the first stage of a pipeline has beside its layers.
+/// Prefixes of the first pipeline stage's parameters outside of layers.
 const FIRST: [&str; 1] = ["embedding."];
-/// What the last one has.
+/// Prefixes of the last pipeline stage's parameters outside of layers.
 const LAST: [&str; 3] = ["decoder.final_layernorm.", "decoder.final_norm.", "output_layer."];
 
-/// The stage of a pipeline that has a parameter.
+/// The pipeline stage that has a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StageOf<'n> {
-    /// The first one.
     First,
-    /// The last one.
     Last,
-    /// That of this layer of a stack: the stack, the layer, and what follows in the name.
+    /// The stage of a layer: the stack, the number of the layer, and the rest of the name.
     Layer(&'n str, u64, &'n str),
 }
 
-/// The stage that has the parameter of this name, if its name says it.
+/// Returns the stage that has the parameter of this name, if the name determines it.
 #[must_use]
 pub fn stage_of(name: &str) -> Option<StageOf<'_>> {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
@@ -30,19 +29,19 @@ pub fn stage_of(name: &str) -> Option<StageOf<'_>> {
     }
 }
 
-/// Whether a name is one of Megatron-LM before megatron-core.
+/// Returns whether a name is from Megatron-LM before megatron-core.
 #[must_use]
 pub fn is_old(name: &str) -> bool {
     name.starts_with("language_model.") || name.starts_with("word_embeddings_for_head.")
 }
 
-/// Whether `num_layers` counts the layers of this stack.
+/// Returns whether `num_layers` counts the layers of this stack.
 #[must_use]
 pub fn is_counted(stack: &str) -> bool {
     STACKS.iter().any(|end| stack.ends_with(end))
 }
 
-/// A number in a name: what stands before it, and what after it.
+/// Finds a number after `marker` in a name: the text before it, the number, and the text after it.
 #[must_use]
 pub fn numbered<'n>(name: &'n str, marker: &str) -> Option<(&'n str, u64, &'n str)> {
     let mut from = 0;
@@ -60,13 +59,13 @@ pub fn numbered<'n>(name: &'n str, marker: &str) -> Option<(&'n str, u64, &'n st
     None
 }
 
-/// The number of an expert in a name, between what stands before and after it.
+/// Finds the number of an expert in a name: the text before it, the number, and the text after it.
 #[must_use]
 pub fn expert(name: &str) -> Option<(&str, u64, &str)> {
     if let Some((before, number, after)) = numbered(name, "local_experts") {
         return Some((&name[..=before.len()], number, &name[name.len() - after.len() - 1..]));
     }
-    // Transformer Engine's grouped ones: `experts.linear_fc1.weight3`.
+    // Grouped experts of Transformer Engine: `experts.linear_fc1.weight3`.
     let (path, leaf) = name.rsplit_once('.')?;
     path.rsplit_once('.').filter(|(above, _)| above.ends_with(".experts"))?;
     let kind = leaf.trim_end_matches(|c: char| c.is_ascii_digit());

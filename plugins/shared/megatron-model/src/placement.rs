@@ -1,30 +1,33 @@
-//! How the tensor ranks' parts of a parameter belong together: its name says it, and of a gated MLP the shapes do too.
+//! How the tensor ranks' parts of a parameter form the whole. The parameter's name determines it;
+//! for a gated MLP the shapes matter too.
 //!
-//! | Module | weight | bias |
+//! | Module | Weight | Bias |
 //! |---|---|---|
 //! | column-parallel: query, key, value, the MLP's first | rows | rows |
 //! | row-parallel: attention's output, the MLP's second | columns | the same on all |
 //! | embedding and output layer | rows of the vocabulary | rows |
 //! | norms, positions, routers, MLA's down projections | the same on all | the same on all |
 //!
-//! Transformer Engine has a norm inside the module that it goes before: `linear_qkv.layer_norm_weight`.
+//! Transformer Engine has a norm inside the module that follows it: `linear_qkv.layer_norm_weight`.
 
 use tensorferry_sdk::{Error, Result};
 
-/// How parts belong together.
+/// The rule by which parts form the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// All ranks have the same.
+    /// All ranks have the same tensor.
     Replicated,
-    /// Side by side, along this dimension.
+    /// Parts are next to each other along this dimension.
     Along(usize),
-    /// Rows of the vocabulary, which may be more than it has words.
+    /// Parts are rows of the vocabulary, which may be padded.
     Vocabulary,
-    /// The MLP's first: rows; where it is gated, all ranks' gates come before all ranks' others.
+    /// Parts are rows of the MLP's first module. If it is gated, the gates of all ranks come before
+    /// their other rows.
     MaybeGated,
-    /// Names do not say it: what is the same on all ranks is taken so.
+    /// The name does not determine it. The tensor is taken as replicated if it is the same on all
+    /// ranks.
     Unknown,
-    /// Several parts with borders of their own, and of what.
+    /// The tensor has several sections that are split separately; the text describes it.
     Refused(&'static str),
 }
 
@@ -52,10 +55,10 @@ const REPLICATED: [&str; 7] = [
     "pooler",
     "rotary_pos_emb",
 ];
-/// The MLP's first module, and its second.
+/// Names of the MLP's first and second module.
 const MLP: [(&str, &str); 2] = [("linear_fc1", "linear_fc2"), ("dense_h_to_4h", "dense_4h_to_h")];
 
-/// How the parts of the parameter of this name belong together.
+/// Returns how the parts of the parameter of this name form the whole.
 #[must_use]
 pub fn placement(name: &str) -> Placement {
     let mut parts = name.rsplit('.');
@@ -66,11 +69,11 @@ pub fn placement(name: &str) -> Placement {
     }
     if name.contains(".mixer.") {
         return Placement::Refused(
-            "a Mamba mixer: its projections hold several parts with borders of their own",
+            "a Mamba mixer: its projections have several sections that are split separately",
         );
     }
     if module == "experts" && leaf.starts_with("weight") {
-        return Placement::Refused("grouped experts in one tensor, whose parts the shape does not tell");
+        return Placement::Refused("grouped experts in one tensor, whose shape does not determine the parts");
     }
     let kind = leaf.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_row = ROW.contains(&module) || (module == "dense" && ATTENTION.contains(&parent));
@@ -89,7 +92,7 @@ pub fn placement(name: &str) -> Placement {
     }
 }
 
-/// The weight of the MLP's second module that goes with a parameter of its first.
+/// Returns the weight of the MLP's second module that belongs to a parameter of its first.
 #[must_use]
 pub fn second_of_mlp(name: &str) -> Option<String> {
     let (path, leaf) = name.rsplit_once('.')?;
@@ -98,7 +101,8 @@ pub fn second_of_mlp(name: &str) -> Option<String> {
     Some(format!("{}{second}.{leaf}", path.strip_suffix(first)?))
 }
 
-/// How many tensors an attention's fused rows hold, where these had another order once.
+/// Returns the number of tensors in an attention's fused rows, if earlier versions had a different
+/// order.
 #[must_use]
 pub fn fused(name: &str) -> Option<u64> {
     let module = name.rsplit('.').nth(1)?;
@@ -109,7 +113,7 @@ pub fn fused(name: &str) -> Option<u64> {
     }
 }
 
-/// Whether the parameter is the output layer, which may be the embedding over again.
+/// Returns whether the parameter is the output layer, which may be a copy of the embedding.
 #[must_use]
 pub fn is_output(name: &str) -> bool {
     matches!(
@@ -118,17 +122,16 @@ pub fn is_output(name: &str) -> bool {
     )
 }
 
-/// Whether it is the embedding that an output layer may be.
+/// Returns whether the parameter is the embedding that an output layer may share.
 #[must_use]
 pub fn is_embedding(name: &str) -> bool {
     name.ends_with("embedding.word_embeddings.weight")
 }
 
-/// Whether an MLP's first module, which has so many rows, is two side by side: its second, of whose weight `shape_of` gives the
-/// shape, has half as many columns then. `said` is what the arguments say of it.
-///
-/// # Errors
-/// Malformed: other numbers of rows and columns than either, or than what was said; unsupported, where it cannot be told.
+/// Returns whether an MLP's first module is gated: it then has twice as many rows as the second has
+/// columns. `shape_of` returns the shape of the second module's weight, and `said` is the setting
+/// in the arguments. Fails if the sizes fit neither case or contradict the arguments, or if there
+/// is not enough information.
 pub fn is_gated<'s>(
     name: &str,
     rows: Option<u64>,
@@ -138,25 +141,25 @@ pub fn is_gated<'s>(
     let columns = second_of_mlp(name).and_then(|second| shape_of(&second)?.get(1).copied());
     let (Some(rows), Some(columns)) = (rows, columns.filter(|&columns| columns > 0)) else {
         return said.ok_or_else(|| {
-            Error::unsupported("whether it is gated cannot be told").expected("args with swiglu")
+            Error::unsupported("cannot tell whether the MLP is gated").expected("args with swiglu")
         });
     };
     let found = match rows / columns {
         1 if rows == columns => false,
         2 if rows == 2 * columns => true,
         _ => {
-            return Err(Error::malformed("the parts of an MLP do not go together")
+            return Err(Error::malformed("the two modules of an MLP do not match")
                 .expected(format!("{columns} rows, or twice as many"))
                 .found(rows));
         }
     };
     match said {
         Some(said) if said != found => {
-            Err(Error::malformed("the arguments say otherwise whether the MLP is gated")
+            Err(Error::malformed("the arguments contradict the shapes of the MLP")
                 .expected(if said {
-                    "swiglu: twice as many rows as the second has columns"
+                    "swiglu: twice as many rows as the second module has columns"
                 } else {
-                    "no gate: as many rows as the second has columns"
+                    "no gate: as many rows as the second module has columns"
                 })
                 .found(format!("{rows} rows, {columns} columns")))
         }

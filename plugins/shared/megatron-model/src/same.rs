@@ -1,17 +1,18 @@
-//! Compares what ranks have alike, byte by byte, a part at a time: a source's positional reads are all that it needs.
+//! Compares replicated tensors of ranks, byte by byte and a part at a time. It needs only
+//! positional reads of a source.
 //!
-//! Long tensors (a model's dense layers lie on every expert rank) are told apart by the checksums that the archive has
-//! of their storages, where it has them.
+//! Long tensors are compared by the checksums of their storages, if the archive has checksums. For
+//! example, every expert rank has a copy of a model's dense layers.
 
 use tensorferry_sdk::{Catalog, Context, Error, FileId, Place, Result, Source, Storage, element_count};
 use tensorferry_torch_file::Location;
 
-/// Bytes that are read of each at once.
+/// Bytes of each tensor that are read at a time.
 const CHUNK: u64 = 1 << 20;
-/// Longer ones are compared by checksums, if they have some.
+/// Length in bytes above which equal checksums are enough.
 const LONG: u64 = 16 << 20;
 
-/// Where bytes lie that a tensor reaches over.
+/// The range of bytes that a tensor covers.
 struct Reach<'c> {
     file: FileId,
     offset: u64,
@@ -19,10 +20,8 @@ struct Reach<'c> {
     storage: &'c Storage,
 }
 
-/// Whether two tensors of one dtype and shape have the same bytes.
-///
-/// # Errors
-/// Unsupported: tensors that do not lie alike; i/o.
+/// Returns whether two tensors of the same dtype and shape have the same bytes. Fails if their
+/// strides or byte orders differ.
 pub fn same(
     source: &dyn Source,
     catalog: &Catalog,
@@ -31,7 +30,7 @@ pub fn same(
 ) -> Result<bool> {
     let (Some(a), Some(b)) = (reach(catalog, pair.0)?, reach(catalog, pair.1)?) else { return Ok(true) };
     if pair.0.strides != pair.1.strides || a.len != b.len || a.storage.byte_order != b.storage.byte_order {
-        return Err(Error::unsupported("copies that do not lie alike in their files cannot be compared"));
+        return Err(Error::unsupported("cannot compare copies with different strides or byte orders"));
     }
     if (a.file, a.offset) == (b.file, b.offset) {
         return Ok(true);
@@ -63,11 +62,11 @@ pub fn same(
 
 fn reach<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<Reach<'c>>> {
     let Some((id, offset)) = location.start else { return Ok(None) };
-    let storage = catalog.storage(id).ok_or_else(|| Error::plugin("a storage that was not found"))?;
+    let storage = catalog.storage(id).ok_or_else(|| Error::plugin("unknown storage"))?;
     let Place::File { file, offset: start } = storage.place else {
-        return Err(Error::unsupported("a tensor whose values are made of others, as conjugates are"));
+        return Err(Error::unsupported("the values of the tensor are computed from others, as in conjugates"));
     };
-    // A storage that was found holds the views of it, so that none of this is too large.
+    // The storage contains all its views, so none of these numbers is too large.
     let elements = match &location.strides {
         None => element_count(&location.shape)?,
         Some(strides) => location.shape.iter().zip(strides).fold(1_u64, |reach, (&len, &stride)| {
@@ -79,6 +78,6 @@ fn reach<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<Reach<'
         Some(width) => elements.checked_mul(width.into()),
         None => Some(storage.len.saturating_sub(offset)),
     });
-    let len = len.ok_or_else(|| Error::malformed("a length that does not fit 64 bits"))?;
+    let len = len.ok_or_else(|| Error::malformed("the length does not fit 64 bits"))?;
     Ok(Some(Reach { file, offset: start + offset, len, storage }))
 }

@@ -1,4 +1,4 @@
-//! Splits a whole model into the parts of a grid of ranks: the same rules by which parts are joined.
+//! Splits a whole model into the parts of a grid of ranks, by the same rules as parts are joined.
 
 use crate::grid::{GridSize, Rank};
 use crate::join::Joint;
@@ -7,47 +7,41 @@ use crate::placement::{Placement, is_embedding, is_gated, is_output, placement};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tensorferry_sdk::{CatalogView, Error, Region, Result, TensorId};
 
-/// The embedding over again, which the last stage has of a model whose output layer it is.
+/// Name of the embedding's copy in the last stage of a model whose output layer is the embedding.
 const OUTPUT: &str = "output_layer.weight";
 
-/// Why a model with old names is not written.
-pub const OLD_NAME: &str = "runs are written with megatron-core's names, and this is one from before it";
+/// Reason why models with old names are not written.
+pub const OLD_NAME: &str = "only names of megatron-core can be written, and this name is older";
 
-/// What the arguments of a run say of the model.
+/// Facts about the model from the arguments of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModelFacts {
-    /// Whether MLPs are gated.
     pub gated: Option<bool>,
-    /// Whether the output layer is no copy of the embedding.
+    /// Whether the output layer is separate from the embedding.
     pub untied: Option<bool>,
-    /// How many layers the decoder has.
+    /// Number of layers in the decoder.
     pub layers: Option<u64>,
-    /// How many rows the embedding has.
+    /// Number of rows in the embedding.
     pub vocabulary: Option<u64>,
-    /// How many heads, and groups of queries, attention has.
+    /// Numbers of attention heads and of query groups.
     pub heads: [Option<u64>; 2],
 }
 
-/// What a rank has of a tensor.
+/// A rank's part of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Its name in the rank's file.
+    /// Name in the rank's file.
     pub name: String,
-    /// The tensor.
     pub tensor: TensorId,
-    /// Its shape.
     pub shape: Vec<u64>,
-    /// The regions of the tensor that it is, one after the other in its rows.
+    /// Regions of the tensor that form the part, one after the other along its rows.
     pub regions: Vec<Region>,
-    /// Whether another rank has the same; the first to have it is none. It is a region of whole rows.
+    /// Whether an earlier rank has the same part. A copy is one region of whole rows.
     pub is_copy: bool,
 }
 
-/// The parts that each rank has. Expert ranks are one.
-///
-/// # Errors
-/// Usage, naming the tensor: what does not divide over the ranks, or is not what the arguments say; unsupported, where its name
-/// does not say which ranks have which part.
+/// Returns the parts of each rank. There is only one expert rank. Fails if a tensor cannot be split
+/// evenly or contradicts the arguments, or if its name does not determine the split.
 pub fn split(
     catalog: &dyn CatalogView,
     size: GridSize,
@@ -67,7 +61,7 @@ pub fn split(
         }
         let added = match is_tied {
             true => Err(Error::usage(
-                "the arguments say that the output layer is the embedding, and this one is not",
+                "the arguments share the output layer with the embedding, but the model has a separate one",
             )
             .expected("untie_embeddings_and_output_weights, or no such tensor")),
             false => splitting.add(id, view.name, view.shape),
@@ -77,7 +71,7 @@ pub fn split(
     Ok(splitting.ranks)
 }
 
-/// How many layers there are, without a gap, as the arguments say.
+/// Counts the layers, which must have no gap and match the arguments.
 fn count_layers(catalog: &dyn CatalogView, facts: &ModelFacts) -> Result<u64> {
     let layer = |id| match stage_of(catalog.tensor(id).name) {
         Some(StageOf::Layer(_, number, _)) => Some(number),
@@ -85,14 +79,14 @@ fn count_layers(catalog: &dyn CatalogView, facts: &ModelFacts) -> Result<u64> {
     };
     let layers: BTreeSet<u64> = catalog.tensor_ids().filter_map(layer).collect();
     if let Some((found, expected)) = layers.iter().zip(0..).find(|(found, expected)| *found != expected) {
-        return Err(Error::usage("a gap in the decoder's layers")
+        return Err(Error::usage("the numbers of the decoder's layers have a gap")
             .expected(format!("layer {expected}"))
             .found(format!("layer {found}")));
     }
     let count = layers.len() as u64;
     match facts.layers.filter(|&said| said != count) {
         None => Ok(count),
-        Some(said) => Err(Error::usage("the model has another number of layers than the arguments say")
+        Some(said) => Err(Error::usage("the model's number of layers differs from the arguments")
             .expected(said)
             .found(format!("{count}, named decoder.layers.N"))),
     }
@@ -100,9 +94,9 @@ fn count_layers(catalog: &dyn CatalogView, facts: &ModelFacts) -> Result<u64> {
 
 fn check_divides(size: GridSize, facts: &ModelFacts, layers: u64) -> Result<()> {
     let whats = [
-        ("the layers do not divide over the stages of the pipeline", Some(layers), size.stages),
-        ("the heads do not divide over the tensor ranks", facts.heads[0], size.tensor),
-        ("the groups of queries do not divide over the tensor ranks", facts.heads[1], size.tensor),
+        ("the layers cannot be split evenly among the pipeline stages", Some(layers), size.stages),
+        ("the heads cannot be split evenly among the tensor ranks", facts.heads[0], size.tensor),
+        ("the query groups cannot be split evenly among the tensor ranks", facts.heads[1], size.tensor),
     ];
     let wrong =
         whats.into_iter().find(|(_, count, ranks)| count.is_some_and(|count| !count.is_multiple_of(*ranks)));
@@ -134,13 +128,13 @@ impl Splitting<'_> {
                 (number / each, format!("{stack}.{}.{after}", number % each))
             }
             None => {
-                return Err(Error::unsupported("its name does not say which stage of the pipeline has it"));
+                return Err(Error::unsupported("the name does not determine the pipeline stage"));
             }
         };
         if let (true, Some(said), Some(&found)) = (is_embedding(name), self.facts.vocabulary, shape.first())
             && said != found
         {
-            return Err(Error::usage("the embedding has another number of rows than the arguments say")
+            return Err(Error::usage("the embedding's number of rows differs from the arguments")
                 .expected(format!("padded_vocab_size: {said}"))
                 .found(found));
         }
@@ -152,7 +146,7 @@ impl Splitting<'_> {
         Ok(())
     }
 
-    /// How it is cut; `None` where all ranks have all of it.
+    /// Returns how the tensor is split; `None` if all ranks have all of it.
     fn joint(&self, name: &str, shape: &[u64]) -> Result<Option<Joint>> {
         let along = match placement(name) {
             _ if self.size.tensor == 1 => return Ok(None),
@@ -168,7 +162,7 @@ impl Splitting<'_> {
             }
             Placement::Refused(what) => return Err(Error::unsupported(what)),
             Placement::Unknown => {
-                return Err(Error::unsupported("its name does not say how it is cut over the tensor ranks"));
+                return Err(Error::unsupported("the name does not determine the split among the tensor ranks"));
             }
         };
         Ok(Some(along))
