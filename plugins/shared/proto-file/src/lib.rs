@@ -1,5 +1,6 @@
-//! Graphs in files, for the plugins of TensorFlow and ONNX: protobuf messages that may be as long as their
-//! file, walked where they lie ([`Wire`]), and names for what a graph does not name, each given once ([`Names`]).
+//! Helpers for graphs in files, for the plugins of TensorFlow and ONNX: [`Wire`] reads protobuf
+//! messages of any length directly from the file, and [`Names`] gives unique names to unnamed parts
+//! of a graph.
 #![forbid(unsafe_code)]
 
 mod names;

@@ -1,8 +1,8 @@
-//! Unique names: a graph may have a node `f/x` and a function `f` with a node `x`.
+//! Unique names: a graph may have a node `f/x` and also a function `f` with a node `x`.
 
 use std::collections::{HashMap, HashSet};
 
-/// The names that are taken, and how many others wanted each.
+/// The names in use, with the number of later requests for each.
 #[derive(Debug, Default)]
 pub struct Names {
     taken: HashSet<String>,
@@ -10,7 +10,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The name itself, or with the first number that makes it unique: `x_1`.
+    /// Returns the name itself, or the name with the first suffix that makes it unique: `x_1`.
     pub fn unique(&mut self, name: &str) -> String {
         let mut unique = name.to_owned();
         while self.taken.contains(&unique) {

@@ -1,9 +1,9 @@
-//! Walks protobuf messages that may be as long as their file: a message is a range of a file or of
-//! memory, and a field that has a length is given as the range of its content.
+//! Reads protobuf messages that may be as long as their file. A message is a range of a file or of
+//! memory. A field with a length is returned as the range of its content.
 //!
-//! A length is checked against the enclosing range before anything is read by it. How deep to go is the
-//! caller's: walking a sub-message is walking its range. Groups (types 3 and 4) are skipped, as all
-//! readers do. The format is that of [`tensorferry_proto::wire`].
+//! A length is checked against the enclosing range before it is used. The caller controls the
+//! recursion: reading a sub-message means reading its range. Groups (types 3 and 4) are skipped, as
+//! all readers do. The format is described in [`tensorferry_proto::wire`].
 
 use std::ops::Range;
 use tensorferry_proto::wire::{
@@ -11,15 +11,15 @@ use tensorferry_proto::wire::{
 };
 use tensorferry_sdk::{Error, FileId, Result, Source};
 
-/// Bytes that are read from a file at once. Fields lie close together but for tensors' contents,
-/// which are skipped: a larger window would read more of those.
+/// Bytes per read from a file. Fields are close together except for the contents of tensors, which
+/// are skipped; a larger window would read more of those.
 const WINDOW: u64 = 16 << 10;
-/// Bytes that are read and given at once where a range is gone through as a whole.
+/// Bytes per read when a whole range is read.
 const CHUNK: u64 = 64 << 10;
-/// How deep groups may lie in each other, as in protobuf's own readers.
+/// Maximum nesting of groups, as in protobuf's own readers.
 const MOST_GROUPS: usize = 100;
 
-/// Walks messages in one file, or in one piece of memory.
+/// A reader of the messages in one file, or in one piece of memory.
 pub struct Wire<'a> {
     input: Input<'a>,
     window: Vec<u8>,
@@ -32,33 +32,29 @@ enum Input<'a> {
     Memory { bytes: &'a [u8], name: &'a str },
 }
 
-/// One field of a message.
+/// A field of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its number.
     pub number: u32,
-    /// Where its tag begins.
+    /// Offset of its tag.
     pub at: u64,
-    /// What it holds.
     pub value: Value,
 }
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// An integer, a boolean, an enumeration.
+    /// An integer, boolean or enumeration.
     Varint(u64),
-    /// Eight bytes.
     Fixed64(u64),
-    /// Four bytes.
     Fixed32(u32),
-    /// Where a string, a message or packed scalars lie.
+    /// The range of a string, a message or packed scalars.
     Bytes(Range<u64>),
     /// A group, which is skipped.
     Group,
 }
 
-/// What stands at the beginning of a field: its value, or the length of its content.
+/// The start of a field after its number: its value, or the length of its content.
 enum Head {
     Whole(Value),
     Len(u64),
@@ -68,13 +64,13 @@ enum Head {
 }
 
 impl<'a> Wire<'a> {
-    /// A walker of a file's messages.
+    /// Reads messages of a file.
     pub fn of_file(source: &'a dyn Source, file: FileId) -> Self {
         Self::new(Input::File { source, file })
     }
 
-    /// A walker of messages in memory; `name` is the file that errors name. Offsets are those in
-    /// `bytes`, which errors do not show: they are no offsets of the file.
+    /// Reads messages in memory. Errors name the file `name` but contain no offset, because offsets
+    /// in `bytes` are not offsets in the file.
     pub fn of_memory(bytes: &'a [u8], name: &'a str) -> Self {
         Self::new(Input::Memory { bytes, name })
     }
@@ -83,12 +79,12 @@ impl<'a> Wire<'a> {
         Self { input, window: Vec::new(), window_start: 0 }
     }
 
-    /// Another walker of the same bytes, with a window of its own: for two places that are read in turn.
+    /// Creates another reader of the same bytes with its own window, to read two places in turn.
     pub fn again(&self) -> Self {
         Self::new(self.input)
     }
 
-    /// All bytes that there are.
+    /// Returns the range of all bytes.
     pub fn whole(&self) -> Range<u64> {
         0..match self.input {
             Input::File { source, file } => source.len(file),
@@ -96,10 +92,7 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// The first field of what is `rest` of a message; `rest` begins behind it then.
-    ///
-    /// # Errors
-    /// Malformed, if a field reaches past the message's end, or is of no known type; i/o.
+    /// Reads the first field of `rest`, the remainder of a message, and advances `rest` past it.
     pub fn next(&mut self, rest: &mut Range<u64>) -> Result<Option<Field>> {
         if rest.is_empty() {
             return Ok(None);
@@ -113,16 +106,16 @@ impl<'a> Wire<'a> {
                 self.skip_group(rest, number)?;
                 Value::Group
             }
-            Head::GroupEnds => return Err(self.malformed(at, "a protobuf group ends that has not begun")),
+            Head::GroupEnds => return Err(self.malformed(at, "the end of a protobuf group without its start")),
             Head::Unknown(other) => {
-                let error = self.malformed(at, "no protobuf field is of this type");
+                let error = self.malformed(at, "unknown type of a protobuf field");
                 return Err(error.expected("0 to 5").found(other));
             }
         };
         Ok(Some(Field { number, at, value }))
     }
 
-    /// The number of the field at the beginning of `rest`, and what stands before its content.
+    /// Reads the number of the field at the start of `rest`, and everything before its content.
     fn head(&mut self, rest: &mut Range<u64>) -> Result<(u32, Head)> {
         self.take(rest, MOST_HEAD_BYTES, |bytes| {
             let (number, wire_type) = take_tag(bytes, take_exact_varint)?;
@@ -139,7 +132,7 @@ impl<'a> Wire<'a> {
         })
     }
 
-    /// The `len` bytes at the beginning of `rest`, which begins behind them then.
+    /// Takes `len` bytes from the start of `rest`.
     fn content(&self, rest: &mut Range<u64>, len: u64) -> Result<Range<u64>> {
         let left = rest.end - rest.start;
         if len > left {
@@ -150,7 +143,7 @@ impl<'a> Wire<'a> {
         Ok(start..rest.start)
     }
 
-    /// Steps over what is left of a group of this number, without recursion.
+    /// Skips the rest of a group with this number, without recursion.
     fn skip_group(&mut self, rest: &mut Range<u64>, number: u32) -> Result<()> {
         let mut open = vec![number];
         while let Some(&innermost) = open.last() {
@@ -162,17 +155,14 @@ impl<'a> Wire<'a> {
                 }
                 (number, Head::GroupBegins) if open.len() < MOST_GROUPS => open.push(number),
                 (number, Head::GroupEnds) if number == innermost => drop(open.pop()),
-                _ => return Err(self.malformed(at, "protobuf groups that do not match, or lie too deep")),
+                _ => return Err(self.malformed(at, "protobuf groups do not match, or are nested too deep")),
             }
         }
         Ok(())
     }
 
-    /// The content of the first field of this number in what is `rest` of a message, if it is one that has
-    /// a length; `rest` begins behind it then.
-    ///
-    /// # Errors
-    /// As [`next`](Self::next).
+    /// Returns the content of the next field in `rest` that has this number and a length, and
+    /// advances `rest` past it.
     pub fn next_of(&mut self, rest: &mut Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
         while let Some(field) = self.next(rest)? {
             match field.value {
@@ -183,11 +173,8 @@ impl<'a> Wire<'a> {
         Ok(None)
     }
 
-    /// The content of the last field of this number in a message: of a field that is no list, it is the
-    /// one that counts.
-    ///
-    /// # Errors
-    /// As [`next`](Self::next); malformed, if a field of this number has no length.
+    /// Returns the content of the last field with this number in a message, which is the effective
+    /// one unless the field is repeated. Fails if a field of this number has no length.
     pub fn last(&mut self, message: &Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
         let mut found = None;
         let mut rest = message.clone();
@@ -200,26 +187,17 @@ impl<'a> Wire<'a> {
         Ok(found)
     }
 
-    /// The varint at the beginning of `rest`, as packed scalars have one after the other.
-    ///
-    /// # Errors
-    /// Malformed, if it does not end there, or has more than 64 bits; i/o.
+    /// Reads the varint at the start of `rest`. Packed scalars are consecutive varints.
     pub fn varint(&mut self, rest: &mut Range<u64>) -> Result<u64> {
         self.take(rest, MOST_VARINT_BYTES, take_exact_varint)
     }
 
-    /// The `N` bytes at the beginning of `rest`.
-    ///
-    /// # Errors
-    /// Malformed, if there are fewer; i/o.
+    /// Reads the `N` bytes at the start of `rest`.
     pub fn fixed<const N: usize>(&mut self, rest: &mut Range<u64>) -> Result<[u8; N]> {
         self.take(rest, N, take_array)
     }
 
-    /// Gives each of the varints that are packed in a range.
-    ///
-    /// # Errors
-    /// As [`varint`](Self::varint); whatever `visit` gives.
+    /// Passes each varint that is packed in a range to `visit`.
     pub fn each_varint(
         &mut self,
         range: &Range<u64>,
@@ -232,10 +210,7 @@ impl<'a> Wire<'a> {
         Ok(())
     }
 
-    /// A copy of the bytes of a field, once it is known that there are at most `most`.
-    ///
-    /// # Errors
-    /// A limit, if there are more; i/o.
+    /// Copies the bytes of a field, or returns an error if there are more than `most`.
     pub fn bytes(&mut self, range: &Range<u64>, most: u64) -> Result<Vec<u8>> {
         let len = range.end.saturating_sub(range.start);
         if len > most {
@@ -253,10 +228,7 @@ impl<'a> Wire<'a> {
         Ok(bytes)
     }
 
-    /// A field that is text.
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes); malformed, if it is not UTF-8.
+    /// Reads a field as UTF-8, or returns an error if it has more than `most` bytes.
     pub fn text(&mut self, range: &Range<u64>, most: u64) -> Result<String> {
         let bytes = self.bytes(range, most)?;
         String::from_utf8(bytes).map_err(|error| {
@@ -265,10 +237,7 @@ impl<'a> Wire<'a> {
         })
     }
 
-    /// Gives the bytes of a range piece by piece, in order, however long it is.
-    ///
-    /// # Errors
-    /// I/o; whatever `visit` gives.
+    /// Passes the bytes of a range of any length to `visit`, chunk by chunk and in order.
     pub fn each_chunk(
         &mut self,
         range: &Range<u64>,
@@ -279,7 +248,7 @@ impl<'a> Wire<'a> {
         while !rest.is_empty() {
             let left = rest.end - rest.start;
             let chunk = match self.input {
-                // What is long does not pass the window, by which the fields around it are read.
+                // Long ranges bypass the window, which stays on the fields around them.
                 Input::File { source, file } if left > WINDOW => {
                     buffer.resize(usize::try_from(left.min(CHUNK)).unwrap_or(0), 0);
                     source.read_at(file, rest.start, &mut buffer)?;
@@ -293,7 +262,8 @@ impl<'a> Wire<'a> {
         Ok(())
     }
 
-    /// Takes what `take` reads at the beginning of `rest`, for which it needs `most` bytes at most.
+    /// Reads the start of `rest` with `take`, which needs at most `most` bytes, and advances
+    /// `rest`.
     fn take<T>(
         &mut self,
         rest: &mut Range<u64>,
@@ -308,7 +278,7 @@ impl<'a> Wire<'a> {
         taken.map_err(|broken| self.broken(broken, rest.start, len, left)).inspect(|_| rest.start += len)
     }
 
-    /// The bytes at the beginning of `rest`, `least` of them or more.
+    /// Returns at least `least` bytes at the start of `rest`.
     fn held(&mut self, rest: &Range<u64>, least: u64) -> Result<&[u8]> {
         let (bytes, start) = match self.input {
             Input::Memory { bytes, .. } => (bytes, 0),
@@ -332,12 +302,12 @@ impl<'a> Wire<'a> {
         Ok(&bytes[..len])
     }
 
-    /// The error of a field at `at`, of which `taken` bytes of the `left` ones have been read.
+    /// Returns the error for a field at `at`, after `taken` of the `left` bytes have been read.
     fn broken(&self, broken: Broken, at: u64, taken: u64, left: u64) -> Error {
         match broken {
             Broken::Cut => self.too_short(at + taken, left - taken),
             Broken::Tag(tag) => self
-                .malformed(at, "no protobuf field has this number")
+                .malformed(at, "invalid number of a protobuf field")
                 .expected("1 to 536870911")
                 .found(tag >> 3),
             Broken::Varint | Broken::Group | Broken::Text => {
@@ -351,17 +321,17 @@ impl<'a> Wire<'a> {
             .found(format!("{left} bytes"))
     }
 
-    /// An error of the input, with its place.
+    /// Returns a "malformed" error with the file and the offset.
     pub fn malformed(&self, offset: u64, message: &str) -> Error {
         self.located(Error::malformed(message), offset)
     }
 
-    /// The error of a field that has another type than its number says.
+    /// Returns the error for a field whose wire type does not match its number.
     pub fn wrong_type(&self, at: u64) -> Error {
-        self.malformed(at, "a protobuf field has another type than its message gives it")
+        self.malformed(at, "a protobuf field has a type that its message does not allow")
     }
 
-    /// An error with its place.
+    /// Adds the file and the offset to an error.
     pub fn located(&self, error: Error, offset: u64) -> Error {
         match self.input {
             Input::File { source, file } => error.file(source.name(file)).offset(offset),
@@ -419,9 +389,9 @@ mod tests {
             (&[0x0d, 1, 2, 3], "past the end"),
             (&[0x0b, 0x08, 1], "past the end"),
             (&[0x0b, 0x14], "groups"),
-            (&[0x0c], "has not begun"),
-            (&[0x0f], "of this type"),
-            (&[0x00, 0x00], "this number"),
+            (&[0x0c], "without its start"),
+            (&[0x0f], "unknown type"),
+            (&[0x00, 0x00], "invalid number"),
             (&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2], "64 bits"),
         ] {
             assert!(fields(bytes).unwrap_err().message().contains(word), "{bytes:?}");

@@ -1,52 +1,49 @@
-//! How a whole file is compressed, which its first bytes say and not its name.
+//! Compression of whole files, detected from their first bytes and not from their names.
 
 use std::io::{self, BufRead, BufReader, Read};
 use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::records::{ShardFiles, Sharding};
 use tensorferry_sdk::{Result, Source};
 
-/// How a file is compressed.
+/// The compression of a whole file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
-    /// Not at all.
+    /// Not compressed.
     Plain,
-    /// RFC 1952, of one or more members.
+    /// RFC 1952, with one or more members.
     Gzip,
     /// RFC 8878.
     Zstd,
 }
 
-/// What is appended to a file's name.
+/// Suffixes of file names.
 pub(crate) const SUFFIXES: [(&str, Codec); 3] =
     [("", Codec::Plain), (".gz", Codec::Gzip), (".zst", Codec::Zstd)];
 
-/// Every ending of files that may be compressed, for each of their own endings.
+/// Returns all suffixes of files that may be compressed, for each of a format's own suffixes.
 pub fn with_suffixes(own: &'static [&'static str]) -> impl Iterator<Item = String> + Clone {
     own.iter().flat_map(|own| SUFFIXES.into_iter().map(move |(suffix, _)| format!("{own}{suffix}")))
 }
 
-/// The files of an output: `a.csv.gz`, or shards such as `a-00000-of-00002.csv.gz`. `own` are the format's endings, the usual
-/// one first.
+/// Returns the files of an output: `a.csv.gz`, or shards such as `a-00000-of-00002.csv.gz`. `own`
+/// are the format's suffixes, the default first.
 #[must_use]
 pub fn shard_files(name: &str, sharding: Sharding, own: &[&str]) -> ShardFiles {
-    // From the first dot of what says the format on.
+    // The suffix starts at the dot of the format's own suffix.
     let lower = name.to_ascii_lowercase();
     let at = own.iter().find_map(|suffix| lower.rfind(suffix));
     let (stem, suffix) = name.split_at(at.unwrap_or(name.len()));
     ShardFiles::new(sharding, name, stem, if suffix.is_empty() { own[0] } else { suffix })
 }
 
-/// A file's name without what says that it is compressed.
+/// Removes the suffix of a compressed file.
 #[must_use]
 pub fn uncompressed_name(name: &str) -> &str {
     SUFFIXES.iter().rev().find_map(|(suffix, _)| strip_suffix(name, suffix)).unwrap_or(name)
 }
 
-/// The first bytes of a file, decompressed: at most `most`, of as many that are stored. What was cut off in the middle is
-/// no error here.
-///
-/// # Errors
-/// I/o.
+/// Returns at most the first `most` bytes of a file, decompressed from as many stored bytes. Data
+/// that is cut off in the middle is not an error here.
 pub fn beginning(source: &dyn Source, name: &str, most: u64) -> Result<Vec<u8>> {
     let stored = source.beginning(source.open(name)?, most)?;
     let mut text = Vec::new();
@@ -57,7 +54,7 @@ pub fn beginning(source: &dyn Source, name: &str, most: u64) -> Result<Vec<u8>> 
 }
 
 impl Codec {
-    /// The codec of bytes that begin so.
+    /// Detects the codec from the first bytes of a file.
     #[must_use]
     pub fn of_bytes(first: &[u8]) -> Self {
         if first.starts_with(&[0x1f, 0x8b, 8]) {
@@ -69,15 +66,12 @@ impl Codec {
         }
     }
 
-    /// The codec of a source's file.
+    /// Detects the codec of a file in a source.
     pub(crate) fn of_file(source: &dyn Source, name: &str) -> Result<Self> {
         Ok(Self::of_bytes(&source.beginning(source.open(name)?, 4)?))
     }
 
-    /// What `input` is the compressed form of.
-    ///
-    /// # Errors
-    /// Zstandard's, if there is no memory for its window.
+    /// Decompresses `input`.
     pub fn decompressed(self, input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
             Self::Plain => Box::new(input),
@@ -85,18 +79,19 @@ impl Codec {
                 let input = BufReader::with_capacity(256 << 10, input);
                 Box::new(gzip_members(input))
             }
-            // Its own bound on a window, 128 MiB, is as good as any.
+            // The default window limit of zstd, 128 MiB, is sufficient.
             Self::Zstd => Box::new(zstd::stream::read::Decoder::new(input)?),
         })
     }
 }
 
-/// A frame of any content that a decoder of Zstandard skips: pzstd writes one before each frame of data.
+/// Detects a frame that Zstandard decoders skip: pzstd writes one before each frame of data.
 fn begins_with_skippable_frame(first: &[u8]) -> bool {
     matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
-/// Decompresses the members of a gzip file, one after the other. Zeros behind a member are padding, as for gzip and Python.
+/// Decompresses the members of a gzip file, one after the other. Zeros after a member are padding,
+/// as in gzip and Python.
 fn gzip_members(input: impl BufRead) -> impl Read {
     GzipMembers(Some(flate2::bufread::GzDecoder::new(input)))
 }
@@ -117,7 +112,7 @@ impl<R: BufRead> Read for GzipMembers<R> {
     }
 }
 
-/// The member behind any zeros.
+/// Returns the next member, after any zeros.
 fn next_member<R: BufRead>(mut input: R) -> io::Result<Option<flate2::bufread::GzDecoder<R>>> {
     loop {
         let filled = input.fill_buf()?;

@@ -1,21 +1,22 @@
-//! How an output is compressed: what the writers of text declare, and each piece of a file as a member or frame of its own.
+//! Compression of outputs: the options of writers of text formats, and the encoding of each piece
+//! as a separate member or frame.
 
 use crate::codec::{Codec, SUFFIXES};
 use tensorferry_sdk::Side::Writer;
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{ByteSink, Error, OptionSpec, Options, Result, TypedOption};
 
-/// The name says with which codec, unless this does.
+/// If unset, the file name determines the codec.
 const CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
     Writer,
     "codec",
     &[("auto", None), ("none", Some(Codec::Plain)), ("gzip", Some(Codec::Gzip)), ("zstd", Some(Codec::Zstd))],
-    "compress each file; auto goes by its name (.gz, .zst)",
+    "compress each file; auto uses the file name (.gz, .zst)",
 );
 const LEVEL: TypedOption<Option<u32>> =
-    TypedOption::integer(Writer, "level", 0..=u64::MAX, "with gzip (0-9) or zstd (1-22): how hard");
+    TypedOption::integer(Writer, "level", 0..=u64::MAX, "compression level for gzip (0-9) or zstd (1-22)");
 
-/// What a writer was told of compression.
+/// The compression options given to a writer.
 #[derive(Debug, Clone, Copy)]
 pub struct CompressionOptions {
     codec: Option<Codec>,
@@ -23,24 +24,18 @@ pub struct CompressionOptions {
 }
 
 impl CompressionOptions {
-    /// What a writer declares.
+    /// Returns the options that a writer declares.
     #[must_use]
     pub fn declared() -> [OptionSpec; 2] {
         [CODEC.spec(), LEVEL.spec()]
     }
 
-    /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage.
     pub fn new(options: &Options) -> Result<Self> {
         Ok(Self { codec: CODEC.get(options)?, level: LEVEL.get(options)? })
     }
 
-    /// The compression of a file of this name.
-    ///
-    /// # Errors
-    /// Usage: a level that the codec does not have.
+    /// Returns the compression of a file with this name. Fails if the codec does not support the
+    /// level.
     pub fn of_name(self, name: &str) -> Result<Compression> {
         let named = || SUFFIXES.into_iter().rev().find(|(suffix, _)| has_suffix(name, suffix));
         let codec = self.codec.or_else(|| named().map(|(_, codec)| codec)).unwrap_or(Codec::Plain);
@@ -56,7 +51,7 @@ impl CompressionOptions {
             }
             Some(level) => {
                 let expected = match codec {
-                    Codec::Plain => "none: the output is not compressed".to_owned(),
+                    Codec::Plain => "no level, because the output is not compressed".to_owned(),
                     _ => format!("{} to {}", levels.start(), levels.end()),
                 };
                 Err(LEVEL.refuse(expected, level))
@@ -65,7 +60,7 @@ impl CompressionOptions {
     }
 }
 
-/// The codec of an output, and how hard it works.
+/// The codec of an output with its level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compression {
     codec: Codec,
@@ -73,7 +68,7 @@ pub struct Compression {
 }
 
 impl Compression {
-    /// As hard as programs usually do.
+    /// Returns the default level of a codec.
     #[must_use]
     pub fn usual(codec: Codec) -> Self {
         let level = match codec {
@@ -84,16 +79,12 @@ impl Compression {
         Self { codec, level }
     }
 
-    /// Whether there is none.
     #[must_use]
     pub fn is_none(self) -> bool {
         self.codec == Codec::Plain
     }
 
-    /// Writes a piece of text.
-    ///
-    /// # Errors
-    /// The sink's.
+    /// Compresses a piece of text into `output`.
     pub fn write(self, text: &[u8], output: &mut dyn ByteSink) -> Result<()> {
         match self.codec {
             Codec::Plain => output.write(text),

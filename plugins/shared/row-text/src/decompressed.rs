@@ -1,44 +1,46 @@
-//! The bytes of a file that is compressed as a whole, in order.
+//! The bytes of a compressed file, in order.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
-/// What a byte may become whatever the limits are: deflate makes at most 1032 of one, and of text far less.
+/// Expansion per byte that is always allowed. Deflate's maximum is 1032, and text expands far less.
 const MOST_EXPANSION: u64 = 1000;
 
-/// What so many bytes may come to, once decompressed.
+/// Returns the maximum decompressed length of `len` bytes.
 #[must_use]
 pub fn most_expanded(len: u64, limits: &Limits) -> u64 {
     len.saturating_mul(MOST_EXPANSION).saturating_add(limits.expanded_bytes)
 }
 
-/// What an error of a codec's reader means: the source's own, or that the file is damaged, which `noun` says what it is.
+/// Converts a codec's error: to the source's own error if it has one, and otherwise to one about a
+/// damaged file, which `noun` describes.
 #[must_use]
 pub fn damaged(noun: &str, error: io::Error) -> Error {
     error.downcast::<Error>().unwrap_or_else(|codec| {
-        Error::malformed(format!("a damaged compressed {noun}: {}", codec.to_string().escape_debug()))
+        Error::malformed(format!("the compressed {noun} is damaged: {}", codec.to_string().escape_debug()))
     })
 }
 
-/// The bytes of a compressed file.
+/// A reader of a compressed file.
 pub struct Decompressed {
     name: String,
     noun: &'static str,
     reader: Box<dyn Read + Send>,
     offset: u64,
-    /// What it may come to.
+    /// Maximum decompressed length.
     most: u64,
     header_bytes: u64,
-    /// Of which the first bytes came last.
+    /// Buffer whose first `held` bytes were read last.
     window: Vec<u8>,
     held: usize,
 }
 
 impl Decompressed {
-    /// Those that a codec makes of a file of `len` bytes; errors call it `noun`.
+    /// Creates a reader of decompressed bytes from a file of `len` bytes. Errors call the file
+    /// `noun`.
     #[must_use]
     pub fn new(
         name: &str,
@@ -60,29 +62,25 @@ impl Decompressed {
         }
     }
 
-    /// The file's name.
     #[must_use]
     pub fn file_name(&self) -> &str {
         &self.name
     }
 
-    /// Where the next byte lies, once decompressed.
+    /// Returns the offset of the next byte in the decompressed data.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The error of a file that ends before so many more bytes.
+    /// Returns the error for a file that lacks `missing` bytes at its end.
     #[must_use]
     pub fn cut(&self, missing: u64) -> Error {
         let error = Error::malformed(format!("the {} ends too early", self.noun));
         error.file(&self.name).offset(self.offset).expected(format!("{missing} more bytes"))
     }
 
-    /// Fills as much of a buffer as there is.
-    ///
-    /// # Errors
-    /// Malformed: the file is damaged; a limit.
+    /// Reads as many bytes as `buffer` holds, or fewer at the end.
     pub fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -95,7 +93,7 @@ impl Decompressed {
             filled += read;
             self.offset += read as u64;
             if self.offset > self.most {
-                return Err(Error::limit(format!("a compressed {} that holds too much", self.noun))
+                return Err(Error::limit(format!("the compressed {} expands to too many bytes", self.noun))
                     .file(&self.name)
                     .expected(format!("at most {} bytes, or --bound expanded_bytes=N", self.most)));
             }
@@ -103,10 +101,7 @@ impl Decompressed {
         Ok(filled)
     }
 
-    /// Checks that so many bytes may be held at once.
-    ///
-    /// # Errors
-    /// A limit.
+    /// Checks that `len` bytes may be held in memory.
     pub fn check_held(&self, len: u64) -> Result<()> {
         if len <= self.header_bytes {
             return Ok(());
@@ -117,13 +112,10 @@ impl Decompressed {
             .found(len))
     }
 
-    /// Puts the next bytes into the [window](Self::window); how many there were.
-    ///
-    /// # Errors
-    /// As of [`fill`](Self::fill).
+    /// Reads the next bytes into the [window](Self::window), and returns how many there were.
     pub fn advance(&mut self, len: u64) -> Result<u64> {
         let mut window = std::mem::take(&mut self.window);
-        // As long as what is there, and not as what is said.
+        // Grow the window with the data that exists, not to the length that is claimed.
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         self.held = 0;
         while self.held < len {
@@ -140,14 +132,14 @@ impl Decompressed {
         Ok(self.held as u64)
     }
 
-    /// The bytes that came last.
+    /// Returns the bytes that were read last.
     #[must_use]
     pub fn window(&self) -> &[u8] {
         &self.window[..self.held]
     }
 }
 
-/// Reads a range of a source's file.
+/// A reader of a range of a source's file.
 pub struct SourceRead {
     source: Arc<dyn Source>,
     file: FileId,
@@ -156,7 +148,7 @@ pub struct SourceRead {
 }
 
 impl SourceRead {
-    /// From `start` up to `end`.
+    /// Reads from `start` up to `end`.
     #[must_use]
     pub fn new(source: &Arc<dyn Source>, file: FileId, start: u64, end: u64) -> Self {
         Self { source: source.clone(), file, at: start, end }

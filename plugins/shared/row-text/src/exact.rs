@@ -1,5 +1,5 @@
-//! Whether a type holds all that a text says: Arrow's kernels round decimals, cut off what a unit of time does not count, and
-//! make infinities of floats that are too large, without a word.
+//! Checks whether a type can represent a text exactly. Arrow's kernels silently round decimals,
+//! truncate times to their unit, and turn floats that are too large into infinities.
 
 use tensorferry_sdk::arrow_array::Array;
 use tensorferry_sdk::arrow_array::cast::AsArray;
@@ -7,7 +7,8 @@ use tensorferry_sdk::arrow_array::timezone::Tz;
 use tensorferry_sdk::arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use tensorferry_sdk::arrow_schema::{DataType, TimeUnit};
 
-/// Whether a decimal, a date or a time of this type is all that the text says; of a text that is none, and of other types, yes.
+/// Returns whether a decimal, date or time type represents the text exactly. Returns true for
+/// invalid texts and other types.
 #[must_use]
 pub fn is_exact(text: &str, data_type: &DataType) -> bool {
     match data_type {
@@ -34,7 +35,7 @@ pub fn is_exact(text: &str, data_type: &DataType) -> bool {
     }
 }
 
-/// The first of some floats that is an infinity although its text is a number.
+/// Returns the first float that is infinite although its text is a number.
 pub fn overflowed<'a>(floats: &dyn Array, text: impl Fn(usize) -> &'a str) -> Option<usize> {
     let is_infinite = |row: usize| match floats.data_type() {
         DataType::Float16 => floats.as_primitive::<Float16Type>().value(row).is_infinite(),
@@ -50,16 +51,16 @@ fn has_digit(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// Why [`loses_digits`] is a loss, for a column.
-pub const LOST_DIGITS: &str = "numbers with more digits than a 64-bit float holds are rounded: -i schema=FILE can give the column another type";
+/// Reason for the loss if [`loses_digits`] is true for a column.
+pub const LOST_DIGITS: &str = "numbers with more digits than a 64-bit float can represent are rounded: -i schema=FILE can give the column another type";
 
-/// Significant digits that a float of 64 bits always holds, unless it is close to 0.
+/// Significant digits that a 64-bit float always represents, unless it is close to 0.
 const ALWAYS_HELD: usize = 15;
-/// Significant digits that a float of 64 bits has at most.
+/// Maximum significant digits of a 64-bit float.
 const MOST_DIGITS: usize = 767;
 
-/// Whether a float of 64 bits holds other digits than the number that it was read from: printed with as many digits, it is
-/// another number.
+/// Returns whether a 64-bit float has other digits than its text, when both are printed with the
+/// same number of digits.
 #[must_use]
 pub fn loses_digits(text: &str, value: f64) -> bool {
     if !value.is_finite() || (value.is_normal() && text.len() <= ALWAYS_HELD) {
@@ -88,8 +89,8 @@ pub fn loses_digits(text: &str, value: f64) -> bool {
     !printed.bytes().filter(|byte| *byte != b'.').eq(digits.iter().copied())
 }
 
-/// Whether a float differs from a number of up to 17 digits by more than half of the last one. `None` where that takes more
-/// than 128 bits, or the last digit is a zero.
+/// Returns whether a float differs from a number of up to 17 digits by more than half of the last
+/// digit. Returns `None` if the calculation needs more than 128 bits, or if the last digit is zero.
 fn is_rounded(number: &str, exponent: &str, value: f64) -> Option<bool> {
     let (mut digits, mut count, mut places, mut is_behind_point) = (0_u64, 0, 0_i64, false);
     for byte in number.bytes() {
@@ -114,8 +115,8 @@ fn is_rounded(number: &str, exponent: &str, value: f64) -> Option<bool> {
     Some((u128::from(digits) << shift).abs_diff(held) > 1 << shift >> 1)
 }
 
-/// The type whose texts can be parsed in place of one whose zone has a name, since the library knows no zones by name: the
-/// moments are the same.
+/// Returns a type with a UTC offset in place of a named time zone, because the library does not
+/// know zone names. The instants are the same.
 #[must_use]
 pub fn in_offsets(data_type: &DataType) -> Option<DataType> {
     match data_type {
@@ -126,9 +127,9 @@ pub fn in_offsets(data_type: &DataType) -> Option<DataType> {
     }
 }
 
-/// Whether a text says the moment of a time in this type's zone: one without an offset is a clock's of the zone, and what the
-/// clocks of a zone show that has a name is not known here. Of a type without a zone, whether the text is the time of a clock:
-/// the library makes one in UTC of a text with an offset.
+/// Returns whether a text determines an instant in this type's time zone. A text without an offset
+/// is local time, which is unknown for a named zone. For a type without a zone, returns whether the
+/// text is a local time: the library converts a text with an offset to UTC.
 #[must_use]
 pub fn is_moment(text: &str, data_type: &DataType) -> bool {
     let DataType::Timestamp(_, zone) = data_type else { return true };
@@ -141,7 +142,7 @@ pub fn is_moment(text: &str, data_type: &DataType) -> bool {
     matches!(&**zone, "UTC" | "Etc/UTC") || zone.parse::<Tz>().is_ok() || has_offset()
 }
 
-/// How many places behind the point a number needs, none of a text that is no number.
+/// Returns how many decimal places a number needs; `None` if the text is not a number.
 fn decimal_places(text: &str) -> Option<i64> {
     let text = text.trim_start_matches(['+', '-']);
     let (number, exponent) = match text.split_once(['e', 'E']) {
@@ -157,13 +158,13 @@ fn decimal_places(text: &str) -> Option<i64> {
         return Some(i64::try_from(needed).ok()?.saturating_sub(exponent));
     }
     let zeros = whole.len() - whole.trim_end_matches('0').len();
-    // Zero needs none, however it is written.
+    // Zero needs no decimal places, in any notation.
     let is_zero = zeros == whole.len();
     (!is_zero)
         .then(|| 0_i64.saturating_sub(exponent).saturating_sub(i64::try_from(zeros).unwrap_or(i64::MAX)))
 }
 
-/// How many digits of a second's part a time has, zeros behind them left out.
+/// Returns the number of digits in the fraction of a second, without trailing zeros.
 fn second_digits(text: &str) -> usize {
     let Some((_, part)) = text.split_once('.') else { return 0 };
     let end = part.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(part.len());
@@ -236,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_a_float_prints_is_held() {
-        // A generator of Lehmer: every float comes back from its shortest digits, and from 17.
+        // A Lehmer generator: every float is restored from its shortest digits, and from 17 digits.
         let mut state = 1_u64;
         for _ in 0..20_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -10,7 +10,8 @@ use tensorferry_sdk::records::has_type;
 pub use tensorferry_sdk::records::json::{JsonEncoders, NonNumbers, json_texts as texts};
 use tensorferry_sdk::{Loss, LossKind};
 
-/// Whether a column can be JSON: the library's own word. Unions cannot: their values do not say which type they have.
+/// Returns whether a column can be written as JSON, according to the library. Unions cannot,
+/// because their values do not contain their type.
 #[must_use]
 pub fn can_say(field: &FieldRef) -> bool {
     let options = JsonEncoders::new(NonNumbers::Quoted).options(true);
@@ -23,8 +24,8 @@ fn is_union(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Union(..))
 }
 
-/// Whether a type has decimals with digits after the point anywhere: JSON readers take them for floats. Whole ones of any
-/// length are read as what they are.
+/// Returns whether a type contains decimals with digits after the point, which JSON readers turn
+/// into floats. Whole numbers of any length are read exactly.
 #[must_use]
 pub fn has_fractions(data_type: &DataType) -> bool {
     use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
@@ -34,19 +35,19 @@ pub fn has_fractions(data_type: &DataType) -> bool {
     )
 }
 
-/// Why [`has_fractions`] is a loss, for a column that is written as JSON.
+/// Reason for the loss if [`has_fractions`] is true for a column that is written as JSON.
 pub const FRACTIONS: &str =
     "JSON has no decimals: they are written as numbers, which most readers round to floats";
 
-/// The loss of a column in which a map or a struct has a key twice: see [`repeats_keys`].
+/// Returns the loss for a column with duplicate keys in a map or a struct; see [`repeats_keys`].
 #[must_use]
 pub fn repeated_keys(column: &str) -> Loss {
-    let why = "maps or structs with a key twice: both are written, and whoever reads them keeps the last";
+    let why = "maps or structs have duplicate keys: all are written, but readers keep only the last";
     Loss::new(LossKind::Record, column, why)
 }
 
-/// Whether a map in a column, at any depth, has a text key more than once, or a struct two fields of one name. JSON holds
-/// both, and readers keep one.
+/// Returns whether a map at any depth of a column has duplicate text keys, or a struct has two
+/// fields of the same name. JSON can contain both, but readers keep one.
 #[must_use]
 pub fn repeats_keys(array: &dyn Array) -> bool {
     let mut found = false;
@@ -64,7 +65,7 @@ pub fn repeats_keys(array: &dyn Array) -> bool {
     found
 }
 
-/// Calls `leaf` with each array below a column that holds values and not other arrays.
+/// Calls `leaf` for each array in a column that contains values and not other arrays.
 pub fn for_each_leaf(array: &dyn Array, leaf: &mut dyn FnMut(&dyn Array)) {
     walk(array, &mut |array| {
         if !array.data_type().is_nested() {
@@ -101,7 +102,7 @@ fn list_values<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> ArrayRef {
     lists.values().slice(first.as_usize(), (last - first).as_usize())
 }
 
-/// Keys of JSON are texts.
+/// Checks for duplicate text keys; keys in JSON are always text.
 fn has_repeated_key(maps: &MapArray) -> bool {
     let keys = maps.keys();
     let key = |place: usize| match keys.data_type() {

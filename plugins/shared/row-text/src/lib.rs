@@ -1,5 +1,5 @@
-//! What formats of rows as text share: files that may be compressed as a whole (`.jsonl.gz`, `.csv.zst`), and values that
-//! are JSON within a row.
+//! Shared code of formats with rows of text: files that may be compressed as a whole (`.jsonl.gz`,
+//! `.csv.zst`), and JSON values within a row.
 #![forbid(unsafe_code)]
 
 pub mod exact;

@@ -1,9 +1,9 @@
-//! Scans whose order is kept, on many threads.
+//! Scans on several threads, with results in order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tensorferry_sdk::{Context, Result};
 
-/// What a scan finds of each part of an input, in their order, up to the first error.
+/// Scans all parts of an input, and returns the results in order, up to the first error.
 pub fn scan_all<P: Sync, F: Send>(
     parts: &[P],
     context: &dyn Context,
@@ -17,7 +17,8 @@ pub fn scan_all<P: Sync, F: Send>(
             let Some(part) = parts.get(index) else { return done };
             let found = scan(part);
             if found.is_err() {
-                // Those before it are being read, and the first error is the one that is said.
+                // Start no further parts. Earlier parts are already being scanned, and the first
+                // error is reported.
                 next.fetch_max(parts.len(), Ordering::Relaxed);
             }
             done.push((index, found));

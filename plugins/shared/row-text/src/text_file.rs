@@ -1,4 +1,4 @@
-//! A file of text, from some place on, decompressed.
+//! Reads a text file from any position, decompressed.
 
 use crate::codec::Codec;
 use crate::decompressed::{SourceRead, most_expanded};
@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
-/// A file of text, which may be compressed as a whole.
+/// A text file that may be compressed as a whole.
 #[derive(Clone)]
 pub struct TextFile {
     source: Arc<dyn Source>,
@@ -15,51 +15,42 @@ pub struct TextFile {
 }
 
 impl TextFile {
-    /// A source's file; its first bytes say how it is compressed.
-    ///
-    /// # Errors
-    /// I/o.
+    /// Opens a file and detects its compression from the first bytes.
     pub fn open(source: &Arc<dyn Source>, name: &str) -> Result<Self> {
         let codec = Codec::of_file(source.as_ref(), name)?;
         Ok(Self { source: source.clone(), file: source.open(name)?, codec })
     }
 
-    /// Its name in the source.
     #[must_use]
     pub fn name(&self) -> &str {
         self.source.name(self.file)
     }
 
-    /// Its length as it is stored.
+    /// Returns the stored length in bytes.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "the length of a file")]
     pub fn len(&self) -> u64 {
         self.source.len(self.file)
     }
 
-    /// Whether the text lies in it as it is.
+    /// Returns whether the text is not compressed.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.codec == Codec::Plain
     }
 
-    /// Fills a buffer with what is stored at a place of it.
-    ///
-    /// # Errors
-    /// I/o, and what ends before.
+    /// Reads stored bytes at an offset.
     pub fn read_at(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
         self.source.read_at(self.file, at, buffer)
     }
 
-    /// A part of it, as it is stored.
+    /// Returns a reader of a part of the stored bytes.
     pub fn stored(&self, start: u64, end: u64) -> impl Read + Send + use<> {
         SourceRead::new(&self.source, self.file, start, end)
     }
 
-    /// A part of it, decompressed; more than the limits allow are an error of the reader.
-    ///
-    /// # Errors
-    /// I/o.
+    /// Returns a reader of a part of the file, decompressed. The reader fails if there are more
+    /// bytes than the limits allow.
     pub fn bytes(&self, start: u64, end: u64, limits: &Limits) -> Result<Box<dyn Read + Send>> {
         let stored = self.stored(start, end);
         let bytes = self.codec.decompressed(stored).map_err(|error| self.failed(error))?;
@@ -70,7 +61,8 @@ impl TextFile {
         Ok(Box::new(Bounded { bytes, most, left: most }))
     }
 
-    /// What an error while the text was read means: the source's own, or a codec's.
+    /// Converts an error of a reader: to the source's own error if it has one, and otherwise to one
+    /// about the compressed file.
     #[must_use]
     pub fn failed(&self, error: io::Error) -> Error {
         let kind = error.kind();
@@ -78,15 +70,15 @@ impl TextFile {
             Ok(own) => own,
             Err(codec) if self.is_plain() => Error::from(codec),
             Err(_) if kind == io::ErrorKind::UnexpectedEof => {
-                Error::malformed("the compressed file is cut off")
+                Error::malformed("the compressed file is truncated")
             }
-            Err(codec) => Error::malformed(format!("the compressed file makes no sense: {codec}")),
+            Err(codec) => Error::malformed(format!("the compressed file is damaged: {codec}")),
         };
         error.file(self.name())
     }
 }
 
-/// Ends a bomb.
+/// A reader that stops decompression bombs.
 struct Bounded<R> {
     bytes: R,
     most: u64,
@@ -98,8 +90,8 @@ impl<R: Read> Read for Bounded<R> {
         let len = self.bytes.read(buffer)?;
         self.left = self.left.checked_sub(len as u64).ok_or_else(|| {
             let error =
-                Error::limit("the compressed file holds too much (--bound expanded_bytes=N allows more)");
-            io::Error::other(error.expected(format!("at most {} bytes", self.most)))
+                Error::limit("the compressed file expands to too many bytes");
+            io::Error::other(error.expected(format!("at most {} bytes, or --bound expanded_bytes=N", self.most)))
         })?;
         Ok(len)
     }
