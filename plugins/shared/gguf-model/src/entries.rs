@@ -9,8 +9,9 @@ pub struct Entries(BTreeMap<String, Value>);
 
 impl Entries {
     pub(crate) fn u32(&mut self, key: &str, number: u64) -> Result<()> {
-        let narrow = u32::try_from(number)
-            .map_err(|_| Error::malformed(format!("{key} is too large")).expected("at most 32 bits").found(number))?;
+        let narrow = u32::try_from(number).map_err(|_| {
+            Error::malformed(format!("{key} is too large")).expected("at most 32 bits").found(number)
+        })?;
         self.insert(key, Value::number(Dtype::U32, &narrow.to_le_bytes())?);
         Ok(())
     }

@@ -72,15 +72,19 @@ pub fn to_hf(metadata: &BTreeMap<String, Value>, tensors: &HfTensors<'_>) -> Res
     let read = Read(metadata);
     let word = read.text("general.architecture");
     let architecture = word.and_then(Architecture::of_gguf).ok_or_else(|| {
-        Error::unsupported("unknown architecture: ferry cannot write its names and configuration for transformers")
-            .expected(Architecture::known())
-            .hint("pass -i names=keep to keep the names of the GGUF file")
-            .found(word.unwrap_or("no general.architecture"))
+        Error::unsupported(
+            "unknown architecture: ferry cannot write its names and configuration for transformers",
+        )
+        .expected(Architecture::known())
+        .hint("pass -i names=keep to keep the names of the GGUF file")
+        .found(word.unwrap_or("no general.architecture"))
     })?;
     let key = |name: &str| format!("{}.{name}", architecture.gguf);
     if read.number(&key("expert_count")).is_some_and(|count| count > 0) {
-        return Err(Error::unsupported("models with experts cannot be converted to the names of transformers")
-            .hint("pass -i names=keep to keep the names of the GGUF file"));
+        return Err(Error::unsupported(
+            "models with experts cannot be converted to the names of transformers",
+        )
+        .hint("pass -i names=keep to keep the names of the GGUF file"));
     }
     let model = Model { architecture, read: &read, tensors, key: &key };
     let mut losses = Vec::new();

@@ -99,9 +99,7 @@ pub(crate) fn add_to(
         }
         (None, Some(json)) if json["model"]["type"] != "BPE" => {
             let kind = json["model"]["type"].as_str().unwrap_or("no kind");
-            return Err(
-                refused(&format!("a {kind} tokenizer")).expected("byte-level or sentencepiece BPE")
-            );
+            return Err(refused(&format!("a {kind} tokenizer")).expected("byte-level or sentencepiece BPE"));
         }
         (None, Some(json)) if fallback::is_one(json) => {
             add_scored(entries, &fallback::vocabulary(json, config.vocabulary)?)?;

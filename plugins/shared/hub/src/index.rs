@@ -72,9 +72,9 @@ impl Index {
             }
         }
         match list(missing.into_iter().map(|file| format!("{file:?}"))) {
-            Some(missing) => Err(Error::malformed("the index names missing files")
-                .file(&*self.name)
-                .found(missing)),
+            Some(missing) => {
+                Err(Error::malformed("the index names missing files").file(&*self.name).found(missing))
+            }
             None => Ok(files.into_iter().collect()),
         }
     }

@@ -374,7 +374,10 @@ mod tests {
         let error = refuse_part(&source, "consolidated.01.pth", &context).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.to_string().contains("rank"), "{error}");
-        assert!(error.details().any(|(name, text)| name == "hint" && text.contains("shard=alone")), "{error}");
+        assert!(
+            error.details().any(|(name, text)| name == "hint" && text.contains("shard=alone")),
+            "{error}"
+        );
         context.purpose = Purpose::SHOW;
         refuse_part(&source, "consolidated.01.pth", &context).unwrap();
         assert!(context.notes()[0].contains("a part of a model"));

@@ -64,7 +64,9 @@ fn reach<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<Reach<'
     let Some((id, offset)) = location.start else { return Ok(None) };
     let storage = catalog.storage(id).ok_or_else(|| Error::plugin("unknown storage"))?;
     let Place::File { file, offset: start } = storage.place else {
-        return Err(Error::unsupported("the values of the tensor are computed from others, as in conjugates"));
+        return Err(Error::unsupported(
+            "the values of the tensor are computed from others, as in conjugates",
+        ));
     };
     // The storage contains all its views, so none of these numbers is too large.
     let elements = match &location.strides {

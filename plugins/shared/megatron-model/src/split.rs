@@ -162,7 +162,9 @@ impl Splitting<'_> {
             }
             Placement::Refused(what) => return Err(Error::unsupported(what)),
             Placement::Unknown => {
-                return Err(Error::unsupported("the name does not determine the split among the tensor ranks"));
+                return Err(Error::unsupported(
+                    "the name does not determine the split among the tensor ranks",
+                ));
             }
         };
         Ok(Some(along))

@@ -106,7 +106,9 @@ impl<'a> Wire<'a> {
                 self.skip_group(rest, number)?;
                 Value::Group
             }
-            Head::GroupEnds => return Err(self.malformed(at, "the end of a protobuf group without its start")),
+            Head::GroupEnds => {
+                return Err(self.malformed(at, "the end of a protobuf group without its start"));
+            }
             Head::Unknown(other) => {
                 let error = self.malformed(at, "unknown type of a protobuf field");
                 return Err(error.expected("0 to 5").found(other));

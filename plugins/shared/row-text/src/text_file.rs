@@ -89,9 +89,10 @@ impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = self.bytes.read(buffer)?;
         self.left = self.left.checked_sub(len as u64).ok_or_else(|| {
-            let error =
-                Error::limit("the compressed file expands to too many bytes");
-            io::Error::other(error.expected(format!("at most {} bytes, or --bound expanded_bytes=N", self.most)))
+            let error = Error::limit("the compressed file expands to too many bytes");
+            io::Error::other(
+                error.expected(format!("at most {} bytes, or --bound expanded_bytes=N", self.most)),
+            )
         })?;
         Ok(len)
     }

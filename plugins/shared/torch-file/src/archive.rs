@@ -1,5 +1,5 @@
-//! An archive is a zip file as torch writes it: records side by side, each under one root folder, those of
-//! tensors stored as they are.
+//! Zip archives as torch writes them. All records are in one root folder, and those of tensors are
+//! not compressed.
 
 pub use tensorferry_zip::{Archive, Directory, Entry, MAGIC, Method, Record};
 
@@ -7,10 +7,8 @@ use crate::Extent;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 use tensorferry_zip::Names;
 
-/// Reads an archive's directory and every local header.
-///
-/// # Errors
-/// Malformed or unsupported, with the offset and the entry; a limit on entries.
+/// Reads an archive's directory and every local header. Fails if the record of a tensor is
+/// compressed.
 pub fn open(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Archive> {
     let archive = Archive::open(source, extent, Names::UnderOneRoot, limits)?;
     let compressed = |entry: &&Entry| entry.method != Method::Stored && entry.name.starts_with("data/");
@@ -23,10 +21,7 @@ pub fn open(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Arch
     }
 }
 
-/// Reads an archive's directory alone.
-///
-/// # Errors
-/// As of [`open`].
+/// Reads only an archive's directory.
 pub fn directory(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Directory> {
     Directory::read(source, extent, Names::UnderOneRoot, limits)
 }

@@ -1,9 +1,9 @@
-//! A budget bounds what a reader copies out of a graph. A pickle names a text once and may use it a
-//! million times: what is small in the graph need not be small where each use has its own copy.
+//! Limits the bytes that a reader copies out of a graph. A pickle may store a text once and refer
+//! to it a million times. Such a text is small in the graph, but not if each use gets its own copy.
 
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// What each copy costs beside its bytes, also an empty one: its place in a list, and the allocator's.
+/// Cost of each copy in addition to its bytes: its entry in a list, and the allocator's overhead.
 const OVERHEAD: u64 = 48;
 
 /// The bytes that may still be copied.
@@ -14,16 +14,13 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// As many as a header may have.
+    /// Allows as many bytes as a header may have.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self { left: limits.header_bytes, name_bytes: limits.name_bytes }
     }
 
-    /// A copy of a name.
-    ///
-    /// # Errors
-    /// A limit: it is too long, or there are too many.
+    /// Copies a name, or returns an error if it is too long or the budget is exhausted.
     pub fn name(&mut self, text: &str) -> Result<String> {
         if text.len() as u64 > self.name_bytes {
             return Err(Error::limit("a name is too long")
@@ -34,10 +31,7 @@ impl Budget {
         Ok(text.to_owned())
     }
 
-    /// A shape, or another list of numbers.
-    ///
-    /// # Errors
-    /// A limit: there are too many.
+    /// Counts a shape or a similar list, or returns an error if the budget is exhausted.
     pub fn numbers(&mut self, numbers: Vec<u64>) -> Result<Vec<u64>> {
         self.spend(8 * numbers.len() as u64)?;
         Ok(numbers)
@@ -46,7 +40,7 @@ impl Budget {
     fn spend(&mut self, bytes: u64) -> Result<()> {
         match self.left.checked_sub(bytes.saturating_add(OVERHEAD)) {
             Some(left) => self.left = left,
-            None => return Err(Error::limit("the names and shapes of a pickle unfold into too many bytes")),
+            None => return Err(Error::limit("the names and shapes of a pickle expand to too many bytes")),
         }
         Ok(())
     }

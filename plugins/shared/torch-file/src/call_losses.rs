@@ -1,4 +1,5 @@
-//! Reports the calls of several files as losses, each call once with the first file that has it.
+//! Reports the calls in several files as losses. Each call is reported once, with the first file
+//! that contains it.
 
 use crate::calls::texts;
 use crate::object_file::ObjectFile;
@@ -6,11 +7,11 @@ use crate::pickle::Graph;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{CatalogSink, Loss, LossKind, Result};
 
-/// The calls in the files of a reader that takes what it needs of an object, and leaves the rest.
+/// The calls in files of which a reader uses only some values.
 #[derive(Debug, Default)]
 pub struct Calls(BTreeMap<String, CallPlaces>);
 
-/// The first file with a call, and how many more there are.
+/// The first file with a call, and the number of other files.
 #[derive(Debug)]
 struct CallPlaces {
     first: String,
@@ -18,12 +19,12 @@ struct CallPlaces {
 }
 
 impl Calls {
-    /// Adds those of a file of `torch.save`.
+    /// Adds the calls in a file of `torch.save`.
     pub fn add(&mut self, file: &str, object: &ObjectFile) {
         self.add_texts(file, texts(object.graph()).iter().chain(object.calls_beside()));
     }
 
-    /// Adds those of another pickle.
+    /// Adds the calls in a different pickle.
     pub fn add_graph(&mut self, file: &str, graph: &Graph) {
         self.add_texts(file, &texts(graph));
     }
@@ -38,18 +39,15 @@ impl Calls {
         }
     }
 
-    /// Without those of this function or class, whose result the reader knows.
+    /// Removes the calls of this function or class, whose result the reader knows.
     pub fn forget(&mut self, path: &str) {
         self.0.remove(path);
     }
 
-    /// Lists each as a loss.
-    ///
-    /// # Errors
-    /// A limit.
+    /// Reports each call as a loss.
     pub fn report(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
         for (text, CallPlaces { first, more }) in &self.0 {
-            let others = if *more > 0 { format!(", nor in {more} more files") } else { String::new() };
+            let others = if *more > 0 { format!(", nor in {more} other files") } else { String::new() };
             let why = format!("calls {text}: it was not called{others}");
             catalog.loss(Loss::new(LossKind::State, first, why))?;
         }

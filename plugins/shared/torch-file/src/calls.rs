@@ -1,21 +1,21 @@
-//! Finds the calls of a pickle whose result is not known. Each is reported, wherever in a file it stands, since
-//! a loader of pickles would make it.
+//! Finds the calls of a pickle whose result is unknown. All of them are reported, wherever they are
+//! in a file, because a pickle loader would run them.
 
 use crate::known;
 use crate::pickle::{Call, CallKind, GlobalId, Graph, Value};
 use std::collections::{BTreeSet, HashSet};
 
-/// What is called, where the result is not written in the arguments.
+/// The target of a call whose arguments do not contain the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum UnknownCall {
-    /// A function, or a class.
+    /// A function or a class.
     Global(GlobalId),
-    /// What another call returns: of this function, if it is one.
+    /// The result of a call, to this function if there is one.
     Result(Option<GlobalId>),
 }
 
 impl UnknownCall {
-    /// What the call calls, if it is not known to hold data only.
+    /// Returns the target of a call, unless the call is known to only hold data.
     pub(crate) fn of(graph: &Graph, call: &Call) -> Option<Self> {
         let id = |value| match graph.value(value) {
             Value::Global(id) => Some(*id),
@@ -24,7 +24,7 @@ impl UnknownCall {
         let Some(global) = graph.global(call.function) else {
             return Some(Self::Result(graph.call(call.function).and_then(|maker| id(maker.function))));
         };
-        // An object of a class is an object: what its class does with it is not part of it.
+        // A new object is only data; the behavior of its class is not part of it.
         if call.kind == CallKind::New || known::holds_data(global) {
             return None;
         }
@@ -35,18 +35,18 @@ impl UnknownCall {
         }
     }
 
-    /// What is called.
+    /// Describes the target for messages.
     pub(crate) fn text(self, graph: &Graph) -> String {
         let path = |id| graph.named(id).map_or_else(String::new, crate::pickle::Global::path);
         match self {
             Self::Global(id) => path(id),
-            Self::Result(Some(id)) => format!("what {} returns", path(id)),
-            Self::Result(None) => "what another call returns".to_owned(),
+            Self::Result(Some(id)) => format!("the result of {}", path(id)),
+            Self::Result(None) => "the result of a different call".to_owned(),
         }
     }
 }
 
-/// All that is called in a graph, each once.
+/// Returns descriptions of all unknown calls in a graph, without duplicates.
 pub(crate) fn texts(graph: &Graph) -> BTreeSet<String> {
     let called: HashSet<UnknownCall> =
         graph.calls().filter_map(|(_, call)| UnknownCall::of(graph, call)).collect();

@@ -1,4 +1,4 @@
-//! A container is what torch has put a pickle and its storages into, over the years. It shows in the
+//! The containers that torch has used for a pickle and its storages. They are detected from the
 //! first bytes.
 //!
 //! | Bytes | Container |
@@ -9,36 +9,30 @@
 //! | `ustar` at 257, a first member of a known name | a tar archive (torch 0.1) |
 //! | `PYTORCH1` at 0 | a preview format that was never released |
 //!
-//! Source of the facts: `torch/serialization.py`, `caffe2/serialize/inline_container.cc`.
+//! Sources: `torch/serialization.py`, `caffe2/serialize/inline_container.cc`.
 
 use crate::{Extent, archive, tar};
 use tensorferry_sdk::{Error, Result, Source};
 
-/// The first pickle of a stream, from behind its protocol: the number 0x1950a86a20f9469cfc6c, and STOP.
+/// The first pickle of a stream, after its protocol: the number 0x1950a86a20f9469cfc6c, and STOP.
 const LEGACY: &[u8; 13] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e";
 const LEGACY_TEXT: &[u8; 28] = b"L119547037146038801333356L\n.";
 const PREVIEW: &[u8; 8] = b"PYTORCH1";
 
-/// What torch has put a pickle and its storages into.
+/// A container for a pickle and its storages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Container {
-    /// A zip archive.
     Zip,
-    /// A stream of pickles, then the storages.
+    /// A stream of pickles, followed by the storages.
     Legacy,
-    /// A tar archive.
     Tar,
-    /// `PYTORCH1`.
     Preview,
-    /// Nothing of torch.
+    /// Not a file of torch.
     Unknown,
 }
 
 impl Container {
-    /// The container, from the first bytes of a file.
-    ///
-    /// # Errors
-    /// I/o.
+    /// Detects the container from the first bytes of a file.
     pub fn detect(source: &dyn Source, file: Extent) -> Result<Self> {
         let mut start = [0; 32];
         let start = file.read_start(source, &mut start)?;
@@ -55,13 +49,13 @@ impl Container {
         })
     }
 
-    /// Why a container that is not read cannot be.
+    /// Returns the error for a container that is not supported.
     pub(crate) fn refusal(self) -> Error {
         match self {
-            Self::Zip | Self::Legacy | Self::Tar => Error::plugin("this container is read"),
-            Self::Preview => {
-                Error::unsupported("a preview format of torch that was never released (PYTORCH1)")
-            }
+            Self::Zip | Self::Legacy | Self::Tar => Error::plugin("this container is supported"),
+            Self::Preview => Error::unsupported(
+                "the file has a preview format of torch that was never released (PYTORCH1)",
+            ),
             Self::Unknown => Error::malformed("not a PyTorch checkpoint").offset(0),
         }
     }

@@ -1,5 +1,5 @@
-//! Declares tensors whose bytes have to be computed, where a user asks for them: the floats that a quantized
-//! tensor stands for, all elements of a sparse one.
+//! Declares tensors whose bytes are computed if the user asks for them: the floats of a quantized
+//! tensor, or all elements of a sparse tensor.
 
 use crate::lazy::{
     Blocks, ChannelValues, Compressed, Dense, Dequantized, Indices, Parameters, Recipe, StoredView,
@@ -10,7 +10,7 @@ use crate::rebuild::{self, Blocked, Layout, Quantized, Rebuilt, Scheme, Sparse};
 use crate::storages::{Located, Location, Storages};
 use tensorferry_sdk::{CatalogSink, Context, Dtype, Error, Result, Source, StorageId, element_count};
 
-/// A tensor that is a part of another one.
+/// A tensor that is a part of a composed tensor.
 struct TensorPart {
     view: StoredView,
     storage: StorageId,
@@ -18,7 +18,7 @@ struct TensorPart {
 }
 
 impl Storages<'_> {
-    /// Declares the floats that a quantized tensor stands for, in F32, F16 or BF16.
+    /// Declares the floats that a quantized tensor represents, in F32, F16 or BF16.
     pub(crate) fn dequantized(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -32,13 +32,10 @@ impl Storages<'_> {
             Err(why) => return Ok(Located::Lost(why)),
         };
         if !resolved.row.quantized {
-            return Ok(Located::Lost(format!(
-                "a quantized tensor of {}, which is not quantized",
-                resolved.row.name
-            )));
+            return Ok(Located::Lost(format!("its dtype {} is not a quantized one", resolved.row.name)));
         }
         if !resolved.has_whole_bytes(view) {
-            return Ok(Located::Lost(format!("a strided view of packed {}", resolved.row.name)));
+            return Ok(Located::Lost(format!("it is a strided view of packed {}", resolved.row.name)));
         }
         let mut from = vec![resolved.storage()];
         let parameters = match scheme {
@@ -67,7 +64,7 @@ impl Storages<'_> {
         self.make_floats(catalog, dequantized, shape, resolved.extent, from)
     }
 
-    /// Declares the floats that codes with a scale for each block stand for, in F32, F16 or BF16.
+    /// Declares the floats of codes with a scale for each block, in F32, F16 or BF16.
     pub(crate) fn dequantized_blocks(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -88,17 +85,17 @@ impl Storages<'_> {
         };
         let dtype = codes.view.dtype;
         if !matches!(dtype, Dtype::I8 | Dtype::F8_E4M3 | Dtype::F8_E5M2) || codes.view.size != blocked.size {
-            return Ok(Located::Lost("its codes are of another dtype or shape than torchao's".to_owned()));
+            return Ok(Located::Lost("the dtype or shape of its codes is not one of torchao".to_owned()));
         }
         let block = blocked.block.clone().or_else(|| block_of(&blocked.size, &scales.view.size));
         let Some(blocks) = block.and_then(|block| Blocks::new(&blocked.size, &block)) else {
-            return Ok(Located::Lost("its blocks do not fill it".to_owned()));
+            return Ok(Located::Lost("its size is not a multiple of its block size".to_owned()));
         };
         let count = element_count(&blocks.counts())?;
         for part in [Some(&scales), zero_points.as_ref()].into_iter().flatten() {
             if !ChannelValues::reads(part.view.dtype) {
                 return Ok(Located::Lost(
-                    "its scales or zero points are of another dtype than torchao's".to_owned(),
+                    "the dtype of its scales or zero points is not one of torchao".to_owned(),
                 ));
             }
             check_channels(part.view.elements()?, count)?;
@@ -128,7 +125,7 @@ impl Storages<'_> {
         self.make(catalog, recipe, location, len, stored.saturating_mul(16), from)
     }
 
-    /// The scales or zero points of as many channels; or why they are lost.
+    /// Returns the scales or zero points of this many channels, or the reason why they are lost.
     fn numbers(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -151,7 +148,7 @@ impl Storages<'_> {
             },
         };
         if !ChannelValues::reads(view.dtype) {
-            return Ok(Err("its scales or zero points are of another dtype than torch's".to_owned()));
+            return Ok(Err("the dtype of its scales or zero points is not one of torch".to_owned()));
         }
         check_channels(view.elements()?, channels)?;
         view.check_held(self.limits())?;
@@ -181,7 +178,7 @@ impl Storages<'_> {
                 let (by_rows, of_blocks) = (layout.is_by_rows(), layout.is_of_blocks());
                 (Indices::Compressed(Compressed { starts, plain, by_rows, of_blocks }), values)
             }
-            _ => return Err(Error::malformed("a sparse tensor with another number of parts")),
+            _ => return Err(Error::malformed("wrong number of parts in a sparse tensor")),
         };
         let dense = Dense { indices, values, size: sparse.size.clone() };
         if let Err(why) = dense.check_dtypes() {
@@ -193,7 +190,7 @@ impl Storages<'_> {
         self.make(catalog, Recipe::Dense(dense), location, len, stored, from)
     }
 
-    /// The number that a tensor of one F32 holds.
+    /// Reads the value of a tensor of a single F32.
     pub(crate) fn number(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -210,7 +207,8 @@ impl Storages<'_> {
         Ok(bytes.as_chunks().0.first().map(|&bytes| f32::from_le_bytes(bytes).into()))
     }
 
-    /// A tensor that is a part of another one, to be read by the plugin; or why it is lost.
+    /// Returns a tensor that is part of a composed tensor and will be read by the plugin, or the
+    /// reason why it is lost.
     fn part(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -223,7 +221,7 @@ impl Storages<'_> {
             None => return Ok(Err("a part of it is not a tensor".to_owned())),
         };
         if view.conjugate || view.negative {
-            return Ok(Err("a part of it is a conjugate or a negative".to_owned()));
+            return Ok(Err("a part of it is a conjugate or negated view".to_owned()));
         }
         let resolved = self.resolve(catalog, object, &view)?;
         Ok(resolved.map(|resolved| TensorPart {
@@ -234,7 +232,8 @@ impl Storages<'_> {
     }
 }
 
-/// The shape of a block, if there are so many scales along each dimension; a single scale is for all.
+/// Returns the block shape that results in this many scales along each dimension. A single scale
+/// applies to all elements.
 fn block_of(size: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
     if scales.iter().all(|&dim| dim == 1) {
         return Some(size.iter().map(|&dim| dim.max(1)).collect());
@@ -243,12 +242,14 @@ fn block_of(size: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
     (size.len() == scales.len()).then(|| size.iter().zip(scales).map(block).collect())?
 }
 
-/// Each channel has a number.
+/// Checks that each channel has a number.
 pub(crate) fn check_channels(count: u64, channels: u64) -> Result<()> {
     if count == channels {
         return Ok(());
     }
-    Err(Error::malformed("a quantized tensor has another number of scales or zero points than channels")
-        .expected(channels)
-        .found(count))
+    Err(Error::malformed(
+        "the number of scales or zero points of a quantized tensor is not its number of channels",
+    )
+    .expected(channels)
+    .found(count))
 }

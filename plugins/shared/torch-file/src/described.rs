@@ -1,6 +1,6 @@
-//! A described tensor is one whose dtype and shape stand somewhere else than in a pickle: in a member
-//! of a tar archive, in the JSON of an exported program. It enters a graph as the call that torch of
-//! today would write, so that everything after it knows one form.
+//! A described tensor has its dtype and shape outside of a pickle: in a member of a tar archive, or
+//! in the JSON of an exported program. It is added to a graph as the call that current torch
+//! versions write, so that later stages need to handle only one form.
 
 use crate::dtype::TorchDtype;
 use crate::pickle::{Call, CallKind, Global, Graph, Value, ValueId};
@@ -9,37 +9,32 @@ use tensorferry_sdk::{Error, Result};
 /// The storage of a described tensor.
 #[derive(Debug, Clone, Copy)]
 pub struct DescribedStorage<'a> {
-    /// What its elements are.
     pub dtype: &'static TorchDtype,
-    /// Its key.
     pub key: &'a str,
-    /// The device that it was on.
+    /// Name of the device that it was on.
     pub location: &'a str,
-    /// How many elements it has; all of the following counts them too.
+    /// Length in elements, which is also the unit of the fields below.
     pub len: u64,
-    /// The part of the storage that is meant, as its start and length; `None` for all.
+    /// Start and length of the part that is used; `None` for all.
     pub view: Option<(u64, u64)>,
 }
 
-/// A tensor over it.
+/// A described tensor.
 #[derive(Debug, Clone, Copy)]
 pub struct DescribedTensor<'a> {
-    /// What it is a view of.
+    /// Storage that it is a view of.
     pub storage: DescribedStorage<'a>,
-    /// Where it begins.
     pub offset: u64,
-    /// Its shape, as torch has it.
+    /// Shape in torch.
     pub size: &'a [u64],
-    /// From one index to the next.
     pub stride: &'a [u64],
-    /// Whether gradients are asked for.
     pub requires_grad: bool,
 }
 
 impl DescribedStorage<'_> {
-    /// Appends the persistent id.
+    /// Appends the persistent ID.
     pub(crate) fn push(self, graph: &mut Graph) -> Result<ValueId> {
-        // A dtype without a class of its own has a storage of bytes.
+        // A dtype without a storage class has an untyped storage, whose length is in bytes.
         let (module, class, len) = match self.dtype.storage_class {
             Some(class) => ("torch", class, Some(self.len)),
             None => {
@@ -68,7 +63,7 @@ impl DescribedStorage<'_> {
 }
 
 impl DescribedTensor<'_> {
-    /// Appends the call that rebuilds it.
+    /// Appends the call that rebuilds the tensor.
     pub(crate) fn push(self, graph: &mut Graph) -> Result<ValueId> {
         let typed = self.storage.dtype.storage_class.is_some();
         let function = if typed { "_rebuild_tensor_v2" } else { "_rebuild_tensor_v3" };
@@ -97,7 +92,6 @@ impl DescribedTensor<'_> {
     }
 }
 
-/// Appends a string.
 pub(crate) fn push_text(graph: &mut Graph, text: &str) -> ValueId {
     graph.push(Value::Text(text.into()))
 }
@@ -123,5 +117,5 @@ fn push_global(graph: &mut Graph, module: &str, name: &str) -> ValueId {
 }
 
 fn too_long() -> Error {
-    Error::malformed("a number of a tensor's description does not fit 63 bits")
+    Error::malformed("a number in a tensor's description does not fit 63 bits")
 }

@@ -1,61 +1,59 @@
-//! A torch dtype is a catalog's dtype under torch's name, with the legacy storage class that
-//! carries it, if there is one.
+//! Dtypes of torch, with their names and legacy storage classes.
 //!
-//! Source: `torch/storage.py` (`_dtype_to_storage_type_map`, `_new_dtypes`). A dtype without a
-//! storage class travels in an untyped storage and is named by `_rebuild_tensor_v3`.
+//! Source: `torch/storage.py` (`_dtype_to_storage_type_map`, `_new_dtypes`). Tensors of a dtype
+//! without a storage class have an untyped storage, and `_rebuild_tensor_v3` names their dtype.
 
 use tensorferry_sdk::Dtype;
 
-/// One row of the table.
+/// A row of the dtype table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TorchDtype {
-    /// The catalog's dtype.
     pub dtype: Dtype,
-    /// Its name in module `torch`: `float32`.
+    /// Name in module `torch`: `float32`.
     pub name: &'static str,
-    /// The storage class in modules `torch` and `torch.cuda`: `FloatStorage`. `None`: only
-    /// `_rebuild_tensor_v3` with an untyped storage carries it.
+    /// Storage class in modules `torch` and `torch.cuda`: `FloatStorage`. `None` if the dtype is
+    /// used only with untyped storages, by `_rebuild_tensor_v3`.
     pub storage_class: Option<&'static str>,
-    /// Bytes of one of torch's elements.
+    /// Bytes of one element in torch.
     pub element_bytes: u32,
-    /// Whether a tensor of it is nothing without its scales (`_rebuild_qtensor`).
+    /// Whether its tensors need scales (`_rebuild_qtensor`).
     pub quantized: bool,
 }
 
 impl TorchDtype {
-    /// The row of a catalog's dtype.
+    /// Returns the row of a catalog dtype.
     #[must_use]
     pub fn of(dtype: Dtype) -> Option<&'static Self> {
         TABLE.iter().find(|row| row.dtype == dtype)
     }
 
-    /// The row of a name in module `torch`, aliases (`half`, `cfloat`) included.
+    /// Returns the row of a name or alias (`half`, `cfloat`) in module `torch`.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
         TABLE.iter().find(|row| row.name == name)
     }
 
-    /// The row of a storage class.
     #[must_use]
     pub(crate) fn of_storage_class(class: &str) -> Option<&'static Self> {
         TABLE.iter().find(|row| row.storage_class == Some(class))
     }
 
-    /// Whether torch lets such a tensor require a gradient: floating point and complex ones may.
+    /// Returns whether tensors of this dtype may require a gradient: floating-point and complex
+    /// ones may.
     #[must_use]
     pub fn is_differentiable(&self) -> bool {
         ["float", "bfloat", "complex", "bcomplex"].iter().any(|prefix| self.name.starts_with(prefix))
     }
 
-    /// How many of the catalog's elements one of torch's holds: 2 in `float4_e2m1fn_x2`.
+    /// Returns the number of catalog elements in one torch element: 2 for `float4_e2m1fn_x2`.
     #[must_use]
     pub fn packing(&self) -> u64 {
         if self.dtype == Dtype::F4 { 2 } else { 1 }
     }
 
-    /// The catalog's shape for torch's: the last dimension of a packed dtype is doubled, and a
-    /// scalar becomes the pair that it is. `None`, if that overflows.
+    /// Converts a torch shape to the catalog's. The last dimension of a packed dtype is doubled,
+    /// and a scalar becomes a pair. Returns `None` on overflow.
     #[must_use]
     pub fn logical_shape(&self, torch: &[u64]) -> Option<Vec<u64>> {
         let mut shape = torch.to_vec();
@@ -68,8 +66,8 @@ impl TorchDtype {
         Some(shape)
     }
 
-    /// Torch's shape for the catalog's. `None`, if a packed dtype's last dimension is odd or there
-    /// is none.
+    /// Converts a catalog shape to torch's. Returns `None` if the last dimension of a packed dtype
+    /// is odd or missing.
     #[must_use]
     pub fn torch_shape(&self, logical: &[u64]) -> Option<Vec<u64>> {
         let mut shape = logical.to_vec();
@@ -84,7 +82,7 @@ impl TorchDtype {
     }
 }
 
-/// Other names that torch gives to some of them.
+/// Aliases in torch.
 const ALIASES: &[(&str, &str)] = &[
     ("double", "float64"),
     ("float", "float32"),
@@ -109,7 +107,7 @@ const fn quantized(dtype: Dtype, name: &'static str, class: &'static str, elemen
     TorchDtype { dtype, name, storage_class: Some(class), element_bytes, quantized: true }
 }
 
-/// Every dtype that torch has and a catalog can say.
+/// All dtypes that torch and the catalog share.
 const TABLE: &[TorchDtype] = &[
     typed(Dtype::BOOL, "bool", "BoolStorage", 1),
     typed(Dtype::U8, "uint8", "ByteStorage", 1),

@@ -1,11 +1,11 @@
-//! Lists the calls that only hold data: their result is written in their arguments, so that nothing is lost when
-//! they are not made.
+//! Calls that only hold data. Their arguments contain their result, so nothing is lost if they are
+//! not made.
 
 use crate::pickle::{Call, Global, Graph, ValueId};
 use crate::{numpy, rebuild};
 
-/// Enumerations of torchao that tell how a kernel works on codes, or how these were found. The codes, their scales and
-/// their zero points are next to them.
+/// Enumerations of torchao that describe how a kernel handles codes, or how the codes were
+/// computed. The codes, their scales and their zero points are next to them.
 const TORCHAO_ENUMS: [&str; 9] = [
     "KernelPreference",
     "Int4PackingFormat",
@@ -18,8 +18,8 @@ const TORCHAO_ENUMS: [&str; 9] = [
     "TorchAODType",
 ];
 
-/// Whether the global is such a function or class. What is not listed may do anything when it is
-/// called, and is reported.
+/// Returns whether the global only holds data. Calls of anything else may have effects and are
+/// reported.
 pub(crate) fn holds_data(global: &Global) -> bool {
     let name = &*global.name;
     match &*global.module {
@@ -52,13 +52,13 @@ pub(crate) fn holds_data(global: &Global) -> bool {
     }
 }
 
-/// Whether the function makes a tensor, a parameter or an array of what its arguments say.
+/// Returns whether the function creates a tensor, a parameter or an array from its arguments.
 pub(crate) fn rebuilds(global: &Global) -> bool {
     rebuild::is_rebuild(global) || numpy::makes_array(global)
 }
 
-/// The function that a call passes its arguments on to, where it is torch's for tensors of any class
-/// and that function is none of torch's for tensors.
+/// Returns the function that a call of `_rebuild_from_type_v2` calls with its arguments, unless
+/// that function is one of torch's for tensors.
 pub(crate) fn passes_on(graph: &Graph, global: &Global, call: &Call) -> Option<ValueId> {
     let is_passed_on = global.is("torch._tensor", "_rebuild_from_type_v2");
     let function = *graph.tuple(call.arguments).filter(|_| is_passed_on)?.first()?;

@@ -1,4 +1,4 @@
-//! A legacy file is a stream: pickles in a row, then the storages. torch wrote it before 1.6, and
+//! A legacy file is a stream of pickles, followed by the storages. torch wrote it before 1.6, and
 //! still does with `_use_new_zipfile_serialization=False`.
 //!
 //! ```text
@@ -7,13 +7,13 @@
 //! pickle      {"protocol_version", "little_endian", "type_sizes"}
 //! pickle      the object; ("storage", class, key, location, elements, view) names a storage
 //! pickle      the keys of the storages, in the order of their bytes
-//! 8 + n w     for each key: how many elements (i64), and these; w is the length of one of the class
+//! 8 + n w     for each key: the number of elements (i64), and the elements; w is the length of an element of the class
 //! ```
-//! Source of the facts: `_legacy_save` and `_legacy_load` in `torch/serialization.py`, and
+//! Sources: `_legacy_save` and `_legacy_load` in `torch/serialization.py`, and
 //! `torch/csrc/serialization.cpp`.
 //!
-//! Counts and elements are little-endian in every file: `THPStorage_writeFileRaw` turns them around on
-//! machines that are not, and `_legacy_load` does not look at `little_endian`.
+//! Counts and elements are little-endian in every file: `THPStorage_writeFileRaw` swaps them on
+//! big-endian machines, and `_legacy_load` ignores `little_endian`.
 
 use crate::Extent;
 use crate::object_file::{ObjectFile, SidePickles};
@@ -26,14 +26,14 @@ use tensorferry_sdk::{Context, Error, Result, Source};
 const PROTOCOL_VERSION: i64 = 1001;
 const COUNT_LEN: u64 = 8;
 
-/// Opens a file that is known to begin with the magic number.
+/// Opens a file that starts with the magic number.
 pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> Result<ObjectFile> {
     let limits = context.limits();
     let (_magic, rest) = pickle::take(source, file, limits)?;
     let (version, after_version) = pickle::take(source, rest, limits)?;
     if version.graph.int(version.root) != Some(PROTOCOL_VERSION) {
         let found = version.graph.int(version.root).map_or_else(|| "no number".to_owned(), |n| n.to_string());
-        let error = Error::unsupported("another version of torch's stream format");
+        let error = Error::unsupported("unknown version of torch's stream format");
         return Err(error.offset(rest.offset).expected(PROTOCOL_VERSION).found(found));
     }
     let (system, rest) = pickle::take(source, after_version, limits)?;
@@ -48,13 +48,12 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
     let unread = file.end() - end;
     if unread > 0 {
         let name = source.name(file.file);
-        context
-            .note(&format!("{name}: {unread} bytes behind the last storage are passed over, as torch does"));
+        context.note(&format!("{name}: {unread} bytes after the last storage are ignored, as in torch"));
     }
     Ok(ObjectFile::of_table(source.name(file.file), object, storages, beside))
 }
 
-/// A storage that the object names.
+/// The length of a storage that the object names.
 #[derive(Debug, Clone, Copy)]
 struct Size<'g> {
     key: &'g str,
@@ -63,13 +62,13 @@ struct Size<'g> {
     bytes: u64,
 }
 
-/// The storages by their keys. Where one is named with several classes, the first one counts its
-/// elements; that their lengths agree is seen when a tensor uses them.
+/// Returns the lengths of storages by key. If a storage is named with several classes, the first
+/// determines its length. Conflicting lengths are found when a tensor uses the storage.
 fn sizes(graph: &Graph) -> Result<HashMap<&str, Size<'_>>> {
     let mut sizes = HashMap::new();
     for id in graph.persistent_ids() {
         let named = PersistentId::of(graph, id)?
-            .map_err(|why| Error::unsupported(format!("a storage whose length cannot be told: {why}")))?;
+            .map_err(|why| Error::unsupported(format!("unknown length of a storage: {why}")))?;
         let size = Size {
             key: named.key,
             elements: named.len,
@@ -81,7 +80,7 @@ fn sizes(graph: &Graph) -> Result<HashMap<&str, Size<'_>>> {
     Ok(sizes)
 }
 
-/// The storages whose bytes follow, in their order.
+/// Returns the storages whose bytes follow, in order.
 fn keys_of<'g>(listed: &Evaluated, sizes: &HashMap<&'g str, Size<'g>>) -> Result<Vec<Size<'g>>> {
     let graph = &listed.graph;
     let items = graph.sequence(listed.root);
@@ -101,7 +100,7 @@ fn keys_of<'g>(listed: &Evaluated, sizes: &HashMap<&'g str, Size<'g>>) -> Result
     items.iter().map(size).collect()
 }
 
-/// Where the bytes of each storage lie, and where the last of them ends.
+/// Returns the location of each storage's bytes, and the end of the last.
 fn lay_out(
     source: &dyn Source,
     storages: &[Size<'_>],
@@ -111,18 +110,15 @@ fn lay_out(
     let mut table = HashMap::with_capacity(storages.len());
     let mut rest = data;
     for storage in storages {
-        // The next count is near only if this storage is short.
+        // The next count is close only if this storage is short.
         let ahead = || (storage.bytes < NEAR / 2).then(|| rest.offset.saturating_add(NEAR));
         let header = headers.get(rest.offset, COUNT_LEN, ahead)?;
         let count = header.first_chunk().map_or(0, |&bytes| i64::from_le_bytes(bytes));
         if u64::try_from(count) != Ok(storage.elements) {
-            return Err(Error::malformed(format!(
-                "storage {:?} has another length than is said",
-                storage.key
-            ))
-            .offset(rest.offset)
-            .expected(format!("{} elements of {} bytes", storage.elements, storage.element_bytes))
-            .found(count));
+            return Err(Error::malformed(format!("storage {:?} has the wrong length", storage.key))
+                .offset(rest.offset)
+                .expected(format!("{} elements of {} bytes", storage.elements, storage.element_bytes))
+                .found(count));
         }
         rest = rest.after(COUNT_LEN);
         let extent = rest.part(source, rest.offset, storage.bytes)?;

@@ -1,30 +1,31 @@
-//! Reads and writes what `torch.save` writes, for the plugins `torch`, `torch-dcp`, `deepspeed` and `megatron`.
+//! Reads and writes files of `torch.save`, for the plugins `torch`, `torch-dcp`, `deepspeed` and
+//! `megatron`.
 //!
-//! | File | What it yields |
+//! | File | Contents |
 //! |---|---|
-//! | `container.rs` | what a file is, from its first bytes |
+//! | `container.rs` | detection of the container from the first bytes |
 //! | `archive.rs` | the records of a zip archive |
-//! | `object_file.rs`, `open.rs` | [`ObjectFile`]: the saved object as a graph, and where its storages lie |
+//! | `object_file.rs`, `open.rs` | [`ObjectFile`]: the saved object as a graph, and the locations of its storages |
 //! | `legacy.rs` | the object of a stream of pickles |
-//! | `window.rs` | headers of a legacy file, many at once |
+//! | `window.rs` | buffered headers of a legacy file |
 //! | `tar.rs`, `tar/` | the object of a tar archive |
-//! | `described.rs` | calls that rebuild tensors, where a file has none |
+//! | `described.rs` | calls that rebuild tensors, for files that have none |
 //! | `pickle/` | the graph of a pickle |
-//! | `rebuild/` | [`Rebuilt`](rebuild::Rebuilt): what torch's rebuild functions make of their arguments |
-//! | `storages.rs` | [`Storages`]: views become tensors, or blocks of tensors, of a catalog |
-//! | `decoding.rs`, `decoded.rs` | floats of quantized tensors, all elements of sparse ones, where a user asks for them |
-//! | `lazy/` | bytes that have to be made |
-//! | `budget.rs` | how much is copied out of a graph |
+//! | `rebuild/` | [`Rebuilt`](rebuild::Rebuilt): the results of torch's rebuild functions |
+//! | `storages.rs` | [`Storages`]: views as tensors, or blocks of tensors, of a catalog |
+//! | `decoding.rs`, `decoded.rs` | optional values of quantized and sparse tensors |
+//! | `lazy/` | bytes that are computed on demand |
+//! | `budget.rs` | a limit on copies out of a graph |
 //! | `dtype.rs` | torch's dtypes and their storage classes |
 //! | `numpy.rs` | numpy's arrays and scalars |
 //! | `flatten/`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
-//! | `pickle_writer.rs`, `plain_copy.rs`, `written_tensor.rs`, `written_archive.rs` | the way back: pickles, tensors in them, and archives |
+//! | `pickle_writer.rs`, `plain_copy.rs`, `written_tensor.rs`, `written_archive.rs` | writing: pickles, tensors in them, and archives |
 //!
 //! ```
 //! # use tensorferry_sdk::*;
 //! use tensorferry_torch_file::{Extent, Located, ObjectFile, Storages, rebuild};
 //!
-//! /// The blocks of the tensor under a key of a saved dict.
+//! The blocks of the tensor under a key of a saved dict.
 //! fn blocks(
 //!     source: &dyn Source,
 //!     key: &str,
@@ -43,11 +44,11 @@
 //! }
 //! ```
 //!
-//! A pickle is a program. It is never run: [`pickle`] evaluates it to inert values, in which a call is
-//! written down, and what it would have called is shown to the user.
+//! A pickle is a program. It is never run: [`pickle`] evaluates it to inert values, records its
+//! calls, and reports to the user what it would have called.
 //!
-//! Source of the facts: `torch/serialization.py`, `torch/_utils.py` and
-//! `caffe2/serialize/inline_container.cc` of PyTorch 2.15, and files that it wrote.
+//! Sources: `torch/serialization.py`, `torch/_utils.py` and `caffe2/serialize/inline_container.cc`
+//! of PyTorch 2.15, and files that it wrote.
 #![forbid(unsafe_code)]
 
 pub mod archive;

@@ -1,4 +1,4 @@
-//! A name is where a tensor lies in nested containers: keys, indices and attributes, joined with
+//! A name is the path of a tensor in nested containers: keys, indices and attributes, joined with
 //! dots.
 
 use crate::pickle::{Graph, Value, ValueId};
@@ -6,50 +6,50 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use tensorferry_sdk::{CatalogSink, Result, UniqueNames};
 
-/// The names that a file's tensors got, and those of tensors that are not read.
+/// The names of a file's tensors, and of tensors that are not read.
 #[derive(Debug, Default)]
 pub struct Names {
     given: UniqueNames,
-    /// Tensors that are not read, and whether each was met.
+    /// Tensors that are not read, and whether each was found.
     left_out: HashMap<String, bool>,
 }
 
 impl Names {
-    /// Names of which these are left out: tensors that a different file of the model has.
+    /// Leaves out tensors that a different file of the model has.
     #[must_use]
     pub fn without(left_out: impl IntoIterator<Item = String>) -> Self {
         Self { left_out: left_out.into_iter().map(|name| (name, false)).collect(), ..Self::default() }
     }
 
-    /// Whether a tensor of this name is not read.
+    /// Returns whether a tensor of this name is not read.
     pub(crate) fn leaves_out(&mut self, name: &str) -> bool {
         self.left_out.get_mut(name).map(|met| *met = true).is_some()
     }
 
-    /// The tensors that were not read.
+    /// Iterates over tensors that were found but not read.
     pub fn left_out(&self) -> impl Iterator<Item = &str> {
         self.left_out.iter().filter(|(_, met)| **met).map(|(name, _)| name.as_str())
     }
 
-    /// As [`UniqueNames::take`].
+    /// See [`UniqueNames::take`].
     pub fn take(&mut self, wanted: &str) -> String {
         self.given.take(wanted)
     }
 
-    /// As [`UniqueNames::take_for`].
+    /// See [`UniqueNames::take_for`].
     pub(crate) fn take_for(&mut self, catalog: &mut dyn CatalogSink, wanted: String) -> Result<String> {
         self.given.take_for(catalog, wanted)
     }
 }
 
-/// The name of the place where a walk is.
+/// The path of the current value in a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
     text: String,
     parts: usize,
 }
 
-/// A point of a path to go back to.
+/// A position in a path, to return to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PathMark {
     len: usize,
@@ -57,7 +57,7 @@ pub(crate) struct PathMark {
 }
 
 impl Path {
-    /// The path to a place; the root, if it is empty.
+    /// Starts at a path; the empty path is the root.
     pub(crate) fn at(place: &str) -> Self {
         Self { text: place.to_owned(), parts: usize::from(!place.is_empty()) }
     }
@@ -81,7 +81,7 @@ impl Path {
         let _ = write!(self.text, "{index}");
     }
 
-    /// Past `most` bytes the rest is left out: a tuple may name one long text a million times.
+    /// Truncates the key after `most` bytes: a tuple may refer to one long text a million times.
     pub(crate) fn push_key(&mut self, graph: &Graph, key: ValueId, most: u64) {
         self.begin_part();
         push_key(&mut self.text, graph, key, most);
@@ -92,7 +92,7 @@ impl Path {
         self.text.push_str(text);
     }
 
-    /// The first part may be empty, and the second still has a dot before it.
+    /// Starts a part. The first part may be empty, and a dot still precedes the second.
     fn begin_part(&mut self) {
         if self.parts > 0 {
             self.text.push('.');
@@ -101,7 +101,7 @@ impl Path {
     }
 }
 
-/// A key as a part of a name: a string as it is, anything else much as Python's `repr` has it.
+/// Appends a key as a part of a name: a string unchanged, anything else similar to Python's `repr`.
 fn push_key(name: &mut String, graph: &Graph, key: ValueId, most: u64) {
     match graph.value(key) {
         Value::Text(text) => name.push_str(&text.escaped()),
@@ -115,7 +115,7 @@ fn push_key(name: &mut String, graph: &Graph, key: ValueId, most: u64) {
                 name.push_str(if index > 0 { ", " } else { "" });
                 match graph.value(item) {
                     Value::Text(text) => push_quoted(name, &text.escaped()),
-                    // One level: keys nest as deep as a hostile file likes.
+                    // Only one level: a hostile file may nest keys to any depth.
                     Value::Tuple(_) => name.push_str("(...)"),
                     _ => push_key(name, graph, item, most),
                 }
@@ -138,7 +138,7 @@ fn push_scalar(name: &mut String, graph: &Graph, key: ValueId, value: &Value) {
         Value::Bytes(bytes) => write!(name, "b'{}'", bytes.escape_ascii()),
         Value::Global(_) => graph.global(key).map_or(Ok(()), |global| write!(name, "{}", global.path())),
         Value::Call(_) => match graph.bytes(key) {
-            // As protocol 2 has them.
+            // Bytes in the form of protocol 2.
             Some(bytes) => write!(name, "b'{}'", bytes.escape_ascii()),
             None => graph.called(key).map_or(Ok(()), |(global, _)| write!(name, "{}(...)", global.path())),
         },

@@ -1,4 +1,4 @@
-//! Numpy's arrays and scalars, as pickles hold them: a dtype, and bytes.
+//! Numpy's arrays and scalars in pickles: a dtype, and bytes.
 //!
 //! ```text
 //! numpy.core.multiarray.scalar(dtype, bytes)
@@ -6,15 +6,16 @@
 //! numpy.core.numeric._frombuffer(bytes, dtype, shape, "C" | "F")               protocol 5
 //! numpy.dtype("f4", False, True)                           BUILD (3, "<" | ">" | "|", None, ...)
 //! ```
-//! Numpy 2 has `numpy._core` in the place of `numpy.core`.
+//! Numpy 2 has `numpy._core` instead of `numpy.core`.
 //!
-//! Source: `numpy/_core/src/multiarray/{methods,descriptor}.c` of numpy 2.4, and pickles that it wrote.
+//! Source: `numpy/_core/src/multiarray/{methods,descriptor}.c` of numpy 2.4, and pickles that it
+//! wrote.
 
 use crate::pickle::{Global, Graph, ValueId};
 use std::borrow::Cow;
 use tensorferry_sdk::{ByteOrder, Dtype, DtypeInfo, Error, Node, NodeKind, Result, element_count};
 
-/// An array whose elements a tensor may have.
+/// An array whose elements can be those of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Array<'g> {
     pub(crate) dtype: Dtype,
@@ -25,17 +26,17 @@ pub(crate) struct Array<'g> {
     pub(crate) bytes: Cow<'g, [u8]>,
 }
 
-/// What an element is.
+/// The type of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Element {
     Number(Dtype),
-    /// UTF-32, padded with zeros to this many characters.
+    /// UTF-32, padded with zeros.
     Text,
-    /// Bytes, padded with zeros to this many.
+    /// Bytes, padded with zeros.
     Bytes,
 }
 
-/// Each number's dtype, numpy's code for it, and the class of its scalars.
+/// Dtype, numpy's code, and scalar class of each number type.
 const DTYPES: [(Dtype, &str, &str); 14] = [
     (Dtype::BOOL, "b1", "numpy.bool"),
     (Dtype::I8, "i1", "numpy.int8"),
@@ -53,7 +54,7 @@ const DTYPES: [(Dtype, &str, &str); 14] = [
     (Dtype::C128, "c16", "numpy.complex128"),
 ];
 
-/// Whether the function makes an array.
+/// Returns whether the function creates an array.
 pub(crate) fn makes_array(global: &Global) -> bool {
     is_core(global, "multiarray", "_reconstruct") || is_core(global, "numeric", "_frombuffer")
 }
@@ -63,14 +64,15 @@ fn is_core(global: &Global, module: &str, name: &str) -> bool {
     parent == Some(module) && &*global.name == name
 }
 
-/// The array, if the value is one; `Err` with what its elements are, if no tensor has such.
+/// Returns the array, if the value is one. Returns `Err` with a description of its elements if they
+/// cannot be those of a tensor.
 pub(crate) fn array(graph: &Graph, id: ValueId) -> Result<Option<std::result::Result<Array<'_>, String>>> {
     let Some((global, call)) = graph.called(id).filter(|(global, _)| makes_array(global)) else {
         return Ok(None);
     };
     let state = call.state.and_then(|state| graph.tuple(state));
     let parts = match (state, graph.tuple(call.arguments)) {
-        // Numpy 1.0 had no version in front.
+        // Numpy 1.0 had no version at the start.
         (Some(&[_, shape, dtype, order, data] | &[shape, dtype, order, data]), _) => {
             graph.bool(order).map(|is_fortran| (shape, dtype, is_fortran, data))
         }
@@ -79,7 +81,7 @@ pub(crate) fn array(graph: &Graph, id: ValueId) -> Result<Option<std::result::Re
         }
         _ => None,
     };
-    let unknown = || Ok(Some(Err("another form of numpy's".to_owned())));
+    let unknown = || Ok(Some(Err("an unknown form".to_owned())));
     let Some((shape, dtype, is_fortran, data)) = parts else { return unknown() };
     let Some(shape) = graph
         .tuple(shape)
@@ -96,14 +98,14 @@ pub(crate) fn array(graph: &Graph, id: ValueId) -> Result<Option<std::result::Re
     let width = dtype.info().and_then(DtypeInfo::element_bytes).map_or(1, u64::from);
     let expected = element_count(&shape)?.checked_mul(width);
     if expected != Some(bytes.len() as u64) {
-        return Err(Error::malformed("a numpy array has another length than its shape says")
+        return Err(Error::malformed("the length of a numpy array does not match its shape")
             .expected(format!("{shape:?} of {width} bytes each"))
             .found(format!("{} bytes", bytes.len())));
     }
     Ok(Some(Ok(Array { dtype, byte_order, shape, is_fortran, bytes })))
 }
 
-/// A number or a text as a node that has numpy's class, if the value is one.
+/// Returns a number or text as a node of numpy's class, if the value is one.
 pub(crate) fn scalar(graph: &Graph, id: ValueId) -> Option<Node> {
     let (global, call) = graph.called(id)?;
     if !is_core(global, "multiarray", "scalar") {
@@ -159,7 +161,7 @@ fn number(dtype: Dtype, byte_order: ByteOrder, bytes: &[u8]) -> Option<Node> {
         Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => {
             let mut wide = [0; 8];
             wide[..bytes.len()].copy_from_slice(&bytes);
-            // One more byte, for the sign.
+            // One additional byte for the sign.
             let value = u64::from_le_bytes(wide);
             let long = [&wide[..], &[0]].concat();
             Some(i64::try_from(value).map_or_else(|_| Node::scalar(NodeKind::INT, &long), Node::int))
@@ -178,7 +180,7 @@ fn utf32(byte_order: ByteOrder, bytes: &[u8]) -> Option<String> {
     rest.is_empty().then_some(text?).map(|text| text.trim_end_matches('\0').to_owned())
 }
 
-/// What a `numpy.dtype` says, or what it is called where that is nothing that is known here.
+/// Parses a `numpy.dtype`. Returns its name as an error if it is unknown.
 fn dtype_of(graph: &Graph, id: ValueId) -> std::result::Result<(Element, ByteOrder), String> {
     let unknown = || "an unknown dtype".to_owned();
     let (global, call) = graph.called(id).ok_or_else(unknown)?;
@@ -217,7 +219,7 @@ fn dtype_of(graph: &Graph, id: ValueId) -> std::result::Result<(Element, ByteOrd
     Ok((element, byte_order))
 }
 
-/// The dtypes that JAX's package adds to numpy.
+/// Returns a dtype that JAX's package adds to numpy.
 fn ml_dtype(name: &str) -> Option<Dtype> {
     Some(match name {
         "bfloat16" => Dtype::BF16,
@@ -231,7 +233,7 @@ fn ml_dtype(name: &str) -> Option<Dtype> {
     })
 }
 
-/// The bytes of a `bytearray`, as protocol 5 holds an array's data.
+/// Returns the bytes of a `bytearray`, which holds an array's data in protocol 5.
 fn byte_array(graph: &Graph, id: ValueId) -> Option<Cow<'_, [u8]>> {
     match *graph.plain_call(id, "builtins", "bytearray")? {
         [] => Some(Cow::Borrowed(&[])),

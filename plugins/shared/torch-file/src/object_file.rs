@@ -1,5 +1,5 @@
-//! What one `torch.save` wrote: the saved object as a graph, and the storages that its persistent ids name by
-//! their keys.
+//! A file of `torch.save`: the saved object as a graph, and the storages that its persistent IDs
+//! name by key.
 
 use crate::archive::{Archive, Record};
 use crate::described::{self, DescribedTensor};
@@ -9,28 +9,28 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Result, Source};
 
-/// The versions that `caffe2/serialize/versions.h` lets a reader read.
+/// Versions that torch reads, according to `caffe2/serialize/versions.h`.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=10;
 
-/// Records of a few bytes are read with a bound of their own.
+/// Maximum length of records that contain a single word.
 const MOST_NOTE_BYTES: u64 = 4096;
 
-/// A saved object, and where its storages lie.
+/// A saved object, and the locations of its storages.
 #[derive(Debug)]
 pub struct ObjectFile {
     graph: Graph,
     root: ValueId,
     globals: BTreeSet<String>,
-    /// What the pickles beside the object would call.
+    /// Calls in the pickles besides the object's.
     calls_beside: BTreeSet<String>,
-    /// The names of parameters and buffers of each class that the file itself declares.
+    /// Names of parameters and buffers of each class that the file itself declares.
     declared: HashMap<String, HashSet<String>>,
     file_name: String,
     byte_order: ByteOrder,
     records: Records,
 }
 
-/// The globals that a file's pickles name, and what the small pickles around the object's would call.
+/// The globals in all pickles of a file, and the calls in the small pickles besides the object's.
 #[derive(Debug, Default)]
 pub(crate) struct SidePickles {
     globals: BTreeSet<String>,
@@ -38,32 +38,30 @@ pub(crate) struct SidePickles {
 }
 
 impl SidePickles {
-    /// Adds a pickle beside the object's.
+    /// Adds a pickle other than the object's.
     pub(crate) fn add(&mut self, graph: &Graph) {
         self.add_object(graph);
         self.calls.extend(calls::texts(graph));
     }
 
-    /// Adds the object's own, whose calls are told where they stand.
+    /// Adds the object's pickle, whose calls are reported at their paths.
     pub(crate) fn add_object(&mut self, graph: &Graph) {
         self.globals.extend(graph.globals().iter().map(Global::path));
     }
 }
 
-/// What a storage's key leads to.
+/// The location of storages by key.
 #[derive(Debug)]
 enum Records {
-    /// A record of the archive, in this folder.
+    /// A record in this folder of the archive.
     Archive { archive: Arc<Archive>, folder: &'static str },
     /// An extent of the file.
     Table(HashMap<Box<str>, Extent>),
 }
 
 impl ObjectFile {
-    /// The object of a record `pickle` of an archive, whose storages are the records in `folder`.
-    ///
-    /// # Errors
-    /// Malformed or unsupported, with the place in the file; a limit; i/o.
+    /// Reads the object in the record `pickle` of an archive, whose storages are the records in
+    /// `folder`.
     pub fn of_archive(
         source: &dyn Source,
         archive: &Arc<Archive>,
@@ -80,7 +78,7 @@ impl ObjectFile {
             pickle::evaluate(&bytes, start, limits).map_err(|error| error.file(archive.file_name()))?;
         if len < bytes.len() {
             return Err(archive
-                .at(Error::malformed("the pickle ends before its record does"), start + len as u64)
+                .at(Error::malformed("extra bytes after the pickle in its record"), start + len as u64)
                 .expected(format!("{} bytes", bytes.len()))
                 .found(len));
         }
@@ -96,11 +94,8 @@ impl ObjectFile {
         })
     }
 
-    /// A state dict that something else than a pickle describes: each tensor by its name, over a record
-    /// in `folder` of an archive.
-    ///
-    /// # Errors
-    /// As [`of_archive`](Self::of_archive).
+    /// Creates a state dict from descriptions outside of a pickle: tensors by name, whose storages
+    /// are records in `folder` of an archive.
     pub fn described(
         source: &dyn Source,
         archive: &Arc<Archive>,
@@ -128,7 +123,7 @@ impl ObjectFile {
         })
     }
 
-    /// An object whose storages lie side by side, little-endian.
+    /// Creates an object whose storages are consecutive and little-endian.
     pub(crate) fn of_table(
         file_name: &str,
         object: Evaluated,
@@ -148,31 +143,31 @@ impl ObjectFile {
         }
     }
 
-    /// The same object, whose file declares classes: by their paths, the names of their parameters and
-    /// buffers. Other tensors among the attributes of such an object are losses.
+    /// Sets the classes that the file declares: by path, the names of their parameters and buffers.
+    /// Other tensors among the attributes of such an object are losses.
     #[must_use]
     pub fn declaring(self, declared: HashMap<String, HashSet<String>>) -> Self {
         Self { declared, ..self }
     }
 
-    /// The parameters and buffers of a class that the file declares.
+    /// Returns the parameters and buffers of a class that the file declares.
     pub(crate) fn declared(&self, class: &str) -> Option<&HashSet<String>> {
         self.declared.get(class)
     }
 
-    /// Every value of the object.
+    /// Returns the graph with all values of the object.
     #[must_use]
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// The object itself.
+    /// Returns the object itself.
     #[must_use]
     pub fn root(&self) -> ValueId {
         self.root
     }
 
-    /// The archive that it lies in, if it does.
+    /// Returns the archive that contains it, if there is one.
     #[must_use]
     pub fn archive(&self) -> Option<&Archive> {
         match &self.records {
@@ -181,47 +176,45 @@ impl ObjectFile {
         }
     }
 
-    /// Every function and class that the file's pickles would have looked up, sorted.
+    /// Iterates over all functions and classes that the file's pickles would have looked up,
+    /// sorted.
     pub fn globals(&self) -> impl Iterator<Item = &str> {
         self.globals.iter().map(String::as_str)
     }
 
-    /// What the pickles beside the object's would have called, sorted.
+    /// Returns the calls in pickles besides the object's, sorted.
     pub(crate) fn calls_beside(&self) -> &BTreeSet<String> {
         &self.calls_beside
     }
 
-    /// The order of the bytes in its storages.
+    /// Returns the byte order of its storages.
     #[must_use]
     pub fn byte_order(&self) -> ByteOrder {
         self.byte_order
     }
 
-    /// Where the bytes of a storage lie.
-    ///
-    /// # Errors
-    /// Malformed, if there is no such storage; unsupported, if it is compressed.
+    /// Returns the location of a storage's bytes. Fails if the storage is missing or compressed.
     pub fn storage(&self, key: &str) -> Result<Record> {
         match &self.records {
             Records::Archive { archive, folder } => archive.need(&[folder, key].concat()),
             Records::Table(storages) => match storages.get(key) {
                 Some(&extent) => Ok(Record { extent, crc: None }),
-                None => Err(Error::malformed(format!("there is no storage {key:?}")).file(&self.file_name)),
+                None => Err(Error::malformed(format!("storage {key:?} is missing")).file(&self.file_name)),
             },
         }
     }
 
-    /// An error in this file, at this offset.
+    /// Adds this file and an offset to an error.
     #[must_use]
     pub fn at(&self, error: Error, offset: u64) -> Error {
         error.file(&self.file_name).offset(offset)
     }
 }
 
-/// `.format_version` and `.storage_alignment` say how torch may compute offsets without reading the
-/// local headers. Here these are read, so neither matters.
+/// Checks the version. `.format_version` and `.storage_alignment` let torch compute offsets without
+/// reading the local headers; they do not matter here, because the local headers are read.
 fn check_version(source: &dyn Source, archive: &Archive) -> Result<()> {
-    // From version 6 on it stands among the notes; torch looks there first.
+    // Since version 6 it is in the folder `.data`; torch looks there first.
     let name = if archive.contains(".data/version") { ".data/version" } else { "version" };
     let record = archive.need(name)?;
     let text = note(source, archive, record)?;
@@ -230,24 +223,25 @@ fn check_version(source: &dyn Source, archive: &Archive) -> Result<()> {
     match version {
         Some(version) if VERSIONS.contains(&version) => Ok(()),
         Some(version) if version > *VERSIONS.end() => {
-            let error = Error::unsupported("a newer version of torch's archives");
+            let error = Error::unsupported("the version of the archive is newer than supported");
             Err(archive.at(error, record.extent.offset).expected(expected).found(version))
         }
         _ => {
-            let error = Error::malformed(format!("record {name:?} does not hold a version"));
+            let error = Error::malformed(format!("record {name:?} does not contain a version"));
             Err(archive.at(error, record.extent.offset).expected(expected).found(text.escape_ascii()))
         }
     }
 }
 
-/// torch writes the order of its machine; before it wrote it, all its machines were little-endian.
+/// Returns the byte order of the machine that wrote the file. Older files do not have it and are
+/// little-endian.
 fn byte_order(source: &dyn Source, archive: &Archive) -> Result<ByteOrder> {
     let Some(record) = archive.record("byteorder")? else { return Ok(ByteOrder::Little) };
     match &*note(source, archive, record)? {
         b"little" => Ok(ByteOrder::Little),
         b"big" => Ok(ByteOrder::Big),
         other => {
-            let error = Error::malformed("record \"byteorder\" does not hold a byte order");
+            let error = Error::malformed("record \"byteorder\" does not contain a byte order");
             Err(archive.at(error, record.extent.offset).expected("little or big").found(other.escape_ascii()))
         }
     }
@@ -255,7 +249,7 @@ fn byte_order(source: &dyn Source, archive: &Archive) -> Result<ByteOrder> {
 
 fn note(source: &dyn Source, archive: &Archive, record: Record) -> Result<Vec<u8>> {
     if record.extent.len > MOST_NOTE_BYTES {
-        let error = Error::malformed("a record that holds one word is long");
+        let error = Error::malformed("a record of a single word is too long");
         return Err(archive
             .at(error, record.extent.offset)
             .expected(format!("at most {MOST_NOTE_BYTES} bytes"))

@@ -1,4 +1,4 @@
-//! Opens a file of `torch.save`, whatever its container.
+//! Opens a file of `torch.save` in any container.
 
 use crate::container::Container;
 use crate::object_file::ObjectFile;
@@ -6,15 +6,12 @@ use crate::{Extent, archive, legacy, tar};
 use std::sync::Arc;
 use tensorferry_sdk::{Context, Error, Result, Source};
 
-/// The pickle of an archive of `torch.save`, and the folder of its storages.
+/// The pickle in an archive of `torch.save`, and the folder of its storages.
 const PICKLE: &str = "data.pkl";
 const STORAGES: &str = "data/";
 
 impl ObjectFile {
-    /// Opens a file of `torch.save`, whatever its container.
-    ///
-    /// # Errors
-    /// Malformed or unsupported, with the place in the file; a limit; i/o.
+    /// Opens a file of `torch.save` in any container.
     pub fn open(source: &dyn Source, extent: Extent, context: &dyn Context) -> Result<Self> {
         let named = |error: Error| error.file(source.name(extent.file));
         match Container::detect(source, extent)? {
@@ -22,7 +19,7 @@ impl ObjectFile {
                 let archive = Arc::new(archive::open(source, extent, context.limits())?);
                 if archive.contains("constants.pkl") {
                     return Err(named(Error::unsupported(
-                        "a TorchScript archive where a saved object should be",
+                        "the file is a TorchScript archive, not a saved object",
                     )));
                 }
                 Self::of_archive(source, &archive, PICKLE, STORAGES, context.limits())

@@ -1,5 +1,5 @@
-//! A persistent id is how a pickle names a storage: by its key, with the class and the number of the
-//! elements in it.
+//! A persistent ID names a storage in a pickle: by its key, with the class and number of its
+//! elements.
 
 use crate::Extent;
 use crate::archive::Record;
@@ -7,21 +7,21 @@ use crate::dtype::TorchDtype;
 use crate::pickle::{Graph, Value, ValueId};
 use tensorferry_sdk::{Error, Result};
 
-/// The persistent id of a storage, taken apart.
+/// The parsed persistent ID of a storage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PersistentId<'g> {
-    /// `None`: an untyped storage.
+    /// `None` for an untyped storage.
     pub(crate) dtype: Option<&'static TorchDtype>,
     pub(crate) key: &'g str,
     pub(crate) location: &'g str,
-    /// In elements.
+    /// Length in elements.
     pub(crate) len: u64,
-    /// Where in the storage of this key the one that is meant begins, and its length, in elements: in
-    /// old files, storages are views of others.
+    /// Start and length, in elements, of the part that is used. In old files, storages are views of
+    /// others.
     pub(crate) view: Option<(u64, u64)>,
 }
 
-/// The part of a storage that is meant, in bytes.
+/// The part of a storage that is used, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StorageRange {
     pub(crate) offset: u64,
@@ -29,11 +29,11 @@ pub(crate) struct StorageRange {
 }
 
 impl<'g> PersistentId<'g> {
-    /// Takes `("storage", class, key, location, elements)` apart, which in streams has a sixth item:
-    /// None or `(key of the view, offset, elements)`. A reason, if the class is not known.
+    /// Parses `("storage", class, key, location, elements)`. In streams there is a sixth item: None
+    /// or `(key of the view, offset, elements)`. Returns a reason if the class is unknown.
     pub(crate) fn of(graph: &'g Graph, id: ValueId) -> Result<Result<Self, String>> {
         let malformed = || {
-            Error::malformed("a persistent id is not that of a storage")
+            Error::malformed("a persistent ID does not name a storage")
                 .expected("(\"storage\", class, key, location, number of elements)")
         };
         let Some(&[kind, class, key, location, len, ref rest @ ..]) = graph.tuple(id) else {
@@ -60,16 +60,16 @@ impl<'g> PersistentId<'g> {
             ("torch" | "torch.cuda", name) => TorchDtype::of_storage_class(name).map(Some),
             _ => None,
         };
-        let unknown = || format!("its storage class {} is not known", class.path());
+        let unknown = || format!("its storage class {} is unknown", class.path());
         Ok(dtype.ok_or_else(unknown).map(|dtype| Self { dtype, key, location, len, view }))
     }
 
-    /// How long one of its elements is.
+    /// Returns the bytes of an element.
     pub(crate) fn element_bytes(&self) -> u64 {
         self.dtype.map_or(1, |row| u64::from(row.element_bytes))
     }
 
-    /// How long it is, in bytes.
+    /// Returns the length in bytes.
     pub(crate) fn bytes(&self) -> Result<u64> {
         self.len.checked_mul(self.element_bytes()).ok_or_else(|| {
             Error::malformed(format!("the length of storage {:?} does not fit 64 bits", self.key))
@@ -77,7 +77,7 @@ impl<'g> PersistentId<'g> {
         })
     }
 
-    /// The part that is meant of the storage of this key, which has `storage_len` bytes.
+    /// Returns the part that is used of a storage of `storage_len` bytes.
     pub(crate) fn part(&self, storage_len: u64) -> Result<StorageRange> {
         let Some((offset, len)) = self.view else { return Ok(StorageRange { offset: 0, len: storage_len }) };
         let in_bytes = |elements: u64| elements.checked_mul(self.element_bytes());
@@ -93,7 +93,7 @@ impl<'g> PersistentId<'g> {
 }
 
 impl StorageRange {
-    /// This part of a record, whose CRC is that of all of it.
+    /// Returns this part of a record. The CRC is that of the whole record.
     pub(crate) fn of(self, record: Record) -> Record {
         let Extent { file, offset, len } = record.extent;
         if self.len == len {

@@ -1,13 +1,13 @@
-//! A pickle as torch's `weights_only` unpickler takes it: protocol 2, and of its opcodes only those
-//! that `torch/_weights_only_unpickler.py` handles. So integers beyond 32 bits are `LONG1` (at most
-//! 255 bytes), and texts are `BINUNICODE`.
+//! Writes pickles for torch's `weights_only` unpickler: protocol 2, with only the opcodes that
+//! `torch/_weights_only_unpickler.py` handles. Integers beyond 32 bits are therefore `LONG1` (at
+//! most 255 bytes), and texts are `BINUNICODE`.
 //!
-//! Texts and globals that return are memoised, which keeps the pickle of 100,000 tensors small.
+//! Repeated texts and globals are memoized, which keeps the pickle of 100,000 tensors small.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{Error, Result};
 
-/// The opcodes that are written, as `Lib/pickle.py` names them.
+/// Opcodes with their names in `Lib/pickle.py`.
 mod op {
     pub(super) const PROTO: u8 = 0x80;
     pub(super) const STOP: u8 = b'.';
@@ -41,15 +41,15 @@ mod op {
     pub(super) const LONG_BINGET: u8 = b'j';
 }
 
-/// The most bytes that `LONG1` takes.
+/// Maximum bytes of a `LONG1`.
 pub const LONGEST_INTEGER: usize = 255;
 
-/// An object's place in the memo.
+/// The number of an object in the memo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memo(u32);
 
-/// A pickle as far as it is written. Each method but the last appends one object, or makes one of
-/// those that were appended.
+/// A pickle under construction. Each method but `finish` appends an object, or combines objects
+/// that were appended.
 #[derive(Debug)]
 pub struct PickleWriter {
     bytes: Vec<u8>,
@@ -65,37 +65,33 @@ impl Default for PickleWriter {
 }
 
 impl PickleWriter {
-    /// An empty pickle.
     #[must_use]
     pub fn new() -> Self {
         let bytes = vec![op::PROTO, 2];
         Self { bytes, memoised: 0, texts: HashMap::new(), globals: HashMap::new() }
     }
 
-    /// The whole pickle, whose value is the one object that is left.
+    /// Ends the pickle, whose value is the only remaining object.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         self.bytes.push(op::STOP);
         self.bytes
     }
 
-    /// How many bytes it has so far.
+    /// Returns the number of bytes so far.
     #[must_use]
     pub fn byte_count(&self) -> usize {
         self.bytes.len()
     }
 
-    /// `None`.
     pub fn none(&mut self) {
         self.bytes.push(op::NONE);
     }
 
-    /// `True` or `False`.
     pub fn bool(&mut self, value: bool) {
         self.bytes.push(if value { op::NEWTRUE } else { op::NEWFALSE });
     }
 
-    /// An integer.
     pub fn int(&mut self, value: i64) {
         if let Ok(byte) = u8::try_from(value) {
             self.bytes.extend([op::BININT1, byte]);
@@ -108,25 +104,22 @@ impl PickleWriter {
         }
     }
 
-    /// An integer of any length: two's complement, little-endian, at most [`LONGEST_INTEGER`] bytes
-    /// once those that only repeat the sign are gone.
+    /// Appends an integer of any length: little-endian two's complement, with at most
+    /// [`LONGEST_INTEGER`] bytes after redundant sign bytes are removed.
     pub fn long(&mut self, value: &[u8]) {
         let value = trim_sign(value);
-        debug_assert!(value.len() <= LONGEST_INTEGER, "the caller has looked at the length");
+        debug_assert!(value.len() <= LONGEST_INTEGER, "the caller must check the length");
         let len = u8::try_from(value.len()).unwrap_or(u8::MAX);
         self.bytes.extend([op::LONG1, len]);
         self.bytes.extend(&value[..len.into()]);
     }
 
-    /// A float.
     pub fn float(&mut self, value: f64) {
         self.op_with(op::BINFLOAT, &value.to_be_bytes());
     }
 
-    /// A text that is likely to return: a key of many mappings, a constant.
-    ///
-    /// # Errors
-    /// Unsupported: a text of 4 GiB.
+    /// Appends a text that is likely to be repeated: a key of many mappings, a constant. Fails at 4
+    /// GiB.
     pub fn text(&mut self, text: &str) -> Result<()> {
         if let Some(&memo) = self.texts.get(text) {
             self.get(memo);
@@ -138,21 +131,17 @@ impl PickleWriter {
         Ok(())
     }
 
-    /// A text that will not return: a storage's key.
-    ///
-    /// # Errors
-    /// Unsupported: a text of 4 GiB.
+    /// Appends a text that is not repeated: the key of a storage. Fails at 4 GiB.
     pub fn unique_text(&mut self, text: &str) -> Result<()> {
-        let len = u32::try_from(text.len()).map_err(|_| Error::unsupported("a text of 4 GiB in a pickle"))?;
+        let len = u32::try_from(text.len())
+            .map_err(|_| Error::unsupported("a text in a pickle is 4 GiB or longer"))?;
         self.op_with(op::BINUNICODE, &len.to_le_bytes());
         self.bytes.extend(text.as_bytes());
         Ok(())
     }
 
-    /// Bytes, which protocol 2 has no opcode for: `_codecs.encode(text, "latin1")`.
-    ///
-    /// # Errors
-    /// Unsupported: 4 GiB of them.
+    /// Appends bytes. Protocol 2 has no opcode for them, so they are written as
+    /// `_codecs.encode(text, "latin1")`. Fails at 4 GiB.
     pub fn byte_string(&mut self, bytes: &[u8]) -> Result<()> {
         self.global("_codecs", "encode");
         let latin1: String = bytes.iter().map(|&byte| char::from(byte)).collect();
@@ -162,7 +151,8 @@ impl PickleWriter {
         Ok(())
     }
 
-    /// A class or function. The names are never the input's: only what a writer knows is named.
+    /// Appends a class or function. The names are never from the input: a writer uses only names
+    /// that it knows.
     pub fn global(&mut self, module: &'static str, name: &'static str) {
         if let Some(&memo) = self.globals.get(&(module, name)) {
             return self.get(memo);
@@ -173,35 +163,35 @@ impl PickleWriter {
         self.globals.insert((module, name), memo);
     }
 
-    /// A mapping, for [`set_items`](Self::set_items).
+    /// Appends a mapping, for [`set_items`](Self::set_items).
     pub fn empty_dict(&mut self) {
         self.bytes.push(op::EMPTY_DICT);
     }
 
-    /// A list, for [`appends`](Self::appends).
+    /// Appends a list, for [`appends`](Self::appends).
     pub fn empty_list(&mut self) {
         self.bytes.push(op::EMPTY_LIST);
     }
 
-    /// A new object of a class, or the result of a function, that needs no arguments.
+    /// Appends a call of a class or function without arguments.
     pub fn call_without_arguments(&mut self, module: &'static str, name: &'static str) {
         self.global(module, name);
         self.call(0);
     }
 
-    /// Where the members of a list, a mapping or a long tuple begin.
+    /// Marks the start of the members of a list, a mapping or a long tuple.
     pub fn mark(&mut self) {
         self.bytes.push(op::MARK);
     }
 
-    /// Everything since the mark, as a tuple.
+    /// Combines all objects since the mark into a tuple.
     pub fn tuple_since_mark(&mut self) {
         self.bytes.push(op::TUPLE);
     }
 
-    /// The last `len` objects, at most three, as a tuple.
+    /// Combines the last `len` objects, at most three, into a tuple.
     pub fn tuple(&mut self, len: u8) {
-        debug_assert!(len <= 3, "longer tuples take a mark");
+        debug_assert!(len <= 3, "longer tuples need a mark");
         self.bytes.push(match len {
             0 => op::EMPTY_TUPLE,
             1 => op::TUPLE1,
@@ -210,7 +200,7 @@ impl PickleWriter {
         });
     }
 
-    /// A tuple of numbers: a shape, strides.
+    /// Appends a tuple of numbers, such as a shape or strides.
     pub fn int_tuple(&mut self, numbers: &[i64]) {
         let short = u8::try_from(numbers.len()).ok().filter(|&len| len <= 3);
         if short.is_none() {
@@ -225,12 +215,12 @@ impl PickleWriter {
         }
     }
 
-    /// Appends everything since the mark to the list before it.
+    /// Appends all objects since the mark to the list before it.
     pub fn appends(&mut self) {
         self.bytes.push(op::APPENDS);
     }
 
-    /// Puts the keys and values since the mark into the mapping before it.
+    /// Adds the keys and values since the mark to the mapping before it.
     pub fn set_items(&mut self) {
         self.bytes.push(op::SETITEMS);
     }
@@ -246,7 +236,7 @@ impl PickleWriter {
         self.bytes.push(op::REDUCE);
     }
 
-    /// A new object of a class with a tuple of arguments, without its constructor.
+    /// Creates an object of a class with a tuple of arguments, without its constructor.
     pub fn new_object(&mut self) {
         self.bytes.push(op::NEWOBJ);
     }
@@ -256,12 +246,12 @@ impl PickleWriter {
         self.bytes.push(op::BUILD);
     }
 
-    /// Turns a tuple into the storage that it identifies.
+    /// Converts a tuple to the storage that it identifies.
     pub(crate) fn persistent_id(&mut self) {
         self.bytes.push(op::BINPERSID);
     }
 
-    /// Remembers the last object.
+    /// Stores the last object in the memo.
     pub fn put(&mut self) -> Memo {
         let memo = Memo(self.memoised);
         self.memoised += 1;
@@ -272,7 +262,7 @@ impl PickleWriter {
         memo
     }
 
-    /// The remembered object, once more.
+    /// Appends an object of the memo again.
     pub fn get(&mut self, memo: Memo) {
         match u8::try_from(memo.0) {
             Ok(index) => self.bytes.extend([op::BINGET, index]),
@@ -286,8 +276,8 @@ impl PickleWriter {
     }
 }
 
-/// A little-endian two's complement integer without the bytes that only repeat its sign; pickle
-/// writes 0 as no bytes at all.
+/// Removes redundant sign bytes from a little-endian two's complement integer. Pickle writes 0
+/// without any bytes.
 #[must_use]
 pub fn trim_sign(value: &[u8]) -> &[u8] {
     let mut value = value;

@@ -1,24 +1,22 @@
-//! Copies values out of a pickle that was read into one that is written: what is plain, torch's dtypes, and members of
-//! enumerations that the writer knows. Nothing else of an input's pickle is ever written again.
+//! Copies values from a pickle that was read to one that is written: plain values, torch's dtypes,
+//! and members of enumerations that the writer knows. Nothing else of an input's pickle is ever
+//! written.
 
 use crate::dtype::TorchDtype;
 use crate::pickle::{CallKind, Graph, Value, ValueId};
 use crate::pickle_writer::{LONGEST_INTEGER, PickleWriter};
 use tensorferry_sdk::Result;
 
-/// Lists in lists; arguments of a program go to three.
+/// Maximum nesting of lists. Arguments of a program have up to three levels.
 const MOST_NESTING: u32 = 16;
-/// Values of one copy, for lists may share theirs many times over.
+/// Maximum number of values in a copy, because lists may share values many times.
 const MOST_VALUES: usize = 1 << 16;
 
-/// A class by its module and name.
+/// The module and name of a class.
 pub type ClassName = (&'static str, &'static str);
 
-/// Appends a value, if all of it may be copied; else nothing, and `false`. Of an enumeration in `enums` a member is copied as
-/// the call with its number.
-///
-/// # Errors
-/// Unsupported: a text of 4 GiB.
+/// Appends a value if all of it may be copied; otherwise appends nothing and returns false. A
+/// member of an enumeration in `enums` is copied as a call with its number.
 pub fn push_plain(
     graph: &Graph,
     value: ValueId,
@@ -97,7 +95,7 @@ impl Copy<'_> {
                     pickle.int(number);
                     pickle.call(1);
                 }
-                // `None`: all else was found not to be plain.
+                // `None`: anything else that is not plain was rejected before.
                 (None, None) => pickle.none(),
             },
         }
@@ -109,7 +107,7 @@ impl Copy<'_> {
         TorchDtype::named(&global.name)
     }
 
-    /// A member of an enumeration: which one, and its number.
+    /// Returns a member of an enumeration: the class, and the number.
     fn member(&self, value: ValueId) -> Option<(ClassName, i64)> {
         let (global, call) = self.graph.called(value)?;
         let class = *self.enums.iter().find(|(module, name)| global.is(module, name))?;
@@ -135,7 +133,8 @@ mod tests {
 
     const ENUMS: [ClassName; 1] = [("megatron.core.enums", "ModelType")];
 
-    /// The pickle of a value that is read and written again; `None`, if it is not plain.
+    /// Returns the original pickle of a value and its copy, which is `None` if the value is not
+    /// plain.
     fn copied(write: impl FnOnce(&mut PickleWriter)) -> (Vec<u8>, Option<Vec<u8>>) {
         let mut pickle = PickleWriter::new();
         write(&mut pickle);

@@ -1,6 +1,6 @@
-//! A storage is a stretch of bytes that tensors are views of. A tensor's persistent id names it, and
-//! says how many elements of which class it holds; here that is held against what is there, and views
-//! become tensors of the catalog, or blocks of them.
+//! A storage is a range of bytes that tensors are views of. A tensor's persistent ID names it, with
+//! the number and class of its elements. This module checks them against the file, and converts
+//! views to tensors of the catalog or to blocks of tensors.
 
 use crate::Extent;
 use crate::archive::Record;
@@ -16,35 +16,34 @@ use tensorferry_sdk::{
     Storage, StorageId, TensorId, element_count, row_major_strides,
 };
 
-/// What became of a view.
+/// The result of locating a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Located {
-    /// Its bytes lie here.
+    /// The location of its bytes.
     At(Location),
-    /// It cannot be carried; why.
+    /// The reason why it cannot be converted.
     Lost(String),
 }
 
-/// Where the elements of a view lie among a catalog's storages.
+/// The location of a view's elements in a catalog's storages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
-    /// The catalog's dtype.
     pub dtype: Dtype,
-    /// The shape in the catalog's elements.
+    /// Shape in the catalog's elements.
     pub shape: Vec<u64>,
-    /// The storage, and the byte where the first element begins; `None`, if there are no elements.
+    /// Storage, and byte offset of the first element; `None` without elements.
     pub start: Option<(StorageId, u64)>,
-    /// From one index to the next, in elements; `None`, if the elements lie side by side, row-major.
+    /// Strides in elements; `None` if the elements are contiguous and row-major.
     pub strides: Option<Vec<i64>>,
 }
 
 impl Location {
-    /// The location of a tensor that has no bytes, or none yet.
+    /// Returns the location of a tensor without bytes, or without bytes so far.
     pub(crate) fn without_bytes(dtype: Dtype, shape: Vec<u64>) -> Self {
         Self { dtype, shape, start: None, strides: None }
     }
 
-    /// The blocks of a tensor that is this view: one, or none if it has no elements.
+    /// Returns the block of a tensor that is this view, or no blocks if it has no elements.
     #[must_use]
     pub fn blocks(&self) -> Vec<Block> {
         let block = |(storage, offset)| Block {
@@ -56,10 +55,7 @@ impl Location {
         self.start.map(block).into_iter().collect()
     }
 
-    /// Adds the view to the catalog, as a tensor of its own.
-    ///
-    /// # Errors
-    /// What the catalog's checks say.
+    /// Adds the view to the catalog as a tensor.
     pub fn add(&self, catalog: &mut dyn CatalogSink, name: &str) -> Result<TensorId> {
         match (self.start, &self.strides) {
             (Some((storage, offset)), None) => catalog.tensor(name, self.dtype, &self.shape, storage, offset),
@@ -68,18 +64,18 @@ impl Location {
     }
 }
 
-/// The storages of a catalog that is filled from files of torch: one for all of them.
+/// The storages of a catalog that is filled from files of torch. All files share it.
 #[derive(Debug)]
 pub struct Storages<'l> {
     limits: &'l Limits,
     decoding: Decoding,
-    /// How many quantized tensors have become floats.
+    /// Number of quantized tensors that became floats.
     pub(crate) dequantized: u64,
     known: HashMap<Extent, DeclaredStorage>,
-    /// Views whose bytes have to be made, each once: so that tied ones stay tied.
+    /// Views whose bytes are computed. Equal views share a storage, so that tied tensors stay tied.
     lazy: HashMap<LazyView, StorageId>,
     handles: Vec<LazyView>,
-    /// The storages that hold what made ones follow from.
+    /// For each computed storage, the storages that it is computed from.
     made_from: HashMap<StorageId, Vec<StorageId>>,
     expanded_bytes: u64,
 }
@@ -88,12 +84,11 @@ pub struct Storages<'l> {
 struct DeclaredStorage {
     id: StorageId,
     record: Record,
-    /// The bytes that are reversed together, if the file is big-endian.
+    /// Number of bytes that are reversed together, if the file is big-endian.
     swap_unit: u32,
 }
 
 impl<'l> Storages<'l> {
-    /// None so far.
     #[must_use]
     pub fn new(limits: &'l Limits) -> Self {
         Self {
@@ -108,18 +103,18 @@ impl<'l> Storages<'l> {
         }
     }
 
-    /// The same, where this is made of tensors that are more than elements.
+    /// Sets how quantized and sparse tensors are read.
     #[must_use]
     pub fn decoding(self, decoding: Decoding) -> Self {
         Self { decoding, ..self }
     }
 
-    /// What quantized tensors lost when they became floats, if any did.
+    /// Returns the loss of quantized tensors that became floats, if there are any.
     #[must_use]
     pub fn dequantized_loss(&self) -> Option<Loss> {
         let to = self.decoding.dequantize.filter(|_| self.dequantized > 0)?.info()?.name();
         let why = format!(
-            "dequantised to {to}: torch's own values of them, and no longer integers, scales and zero points"
+            "dequantized to {to}: torch's values of them, without their integers, scales and zero points"
         );
         Some(
             Loss::new(LossKind::Precision, format!("{} quantized tensors", self.dequantized), why)
@@ -127,26 +122,23 @@ impl<'l> Storages<'l> {
         )
     }
 
-    /// What is made of tensors that are more than elements.
+    /// Returns how quantized and sparse tensors are read.
     pub(crate) fn chosen_decoding(&self) -> Decoding {
         self.decoding
     }
 
-    /// The bounds of the run.
     pub(crate) fn limits(&self) -> &'l Limits {
         self.limits
     }
 
-    /// The views that a decoder has to make, by handle.
+    /// Returns the views that a decoder must compute, by handle.
     #[must_use]
     pub fn into_lazy_views(self) -> Vec<LazyView> {
         self.handles
     }
 
-    /// Finds where a view of `object` lies, and declares its storage if it is the first in it.
-    ///
-    /// # Errors
-    /// Malformed: a storage that is not there or has another length, a view that leaves it.
+    /// Finds the location of a view of `object`, and declares its storage on first use. Fails if
+    /// the storage is missing or has a different length, or if the view reaches past its end.
     pub fn locate(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -155,7 +147,7 @@ impl<'l> Storages<'l> {
     ) -> Result<Located> {
         match self.resolve(catalog, object, view)? {
             Ok(resolved) if resolved.row.quantized => {
-                Ok(Located::Lost("a quantized tensor without its scales".to_owned()))
+                Ok(Located::Lost("it is a quantized tensor without scales".to_owned()))
             }
             Ok(resolved) if resolved.extent > 0 && (view.conjugate || view.negative) => {
                 self.locate_signs(catalog, &resolved, view)
@@ -165,7 +157,7 @@ impl<'l> Storages<'l> {
         }
     }
 
-    /// As [`locate`](Self::locate), for the integers of a quantized tensor.
+    /// Works like [`locate`](Self::locate), but for the integers of a quantized tensor.
     pub(crate) fn locate_integers(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -174,14 +166,13 @@ impl<'l> Storages<'l> {
     ) -> Result<Located> {
         Ok(match self.resolve(catalog, object, view)? {
             Ok(resolved) if resolved.row.quantized => resolved.locate(view),
-            Ok(resolved) => {
-                Located::Lost(format!("a quantized tensor of {}, which is not quantized", resolved.row.name))
-            }
+            Ok(resolved) => Located::Lost(format!("its dtype {} is not a quantized one", resolved.row.name)),
             Err(why) => Located::Lost(why),
         })
     }
 
-    /// A tensor of `len` bytes that are made from what lies in other storages; its storage is declared once.
+    /// Returns a tensor of `len` bytes that are computed from other storages. Its storage is
+    /// declared once.
     pub(crate) fn make(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -199,10 +190,11 @@ impl<'l> Storages<'l> {
         if let Some(&id) = self.lazy.get(&view) {
             return at(id);
         }
-        // The host bounds what views of stored bytes repeat; it cannot see into these.
+        // The host limits how often views repeat stored bytes, but it cannot look into computed
+        // views.
         self.expanded_bytes = self.expanded_bytes.saturating_add(len.saturating_sub(stored));
         if self.expanded_bytes > self.limits.expanded_bytes {
-            return Err(Error::limit("tensors have far more bytes than are stored for them")
+            return Err(Error::limit("tensors expand to far more bytes than are stored")
                 .expected(format!(
                     "at most {} bytes more, or --bound expanded_bytes=N",
                     self.limits.expanded_bytes
@@ -216,7 +208,7 @@ impl<'l> Storages<'l> {
         at(id)
     }
 
-    /// The storages that hold what a storage is made from; none, if it is not made.
+    /// Returns the storages that a storage is computed from; none if it is not computed.
     pub(crate) fn made_from(&self, id: StorageId) -> &[StorageId] {
         self.made_from.get(&id).map_or(&[], Vec::as_slice)
     }
@@ -237,7 +229,8 @@ impl<'l> Storages<'l> {
         self.make(catalog, Recipe::Signs(signs), location, len, resolved.extent, vec![resolved.storage.id])
     }
 
-    /// The storage of a view, once the view is known to lie inside it; or why it is lost.
+    /// Finds the storage of a view and checks that the view is inside it. Returns a reason if the
+    /// view is lost.
     pub(crate) fn resolve(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -253,18 +246,18 @@ impl<'l> Storages<'l> {
         }
         let row = view.dtype.or(named.dtype).or_else(|| TorchDtype::of(Dtype::U8));
         let Some((row, info)) = row.and_then(|row| Some((row, row.dtype.info()?))) else {
-            return Ok(Err("its dtype is not known".to_owned()));
+            return Ok(Err("its dtype is unknown".to_owned()));
         };
         let storage = self.storage(catalog, object, &named, info)?;
         let shape = row
             .logical_shape(&view.size)
-            .ok_or_else(|| Error::malformed("a shape that does not fit 64 bits"))?;
+            .ok_or_else(|| Error::malformed("the shape does not fit 64 bits"))?;
         let part = named.part(storage.record.extent.len)?;
         let extent = if element_count(&shape)? == 0 { 0 } else { check_inside(view, row, part.len)? };
         Ok(Ok(ResolvedView { row, info, byte_order: object.byte_order(), storage, part, shape, extent }))
     }
 
-    /// The storage, declared when it is first named.
+    /// Returns the storage, which is declared on first use.
     fn storage(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -288,7 +281,7 @@ impl<'l> Storages<'l> {
             }
         };
         if named.bytes()? != record.extent.len {
-            let error = Error::malformed(format!("storage {:?} has another length than is said", named.key));
+            let error = Error::malformed(format!("storage {:?} has the wrong length", named.key));
             return Err(object
                 .at(error, record.extent.offset)
                 .expected(format!("{} elements of {} bytes", named.len, named.element_bytes()))
@@ -301,7 +294,7 @@ impl<'l> Storages<'l> {
     }
 }
 
-/// A view's storage, and what is known of the view.
+/// A view's storage, and facts about the view.
 #[derive(Debug)]
 pub(crate) struct ResolvedView {
     pub(crate) row: &'static TorchDtype,
@@ -309,20 +302,20 @@ pub(crate) struct ResolvedView {
     byte_order: ByteOrder,
     storage: DeclaredStorage,
     part: StorageRange,
-    /// In the catalog's elements.
+    /// Shape in the catalog's elements.
     pub(crate) shape: Vec<u64>,
-    /// How many bytes the view reaches over: none, if it has no elements.
+    /// Number of bytes that the view covers; 0 if it has no elements.
     pub(crate) extent: u64,
 }
 
 impl ResolvedView {
-    /// The storage in the catalog.
+    /// Returns the storage in the catalog.
     pub(crate) fn storage(&self) -> StorageId {
         self.storage.id
     }
 
-    /// The view, to be read by the plugin. Elements that share bytes are given as those bytes; they
-    /// have to lie side by side.
+    /// Returns the view in a form that the plugin reads. Elements that share bytes are returned as
+    /// those bytes, and must be contiguous.
     pub(crate) fn stored_view(&self, view: &View) -> StoredView {
         let record = self.part.of(self.storage.record);
         let stored = StoredView {
@@ -340,8 +333,8 @@ impl ResolvedView {
         StoredView { dtype: Dtype::U8, offset, size: vec![self.extent], stride: vec![1], ..stored }
     }
 
-    /// Whether elements that share bytes lie side by side, from the first one of a byte on; others may
-    /// lie anywhere.
+    /// Returns whether elements that share bytes are contiguous and start at the first one of a
+    /// byte. Other elements may be anywhere.
     pub(crate) fn has_whole_bytes(&self, view: &View) -> bool {
         let from_the_first = view.offset.is_multiple_of(elements_a_unit(self.row));
         self.info.block_elements() == 1 || (from_the_first && is_row_major(&view.size, &view.stride))
@@ -349,7 +342,7 @@ impl ResolvedView {
 
     fn locate(self, view: &View) -> Located {
         if self.extent > 0 && !self.has_whole_bytes(view) {
-            return Located::Lost(format!("a strided view of packed {}", self.info.name()));
+            return Located::Lost(format!("it is a strided view of packed {}", self.info.name()));
         }
         let Self { row, info, storage, part, shape, extent, .. } = self;
         let location = Location::without_bytes(row.dtype, shape);
@@ -368,15 +361,16 @@ impl ResolvedView {
     }
 }
 
-/// How many of torch's elements lie in `element_bytes`: shapes of packed quantized dtypes count
-/// elements, those of other packed dtypes count bytes.
+/// Returns the number of torch's elements in `element_bytes`. Shapes of packed quantized dtypes
+/// count elements, those of other packed dtypes count bytes.
 fn elements_a_unit(row: &TorchDtype) -> u64 {
     let elements = row.dtype.info().map_or(1, DtypeInfo::block_elements);
     if row.quantized { elements.into() } else { 1 }
 }
 
-/// torch reverses the bytes of a big-endian archive by the dtype of the storage, and does not
-/// reverse those of an untyped one: what its writer meant cannot be told.
+/// Returns the number of bytes to reverse together. torch reverses the bytes of a big-endian
+/// archive by the dtype of the storage, and does not reverse untyped storages. If that differs from
+/// the dtype of the tensor, the intention of the writer is unknown.
 fn swap_unit(object: &ObjectFile, named: &PersistentId<'_>, tensor: &DtypeInfo) -> Result<u32> {
     if object.byte_order() == ByteOrder::Little {
         return Ok(1);
@@ -387,11 +381,11 @@ fn swap_unit(object: &ObjectFile, named: &PersistentId<'_>, tensor: &DtypeInfo) 
 
 fn ambiguous(key: &str) -> Error {
     Error::unsupported(format!(
-        "the archive is big-endian, and storage {key:?} is read by another dtype than its own: which bytes to reverse is not said"
+        "the archive is big-endian, and storage {key:?} is read with a different dtype: its byte order is ambiguous"
     ))
 }
 
-/// How many bytes of the storage a view reaches over, once it is known to end inside.
+/// Checks that a view is inside its storage, and returns the number of bytes that it covers.
 fn check_inside(view: &View, row: &TorchDtype, storage_len: u64) -> Result<u64> {
     let mut reach = Some(1_u64);
     for (&size, &stride) in view.size.iter().zip(&view.stride) {
@@ -408,7 +402,8 @@ fn check_inside(view: &View, row: &TorchDtype, storage_len: u64) -> Result<u64> 
     }
 }
 
-/// Whether the elements lie side by side. The stride of a dimension of length 1 is never used.
+/// Returns whether the elements are contiguous. The stride of a dimension of length 1 is never
+/// used.
 fn is_row_major(size: &[u64], stride: &[u64]) -> bool {
     let mut plain = 1_u64;
     for (&size, &stride) in size.iter().zip(stride).rev() {

@@ -1,15 +1,16 @@
-//! A tar file is the first container of torch (0.1): three members, tied together by numbers.
+//! The tar archive was the first container of torch (0.1): three members that refer to each other
+//! by numbers.
 //!
 //! ```text
-//! storages    pickle: how many
+//! storages    pickle: the number of storages
 //!             each: pickle (key, location, class), elements (i64), their bytes
 //!             pickle: the storages that are views of others, [(key, root's key, offset, elements)]
-//! tensors     pickle: how many
+//! tensors     pickle: the number of tensors
 //!             each: pickle (key, storage's key, class), rank (i32), 4 bytes, rank x size (i64),
 //!             rank x stride (i64), offset (i64)
-//! pickle      the object; a persistent id is the key of a tensor or a storage
+//! pickle      the object; a persistent ID is the key of a tensor or a storage
 //! ```
-//! All numbers are little-endian. Source of the facts: `legacy_load` inside `_legacy_load` in
+//! All numbers are little-endian. Sources: `legacy_load` inside `_legacy_load` in
 //! `torch/serialization.py`; POSIX.1-2001 for the headers (`members.rs`).
 
 mod members;
@@ -25,7 +26,7 @@ use members::Members;
 use std::collections::HashMap;
 use tensorferry_sdk::{Context, Error, Limits, Result, Source};
 
-/// Opens a file that is known to begin like a tar archive.
+/// Opens a file that starts like a tar archive.
 pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> Result<ObjectFile> {
     let limits = context.limits();
     let members = Members::read(source, file, limits)?;
@@ -40,9 +41,9 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
     Ok(ObjectFile::of_table(source.name(file.file), object, table, beside))
 }
 
-/// A storage with bytes of its own.
+/// A storage with its own bytes.
 struct Root {
-    /// Its key as a text.
+    /// Key as text.
     name: String,
     dtype: &'static TorchDtype,
     location: String,
@@ -50,7 +51,7 @@ struct Root {
     extent: Extent,
 }
 
-/// A storage that is a part of another one.
+/// A storage that is a part of another storage.
 struct StorageView {
     root: i64,
     offset: u64,
@@ -66,7 +67,7 @@ impl StorageTable {
     fn describe(&self, key: i64) -> Result<DescribedStorage<'_>> {
         let part = self.parts.get(&key);
         let root = self.roots.get(&part.map_or(key, |part| part.root));
-        let root = root.ok_or_else(|| Error::malformed(format!("there is no tensor or storage {key}")))?;
+        let root = root.ok_or_else(|| Error::malformed(format!("tensor or storage {key} is missing")))?;
         Ok(DescribedStorage {
             dtype: root.dtype,
             key: &root.name,
@@ -88,12 +89,12 @@ struct Reader<'a> {
     source: &'a dyn Source,
     limits: &'a Limits,
     context: &'a dyn Context,
-    /// What the small pickles say, around the object's.
+    /// Contents of the small pickles around the object's.
     beside: &'a mut SidePickles,
 }
 
 impl Reader<'_> {
-    /// The next pickle of a member, and what is behind it.
+    /// Evaluates the next pickle of a member, and returns the bytes after it.
     fn pickle(&mut self, rest: Extent) -> Result<(Evaluated, Extent)> {
         self.context.check_cancelled()?;
         let (evaluated, rest) = pickle::take(self.source, rest, self.limits)?;
@@ -101,11 +102,11 @@ impl Reader<'_> {
         Ok((evaluated, rest))
     }
 
-    /// How many things a member holds, from its first pickle.
+    /// Returns the number of items in a member, from its first pickle.
     fn count(&mut self, member: Extent) -> Result<(u64, Extent)> {
         let (count, rest) = self.pickle(member)?;
         let count = count.graph.count(count.root);
-        Ok((count.ok_or_else(|| Error::malformed("not a number of things").offset(member.offset))?, rest))
+        Ok((count.ok_or_else(|| Error::malformed("invalid number of items").offset(member.offset))?, rest))
     }
 
     fn storages(&mut self, member: Extent) -> Result<StorageTable> {
@@ -134,20 +135,19 @@ impl Reader<'_> {
             _ => None,
         };
         let ((key, location), class) = parts.ok_or_else(|| {
-            Error::malformed("not the description of a storage").expected("(key, location, class)")
+            Error::malformed("invalid description of a storage").expected("(key, location, class)")
         })?;
         let dtype = match &*class.module {
             "torch" | "torch.cuda" => TorchDtype::of_storage_class(&class.name),
             _ => None,
         };
         let dtype = dtype.ok_or_else(|| {
-            Error::unsupported("a storage whose length cannot be told, since its class is not known")
-                .found(class.path())
+            Error::unsupported("a storage has an unknown class, and so an unknown length").found(class.path())
         })?;
         let elements = self.numbers(rest, 1)?[0];
         let rest = rest.after(8);
         let bytes = elements.checked_mul(dtype.element_bytes.into());
-        let bytes = bytes.ok_or_else(|| Error::malformed("a storage's length does not fit 64 bits"))?;
+        let bytes = bytes.ok_or_else(|| Error::malformed("the length of a storage does not fit 64 bits"))?;
         let extent = rest.part(self.source, rest.offset, bytes)?;
         let root = Root { name: key.to_string(), dtype, location: location.to_owned(), elements, extent };
         Ok((key, root, rest.after(bytes)))
@@ -175,12 +175,12 @@ impl Reader<'_> {
             _ => None,
         };
         let (key, storage) = keys.ok_or_else(|| {
-            Error::malformed("not the description of a tensor").expected("(key, storage's key, class)")
+            Error::malformed("invalid description of a tensor").expected("(key, storage's key, class)")
         })?;
         let mut rank = [0; 4];
         rest.part(self.source, rest.offset, 8)?.read_start(self.source, &mut rank)?;
         let rank = u64::try_from(i32::from_le_bytes(rank))
-            .map_err(|_| Error::malformed("a tensor's rank is negative"))?;
+            .map_err(|_| Error::malformed("the rank of a tensor is negative"))?;
         let rest = rest.after(8);
         let mut numbers = self.numbers(rest, 2 * rank + 1)?;
         let offset = numbers.pop().unwrap_or(0);
@@ -189,7 +189,7 @@ impl Reader<'_> {
         Ok((key, Tensor { storage, size: numbers, stride, offset }, behind))
     }
 
-    /// `count` numbers of 64 bits that are not negative.
+    /// Reads `count` non-negative 64-bit numbers.
     fn numbers(&self, rest: Extent, count: u64) -> Result<Vec<u64>> {
         let bytes = rest.part(self.source, rest.offset, 8 * count)?.read(self.source, self.limits)?;
         let number = |bytes: &[u8; 8]| {
@@ -202,10 +202,10 @@ impl Reader<'_> {
     }
 }
 
-/// The storages that are parts of others.
+/// Returns the storages that are parts of others.
 fn parts(graph: &Graph, list: ValueId, roots: &HashMap<i64, Root>) -> Result<HashMap<i64, StorageView>> {
     let malformed = || {
-        Error::malformed("not a list of views of storages").expected("[(key, root's key, offset, elements)]")
+        Error::malformed("invalid list of storage views").expected("[(key, root's key, offset, elements)]")
     };
     let mut parts = HashMap::new();
     for &item in graph.sequence(list).ok_or_else(malformed)? {
@@ -216,7 +216,7 @@ fn parts(graph: &Graph, list: ValueId, roots: &HashMap<i64, Root>) -> Result<Has
             return Err(malformed());
         };
         if !roots.contains_key(&root) {
-            return Err(Error::malformed(format!("a view of storage {root}, which is not there")));
+            return Err(Error::malformed(format!("a view refers to missing storage {root}")));
         }
         if roots.contains_key(&key) || parts.insert(key, StorageView { root, offset, len }).is_some() {
             return Err(twice(key));
@@ -225,13 +225,13 @@ fn parts(graph: &Graph, list: ValueId, roots: &HashMap<i64, Root>) -> Result<Has
     Ok(parts)
 }
 
-/// Puts tensors and storages where the object has their keys.
+/// Replaces the keys in the object with their tensors and storages.
 fn put_in(graph: &mut Graph, storages: &StorageTable, tensors: &HashMap<i64, Tensor>) -> Result<()> {
     let places: Vec<(ValueId, ValueId)> = graph.persistent_places().collect();
     for (place, id) in places {
         let key = graph.text(id).and_then(|text| text.parse::<i64>().ok());
         let key = key.or_else(|| graph.int(id)).ok_or_else(|| {
-            Error::malformed("a persistent id is not the key of a tensor or a storage").expected("a number")
+            Error::malformed("a persistent ID is not the key of a tensor or a storage").expected("a number")
         })?;
         let made = match tensors.get(&key) {
             Some(tensor) => DescribedTensor {
@@ -250,5 +250,5 @@ fn put_in(graph: &mut Graph, storages: &StorageTable, tensors: &HashMap<i64, Ten
 }
 
 fn twice(key: i64) -> Error {
-    Error::malformed(format!("key {key} is there twice"))
+    Error::malformed(format!("key {key} is duplicated"))
 }

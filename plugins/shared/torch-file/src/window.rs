@@ -1,33 +1,33 @@
-//! Reads headers ahead: those that lie close together are read at once, since one read for each of thousands would
-//! take longer than everything else.
+//! Reads headers ahead. Headers that are close together are read at once: with thousands of
+//! headers, one read for each would dominate the time.
 
 use tensorferry_sdk::{Error, FileId, Result, Source};
 
-/// How far ahead it is worth reading for the next header.
+/// Maximum distance in bytes for which reading ahead to the next header pays off.
 pub(crate) const NEAR: u64 = 64 << 10;
 
 /// The part of a file that was read last.
 pub(crate) struct Window<'a> {
     source: &'a dyn Source,
     file: FileId,
-    /// Where what may be read ends.
+    /// End of the range that may be read.
     end: u64,
     start: u64,
     bytes: Vec<u8>,
 }
 
 impl<'a> Window<'a> {
-    /// A window that never reads past `end`.
+    /// Creates a window that never reads past `end`.
     pub(crate) fn new(source: &'a dyn Source, file: FileId, end: u64) -> Self {
         Self { source, file, end, start: 0, bytes: Vec::new() }
     }
 
-    /// `len` bytes at `at`. If they are not there yet, the window moves: it begins at `at`, and ends
-    /// where `ahead` says, if that is further on.
+    /// Returns `len` bytes at `at`. If they are not in the window, it moves to `at`, and extends to
+    /// `ahead` if that is further.
     pub(crate) fn get(&mut self, at: u64, len: u64, ahead: impl FnOnce() -> Option<u64>) -> Result<&[u8]> {
         let end = at.checked_add(len).filter(|&end| end <= self.end);
         let end = end.ok_or_else(|| {
-            Error::malformed("a header reaches past the end of where headers are")
+            Error::malformed("a header reaches past the end of the file")
                 .offset(at)
                 .expected(format!("{len} bytes"))
                 .found(format!("{} bytes", self.end.saturating_sub(at)))
@@ -41,6 +41,6 @@ impl<'a> Window<'a> {
         }
         let from = usize::try_from(at - self.start).unwrap_or(usize::MAX);
         let to = usize::try_from(end - self.start).unwrap_or(usize::MAX);
-        self.bytes.get(from..to).ok_or_else(|| Error::malformed("a header is cut off").offset(at))
+        self.bytes.get(from..to).ok_or_else(|| Error::malformed("a header is truncated").offset(at))
     }
 }

@@ -1,37 +1,34 @@
-//! An archive that is written as `torch.load(weights_only=True, mmap=True)` takes it:
+//! Writes archives for `torch.load(weights_only=True, mmap=True)`:
 //!
 //! ```text
 //! <root>/data.pkl                the object, protocol 2
 //! <root>/byteorder               "little"
-//! <root>/...                     a record of the writer's own, where it has one
+//! <root>/...                     a record of the writer's own, if it has one
 //! <root>/version                 "3\n"
 //! <root>/data/0, 1, ...          the storages
 //! ```
 //!
-//! Source: `torch/serialization.py`. There is no `.format_version`: with it torch computes offsets
-//! without reading headers, as its own zip writer would have laid them. There is no
-//! `.data/serialization_id` either: torch only logs it.
+//! Source: `torch/serialization.py`. `.format_version` is left out: with it torch computes offsets
+//! as its own zip writer would place records, without reading headers. `.data/serialization_id` is
+//! left out too, because torch only logs it.
 
 use tensorferry_sdk::{LayoutSink, OutputId, Result};
 use tensorferry_zip::{ZipLayout, ZipPlan};
 
-/// An archive that is laid out at a file's end.
+/// An archive to be placed at the end of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct WrittenArchive<'p> {
-    /// The folder in it that all records are in.
+    /// Folder that contains all records.
     pub root: &'p str,
-    /// The object.
+    /// Pickle of the object.
     pub pickle: &'p [u8],
-    /// A record that torch does not read: its name and bytes.
+    /// Name and bytes of a record that torch does not read.
     pub own: Option<(&'p str, &'p [u8])>,
 }
 
 impl WrittenArchive<'_> {
-    /// Lays it out with storages of these lengths, by key; `append` appends the bytes of one to the file, and gives the offset
-    /// of the first.
-    ///
-    /// # Errors
-    /// What the layout says.
+    /// Lays out the archive with storages of these lengths, by key. `append` appends the bytes of a
+    /// storage to the file, and returns the offset of the first.
     pub fn lay_out(
         self,
         layout: &mut dyn LayoutSink,

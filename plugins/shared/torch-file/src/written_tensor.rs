@@ -1,5 +1,5 @@
-//! A tensor as a pickle that is written has it: the call that makes it from its storage, as
-//! `Tensor._reduce_ex_internal` in `torch/_tensor.py` writes it.
+//! Writes a tensor to a pickle: the call that creates it from its storage, in the form of
+//! `Tensor._reduce_ex_internal` in `torch/_tensor.py`.
 
 use crate::dtype::TorchDtype;
 use crate::pickle_writer::PickleWriter;
@@ -8,27 +8,24 @@ use tensorferry_sdk::Result;
 /// A view of a storage, in torch's terms.
 #[derive(Debug, Clone, Copy)]
 pub struct WrittenTensor<'v> {
-    /// Its dtype.
     pub dtype: &'static TorchDtype,
-    /// The key of its storage.
+    /// Key of its storage.
     pub key: usize,
-    /// How many elements of its class the storage has: bytes, where the dtype has no storage class.
+    /// Length of the storage in elements of its class: bytes, if the dtype has no storage class.
     pub elements: u64,
-    /// Where it begins in the storage, in elements.
+    /// Offset in the storage, in elements.
     pub offset: i64,
-    /// Its shape, in torch's elements.
+    /// Shape in torch's elements.
     pub shape: &'v [i64],
-    /// From one index to the next, in torch's elements.
+    /// Strides in torch's elements.
     pub strides: &'v [i64],
-    /// Whether it is for a stream of torch before 1.6, and not for an archive.
+    /// Whether it is for a stream in the format before torch 1.6, not for an archive.
     pub is_in_stream: bool,
 }
 
 impl WrittenTensor<'_> {
-    /// Appends it: `_rebuild_tensor_v2` of a storage class, or `_rebuild_tensor_v3` of a storage of bytes and a dtype.
-    ///
-    /// # Errors
-    /// Unsupported: a text of 4 GiB.
+    /// Appends it: `_rebuild_tensor_v2` with a storage class, or `_rebuild_tensor_v3` with an
+    /// untyped storage and a dtype.
     pub fn push(&self, pickle: &mut PickleWriter, requires_grad: bool) -> Result<()> {
         let function = match self.dtype.storage_class {
             Some(_) => "_rebuild_tensor_v2",
@@ -38,7 +35,7 @@ impl WrittenTensor<'_> {
         pickle.mark();
         self.push_view(pickle)?;
         pickle.bool(requires_grad);
-        // The hooks of its gradient, in a mapping of its own, for torch keeps it.
+        // Its gradient hooks need a separate mapping each time, because torch keeps it.
         pickle.call_without_arguments("collections", "OrderedDict");
         if self.dtype.storage_class.is_none() {
             pickle.global("torch", self.dtype.name);
@@ -48,15 +45,14 @@ impl WrittenTensor<'_> {
         Ok(())
     }
 
-    /// Appends what every rebuild of a stored tensor begins with: its storage, offset, shape and strides.
-    ///
-    /// # Errors
-    /// Unsupported: a text of 4 GiB.
+    /// Appends the arguments that every rebuild of a stored tensor starts with: storage, offset,
+    /// shape and strides.
     pub fn push_view(&self, pickle: &mut PickleWriter) -> Result<()> {
         let class = match (self.dtype.storage_class, self.is_in_stream) {
             (Some(class), _) => ("torch", class),
             (None, false) => ("torch.storage", "UntypedStorage"),
-            // The loader of streams asks every class for its dtype, and an untyped storage has none.
+            // The loader of streams needs the dtype of every class, and an untyped storage has
+            // none.
             (None, true) => ("torch", "ByteStorage"),
         };
         pickle.mark();
@@ -66,7 +62,7 @@ impl WrittenTensor<'_> {
         pickle.text("cpu")?;
         pickle.int(self.elements.cast_signed());
         if self.is_in_stream {
-            // A view of another storage, which nothing is.
+            // No view of another storage.
             pickle.none();
         }
         pickle.tuple_since_mark();
@@ -78,7 +74,7 @@ impl WrittenTensor<'_> {
     }
 }
 
-/// A tensor that has a storage of its own, row-major.
+/// A row-major tensor with its own storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholeTensor {
     dtype: &'static TorchDtype,
@@ -87,39 +83,36 @@ pub struct WholeTensor {
 }
 
 impl WholeTensor {
-    /// A tensor of the catalog's dtype and shape, of so many bytes; a reason, if torch has no such tensor.
+    /// Creates a tensor with the catalog's dtype and shape and this many bytes. Returns a reason if
+    /// torch has no such tensor.
     pub fn new(dtype: tensorferry_sdk::Dtype, shape: &[u64], bytes: u64) -> Result<Self, String> {
         let dtype =
             TorchDtype::of(dtype).filter(|dtype| !dtype.quantized).ok_or("torch has no such dtype")?;
         let shape = dtype
             .torch_shape(shape)
-            .ok_or("torch packs two elements in one, and its last dimension is odd")?;
+            .ok_or("torch packs two elements into one, and its last dimension is odd")?;
         let shape = shape.into_iter().map(i64::try_from).collect::<Result<_, _>>();
         Ok(Self { dtype, shape: shape.map_err(|_| "a dimension is longer than 63 bits")?, bytes })
     }
 
-    /// Its dtype.
     #[must_use]
     pub fn dtype(&self) -> &'static TorchDtype {
         self.dtype
     }
 
-    /// Its shape, in torch's elements.
+    /// Returns its shape in torch's elements.
     #[must_use]
     pub fn shape(&self) -> &[i64] {
         &self.shape
     }
 
-    /// How many bytes it has.
+    /// Returns its length in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Appends it as all of the storage of this key.
-    ///
-    /// # Errors
-    /// Unsupported: a text of 4 GiB.
+    /// Appends it as the whole storage with this key.
     pub fn push(&self, pickle: &mut PickleWriter, key: usize) -> Result<()> {
         let Self { dtype, shape, bytes } = self;
         let elements = bytes / dtype.storage_class.map_or(1, |_| u64::from(dtype.element_bytes));
@@ -130,7 +123,7 @@ impl WholeTensor {
     }
 }
 
-/// As torch computes them: a dimension of length 0 counts as 1.
+/// Returns contiguous strides as torch computes them: a dimension of length 0 counts as 1.
 #[must_use]
 pub fn contiguous_strides(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1_i64; shape.len()];

@@ -96,8 +96,7 @@ impl Archive {
             let found = sum.digest().value;
             if *found != expected.to_le_bytes() {
                 let found = found.iter().rev().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-                let error =
-                    Error::malformed("the CRC-32 of a record differs from the directory");
+                let error = Error::malformed("the CRC-32 of a record differs from the directory");
                 return Err(self
                     .at(error, record.extent.offset)
                     .expected(format!("{expected:08x}"))

@@ -184,7 +184,10 @@ fn check_ratio(entry: &Entry) -> Result<()> {
     if entry.method == Method::Stored || entry.len <= most {
         return Ok(());
     }
-    Err(Error::malformed(format!("zip entry {:?} claims to be longer than its deflate data allows", entry.name))
-        .expected(format!("at most {most} bytes"))
-        .found(entry.len))
+    Err(Error::malformed(format!(
+        "zip entry {:?} claims to be longer than its deflate data allows",
+        entry.name
+    ))
+    .expected(format!("at most {most} bytes"))
+    .found(entry.len))
 }

@@ -178,7 +178,8 @@ fn entry<'a>(fields: &mut Fields<'a>, extent: Extent) -> Result<(&'a str, Entry)
         return Err(named(Error::unsupported("on another disk")));
     }
     if method == Method::Stored && stored_len != len {
-        let error = Error::malformed("the two lengths of a stored entry differ").expected(len).found(stored_len);
+        let error =
+            Error::malformed("the two lengths of a stored entry differ").expected(len).found(stored_len);
         return Err(named(error));
     }
     // Offsets in the archive count from its own start.
@@ -194,7 +195,9 @@ pub(crate) fn method(number: u16) -> Result<Method> {
     match number {
         0 => Ok(Method::Stored),
         8 => Ok(Method::Deflated),
-        _ => Err(Error::unsupported("unknown compression method of a zip entry").expected("0 or 8").found(number)),
+        _ => Err(Error::unsupported("unknown compression method of a zip entry")
+            .expected("0 or 8")
+            .found(number)),
     }
 }
 

@@ -80,7 +80,8 @@ impl<'a> ZipLayout<'a> {
     pub fn bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let mut sum = DigestAlgorithm::CRC32.start()?;
         sum.update(bytes);
-        let crc = (*sum.digest().value).try_into().map_err(|_| Error::plugin("a CRC-32 must have four bytes"))?;
+        let crc =
+            (*sum.digest().value).try_into().map_err(|_| Error::plugin("a CRC-32 must have four bytes"))?;
         let crc = u32::from_le_bytes(crc);
         let record = Record {
             name: self.full_name(name),

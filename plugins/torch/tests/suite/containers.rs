@@ -188,17 +188,17 @@ fn broken_streams_are_typed_errors() {
     let good = stream(&object(4), &["0"], &data(4, 16));
     assert_eq!(read_all(&good).unwrap(), [("w".to_owned(), vec![7; 16])]);
     for (word, bytes) in [
-        ("another length", stream(&object(4), &["0"], &data(5, 20))),
-        ("another length", stream(&object(4), &["0"], &data(-1, 16))),
-        ("another length", stream(&object(4), &["0"], &data(i64::MAX, 16))),
+        ("wrong length", stream(&object(4), &["0"], &data(5, 20))),
+        ("wrong length", stream(&object(4), &["0"], &data(-1, 16))),
+        ("wrong length", stream(&object(4), &["0"], &data(i64::MAX, 16))),
         ("ends too early", stream(&object(4), &["0"], &data(4, 15))),
         ("ends too early", stream(&object(1 << 40), &["0"], &data(1 << 40, 16))),
         ("does not fit 64 bits", stream(&object(i64::MAX), &["0"], &data(i64::MAX, 16))),
-        ("not that of a storage", stream(&object(-1), &["0"], &data(4, 16))),
+        ("does not name a storage", stream(&object(-1), &["0"], &data(4, 16))),
         ("listed twice", stream(&object(4), &["0", "0"], &[data(4, 16), data(4, 16)].concat())),
         ("does not name it", stream(&object(4), &["0", "1"], &data(4, 16))),
-        ("there is no storage", stream(&object(4), &[], &[])),
-        ("past the end of where", stream(&object(4), &["0"], &[1, 2, 3])),
+        ("is missing", stream(&object(4), &[], &[])),
+        ("past the end of the file", stream(&object(4), &["0"], &[1, 2, 3])),
         ("ends inside", good[..40].to_vec()),
     ] {
         let error = catalog(&bytes).unwrap_err().to_string();
@@ -214,7 +214,7 @@ fn bytes_behind_a_stream_are_passed_over_with_a_note() {
     let context = MemoryContext::default();
     let view = MemoryView::read(&Torch, &[], &source, &context).unwrap();
     assert_eq!(view.tensor_named("w").unwrap().2, [7; 16]);
-    assert_eq!(context.notes(), ["model.pt: 4 bytes behind the last storage are passed over, as torch does"]);
+    assert_eq!(context.notes(), ["model.pt: 4 bytes after the last storage are ignored, as in torch"]);
 }
 
 #[test]
@@ -255,12 +255,12 @@ fn broken_tar_archives_are_typed_errors() {
     let four = || [4_i64.to_le_bytes().to_vec(), vec![7; 16]].concat();
     let view = |items: &[i64]| pickle(&list(&[ints(items)]));
     for (word, bytes) in [
-        ("no tensor or storage 11", unknown),
+        ("tensor or storage 11 is missing", unknown),
         ("no member", tar(&[("pickle", pickle(&object))])),
         ("two members", tar(&[("pickle", pickle(&object)), ("pickle", pickle(&object))])),
-        ("key 1 is there twice", storages(&[pickle(&int(2)), root(), four(), root(), four(), pickle(b"]")])),
-        ("key 1 is there twice", storages(&[pickle(&int(1)), root(), four(), view(&[1, 1, 0, 4])])),
-        ("view of storage 7", storages(&[pickle(&int(1)), root(), four(), view(&[2, 7, 0, 4])])),
+        ("key 1 is duplicated", storages(&[pickle(&int(2)), root(), four(), root(), four(), pickle(b"]")])),
+        ("key 1 is duplicated", storages(&[pickle(&int(1)), root(), four(), view(&[1, 1, 0, 4])])),
+        ("missing storage 7", storages(&[pickle(&int(1)), root(), four(), view(&[2, 7, 0, 4])])),
         ("ends", storages(&[pickle(&int(i64::MAX))])),
         ("negative", storages(&[pickle(&int(1)), root(), (-4_i64).to_le_bytes().to_vec()])),
         ("ends too early", storages(&[pickle(&int(1)), root(), (1_i64 << 50).to_le_bytes().to_vec()])),

@@ -142,13 +142,13 @@ fn entries_are_bounded_before_they_are_held() {
 fn records_say_what_they_should() {
     let cases: [(&str, Tamper); 8] = [
         ("no record \"version\"", |zip| drop(zip.entries.pop())),
-        ("does not hold a version", |zip| zip.entry("version").bytes = b"x\n".to_vec()),
-        ("does not hold a version", |zip| zip.entry("version").bytes = b"0\n".to_vec()),
-        ("holds one word is long", |zip| drop(zip.add("byteorder", &[b' '; 5000]).clone())),
+        ("does not contain a version", |zip| zip.entry("version").bytes = b"x\n".to_vec()),
+        ("does not contain a version", |zip| zip.entry("version").bytes = b"0\n".to_vec()),
+        ("single word is too long", |zip| drop(zip.add("byteorder", &[b' '; 5000]).clone())),
         ("byte order", |zip| drop(zip.add("byteorder", b"little\n").clone())),
-        ("the pickle ends", |zip| drop(zip.add("constants.pkl", b"").clone())),
+        ("extra bytes after the pickle", |zip| drop(zip.add("constants.pkl", b"").clone())),
         ("without a program", |zip| drop(zip.add("archive_format", b"pt2").clone())),
-        ("newer version", |zip| drop(zip.add(".data/version", b"11\n").clone())),
+        ("newer than supported", |zip| drop(zip.add(".data/version", b"11\n").clone())),
     ];
     for (word, tamper) in cases {
         let message = error(&tampered(tamper));
@@ -160,7 +160,7 @@ fn records_say_what_they_should() {
     });
     assert!(error(&crc).contains("CRC-32"), "a pickle is checked before it is read");
     let rest = [&pickle(&float())[..], b"."].concat();
-    assert!(error(&Zip::torch(&rest, &[&[7; 16]]).bytes()).contains("before its record does"));
+    assert!(error(&Zip::torch(&rest, &[&[7; 16]]).bytes()).contains("extra bytes after the pickle"));
 }
 
 #[test]
@@ -178,14 +178,14 @@ fn tensors_that_torch_refuses_are_errors() {
         (tensor(four(), 0, &[-1], &[1]), "not negative"),
         (tensor(four(), 0, &[1], &[-1]), "not negative"),
         (tensor(four(), 0, &[1, 1], &[1]), "differ in length"),
-        (tensor(storage("FloatStorage", "0", 3), 0, &[1], &[1]), "another length"),
-        (tensor(storage("DoubleStorage", "0", 4), 0, &[1], &[1]), "another length"),
+        (tensor(storage("FloatStorage", "0", 3), 0, &[1], &[1]), "wrong length"),
+        (tensor(storage("DoubleStorage", "0", 4), 0, &[1], &[1]), "wrong length"),
         (tensor(storage("FloatStorage", "0", i64::MAX), 0, &[1], &[1]), "does not fit"),
         (tensor(storage("FloatStorage", "9", 4), 0, &[1], &[1]), "no record \"data/9\""),
         (tensor(storage("FloatStorage", "../0", 4), 0, &[1], &[1]), "no record"),
         (tensor(int(1), 0, &[1], &[1]), "a storage"),
-        (persistent(text("0")), "persistent id"),
-        (persistent(tuple(&[text("module"), text("x"), text("y")])), "persistent id"),
+        (persistent(text("0")), "persistent ID"),
+        (persistent(tuple(&[text("module"), text("x"), text("y")])), "persistent ID"),
         (call(&v2, &[four()]), "number of arguments"),
         (call(&v2, &[four(), int(0), ints(&[1]), int(1), b"\x89N".to_vec()]), "strides"),
         (call(&v2, &[four(), int(0), list(&[int(1)]), ints(&[1]), b"\x89N".to_vec()]), "sizes"),

@@ -241,7 +241,7 @@ fn names() {
             &[long, dict(&[(b"h\x01".to_vec(), many)])].concat(),
         ),
         around_tensor("names that are all the same", Read, &[&float()[..], b"q\x000", &same].concat()),
-        plain("a class", Refused("not the name"), &[&global("m", &"C".repeat(MANY))[..], b")R"].concat()),
+        plain("a class", Refused("invalid name"), &[&global("m", &"C".repeat(MANY))[..], b")R"].concat()),
     ]);
 }
 

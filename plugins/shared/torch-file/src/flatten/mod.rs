@@ -1,14 +1,14 @@
-//! Flattens a graph: a walk from its root names each tensor by the place where it lies, and makes everything into
+//! Flattens a graph. A walk from its root names each tensor by its path, and converts all values to
 //! the catalog's tree.
 //!
 //! | Value | Node |
 //! |---|---|
-//! | a call, an object | OBJECT of its class: the arguments (a tuple), the state, the items (a map), what was appended (a list), the keywords (a map); as many as there are, NONE for a gap. The node's own bytes are [`NEW`] where the class's `__new__` is called, not the class |
-//! | a function or class alone | OBJECT of its class, without children |
+//! | a call, an object | OBJECT of its class: the arguments (a tuple), the state, the items (a map), appended values (a list), the keywords (a map); only as many as needed, NONE for a gap. The node's own bytes are [`NEW`] if the class's `__new__` is called, not the class |
+//! | a function or class that is not called | OBJECT of its class, without children |
 //! | `OrderedDict`, `Counter`, `Namespace`, a subclass of `dict` | MAP of its class |
 //! | `deque`, a subclass of `list` | LIST of its class |
 //! | one of these with attributes, or with a factory or a length | ATTRIBUTED: the container, the attributes |
-//! | `set`, `complex`, `bytes` | SET, COMPLEX, BYTES, however the protocol spells them |
+//! | `set`, `complex`, `bytes` | SET, COMPLEX, BYTES, in any spelling of the protocol |
 //! | `frozenset` | OBJECT `builtins.frozenset` of its members, a list |
 //! | a path, a scalar of numpy | TEXT, or a number, of its class |
 //! | a tensor, an array of numpy | TENSOR |
@@ -16,22 +16,23 @@
 //! | a quantized tensor | ATTRIBUTED: the TENSOR of integers, `{"qscheme", "scale", "zero_point"}` |
 //! | a sparse tensor | ATTRIBUTED: the TENSOR of values, `{"layout", "indices", "size", "shape"}` |
 //! | a nested tensor | ATTRIBUTED: the TENSOR of the buffer, `{"layout", "sizes", "strides", "offsets"}` |
-//! | a tensor of a class of its own | ATTRIBUTED of its class: the TENSOR, its attributes |
+//! | a tensor of a subclass | ATTRIBUTED of its class: the TENSOR, its attributes |
 //! | a parameter | OBJECT `torch._utils._rebuild_parameter`, whose first argument is the TENSOR |
 //! | a tensor of a class that wraps others | the TENSOR, if it has the elements of one; otherwise OBJECT of its class, its attributes |
 //! | a module | MAP `collections.OrderedDict`: its `state_dict()` |
 //!
-//! | File | What it yields |
+//! | File | Contents |
 //! |---|---|
 //! | `tensors.rs` | nodes of tensors and their parts |
-//! | `objects.rs` | what a call becomes |
-//! | `scalars.rs` | nodes of values that contain nothing |
-//! | `modules.rs` | a module's state dict |
-//! | `module_classes.rs` | what the classes of modules add to it |
+//! | `objects.rs` | nodes of calls |
+//! | `scalars.rs` | nodes of values that contain no others |
+//! | `modules.rs` | the state dict of a module |
+//! | `module_classes.rs` | additions to it by the classes of modules |
 //!
-//! The walk keeps its own stack. A value without tensors in it becomes one node, however often it is
-//! reached; one with tensors is walked again each time, since its tensors have other names there. How
-//! often is bounded by the size of the graph, so that a few nested lists cannot become millions.
+//! The walk keeps its own stack. A value without tensors becomes one node, no matter how often it
+//! is reached. A value with tensors is walked again each time, because its tensors have different
+//! names there. The number of repetitions is limited by the size of the graph, so that a few nested
+//! lists cannot become millions.
 
 mod module_classes;
 mod modules;
@@ -49,50 +50,45 @@ use tensorferry_sdk::{
 };
 use tensors::Placed;
 
-/// The bytes of an OBJECT that `cls.__new__(cls, ...)` makes.
+/// Bytes of an OBJECT that is created by `cls.__new__(cls, ...)`.
 pub const NEW: &[u8] = b"new";
 
-/// How often a value may be reached on average. Checkpoints share a container a few times at most:
-/// `model` and `ema`, or the halves of a tied module.
+/// Maximum average number of times that a value is reached. Checkpoints share a container only a
+/// few times: `model` and `ema`, or the halves of a tied module.
 const MOST_REPEATS: u64 = 64;
 
-/// How many bytes of names there may be on average for each value. A tensor is a dozen values.
+/// Maximum average bytes of names per value. A tensor consists of about a dozen values.
 const NAME_BYTES_OF_EACH: u64 = 64;
 
-/// How many there may be in a small graph too.
+/// Minimum limit on bytes of names, for small graphs.
 const FEW_NAME_BYTES: u64 = 4 << 20;
 
-/// Where flattened graphs go: one catalog, and the names in it, however many graphs there are.
+/// The catalog that receives flattened graphs, and the names in it. Several graphs may share it.
 pub struct Destination<'c, 'l> {
-    /// Takes the tensors, the tree and the losses.
+    /// Receives the tensors, the tree and the losses.
     pub catalog: &'c mut dyn CatalogSink,
-    /// Its storages.
     pub storages: &'c mut Storages<'l>,
-    /// The names that were given so far.
+    /// The names in use.
     pub names: &'c mut Names,
-    /// Where the file is, for what a name or a text depends on.
+    /// The source of the file, for names and texts that depend on values in it.
     pub source: &'c dyn Source,
-    /// The run.
     pub context: &'c dyn Context,
 }
 
-/// What a graph became.
+/// The result of flattening a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flattened {
-    /// The node of its root.
+    /// Node of its root.
     pub node: NodeId,
-    /// The keys and values in turn, if the root is a mapping and nothing else.
+    /// Alternating keys and values, if the root is only a mapping.
     pub entries: Option<Vec<NodeId>>,
-    /// Each tensor's name and node, in the order of the walk.
+    /// Name and node of each tensor, in the order of the walk.
     pub tensors: Vec<(String, NodeId)>,
 }
 
-/// Walks the object of a file from `value`; fills the catalog's tensors, nodes and losses. `under` is
-/// the name of the place where the object lies itself: empty for a whole checkpoint. The catalog's
-/// root is for the caller to set.
-///
-/// # Errors
-/// What the views give, with the tensor's name; a limit on nesting or repetition.
+/// Walks the object of a file from `value`, and adds tensors, nodes and losses to the catalog.
+/// `under` is the path of the object itself: empty for a whole checkpoint. The caller sets the root
+/// of the catalog. Fails if values are nested too deep or repeated too often.
 pub fn flatten(
     object: &ObjectFile,
     value: ValueId,
@@ -128,39 +124,39 @@ struct Walk<'g, 'd, 'c, 'l> {
     object: &'g ObjectFile,
     graph: &'g Graph,
     to: &'d mut Destination<'c, 'l>,
-    /// The node of each value that needs no second walk.
+    /// Node of each value that needs no second walk.
     nodes: Vec<Option<NodeId>>,
-    /// The values that the walk is inside of.
+    /// Whether the walk is inside each value.
     open: Vec<bool>,
-    /// The calls that a loss tells of, if one has to.
+    /// Whether each call has been handled, and reported if necessary.
     told: Vec<bool>,
-    /// The name of the place where the walk is.
+    /// Path of the current value.
     path: Path,
     path_bytes: u64,
     steps: u64,
     frames: Vec<Frame<'g>>,
     placed: Placed,
     modules: ClassLosses,
-    /// The classes whose tensors are read as plain ones: the first, and how many there are.
+    /// Classes whose tensors are read as plain ones: the class, the first tensor, and the count.
     wrappers: Vec<(String, String, usize)>,
-    /// What the root was made of, once it is, if it is a mapping.
+    /// Nodes of the root's keys and values, if it is a mapping and the walk is done.
     root_entries: Option<Vec<NodeId>>,
 }
 
 /// A container that the walk is inside of.
 struct Frame<'g> {
-    /// The value, where the frame is all of one.
+    /// The value, if the frame represents all of it.
     value: Option<ValueId>,
     form: Form,
     children: Children<'g>,
     next: usize,
     nodes: Vec<NodeId>,
-    /// Where the path ended outside.
+    /// End of the path before the frame was entered.
     outside: PathMark,
     has_tensors: bool,
 }
 
-/// What a finished frame becomes.
+/// The node that a finished frame becomes.
 enum Form {
     Node(NodeKind, String),
     Object(String, CallKind),
@@ -172,30 +168,30 @@ impl Form {
     }
 }
 
-/// What a frame walks through.
+/// The children of a frame.
 enum Children<'g> {
-    /// Named by their place.
+    /// Named by index.
     Indexed(&'g [ValueId]),
-    /// Without a name of their own.
+    /// Without names of their own.
     Bare(&'g [ValueId]),
-    /// Named by their keys.
+    /// Named by key.
     Entries(Vec<(ValueId, ValueId)>),
-    /// Under names that are no values of the graph.
+    /// Named by texts that are not values of the graph.
     Named(Vec<(String, NamedEntry)>),
-    /// The pieces of an object.
+    /// The parts of an object.
     Parts(Vec<ObjectPart<'g>>),
 }
 
-/// What a name that is no value of the graph stands for.
+/// The value of a name that is not itself a value of the graph.
 enum NamedEntry {
     Value(ValueId),
-    /// A tensor that the file does not hold as such.
+    /// A tensor that the file does not contain in this form.
     Made {
         dtype: Dtype,
         shape: Vec<u64>,
         bytes: Vec<u8>,
     },
-    /// A tensor of text: an object of JSON that ends with the number in a tensor.
+    /// A tensor of text: a JSON object whose last value is the number in a tensor.
     JsonOfNumber {
         before: String,
         number: ValueId,
@@ -210,18 +206,18 @@ impl NamedEntry {
 
 enum ObjectPart<'g> {
     Nothing,
-    /// What is there already.
+    /// A node that already exists.
     Node(NodeId),
     Value(ValueId),
     Arguments(&'g [ValueId]),
     BareArguments(&'g [ValueId]),
-    /// A mapping of a class, and keys and values that it has already.
+    /// A mapping of a class, with nodes of existing keys and values, and further entries.
     Mapping(String, Vec<NodeId>, Vec<(ValueId, ValueId)>),
     /// A list of a class.
     Listing(String, &'g [ValueId]),
 }
 
-/// What visiting a value came to.
+/// The result of visiting a value.
 enum Visit {
     Node(NodeId),
     Entered,
@@ -245,10 +241,10 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 None => Some(self.leave()?),
             };
         }
-        done.ok_or_else(|| Error::plugin("a walk without an end"))
+        done.ok_or_else(|| Error::plugin("the walk did not end"))
     }
 
-    /// Visits the next child of the innermost frame; `None` if there is none left.
+    /// Visits the next child of the innermost frame; `None` if there are no more.
     fn step(&mut self, outside: PathMark) -> Result<Option<Visit>> {
         let Some(frame) = self.frames.last_mut() else { return Ok(None) };
         let place = frame.next;
@@ -285,7 +281,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 return part.map(|part| self.part(part, outside)).transpose();
             }
         };
-        // Scalars are most of what there is, and their names are not needed.
+        // Most values are scalars, whose names are not needed.
         if let Some(node) = self.nodes[value.index()] {
             return Ok(Some(Visit::Node(node)));
         }
@@ -318,7 +314,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.enter(None, form, children, outside)
     }
 
-    /// Goes one name deeper.
+    /// Appends a name to the path.
     fn descend(&mut self, segment: Option<Segment>) -> Result<()> {
         let Some(segment) = segment else { return Ok(()) };
         let before = self.path.text().len();
@@ -331,8 +327,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.count_path_bytes(len - before, len)
     }
 
-    /// Names that are walked through may be long, and many: the file has a part of a name but once, and
-    /// each tensor has all of it.
+    /// Counts bytes of names against the limits. The file contains each part of a name once, but
+    /// each tensor has the full name.
     pub(super) fn count_path_bytes(&mut self, added: usize, len: usize) -> Result<()> {
         let limits = self.to.context.limits();
         self.path_bytes += added as u64;
@@ -348,7 +344,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.steps += 1 + steps as u64;
         let most = MOST_REPEATS * (self.graph.len() as u64 + 1024);
         if self.steps > most {
-            return Err(Error::limit("shared values unfold into too many")
+            return Err(Error::limit("shared values expand to too many values")
                 .expected(format!("at most {most}, for {} values", self.graph.len())));
         }
         Ok(())
@@ -377,7 +373,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             }
             Value::Call(call) => return self.call(id, call, outside),
             _ => {
-                self.lose(LossKind::Tensor, "a storage on its own, without a tensor")?;
+                self.lose(LossKind::Tensor, "it is a storage without a tensor")?;
                 self.mark_tensor();
                 return self.to.catalog.node(Node::none()).map(Visit::Node);
             }
@@ -413,10 +409,10 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Visit::Entered)
     }
 
-    /// Turns the innermost frame into its node.
+    /// Converts the innermost frame to its node.
     fn leave(&mut self) -> Result<NodeId> {
         let frame =
-            self.frames.pop().ok_or_else(|| Error::plugin("a walk that leaves more than it entered"))?;
+            self.frames.pop().ok_or_else(|| Error::plugin("the walk leaves more values than it entered"))?;
         self.path.truncate(frame.outside);
         if self.frames.is_empty() && matches!(frame.form, Form::Node(NodeKind::MAP, _)) {
             self.root_entries = Some(frame.nodes.clone());
@@ -451,14 +447,13 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.to.catalog.loss(Loss::new(kind, self.path.text(), why))
     }
 
-    /// State that is read in another form.
+    /// Reports state that is read in a different form.
     fn change(&mut self, why: &str) -> Result<()> {
         let loss = Loss::new(LossKind::State, self.path.text(), why);
         self.to.catalog.loss(loss.severity(Severity::Changed))
     }
 }
 
-/// One part of a name.
 enum Segment {
     Index(usize),
     Key(ValueId),

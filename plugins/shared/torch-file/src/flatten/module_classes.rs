@@ -1,7 +1,7 @@
-//! Modules whose classes add something to their state dict that is not among their parameters and
-//! buffers. Each row of [`CLASSES`] states what `_save_to_state_dict` of a class adds.
+//! Classes of modules that add entries to their state dict besides parameters and buffers. Each row
+//! of [`CLASSES`] lists what `_save_to_state_dict` of a class adds.
 //!
-//! Source: `torch/ao/nn` of PyTorch 2.15, `bitsandbytes/nn/modules.py` and `functional.py` of
+//! Sources: `torch/ao/nn` of PyTorch 2.15, `bitsandbytes/nn/modules.py` and `functional.py` of
 //! bitsandbytes 0.50.
 
 use super::NamedEntry;
@@ -10,57 +10,57 @@ use crate::rebuild;
 use std::collections::HashSet;
 use tensorferry_sdk::Dtype;
 
-/// What a class adds to its state dict.
+/// The entries that a class adds to its state dict.
 #[derive(Default)]
 pub(super) struct Added {
-    /// In the order of the state dict, under their names below the module's.
+    /// Names relative to the module, in the order of the state dict.
     pub(super) entries: Vec<(String, NamedEntry)>,
-    /// The attributes that they come from.
+    /// Attributes that the entries come from.
     attributes: Vec<&'static str>,
-    /// The parameters whose own attributes they come from.
+    /// Parameters whose own attributes the entries come from.
     parameters: HashSet<ValueId>,
 }
 
 impl Added {
-    /// Whether the attribute is in the state dict.
+    /// Returns whether the state dict contains the attribute.
     pub(super) fn takes(&self, attribute: &str) -> bool {
         self.attributes.contains(&attribute)
     }
 
-    /// Whether the attributes of a parameter are in the state dict.
+    /// Returns whether the state dict contains the attributes of a parameter.
     pub(super) fn takes_state_of(&self, parameter: ValueId) -> bool {
         self.parameters.contains(&parameter)
     }
 }
 
-/// Classes, and what they add.
+/// Classes that add the same entries.
 struct ModuleClass {
-    /// The beginnings of their modules' names, of any release.
+    /// Prefixes of their Python modules, in all releases.
     packages: &'static [&'static str],
-    /// The last part of the module's name; empty for any.
+    /// Last part of the Python module's name; empty for any.
     file: &'static str,
     names: &'static [&'static str],
     adds: &'static [Add],
 }
 
-/// One thing that a class adds.
+/// An entry that a class adds.
 #[derive(Clone, Copy)]
 enum Add {
-    /// An attribute as it is.
+    /// An attribute, unchanged.
     Value(&'static str),
-    /// A tensor of one number, an attribute.
+    /// An attribute, as a tensor of one number.
     Number(&'static str),
-    /// The weight and the bias that an attribute has packed, as a tuple.
+    /// The weight and bias packed in an attribute, as a tuple.
     Unpacked(&'static str),
-    /// The weight that an attribute has packed.
+    /// The weight packed in an attribute.
     UnpackedWeight(&'static str),
     /// An item of the tuple that is the module's state.
     Item(usize, &'static str),
-    /// The same, as a tensor of one number.
+    /// An item of that tuple, as a tensor of one number.
     NumberItem(usize, &'static str),
-    /// The `quant_state` of the weight, a parameter of 4 bits.
+    /// The `quant_state` of the weight, a 4-bit parameter.
     QuantState,
-    /// The scales of the weight, a parameter of 8 bits.
+    /// The scales of the weight, an 8-bit parameter.
     Scb,
 }
 
@@ -136,8 +136,8 @@ static CLASSES: [ModuleClass; 11] = [
 static EIGHT_BITS: ModuleClass =
     ModuleClass { packages: BITSANDBYTES, file: "", names: &["Linear8bitLt"], adds: &[Add::Scb] };
 
-/// What the class of a module with this state adds; `None` if it is not such a class, or if the state
-/// has another form than the class gives it.
+/// Returns the entries that the class of a module with this state adds. Returns `None` if it is not
+/// such a class, or if the state has an unexpected form.
 pub(super) fn added(graph: &Graph, class: &Global, state: ValueId) -> Option<Added> {
     let file = class.module.rsplit('.').next().unwrap_or_default();
     let row = CLASSES.iter().chain([&EIGHT_BITS]).find(|row| {
@@ -185,9 +185,9 @@ fn add_entries(graph: &Graph, state: ValueId, add: Add, added: &mut Added) -> Op
     Some(())
 }
 
-/// What `torch.tensor` makes of a number; a tensor stays one.
+/// Converts a number like `torch.tensor` does; a tensor is unchanged.
 fn number(graph: &Graph, value: ValueId) -> Option<NamedEntry> {
-    #[expect(clippy::cast_possible_truncation, reason = "torch makes an F32 of a float")]
+    #[expect(clippy::cast_possible_truncation, reason = "torch converts floats to F32")]
     Some(match *graph.value(value) {
         Value::Float(number) => NamedEntry::made(Dtype::F32, &[], &(number as f32).to_le_bytes()),
         Value::Int(number) => NamedEntry::made(Dtype::I64, &[], &number.to_le_bytes()),
@@ -196,14 +196,15 @@ fn number(graph: &Graph, value: ValueId) -> Option<NamedEntry> {
     })
 }
 
-/// What a `ScriptObject` of torch packs: its state is `(what it packs, the name of its class)`.
+/// Returns the content of torch's `ScriptObject`, whose state is `(content, name of its class)`.
 fn packed(graph: &Graph, value: ValueId) -> Option<ValueId> {
     let (class, call) = graph.called(value)?;
     let &[packed, _] = graph.tuple(call.state?)? else { return None };
     class.is("torch", "ScriptObject").then_some(packed)
 }
 
-/// The attributes of a module's weight: the last argument of the call that rebuilds the parameter.
+/// Returns a module's weight with its attributes: the last argument of the call that rebuilds the
+/// parameter.
 fn weight(graph: &Graph, state: ValueId) -> Option<(ValueId, ValueId)> {
     let weight = graph.entry(graph.entry(state, "_parameters")?, "weight")?;
     let (function, call) = graph.called(weight)?;
@@ -217,7 +218,7 @@ fn quant_state(graph: &Graph, state: ValueId, added: &mut Added) -> Option<()> {
     let (weight, attributes) = weight(graph, state)?;
     let of = graph.call(graph.entry(attributes, "quant_state")?)?.state?;
     let tensor = |of, name| graph.entry(of, name).filter(|&value| *graph.value(value) != Value::None);
-    // Such a weight is packed for one processor.
+    // Such a weight is packed for a specific processor.
     if graph.entry(of, "packing_format_for_cpu").is_some_and(|flag| graph.bool(flag) != Some(false)) {
         return None;
     }
@@ -262,7 +263,8 @@ fn quant_state(graph: &Graph, state: ValueId, added: &mut Added) -> Option<()> {
     Some(())
 }
 
-/// `Linear8bitLt._save_to_state_dict`: the scales are an attribute of the weight, or of the module's state.
+/// `Linear8bitLt._save_to_state_dict`: the scales are an attribute of the weight, or of the
+/// module's state.
 fn scb(graph: &Graph, state: ValueId, added: &mut Added) -> Option<()> {
     let (weight, attributes) = weight(graph, state)?;
     let matmul = graph.call(graph.entry(state, "state")?)?.state?;
@@ -278,7 +280,7 @@ fn scb(graph: &Graph, state: ValueId, added: &mut Added) -> Option<()> {
     Some(())
 }
 
-/// A short word as JSON; `None` if it has anything but letters, digits and underscores.
+/// Quotes a short word as JSON; `None` if it contains anything but letters, digits and underscores.
 fn quoted(word: &str) -> Option<String> {
     let plain = word.len() <= 64 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     plain.then(|| format!("\"{word}\""))

@@ -1,12 +1,12 @@
-//! A module is an object of a class of `torch.nn`, saved whole: an instance whose attributes
-//! `_parameters`, `_buffers` and `_modules` are mappings. It is read as its `state_dict()` would be:
-//! its parameters, its persistent buffers, what its class adds ([`module_classes`]), then its modules,
-//! and so on below.
+//! Modules of `torch.nn` that were saved whole: instances whose attributes `_parameters`,
+//! `_buffers` and `_modules` are mappings. A module is read as its `state_dict()`: parameters,
+//! persistent buffers, additions of its class ([`module_classes`]), and then the same for its
+//! submodules.
 //!
-//! Source: `Module._save_to_state_dict` and `Module.state_dict` in `torch/nn/modules/module.py`. What
-//! other classes add there (`get_extra_state`, hooks) is not known, so every tensor that is reachable
-//! from a module in another way is a loss with its path. The classes' versions stand in their code: a
-//! state dict without them is loaded all the same.
+//! Source: `Module._save_to_state_dict` and `Module.state_dict` in `torch/nn/modules/module.py`.
+//! Additions of other classes (`get_extra_state`, hooks) are unknown, so every tensor that is
+//! reachable from a module in a different way is reported as lost with its path. The versions of
+//! classes are in their code and not in the file; a state dict loads without them.
 
 use super::module_classes::{self, Added};
 use super::{NamedEntry, Walk};
@@ -17,34 +17,34 @@ use crate::rebuild::{self, Rebuilt};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
-/// Attributes that are named in a loss.
+/// Maximum number of attributes named in a loss.
 const MOST_NAMED: usize = 12;
 
-/// What is said of a name that is longer than any attribute's.
+/// Maximum characters of an attribute's name in a loss.
 const MOST_NAME_CHARS: usize = 80;
 
-/// What is said of each class of modules, once.
+/// The losses of each class of modules, reported once per class.
 #[derive(Default)]
 pub(super) struct ClassLosses {
     by_class: HashMap<String, usize>,
     classes: Vec<ClassLoss>,
-    /// What modules have besides their state dicts, with its path.
+    /// Attributes of modules outside of their state dicts, with their paths.
     besides: Vec<(String, ValueId)>,
-    /// The values that state dicts consist of.
+    /// The values in state dicts.
     read: HashSet<ValueId>,
 }
 
 struct ClassLoss {
     class: String,
-    /// Where the first one is.
+    /// Path of the first module of the class.
     first: String,
     count: usize,
     attributes: BTreeSet<String>,
-    /// Whether all is read that its class puts into a state dict.
+    /// Whether all entries that its class adds to a state dict are read.
     is_known: bool,
 }
 
-/// The pieces of a module.
+/// The parts of a module.
 struct Module<'g> {
     class: String,
     parameters: Vec<(ValueId, ValueId)>,
@@ -53,14 +53,14 @@ struct Module<'g> {
     not_persistent: HashSet<&'g str>,
     /// Its other attributes.
     others: Vec<(&'g str, ValueId)>,
-    /// What its class adds to the state dict.
+    /// Entries that its class adds to the state dict.
     added: Option<Added>,
-    /// Whether code of its own changes the state dict.
+    /// Whether hooks change the state dict.
     has_hooks: bool,
 }
 
 impl<'g> Module<'g> {
-    /// The module, if the value is one.
+    /// Returns the module, if the value is one.
     fn of(graph: &'g Graph, id: ValueId) -> Option<Self> {
         let call = graph.call(id)?;
         let class = class_of(graph, id)?;
@@ -94,7 +94,7 @@ impl<'g> Module<'g> {
                     module.has_hooks |= graph.entries(value).is_none_or(|hooks| !hooks.is_empty());
                     continue;
                 }
-                // Every module has it, and says nothing by it.
+                // Every module has it, and it is not useful.
                 "training" => continue,
                 _ => {
                     if module.added.as_ref().is_none_or(|added| !added.takes(name)) {
@@ -113,13 +113,14 @@ impl<'g> Module<'g> {
     }
 }
 
-/// How many attributes the state of an object has, if it has one: what looking for a module takes.
+/// Returns the number of attributes in an object's state: the cost of checking for a module.
 fn attributes(graph: &Graph, id: ValueId) -> usize {
     let state = graph.call(id).and_then(|call| call.state);
     state.map_or(0, |state| graph.entry_count(state))
 }
 
-/// The class of an object, also of one that protocols below 2 make by `copyreg._reconstructor`.
+/// Returns the class of an object, including objects that protocols below 2 create by
+/// `copyreg._reconstructor`.
 fn class_of(graph: &Graph, id: ValueId) -> Option<&Global> {
     let (global, call) = graph.called(id)?;
     if global.is("copyreg", "_reconstructor") {
@@ -128,7 +129,7 @@ fn class_of(graph: &Graph, id: ValueId) -> Option<&Global> {
     Some(global)
 }
 
-/// The members of a set, however the protocol spells it.
+/// Returns the members of a set, in any spelling of the protocol.
 fn members(graph: &Graph, id: ValueId) -> &[ValueId] {
     match graph.value(id) {
         Value::Set(items) => items,
@@ -139,14 +140,13 @@ fn members(graph: &Graph, id: ValueId) -> &[ValueId] {
     }
 }
 
-/// A step of a walk through modules.
 enum Step {
     Enter { module: ValueId, prefix: String, depth: u64 },
     Leave(ValueId),
 }
 
 impl Walk<'_, '_, '_, '_> {
-    /// The entries of a module's state dict, if the value is a module.
+    /// Returns the entries of a module's state dict, if the value is a module.
     pub(super) fn state_dict(&mut self, id: ValueId) -> Result<Option<Vec<(String, NamedEntry)>>> {
         let graph = self.graph;
         self.count_steps(attributes(graph, id))?;
@@ -173,7 +173,7 @@ impl Walk<'_, '_, '_, '_> {
             }
             self.count_steps(attributes(graph, id))?;
             let Some(module) = Module::of(graph, id) else {
-                let why = "an object that is not a module of a known form, in the place of a module: it is not read";
+                let why = "it is in the place of a module, but has an unknown form: it is not read";
                 self.lose_at(&prefix, LossKind::State, why)?;
                 self.modules.besides.push((join(self.path.text(), &prefix), id));
                 continue;
@@ -191,9 +191,10 @@ impl Walk<'_, '_, '_, '_> {
                     continue;
                 }
                 let name = self.name_below(&prefix, key)?;
-                // A dict keeps the last of two entries; a module's own code sees to it that there is one.
+                // A dict keeps the last of two entries, but a module's own code prevents
+                // duplicates.
                 if names.insert(name.clone()) {
-                    // Of a parameter, a state dict holds the tensor.
+                    // A state dict contains the tensor of a parameter, not the parameter.
                     let tensor = rebuild::data_of(graph, value);
                     self.modules.read.insert(tensor);
                     if tensor != value
@@ -241,7 +242,7 @@ impl Walk<'_, '_, '_, '_> {
         let path = join(self.path.text(), prefix);
         self.modules.read.insert(id);
         for &(name, value) in &module.others {
-            // Scalars are most of what there is.
+            // Skip scalars, which are most values.
             if may_hold_tensors(self.graph.value(value)) {
                 let path = join(&path, name);
                 self.count_path_bytes(path.len(), path.len())?;
@@ -271,12 +272,12 @@ impl Walk<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Notes that a value is read in its place.
+    /// Marks a value as read.
     pub(super) fn mark_read(&mut self, value: ValueId) {
         self.modules.read.insert(value);
     }
 
-    /// Notes an attribute of the object at the walk's place that is not read.
+    /// Records an attribute of the current object that is not read.
     pub(super) fn note_beside(&mut self, key: ValueId, value: ValueId) -> Result<()> {
         let path = self.path.text().to_owned();
         let name = self.name_below(&path, key)?;
@@ -284,7 +285,7 @@ impl Walk<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Says what of the modules is not in their state dicts: once for each class.
+    /// Reports, once per class, which parts of modules are not in their state dicts.
     pub(super) fn report_modules(&mut self) -> Result<()> {
         for loss in std::mem::take(&mut self.modules.classes) {
             let ClassLoss { class, first, count, attributes, is_known } = loss;
@@ -303,7 +304,7 @@ impl Walk<'_, '_, '_, '_> {
         self.report_besides()
     }
 
-    /// Lists each tensor that modules have in another place than their state dicts.
+    /// Reports each tensor that modules have outside of their state dicts.
     fn report_besides(&mut self) -> Result<()> {
         let graph = self.graph;
         let mut visited = std::mem::take(&mut self.modules.read);
@@ -321,7 +322,7 @@ impl Walk<'_, '_, '_, '_> {
             let is_tensor = !is_parameter && called.is_some_and(rebuild::is_rebuild);
             if is_array || is_tensor {
                 if !TensorPlace::of(graph, id)?.is_some_and(|place| read.contains(&place)) {
-                    let what = if is_array { "an array of numpy" } else { "a tensor" };
+                    let what = if is_array { "a numpy array" } else { "a tensor" };
                     let why = format!(
                         "{what} outside of the parameters, buffers and modules of a module: ferry does not read it"
                     );
@@ -347,19 +348,19 @@ impl Walk<'_, '_, '_, '_> {
     }
 }
 
-/// How a part of a value is called.
+/// The name of a part in its value's path.
 enum Part {
     Same,
     Index(usize),
     Key(ValueId),
 }
 
-/// Whether the value is one that contains others.
+/// Returns whether the value can contain others.
 fn may_hold_tensors(value: &Value) -> bool {
     matches!(value, Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::Dict(_) | Value::Call(_))
 }
 
-/// What a value contains, and what it takes to list it.
+/// Returns the parts of a value, and the cost of listing them.
 fn parts_of(graph: &Graph, id: ValueId) -> (Vec<(Part, ValueId)>, usize) {
     let indexed = |items: &[ValueId]| -> Vec<(Part, ValueId)> {
         items.iter().enumerate().map(|(index, &item)| (Part::Index(index), item)).collect()
@@ -389,7 +390,8 @@ fn parts_of(graph: &Graph, id: ValueId) -> (Vec<(Part, ValueId)>, usize) {
     (parts, steps)
 }
 
-/// Where the elements of a plain tensor lie: two with one place have the same elements.
+/// The location of a plain tensor's elements. Tensors with the same location have the same
+/// elements.
 #[derive(PartialEq, Eq, Hash)]
 struct TensorPlace<'g> {
     key: &'g str,

@@ -1,5 +1,5 @@
-//! Nodes for the results of calls: the data itself where the class only holds data, else the call as it is written
-//! down.
+//! Nodes for the results of calls: the data itself if the class only holds data, otherwise the
+//! recorded call.
 
 use super::{Children, Form, ObjectPart, Visit, Walk};
 use crate::calls::UnknownCall;
@@ -11,7 +11,7 @@ use tensorferry_sdk::{LossKind, Node, NodeId, NodeKind, Result};
 
 pub(super) const ORDERED_DICT: &str = "collections.OrderedDict";
 
-/// A container that a call makes, and what is set on it.
+/// A container that a call creates, and its attributes.
 struct FilledContainer<'g> {
     content: ObjectPart<'g>,
     attributes: Option<ObjectPart<'g>>,
@@ -30,7 +30,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
         if rebuild::data_of_old_parameter(graph, id).is_some() {
             self.change("a parameter of torch 0.3 or before is read as its tensor")?;
-            // Not one inside another: that would go as deep as a file likes.
+            // Nested parameters are not unwrapped here: the file would control the depth of the
+            // recursion.
             return self.visit(rebuild::data_of(graph, id), outside);
         }
         if let Some(state_dict) = self.state_dict(id)? {
@@ -59,12 +60,12 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let arguments = graph.tuple(call.arguments).unwrap_or_default();
         let class = match global {
             Some(global) => global.path(),
-            // The result of a call is called: the class that it names is not known.
+            // The result of a call is called: its class is unknown.
             None => graph
                 .called(call.function)
                 .map_or_else(String::new, |(global, _)| format!("{}()", global.path())),
         };
-        // A parameter has its tensor's name.
+        // A parameter has the name of its tensor.
         let bare = global.is_some_and(rebuild::is_parameter);
         let mut parts =
             vec![if bare { ObjectPart::BareArguments(arguments) } else { ObjectPart::Arguments(arguments) }];
@@ -106,7 +107,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.enter(Some(id), form, children, outside)
     }
 
-    /// A mapping or a list of some class, if the call does nothing but fill one.
+    /// Returns a mapping or list of any class, if the call only fills one.
     fn container(&mut self, id: ValueId, call: &'g Call) -> Result<Option<FilledContainer<'g>>> {
         let graph = self.graph;
         let Some(global) = graph.global(call.function).filter(|_| call.keywords.is_none()) else {
@@ -134,7 +135,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 [items] | [items, _] => graph.sequence(items).map(listing),
                 _ => None,
             },
-            // A class that is filled by its `__setitem__` or its `append` and nothing else.
+            // A class that is filled only by its `__setitem__` or its `append`.
             _ if call.kind == CallKind::New && arguments.is_empty() && has_items && !has_appended => {
                 Some(mapping(graph.last_of_each(&call.items)))
             }
@@ -153,7 +154,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(FilledContainer { content, attributes }))
     }
 
-    /// What a container's constructor is told beside its content: the attribute that shows it.
+    /// Returns the attribute for a constructor's argument besides the content.
     fn constructed(&mut self, global: &Global, arguments: &[ValueId]) -> Result<Option<Vec<NodeId>>> {
         let (name, value) = match (&*global.name, arguments) {
             ("defaultdict", &[factory, ..]) => ("default_factory", factory),
@@ -163,7 +164,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         if global.module != "collections".into() || *self.graph.value(value) == Value::None {
             return Ok(None);
         }
-        // A factory is a class, or something that only its own code knows.
+        // A factory is a class, or something that only its own code defines.
         let node = match self.scalar(value)? {
             Some(node) => node,
             None => self.to.catalog.node(Node::none())?,
@@ -171,8 +172,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(vec![self.text_node(name)?, node]))
     }
 
-    /// An object's state: its attributes, which are named like the entries of a dict; with slots it is
-    /// a pair of such dicts.
+    /// Returns an object's state: its attributes, which are named like the entries of a dict. With
+    /// slots it is a pair of such dicts.
     pub(super) fn state(&self, state: ValueId) -> ObjectPart<'g> {
         let attributes = |&id: &ValueId| matches!(self.graph.value(id), Value::None | Value::Dict(_));
         match self.graph.tuple(state) {
@@ -181,8 +182,9 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
     }
 
-    /// The state of an object of TorchScript, without the tensors that are neither parameters nor buffers:
-    /// these are losses. What is packed in an object stays, as it is part of a state dict elsewhere.
+    /// Returns the state of a TorchScript object without tensors that are neither parameters nor
+    /// buffers, which are losses. Packed objects remain, because they are part of state dicts
+    /// elsewhere.
     fn declared_state(&mut self, declared: &HashSet<String>, state: ValueId) -> Result<ObjectPart<'g>> {
         let graph = self.graph;
         let Some(entries) = graph.entries(state) else { return Ok(self.state(state)) };
@@ -200,7 +202,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(ObjectPart::Mapping(String::new(), Vec::new(), kept))
     }
 
-    /// Whether the value is a tensor, an array, or a container of other values.
+    /// Returns whether the value is a tensor, an array, or a container of other values.
     fn is_plain_data(&self, value: ValueId) -> bool {
         match self.graph.value(value) {
             Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::Dict(_) => true,
@@ -212,12 +214,11 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
     }
 
-    /// The node of a name.
     pub(super) fn text_node(&mut self, text: &str) -> Result<NodeId> {
         self.to.catalog.node(Node::text(text))
     }
 
-    /// Says what a call would have done, unless it is known to hold data only.
+    /// Reports a call, unless it is known to only hold data.
     fn report(&mut self, id: ValueId, call: &Call) -> Result<()> {
         self.told[id.index()] = true;
         match UnknownCall::of(self.graph, call) {
@@ -225,15 +226,15 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 let called = unknown.text(self.graph);
                 self.lose(
                     LossKind::State,
-                    &format!("calls {called}: it was not called, its result is not known"),
+                    &format!("calls {called}: it was not called, so its result is unknown"),
                 )
             }
             None => Ok(()),
         }
     }
 
-    /// Says what the calls would have done that the walk did not come to: a pickle may throw a result
-    /// away, and put it where nobody looks.
+    /// Reports the calls that the walk did not reach: a pickle may discard a result, or store it
+    /// where no reader looks.
     pub(super) fn report_hidden(&mut self) -> Result<()> {
         let (graph, object) = (self.graph, self.object);
         let is_hidden = |(id, _): &(ValueId, &Call)| !self.told[id.index()];
@@ -241,7 +242,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             graph.calls().filter(is_hidden).filter_map(|(_, call)| UnknownCall::of(graph, call)).collect();
         let hidden: BTreeSet<String> = hidden.into_iter().map(|call| call.text(graph)).collect();
         for called in hidden.iter().chain(object.calls_beside()) {
-            let why = format!("calls {called}, beside the object that it makes: it was not called");
+            let why = format!("calls {called} outside of the saved object: it was not called");
             self.lose(LossKind::State, &why)?;
         }
         Ok(())

@@ -1,15 +1,15 @@
-//! Scalars are values that contain nothing: each becomes one node, wherever it is reached.
+//! Scalars are values that contain no others. Each becomes one node, no matter how often it is
+//! reached.
 
 use super::Walk;
 use crate::numpy;
 use crate::pickle::{Global, Value, ValueId};
 use tensorferry_sdk::{LossKind, Node, NodeId, NodeKind, Result};
 
-/// What a string with lone surrogates loses.
-const SURROGATES: &str = "a string with lone surrogates, which are written as \\udcff";
+const SURROGATES: &str = "the string has lone surrogates, which are written as \\udcff";
 
 impl Walk<'_, '_, '_, '_> {
-    /// The node of a value that contains nothing; it is made once.
+    /// Returns the node of a value that contains no others; it is created once.
     pub(super) fn scalar(&mut self, id: ValueId) -> Result<Option<NodeId>> {
         let graph = self.graph;
         let node = match graph.value(id) {
@@ -42,7 +42,8 @@ impl Walk<'_, '_, '_, '_> {
         Ok(Some(node))
     }
 
-    /// What protocols spell as calls, and what other libraries have as numbers and texts.
+    /// Returns the node of a call that represents a scalar: spellings of older protocols, and
+    /// numbers and texts of other libraries.
     fn called_scalar(&self, id: ValueId) -> Option<Node> {
         let graph = self.graph;
         if let Some(&[real, imaginary]) = graph.plain_call(id, "builtins", "complex") {
@@ -56,7 +57,7 @@ impl Walk<'_, '_, '_, '_> {
         self.path_text(id).or_else(|| numpy::scalar(graph, id))
     }
 
-    /// A path of `pathlib`: a text of its class.
+    /// Returns a path of `pathlib` as a text of its class.
     fn path_text(&self, id: ValueId) -> Option<Node> {
         let (global, _) = self.graph.called(id)?;
         let is_path =
@@ -65,7 +66,7 @@ impl Walk<'_, '_, '_, '_> {
         let parts: Option<Vec<&str>> = parts.iter().map(|&part| self.graph.text(part)).collect();
         let text = match &*parts? {
             [] => ".".to_owned(),
-            // The root is a part of its own.
+            // The root is a separate part.
             ["/", rest @ ..] => format!("/{}", rest.join("/")),
             parts => parts.join("/"),
         };

@@ -1,5 +1,6 @@
-//! Tensors of a graph, as tensors of the catalog. One that is more than elements is several: its parts
-//! have names below its own (`name.scale`, `name.indices`), and its node has them as attributes.
+//! Converts tensors of a graph to tensors of the catalog. A composed tensor becomes several: its
+//! parts have names below its own (`name.scale`, `name.indices`), and its node has them as
+//! attributes.
 
 use super::{Children, Form, NamedEntry, ObjectPart, Visit, Walk};
 use crate::names::PathMark;
@@ -13,16 +14,16 @@ use tensorferry_sdk::{
     StorageId, TensorId,
 };
 
-/// What was placed so far.
+/// The tensors that were added so far.
 #[derive(Default)]
 pub(super) struct Placed {
-    /// Each tensor's name and node, in the order of the walk.
+    /// Name and node of each tensor, in the order of the walk.
     pub(super) tensors: Vec<(String, NodeId)>,
-    /// The storages that tensors are views of.
+    /// Storages that tensors are views of.
     viewed: HashSet<StorageId>,
-    /// Tensors whose bytes are made, with the storages of what is made.
+    /// Tensors with computed bytes, and the storages of these bytes.
     made: Vec<(String, StorageId)>,
-    /// Arrays, whose bytes are decoded once, however often they are reached.
+    /// Arrays, whose bytes are decoded only once.
     arrays: HashMap<ValueId, PlacedArray>,
 }
 
@@ -32,18 +33,18 @@ struct PlacedArray {
     dtype: Dtype,
     shape: Vec<u64>,
     is_fortran: bool,
-    /// `None`, if there are no bytes.
+    /// `None` if the array is empty.
     storage: Option<StorageId>,
 }
 
-/// A tensor that is in the catalog: its node, and keys and values of what is set on it.
+/// The node of a tensor in the catalog, with keys and values of its attributes.
 struct PlacedTensor {
     node: NodeId,
     attributes: Vec<NodeId>,
 }
 
 impl<'g> Walk<'g, '_, '_, '_> {
-    /// The node of a tensor.
+    /// Returns the node of a tensor.
     pub(super) fn tensor(&mut self, id: ValueId, rebuilt: Rebuilt, outside: PathMark) -> Result<Visit> {
         let name = self.path.text().to_owned();
         if self.to.names.leaves_out(&name) {
@@ -68,7 +69,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             return Ok(Visit::Node(node));
         };
         if !class.is_empty() && made.is_some() {
-            self.change(&format!("it is a {class}; it is read as a plain tensor"))?;
+            self.change(&format!("a {class} is read as a plain tensor"))?;
         }
         let entries = self.attributes_of(state)?;
         let visit = match made {
@@ -83,7 +84,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(visit)
     }
 
-    /// An object of a class that has these attributes and nothing else.
+    /// Enters an object of a class that has only these attributes.
     fn enter_object(
         &mut self,
         id: ValueId,
@@ -96,7 +97,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.enter(Some(id), Form::Object(class, CallKind::Function), parts, outside)
     }
 
-    /// The node of a tensor of a wrapper subclass.
+    /// Returns the node of a tensor of a wrapper subclass.
     fn wrapper(&mut self, id: ValueId, wrapper: Wrapper, outside: PathMark) -> Result<Visit> {
         let Wrapper { class, content, state } = wrapper;
         let name = self.path.text().to_owned();
@@ -115,31 +116,29 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 (self.to.storages.dequantized_blocks(self.to.catalog, object, &blocked, to), false)
             }
             (Content::Piece(which), _) => {
-                return Err(Error::unsupported(format!("the file has only {which} of a {class}"))
+                return Err(Error::unsupported(format!("the file contains only {which} of a {class}"))
                     .tensor(name)
-                    .expected(
-                        "a whole tensor: save full_tensor(), or a folder of torch.distributed.checkpoint, \
-                         which ferry reads",
-                    ));
+                    .hint("save full_tensor(), or pass a folder of torch.distributed.checkpoint"));
             }
-            // Parts are not the values that were asked for. States of an optimizer are not the model's.
+            // The parts are not the requested values. States of an optimizer do not belong to the
+            // model.
             (Content::Unknown, Some(_)) if !class.contains(".optim.") => {
                 let why = format!("ferry does not know the values of a {class}");
-                return Err(Error::unsupported(why).tensor(name).expected(
-                    "dequantize() of the tensor before it is saved, or no dequantize here: its parts are read then",
-                ));
+                return Err(Error::unsupported(why)
+                    .tensor(name)
+                    .hint("call dequantize() before saving, or leave out -i dequantize to read the parts"));
             }
             (content, _) => {
                 let entries = self.attributes_of(state)?;
                 let parts = match entries.is_empty() {
                     true => "",
-                    false => "; its attributes are read as values of their own",
+                    false => "; its attributes are read as separate values",
                 };
                 let hint = match content {
-                    Content::Blocked(_) => "; -i dequantize=f32 gives its elements",
+                    Content::Blocked(_) => "; -i dequantize=f32 reads its elements",
                     _ => "",
                 };
-                self.lose(LossKind::Tensor, &format!("ferry does not read a {class}{parts}{hint}"))?;
+                self.lose(LossKind::Tensor, &format!("ferry cannot read a {class}{parts}{hint}"))?;
                 return self.enter_object(id, class, entries, outside);
             }
         };
@@ -152,7 +151,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Visit::Node(node))
     }
 
-    /// Lists the classes of tensors that are read as plain ones.
+    /// Reports the classes whose tensors are read as plain ones.
     pub(super) fn report_wrappers(&mut self) -> Result<()> {
         for (class, first, count) in std::mem::take(&mut self.wrappers) {
             let why = match count {
@@ -167,7 +166,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(())
     }
 
-    /// The node of a tensor that the file does not hold as such.
+    /// Adds a tensor that the file does not contain in this form.
     pub(super) fn made(&mut self, entry: NamedEntry) -> Result<NodeId> {
         let name = self.path.text().to_owned();
         let (dtype, shape, bytes) = match entry {
@@ -181,13 +180,13 @@ impl<'g> Walk<'g, '_, '_, '_> {
                     self.to.context,
                 )?
                 else {
-                    self.lose(LossKind::Tensor, "a number that it contains is not read")?;
+                    self.lose(LossKind::Tensor, "a number in it cannot be read")?;
                     return self.to.catalog.node(Node::none());
                 };
                 let text = format!("{before}{}}}", python_float(number));
                 (Dtype::U8, vec![text.len() as u64], text.into_bytes())
             }
-            NamedEntry::Value(_) => return Err(Error::plugin("a value of the graph is not made")),
+            NamedEntry::Value(_) => return Err(Error::plugin("a value of the graph is not computed")),
         };
         self.mark_tensor();
         let unique = self.take_name(name.clone())?;
@@ -198,7 +197,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(node)
     }
 
-    /// The attributes in a subclass's state: a dict, a pair of dicts, or nothing.
+    /// Returns the attributes in a subclass's state: a dict, a pair of dicts, or nothing.
     fn attributes_of(&mut self, state: ValueId) -> Result<Vec<(ValueId, ValueId)>> {
         let graph = self.graph;
         let states = match graph.tuple(state) {
@@ -210,13 +209,13 @@ impl<'g> Walk<'g, '_, '_, '_> {
             match graph.entries(state) {
                 Some(more) => entries.extend(more),
                 None if *graph.value(state) == Value::None => {}
-                None => self.lose(LossKind::State, "the state of its class is no dict; it is left out")?,
+                None => self.lose(LossKind::State, "the state of its class is not a dict; it is left out")?,
             }
         }
         Ok(entries)
     }
 
-    /// A node, and what is set on it, if anything is.
+    /// Adds attributes to a node, if there are any.
     fn attributed(&mut self, node: NodeId, attributes: &[NodeId]) -> Result<NodeId> {
         if attributes.is_empty() {
             return Ok(node);
@@ -225,7 +224,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.to.catalog.node(Node::container(NodeKind::ATTRIBUTED, "", [node, attributes]))
     }
 
-    /// Puts a tensor and its parts into the catalog; `None`, if it is lost.
+    /// Adds a tensor and its parts to the catalog; `None` if it is lost.
     fn describe(&mut self, rebuilt: Rebuilt) -> Result<Option<PlacedTensor>> {
         self.to.context.check_cancelled()?;
         let object = self.object;
@@ -269,9 +268,11 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 }
                 None => Ok(None),
             },
-            Rebuilt::Wrapper(wrapper) => self.lost(&format!("a {} inside another tensor", wrapper.class)),
-            // A subclass's tensor is not one of a subclass itself.
-            Rebuilt::Subclass(_) => self.lost("a subclass of a subclass"),
+            Rebuilt::Wrapper(wrapper) => {
+                self.lost(&format!("it is a {} inside another tensor", wrapper.class))
+            }
+            // The tensor inside a subclass cannot itself have a subclass.
+            Rebuilt::Subclass(_) => self.lost("it is a subclass of a subclass"),
             Rebuilt::Lost(why) => self.lost(&why),
         }
     }
@@ -295,7 +296,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(PlacedTensor { node, attributes }))
     }
 
-    /// Adds a tensor under the walk's place and a suffix; `None`, if it is lost.
+    /// Adds a tensor under the current path and a suffix; `None` if it is lost.
     fn place(&mut self, suffix: &str, located: Located) -> Result<Option<NodeId>> {
         let wanted = [self.path.text(), suffix].concat();
         let location = match located {
@@ -322,7 +323,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.to.names.take_for(self.to.catalog, wanted)
     }
 
-    /// A tensor of one number.
+    /// Adds a tensor of one number.
     fn number(&mut self, suffix: &str, dtype: Dtype, bytes: [u8; 8]) -> Result<NodeId> {
         let name = self.take_name([self.path.text(), suffix].concat())?;
         let storage = self.to.catalog.storage(Storage::inline(bytes))?;
@@ -330,7 +331,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.to.catalog.node(Node::tensor(id))
     }
 
-    /// A tensor of the lengths that a composed tensor has along its dimensions.
+    /// Adds a tensor with the shape of a composed tensor.
     fn shape_of(&mut self, size: &[u64]) -> Result<NodeId> {
         let name = self.take_name(format!("{}.shape", self.path.text()))?;
         let bytes: Vec<u8> = size.iter().flat_map(|dim| dim.to_le_bytes()).collect();
@@ -344,7 +345,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let view = &quantized.view;
         let located = self.to.storages.locate_integers(self.to.catalog, object, view)?;
         let located = match located {
-            Located::Lost(why) => Located::Lost(format!("{why}; -i dequantize=f32 gives its values")),
+            Located::Lost(why) => Located::Lost(format!("{why}; -i dequantize=f32 reads its values")),
             at @ Located::At(_) => at,
         };
         let Some(PlacedTensor { node, mut attributes }) = self.placed("", located, view.requires_grad)?
@@ -382,7 +383,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(PlacedTensor { node, attributes }))
     }
 
-    /// The scales or zero points of channels, which are of a dtype of their own where they are a list.
+    /// Adds the scales or zero points of channels. A list has a dtype of its own.
     fn set_numbers(
         &mut self,
         attributes: &mut Vec<NodeId>,
@@ -404,7 +405,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         };
         crate::decoded::check_channels(list.len() as u64, channels)?;
         let dtype = if is_float { Dtype::F32 } else { dtype };
-        #[expect(clippy::cast_possible_truncation, reason = "torch makes a tensor of this dtype")]
+        #[expect(clippy::cast_possible_truncation, reason = "torch creates a tensor of this dtype")]
         let bytes: Vec<u8> = match dtype {
             Dtype::F32 => list.iter().flat_map(|&number| (number as f32).to_le_bytes()).collect(),
             Dtype::I64 => list.iter().flat_map(|&number| (number as i64).to_le_bytes()).collect(),
@@ -430,7 +431,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
         let dims = self.to.catalog.node(Node::container(NodeKind::TUPLE, "", dims))?;
         attributes.extend([self.text_node("size")?, self.called_node("torch.Size", dims)?]);
-        // The indices do not tell it, and a flat list of tensors has no place for the size.
+        // The indices do not determine the size, and a flat list of tensors has no place for it.
         let shape = self.shape_of(&sparse.size)?;
         attributes.extend([self.text_node("shape")?, shape]);
         if let Some(is_coalesced) = sparse.is_coalesced {
@@ -445,7 +446,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.called_node("torch.serialization._get_layout", name)
     }
 
-    /// A call of a class with one argument, as the walk would have found it.
+    /// Returns a call of a class with one argument, in the form in which the walk adds calls.
     fn called_node(&mut self, class: &str, argument: NodeId) -> Result<NodeId> {
         let arguments = self.to.catalog.node(Node::container(NodeKind::TUPLE, "", [argument]))?;
         self.to.catalog.node(Node::container(NodeKind::OBJECT, class, [arguments]))
@@ -458,18 +459,18 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(())
     }
 
-    /// A tensor that is a part of the one at the walk's place; `None`, if it is lost.
+    /// Adds a part of the current tensor; `None` if it is lost.
     fn part_of(&mut self, name: &str, id: ValueId) -> Result<Option<NodeId>> {
         let object = self.object;
         let located = match rebuild::tensor(self.graph, id)?.map(Rebuilt::into_view) {
             Some(Ok(view)) => self.to.storages.locate(self.to.catalog, object, &view)?,
             Some(Err(why)) => Located::Lost(why),
-            None => Located::Lost("a part that is not a plain tensor".to_owned()),
+            None => Located::Lost("it is a part that is not a plain tensor".to_owned()),
         };
         self.place(&format!(".{name}"), located)
     }
 
-    /// The node of an array of numpy, if the value is one that a tensor can be.
+    /// Returns the node of a numpy array, if the value is one that can be a tensor.
     pub(super) fn array(&mut self, id: ValueId) -> Result<Option<Visit>> {
         let is_array = self.graph.called(id).is_some_and(|(global, _)| numpy::makes_array(global));
         if !is_array {
@@ -485,7 +486,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(Visit::Node(node)))
     }
 
-    /// Adds the elements of an array; `None`, if it is lost.
+    /// Adds the elements of an array; `None` if it is lost.
     fn array_tensor(&mut self, id: ValueId) -> Result<Option<TensorId>> {
         let Some(array) = self.placed_array(id)? else { return Ok(None) };
         let PlacedArray { dtype, shape, is_fortran, storage } = array;
@@ -514,7 +515,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let array = match numpy::array(self.graph, id)? {
             Some(Ok(array)) => array,
             Some(Err(what)) => {
-                self.lose(LossKind::Tensor, &format!("a numpy array of {what}, which no tensor holds"))?;
+                self.lose(LossKind::Tensor, &format!("a numpy array of {what} cannot be a tensor"))?;
                 return Ok(None);
             }
             None => return self.lost("not an array").map(|_| None),
@@ -532,7 +533,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(placed))
     }
 
-    /// A tensor whose bytes are made has them for itself, also where the file stores them for several.
+    /// Reports tensors that share bytes in the file but are computed separately.
     pub(super) fn report_aliases(&mut self) -> Result<()> {
         let mut makers: HashMap<StorageId, HashSet<StorageId>> = HashMap::new();
         for &(_, made) in &self.placed.made {
@@ -545,8 +546,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 self.placed.viewed.contains(from) || makers.get(from).is_some_and(|makers| makers.len() > 1)
             });
             if shares {
-                let why =
-                    "its values are made from bytes that other tensors share: it is a tensor of its own";
+                let why = "its values are computed from bytes that other tensors share, so it becomes a separate tensor";
                 self.to.catalog.loss(Loss::new(LossKind::Alias, name, why))?;
             }
         }
@@ -554,7 +554,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     }
 }
 
-/// A float as Python's JSON writes it: the exponent has two digits at least.
+/// Formats a float like Python's JSON: the exponent has at least two digits.
 fn python_float(number: f64) -> String {
     let text = format!("{number:?}");
     let Some((digits, exponent)) = text.split_once('e') else { return text };

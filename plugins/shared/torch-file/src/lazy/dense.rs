@@ -1,21 +1,21 @@
-//! Computes all elements of a sparse tensor: zeros, and at the places that its indices name the sums of its
-//! values, in their order.
+//! Computes all elements of a sparse tensor: zeros, and at the positions of its indices the sums of
+//! its values, in their order.
 //!
 //! ```text
 //! COO         indices [sparse dims, n], values [n, dense dims ...]
 //! CSR, BSR    crow_indices [batch ..., rows + 1], col_indices [batch ..., n], values [batch ..., n, dense dims ...]
 //! CSC, BSC    ccol_indices [batch ..., columns + 1], row_indices, values
 //! ```
-//! Where blocks take the place of elements (BSR, BSC), rows and columns count blocks, and a value is a
+//! With blocks instead of elements (BSR, BSC), rows and columns count blocks, and a value is a
 //! block: `[block rows, block columns, dense dims ...]`.
 //!
-//! Source: `torch/sparse` and `aten/src/ATen/native/TensorConversions.cpp`
+//! Sources: `torch/sparse` and `aten/src/ATen/native/TensorConversions.cpp`
 //! (`sparse_compressed_to_dense`) of PyTorch.
 
 use super::{CHUNK, StoredView, Sum, as_usize};
 use tensorferry_sdk::{ByteSink, Context, Dtype, Error, Limits, Result, Source, element_count};
 
-/// A sparse tensor's parts, and the shape of what they describe.
+/// The parts of a sparse tensor, and the shape of the dense tensor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Dense {
     pub(crate) indices: Indices,
@@ -23,32 +23,32 @@ pub(crate) struct Dense {
     pub(crate) size: Vec<u64>,
 }
 
-/// Where a sparse tensor's values belong.
+/// The positions of a sparse tensor's values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Indices {
-    /// The coordinates of each.
+    /// All coordinates of each value.
     Coordinates(StoredView),
-    /// One coordinate of each; the other from where its row or column begins.
+    /// One coordinate of each value; the start of its row or column gives the other.
     Compressed(Compressed),
 }
 
-/// Indices by rows or by columns.
+/// Indices compressed by rows or by columns.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Compressed {
-    /// Where each row or column begins.
+    /// Start of each row or column.
     pub(crate) starts: StoredView,
     /// The other coordinate.
     pub(crate) plain: StoredView,
-    /// Whether `starts` are those of rows.
+    /// Whether `starts` are starts of rows.
     pub(crate) by_rows: bool,
     /// Whether values are blocks.
     pub(crate) of_blocks: bool,
 }
 
-/// How the values lie among the elements.
+/// The arrangement of values among the elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Geometry {
-    /// How many values there are, in each batch.
+    /// Number of values in each batch.
     values: u64,
     batches: u64,
     rows: u64,
@@ -60,14 +60,14 @@ struct Geometry {
     dense: u64,
 }
 
-/// The bytes of a number that is held for each value.
+/// Bytes in memory per value.
 const WORD: u64 = 8;
 
-/// Elements that lie side by side, and which of the values' runs they are.
+/// The position of contiguous elements, and the index of the run of values for them.
 type Run = (u64, u64);
 
 impl Dense {
-    /// Why it cannot be made from parts of these dtypes, if it cannot.
+    /// Returns an error with the reason if parts of these dtypes cannot be made dense.
     pub(crate) fn check_dtypes(&self) -> std::result::Result<(), String> {
         let is_index = |view: &StoredView| matches!(view.dtype, Dtype::I32 | Dtype::I64);
         let are_indices = match &self.indices {
@@ -77,12 +77,13 @@ impl Dense {
         let name = self.values.dtype.info().map_or("that dtype", |info| info.name());
         match Sum::of(self.values.dtype) {
             _ if !are_indices => Err("its indices are neither I64 nor I32".to_owned()),
-            None => Err(format!("torch makes no dense tensor of {name}")),
+            None => Err(format!("torch cannot convert {name} to a dense tensor")),
             Some(_) => Ok(()),
         }
     }
 
-    /// How many bytes it takes, once its parts' shapes are known to agree.
+    /// Checks that the shapes of the parts agree, and returns the length of the dense tensor in
+    /// bytes.
     pub(crate) fn check(&self, limits: &Limits) -> Result<u64> {
         let shape = self.geometry()?;
         let bytes = element_count(&self.size)?.checked_mul(self.values.width());
@@ -99,14 +100,13 @@ impl Dense {
             .and_then(|held| held.checked_add(self.values.bytes().ok()?)?.checked_add(starts));
         match held {
             Some(held) if held <= limits.header_bytes => Ok(bytes),
-            _ => Err(Error::limit(
-                "a sparse tensor is too long to be made dense: leave densify out for its parts",
-            )
-            .expected(format!("at most {} bytes of indices and values", limits.header_bytes))),
+            _ => Err(Error::limit("the sparse tensor is too long to be made dense")
+                .expected(format!("at most {} bytes of indices and values", limits.header_bytes))
+                .hint("leave out -i densify to read its parts")),
         }
     }
 
-    /// The shapes of the parts, held against each other.
+    /// Checks the shapes of the parts against each other.
     fn geometry(&self) -> Result<Geometry> {
         match &self.indices {
             Indices::Coordinates(indices) => {
@@ -176,7 +176,7 @@ impl Dense {
                 format!("compressed indices {:?}, plain indices {:?}", starts.size, plain.size)
             }
         };
-        Error::malformed("the parts of a sparse tensor do not fit each other")
+        Error::malformed("the shapes of a sparse tensor's parts do not match")
             .found(format!("{parts}, values {:?}, size {:?}", self.values.size, self.size))
     }
 
@@ -201,7 +201,7 @@ impl Dense {
             }
         }
         context.check_cancelled()?;
-        // Values of one place stay in their order: their numbers grow.
+        // Values at the same position keep their order, because run numbers ascend.
         if !runs.is_sorted() {
             runs.sort_unstable();
         }
@@ -209,7 +209,7 @@ impl Dense {
         self.write(&runs, &values, shape.block_columns * shape.dense, total, output, context)
     }
 
-    /// Pushes zeros, and the sums of the runs that begin at one place.
+    /// Writes zeros, and the sums of the runs that start at the same position.
     fn write(
         &self,
         runs: &[Run],
@@ -219,7 +219,8 @@ impl Dense {
         output: &mut dyn ByteSink,
         context: &dyn Context,
     ) -> Result<()> {
-        let sum = Sum::of(self.values.dtype).ok_or_else(|| Error::plugin("no sum of such a dtype"))?;
+        let sum = Sum::of(self.values.dtype)
+            .ok_or_else(|| Error::plugin("values of this dtype cannot be added"))?;
         let (width, mut done) = (self.values.width(), 0);
         let run_bytes = as_usize(run * width)?;
         let mut made = Vec::new();
@@ -240,7 +241,7 @@ impl Dense {
         output.write(&made)
     }
 
-    /// Where each value begins among the elements.
+    /// Returns the first element of each value.
     fn coordinates(
         &self,
         indices: &StoredView,
@@ -267,7 +268,7 @@ impl Dense {
 }
 
 impl Compressed {
-    /// Where each value begins among the elements.
+    /// Returns the first element of each value.
     fn places(&self, shape: Geometry, source: &dyn Source, context: &dyn Context) -> Result<Vec<u64>> {
         let (rows, columns) = (shape.rows / shape.block_rows, shape.columns / shape.block_columns);
         let (lines, others) = if self.by_rows { (rows, columns) } else { (columns, rows) };
@@ -282,12 +283,13 @@ impl Compressed {
         for starts in ends.chunks_exact(as_usize(lines + 1)?) {
             let whole = starts.first() == Some(&0) && starts.last() == Some(&shape.values);
             if !whole || !starts.is_sorted() {
-                let error = Error::malformed("a sparse tensor's compressed indices do not part its values");
-                return Err(error.expected(format!("growing numbers from 0 to {}", shape.values)));
+                let error =
+                    Error::malformed("a sparse tensor's compressed indices do not partition its values");
+                return Err(error.expected(format!("ascending numbers from 0 to {}", shape.values)));
             }
         }
         let mut places = Vec::with_capacity(as_usize(shape.values * shape.batches)?);
-        // The line and the number of the next value, in its batch.
+        // The line and index of the next value in its batch.
         let (mut batch, mut line, mut value) = (0_u64, 0_u64, 0_u64);
         self.plain.stream(source, context, &mut |bytes| {
             each_index(self.plain.dtype, bytes, &mut |index| {

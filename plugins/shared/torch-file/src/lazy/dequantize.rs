@@ -1,4 +1,4 @@
-//! Computes the floats that a quantized tensor stands for, bit for bit as torch's `dequantize()` does on a CPU.
+//! Computes the floats of a quantized tensor, bit for bit as torch's `dequantize()` does on a CPU.
 //!
 //! ```text
 //! per tensor                  f32(q - zero_point) * f32(scale)
@@ -6,44 +6,44 @@
 //! per channel, float qparams  (f32(q) - f32(zero_point)) * f32(scale)
 //! blocks                      (f32(q) - f32(zero_point)) * f32(scale)
 //! ```
-//! Source: `aten/src/ATen/native/quantized/cpu/kernels/QuantizedOpKernels.cpp` of PyTorch; a Python
-//! session compared each of them with torch on random values. For blocks: `quant_primitives.py` of
-//! torchao, which may compute in the 16 bits of the original weight.
+//! Source: `aten/src/ATen/native/quantized/cpu/kernels/QuantizedOpKernels.cpp` of PyTorch. Each
+//! formula was compared with torch on random values. For blocks: `quant_primitives.py` of torchao,
+//! which may compute in the 16 bits of the original weight.
 
 use super::StoredView;
 use half::{bf16, f16};
 use tensorferry_sdk::{ByteSink, Context, Dtype, Error, Result, Source};
 
-/// A quantized tensor's integers, and what they stand for.
+/// The integers of a quantized tensor with their scales and zero points.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Dequantized {
-    /// The integers; where several share a byte, the bytes.
+    /// The integers, or the bytes if several integers share one.
     pub(crate) stored: StoredView,
     /// The quantized dtype.
     pub(crate) dtype: Dtype,
-    /// How many integers there are.
+    /// Number of integers.
     pub(crate) elements: u64,
     pub(crate) parameters: Parameters,
-    /// What they become: F32, or with one rounding F16 or BF16.
+    /// The dtype of the result: F32, or F16 or BF16 with a single rounding.
     pub(crate) to: Dtype,
 }
 
-/// A tensor's scales and zero points.
+/// The scales and zero points of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Parameters {
-    /// One of each; the scale by its bits.
+    /// One scale, as its bits, and one zero point.
     PerTensor { scale: u64, zero_point: i64 },
-    /// One of each for each index of a dimension.
+    /// One scale and zero point for each index of a dimension.
     PerChannel {
         scales: ChannelValues,
         zero_points: ChannelValues,
         /// Whether the zero points are floats.
         are_floats: bool,
         channels: u64,
-        /// How many elements in a row have the same index.
+        /// Number of contiguous elements with the same index.
         run: u64,
     },
-    /// One of each for each block of the elements.
+    /// One scale and zero point for each block of the elements.
     Blocks {
         scales: ChannelValues,
         /// `None` for zeros.
@@ -52,7 +52,7 @@ pub(crate) enum Parameters {
     },
 }
 
-/// How the elements of a tensor are cut into blocks.
+/// The division of a tensor's elements into blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Blocks {
     size: Vec<u64>,
@@ -60,19 +60,20 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// `None` unless blocks of this shape fill the tensor.
+    /// Returns `None` unless the tensor's size is a multiple of the block size.
     pub(crate) fn new(size: &[u64], block: &[u64]) -> Option<Self> {
         let fills = |(size, block): (&u64, &u64)| *block > 0 && size.is_multiple_of(*block);
         let all = size.len() == block.len() && size.iter().zip(block).all(fills);
         all.then(|| Self { size: size.to_vec(), block: block.to_vec() })
     }
 
-    /// How many there are along each dimension.
+    /// Returns the number of blocks along each dimension.
     pub(crate) fn counts(&self) -> Vec<u64> {
         self.size.iter().zip(&self.block).map(|(size, block)| size / block).collect()
     }
 
-    /// The block of an element, and how many elements from it on lie side by side in that block.
+    /// Returns the block of an element, and the number of contiguous elements from there in the
+    /// same block.
     fn at(&self, mut element: u64) -> (u64, u64) {
         let (mut number, mut blocks, mut run) = (0, 1, None);
         for (&size, &block) in self.size.iter().zip(&self.block).rev() {
@@ -90,12 +91,12 @@ impl Blocks {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ChannelValues {
     Stored(StoredView),
-    /// By their bits.
+    /// Bits of the numbers.
     Given(Vec<u64>),
 }
 
 impl ChannelValues {
-    /// Whether [`read`](Self::read) knows the dtype.
+    /// Returns whether [`read`](Self::read) supports the dtype.
     pub(crate) fn reads(dtype: Dtype) -> bool {
         let narrow = matches!(dtype, Dtype::BF16 | Dtype::F16 | Dtype::I8);
         narrow || matches!(dtype, Dtype::F64 | Dtype::F32 | Dtype::I64 | Dtype::I32)
@@ -115,17 +116,17 @@ impl ChannelValues {
             Dtype::BF16 => twos.map(|&bytes| bf16::from_le_bytes(bytes).into()).collect(),
             Dtype::F32 => fours.map(|&bytes| f32::from_le_bytes(bytes).into()).collect(),
             Dtype::I32 => fours.map(|&bytes| i32::from_le_bytes(bytes).into()).collect(),
-            // Beyond 53 bits a zero point is out of range anyway.
-            #[expect(clippy::cast_precision_loss, reason = "checked_zero_points refuses what is long")]
+            // A zero point of more than 53 bits is out of range in any case.
+            #[expect(clippy::cast_precision_loss, reason = "checked_zero_points rejects long numbers")]
             Dtype::I64 => eights.map(|&bytes| i64::from_le_bytes(bytes) as f64).collect(),
             _ => eights.map(|&bytes| f64::from_le_bytes(bytes)).collect(),
         })
     }
 }
 
-/// What each code of a float of 8 bits is; `None` for integers.
+/// Returns the value of each 8-bit float code; `None` for integer dtypes.
 fn float8_numbers(dtype: Dtype) -> Option<[f32; 256]> {
-    // Bits of the mantissa, the bias, and whether there are infinities.
+    // Mantissa bits, bias, and whether infinities exist.
     let (mantissa, bias, has_infinities) = match dtype {
         Dtype::F8_E4M3 => (3, 7, false),
         Dtype::F8_E5M2 => (2, 15, true),
@@ -147,7 +148,7 @@ fn float8_numbers(dtype: Dtype) -> Option<[f32; 256]> {
     Some(codes.map(number))
 }
 
-/// The zero points that torch allows for a dtype.
+/// Returns the zero points that torch allows for a dtype.
 fn zero_points_of(dtype: Dtype) -> std::ops::RangeInclusive<i64> {
     match dtype {
         Dtype::QI8 => i8::MIN.into()..=i8::MAX.into(),
@@ -156,7 +157,7 @@ fn zero_points_of(dtype: Dtype) -> std::ops::RangeInclusive<i64> {
     }
 }
 
-/// What one integer stands for.
+/// The rule that converts an integer to a float.
 enum Rule {
     PerTensor {
         scale: f32,
@@ -170,7 +171,7 @@ enum Rule {
         scales: Vec<f32>,
         zero_points: Vec<f32>,
     },
-    /// Codes that are floats of 8 bits.
+    /// Codes of 8-bit floats.
     Float8 {
         numbers: Box<[f32; 256]>,
         scales: Vec<f32>,
@@ -203,7 +204,8 @@ impl Dequantized {
         context: &dyn Context,
     ) -> Result<()> {
         let rule = self.rule(source, context)?;
-        // The channel of the next element, and how many have it from there on.
+        // The channel of the next element, and the number of elements in the same channel from
+        // there.
         let (mut channel, mut run) = (0, 0);
         let mut left = self.elements;
         let mut floats = Vec::new();
@@ -231,14 +233,15 @@ impl Dequantized {
                 }
             });
             if overflows {
-                return Err(Error::unsupported("a quantized tensor stands for a number beyond F16")
-                    .expected("at most 65504; BF16 and F32 hold it"));
+                return Err(Error::unsupported("a value of a quantized tensor exceeds the range of F16")
+                    .expected("at most 65504; use BF16 or F32 for larger values"));
             }
             output.write(&floats)
         })
     }
 
-    /// The channel or block of an element, and how many elements from it on have the same.
+    /// Returns the channel or block of an element, and the number of contiguous elements from there
+    /// that share it.
     fn channel_at(&self, element: u64) -> (usize, u64) {
         let (channel, run) = match &self.parameters {
             Parameters::PerTensor { .. } => (0, self.elements),
@@ -247,7 +250,7 @@ impl Dequantized {
             }
             Parameters::Blocks { blocks, .. } => blocks.at(element),
         };
-        // There are as many scales as channels, all of them in memory.
+        // The number of channels fits, because their scales are in memory.
         (usize::try_from(channel).unwrap_or(usize::MAX), run.max(1))
     }
 
@@ -302,7 +305,7 @@ impl Dequantized {
         })
     }
 
-    /// A zero point that torch refuses when it makes floats is an error.
+    /// Checks that zero points are in the range that torch accepts.
     pub(crate) fn check(&self) -> Result<()> {
         match self.parameters {
             Parameters::PerTensor { zero_point, .. } if !zero_points_of(self.dtype).contains(&zero_point) => {

@@ -1,9 +1,9 @@
-//! Tensors whose bytes are computed when they are asked for, from something else that the file holds.
+//! Tensors whose bytes are computed on demand from other contents of the file.
 //!
-//! | File | What is made |
+//! | File | Result |
 //! |---|---|
-//! | `stored.rs` | nothing yet: a view's elements, one after the other |
-//! | `signs.rs` | conjugates and negatives, which torch marks by a bit beside the bytes |
+//! | `stored.rs` | the elements of a view, in order |
+//! | `signs.rs` | conjugates and negatives, which torch marks by a bit outside of the bytes |
 //! | `dequantize.rs` | floats from a quantized tensor's integers and scales |
 //! | `dense.rs`, `sum.rs` | all elements of a sparse tensor |
 
@@ -21,10 +21,10 @@ pub(crate) use stored::StoredView;
 use sum::Sum;
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Result, Source};
 
-/// Bytes that are read at once, and made at once.
+/// Bytes that are read or computed at a time.
 const CHUNK: u64 = 1 << 20;
 
-/// What a tensor's bytes are made from, and how.
+/// A recipe for computing a tensor's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LazyView(pub(crate) Recipe);
 
@@ -36,7 +36,7 @@ pub(crate) enum Recipe {
 }
 
 impl EncodedStorage for LazyView {
-    /// Pushes the values: row-major, little-endian.
+    /// Writes the values: row-major, little-endian.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         match &self.0 {
             Recipe::Signs(signs) => signs.decode(source, output, context),

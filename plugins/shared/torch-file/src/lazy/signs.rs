@@ -1,9 +1,9 @@
-//! Computes conjugates and negatives, which torch marks by bits beside the bytes of a view.
+//! Computes conjugates and negatives, which torch marks by bits outside of the bytes of a view.
 
 use super::StoredView;
 use tensorferry_sdk::{ByteSink, Context, Dtype, DtypeInfo, Result, Source};
 
-/// A view, and what to do to its values.
+/// A view, and the operations on its values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Signs {
     pub(crate) stored: StoredView,
@@ -11,7 +11,7 @@ pub(crate) struct Signs {
     pub(crate) negative: bool,
 }
 
-/// What the parts of an element are.
+/// The type of an element's parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NumberKind {
     Float,
@@ -20,9 +20,9 @@ enum NumberKind {
 }
 
 impl Signs {
-    /// How many bytes the values take; or why they cannot be made.
+    /// Returns the length of the values in bytes, or the reason why they cannot be computed.
     pub(crate) fn check(&self) -> std::result::Result<u64, String> {
-        let unknown = || "its bit for a conjugate or a negative means nothing for its dtype".to_owned();
+        let unknown = || "conjugate and negative bits are undefined for its dtype".to_owned();
         let kind = self.kind().ok_or_else(unknown)?;
         if self.conjugate && kind != NumberKind::Complex {
             return Err(unknown());
@@ -46,7 +46,7 @@ impl Signs {
         let Some((kind, info)) = self.kind().zip(self.stored.dtype.info()) else { return };
         for (index, part) in values.chunks_exact_mut(DtypeInfo::swap_unit(info).max(1) as usize).enumerate() {
             let imaginary = kind == NumberKind::Complex && index % 2 == 1;
-            // The conjugate's imaginary part changes its sign, and back if it is negated too.
+            // Conjugation flips the sign of the imaginary part, and negation flips it again.
             if self.negative == (self.conjugate && imaginary) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Reads the elements of a view one after the other; other views are read by the host.
+//! Reads the elements of a view in order, for computed tensors; the host reads all other views.
 
 use super::{CHUNK, as_usize};
 use crate::Extent;
@@ -7,10 +7,10 @@ use tensorferry_sdk::{
     ByteOrder, Context, DigestAlgorithm, Dtype, DtypeInfo, Error, Limits, Result, Source, element_count,
 };
 
-/// A view that reaches over no more bytes than this is read at once, and picked from in memory.
+/// Maximum length in bytes of a view that is read as a whole and then selected from in memory.
 const MOST_AT_ONCE: u64 = 8 << 20;
 
-/// Elements of a record. Offset and strides count elements, of which each has whole bytes.
+/// A view of a record. Offset and strides count elements, each of which has whole bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct StoredView {
     pub(crate) record: Record,
@@ -22,23 +22,23 @@ pub(crate) struct StoredView {
 }
 
 impl StoredView {
-    /// How many elements it has.
+    /// Returns the number of elements.
     pub(crate) fn elements(&self) -> Result<u64> {
         element_count(&self.size)
     }
 
-    /// The bytes of an element.
+    /// Returns the bytes of an element.
     pub(crate) fn width(&self) -> u64 {
         self.dtype.info().and_then(DtypeInfo::element_bytes).map_or(1, u64::from)
     }
 
-    /// The bytes of all its elements together.
+    /// Returns the bytes of all elements together.
     pub(crate) fn bytes(&self) -> Result<u64> {
         let bytes = self.elements()?.checked_mul(self.width());
         bytes.ok_or_else(|| Error::malformed("the tensor's length does not fit 64 bits"))
     }
 
-    /// All its elements: row-major, little-endian.
+    /// Reads all elements: row-major, little-endian.
     pub(crate) fn read(&self, source: &dyn Source, context: &dyn Context) -> Result<Vec<u8>> {
         self.check_held(context.limits())?;
         let mut bytes = Vec::new();
@@ -49,7 +49,7 @@ impl StoredView {
         Ok(bytes)
     }
 
-    /// A limit, if its elements are too many to hold in memory.
+    /// Checks that its elements may be held in memory.
     pub(crate) fn check_held(&self, limits: &Limits) -> Result<()> {
         let bytes = self.bytes()?;
         if bytes <= limits.header_bytes {
@@ -60,7 +60,7 @@ impl StoredView {
             .found(bytes))
     }
 
-    /// Gives its elements in parts: row-major, little-endian.
+    /// Passes its elements to `take` in pieces: row-major, little-endian.
     pub(crate) fn stream(
         &self,
         source: &dyn Source,
@@ -96,7 +96,7 @@ impl StoredView {
         elements.finish(take)
     }
 
-    /// The host checks the CRCs of storages that it reads itself; this one it does not see.
+    /// Checks the CRC of the record, because the host checks only storages that it reads itself.
     fn check_crc(&self, source: &dyn Source, context: &dyn Context) -> Result<()> {
         let Some(expected) = self.record.crc else { return Ok(()) };
         let Extent { file, offset, len } = self.record.extent;
@@ -113,21 +113,21 @@ impl StoredView {
         if *sum.digest().value == expected.to_le_bytes() {
             return Ok(());
         }
-        Err(Error::malformed("a storage's bytes do not have the CRC-32 that the archive gives")
+        Err(Error::malformed("the CRC-32 of a storage differs from the archive")
             .file(source.name(file))
             .offset(offset))
     }
 }
 
-/// Elements on their way from the file to who takes them.
+/// Buffers between the file and the consumer of elements.
 struct Elements<'a> {
     view: &'a StoredView,
     source: &'a dyn Source,
-    /// What was read last.
+    /// Bytes that were read last.
     stored: Vec<u8>,
-    /// The element that `stored` begins with, if it holds all of the view.
+    /// First element in `stored`, if it contains the whole view.
     held: Option<u64>,
-    /// What is not taken yet.
+    /// Bytes that were not consumed yet.
     made: Vec<u8>,
 }
 
@@ -149,7 +149,7 @@ impl<'a> Elements<'a> {
         self.source.read_at(file, offset + first * width, &mut self.stored)
     }
 
-    /// The elements at `first`, `first + stride`, ...
+    /// Adds the elements at `first`, `first + stride`, ...
     fn row(
         &mut self,
         first: u64,
@@ -158,7 +158,7 @@ impl<'a> Elements<'a> {
         take: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
         let width = self.view.width();
-        // As many elements as lie within one chunk, of what is read and of what is made.
+        // As many elements as fit in a chunk, both of the bytes read and of the result.
         let most = (CHUNK / width / stride.max(1)).max(1);
         let mut done = 0;
         while done < len {
@@ -199,7 +199,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// The same view with as few dimensions as it needs: a row-major one has one.
+/// Merges dimensions of a view if possible: a row-major view has one.
 fn joined(size: &[u64], stride: &[u64]) -> (Vec<u64>, Vec<u64>) {
     let (mut sizes, mut strides): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
     for (&size, &stride) in size.iter().zip(stride).filter(|&(&size, _)| size != 1) {
@@ -224,7 +224,7 @@ pub(super) mod tests {
     use super::*;
     use tensorferry_sdk::{FileId, MemoryContext, MemorySource};
 
-    /// A view over a file of `len` bytes.
+    /// Returns a view of a file of `len` bytes.
     pub(in super::super) fn view(dtype: Dtype, len: u64, size: &[u64], stride: &[u64]) -> StoredView {
         StoredView {
             record: Record { extent: Extent { file: FileId(0), offset: 0, len }, crc: None },

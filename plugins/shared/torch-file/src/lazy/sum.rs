@@ -1,15 +1,15 @@
-//! Adds elements as torch does where a sparse tensor names one place several times: floats of 16 bits are rounded
-//! after each addition, integers wrap, booleans are or-ed.
+//! Adds elements as torch does if a sparse tensor names a position several times: 16-bit floats are
+//! rounded after each addition, integers wrap, booleans are or-ed.
 //!
-//! Also a single value is added, to zero: -0 becomes 0.
+//! A single value is also added to zero, which turns -0 into 0.
 //!
-//! Source: `add_dense_sparse_worker_*` in `aten/src/ATen/native/sparse/SparseTensorMath.cpp` and
+//! Sources: `add_dense_sparse_worker_*` in `aten/src/ATen/native/sparse/SparseTensorMath.cpp` and
 //! `index_add_` in PyTorch.
 
 use half::{bf16, f16};
 use tensorferry_sdk::Dtype;
 
-/// How elements are added; the parts of a complex number are added apart.
+/// The rule for adding elements. The parts of a complex number are added separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sum {
     Bool,
@@ -21,7 +21,7 @@ pub(crate) enum Sum {
 }
 
 impl Sum {
-    /// `None` for dtypes that torch does not add either.
+    /// Returns `None` for dtypes that torch cannot add either.
     pub(crate) fn of(dtype: Dtype) -> Option<Self> {
         Some(match dtype {
             Dtype::BOOL => Self::Bool,
@@ -37,7 +37,7 @@ impl Sum {
         })
     }
 
-    /// Adds little-endian elements to others.
+    /// Adds little-endian elements to `to`.
     pub(crate) fn add(self, to: &mut [u8], from: &[u8]) {
         match self {
             Self::Bool => to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*to | *from != 0)),
@@ -57,7 +57,7 @@ impl Sum {
             }),
             Self::Bf16 => each(to, from, |a, b| {
                 let sum = bf16::from_le_bytes(a).to_f32() + bf16::from_le_bytes(b).to_f32();
-                // torch has one NaN of this dtype.
+                // torch uses a single NaN for this dtype.
                 let rounded = if sum.is_nan() { bf16::NAN } else { bf16::from_f32(sum) };
                 rounded.to_le_bytes()
             }),

@@ -1,43 +1,43 @@
-//! A graph is the arena of a pickle's values: containers hold indices, so a value that is reached
-//! twice is there once, and dropping a graph is freeing an array.
+//! A graph is the arena of a pickle's values. Containers hold indices, so a value that is used
+//! twice is stored once, and dropping a graph only frees an array.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-/// A value of a [`Graph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(u32);
 
 impl ValueId {
-    /// The value's place in the arena: below [`Graph::len`].
+    /// Returns the value's index in the arena, which is below [`Graph::len`].
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A function or class of a [`Graph`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GlobalId(u32);
 
-/// A function or class by its name; it is not looked up anywhere.
+/// The name of a function or class, which is not looked up anywhere.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Global {
-    /// The module, by its name in Python 3.
+    /// Name of the module in Python 3.
     pub module: Box<str>,
-    /// The name in the module. It has dots only where protocol 4 asks for an attribute of a class.
+    /// Name in the module. It contains dots only if protocol 4 refers to an attribute of a class.
     pub name: Box<str>,
 }
 
 impl Global {
-    /// Whether it is this one. A name is compared with its module apart: protocol 4 reaches
-    /// `a.b.c` both as `a.b` `c` and as `a` `b.c`, and these are not the same object.
+    /// Returns whether it is this function or class. The name is compared separately from the
+    /// module: protocol 4 can write `a.b.c` as `a.b` `c` or as `a` `b.c`, which are different
+    /// objects.
     #[must_use]
     pub fn is(&self, module: &str, name: &str) -> bool {
         &*self.module == module && &*self.name == name
     }
 
-    /// `module.name`; `module:Outer.Inner` for a name with dots, so that no two globals share a text.
+    /// Returns `module.name`, or `module:Outer.Inner` for a name with dots, so that each global has
+    /// a unique text.
     #[must_use]
     pub fn path(&self) -> String {
         let separator = if self.name.contains('.') { ':' } else { '.' };
@@ -45,8 +45,8 @@ impl Global {
     }
 }
 
-/// A Python string: UTF-8, except that it may hold surrogates without a partner, each encoded as
-/// three bytes (Python's `surrogatepass`).
+/// A Python string: UTF-8, but it may contain lone surrogates, each encoded as three bytes
+/// (Python's `surrogatepass`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Text(pub(super) Box<[u8]>);
 
@@ -57,13 +57,14 @@ impl From<&str> for Text {
 }
 
 impl Text {
-    /// The text, if it is valid Unicode.
+    /// Returns the text, if it is valid Unicode.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// The text, each lone surrogate spelled `\udcff`, as Python's `backslashreplace` does.
+    /// Returns the text with each lone surrogate written as `\udcff`, like Python's
+    /// `backslashreplace`.
     #[must_use]
     pub fn escaped(&self) -> Cow<'_, str> {
         if let Ok(text) = std::str::from_utf8(&self.0) {
@@ -83,7 +84,7 @@ impl Text {
                 escaped.push_str(&format!("\\u{unit:04x}"));
                 rest = &rest[3..];
             } else {
-                // `literal::check_text` let nothing else through.
+                // Not reached: `literal::check_text` accepts only text and lone surrogates.
                 rest = &[];
             }
         }
@@ -91,7 +92,7 @@ impl Text {
     }
 }
 
-/// How an object came to be.
+/// How an object is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
     /// REDUCE, INST or OBJ: `function(*arguments)`.
@@ -100,64 +101,55 @@ pub enum CallKind {
     New,
 }
 
-/// A call that the pickle asks for, written down.
+/// A call in the pickle, recorded and not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// How it is called.
     pub kind: CallKind,
-    /// What is called: a [`Value::Global`], or the result of another call.
+    /// The target: a [`Value::Global`], or the result of a different call.
     pub function: ValueId,
-    /// A tuple.
     pub arguments: ValueId,
-    /// A dict, where there is one.
+    /// A dict, if there are keywords.
     pub keywords: Option<ValueId>,
-    /// What BUILD gives the object.
+    /// Argument of BUILD.
     pub state: Option<ValueId>,
-    /// What SETITEMS puts into the object.
+    /// Items added by SETITEMS.
     pub items: Vec<(ValueId, ValueId)>,
-    /// What APPENDS and ADDITEMS put into the object.
+    /// Items added by APPENDS and ADDITEMS.
     pub appended: Vec<ValueId>,
 }
 
-/// The items of a tuple: [`Graph::tuple`] gives them. Tuples never change and are most of a
-/// checkpoint's pickle, so they lie side by side in one array of the graph.
+/// The items of a tuple, which [`Graph::tuple`] returns. Tuples never change and are the largest
+/// part of a checkpoint's pickle, so all of them share one array of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Items {
     start: u32,
     len: u32,
 }
 
-/// One Python value. What protocols differ in is one form here: a frozenset and a bytearray are calls
-/// of their classes, also where the protocol has an instruction for them.
+/// A Python value. Differences between protocols are removed: a frozenset or a bytearray is always
+/// a call of its class, even if the protocol has an instruction for it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// `None`.
     None,
-    /// `True` or `False`.
     Bool(bool),
     /// An integer of at most 64 bits.
     Int(i64),
-    /// A longer one: two's complement, little-endian, in as few bytes as it needs.
+    /// A longer integer: two's complement, little-endian, without redundant bytes.
     Long(Box<[u8]>),
-    /// A float.
     Float(f64),
-    /// A string.
     Text(Text),
-    /// Bytes; also a string of Python 2 that is not UTF-8.
+    /// Bytes, or a string of Python 2 that is not UTF-8.
     Bytes(Box<[u8]>),
-    /// A list.
     List(Vec<ValueId>),
-    /// A tuple.
     Tuple(Items),
-    /// A set.
     Set(Vec<ValueId>),
-    /// A dict, as it was filled: a key may be there twice, and then the last one holds.
+    /// Entries in the order of the pickle. Of duplicate keys, the last is effective.
     Dict(Vec<(ValueId, ValueId)>),
     /// A function or class.
     Global(GlobalId),
-    /// What a call would have given.
+    /// The result of a call that was not made.
     Call(Box<Call>),
-    /// What the reader of the file knows under this id: torch's storages.
+    /// A persistent ID that the reader of the file resolves: torch's storages.
     Persistent(ValueId),
 }
 
@@ -171,34 +163,33 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// How many values there are.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The value.
+    /// Returns a value.
     ///
     /// # Panics
-    /// If the id is of another graph.
+    /// Panics if the ID belongs to a different graph.
     #[must_use]
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.index()]
     }
 
-    /// Every function and class that the pickle names, in the order in which it does.
+    /// Returns all functions and classes that the pickle names, in its order.
     #[must_use]
     pub fn globals(&self) -> &[Global] {
         &self.globals
     }
 
-    /// Every persistent id, in the order in which the pickle names them.
+    /// Iterates over all persistent IDs in the order of the pickle.
     pub(crate) fn persistent_ids(&self) -> impl Iterator<Item = ValueId> {
         self.values.iter().filter_map(|value| match *value {
             Value::Persistent(id) => Some(id),
@@ -206,7 +197,7 @@ impl Graph {
         })
     }
 
-    /// The same, each with the value that stands for what it names.
+    /// Iterates over all values that are persistent IDs, with their IDs.
     pub(crate) fn persistent_places(&self) -> impl Iterator<Item = (ValueId, ValueId)> {
         self.values.iter().zip(0..).filter_map(|(value, place)| match *value {
             Value::Persistent(id) => Some((ValueId(place), id)),
@@ -214,12 +205,12 @@ impl Graph {
         })
     }
 
-    /// Puts what stands at `by` in the place of `id` too.
+    /// Replaces the value `id` with a copy of the value `by`.
     pub(crate) fn replace(&mut self, id: ValueId, by: ValueId) {
         self.values[id.index()] = self.values[by.index()].clone();
     }
 
-    /// The function or class, if the value is one.
+    /// Returns the function or class, if the value is one.
     #[must_use]
     pub fn global(&self, id: ValueId) -> Option<&Global> {
         match self.value(id) {
@@ -228,13 +219,13 @@ impl Graph {
         }
     }
 
-    /// The function or class of this id.
+    /// Returns the function or class of this ID.
     #[must_use]
     pub fn named(&self, id: GlobalId) -> Option<&Global> {
         self.globals.get(id.0 as usize)
     }
 
-    /// Every call, in the order in which the pickle makes them, with the value that stands for its
+    /// Iterates over all calls in the order of the pickle, each with the value that represents its
     /// result.
     pub fn calls(&self) -> impl Iterator<Item = (ValueId, &Call)> {
         self.values.iter().zip(0..).filter_map(|(value, place)| match value {
@@ -243,7 +234,7 @@ impl Graph {
         })
     }
 
-    /// The call, if the value is one.
+    /// Returns the call, if the value is one.
     #[must_use]
     pub fn call(&self, id: ValueId) -> Option<&Call> {
         match self.value(id) {
@@ -252,14 +243,14 @@ impl Graph {
         }
     }
 
-    /// The call and what it calls, if the value is a call of a global.
+    /// Returns the call and its target, if the value is a call of a global.
     #[must_use]
     pub fn called(&self, id: ValueId) -> Option<(&Global, &Call)> {
         let call = self.call(id)?;
         Some((self.global(call.function)?, call))
     }
 
-    /// The arguments, if the value is a call of this global that nothing was done to since.
+    /// Returns the arguments, if the value is an unmodified call of this global.
     #[must_use]
     pub(crate) fn plain_call(&self, id: ValueId, module: &str, name: &str) -> Option<&[ValueId]> {
         let (global, call) = self.called(id)?;
@@ -270,7 +261,7 @@ impl Graph {
         (plain && global.is(module, name)).then(|| self.tuple(call.arguments))?
     }
 
-    /// The string, if the value is one and valid Unicode.
+    /// Returns the string, if the value is one and valid Unicode.
     #[must_use]
     pub fn text(&self, id: ValueId) -> Option<&str> {
         match self.value(id) {
@@ -279,7 +270,7 @@ impl Graph {
         }
     }
 
-    /// The integer, if the value is one of at most 64 bits.
+    /// Returns the integer, if the value is one of at most 64 bits.
     #[must_use]
     pub fn int(&self, id: ValueId) -> Option<i64> {
         match *self.value(id) {
@@ -288,13 +279,13 @@ impl Graph {
         }
     }
 
-    /// The integer, if the value is one that counts something: it is not negative.
+    /// Returns the integer, if the value is one and not negative.
     #[must_use]
     pub fn count(&self, id: ValueId) -> Option<u64> {
         u64::try_from(self.int(id)?).ok()
     }
 
-    /// The boolean, if the value is one.
+    /// Returns the boolean, if the value is one.
     #[must_use]
     pub fn bool(&self, id: ValueId) -> Option<bool> {
         match *self.value(id) {
@@ -303,7 +294,7 @@ impl Graph {
         }
     }
 
-    /// The number, if the value is a float or an integer that a float holds.
+    /// Returns the number, if the value is a float, or an integer of at most 32 bits.
     #[must_use]
     pub fn float(&self, id: ValueId) -> Option<f64> {
         match *self.value(id) {
@@ -313,7 +304,7 @@ impl Graph {
         }
     }
 
-    /// The items, if the value is a tuple.
+    /// Returns the items, if the value is a tuple.
     #[must_use]
     pub fn tuple(&self, id: ValueId) -> Option<&[ValueId]> {
         match self.value(id) {
@@ -325,7 +316,7 @@ impl Graph {
         }
     }
 
-    /// The items, if the value is a tuple or a list.
+    /// Returns the items, if the value is a tuple or a list.
     #[must_use]
     pub fn sequence(&self, id: ValueId) -> Option<&[ValueId]> {
         match self.value(id) {
@@ -334,8 +325,8 @@ impl Graph {
         }
     }
 
-    /// The bytes, if the value is bytes. Protocols below 3 have no instruction for them and spell
-    /// them `_codecs.encode(text, "latin1")`, or `bytes()` if there are none.
+    /// Returns the bytes, if the value is bytes. Protocols below 3 have no instruction for bytes,
+    /// and write `_codecs.encode(text, "latin1")`, or `bytes()` for empty bytes.
     #[must_use]
     pub fn bytes(&self, id: ValueId) -> Option<Cow<'_, [u8]>> {
         if let Value::Bytes(bytes) = self.value(id) {
@@ -351,8 +342,8 @@ impl Graph {
         bytes.map(Cow::Owned)
     }
 
-    /// The entries of a mapping: a dict, or a call of `OrderedDict`, `defaultdict` or `Counter`. Where
-    /// a key is there twice, it keeps its first place and its last value, as in Python.
+    /// Returns the entries of a mapping: a dict, or a call of `OrderedDict`, `defaultdict` or
+    /// `Counter`. A duplicate key keeps its first position and its last value, as in Python.
     #[must_use]
     pub fn entries(&self, id: ValueId) -> Option<Vec<(ValueId, ValueId)>> {
         match self.value(id) {
@@ -361,7 +352,7 @@ impl Graph {
                 let global = self.global(call.function)?;
                 let arguments = self.tuple(call.arguments)?;
                 let mut entries = match (&*global.module, &*global.name) {
-                    // Python 2 hands the entries over as a list of pairs.
+                    // Python 2 passes the entries as a list of pairs.
                     ("collections", "OrderedDict") => match *arguments {
                         [] => Vec::new(),
                         [pairs] => self.pairs(pairs)?,
@@ -385,7 +376,7 @@ impl Graph {
         }
     }
 
-    /// The value of a text key in a mapping.
+    /// Returns the value of a text key in a mapping.
     #[must_use]
     pub fn entry(&self, mapping: ValueId, key: &str) -> Option<ValueId> {
         let last = |entries: &[(ValueId, ValueId)]| {
@@ -397,7 +388,7 @@ impl Graph {
         }
     }
 
-    /// How many entries a mapping or an object was filled with: what taking them apart costs.
+    /// Returns the number of entries added to a mapping or an object: the cost of listing them.
     #[must_use]
     pub fn entry_count(&self, mapping: ValueId) -> usize {
         match self.value(mapping) {
@@ -439,7 +430,7 @@ impl Graph {
         kept
     }
 
-    /// What makes two keys of a dict one. Keys that are containers count as different.
+    /// Returns the identity of a dict key. Containers count as different keys.
     fn key(&self, id: ValueId) -> Key<'_> {
         match self.value(id) {
             Value::Text(text) => Key::Text(&text.0),
@@ -451,13 +442,13 @@ impl Graph {
     }
 
     pub(crate) fn push(&mut self, value: Value) -> ValueId {
-        // `machine::Machine::add` bounds the number of values far below 32 bits.
+        // `machine::Machine::add` limits the number of values far below 32 bits.
         let id = ValueId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
         self.values.push(value);
         id
     }
 
-    /// A tuple of these items; `None` once there are more than 32 bits count.
+    /// Creates a tuple of these items; `None` if the total number of items exceeds 32 bits.
     pub(crate) fn tuple_of(&mut self, items: &[ValueId]) -> Option<Value> {
         let start = u32::try_from(self.items.len()).ok()?;
         let len = u32::try_from(items.len()).ok()?;

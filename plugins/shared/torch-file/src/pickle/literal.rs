@@ -1,25 +1,25 @@
-//! A literal is a number or a string as the text opcodes of protocol 0 spell it.
+//! Parses numbers and strings as the text opcodes of protocol 0 write them.
 //!
-//! Source of the facts: CPython's `Lib/pickletools.py`, `Objects/bytesobject.c`
-//! (`_PyBytes_DecodeEscape`) and `Objects/unicodeobject.c` (raw-unicode-escape).
+//! Sources: CPython's `Lib/pickletools.py`, `Objects/bytesobject.c` (`_PyBytes_DecodeEscape`) and
+//! `Objects/unicodeobject.c` (raw-unicode-escape).
 
-/// Digits of one decimal literal: Python's own bound (`sys.int_info.default_max_str_digits`), for its
-/// reason: the work grows with the square.
+/// Maximum digits of a decimal literal. It is Python's own limit
+/// (`sys.int_info.default_max_str_digits`), for the same reason: the cost is quadratic.
 pub(super) const MOST_DIGITS: usize = 4300;
 
-/// What an integer's bytes come to.
+/// An integer of 64 bits, or a longer one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Integer {
     Short(i64),
     Long(Box<[u8]>),
 }
 
-/// An integer from its two's complement, little-endian, of any length; no bytes are 0.
+/// Parses an integer in little-endian two's complement of any length; no bytes are 0.
 pub(super) fn integer(bytes: &[u8]) -> Integer {
     let negative = bytes.last().is_some_and(|byte| byte & 0x80 != 0);
     let filler = if negative { 0xff } else { 0 };
     let mut len = bytes.len();
-    // A last byte that only repeats the sign of the one before it says nothing.
+    // A last byte that only repeats the sign of the byte before it is redundant.
     while len > 1 && bytes[len - 1] == filler && (bytes[len - 2] & 0x80 != 0) == negative {
         len -= 1;
     }
@@ -31,7 +31,7 @@ pub(super) fn integer(bytes: &[u8]) -> Integer {
     Integer::Short(i64::from_le_bytes(wide))
 }
 
-/// A decimal integer; `None` if the text is not one, or longer than [`MOST_DIGITS`].
+/// Parses a decimal integer; `None` if the text is not one, or longer than [`MOST_DIGITS`].
 pub(super) fn decimal(text: &str) -> Option<Integer> {
     if let Ok(value) = text.parse::<i64>() {
         return Some(Integer::Short(value));
@@ -43,7 +43,7 @@ pub(super) fn decimal(text: &str) -> Option<Integer> {
     if digits.is_empty() || digits.len() > MOST_DIGITS || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    // Nine digits a step, in words of 32 bits, the lowest word first.
+    // Nine digits per step, in 32-bit words, lowest word first.
     let mut words: Vec<u32> = Vec::new();
     let first = digits.len() % 9;
     let groups = std::iter::once(&digits[..first])
@@ -74,7 +74,7 @@ fn low(wide: u64) -> u32 {
     u32::try_from(wide & u64::from(u32::MAX)).unwrap_or(0)
 }
 
-/// Whether bytes are a Python string in UTF-8 with `surrogatepass`.
+/// Returns whether the bytes are a Python string in UTF-8 with `surrogatepass`.
 pub(super) fn check_text(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     loop {
@@ -88,7 +88,7 @@ pub(super) fn check_text(bytes: &[u8]) -> bool {
     }
 }
 
-/// The bytes of a string of Python 2, quoted and escaped; `None` if it is not one.
+/// Parses a quoted and escaped string of Python 2; `None` if it is not one.
 pub(super) fn quoted(line: &[u8]) -> Option<Vec<u8>> {
     let (&quote, rest) = line.split_first()?;
     let (&last, inner) = rest.split_last()?;
@@ -122,7 +122,7 @@ pub(super) fn quoted(line: &[u8]) -> Option<Vec<u8>> {
                 let more = rest.iter().take(2).take_while(|b| matches!(b, b'0'..=b'7')).count();
                 let digits = std::iter::once(&escape).chain(&rest[..more]);
                 let value = digits.fold(0_u32, |value, digit| value * 8 + u32::from(digit - b'0'));
-                // Three octal digits reach 511; Python keeps the low eight bits.
+                // Three octal digits go up to 511; Python keeps the low eight bits.
                 bytes.push(u8::try_from(value & 0xff).ok()?);
                 rest = &rest[more..];
             }
@@ -132,8 +132,8 @@ pub(super) fn quoted(line: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The text of a raw-unicode-escape line, in UTF-8 with `surrogatepass`; `None` if an escape is cut
-/// off or beyond Unicode.
+/// Converts a raw-unicode-escape line to UTF-8 with `surrogatepass`; `None` if an escape is
+/// truncated or beyond Unicode.
 pub(super) fn raw_unicode(line: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(line.len());
     let mut rest = line;
@@ -143,7 +143,7 @@ pub(super) fn raw_unicode(line: &[u8]) -> Option<Vec<u8>> {
         let digits = match escape {
             Some(b'u') => 4,
             Some(b'U') => 8,
-            // A pair of backslashes stays one, and does not begin an escape.
+            // A pair of backslashes stays a pair and does not start an escape.
             Some(&other) => {
                 push_code_point(&mut text, byte.into())?;
                 push_code_point(&mut text, other.into())?;
@@ -163,7 +163,7 @@ pub(super) fn raw_unicode(line: &[u8]) -> Option<Vec<u8>> {
 
 fn hexadecimal(bytes: &[u8], digits: usize) -> Option<u32> {
     let text = std::str::from_utf8(bytes.get(..digits)?).ok()?;
-    // `from_str_radix` takes a sign.
+    // `from_str_radix` would accept a sign.
     text.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(text, 16).ok())?
 }
 
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn decimals_of_any_length() {
         assert_eq!(decimal("-9223372036854775808"), Some(Integer::Short(i64::MIN)));
-        // 2^80, and its negative.
+        // 2^80 and -2^80.
         let mut big = [0_u8; 11];
         big[10] = 1;
         assert_eq!(decimal("1208925819614629174706176"), Some(Integer::Long(big.into())));

@@ -1,4 +1,4 @@
-//! The machine runs a pickle's instructions on a stack of indices, and fills the graph.
+//! Runs the instructions of a pickle on a stack of indices, and fills the graph.
 
 use super::graph::{Call, CallKind, Global, Graph, Text, Value, ValueId};
 use super::memo::Memo;
@@ -7,15 +7,14 @@ use super::{Evaluated, literal, renames};
 use std::borrow::Cow;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// A module's or a class's name is short. It is repeated wherever the class is named, so a long one
-/// would be there as often.
+/// Maximum length of a module's or class's name. The name is repeated for each use of the class, so
+/// a long name would be expensive.
 const MOST_NAME_BYTES: usize = 1024;
 
-/// How many references there may be in containers for each value that the limit allows. One takes a sixteenth of what
-/// a value takes, until it is a child of a node.
+/// Maximum references in containers for each value that the limit allows. A reference takes a
+/// sixteenth of the memory of a value, until it becomes a child of a node.
 const REFERENCES: u64 = 16;
 
-/// The newest pickle protocol.
 const NEWEST_PROTOCOL: u8 = 5;
 
 pub(super) fn run(bytes: &[u8], base: u64, limits: &Limits) -> Result<Evaluated> {
@@ -28,7 +27,7 @@ pub(super) fn run(bytes: &[u8], base: u64, limits: &Limits) -> Result<Evaluated>
         let at = |error| decoder.place(error, start);
         if let Op::Frame(len) = op {
             if frame.is_some() {
-                return Err(at(Error::malformed("a frame begins inside another one")));
+                return Err(at(Error::malformed("a frame starts inside another frame")));
             }
             let len = usize::try_from(len).ok().filter(|&len| len <= decoder.remaining());
             let len =
@@ -52,11 +51,11 @@ pub(super) fn run(bytes: &[u8], base: u64, limits: &Limits) -> Result<Evaluated>
         if let Op::Protocol(version) = op {
             if start != 0 {
                 return Err(at(Error::malformed(
-                    "a pickle names its protocol a second time, or not at its start",
+                    "a protocol instruction is duplicated, or not at the start of the pickle",
                 )));
             }
             if version > NEWEST_PROTOCOL {
-                return Err(at(Error::unsupported("a newer pickle protocol")
+                return Err(at(Error::unsupported("the pickle protocol is newer than supported")
                     .expected(format!("at most {NEWEST_PROTOCOL}"))
                     .found(version)));
             }
@@ -72,12 +71,12 @@ struct Machine<'l> {
     graph: Graph,
     protocol: u8,
     stack: Vec<ValueId>,
-    /// How long the stack was at each open mark: nothing below the last one may be taken.
+    /// Length of the stack at each open mark. No instruction may take values below the last mark.
     marks: Vec<usize>,
     memo: Memo,
-    /// How many values containers refer to.
+    /// Number of references in containers.
     references: u64,
-    /// Values without identity that are everywhere; there is one of each.
+    /// Common values without identity, each created once.
     none: ValueId,
     truth: [ValueId; 2],
     small: [ValueId; 256],
@@ -123,7 +122,7 @@ impl<'l> Machine<'l> {
             Op::Long(bytes) => self.add(Value::Long(bytes)),
             Op::Float(value) => self.add(Value::Float(value)),
             Op::Text(bytes) => self.add(text(bytes)),
-            // torch.load decodes these as UTF-8; what is not was not text to begin with.
+            // torch.load decodes these as UTF-8. Other strings were not text.
             Op::OldText(bytes) if literal::check_text(&bytes) => self.add(text(bytes)),
             Op::OldText(bytes) => self.add(Value::Bytes(bytes.into_owned().into())),
             Op::Bytes(bytes) => self.add(Value::Bytes(bytes.into())),
@@ -160,7 +159,7 @@ impl<'l> Machine<'l> {
             Op::AddItems => self.above_mark().and_then(|items| self.add_items(&items)),
             Op::Get(number) => {
                 let value = self.memo.get(number);
-                self.push(value.ok_or_else(|| Error::malformed("the memo has no such number").found(number))?)
+                self.push(value.ok_or_else(|| Error::malformed("unknown number in the memo").found(number))?)
             }
             Op::Put(number) => self.remember(number),
             Op::Memoize => self.remember(self.memo.len()),
@@ -174,7 +173,7 @@ impl<'l> Machine<'l> {
             Op::Object => {
                 let items = self.above_mark()?;
                 let (&function, arguments) =
-                    items.split_first().ok_or_else(|| Error::malformed("an object without a class"))?;
+                    items.split_first().ok_or_else(|| Error::malformed("an object has no class"))?;
                 self.call(function, arguments)
             }
             Op::Reduce => self.apply(CallKind::Function, false),
@@ -195,9 +194,9 @@ impl<'l> Machine<'l> {
         }
     }
 
-    /// What stands for the class of a module in torch's streams, `("module", class, file, source)`,
-    /// and in its tar archives, `(class, file, source)`. It means the class; the source is there for a
-    /// warning, if it has changed.
+    /// Returns the class from the persistent ID of a module's class: `("module", class, file,
+    /// source)` in torch's streams, `(class, file, source)` in its tar archives. The source is only
+    /// for a warning if it has changed.
     fn class_of_module(&self, id: ValueId) -> Option<ValueId> {
         let class = match *self.graph.tuple(id)? {
             [kind, class, _, _] if self.graph.text(kind) == Some("module") => class,
@@ -210,7 +209,7 @@ impl<'l> Machine<'l> {
     fn stop(&mut self) -> Result<ValueId> {
         match (&*self.stack, &*self.marks) {
             (&[root], []) => Ok(root),
-            ([], _) => Err(Error::malformed("the pickle stops before it has built anything")),
+            ([], _) => Err(Error::malformed("the pickle stops before it has created a value")),
             (stack, _) => Err(Error::malformed("the pickle stops with values left over")
                 .expected("one value on the stack")
                 .found(format!("{} values, {} marks", stack.len(), self.marks.len()))),
@@ -227,7 +226,7 @@ impl<'l> Machine<'l> {
         self.push(id)
     }
 
-    /// A tuple of what is on the stack from `from` on.
+    /// Creates a tuple of the values on the stack starting at `from`.
     fn add_tuple(&mut self, from: usize) -> Result<()> {
         self.refer(self.stack.len() - from)?;
         let tuple = self.graph.tuple_of(&self.stack[from..]);
@@ -254,7 +253,7 @@ impl<'l> Machine<'l> {
         Ok(())
     }
 
-    /// Counts what a container is given.
+    /// Counts references that are added to a container.
     fn refer(&mut self, count: usize) -> Result<()> {
         self.references = self.references.saturating_add(count as u64);
         let most = self.limits.nodes.saturating_mul(REFERENCES);
@@ -281,7 +280,7 @@ impl<'l> Machine<'l> {
         Ok(top)
     }
 
-    /// POP takes a mark where the mark is on top.
+    /// POP removes a mark if the mark is on top.
     fn pop_or_unmark(&mut self) -> Result<()> {
         if self.marks.last() == Some(&self.stack.len()) {
             self.marks.pop();
@@ -290,24 +289,24 @@ impl<'l> Machine<'l> {
         self.pop().map(drop)
     }
 
-    /// Where the last `len` values begin.
+    /// Returns the position of the last `len` values.
     fn below(&self, len: usize) -> Result<usize> {
         let from = self.stack.len().checked_sub(len).filter(|&from| from >= self.floor());
         from.ok_or_else(underflow)
     }
 
-    /// The last `len` values.
+    /// Takes the last `len` values.
     fn take(&mut self, len: usize) -> Result<Vec<ValueId>> {
         let from = self.below(len)?;
         Ok(self.stack.split_off(from))
     }
 
-    /// Takes the last mark: where the values since then begin.
+    /// Takes the last mark, and returns the position of the values above it.
     fn mark(&mut self) -> Result<usize> {
-        self.marks.pop().ok_or_else(|| Error::malformed("there is no mark on the stack"))
+        self.marks.pop().ok_or_else(|| Error::malformed("the stack has no mark"))
     }
 
-    /// The values since the last mark, which is taken too.
+    /// Takes the last mark and the values above it.
     fn above_mark(&mut self) -> Result<Vec<ValueId>> {
         let mark = self.mark()?;
         Ok(self.stack.split_off(mark))
@@ -352,14 +351,15 @@ impl<'l> Machine<'l> {
         let target = self.top()?;
         match self.graph.value_mut(target) {
             Value::Call(call) if call.state.is_none() => call.state = Some(state),
-            // Each BUILD may replace the object's content or add to it: only its class knows.
-            Value::Call(_) => return Err(Error::unsupported("an object is given its state twice")),
+            // Each BUILD may replace the object's content or add to it; only its class defines
+            // which.
+            Value::Call(_) => return Err(Error::unsupported("the state of an object is set twice")),
             other => return Err(wrong_kind("BUILD", other)),
         }
         Ok(())
     }
 
-    /// REDUCE, NEWOBJ, `NEWOBJ_EX`.
+    /// Runs REDUCE, NEWOBJ or `NEWOBJ_EX`.
     fn apply(&mut self, kind: CallKind, with_keywords: bool) -> Result<()> {
         let keywords = if with_keywords { Some(self.pop()?) } else { None };
         let arguments = self.pop()?;
@@ -370,7 +370,7 @@ impl<'l> Machine<'l> {
             return Err(wrong_kind("NEWOBJ_EX for keywords", self.graph.value(keywords)));
         }
         if self.graph.tuple(arguments).is_none() {
-            return Err(wrong_kind("a call for arguments", self.graph.value(arguments)));
+            return Err(wrong_kind("the arguments of a call", self.graph.value(arguments)));
         }
         self.add_call(kind, function, arguments, keywords)
     }
@@ -388,7 +388,7 @@ impl<'l> Machine<'l> {
         keywords: Option<ValueId>,
     ) -> Result<()> {
         if !matches!(self.graph.value(function), Value::Global(_) | Value::Call(_)) {
-            return Err(wrong_kind("a call for what is called", self.graph.value(function)));
+            return Err(wrong_kind("the target of a call", self.graph.value(function)));
         }
         if kind == CallKind::Function
             && self.graph.global(function).is_some_and(gives_its_first_argument)
@@ -412,25 +412,25 @@ impl<'l> Machine<'l> {
         let name = self.pop()?;
         let module = self.pop()?;
         let (Some(module), Some(name)) = (self.graph.text(module), self.graph.text(name)) else {
-            return Err(Error::malformed("STACK_GLOBAL takes two strings"));
+            return Err(Error::malformed("STACK_GLOBAL needs two strings"));
         };
         let (module, name) = (module.to_owned(), name.to_owned());
         let id = self.named(&module, &name)?;
         self.push(id)
     }
 
-    /// A function or class by its name in Python 3.
+    /// Adds a function or class with its name in Python 3.
     fn named(&mut self, module: &str, name: &str) -> Result<ValueId> {
         let sane =
             |part: &str| (1..=MOST_NAME_BYTES).contains(&part.len()) && !part.contains(char::is_control);
         let whole = name.split('.').all(|part| !part.is_empty());
         if !sane(module) || !sane(name) || !whole {
-            return Err(Error::malformed("not the name of a function or class")
+            return Err(Error::malformed("invalid name of a function or class")
                 .found(format!("{module:.80?} {name:.80?}")));
         }
-        // Below protocol 4 Python looks such a name up as one attribute, and never finds it.
+        // Below protocol 4 Python looks up such a name as a single attribute, and never finds it.
         if self.protocol < 4 && name.contains('.') {
-            return Err(Error::malformed("a name with dots, which pickles have from protocol 4 on")
+            return Err(Error::malformed("a name with dots needs pickle protocol 4")
                 .found(format!("{module:.80?} {name:.80?}")));
         }
         let (module, name) =
@@ -438,7 +438,7 @@ impl<'l> Machine<'l> {
         let module = match module {
             "__builtin__" => "builtins",
             "copy_reg" => "copyreg",
-            // The module that defines the class has been renamed since.
+            // The module that defines the class was renamed.
             "torch.tensor" => "torch._tensor",
             other => other,
         };
@@ -447,8 +447,8 @@ impl<'l> Machine<'l> {
     }
 }
 
-/// Whether the function gives its first argument back: TorchScript says by it what a list or a dict
-/// holds (`torch/jit/_pickle.py`).
+/// Returns whether the function returns its first argument. TorchScript uses such functions to
+/// annotate the types of lists and dicts (`torch/jit/_pickle.py`).
 fn gives_its_first_argument(global: &Global) -> bool {
     let name = &*global.name;
     let tags =
@@ -456,12 +456,13 @@ fn gives_its_first_argument(global: &Global) -> bool {
     &*global.module == "torch.jit._pickle" && tags.contains(&name)
 }
 
-/// One bound for values, stack and marks: each costs at least a byte of input, and a few of memory.
+/// Checks a common limit for values, stack and marks: each costs at least a byte of input, and a
+/// few bytes of memory.
 fn bound(len: usize, limits: &Limits) -> Result<()> {
     if (len as u64) < limits.nodes.min(u32::MAX.into()) {
         return Ok(());
     }
-    Err(Error::limit("the pickle builds too many values")
+    Err(Error::limit("the pickle creates too many values")
         .expected(format!("at most {}, or --bound nodes=N", limits.nodes)))
 }
 
@@ -472,13 +473,13 @@ fn text(bytes: Cow<'_, [u8]>) -> Value {
 fn pairs(items: &[ValueId]) -> Result<Vec<(ValueId, ValueId)>> {
     let (pairs, rest) = items.as_chunks::<2>();
     if !rest.is_empty() {
-        return Err(Error::malformed("a key without a value"));
+        return Err(Error::malformed("a key has no value"));
     }
     Ok(pairs.iter().map(|&[key, value]| (key, value)).collect())
 }
 
 fn too_many_items() -> Error {
-    Error::limit("the pickle's tuples have too many items").expected(format!("at most {}", u32::MAX))
+    Error::limit("the tuples of the pickle have too many items").expected(format!("at most {}", u32::MAX))
 }
 
 fn underflow() -> Error {
@@ -501,5 +502,5 @@ fn wrong_kind(what: &str, found: &Value) -> Error {
         Value::Call(_) => "an object",
         Value::Persistent(_) => "a persistent id",
     };
-    Error::malformed(format!("{what}: not a value of the right kind")).found(kind)
+    Error::malformed(format!("{what}: value of the wrong kind")).found(kind)
 }

@@ -1,10 +1,10 @@
-//! The memo maps a pickle's own numbers to values.
+//! Maps the memo numbers of a pickle to values.
 
 use super::ValueId;
 use std::collections::HashMap;
 
-/// Numbers that lie close together are kept in a table, others in a map: a pickle that puts one value
-/// under 4294967295 must not make a table of that length.
+/// Numbers that are close together are in a table, and others in a map. A pickle that stores one
+/// value under 4294967295 must not cause a table of that length.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
     near: Vec<Option<ValueId>>,
@@ -13,14 +13,14 @@ pub(super) struct Memo {
 }
 
 impl Memo {
-    /// How many numbers are taken: MEMOIZE takes this one next.
+    /// Returns the number of entries, which is the number that MEMOIZE uses next.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
     pub(super) fn get(&self, number: u64) -> Option<ValueId> {
         let near = usize::try_from(number).ok().and_then(|index| self.near.get(index).copied().flatten());
-        // A number that was far once may be near by now; the near entry is the newer one.
+        // A number that was once far may now be near; the near entry is newer.
         near.or_else(|| self.far.get(&number).copied())
     }
 

@@ -1,26 +1,27 @@
-//! A pickle is a program for a stack machine that builds Python objects. Here it builds an inert
-//! [`Graph`] instead: values in an arena, and calls that are written down, never made.
+//! A pickle is a program for a stack machine that builds Python objects. This module builds an
+//! inert [`Graph`] instead: values in an arena, and calls that are recorded but never made.
 //!
-//! | File | What it yields |
+//! | File | Contents |
 //! |---|---|
-//! | `opcode.rs` | one instruction after the other, every length checked against the input |
-//! | `literal.rs` | numbers and strings as the text opcodes of protocol 0 spell them |
+//! | `opcode.rs` | the instructions, with every length checked against the input |
+//! | `literal.rs` | numbers and strings in the text opcodes of protocol 0 |
 //! | `stream.rs` | one pickle of several in a file |
 //! | `machine.rs` | the graph, from the instructions |
-//! | `memo.rs` | the table behind GET and PUT |
-//! | `graph.rs` | the arena, and how to look at it |
+//! | `memo.rs` | the table of GET and PUT |
+//! | `graph.rs` | the arena, and access to it |
 //!
-//! Source of the facts: CPython's `Lib/pickletools.py` and `Modules/_pickle.c`, protocols 0 to 5.
+//! Sources: CPython's `Lib/pickletools.py` and `Modules/_pickle.c`, protocols 0 to 5.
 //!
-//! What makes it safe on hostile input:
-//! - No function is called and no class is looked up. A call is a node: what, with which arguments.
-//! - GET pushes an index, so a memo cannot make a small pickle large: every value costs at least
-//!   one byte of input, and their number is bounded by [`Limits::nodes`].
-//! - Nothing recurses, dropping included: containers hold indices. A graph may have cycles (a list
-//!   may contain itself); whoever walks it has to look out for them.
-//! - Where Python's own implementations differ from each other (frames that split an instruction,
-//!   several PROTOs, values left on the stack), the pickle is refused, so that nobody can show one
-//!   content here and another one there.
+//! Safety on hostile input:
+//! - No function is called and no class is looked up. A call is a node with its target and
+//!   arguments.
+//! - GET pushes an index, so a memo cannot make a small pickle large. Every value costs at least
+//!   one byte of input, and the number of values is limited by [`Limits::nodes`].
+//! - Nothing recurses, not even dropping: containers hold indices. A graph may have cycles (a list
+//!   may contain itself), which code that walks it must handle.
+//! - If Python's own implementations differ (frames that split an instruction, several PROTOs,
+//!   values left on the stack), the pickle is rejected. A file can therefore not show one content
+//!   here and another elsewhere.
 
 mod graph;
 mod literal;
@@ -35,23 +36,19 @@ pub use stream::take;
 
 use tensorferry_sdk::{Limits, Result};
 
-/// What one pickle described.
+/// The result of evaluating a pickle.
 #[derive(Debug)]
 pub struct Evaluated {
-    /// Every value.
+    /// All values.
     pub graph: Graph,
-    /// The one that the pickle leaves on the stack.
+    /// The value that the pickle leaves on the stack.
     pub root: ValueId,
-    /// How many bytes the pickle takes; files of several pickles go on there.
+    /// Length of the pickle in bytes. In a file of several pickles, the next one starts there.
     pub len: usize,
 }
 
-/// Evaluates the pickle at the start of `bytes`. `base` is where `bytes` begin in their file: errors
-/// name the file's offset.
-///
-/// # Errors
-/// Malformed, with the offset of the instruction; unsupported, for instructions that need a registry
-/// or buffers from outside; a limit on values, stack or marks.
+/// Evaluates the pickle at the start of `bytes`. `base` is the offset of `bytes` in their file, for
+/// the offsets in errors. Instructions that need a registry or external buffers are not supported.
 pub fn evaluate(bytes: &[u8], base: u64, limits: &Limits) -> Result<Evaluated> {
     machine::run(bytes, base, limits)
 }

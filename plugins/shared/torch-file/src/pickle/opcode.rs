@@ -1,15 +1,16 @@
-//! An operation is one instruction of a pickle with its argument, which is known to lie in the input.
+//! Decodes the instructions of a pickle with their arguments, which are checked to be inside the
+//! input.
 
 use super::literal::{self, Integer};
 use std::borrow::Cow;
 use tensorferry_sdk::{Error, Result};
 
-/// One instruction. The comment is its byte in the pickle.
+/// An instruction. Each comment is its byte in the pickle.
 #[derive(Debug, PartialEq)]
 pub(super) enum Op<'a> {
     /// `80`.
     Protocol(u8),
-    /// `95`: so many bytes of whole instructions follow.
+    /// `95`: the number of bytes of complete instructions that follow.
     Frame(u64),
     /// `.`.
     Stop,
@@ -27,13 +28,13 @@ pub(super) enum Op<'a> {
     Bool(bool),
     /// `I`, `J`, `K`, `L`, `M`, `8a`, `8b`.
     Int(i64),
-    /// The same, past 64 bits.
+    /// The same bytes, beyond 64 bits.
     Long(Box<[u8]>),
     /// `F`, `G`.
     Float(f64),
     /// `V`, `X`, `8c`, `8d`: UTF-8 with `surrogatepass`.
     Text(Cow<'a, [u8]>),
-    /// `S`, `T`, `U`: a string of Python 2, whose encoding only its writer knew.
+    /// `S`, `T`, `U`: a string of Python 2 in an unknown encoding.
     OldText(Cow<'a, [u8]>),
     /// `B`, `C`, `8e`.
     Bytes(&'a [u8]),
@@ -51,7 +52,7 @@ pub(super) enum Op<'a> {
     Dict,
     /// `t`.
     Tuple,
-    /// `)`, `85`, `86`, `87`: of so many items.
+    /// `)`, `85`, `86`, `87`: with the number of items.
     TupleOf(usize),
     /// `91`.
     FrozenSet,
@@ -93,12 +94,12 @@ pub(super) enum Op<'a> {
     Persistent,
 }
 
-/// Takes instructions off the front of a pickle.
+/// A decoder of instructions from the front of a pickle.
 pub(super) struct Decoder<'a> {
     bytes: &'a [u8],
     at: usize,
     base: u64,
-    /// What the last instruction lacked.
+    /// Number of bytes that the last instruction lacked.
     missing: u64,
 }
 
@@ -107,33 +108,33 @@ impl<'a> Decoder<'a> {
         Self::resume(bytes, 0, base)
     }
 
-    /// Goes on at an instruction that another decoder came to.
+    /// Continues at an instruction that a different decoder has reached.
     pub(super) fn resume(bytes: &'a [u8], at: usize, base: u64) -> Self {
         Self { bytes, at, base, missing: 0 }
     }
 
-    /// At least how many bytes behind the input the last instruction would have needed; 0, if it did
-    /// not fail for want of bytes.
+    /// Returns the minimum number of bytes beyond the input that the last instruction needed; 0 if
+    /// it failed for a different reason.
     pub(super) fn missing(&self) -> u64 {
         self.missing
     }
 
-    /// Where the next instruction begins.
+    /// Returns the position of the next instruction.
     pub(super) fn position(&self) -> usize {
         self.at
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes that are left.
     pub(super) fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// The error, placed at an instruction.
+    /// Adds the offset of an instruction to an error.
     pub(super) fn place(&self, error: Error, position: usize) -> Error {
         error.offset(self.base.saturating_add(position as u64))
     }
 
-    /// The next instruction.
+    /// Decodes the next instruction.
     pub(super) fn next(&mut self) -> Result<Op<'a>> {
         let start = self.at;
         self.op().map_err(|error| self.place(error, start))
@@ -177,7 +178,9 @@ impl<'a> Decoder<'a> {
                 let line = self.line_bytes()?;
                 Op::Text(
                     literal::raw_unicode(line)
-                        .ok_or_else(|| Error::malformed("a string's escape is cut off or beyond Unicode"))?
+                        .ok_or_else(|| {
+                            Error::malformed("an escape in a string is truncated or beyond Unicode")
+                        })?
                         .into(),
                 )
             }
@@ -188,7 +191,9 @@ impl<'a> Decoder<'a> {
                 let line = self.line_bytes()?;
                 Op::OldText(
                     literal::quoted(line)
-                        .ok_or_else(|| Error::malformed("a string of protocol 0 is not quoted as such"))?
+                        .ok_or_else(|| {
+                            Error::malformed("invalid quotes or escapes in a string of protocol 0")
+                        })?
                         .into(),
                 )
             }
@@ -232,21 +237,19 @@ impl<'a> Decoder<'a> {
             b'P' => Op::PersistentText(self.line()?),
             b'Q' => Op::Persistent,
             0x82..=0x84 => {
-                return Err(Error::unsupported(
-                    "the pickle asks for an entry of Python's extension registry",
-                ));
+                return Err(Error::unsupported("the pickle uses Python's extension registry"));
             }
             0x97 | 0x98 => {
-                return Err(Error::unsupported("the pickle asks for a buffer from outside the file"));
+                return Err(Error::unsupported("the pickle needs a buffer from outside of the file"));
             }
             _ => {
-                return Err(Error::malformed("not an instruction of any pickle protocol from 0 to 5")
+                return Err(Error::malformed("unknown pickle instruction; protocols 0 to 5 are supported")
                     .found(format!("byte 0x{code:02x}")));
             }
         })
     }
 
-    /// The next `len` bytes, once it is known that they are there.
+    /// Takes the next `len` bytes.
     fn take(&mut self, len: u64) -> Result<&'a [u8]> {
         let end = usize::try_from(len).ok().and_then(|len| self.at.checked_add(len));
         let taken = end.and_then(|end| self.bytes.get(self.at..end));
@@ -270,14 +273,14 @@ impl<'a> Decoder<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Bytes after their length, which is a number of `N` bytes.
+    /// Takes bytes after their length, a number of `N` bytes.
     fn counted<const N: usize>(&mut self) -> Result<&'a [u8]> {
         let mut len = [0; 8];
         len[..N].copy_from_slice(&self.array::<N>()?);
         self.take(u64::from_le_bytes(len))
     }
 
-    /// Bytes after their length, which has a sign.
+    /// Takes bytes after their length, a signed number.
     fn signed_counted(&mut self) -> Result<&'a [u8]> {
         let len = i32::from_le_bytes(self.array()?);
         self.take(u64::try_from(len).map_err(|_| Error::malformed("a length is negative").found(len))?)
@@ -309,7 +312,7 @@ impl<'a> Decoder<'a> {
 
     fn memo_number(&mut self) -> Result<u64> {
         let line = self.line()?;
-        line.parse().map_err(|_| Error::malformed("not a number of the memo").found(format!("{line:.40?}")))
+        line.parse().map_err(|_| Error::malformed("invalid memo number").found(format!("{line:.40?}")))
     }
 }
 
@@ -321,7 +324,7 @@ fn integer<'a>(value: Integer) -> Op<'a> {
 }
 
 fn not_a_number(text: &str) -> Error {
-    Error::malformed("not a decimal number, or one of too many digits")
+    Error::malformed("invalid decimal number, or too many digits")
         .expected(format!("at most {} digits", literal::MOST_DIGITS))
         .found(format!("{text:.40?}"))
 }

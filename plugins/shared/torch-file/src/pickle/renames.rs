@@ -1,10 +1,10 @@
-//! The names that Python 2 had for what Python 3 has under others. Pickles below protocol 3 have the old
-//! ones, also those that Python 3 writes, and it looks them up under the new ones: so these are what a
-//! pickle would call.
+//! Names of Python 2 that Python 3 has renamed. Pickles below protocol 3 contain the old names,
+//! even if Python 3 writes them, and Python 3 looks up the new names. The new names are therefore
+//! what a pickle would call.
 //!
-//! Source: CPython 3.11, `Lib/_compat_pickle.py`, where each exception is listed too.
+//! Source: CPython 3.11, `Lib/_compat_pickle.py`, which also lists each exception.
 
-/// A name in a module, where it has moved apart from its module.
+/// Names that moved separately from their modules.
 const NAMES: [((&str, &str), (&str, &str)); 40] = [
     (("UserDict", "IterableUserDict"), ("collections", "UserDict")),
     (("UserDict", "UserDict"), ("collections", "UserDict")),
@@ -48,7 +48,7 @@ const NAMES: [((&str, &str), (&str, &str)); 40] = [
     (("whichdb", "whichdb"), ("dbm", "whichdb")),
 ];
 
-/// A module.
+/// Modules that moved as a whole.
 const MODULES: [(&str, &str); 55] = [
     ("BaseHTTPServer", "http.server"),
     ("CGIHTTPServer", "http.server"),
@@ -107,7 +107,7 @@ const MODULES: [(&str, &str); 55] = [
     ("xmlrpclib", "xmlrpc.client"),
 ];
 
-/// The module and the name in Python 3.
+/// Returns the module and the name in Python 3.
 pub(super) fn in_python_3<'n>(module: &'n str, name: &'n str) -> (&'n str, &'n str) {
     if let Some(&(_, new)) = NAMES.iter().find(|(old, _)| *old == (module, name)) {
         return new;

@@ -1,25 +1,22 @@
-//! A stream is a file of several pickles in a row, and of other things behind them: where a pickle
-//! ends is known only once its instructions were looked at.
+//! A stream is a file of several consecutive pickles, followed by other data. The end of a pickle
+//! is known only once its instructions are decoded.
 
 use super::Evaluated;
 use super::opcode::{Decoder, Op};
 use crate::Extent;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
-/// How much is read of a pickle at first.
+/// Bytes of a pickle that are read first.
 const FIRST_READ: u64 = 4 << 10;
 
-/// Evaluates the pickle at the start of `rest`, and gives what is behind it.
-///
-/// # Errors
-/// As [`evaluate`](super::evaluate); a limit, if the pickle is too long to hold; i/o.
+/// Evaluates the pickle at the start of `rest`, and returns the bytes after it.
 pub fn take(source: &dyn Source, rest: Extent, limits: &Limits) -> Result<(Evaluated, Extent)> {
     let bytes = read(source, rest, limits)?;
     let evaluated = super::evaluate(&bytes, rest.offset, limits)?;
     Ok((evaluated, rest.after(bytes.len() as u64)))
 }
 
-/// The bytes up to the STOP. What was decoded is not decoded again when more has to be read.
+/// Reads the bytes up to STOP. If more must be read, decoding continues where it was.
 fn read(source: &dyn Source, rest: Extent, limits: &Limits) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut at = 0;
@@ -45,7 +42,7 @@ fn read(source: &dyn Source, rest: Extent, limits: &Limits) -> Result<Vec<u8>> {
             return Err(error);
         }
         if missing > limits.header_bytes.saturating_sub(wanted) {
-            return Err(Error::limit("a pickle is too long to hold in memory")
+            return Err(Error::limit("the pickle is too long to hold in memory")
                 .offset(rest.offset)
                 .expected(format!("at most {} bytes", limits.header_bytes)));
         }

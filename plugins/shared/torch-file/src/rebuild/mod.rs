@@ -1,15 +1,15 @@
-//! Describes the tensors that the functions named in torch's pickles would rebuild from their arguments. No
-//! function is called.
+//! Describes the tensors that the rebuild functions in torch's pickles would create from their
+//! arguments. No function is called.
 //!
-//! | File | What it yields |
+//! | File | Contents |
 //! |---|---|
 //! | `view.rs` | [`View`]: a tensor over a storage |
 //! | `quantized.rs` | [`Quantized`]: integers with scales |
-//! | `sparse.rs` | [`Sparse`]: values and where they belong |
+//! | `sparse.rs` | [`Sparse`]: values and their positions |
 //! | `wrapper.rs` | [`Wrapper`]: classes whose tensors consist of other tensors |
 //!
-//! Source of the facts: `torch/_utils.py`, `torch/_tensor.py`; for what torch wrote before 1.0, the
-//! same files of its releases 0.1 to 0.4.
+//! Sources: `torch/_utils.py`, `torch/_tensor.py`; for files from before torch 1.0, the same files
+//! of its releases 0.1 to 0.4.
 
 mod quantized;
 mod sparse;
@@ -25,32 +25,29 @@ use crate::pickle::{CallKind, Global, Graph, ValueId};
 use tensorferry_sdk::{Error, Result};
 use view::Version;
 
-/// What a rebuild function's call comes to.
+/// The result of a call of a rebuild function.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rebuilt {
     /// A tensor over a storage.
     View(View),
     /// Integers with scales.
     Quantized(Quantized),
-    /// Values and where they belong.
+    /// Values and their positions.
     Sparse(Sparse),
-    /// Tensors of different shapes in one buffer: the parts, and their names.
+    /// Tensors of different shapes in one buffer: names and values of the parts.
     Nested([(&'static str, ValueId); 4]),
     /// The tensor of a numpy array.
     Array(ValueId),
-    /// A tensor of a class of its own.
+    /// A tensor of a subclass.
     Subclass(Box<Subclass>),
     /// A tensor of a class that has no storage and consists of other tensors.
     Wrapper(Box<Wrapper>),
-    /// A tensor that cannot be described; why.
+    /// A tensor that cannot be described, with the reason.
     Lost(String),
 }
 
 impl Rebuilt {
-    /// The view that it is, whatever its class; or why it is none.
-    ///
-    /// # Errors
-    /// A reason, to be said to the user.
+    /// Returns the view, regardless of the class, or the reason, for the user, why it is not a view.
     pub fn into_view(self) -> std::result::Result<View, String> {
         match self {
             Self::View(view) => Ok(view),
@@ -59,27 +56,25 @@ impl Rebuilt {
             Self::Quantized(_) => Err("a quantized tensor".to_owned()),
             Self::Sparse(_) => Err("a sparse tensor".to_owned()),
             Self::Nested(_) => Err("a nested tensor".to_owned()),
-            Self::Array(_) => Err("an array of numpy".to_owned()),
+            Self::Array(_) => Err("a numpy array".to_owned()),
             Self::Lost(why) => Err(why),
         }
     }
 }
 
-/// A tensor of a class of its own.
+/// A tensor of a subclass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subclass {
-    /// The class.
     pub class: String,
-    /// The tensor without it.
+    /// The plain tensor.
     pub tensor: Rebuilt,
-    /// Its attributes: a dict, or a pair of a dict and one of slots; either may be `None`.
+    /// Its attributes: a dict, or a pair of a dict and a dict of slots, either of which may be
+    /// `None`.
     pub state: ValueId,
 }
 
-/// The tensor, if the value is a call that rebuilds one.
-///
-/// # Errors
-/// Malformed: arguments that torch refuses as well.
+/// Returns the tensor, if the value is a call that rebuilds one. Fails for arguments that torch
+/// also rejects.
 pub fn tensor(graph: &Graph, id: ValueId) -> Result<Option<Rebuilt>> {
     let Some((global, call)) = graph.called(id) else { return Ok(None) };
     let (function, arguments) = (Function::of(global), graph.tuple(call.arguments).unwrap_or_default());
@@ -89,7 +84,7 @@ pub fn tensor(graph: &Graph, id: ValueId) -> Result<Option<Rebuilt>> {
         (Function::OldClass, None) if call.kind == CallKind::Function => return Ok(None),
         (Function::OldClass, Some(state)) if !is_changed => return old_class(graph, state),
         (_, None) if !is_changed => {}
-        _ => return Ok(Some(Rebuilt::Lost("the pickle changes it after it is built".to_owned()))),
+        _ => return Ok(Some(Rebuilt::Lost("the pickle changes it after creating it".to_owned()))),
     }
     let rebuilt = match function {
         Function::FromType => from_type(graph, arguments)?,
@@ -99,7 +94,7 @@ pub fn tensor(graph: &Graph, id: ValueId) -> Result<Option<Rebuilt>> {
     Ok(Some(rebuilt))
 }
 
-/// The tensor inside a parameter, if the value is one.
+/// Returns the tensor inside a parameter, if the value is one.
 #[must_use]
 pub fn data_of_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
     let (global, call) = graph.called(id)?;
@@ -107,30 +102,31 @@ pub fn data_of_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
     data.flatten().or_else(|| data_of_old_parameter(graph, id))
 }
 
-/// The innermost tensor of a parameter of a parameter; the value itself, if it is none.
+/// Returns the innermost tensor of nested parameters, or the value itself if it is not a parameter.
 pub(crate) fn data_of(graph: &Graph, mut id: ValueId) -> ValueId {
-    // A call's arguments are older than it is, so this ends.
+    // This ends, because a call's arguments have lower indices than the call.
     while let Some(inner) = data_of_parameter(graph, id) {
         id = inner;
     }
     id
 }
 
-/// The tensor inside a parameter of torch 0.1 to 0.3, which pickled a call of the class itself.
+/// Returns the tensor inside a parameter of torch 0.1 to 0.3, which pickled a call of the class
+/// itself.
 #[must_use]
 pub(crate) fn data_of_old_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
     let (global, call) = graph.called(id)?;
     is_old_parameter(global).then(|| graph.tuple(call.arguments)?.first().copied()).flatten()
 }
 
-/// Whether the function wraps a tensor, its first argument, as a parameter.
+/// Returns whether the function wraps its first argument, a tensor, as a parameter.
 #[must_use]
 pub fn is_parameter(global: &Global) -> bool {
     global.is("torch._utils", "_rebuild_parameter")
         || global.is("torch._utils", "_rebuild_parameter_with_state")
 }
 
-/// Whether the function or class makes a tensor or a parameter of what its arguments say.
+/// Returns whether the function or class creates a tensor or a parameter from its arguments.
 pub(crate) fn is_rebuild(global: &Global) -> bool {
     Function::of(global).is_some() || is_parameter(global) || is_old_parameter(global)
 }
@@ -163,7 +159,7 @@ impl Function {
             ("torch._utils", "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor") => Self::Sparse,
             ("torch._utils", "_rebuild_nested_tensor") => Self::Nested,
             ("torch._utils", "_rebuild_meta_tensor_no_storage") => {
-                Self::Lost("a meta tensor, which has no data")
+                Self::Lost("it is a meta tensor, which has no data")
             }
             ("torch._utils", "_rebuild_wrapper_subclass") => Self::Wrapper,
             (
@@ -173,7 +169,7 @@ impl Function {
                 | "_rebuild_xla_tensor",
             ) => Self::OnDevice,
             ("torch.nn.parameter", "UninitializedParameter" | "UninitializedBuffer") => {
-                Self::Lost("an uninitialized parameter, which has no data")
+                Self::Lost("it is an uninitialized parameter, which has no data")
             }
             ("torch" | "torch.cuda", name) if is_old_class(name) => Self::OldClass,
             ("torch._tensor", "Tensor") => Self::OldClass,
@@ -182,12 +178,13 @@ impl Function {
     }
 }
 
-/// `Tensor`, `FloatTensor` and its kin: classes that torch 0.1 pickled by their state.
+/// Returns whether a class was pickled by its state in torch 0.1: `Tensor`, `FloatTensor` and
+/// similar.
 fn is_old_class(name: &str) -> bool {
     name.strip_suffix("Tensor").is_some_and(|kind| kind.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
-/// BUILD with `(storage, offset, size, stride)`.
+/// Parses BUILD with `(storage, offset, size, stride)`.
 fn old_class(graph: &Graph, state: ValueId) -> Result<Option<Rebuilt>> {
     let name = "a tensor of torch 0.1";
     let place = graph.tuple(state).and_then(|state| <&[ValueId; 4]>::try_from(state).ok());
@@ -195,7 +192,7 @@ fn old_class(graph: &Graph, state: ValueId) -> Result<Option<Rebuilt>> {
     View::at(graph, name, place).map(|view| Some(Rebuilt::View(view)))
 }
 
-/// `_rebuild_from_type_v2(function, type, arguments, state)`: the tensor of a subclass.
+/// Parses `_rebuild_from_type_v2(function, type, arguments, state)`: the tensor of a subclass.
 fn from_type(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
     let &[function, class, inner, state] = arguments else {
         return Err(wrong_count("_rebuild_from_type_v2", arguments));
@@ -213,22 +210,20 @@ fn from_type(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
         Some(kind) if !matches!(kind, Function::FromType | Function::OldClass | Function::OnDevice) => {
             plain(graph, kind, inner)?
         }
-        _ => Rebuilt::Lost(format!(
-            "ferry does not read a {}, which {} rebuilds",
-            class.path(),
-            function.path()
-        )),
+        _ => {
+            Rebuilt::Lost(format!("ferry cannot read a {}, which {} rebuilds", class.path(), function.path()))
+        }
     };
-    // A plain tensor with attributes has no class of its own.
+    // A plain tensor with attributes has no subclass.
     let is_plain = class.is("torch._tensor", "Tensor") || class.is("torch", "Tensor");
     let class = if is_plain { String::new() } else { class.path() };
     Ok(Rebuilt::Subclass(Box::new(Subclass { class, tensor, state })))
 }
 
-/// `_rebuild_device_tensor_from_*(data, dtype, device, requires_grad)`: a tensor that lay on a device
-/// without storages. The data may be of another dtype, which is not theirs to change here.
+/// Parses `_rebuild_device_tensor_from_*(data, dtype, device, requires_grad)`: a tensor from a
+/// device without storages. The dtype of the data is kept, even if it differs from `dtype`.
 fn on_device(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
-    let name = "a tensor of a device of its own";
+    let name = "a tensor of a device without storages";
     let &[data, _dtype, _device, requires_grad] = arguments else { return Err(wrong_count(name, arguments)) };
     let requires_grad =
         graph.bool(requires_grad).ok_or_else(|| wrong_kind(name, "a bool for requires_grad"))?;
@@ -247,7 +242,7 @@ fn on_device(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
     })
 }
 
-/// What a function makes that takes no other function's result.
+/// Parses a call of a function that does not take the result of a different rebuild function.
 fn plain(graph: &Graph, function: Function, arguments: &[ValueId]) -> Result<Rebuilt> {
     let or_lost = |why| Ok(Rebuilt::Lost(why));
     match function {
@@ -269,13 +264,13 @@ fn plain(graph: &Graph, function: Function, arguments: &[ValueId]) -> Result<Reb
             _ => Err(wrong_count("_rebuild_nested_tensor", arguments)),
         },
         Function::Lost(why) => or_lost(why.to_owned()),
-        Function::OldClass => or_lost("a tensor of torch 0.1 without its storage".to_owned()),
-        Function::FromType | Function::OnDevice => or_lost("a tensor inside another one".to_owned()),
-        Function::Wrapper => or_lost("a wrapper subclass without its class".to_owned()),
+        Function::OldClass => or_lost("it is a tensor of torch 0.1 without its storage".to_owned()),
+        Function::FromType | Function::OnDevice => or_lost("it is a tensor inside another tensor".to_owned()),
+        Function::Wrapper => or_lost("it is a wrapper subclass without its class".to_owned()),
     }
 }
 
-/// A tuple of numbers, also one that `torch.Size` wraps.
+/// Returns the numbers of a tuple, which may be wrapped in `torch.Size`.
 #[must_use]
 pub fn counts(graph: &Graph, id: ValueId) -> Option<Vec<u64>> {
     let items = match graph.plain_call(id, "torch", "Size") {
@@ -286,10 +281,9 @@ pub fn counts(graph: &Graph, id: ValueId) -> Option<Vec<u64>> {
 }
 
 fn wrong_count(name: &str, arguments: &[ValueId]) -> Error {
-    Error::malformed(format!("{name} with another number of arguments than torch gives it"))
-        .found(arguments.len())
+    Error::malformed(format!("{name}: wrong number of arguments")).found(arguments.len())
 }
 
 fn wrong_kind(name: &str, expected: &str) -> Error {
-    Error::malformed(format!("{name} with an argument of the wrong kind")).expected(expected)
+    Error::malformed(format!("{name}: argument of the wrong kind")).expected(expected)
 }

@@ -1,39 +1,32 @@
-//! A quantized tensor is a view of integers, and the scale and zero point of all of them or of each
-//! channel.
+//! A quantized tensor is a view of integers, with one scale and zero point for all of them or for
+//! each channel.
 
 use super::view::View;
 use super::{wrong_count, wrong_kind};
 use crate::pickle::{Graph, Value, ValueId};
 use tensorferry_sdk::{Error, Result};
 
-/// A quantized tensor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantized {
     /// The integers.
     pub view: View,
-    /// What they stand for.
+    /// The values that the integers represent.
     pub scheme: Scheme,
 }
 
-/// How integers stand for numbers.
+/// The rule by which integers represent numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scheme {
     /// `(integer - zero_point) * scale`.
-    PerTensor {
-        /// The scale.
-        scale: f64,
-        /// The zero point.
-        zero_point: i64,
-    },
+    PerTensor { scale: f64, zero_point: i64 },
     /// The same, with a scale and a zero point for each index of a dimension.
     PerChannel {
-        /// The scales.
         scales: ChannelNumbers,
-        /// The zero points.
         zero_points: ChannelNumbers,
-        /// Whether lists hold F32: else scales are F64, zero points I64. Tensors say it themselves.
+        /// Whether lists contain F32. Otherwise scales are F64 and zero points are I64. Tensors
+        /// have their own dtype.
         is_float: bool,
-        /// The dimension.
+        /// Index of the dimension.
         axis: usize,
     },
 }
@@ -41,15 +34,14 @@ pub enum Scheme {
 /// The scales or zero points of channels.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChannelNumbers {
-    /// A tensor.
     Tensor(ValueId),
-    /// A list, of which each is a number; torch makes a tensor of F64, of F32 or of I64.
+    /// A list of numbers, from which torch creates a tensor of F64, F32 or I64.
     List(Vec<f64>),
 }
 
 impl Quantized {
-    /// `_rebuild_qtensor(storage, offset, size, stride, parameters, requires_grad, hooks)`; or why it
-    /// is lost.
+    /// Parses `_rebuild_qtensor(storage, offset, size, stride, parameters, requires_grad, hooks)`,
+    /// or returns the reason why the tensor is lost.
     pub(super) fn of(graph: &Graph, arguments: &[ValueId]) -> Result<std::result::Result<Self, String>> {
         let name = "_rebuild_qtensor";
         let Some((place, &[parameters, requires_grad, _hooks])) = arguments.split_first_chunk::<4>() else {
@@ -76,14 +68,14 @@ impl Quantized {
                 let rank = view.size.len();
                 let axis = graph.int(axis).ok_or_else(unknown)?;
                 let axis = usize::try_from(axis).ok().filter(|&axis| axis < rank).ok_or_else(|| {
-                    Error::malformed("a quantized tensor's axis is none of its dimensions")
+                    Error::malformed("the axis of a quantized tensor is out of range")
                         .expected(format!("0 to {}", rank.saturating_sub(1)))
                         .found(axis)
                 })?;
                 let is_float = scheme.name.ends_with("_float_qparams");
                 Scheme::PerChannel { scales, zero_points, is_float, axis }
             }
-            (other, _) => return Ok(Err(format!("its scheme torch.{other} is not known"))),
+            (other, _) => return Ok(Err(format!("its scheme torch.{other} is unknown"))),
         };
         Ok(Ok(Self { view, scheme }))
     }

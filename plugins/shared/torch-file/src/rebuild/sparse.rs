@@ -1,43 +1,43 @@
-//! A sparse tensor is values and where they belong: tensors of their own, put together by a layout.
+//! A sparse tensor consists of values and their positions, which are separate tensors combined by a
+//! layout.
 
 use super::{counts, wrong_count, wrong_kind};
 use crate::pickle::{Graph, ValueId};
 use tensorferry_sdk::Result;
 
-/// A sparse tensor's parts.
+/// The parts of a sparse tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sparse {
-    /// How the parts describe it.
     pub layout: Layout,
-    /// The tensors of indices, under the names that torch's methods give them.
+    /// Tensors of indices, with the names of torch's methods.
     pub indices: Vec<(&'static str, ValueId)>,
-    /// The tensor of values.
+    /// Tensor of values.
     pub values: ValueId,
-    /// The shape of what they describe.
+    /// Shape of the dense tensor.
     pub size: Vec<u64>,
-    /// Whether no place is named twice, where the file says so.
+    /// Whether positions are unique, if the file contains this information.
     pub is_coalesced: Option<bool>,
 }
 
-/// How the parts of a sparse tensor describe it.
+/// How the positions of a sparse tensor are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// By the coordinates of each value.
+    /// Coordinates of each value.
     Coo,
-    /// By rows.
+    /// Compressed by rows.
     Csr,
-    /// By columns.
+    /// Compressed by columns.
     Csc,
-    /// By rows of blocks.
+    /// Compressed by rows of blocks.
     Bsr,
-    /// By columns of blocks.
+    /// Compressed by columns of blocks.
     Bsc,
 }
 
 impl Layout {
     const ALL: [Self; 5] = [Self::Coo, Self::Csr, Self::Csc, Self::Bsr, Self::Bsc];
 
-    /// Torch's name for it.
+    /// Returns the name in torch.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -49,13 +49,13 @@ impl Layout {
         }
     }
 
-    /// Whether rows are what is compressed.
+    /// Returns whether rows are compressed.
     #[must_use]
     pub(crate) fn is_by_rows(self) -> bool {
         matches!(self, Self::Csr | Self::Bsr)
     }
 
-    /// Whether values are blocks.
+    /// Returns whether values are blocks.
     #[must_use]
     pub(crate) fn is_of_blocks(self) -> bool {
         matches!(self, Self::Bsr | Self::Bsc)
@@ -63,7 +63,8 @@ impl Layout {
 }
 
 impl Sparse {
-    /// `_rebuild_sparse_tensor(layout, parts)`; or why it is lost.
+    /// Parses `_rebuild_sparse_tensor(layout, parts)`, or returns the reason why the tensor is
+    /// lost.
     pub(super) fn of(graph: &Graph, arguments: &[ValueId]) -> Result<std::result::Result<Self, String>> {
         let name = "_rebuild_sparse_tensor";
         let &[layout, parts] = arguments else { return Err(wrong_count(name, arguments)) };
@@ -73,7 +74,7 @@ impl Sparse {
         };
         let layout_name = layout_name.ok_or_else(|| wrong_kind(name, "a layout"))?;
         let Some(layout) = Layout::ALL.into_iter().find(|layout| layout.name() == layout_name) else {
-            return Ok(Err(format!("its layout {layout_name:.80} is not known")));
+            return Ok(Err(format!("its layout {layout_name:.80} is unknown")));
         };
         let parts = graph.tuple(parts).ok_or_else(|| wrong_kind(name, "a tuple of parts"))?;
         let (indices, values, size, is_coalesced) = match (layout, parts) {

@@ -1,32 +1,30 @@
-//! A view is a dtype, an offset, a shape and strides over a storage: what most tensors are.
+//! A view is a dtype, an offset, a shape and strides over a storage. Most tensors are views.
 
 use super::{wrong_count, wrong_kind};
 use crate::dtype::TorchDtype;
 use crate::pickle::{Graph, Value, ValueId};
 use tensorferry_sdk::{Error, Result};
 
-/// A tensor over a storage. Offset and strides count torch's elements.
+/// A tensor over a storage. Offset and strides are in elements of torch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
-    /// The persistent id of the storage: its container knows what that means.
+    /// Persistent ID of the storage, which the container resolves.
     pub storage: ValueId,
-    /// The dtype, where the call names it; else it is the storage's.
+    /// The dtype if the call names it; otherwise it is that of the storage.
     pub dtype: Option<&'static TorchDtype>,
-    /// Where it begins in the storage.
+    /// Offset in the storage.
     pub offset: u64,
-    /// As torch has it: packed dtypes show half of the last dimension.
+    /// Shape in torch: packed dtypes have half of the last dimension.
     pub size: Vec<u64>,
-    /// From one index to the next.
     pub stride: Vec<u64>,
-    /// Whether gradients are asked for.
     pub requires_grad: bool,
-    /// The values are the conjugates of the stored ones.
+    /// Whether the values are the conjugates of the stored ones.
     pub conjugate: bool,
-    /// The values are the negatives of the stored ones.
+    /// Whether the values are the negatives of the stored ones.
     pub negative: bool,
 }
 
-/// Which of the functions that make views.
+/// The versions of the function that rebuilds a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     V1,
@@ -35,7 +33,7 @@ pub(super) enum Version {
 }
 
 impl View {
-    /// What a rebuild function makes of its arguments; or why it is lost.
+    /// Parses the arguments of a rebuild function, or returns the reason why the tensor is lost.
     pub(super) fn of(
         graph: &Graph,
         version: Version,
@@ -64,7 +62,7 @@ impl View {
                 .ok_or_else(|| wrong_kind(name, "a dtype"))?;
             match TorchDtype::named(&dtype.name) {
                 Some(row) => view.dtype = Some(row),
-                None => return Ok(Err(format!("its dtype {} is not known", dtype.path()))),
+                None => return Ok(Err(format!("its dtype {} is unknown", dtype.path()))),
             }
         }
         if let Some(&metadata) = more.next() {
@@ -80,7 +78,7 @@ impl View {
         Ok(Ok(view))
     }
 
-    /// The view that a storage, an offset, a size and a stride describe.
+    /// Returns the view described by a storage, an offset, a size and a stride.
     pub(super) fn at(
         graph: &Graph,
         name: &str,
@@ -95,7 +93,7 @@ impl View {
         let stride = super::counts(graph, stride)
             .ok_or_else(|| wrong_kind(name, "a tuple of strides that are not negative"))?;
         if size.len() != stride.len() {
-            return Err(Error::malformed("a tensor's size and stride differ in length")
+            return Err(Error::malformed("the size and stride of a tensor differ in length")
                 .expected(format!("{} strides", size.len()))
                 .found(stride.len()));
         }

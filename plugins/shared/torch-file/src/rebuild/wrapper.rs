@@ -1,5 +1,5 @@
-//! A wrapper subclass has no storage: its elements follow from tensors that are its attributes. What
-//! follows from them only the class knows. The classes that are known:
+//! A wrapper subclass has no storage: its elements follow from tensors among its attributes. Only
+//! the class defines how they follow. The known classes:
 //!
 //! | Class | Attributes | Elements |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | torchao's `Int8Tensor`, `IntxUnpackedToInt8Tensor` | `qdata`, `scale`, `zero_point`, `block_size` | `(qdata - zero_point) * scale` |
 //! | torchao's `Float8Tensor` | `qdata`, `scale`, `block_size` | `qdata * scale` |
 //!
-//! Source: `torch/distributed/tensor/_api.py`, `torch/distributed/_shard/sharded_tensor/api.py`, and
-//! `quantization/quantize_/workflows` of torchao 0.18.
+//! Sources: `torch/distributed/tensor/_api.py`, `torch/distributed/_shard/sharded_tensor/api.py`,
+//! and `quantization/quantize_/workflows` of torchao 0.18.
 
 use super::view::{Version, View};
 use super::{Function, counts, data_of, wrong_count, wrong_kind};
@@ -19,47 +19,47 @@ use tensorferry_sdk::Result;
 /// A tensor of a wrapper subclass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wrapper {
-    /// The class.
     pub class: String,
-    /// What its elements are.
     pub content: Content,
-    /// Its attributes: a dict, a pair of a dict and one of slots, or what else the class makes of itself.
+    /// Its attributes: a dict, a pair of a dict and a dict of slots, or a form that the class
+    /// defines.
     pub state: ValueId,
 }
 
-/// What the elements of a wrapper are.
+/// The elements of a wrapper.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// Those of one plain tensor.
+    /// The elements of a plain tensor.
     Whole(View),
-    /// One rank has only a part of them; which.
+    /// A part of the elements, because the file is from one rank; the text describes the part.
     Piece(String),
     /// Codes with a scale for each block.
     Blocked(Blocked),
-    /// The class is not known.
+    /// The class is unknown.
     Unknown,
 }
 
-/// Codes that stand for numbers, with a scale for each block of them.
+/// Codes that represent numbers, with a scale for each block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blocked {
-    /// The codes: I8 or a float of 8 bits.
+    /// Codes in I8 or 8-bit floats.
     pub codes: ValueId,
-    /// One for each block, in the order of the blocks.
+    /// One scale for each block, in the order of the blocks.
     pub scales: ValueId,
-    /// As many; `None` for zeros.
+    /// One zero point for each block; `None` for zeros.
     pub zero_points: Option<ValueId>,
-    /// The shape of a block; `None` if the scales' shape tells it.
+    /// Shape of a block; `None` if it follows from the shape of the scales.
     pub block: Option<Vec<u64>>,
-    /// The shape of the whole.
+    /// Shape of the whole tensor.
     pub size: Vec<u64>,
 }
 
-/// Placements that give each rank a part of the tensor, or all of it.
+/// Placements in which each rank has a part of the tensor, or all of it.
 const PLACEMENTS: [&str; 3] = ["Replicate", "Shard", "_StridedShard"];
 
 impl Wrapper {
-    /// `_rebuild_wrapper_subclass(class, dtype, size, stride, offset, layout, device, requires_grad)`.
+    /// Parses `_rebuild_wrapper_subclass(class, dtype, size, stride, offset, layout, device,
+    /// requires_grad)`.
     pub(super) fn of(graph: &Graph, class: &Global, arguments: &[ValueId], state: ValueId) -> Result<Self> {
         let name = "_rebuild_wrapper_subclass";
         let &[_class, _dtype, size, ..] = arguments else { return Err(wrong_count(name, arguments)) };
@@ -76,18 +76,18 @@ impl Wrapper {
         Ok(Self { class: class.path(), content: content.unwrap_or(Content::Unknown), state })
     }
 
-    /// The view that it is; or why it is none.
+    /// Returns the view, or the reason why it is not a view.
     pub(super) fn into_view(self) -> std::result::Result<View, String> {
         match self.content {
             Content::Whole(view) => Ok(view),
             Content::Piece(which) => Err(format!("{which} of a {}", self.class)),
             Content::Blocked(_) => Err(format!("codes of a {}", self.class)),
-            Content::Unknown => Err(format!("a {}, whose elements are not known", self.class)),
+            Content::Unknown => Err(format!("a {}, whose elements are unknown", self.class)),
         }
     }
 }
 
-/// The value of an attribute, in a state that is a dict, or a pair of a dict and one of slots.
+/// Returns an attribute from a state that is a dict, or a pair of a dict and a dict of slots.
 fn attribute(graph: &Graph, state: ValueId, name: &str) -> Option<ValueId> {
     match graph.tuple(state) {
         Some(pair) => pair.iter().find_map(|&state| graph.entry(state, name)),
@@ -95,8 +95,8 @@ fn attribute(graph: &Graph, state: ValueId, name: &str) -> Option<ValueId> {
     }
 }
 
-/// The local tensor covers the whole if it has the shape of the whole, however it is placed: ranks have
-/// no overlap. `Partial` tensors have to be summed.
+/// Parses a `DTensor`. If the local tensor has the shape of the whole, it is the whole, regardless
+/// of the placement: ranks do not overlap. `Partial` tensors would have to be summed.
 fn d_tensor(graph: &Graph, state: ValueId, size: &[u64]) -> Result<Option<Content>> {
     let Some(local) = attribute(graph, state, "_local_tensor") else { return Ok(None) };
     let spec = attribute(graph, state, "_spec").and_then(|spec| graph.call(spec)?.state);
@@ -113,7 +113,7 @@ fn d_tensor(graph: &Graph, state: ValueId, size: &[u64]) -> Result<Option<Conten
     }))
 }
 
-/// The state begins with the list of the rank's shards.
+/// Parses a `ShardedTensor`, whose state starts with the list of the rank's shards.
 fn sharded(graph: &Graph, state: ValueId, size: &[u64]) -> Result<Option<Content>> {
     let shards = graph.tuple(state).and_then(|state| graph.sequence(*state.first()?));
     let Some(shards) = shards else { return Ok(None) };
@@ -149,8 +149,8 @@ fn blocked(graph: &Graph, class: &str, state: ValueId, size: Vec<u64>) -> Option
     }))
 }
 
-/// The view of a plain tensor, of one with attributes, or of a parameter that is one. What wraps
-/// another tensor is not one, so that nothing nests here.
+/// Returns the view of a plain tensor, with or without attributes, or of a parameter of one.
+/// Wrappers of other tensors are excluded, so that nothing nests here.
 fn plain_view(graph: &Graph, id: ValueId) -> Result<Option<View>> {
     let Some((global, call)) = graph.called(data_of(graph, id)) else { return Ok(None) };
     let arguments = graph.tuple(call.arguments).unwrap_or_default();

@@ -1,16 +1,16 @@
-//! A tar archive is members side by side, each a header of 512 bytes and its bytes, filled up to a
+//! A tar archive consists of members, each with a header of 512 bytes and its bytes, padded to a
 //! multiple of 512.
 //!
 //! | At | Bytes | |
 //! |---|---|---|
 //! | 0 | 100 | name, ends at a zero |
 //! | 124 | 12 | length, octal; with the first bit set, a big-endian number |
-//! | 148 | 8 | sum of the header's bytes, these as spaces; octal |
-//! | 156 | 1 | type: `0` or zero a file, `x` a header with more about the next member |
+//! | 148 | 8 | sum of the header's bytes, with these as spaces; octal |
+//! | 156 | 1 | type: `0` or zero a file, `x` an extended header for the next member |
 //! | 257 | 5 | `ustar` |
 //!
-//! Python's `tarfile` puts a header of type `x` before each member, for its time in fractions of a
-//! second. Source of the facts: POSIX.1-2001, `pax`; CPython's `Lib/tarfile.py`.
+//! Python's `tarfile` writes a header of type `x` before each member, for its time in fractions of
+//! a second. Sources: POSIX.1-2001, `pax`; CPython's `Lib/tarfile.py`.
 
 use crate::Extent;
 use std::collections::HashMap;
@@ -21,10 +21,10 @@ type Block = [u8; 512];
 const MAGIC: &[u8; 5] = b"ustar";
 const MAGIC_AT: usize = 257;
 
-/// What torch calls its members.
+/// Names of torch's members.
 const NAMES: [&str; 4] = ["sys_info", "pickle", "tensors", "storages"];
 
-/// A header about the next member is short: Python's has one line.
+/// Maximum length of an extended header; Python's has a single line.
 const MOST_EXTENDED: u64 = 64 << 10;
 
 /// The members of torch, by name.
@@ -34,10 +34,10 @@ pub(super) struct Members<'a> {
     extents: HashMap<&'static str, Extent>,
 }
 
-/// Whether a file is a tar archive whose first member torch would have written.
+/// Returns whether a file is a tar archive whose first member has a name that torch writes.
 pub(crate) fn is_checkpoint(source: &dyn Source, file: Extent) -> Result<bool> {
     let mut rest = file;
-    // A header with more about the first member may stand before it.
+    // An extended header may precede the first member.
     for _ in 0..2 {
         let mut block: Block = [0; 512];
         let block = rest.read_start(source, &mut block)?;
@@ -70,7 +70,7 @@ impl<'a> Members<'a> {
             let extent = bytes.part(source, bytes.offset, len)?;
             if let Some(name) = header.known_name().filter(|_| header.is_file()) {
                 if extents.insert(name, extent).is_some() {
-                    return Err(at(Error::malformed(format!("two members of the tar archive are {name:?}"))));
+                    return Err(at(Error::malformed(format!("the tar archive has two members {name:?}"))));
                 }
             } else if header.kind == b'x' {
                 long = extended_len(source, extent, limits).map_err(at)?;
@@ -80,7 +80,7 @@ impl<'a> Members<'a> {
         Ok(Self { file_name: source.name(file.file), extents })
     }
 
-    /// The member of this name.
+    /// Returns the member of this name, or an error if it is missing.
     pub(super) fn need(&self, name: &str) -> Result<Extent> {
         self.extents.get(name).copied().ok_or_else(|| {
             Error::malformed(format!("the tar archive has no member {name:?}")).file(self.file_name)
@@ -88,7 +88,6 @@ impl<'a> Members<'a> {
     }
 }
 
-/// One header.
 struct Header<'a> {
     name: &'a [u8],
     len: u64,
@@ -96,10 +95,12 @@ struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// The header; `None` for the zeros at the end of an archive.
+    /// Parses a header; `None` for the zeros at the end of an archive.
     fn parse(block: &'a [u8]) -> Result<Option<Self>> {
         let Some(block): Option<&Block> = block.first_chunk() else {
-            return Err(Error::malformed("a tar header is cut off").expected("512 bytes").found(block.len()));
+            return Err(Error::malformed("a tar header is truncated")
+                .expected("512 bytes")
+                .found(block.len()));
         };
         if block.iter().all(|&byte| byte == 0) {
             return Ok(None);
@@ -110,7 +111,7 @@ impl<'a> Header<'a> {
             let len = len.ok_or_else(|| Error::malformed("the length of a tar member is not a number"))?;
             return Ok(Some(Self { name, len, kind: block[156] }));
         }
-        Err(Error::malformed("not a tar header"))
+        Err(Error::malformed("invalid tar header"))
     }
 
     fn is_file(&self) -> bool {
@@ -126,7 +127,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The sum of a header's bytes, those of the sum itself as spaces.
+/// Returns the sum of a header's bytes, with the sum's own bytes counted as spaces.
 fn sum(block: &[u8]) -> u64 {
     let bytes = block.iter().enumerate();
     bytes.map(|(at, &byte)| if (148..156).contains(&at) { u64::from(b' ') } else { byte.into() }).sum()
@@ -137,7 +138,7 @@ fn octal(field: &[u8]) -> Option<u64> {
     u64::from_str_radix(text.trim_matches([' ', '\0']), 8).ok()
 }
 
-/// A length: octal, or a big-endian number after a byte 0x80.
+/// Parses a length: octal, or a big-endian number after a byte 0x80.
 fn number(field: &[u8]) -> Option<u64> {
     match field {
         [0x80, zeros @ .., _, _, _, _, _, _, _, _] if zeros.iter().all(|&byte| byte == 0) => {
@@ -147,10 +148,10 @@ fn number(field: &[u8]) -> Option<u64> {
     }
 }
 
-/// The length that an extended header gives for the next member: lines `len key=value`.
+/// Returns the length of the next member from an extended header of lines `len key=value`.
 fn extended_len(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Option<u64>> {
     if extent.len > MOST_EXTENDED {
-        return Err(Error::malformed("an extended tar header is long")
+        return Err(Error::malformed("an extended tar header is too long")
             .expected(format!("at most {MOST_EXTENDED} bytes"))
             .found(extent.len));
     }

@@ -1,4 +1,4 @@
-//! What `torch.save` writes, read from bytes made by hand and from fixtures.
+//! Reads files of `torch.save`, from bytes made by hand and from fixtures.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod extents;

@@ -1,4 +1,4 @@
-//! The pickle evaluator on pickles built by hand: what it builds, and what it refuses.
+//! Evaluates pickles made by hand: the values that are built, and the pickles that are rejected.
 
 use tensorferry_sdk::{ErrorKind, Limits};
 use tensorferry_test_kit::pickle::{call, dict, global, int, list, pickle, text, tuple};
@@ -15,7 +15,7 @@ fn refuse(bytes: &[u8]) -> String {
     }
 }
 
-/// A value as a text, much as Python would show it.
+/// Formats a value, similar to Python.
 fn show(graph: &Graph, id: ValueId) -> String {
     let all = |items: &[ValueId]| items.iter().map(|&item| show(graph, item)).collect::<Vec<_>>().join(", ");
     let pairs = |items: &[(ValueId, ValueId)]| {
@@ -108,7 +108,7 @@ fn every_instruction_of_protocols_0_and_1() {
         (b"(K\x01tQ.", "persistent (1)"),
     ] {
         if expected.is_empty() {
-            // A list that contains itself: there is no text for it.
+            // A list that contains itself has no text.
             assert!(
                 matches!(run(bytes).graph.value(run(bytes).root), Value::List(items) if items.len() == 1)
             );
@@ -160,13 +160,13 @@ fn what_no_pickler_writes_is_refused() {
     for (bytes, word) in [
         (&b""[..], "ends inside"),
         (b"\x80\x02", "ends inside"),
-        (b"\x80\x02.", "before it has built anything"),
+        (b"\x80\x02.", "before it has created"),
         (b"K\x01K\x02.", "left over"),
         (b"K\x01(.", "left over"),
-        (b"K\x01\x80\x02.", "second time"),
-        (b"\x80\x02\x80\x02K\x01.", "second time"),
+        (b"K\x01\x80\x02.", "is duplicated"),
+        (b"\x80\x02\x80\x02K\x01.", "is duplicated"),
         (b"\x80\x06K\x01.", "newer"),
-        (b"\xff", "not an instruction"),
+        (b"\xff", "unknown pickle instruction"),
         (b"\x82\x01.", "registry"),
         (b"\x83\x01\0.", "registry"),
         (b"\x84\x01\0\0\0.", "registry"),
@@ -188,7 +188,7 @@ fn what_no_pickler_writes_is_refused() {
         (b"I1", "inside a line"),
         (b"Iabc\n.", "decimal"),
         (b"Fabc\n.", "decimal"),
-        (b"S'a\n.", "quoted"),
+        (b"S'a\n.", "quotes"),
         (b"V\\u12\n.", "escape"),
         (b"h\x00.", "memo"),
         (b"j\xff\xff\xff\xff.", "memo"),
@@ -199,9 +199,9 @@ fn what_no_pickler_writes_is_refused() {
         (b"](a.", "more values"),
         (b"K\x01(K\x02\x86.", "more values"),
         (b"t.", "no mark"),
-        (b"}K\x01(K\x02u.", "without a value"),
-        (b"}(K\x01u.", "without a value"),
-        (b"(K\x01d.", "without a value"),
+        (b"}K\x01(K\x02u.", "has no value"),
+        (b"}(K\x01u.", "has no value"),
+        (b"(K\x01d.", "has no value"),
         (b"](K\x01K\x02u.", "SETITEMS"),
         (b"}(K\x01e.", "APPENDS"),
         (b"K\x01K\x02a.", "APPENDS"),
@@ -210,11 +210,11 @@ fn what_no_pickler_writes_is_refused() {
         (b"cm\nC\n}b.", "BUILD"),
         (b"cm\nC\n)R}b}b.", "twice"),
         (b"cm\nf\n]R.", "arguments"),
-        (b"K\x01)R.", "what is called"),
+        (b"K\x01)R.", "target of a call"),
         (b"cm\nC\n))\x92.", "keywords"),
         (b"K\x01K\x02\x93.", "two strings"),
         (b"C\x01aC\x01b\x93.", "two strings"),
-        (b"(o.", "without a class"),
+        (b"(o.", "has no class"),
         (b"c\nf\n.", "name of a function"),
         (b"cm\n\n.", "name of a function"),
         (b"\x80\x04\x8c\x03m\na\x8c\x01f\x93.", "name of a function"),
@@ -225,20 +225,20 @@ fn what_no_pickler_writes_is_refused() {
     ] {
         let message = refuse(bytes);
         assert!(message.contains(word), "{}: {message}", bytes.escape_ascii());
-        assert!(message.contains("offset 1"), "the offset counts from the file's start: {message}");
+        assert!(message.contains("offset 1"), "the offset must count from the start of the file: {message}");
     }
 }
 
 #[test]
 fn a_get_never_copies() {
-    // Ten levels of ten references each: ten thousand million leaves, twenty values.
+    // Ten levels of ten references each: ten billion leaves, but twenty values.
     let mut body = b"]q\x00".to_vec();
     for level in 0..10_u8 {
         body.extend(b"](");
         body.extend([b'h', level].repeat(10));
         body.extend([b'e', b'q', level + 1]);
     }
-    // Each level leaves the one below it on the stack: one tuple takes them all.
+    // Each level leaves the one below it on the stack, and one tuple takes them all.
     let value = run(&pickle(&[b"(", &body[..], b"t"].concat())).graph.len() - run(b"N.").graph.len();
     assert!(value < 20, "{value} values");
 }
@@ -254,7 +254,8 @@ fn budgets_hold_and_deep_nesting_is_no_recursion() {
         let error = evaluate(&unit.repeat(1000), 0, &limits(500)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
     }
-    // What is remembered under many numbers, and what lists, dicts and tuples refer to again and again.
+    // One value under many memo numbers, and values that lists, dicts and tuples refer to again and
+    // again.
     let numbers: Vec<u8> = (0..1000_u32).flat_map(|n| [&b"r"[..], &n.to_le_bytes()].concat()).collect();
     let again = |before: &[u8], unit: &[u8]| [b"Nq\0", before, &unit.repeat(10_000)].concat();
     for bad in [
