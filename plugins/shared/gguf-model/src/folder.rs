@@ -30,7 +30,7 @@ impl Folder<'_> {
     pub(crate) fn json(&self, name: &str) -> Result<Option<Json>> {
         let Some(bytes) = self.bytes(name)? else { return Ok(None) };
         let json = serde_json::from_slice(&bytes);
-        json.map(Some).map_err(|error| Error::malformed(format!("no JSON: {error}")).file(name))
+        json.map(Some).map_err(|error| Error::malformed(format!("invalid JSON: {error}")).file(name))
     }
 
     /// Reads a file as text.

@@ -98,7 +98,7 @@ pub(crate) fn add_to(
             false
         }
         (None, Some(json)) if json["model"]["type"] != "BPE" => {
-            let kind = json["model"]["type"].as_str().unwrap_or("no kind");
+            let kind = json["model"]["type"].as_str().unwrap_or("unknown");
             return Err(refused(&format!("a {kind} tokenizer")).expected("byte-level or sentencepiece BPE"));
         }
         (None, Some(json)) if fallback::is_one(json) => {
@@ -166,7 +166,7 @@ fn malformed(what: &str) -> Error {
 
 /// Returns the tokens of `model.vocab` with their IDs.
 fn vocab(json: &Json) -> Result<impl Iterator<Item = (&str, u64)>> {
-    let vocab = json["model"]["vocab"].as_object().ok_or_else(|| malformed("no model.vocab"))?;
+    let vocab = json["model"]["vocab"].as_object().ok_or_else(|| malformed("model.vocab is missing"))?;
     if vocab.values().any(|id| id.as_u64().is_none()) {
         return Err(malformed("an ID in model.vocab is not a number"));
     }
@@ -194,7 +194,7 @@ fn empty(json: &Json, said: Option<u64>) -> Result<Vocabulary> {
 
 /// Returns the pairs of `model.merges`. Each is a text with a space, or a list of two texts.
 fn merges<'j>(json: &'j Json) -> Result<Vec<(&'j str, &'j str)>> {
-    let merges = json["model"]["merges"].as_array().ok_or_else(|| malformed("no model.merges"))?;
+    let merges = json["model"]["merges"].as_array().ok_or_else(|| malformed("model.merges is missing"))?;
     let pair = |merge: &'j Json| match merge {
         Json::String(text) => text.split_once(' '),
         Json::Array(parts) => parts.first().and_then(Json::as_str).zip(parts.get(1).and_then(Json::as_str)),

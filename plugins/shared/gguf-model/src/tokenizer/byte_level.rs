@@ -30,7 +30,7 @@ pub(super) fn add_to(entries: &mut Entries, json: &Json, said: Option<u64>, pre:
     }
     let merges = merges(json)?;
     if merges.is_empty() {
-        return Err(malformed("no merges"));
+        return Err(malformed("model.merges is empty"));
     }
     // A space separates the two parts, so a space inside a part is replaced by the character for
     // its byte.

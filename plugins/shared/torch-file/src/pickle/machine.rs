@@ -367,7 +367,7 @@ impl<'l> Machine<'l> {
         if let Some(keywords) = keywords
             && !matches!(self.graph.value(keywords), Value::Dict(_))
         {
-            return Err(wrong_kind("NEWOBJ_EX for keywords", self.graph.value(keywords)));
+            return Err(wrong_kind("the keywords of NEWOBJ_EX", self.graph.value(keywords)));
         }
         if self.graph.tuple(arguments).is_none() {
             return Err(wrong_kind("the arguments of a call", self.graph.value(arguments)));
@@ -500,7 +500,7 @@ fn wrong_kind(what: &str, found: &Value) -> Error {
         Value::Dict(_) => "a dict",
         Value::Global(_) => "a function or class",
         Value::Call(_) => "an object",
-        Value::Persistent(_) => "a persistent id",
+        Value::Persistent(_) => "a persistent ID",
     };
     Error::malformed(format!("{what}: value of the wrong kind")).found(kind)
 }
