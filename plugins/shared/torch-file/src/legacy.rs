@@ -32,7 +32,8 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
     let (_magic, rest) = pickle::take(source, file, limits)?;
     let (version, after_version) = pickle::take(source, rest, limits)?;
     if version.graph.int(version.root) != Some(PROTOCOL_VERSION) {
-        let found = version.graph.int(version.root).map_or_else(|| "not a number".to_owned(), |n| n.to_string());
+        let found =
+            version.graph.int(version.root).map_or_else(|| "not a number".to_owned(), |n| n.to_string());
         let error = Error::unsupported("unknown version of torch's stream format");
         return Err(error.offset(rest.offset).expected(PROTOCOL_VERSION).found(found));
     }
