@@ -1,16 +1,16 @@
-//! Which files of an input are the checkpoint: one file of any name, or a model that is split as on
-//! the Hugging Face Hub.
+//! Selects the files of the checkpoint: one file of any name, or a model that is split as on the
+//! Hugging Face Hub.
 
 use crate::SUFFIXES;
 use tensorferry_hub::{self as hub, Choice, Naming};
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Context, Entry, Error, Result, Source};
 
-/// How the Hugging Face libraries name a model's files.
+/// Naming of model files in the Hugging Face libraries.
 pub(crate) const NAMING: Naming =
     Naming { title: "PyTorch", stem: "pytorch_model", suffix: ".bin", index_suffix: ".bin.index.json" };
 
-/// Chooses by what the user pointed at.
+/// Selects the files for the file, folder or prefix that the user named.
 pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Context) -> Result<Choice> {
     if *source.entry() != Entry::Folder {
         return hub::choose(&NAMING, shard_is_alone, source, context);
@@ -43,12 +43,13 @@ pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Co
                 return Err(hub::ranks_of_one(&names));
             }
             let found = hub::list(several.iter().map(|name| format!("{name:?}"))).unwrap_or_default();
-            Err(Error::usage("several checkpoints in the folder: name one").found(found))
+            let message = format!("the folder has several checkpoints: {found}");
+            Err(Error::usage(message).hint("pass one of them instead of the folder"))
         }
     }
 }
 
-/// Whether a folder's file may be a checkpoint, by its name.
+/// Returns whether a file of a folder may be a checkpoint, judging by its name.
 pub(crate) fn is_candidate(name: &str) -> bool {
     !name.starts_with('.') && (has_any_suffix(name, SUFFIXES) || is_index(name))
 }
@@ -57,7 +58,8 @@ fn is_index(name: &str) -> bool {
     !name.starts_with('.') && NAMING.stem_of_index(name).is_some()
 }
 
-/// What trainers keep beside a model, as transformers and accelerate name it: `optimizer.pt`, `rng_state_0.pth`.
+/// Returns whether a file is training state, named as transformers and accelerate name it:
+/// `optimizer.pt`, `rng_state_0.pth`.
 pub(crate) fn is_training_state(name: &str) -> bool {
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
     let stem = stem.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_');

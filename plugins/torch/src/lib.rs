@@ -1,27 +1,27 @@
-//! PyTorch's checkpoints, in every container that torch has written, and models that are split into
+//! PyTorch checkpoints, in every container that torch has written, and models that are split into
 //! several files.
 //!
-//! | Container | Read | Written | Where it is described |
+//! | Container | Read | Written | Described in |
 //! |---|---|---|---|
 //! | zip archive of `torch.save` | yes | yes | below; `write.rs` |
 //! | stream of torch before 1.6 | yes | `-o format=legacy` | `legacy.rs` of [`tensorferry_torch_file`] |
-//! | tar archive of torch 0.1 | yes | | `tar.rs` there |
+//! | tar archive of torch 0.1 | yes | | `tar.rs` of the same crate |
 //! | TorchScript archive | its tensors | | `read/script.rs` |
 //! | archive of `torch.export` (`.pt2`) | its tensors | | `read/exported.rs` |
 //! | `pytorch_model-*.bin` with an index | yes | `-o max_shard_size` | [`tensorferry_hub`] |
 //!
 //! ```text
-//! <root>/data.pkl                 the object that torch.save was given; tensors name their storage
-//! <root>/byteorder                little or big; absent in files from before torch 2.1: little
+//! <root>/data.pkl                 the object passed to torch.save; its tensors name their storages
+//! <root>/byteorder                little or big; missing in files from before torch 2.1: little
 //! <root>/data/0, data/1, ...      storages, at offsets that are multiples of 64
 //! <root>/version                  3
 //! <root>/.format_version, .storage_alignment, .data/serialization_id
 //! ```
-//! Source of the facts: `torch/serialization.py`, `torch/_utils.py` and
-//! `caffe2/serialize/inline_container.cc` of PyTorch 2.15, and files that it wrote.
+//! Sources: `torch/serialization.py`, `torch/_utils.py` and `caffe2/serialize/inline_container.cc`
+//! of PyTorch 2.15, and files that it wrote.
 //!
-//! A pickle is a program. It is never run: [`tensorferry_torch_file`] evaluates it to inert values, in
-//! which a call is written down, and what it would have called is shown to the user.
+//! A pickle is a program. It is never run: [`tensorferry_torch_file`] evaluates it to inert values
+//! that record calls without making them. The user can see what would have been called.
 #![forbid(unsafe_code)]
 
 mod choose;
@@ -35,16 +35,15 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{Decoding, archive};
 
-/// File name endings; the first one names outputs.
+/// File name suffixes; the first one is used for outputs.
 const SUFFIXES: [&str; 5] = [".pt", ".pth", ".bin", ".ckpt", ".pth.tar"];
 
-/// The archive's record for what a torch file has no place for, in a folder that torch keeps for its own
-/// notes and never lists.
+/// Archive record for values that a torch file cannot store. It is in a folder that torch reserves
+/// for its own notes and never lists.
 const SIDE_RECORD: &str = ".data/tensorferry.json";
-/// What errors call it.
+/// Name of the side record in errors.
 const SIDE_RECORD_TITLE: &str = "the side record .data/tensorferry.json";
 
-/// The format `torch`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Torch;
 
@@ -78,7 +77,7 @@ impl Format for Torch {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for a program that links it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Torch)]

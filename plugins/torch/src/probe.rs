@@ -1,4 +1,5 @@
-//! How sure this format is of an input: the container says most, and of a zip archive its directory.
+//! Scores how likely an input is to be of this format, mostly by its container, and for zip
+//! archives by their directory.
 
 use crate::SUFFIXES;
 use crate::choose::{NAMING, is_candidate, is_training_state};
@@ -20,7 +21,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
     let extent = Extent::whole(source, source.open(name)?);
     match Container::detect(source, extent)? {
         Container::Zip => {}
-        // The last one cannot be read, but the reader can say what it is.
+        // Preview archives cannot be read, but the reader reports what they are.
         Container::Legacy | Container::Tar | Container::Preview => return Ok(Score::CERTAIN),
         Container::Unknown => return Ok(Score::NO),
     }
@@ -29,7 +30,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         Err(error)
             if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>
         {
-            // A broken archive of our name: the reader says what is broken.
+            // If the name has one of our suffixes, the reader reports what is broken.
             let ours = has_any_suffix(name, SUFFIXES);
             Ok(if ours { Score::MAYBE } else { Score::NO })
         }
@@ -37,23 +38,24 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
     }
 }
 
-/// Files of such names may be another format's, or no model's (`vocab.bin` beside a SavedModel): those that begin as
-/// torch's do, and indexes, come before TensorFlow's; names alone come after every format that knows the folder.
+/// Files with these names may belong to a different format or to no model (`vocab.bin` next to a
+/// SavedModel). Indexes, and files that start like torch's, rank above TensorFlow. A match by name
+/// only ranks below every format that recognizes the folder.
 fn in_folder(source: &dyn Source) -> Result<Score> {
     const BY_NAME: Score = Score(1);
     const MOST_OPENED: usize = 16;
     let mut names = source.list("")?;
-    // Training state alone is no model: the model may be in a folder below.
+    // Training state is not a model; the model may be in a subfolder.
     names.retain(|name| is_candidate(name) && !is_training_state(name));
     if names.iter().any(|name| NAMING.stem_of_index(name).is_some()) {
         return Ok(Score::MAYBE);
     }
-    // Ranks are not joined: next to a model they are its vendor's own files.
+    // Files of ranks are not joined. Next to a model, they are its vendor's original files.
     let models: Vec<&str> = names.iter().map(String::as_str).collect();
     if are_ranks_of_one(&models) {
         return Ok(BY_NAME);
     }
-    // Beside a model in another format they are none.
+    // Next to a model in a different format, files with these names may not be checkpoints.
     for name in names.iter().take(MOST_OPENED) {
         let extent = Extent::whole(source, source.open(name)?);
         if Container::detect(source, extent)? != Container::Unknown {
@@ -67,7 +69,7 @@ fn maybe(may_be: bool) -> Score {
     if may_be { Score::MAYBE } else { Score::NO }
 }
 
-/// Whether a file is one of a model that is called `stem`.
+/// Returns whether a file belongs to a split model named `stem`.
 fn is_split(stem: &str, name: &str) -> bool {
     let is_shard = || NAMING.shard(name).is_some_and(|shard| shard.stem == stem);
     let is_index = || NAMING.stem_of_index(name).as_deref() == Some(stem);

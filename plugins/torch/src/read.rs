@@ -1,5 +1,5 @@
-//! Reads a checkpoint: its pickle becomes a graph, the graph's tensors and its other values become a
-//! catalog. Nothing that the pickle names is called.
+//! Reads a checkpoint: parses its pickle into a graph, and fills a catalog with the graph's tensors
+//! and other values. Nothing that the pickle names is called.
 
 mod exported;
 mod joined;
@@ -20,10 +20,8 @@ use tensorferry_torch_file::{
     Container, Decoding, Destination, Extent, Flattened, Names, ObjectFile, Storages, flatten,
 };
 
-/// The class of a state dict.
 const STATE_DICT: &str = "collections.OrderedDict";
 
-/// Reads PyTorch's files.
 #[derive(Debug, Default)]
 pub(crate) struct TorchReader {
     decoding: Decoding,
@@ -31,7 +29,6 @@ pub(crate) struct TorchReader {
 }
 
 impl TorchReader {
-    /// A reader with the options that were given.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self { decoding: Decoding::of(options)?, shard_is_alone: SHARD_IS_ALONE.get(options)? })
     }
@@ -62,21 +59,21 @@ impl TensorReader for TorchReader {
     }
 }
 
-/// A catalog that is being filled.
+/// A read in progress, and the catalog that it fills.
 struct Reading<'c, 'l> {
     source: &'c dyn Source,
     to: Destination<'c, 'l>,
-    /// What the files' pickles would look up.
+    /// Globals that the pickles name.
     globals: BTreeSet<String>,
-    /// The format that the tensors came from, where the first file says so.
+    /// Format that the tensors were converted from, according to the first side record.
     origin: Option<String>,
     metadata: BTreeMap<String, String>,
-    /// Whether a file that says that it is a part of a model is read by itself.
+    /// Whether to read a file that declares itself part of a model.
     part_is_alone: bool,
 }
 
 impl Reading<'_, '_> {
-    /// Reads all files; the node of what they hold.
+    /// Reads all files and returns the node of their content.
     fn model(&mut self, choice: &Choice) -> Result<NodeId> {
         match choice {
             Choice::Index(name) => {
@@ -93,7 +90,7 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Reads a file of any kind.
+    /// Reads a file in any container.
     fn file(&mut self, name: &str) -> Result<NodeId> {
         let extent = self.extent(name)?;
         if Container::detect(self.source, extent)? != Container::Zip {
@@ -112,13 +109,13 @@ impl Reading<'_, '_> {
         Ok(self.whole(name, &object)?.node)
     }
 
-    /// Reads a file of `torch.save`.
+    /// Reads a `torch.save` file.
     fn saved_object(&mut self, name: &str) -> Result<Flattened> {
         let object = self.open(self.extent(name)?)?;
         self.whole(name, &object)
     }
 
-    /// Reads all of an object, and what is noted beside it.
+    /// Reads a whole object and its side record.
     fn whole(&mut self, name: &str, object: &ObjectFile) -> Result<Flattened> {
         if let Some(part) = parts::part_of(object).filter(|_| !self.part_is_alone) {
             hub::refuse(name, &part, self.to.context)?;
@@ -133,7 +130,7 @@ impl Reading<'_, '_> {
         Ok(Extent::whole(self.source, self.source.open(name)?))
     }
 
-    /// Opens a file of `torch.save`, and lists what it would call.
+    /// Opens a `torch.save` file and records the globals that it names.
     fn open(&mut self, extent: Extent) -> Result<ObjectFile> {
         let object = ObjectFile::open(self.source, extent, self.to.context)?;
         self.list_globals(&object);
@@ -153,19 +150,19 @@ impl Reading<'_, '_> {
         self.add_metadata(file, &side.metadata)
     }
 
-    /// Takes metadata from a file. Where two differ, the first one's counts.
+    /// Adds the metadata of a file. If two files differ, the first value is kept.
     fn add_metadata(&mut self, file: &str, metadata: &BTreeMap<String, String>) -> Result<()> {
         for (key, value) in metadata {
             let first = self.metadata.entry(key.clone()).or_insert_with(|| value.clone());
             if first != value {
-                let why = format!("{file:?} says {value:?}, and a file before it {first:?}, which is kept");
+                let why = format!("{file:?} has {value:?}, but an earlier file has {first:?}, which is kept");
                 self.to.catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
             }
         }
         Ok(())
     }
 
-    /// Says what is known once all files are read.
+    /// Adds the globals, the metadata, the origin and the root, once all files are read.
     fn finish(self, root: NodeId) -> Result<()> {
         let catalog = self.to.catalog;
         self.globals.iter().try_for_each(|global| catalog.global(global))?;

@@ -1,4 +1,4 @@
-//! A checkpoint as it is written: one file or several ([`shards`]), each a zip archive or a stream
+//! Writes a checkpoint: one file or several ([`shards`]), each a zip archive or a stream
 //! ([`legacy`]).
 
 mod composed;
@@ -27,20 +27,18 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{WrittenArchive, ZipPlan};
 
-/// The root folder of an archive whose file name gives none; torch's own choice for streams.
+/// Root folder of an archive whose file name cannot provide one. torch uses this name for streams.
 const DEFAULT_ROOT: &str = "archive";
 
-/// Tensors that came from this format need no note of it.
+/// The ID of this format, which is not recorded as an origin.
 const OWN_ID: &str = "torch";
 
-/// Plans files.
 #[derive(Debug)]
 pub(crate) struct TorchWriter {
     options: WriteOptions,
 }
 
 impl TorchWriter {
-    /// A writer with these options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self { options: WriteOptions::new(options)? })
     }
@@ -83,11 +81,11 @@ impl TensorWriter for TorchWriter {
     }
 }
 
-/// The archives whose checksums are still to be said.
+/// Archives whose checksums `seal` fills in.
 struct Plan(Vec<ZipPlan>);
 
 impl Plan {
-    /// Lays one file out.
+    /// Lays out one file.
     fn file(
         &mut self,
         catalog: &dyn CatalogView,
@@ -127,7 +125,8 @@ fn write_archive(
     archive.lay_out(layout, file, lens, |key, layout, file| storages.records[key].append(layout, file))
 }
 
-/// The file's name up to its last dot, as torch takes it, where that makes a folder's name.
+/// Returns the file name up to its last dot, as torch does, or [`DEFAULT_ROOT`] if that cannot name
+/// a folder.
 fn root_folder(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);

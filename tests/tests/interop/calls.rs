@@ -72,7 +72,7 @@ fn told(ferry: &Ferry, case: &Value, input: &Path, outputs: &Path) {
         // one loss tells of all that its modules hold.
         let lost: BTreeSet<&str> = losses(&report).filter_map(|loss| loss["what"].as_str()).collect();
         let is_program = losses(&report)
-            .any(|loss| loss["kind"] == "graph" && loss["why"].to_string().contains("what its modules hold"));
+            .any(|loss| loss["kind"] == "graph" && loss["why"].to_string().contains("values in its modules"));
         for (name, call) in case["calls"].as_object().unwrap() {
             let path = format!("{under}.{name}");
             let is_lost = is_program || lost.contains(&*path) || lost.contains(under);

@@ -4,16 +4,16 @@
 //! <root>/archive_format                                 pt2
 //! <root>/models/<model>.json                            the program
 //! <root>/data/weights/<model>_weights_config.json       {"config": {name: entry}}
-//! <root>/data/weights/weight_0, ...                     the bytes of a storage, or a file of torch.save
-//! <root>/data/constants/<model>_constants_config.json   the same for what is no parameter or buffer
+//! <root>/data/weights/weight_0, ...                     the bytes of a storage, or a torch.save file
+//! <root>/data/constants/<model>_constants_config.json   the same for other tensors than parameters and buffers
 //! <root>/data/constants/tensor_0, custom_obj_0, ...
-//! <root>/data/sample_inputs/<model>.pt                  the inputs that the program was made with
+//! <root>/data/sample_inputs/<model>.pt                  the sample inputs that the program was exported with
 //! ```
-//! An entry is `{"path_name", "is_param", "use_pickle", "tensor_meta": {"dtype", "sizes", "strides",
-//! "storage_offset", "requires_grad", "layout"}}`. Names with one `path_name` are views of one storage.
-//! Instead of a config there may be `<model>.pt`, a file of `torch.save`.
+//! An entry is `{"path_name", "is_param", "use_pickle", "tensor_meta": {"dtype", "sizes",
+//! "strides", "storage_offset", "requires_grad", "layout"}}`. Names with the same `path_name` are
+//! views of one storage. A config can be replaced by `<model>.pt`, a `torch.save` file.
 //!
-//! Source of the facts: `torch/export/pt2_archive/_package.py`, `torch/_export/serde/schema.py`.
+//! Sources: `torch/export/pt2_archive/_package.py`, `torch/_export/serde/schema.py`.
 
 use super::{Reading, STATE_DICT};
 use serde_json::Value;
@@ -23,10 +23,10 @@ use tensorferry_sdk::{Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
 use tensorferry_torch_file::archive::{Archive, Record};
 use tensorferry_torch_file::{DescribedStorage, DescribedTensor, ObjectFile, TorchDtype, flatten};
 
-/// `torch.strided` among the layouts of the schema.
+/// Number of `torch.strided` in the schema's layouts.
 const STRIDED: u64 = 7;
 
-/// The dtypes of the schema by their numbers (`ScalarType`).
+/// The schema's dtypes, by number (`ScalarType`).
 const DTYPES: [(u64, &str); 21] = [
     (1, "uint8"),
     (2, "int8"),
@@ -51,17 +51,18 @@ const DTYPES: [(u64, &str); 21] = [
     (35, "uint64"),
 ];
 
-/// How many values are read again where several names mean one pickled record: such hold a tensor.
+/// Maximum number of values read again because several names refer to one pickled record. Such a
+/// record normally holds one tensor.
 const MOST_REPEATED: usize = 1 << 20;
 
-/// What a model's tensors are of, and where.
+/// Where a model's weights or constants are, and how their records are named.
 #[derive(Debug, Clone, Copy)]
 struct Payload {
-    /// With `/` at the end.
+    /// Ends with `/`.
     folder: &'static str,
-    /// What follows the model's name in that of the config.
+    /// Suffix of the config's name, after the model's name.
     config: &'static str,
-    /// How the names of tensors' records begin.
+    /// Prefix of the records that hold tensors.
     tensors: &'static str,
 }
 
@@ -70,12 +71,12 @@ const WEIGHTS: Payload =
 const CONSTANTS: Payload =
     Payload { folder: "data/constants/", config: "_constants_config.json", tensors: "tensor_" };
 
-/// Whether an archive is one of `torch.export`.
 pub(super) fn is_exported(archive: &Archive) -> bool {
     archive.contains("archive_format")
 }
 
-/// Reads the tensors of all programs. The tree is a state dict, or one for each program by its name.
+/// Reads the tensors of all programs. The tree is a state dict, or a mapping of program names to
+/// state dicts if there are several programs.
 pub(super) fn read(reading: &mut Reading<'_, '_>, archive: &Arc<Archive>) -> Result<NodeId> {
     let programs = archive.entries().iter();
     let models: Vec<String> = programs
@@ -86,11 +87,11 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, archive: &Arc<Archive>) -> Res
         let under = if models.len() > 1 { model.as_str() } else { "" };
         parts.push(reading.to.catalog.node(Node::text(model))?);
         parts.push(read_model(reading, archive, model, under)?);
-        let why = "the program is not carried, nor the inputs that it was made with";
+        let why = "the program and its sample inputs are not converted";
         reading.to.catalog.loss(Loss::new(LossKind::Graph, format!("models/{model}.json"), why))?;
     }
     match &*parts {
-        [] => Err(Error::unsupported("an archive of torch.export without a program")
+        [] => Err(Error::unsupported("the torch.export archive has no program")
             .file(archive.file_name())
             .expected("models/<name>.json")),
         &[_, only] => Ok(only),
@@ -123,7 +124,7 @@ fn read_model(
     reading.to.catalog.node(Node::container(NodeKind::MAP, STATE_DICT, entries))
 }
 
-/// A name and where its tensor is.
+/// A tensor's name and location.
 struct ConfigEntry {
     name: String,
     record: String,
@@ -131,10 +132,10 @@ struct ConfigEntry {
 }
 
 enum EntryKind {
-    /// A file of `torch.save`.
+    /// A `torch.save` file.
     Saved,
     Tensor(TensorMeta),
-    /// It cannot be carried; why.
+    /// A tensor that cannot be converted, and the reason.
     Lost(LossKind, String),
 }
 
@@ -150,11 +151,11 @@ struct Config(Vec<ConfigEntry>);
 
 impl Config {
     fn parse(bytes: &[u8]) -> Result<Self> {
-        let wrong = |what: &str| Error::malformed(format!("a config of an exported archive: {what}"));
+        let wrong = |what: &str| Error::malformed(format!("invalid config in a torch.export archive: {what}"));
         let json: Value = serde_json::from_slice(bytes).map_err(|error| wrong("not JSON").found(error))?;
         let config = json.get("config").and_then(Value::as_object).ok_or_else(|| wrong("no \"config\""))?;
         let entry = |(name, entry): (&String, &Value)| {
-            let malformed = || wrong("an entry without its fields").tensor(name);
+            let malformed = || wrong("an entry with missing or invalid fields").tensor(name);
             let record = entry.get("path_name").and_then(Value::as_str).ok_or_else(malformed)?;
             let pickled = entry.get("use_pickle").and_then(Value::as_bool).ok_or_else(malformed)?;
             let kind = match (pickled, entry.get("tensor_meta")) {
@@ -169,19 +170,19 @@ impl Config {
 }
 
 impl TensorMeta {
-    /// `None`, if a field is not there or of another kind.
+    /// Returns `None` if a field is missing or has the wrong type.
     fn parse(meta: &Value) -> Option<EntryKind> {
         let lost = |why: String| Some(EntryKind::Lost(LossKind::Tensor, why));
         let number = |value: &Value| value.get("as_int")?.as_u64();
         let numbers = |key: &str| meta.get(key)?.as_array()?.iter().map(number).collect::<Option<Vec<u64>>>();
         let layout = meta.get("layout")?.as_u64()?;
         if layout != STRIDED {
-            return lost(format!("its layout (number {layout} of torch's schema) is not strided"));
+            return lost(format!("its layout (number {layout} in torch's schema) is not strided"));
         }
         let dtype = meta.get("dtype")?.as_u64()?;
         let row = DTYPES.iter().find(|(number, _)| *number == dtype);
         let Some(dtype) = row.and_then(|(_, name)| TorchDtype::named(name)) else {
-            return lost(format!("its dtype (number {dtype} of torch's schema) is not known"));
+            return lost(format!("its dtype (number {dtype} in torch's schema) is unknown"));
         };
         Some(EntryKind::Tensor(Self {
             dtype,
@@ -193,7 +194,7 @@ impl TensorMeta {
     }
 }
 
-/// The keys and values of the tensors, in turn.
+/// Returns the keys and values of the tensors, alternating.
 fn read_config(
     reading: &mut Reading<'_, '_>,
     archive: &Arc<Archive>,
@@ -216,7 +217,7 @@ fn read_config(
     let object = ObjectFile::described(reading.source, archive, payload.folder, &described)?;
     let flat = flatten(&object, object.root(), under, &mut reading.to)?;
     let mut nodes = flat.entries.unwrap_or_default();
-    // Several names may mean one file; opening it is reading its pickle.
+    // Several names may refer to one file, and opening a file parses its pickle.
     let mut opened: HashMap<&str, ObjectFile> = HashMap::new();
     let mut repeated = 0;
     for ConfigEntry { name, record, kind } in &config.0 {
@@ -230,9 +231,9 @@ fn read_config(
                     hash_map::Entry::Occupied(known) => {
                         repeated += known.get().graph().len();
                         if repeated > MOST_REPEATED {
-                            return Err(Error::limit("many names share pickled records")
+                            return Err(Error::limit("too many names share pickled records")
                                 .tensor(&place)
-                                .expected(format!("at most {MOST_REPEATED} values in all of them")));
+                                .expected(format!("at most {MOST_REPEATED} values in total")));
                         }
                         known.into_mut()
                     }
@@ -245,7 +246,7 @@ fn read_config(
                 nodes.extend([reading.to.catalog.node(Node::text(name))?, flat.node]);
             }
             EntryKind::Saved => {
-                let why = "an object of a class of its own, which is not read";
+                let why = "objects of custom classes are not converted";
                 reading.to.catalog.loss(Loss::new(LossKind::State, place, why))?;
             }
         }
@@ -253,7 +254,7 @@ fn read_config(
     Ok(nodes)
 }
 
-/// The storage that a record is, whose length says how many elements it has.
+/// Returns the storage in a record. The record's length gives the number of elements.
 fn storage<'a>(
     archive: &Archive,
     key: &'a str,
@@ -262,7 +263,7 @@ fn storage<'a>(
 ) -> Result<DescribedStorage<'a>> {
     let width = u64::from(dtype.element_bytes);
     if !record.extent.len.is_multiple_of(width) {
-        let error = Error::malformed("a record does not hold whole elements");
+        let error = Error::malformed("the length of a record is not a whole number of elements");
         return Err(archive
             .at(error, record.extent.offset)
             .expected(format!("a multiple of {width} bytes"))

@@ -1,5 +1,5 @@
-//! The objects of several files as one: what files have under one key is joined, where it is mappings, and so on below
-//! them.
+//! Joins the objects of several files into one. Mappings under the same key are merged, and so are
+//! the mappings inside them.
 
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{
@@ -7,21 +7,21 @@ use tensorferry_sdk::{
     Storage, StorageId, TensorId, Value,
 };
 
-/// How often a node may be joined on average: nodes that are shared are joined anew wherever they are reached.
+/// Maximum average number of joins per node. A shared node is joined again each time it is reached.
 const MOST_REPEATS: usize = 64;
 
-/// A catalog whose nodes are known again when they are joined.
+/// A catalog that remembers its nodes, so that they can be joined.
 pub(super) struct Joined<'c> {
     catalog: &'c mut dyn CatalogSink,
     nodes: HashMap<NodeId, KnownNode>,
-    /// The first node of each form.
+    /// First node with each content.
     first: HashMap<Node, NodeId>,
     steps: usize,
 }
 
 struct KnownNode {
     node: Node,
-    /// The first node that is as this one, all the way down.
+    /// First node with the same content, including everything below it.
     like: NodeId,
 }
 
@@ -30,7 +30,7 @@ impl<'c> Joined<'c> {
         Self { catalog, nodes: HashMap::new(), first: HashMap::new(), steps: 0 }
     }
 
-    /// The keys and values of these mappings as those of one, in order.
+    /// Merges the keys and values of these mappings into those of one mapping, in order.
     pub(super) fn entries(&mut self, mappings: &[&[NodeId]]) -> Result<Vec<NodeId>> {
         self.join_entries("", mappings)
     }
@@ -70,7 +70,7 @@ impl<'c> Joined<'c> {
         Ok(joined)
     }
 
-    /// The values that files have under one key.
+    /// Joins the values that the files have under one key.
     fn join(&mut self, path: &str, values: &[NodeId]) -> Result<NodeId> {
         let (mut nodes, first) = (Vec::with_capacity(values.len()), values[0]);
         if values.iter().all(|&value| self.like(value) == self.like(first)) {
@@ -88,7 +88,8 @@ impl<'c> Joined<'c> {
         let children: Vec<&[NodeId]> = nodes.iter().map(|node| &*node.children).collect();
         let children = match first.kind {
             NodeKind::MAP => self.join_entries(path, &children)?,
-            // What is set on a mapping says something of each of its entries, as `_metadata` of a state dict does.
+            // The attributes of a mapping describe each of its entries (such as `_metadata` of a
+            // state dict), so they are joined as well.
             NodeKind::ATTRIBUTED => {
                 let of_all = |place: usize| -> Vec<NodeId> {
                     children.iter().filter_map(|of_one| of_one.get(place).copied()).collect()
@@ -114,7 +115,7 @@ impl<'c> Joined<'c> {
         self.steps += steps;
         let most = MOST_REPEATS * (self.nodes.len() + 1024);
         if self.steps > most {
-            return Err(Error::limit("mappings that files have in common unfold into too many")
+            return Err(Error::limit("too many entries in mappings that several files share")
                 .expected(format!("at most {most} entries")));
         }
         Ok(())

@@ -1,9 +1,10 @@
-//! What a file says of other ranks: its tensors are then parts of a model's, whatever the file is called.
+//! Detects files that declare other ranks. Their tensors are parts of a model's tensors, whatever
+//! the file is called.
 
 use tensorferry_torch_file::ObjectFile;
 use tensorferry_torch_file::pickle::{Graph, ValueId};
 
-/// Where programs write how many ranks there are, as keys and attributes.
+/// Where frameworks store the number of ranks, as a path of keys and attributes.
 const COUNTS: [(&[&str], &str); 6] = [
     // DeepSpeed.
     (&["mp_world_size"], "tensor-parallel ranks"),
@@ -16,18 +17,19 @@ const COUNTS: [(&[&str], &str); 6] = [
     (&["args", "expert_model_parallel_size"], "expert-parallel ranks"),
 ];
 
-/// What the file is a part of: `one of 2 ranks, by "shard_metadata.world_size"`. `None`, if it does not say so.
+/// Describes the set that the file is part of: `one of 2 ranks, according to
+/// "shard_metadata.world_size"`. Returns `None` if the file does not declare any.
 pub(super) fn part_of(object: &ObjectFile) -> Option<String> {
     let graph = object.graph();
     COUNTS.iter().find_map(|(path, ranks)| {
         let value =
             path.iter().try_fold(object.root(), |value, key| graph.entry(attributes(graph, value), key));
         let count = graph.int(value?).filter(|count| *count > 1)?;
-        Some(format!("one of {count} {ranks}, by {:?} in the file", path.join(".")))
+        Some(format!("one of {count} {ranks}, according to {:?} in the file", path.join(".")))
     })
 }
 
-/// The dict of a namespace's attributes; the value itself, if it is not a namespace.
+/// Returns the dict of a namespace's attributes, or the value itself if it is not a namespace.
 fn attributes(graph: &Graph, value: ValueId) -> ValueId {
     let called = graph.called(value);
     let namespace = called.filter(|(global, _)| matches!(&*global.name, "Namespace" | "SimpleNamespace"));

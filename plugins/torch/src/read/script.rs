@@ -2,22 +2,22 @@
 //!
 //! ```text
 //! <root>/data.pkl, data/              the module: an object whose attributes are tensors and modules
-//! <root>/constants.pkl, constants/    a tuple of what the code has as constants
+//! <root>/constants.pkl, constants/    a tuple of the code's constants
 //! <root>/code/                        the program
-//! <root>/extra/                       files that the user put beside it
+//! <root>/extra/                       files that the user added
 //! <root>/traced_inputs.pkl            the inputs that a module was traced with
 //! ```
-//! A tensor is named by its attributes, as `state_dict()` names it. The program declares what is a
-//! parameter or a buffer, in lines at the beginning of each class:
+//! A tensor's name is its path of attributes, as in `state_dict()`. The program declares parameters
+//! and buffers in lines at the start of each class:
 //!
 //! ```text
 //! class Linear(Module):
 //!   __parameters__ = ["weight", "bias", ]
 //!   __buffers__ = []
 //! ```
-//! A tensor that is a plain attribute is not in a state dict: it is a loss.
+//! A tensor that is a plain attribute is not part of the state dict and is reported as a loss.
 //!
-//! Source of the facts: `torch/csrc/jit/serialization/export_module.cpp`.
+//! Source: `torch/csrc/jit/serialization/export_module.cpp`.
 
 use super::{Reading, STATE_DICT};
 use std::collections::{HashMap, HashSet};
@@ -28,10 +28,9 @@ use tensorferry_torch_file::{ObjectFile, flatten};
 
 const CONSTANTS: &str = "constants";
 
-/// Files of users that are short texts become metadata.
+/// Maximum length of a user's file that becomes metadata.
 const MOST_EXTRA_BYTES: u64 = 1 << 20;
 
-/// Whether an archive is one of TorchScript's.
 pub(super) fn is_script(archive: &Archive) -> bool {
     archive.contains("constants.pkl")
 }
@@ -39,7 +38,8 @@ pub(super) fn is_script(archive: &Archive) -> bool {
 /// Reads the tensors of the module and its constants. The tree is the module's state dict.
 pub(super) fn read(reading: &mut Reading<'_, '_>, archive: &Arc<Archive>) -> Result<NodeId> {
     let mut entries = Vec::new();
-    // Places may look alike (`d["1"]` and `d[1]`, or an attribute `constants`), and a mapping has a key once.
+    // Different places may have the same name (`d["1"]` and `d[1]`, or an attribute `constants`),
+    // but a mapping has each key only once.
     let mut keys = UniqueNames::default();
     let module = open(reading, archive, "data.pkl", "data/")?.declaring(declared(reading, archive)?);
     for (name, tensor) in flatten(&module, module.root(), "", &mut reading.to)?.tensors {
@@ -50,10 +50,10 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, archive: &Arc<Archive>) -> Res
     if !constants.tensors.is_empty() {
         entries.push((reading.to.catalog.node(Node::text(&keys.take(CONSTANTS)))?, constants.node));
     }
-    let why = "the program is not carried, nor what its modules hold that is not a tensor";
+    let why = "the program and the values in its modules that are not tensors are not converted";
     reading.to.catalog.loss(Loss::new(LossKind::Graph, "code", why))?;
     if archive.contains("traced_inputs.pkl") {
-        let why = "the inputs that the module was traced with are not carried";
+        let why = "the inputs that the module was traced with are not converted";
         reading.to.catalog.loss(Loss::new(LossKind::State, "traced_inputs", why))?;
     }
     read_extra_files(reading, archive)?;
@@ -72,7 +72,7 @@ fn open(
     Ok(object)
 }
 
-/// The parameters and buffers of each class of the program.
+/// Returns the parameters and buffers that each class of the program declares.
 fn declared(reading: &Reading<'_, '_>, archive: &Archive) -> Result<HashMap<String, HashSet<String>>> {
     let mut classes = HashMap::new();
     for (index, entry) in archive.entries().iter().enumerate() {
@@ -94,7 +94,7 @@ fn declared(reading: &Reading<'_, '_>, archive: &Archive) -> Result<HashMap<Stri
                     .iter()
                     .find_map(|list| line.trim_start().strip_prefix(list)?.trim_start().strip_prefix('='))
             {
-                // Names are quoted, and have no quotes.
+                // The names are quoted and contain no quotes.
                 class.extend(list.split('"').skip(1).step_by(2).map(str::to_owned));
             }
         }
@@ -103,7 +103,8 @@ fn declared(reading: &Reading<'_, '_>, archive: &Archive) -> Result<HashMap<Stri
     Ok(classes)
 }
 
-/// `torch.jit.save(..., _extra_files)`: texts are metadata, under their names in the archive.
+/// Reads the files of `torch.jit.save(..., _extra_files)`. Texts become metadata under their names
+/// in the archive.
 fn read_extra_files(reading: &mut Reading<'_, '_>, archive: &Archive) -> Result<()> {
     for entry in archive.entries().iter().filter(|entry| entry.name.starts_with("extra/")) {
         let record = if entry.method == Method::Stored { archive.record(&entry.name)? } else { None };
@@ -116,7 +117,7 @@ fn read_extra_files(reading: &mut Reading<'_, '_>, archive: &Archive) -> Result<
         match text {
             Some(text) => drop(reading.metadata.insert(entry.name.to_string(), text)),
             None => {
-                let why = "a file that is no short text is not carried";
+                let why = "only short text files are kept";
                 reading.to.catalog.loss(Loss::new(LossKind::Metadata, &*entry.name, why))?;
             }
         }

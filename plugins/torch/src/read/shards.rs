@@ -1,5 +1,5 @@
-//! A model in several files is a state dict in parts: each file holds one, and no tensor is in two. A part may have its
-//! tensors in mappings: what files have under one key is one mapping.
+//! A split model is a state dict in parts: each file holds one part, and no tensor is in two files.
+//! The tensors of a part may be inside mappings. Mappings under the same key form one mapping.
 
 use super::joined::Joined;
 use super::{Reading, STATE_DICT};
@@ -9,19 +9,19 @@ use tensorferry_hub::Index;
 use tensorferry_sdk::{CatalogSink, Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
 use tensorferry_torch_file::{Destination, Flattened, Names, flatten};
 
-/// Reads the files that an index names, and holds each against the other.
+/// Reads the files that an index names, and checks the files and the index against each other.
 pub(super) fn read_indexed(reading: &mut Reading<'_, '_>, index: &Index) -> Result<NodeId> {
     let files = index.files(reading.source)?;
     let root = read(reading, &files, Some(index))?;
     for key in &index.structured {
-        let why = "the index has a list or an object here, and only text can be carried";
+        let why = "the value in the index is a list or an object, and only text is kept";
         reading.to.catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
     }
     reading.add_metadata(index.name(), &index.metadata)?;
     Ok(root)
 }
 
-/// Reads these files; the node of the whole state dict.
+/// Reads these files and returns the node of the whole state dict.
 pub(super) fn read(reading: &mut Reading<'_, '_>, files: &[&str], index: Option<&Index>) -> Result<NodeId> {
     let mut mappings = Vec::with_capacity(files.len());
     let (mut held, mut left_out) = (Vec::new(), Vec::new());
@@ -41,7 +41,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, files: &[&str], index: Option<
         parts.to.context.check_cancelled()?;
         let flat = parts.part(file, index).map_err(|error| error.file(file))?;
         let entries = flat.entries.ok_or_else(|| {
-            Error::malformed("a part of a model is not a state dict").file(file).expected("a dict of tensors")
+            Error::malformed("a shard of the model is not a state dict").file(file).expected("a dict of tensors")
         })?;
         held.extend(flat.tensors.into_iter().map(|(name, _)| (name, file)));
         held.extend(parts.to.names.left_out().map(|name| (name.to_owned(), file)));
@@ -63,7 +63,8 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, files: &[&str], index: Option<
 }
 
 impl Reading<'_, '_> {
-    /// Reads a file of a model in several, but for the tensors that the index reads from a different one.
+    /// Reads one file of a split model, except for the tensors that the index assigns to a
+    /// different file.
     fn part(&mut self, file: &str, index: Option<&Index>) -> Result<Flattened> {
         let object = self.open(self.extent(file)?)?;
         if let Some(archive) = object.archive() {
@@ -72,7 +73,7 @@ impl Reading<'_, '_> {
         let graph = object.graph();
         let keys = graph.entries(object.root()).into_iter().flatten();
         let names = keys.filter_map(|(key, _)| graph.text(key));
-        // Without an index, a name that two files have is an error, which the catalog finds.
+        // Without an index, the catalog rejects a name that is in two files.
         let left_out = names.filter(|name| index.is_some_and(|index| !index.reads(name, file)));
         *self.to.names = Names::without(left_out.map(str::to_owned));
         flatten(&object, object.root(), "", &mut self.to)

@@ -1,6 +1,6 @@
-//! A composed tensor is one that torch puts together from others: quantized, of integers and their
-//! scales; sparse, of indices and values; nested, of a buffer and the shapes in it. In a tree it is
-//! the tensor of its elements, with the others among its attributes.
+//! A composed tensor is one that torch assembles from other tensors: quantized (integers and
+//! scales), sparse (indices and values) or nested (a buffer and the shapes in it). In a tree, it is
+//! the tensor of its elements, and the other tensors are among its attributes.
 //!
 //! Source: `_rebuild_qtensor` and `_rebuild_sparse_tensor` in `torch/_utils.py`.
 
@@ -9,15 +9,16 @@ use std::collections::HashSet;
 use tensorferry_sdk::{CatalogView, Node, NodeId, NodeKind, Result, TensorId};
 use tensorferry_torch_file::TorchDtype;
 
-/// What a tensor is put together from, beside its elements.
+/// The parts of a composed tensor, besides its elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Composed {
-    /// A scale and a zero point, each a tensor of one number.
+    /// A scale and a zero point, each a tensor with one number.
     PerTensor { scale: NodeId, zero_point: NodeId },
-    /// Tensors of scales and zero points, and the dimension that they are for: a tensor of one number.
+    /// Tensors of scales and zero points, and the dimension that they apply to, as a tensor with
+    /// one number.
     PerChannel { scales: NodeId, zero_points: NodeId, axis: NodeId },
-    /// A layout, one tensor of indices or two, the shape, the tensor that says it too, and whether no place is
-    /// named twice.
+    /// The layout, one or two tensors of indices, the size, the tensor that repeats the size, and
+    /// whether all indices are distinct.
     Sparse {
         layout: NodeId,
         indices: Vec<NodeId>,
@@ -25,16 +26,16 @@ pub(super) enum Composed {
         shape: Option<NodeId>,
         is_coalesced: Option<bool>,
     },
-    /// The map of attributes: torch refuses to load such a tensor.
+    /// The map of attributes. torch refuses to load such a tensor.
     Nested { attributes: NodeId },
 }
 
-/// The names that torch gives to the indices of sparse tensors, by layout.
+/// torch's names for the indices of sparse tensors, by layout.
 const INDICES: [&[&str]; 3] =
     [&["indices"], &["crow_indices", "col_indices"], &["ccol_indices", "row_indices"]];
 
 impl Composed {
-    /// What a tensor with these attributes is put together from, if it is composed.
+    /// Returns the parts of a tensor with these attributes, if it is composed.
     pub(super) fn of(tree: &StateTree<'_>, attributed: &Node) -> Option<Self> {
         let &[_, attributes] = &*attributed.children else { return None };
         let attribute = |name: &str| {
@@ -65,7 +66,7 @@ impl Composed {
         Some(Self::Nested { attributes })
     }
 
-    /// The tensors that it is put together from.
+    /// Returns the tensors besides the elements.
     pub(super) fn parts(&self, tree: &StateTree<'_>) -> Vec<NodeId> {
         match self {
             Self::PerTensor { scale, zero_point } => vec![*scale, *zero_point],
@@ -79,19 +80,19 @@ impl Composed {
     }
 }
 
-/// The tensors of a tree whose numbers stand in the pickle too.
+/// Tensors of a tree that the pickle combines into quantized and sparse tensors.
 #[derive(Debug, Default)]
 pub(super) struct InThePickle {
-    /// Quantized tensors, of integers: with their scales, torch loads them.
+    /// The integers of quantized tensors. torch loads them together with their scales.
     pub(super) integers: HashSet<TensorId>,
-    /// The tensors of their scales, zero points and axes.
+    /// Scales, zero points and axes of the quantized tensors.
     pub(super) scales: HashSet<TensorId>,
-    /// The tensors of sparse tensors' shapes.
+    /// Shapes of sparse tensors.
     pub(super) shapes: HashSet<TensorId>,
 }
 
 impl InThePickle {
-    /// Those of a catalog's tree.
+    /// Collects them from a catalog's tree.
     pub(super) fn of(catalog: &dyn CatalogView) -> Result<Self> {
         let mut found = Self::default();
         let is_quantized = |id| TorchDtype::of(catalog.tensor(id).dtype).is_some_and(|row| row.quantized);

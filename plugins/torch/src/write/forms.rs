@@ -1,4 +1,5 @@
-//! Decides what becomes of each node of a tree: whether torch's `weights_only` loading accepts it.
+//! Decides how each node of a tree is written, depending on whether torch's `weights_only` loading
+//! accepts it.
 
 use super::composed::Composed;
 use super::object::Object;
@@ -8,7 +9,7 @@ use super::unpacked;
 use tensorferry_sdk::{CatalogView, Context, Node, NodeId, NodeKind, Result};
 use tensorferry_torch_file::pickle_writer::{LONGEST_INTEGER, trim_sign};
 
-/// Fetches what is reached from `root`, and decides the form of each node.
+/// Fetches the nodes reachable from `root` and decides the form of each.
 pub(super) fn read<'a>(
     catalog: &dyn CatalogView,
     root: NodeId,
@@ -16,7 +17,7 @@ pub(super) fn read<'a>(
     context: &'a dyn Context,
 ) -> Result<StateTree<'a>> {
     let mut tree = StateTree::fetch(catalog, root, context)?;
-    // A child's id is lower than its parent's, so children come first.
+    // A child's ID is lower than its parent's, so children come first.
     for id in (0..=root.0).map(NodeId) {
         let Some(node) = tree.node(id) else { continue };
         tree.check_cancelled(id)?;
@@ -28,7 +29,7 @@ pub(super) fn read<'a>(
     Ok(tree)
 }
 
-/// What becomes of a node whose children's forms are known.
+/// Returns the form of a node whose children already have theirs.
 fn form_of(tree: &StateTree<'_>, id: NodeId, node: &Node, storages: &Storages, holds_tensors: bool) -> Form {
     let kept = |hashable| Form::Kept { hashable };
     match node.kind {

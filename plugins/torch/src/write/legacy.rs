@@ -1,7 +1,8 @@
-//! A legacy file is a stream, as torch wrote it before 1.6: pickles in a row, then the storages. The
-//! form is that of the reader (`legacy.rs` of `tensorferry_torch_file`).
+//! Writes a legacy file, the stream of torch before 1.6: several pickles, then the storages. The
+//! layout is described with its reader (`legacy.rs` of `tensorferry_torch_file`).
 //!
-//! It has no place for metadata, and its storages lie at any offset, so that torch cannot map it.
+//! A legacy file cannot store metadata. Its storages are not aligned, so torch cannot memory-map
+//! it.
 
 use super::storages::Storages;
 use tensorferry_sdk::{CatalogView, Context, LayoutSink, Loss, LossKind, Result, Role};
@@ -11,7 +12,7 @@ use tensorferry_torch_file::PickleWriter;
 const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 const PROTOCOL_VERSION: i64 = 1001;
 
-/// Lays a file out around the object's pickle.
+/// Lays out a file around the object's pickle.
 pub(super) fn write(
     object: &[u8],
     storages: &Storages,
@@ -31,15 +32,15 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Says what such a file cannot do or hold.
+/// Reports what such a file cannot do or store.
 pub(super) fn report(
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,
     context: &dyn Context,
 ) -> Result<()> {
-    context.note("a legacy file cannot be memory-mapped: torch.load(mmap=True) takes zip archives only");
+    context.note("a legacy file cannot be memory-mapped: torch.load(mmap=True) accepts only zip archives");
     for (key, _) in catalog.metadata() {
-        let why = "a legacy file has no place for metadata; -o format=zip keeps it";
+        let why = "a legacy file cannot store metadata; -o format=zip keeps it";
         layout.loss(Loss::new(LossKind::Metadata, key, why))?;
     }
     Ok(())
@@ -51,7 +52,7 @@ fn pickled(write: impl FnOnce(&mut PickleWriter)) -> Vec<u8> {
     pickle.finish()
 }
 
-/// What torch notes of the machine, and does not read.
+/// Pickles what torch records about the machine and never reads.
 fn system() -> Result<Vec<u8>> {
     let mut pickle = PickleWriter::new();
     pickle.empty_dict();
@@ -72,7 +73,7 @@ fn system() -> Result<Vec<u8>> {
     Ok(pickle.finish())
 }
 
-/// The keys in the order of the storages.
+/// Pickles the keys, in the order of the storages.
 fn keys(count: usize) -> Result<Vec<u8>> {
     let mut pickle = PickleWriter::new();
     pickle.empty_list();

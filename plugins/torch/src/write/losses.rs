@@ -1,9 +1,10 @@
-//! Collects what of a tree cannot be written, until it is known that the tree is written at all.
+//! Collects the losses of a tree. They are reported only once it is certain that the tree is
+//! written.
 
 use super::tree::StateTree;
 use tensorferry_sdk::{LayoutSink, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity};
 
-/// Losses of kind `state`, by the path of what is lost.
+/// Losses of kind `state`, with the path of each lost value.
 #[derive(Default)]
 pub(super) struct Losses {
     first: Vec<Loss>,
@@ -11,15 +12,15 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// How many are told one by one: a hostile tree has millions.
+    /// Maximum number of losses reported individually. A hostile tree can have millions.
     const MOST: usize = 1000;
 
-    /// Notes what is lost at a node, and why.
+    /// Records a loss at a node, and its reason.
     pub(super) fn add(&mut self, tree: &StateTree<'_>, id: NodeId, why: impl Into<String>) {
         self.push(tree, id, |path| Loss::new(LossKind::State, path, why));
     }
 
-    /// Notes a value that is written in another form.
+    /// Records a value that is written in a different form.
     pub(super) fn change(&mut self, tree: &StateTree<'_>, id: NodeId, why: impl Into<String>) {
         self.push(tree, id, |path| Loss::new(LossKind::State, path, why).severity(Severity::Changed));
     }
@@ -32,19 +33,18 @@ impl Losses {
         }
     }
 
-    /// Notes a value that becomes `None`.
+    /// Records a value that becomes `None`.
     pub(super) fn refuse(&mut self, tree: &StateTree<'_>, id: NodeId, node: &Node) {
         let why = match node.kind {
-            NodeKind::INT => "an integer that is longer than 255 bytes becomes None".to_owned(),
+            NodeKind::INT => "an integer longer than 255 bytes becomes None".to_owned(),
             NodeKind::OBJECT => {
                 format!("{:?} becomes None: torch.load(weights_only=True) refuses it", node.class)
             }
-            kind => format!("a value of kind {} becomes None: no pickle opcode holds it", kind.0),
+            kind => format!("a value of kind {} becomes None: no pickle opcode can hold it", kind.0),
         };
         self.add(tree, id, why);
     }
 
-    /// Tells them.
     pub(super) fn report(self, layout: &mut dyn LayoutSink) -> Result<()> {
         for loss in self.first {
             layout.loss(loss)?;

@@ -1,7 +1,7 @@
-//! An object of a tree is a class or function and its arguments; of these a writer names only what
+//! An object of a tree is a class or function and its arguments. The writer names only objects that
 //! `torch.load(weights_only=True)` accepts by default (`_get_allowed_globals` in
-//! `torch/_weights_only_unpickler.py`), with arguments under which the call cannot fail. Nothing
-//! else of an input's pickle is ever written again.
+//! `torch/_weights_only_unpickler.py`), with arguments that cannot make the call fail. No other
+//! part of an input's pickle is written.
 
 use super::tree::StateTree;
 use tensorferry_sdk::{Node, NodeId, NodeKind};
@@ -14,25 +14,26 @@ pub(super) enum Object {
     Dtype(&'static str),
     /// `torch.Size`.
     Size(Vec<i64>),
-    /// `torch.device`: a type, and an index.
+    /// `torch.device`: a type and an index.
     Device { kind: String, index: Option<i64> },
     /// `torch.serialization._get_layout`: a layout's name.
     Layout(&'static str),
-    /// `bytearray` by the node of its bytes, or of a text in Latin-1; empty where there is none.
+    /// `bytearray`: the node of its bytes or of a Latin-1 text; `None` if it is empty.
     ByteArray(Option<NodeId>),
-    /// A `frozenset` by the node of its members: a set, since only that is accepted.
+    /// `frozenset`: the node of its members. It is written as a set because torch accepts only
+    /// sets.
     FrozenSet(NodeId),
-    /// `torch.nn.Parameter`, and what of its attributes is left behind.
+    /// `torch.nn.Parameter`; `attributes` names the attributes that are left out.
     Parameter { tensor: NodeId, requires_grad: bool, attributes: Option<&'static str> },
 }
 
-/// Dtypes without a tensor that a catalog could hold.
+/// Dtypes that no tensor of a catalog can have.
 const SHELL_DTYPES: [&str; 14] = [
     "int1", "int2", "int3", "int4", "int5", "int6", "int7", "uint1", "uint2", "uint3", "uint4", "uint5",
     "uint6", "uint7",
 ];
 
-/// What `torch.device` knows (`c10/core/DeviceType.cpp`).
+/// Device types that `torch.device` accepts (`c10/core/DeviceType.cpp`).
 const DEVICES: [&str; 20] = [
     "cpu",
     "cuda",
@@ -56,7 +57,7 @@ const DEVICES: [&str; 20] = [
     "privateuseone",
 ];
 
-/// The layouts of `torch.serialization._get_layout`.
+/// Layouts that `torch.serialization._get_layout` accepts.
 const LAYOUTS: [&str; 8] = [
     "torch.strided",
     "torch.sparse_coo",
@@ -69,7 +70,7 @@ const LAYOUTS: [&str; 8] = [
 ];
 
 impl Object {
-    /// The object that a node is, if torch accepts it.
+    /// Returns the object of a node, if torch accepts it.
     pub(super) fn of(tree: &StateTree<'_>, id: NodeId) -> Option<Self> {
         let node = tree.node(id)?;
         if node.kind != NodeKind::OBJECT {
@@ -86,7 +87,7 @@ impl Object {
             return None;
         }
         let arguments = &*first.children;
-        // More than arguments would be changes to the result.
+        // Anything after the arguments would change the result.
         match class {
             _ if !rest.is_empty() => None,
             "torch.Size" => size(tree, arguments),
@@ -106,7 +107,7 @@ fn dtype(name: &str) -> Option<&'static str> {
     TorchDtype::named(name).map(|row| row.name).or_else(shell)
 }
 
-/// The dimensions may be the arguments, or the one sequence among them.
+/// The dimensions are the arguments themselves, or a sequence that is the only argument.
 fn size(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
     let dimensions = match arguments {
         [one] if matches!(tree.node(*one)?.kind, NodeKind::TUPLE | NodeKind::LIST) => {
@@ -142,8 +143,8 @@ fn layout(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
     LAYOUTS.into_iter().find(|layout| *layout == name).map(Object::Layout)
 }
 
-/// Protocol 2 has a bytearray's bytes as a text in Latin-1. Whether the text is that is seen when it
-/// is written: here it would be looked at once for each object that shares it.
+/// Protocol 2 stores the bytes of a bytearray as Latin-1 text. The text is checked when it is
+/// written. Here it would be checked once for each object that shares it.
 fn byte_array(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
     let content = match *arguments {
         [] => None,
@@ -154,7 +155,7 @@ fn byte_array(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
     Some(Object::ByteArray(content))
 }
 
-/// The bytes that such a node holds.
+/// Returns the bytes of a `bytearray`'s content, or `None` if its text is not Latin-1.
 pub(super) fn latin1_bytes(node: &Node) -> Option<Vec<u8>> {
     match node.as_text() {
         Some(text) => text.chars().map(|letter| u8::try_from(letter).ok()).collect(),

@@ -1,5 +1,4 @@
-//! A rebuild is the call in a pickle that makes a tensor from its storage
-//! ([`WrittenTensor`]).
+//! Writes the calls in a pickle that rebuild tensors from their storages ([`WrittenTensor`]).
 
 use super::FileFormat;
 use super::storages::{Place, Storages};
@@ -16,7 +15,8 @@ pub(super) fn tensor(
     written(place, storages).push(pickle, requires_grad)
 }
 
-/// Appends what every rebuild of a stored tensor begins with: its storage, offset, shape and strides.
+/// Appends the first arguments of every call that rebuilds a stored tensor: storage, offset, shape
+/// and strides.
 pub(super) fn view(pickle: &mut PickleWriter, place: &Place, storages: &Storages) -> Result<()> {
     written(place, storages).push_view(pickle)
 }
@@ -33,19 +33,20 @@ fn written<'p>(place: &'p Place, storages: &Storages) -> WrittenTensor<'p> {
     }
 }
 
-/// Appends a parameter's hooks: none, in a mapping of its own, for torch keeps it.
+/// Appends empty hooks for a parameter. torch keeps the mapping, so each parameter has its own.
 pub(super) fn backward_hooks(pickle: &mut PickleWriter) {
     pickle.call_without_arguments("collections", "OrderedDict");
 }
 
-/// The pickle of a catalog without a tree: an `OrderedDict` of its tensors, in its order.
+/// Pickles a catalog without a tree: an `OrderedDict` of its tensors, in catalog order.
 pub(super) fn state_dict(catalog: &dyn CatalogView, storages: &Storages) -> Result<Vec<u8>> {
     let mut pickle = PickleWriter::new();
     pickle.call_without_arguments("collections", "OrderedDict");
     pickle.mark();
     for id in catalog.tensor_ids() {
         if let Some(place) = storages.place(id).filter(|place| !place.dtype.quantized) {
-            // Remembered like the keys of a tree, so that this file, read and written, is the same.
+            // Memoized like the keys of a tree, so that reading and writing this file reproduces
+            // it.
             pickle.text(catalog.tensor(id).name)?;
             tensor(&mut pickle, place, storages, false)?;
         }

@@ -1,6 +1,6 @@
-//! A shard is one file of a model that is split: a state dict of some of its tensors. Tensors that
-//! share a storage are in one shard, and count once, as `split_torch_state_dict_into_shards` of
-//! huggingface_hub has it.
+//! A shard is one file of a split model: a state dict of some of its tensors. Tensors that share a
+//! storage are in one shard and count once, as in `split_torch_state_dict_into_shards` of
+//! huggingface_hub.
 
 use super::storages::Storages;
 use crate::choose::NAMING;
@@ -11,17 +11,16 @@ use tensorferry_sdk::{
     CatalogView, LayoutSink, Loss, LossKind, Node, NodeKind, Result, Role, Target, TensorId,
 };
 
-/// The records of each shard, in order: one shard, if all fit into it.
+/// Returns the records of each shard, in order. There is one shard if all records fit into it.
 pub(super) fn divide(storages: &Storages, most: Option<u64>) -> Vec<Vec<usize>> {
     split(storages.records.iter().map(|record| record.len).enumerate(), most)
 }
 
-/// The names of a model's files.
 pub(super) fn names(target: &Target) -> Names {
     Names::of(&NAMING, target)
 }
 
-/// Lays the index out: the file of each tensor.
+/// Lays out the index, which names the file of each tensor.
 pub(super) fn write_index(
     catalog: &dyn CatalogView,
     names: &Names,
@@ -40,28 +39,28 @@ pub(super) fn write_index(
     Ok(())
 }
 
-/// Says which files belong to an older split of the same model.
+/// Declares the files of an older split of the same model as superseded.
 pub(super) fn supersede(target: &Target, names: &Names, layout: &mut dyn LayoutSink) -> Result<()> {
     let is_of_hub = match target {
         Target::Folder => true,
         Target::File(name) => has_any_suffix(name, [NAMING.suffix, NAMING.index_suffix]),
     };
-    // Beside a file of another ending, `model.bin` may be anything.
+    // Next to an output with a different suffix, `model.bin` may be any file.
     let superseded = if is_of_hub { names.superseded() } else { Vec::new() };
     superseded.into_iter().try_for_each(|(pattern, role)| layout.supersedes(&pattern, role))
 }
 
-/// Says so where a tree holds more than a flat list of tensors: files in parts have no place for it.
+/// Reports a loss if a tree is more than a flat list of tensors. Shards cannot store the rest.
 pub(super) fn lose_state(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<()> {
     let Some(root) = catalog.root() else { return Ok(()) };
     if is_state_dict(catalog, &catalog.node(root)?)? {
         return Ok(());
     }
-    let why = "a model in several files holds names and tensors alone; without -o max_shard_size all is kept";
+    let why = "shards hold only names and tensors; without -o max_shard_size everything is kept";
     layout.loss(Loss::new(LossKind::State, ".", why))
 }
 
-/// Whether a node is a mapping of tensors' own names to them.
+/// Returns whether a node is a mapping of tensors by their own names.
 fn is_state_dict(catalog: &dyn CatalogView, root: &Node) -> Result<bool> {
     if root.kind != NodeKind::MAP {
         return Ok(false);

@@ -1,8 +1,9 @@
-//! State is what a pickle says beside the tensors' bytes: the tree of a catalog that has one, with
-//! the tensors in it, else a flat state dict.
+//! Writes the state, which is everything in a pickle besides the tensors' bytes: the catalog's tree
+//! with its tensors, or a flat state dict if the catalog has no tree.
 //!
-//! What torch's `weights_only` loading would refuse becomes `None`, with a loss. A tree that would
-//! lose a tensor that way, or that does not name them all, is given up for the flat state dict.
+//! Values that torch's `weights_only` loading would refuse become `None`, with a loss. A tree that
+//! would lose a tensor that way, or that does not name all tensors, is replaced by the flat state
+//! dict.
 
 use super::composed::Composed;
 use super::losses::Losses;
@@ -16,7 +17,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{PickleWriter, TorchDtype};
 
-/// The pickle of a catalog whose tensors have these places.
+/// Pickles a catalog whose tensors are in these storages.
 pub(super) fn pickle(
     catalog: &dyn CatalogView,
     storages: &Storages,
@@ -40,13 +41,13 @@ pub(super) fn pickle(
     if let Some(missing) = missing {
         let why = format!(
             "the tensors are written as a flat state dict, without the other state: \
-             no place that torch.load(weights_only=True) accepts names tensor {:?}",
+             torch.load(weights_only=True) accepts no part of the tree that contains tensor {:?}",
             catalog.tensor(missing).name
         );
         layout.loss(Loss::new(LossKind::State, ".", why))?;
         let is_quantized = |id: &TensorId| storages.place(*id).is_some_and(|place| place.dtype.quantized);
         for id in catalog.tensor_ids().filter(is_quantized) {
-            let why = "a flat state dict has no scales, without which torch cannot load it";
+            let why = "torch cannot load the tensor without its scales, and a flat state dict has none";
             layout.loss(Loss::new(LossKind::Tensor, catalog.tensor(id).name, why))?;
         }
         return rebuild::state_dict(catalog, storages);
@@ -57,7 +58,7 @@ pub(super) fn pickle(
 
 const REFUSED_KEY: &str = "an entry whose key torch.load(weights_only=True) refuses is left out";
 
-/// Walks the tree with a list of what is still to do, last first.
+/// Walks the tree with a stack of tasks.
 struct StateWriter<'a> {
     catalog: &'a dyn CatalogView,
     tree: StateTree<'a>,
@@ -68,32 +69,32 @@ struct StateWriter<'a> {
     losses: Losses,
 }
 
-/// What comes next in the pickle.
+/// The next item of the pickle.
 enum Task {
-    /// A node's value, and the way to it.
+    /// A node's value, and the step that leads to it.
     Value(NodeId, Option<Step>),
-    /// An index, as the key of a dict.
+    /// An index as the key of a dict.
     Index(usize),
-    /// The last object is this node's, and it is needed again.
+    /// Memoizes the last object, which belongs to this node and is needed again.
     Remember(NodeId),
     Append,
     SetItems,
     Tuple,
-    /// The list before it, as a set.
+    /// Turns the preceding list into a set.
     Set,
-    /// The mapping before it, as the attributes of the object before that.
+    /// Sets the preceding mapping as the attributes of the object before it.
     Build,
-    /// The tensor before it, as a parameter.
+    /// Turns the preceding tensor into a parameter.
     Parameter {
         requires_grad: bool,
     },
-    /// What follows the scales of channels.
+    /// The end of a tensor that is quantized per channel.
     PerChannel {
         axis: i64,
     },
-    /// A mark, before what a composed tensor is put together from.
+    /// A mark before the parts of a composed tensor.
     Mark,
-    /// What follows a sparse tensor's size.
+    /// The end of a sparse tensor, after its size.
     Sparse {
         is_coalesced: Option<bool>,
     },
@@ -102,9 +103,10 @@ enum Task {
 impl StateWriter<'_> {
     fn run(&mut self, limits: &Limits) -> Result<()> {
         while let Some(task) = self.waiting.pop() {
-            // A value that is written again for each object that shares it could grow without end.
+            // A value that is written again for each object that shares it could grow without
+            // limit.
             if self.pickle.byte_count() as u64 > limits.header_bytes {
-                return Err(Error::limit("the non-tensor state is too long for a pickle")
+                return Err(Error::limit("the pickle of the non-tensor state is too long")
                     .expected(format!("at most {} bytes", limits.header_bytes)));
             }
             match task {
@@ -217,7 +219,7 @@ impl StateWriter<'_> {
         Ok(())
     }
 
-    /// Marks, and leaves the members and what closes them to do.
+    /// Writes a mark, and schedules the members and the task that closes them.
     fn members(&mut self, id: NodeId, node: &Node, end: Task) {
         self.pickle.mark();
         self.waiting.push(end);
@@ -264,7 +266,7 @@ impl StateWriter<'_> {
         self.entries(id, node);
     }
 
-    /// Leaves the entries of a mapping to do.
+    /// Schedules the entries of a mapping.
     fn entries(&mut self, id: NodeId, node: &Node) {
         self.pickle.mark();
         self.waiting.push(Task::SetItems);
@@ -290,20 +292,22 @@ impl StateWriter<'_> {
         rebuild::tensor(&mut self.pickle, place, self.storages, requires_grad)
     }
 
-    /// Whether torch sets the flag on such a tensor, or on a parameter that wraps it.
+    /// Returns whether torch sets `requires_grad` on such a tensor, or on a parameter that wraps
+    /// it. Records a loss otherwise.
     fn may_require_grad(&mut self, id: NodeId, dtype: &TorchDtype, wrapped: bool) -> bool {
         if !dtype.is_differentiable() {
             self.losses.add(
                 &self.tree,
                 id,
-                "requires_grad is left out: torch sets it on floating point and complex tensors only",
+                "requires_grad is left out: torch sets it only on floating-point and complex tensors",
             );
             return false;
         }
-        // `_rebuild_tensor_v3` sets the flag first and the storage then, which torch itself forbids.
+        // `_rebuild_tensor_v3` sets the flag first and then the storage, which torch itself
+        // forbids.
         if dtype.storage_class.is_none() && !wrapped {
             let why =
-                format!("requires_grad is left out: torch fails to load a tensor of {} with it", dtype.name);
+                format!("requires_grad is left out: torch cannot load a tensor of {} with it", dtype.name);
             self.losses.add(&self.tree, id, why);
             return false;
         }
@@ -327,7 +331,7 @@ impl StateWriter<'_> {
             return Ok(());
         }
         if inner.kind != NodeKind::TENSOR {
-            self.losses.add(&self.tree, id, "its attributes are left out: torch sets none on such an object");
+            self.losses.add(&self.tree, id, "its attributes are left out: torch does not set them on such objects");
             self.waiting.push(Task::Value(value, Some((id, 0))));
             return Ok(());
         }
@@ -343,7 +347,7 @@ impl StateWriter<'_> {
         self.tensor(id, &inner, flag == Some(true))
     }
 
-    /// A tensor that torch puts together from others.
+    /// Writes a tensor that torch assembles from other tensors.
     fn composed(&mut self, id: NodeId, elements: NodeId, node: &Node, composed: Composed) -> Result<()> {
         match composed {
             Composed::PerTensor { scale, zero_point } => {
@@ -361,7 +365,7 @@ impl StateWriter<'_> {
                 self.waiting.push(Task::Value(scales, Some((id, 1))));
             }
             Composed::Sparse { layout, indices, size, shape, is_coalesced } => {
-                // The size says what the tensor of it does.
+                // The size repeats the values of this tensor.
                 if let Some(shape) = shape.and_then(|id| self.tree.node(id)?.as_tensor()) {
                     self.written[shape.0 as usize] = true;
                 }
@@ -390,7 +394,7 @@ impl StateWriter<'_> {
         Ok(())
     }
 
-    /// A tensor of one number of eight bytes, which becomes a number of the pickle.
+    /// Reads a tensor with one number of eight bytes, which the pickle holds as a number.
     fn number(&mut self, id: NodeId) -> Result<[u8; 8]> {
         let mut bytes = [0; 8];
         if let Some(tensor) = self.tree.node(id).and_then(Node::as_tensor) {
@@ -416,7 +420,7 @@ impl StateWriter<'_> {
 
     fn quantized_ends(&mut self) {
         self.pickle.tuple_since_mark();
-        // torch sets the flag on floating point and complex tensors only.
+        // torch sets `requires_grad` only on floating-point and complex tensors.
         self.pickle.bool(false);
         rebuild::backward_hooks(&mut self.pickle);
         self.pickle.tuple_since_mark();
@@ -448,7 +452,7 @@ impl StateWriter<'_> {
                 let bytes = content
                     .map_or(Some(Vec::new()), |content| self.tree.node(content).and_then(latin1_bytes));
                 let Some(bytes) = bytes else {
-                    self.losses.add(&self.tree, id, "a bytearray of a text that is not Latin-1 becomes None");
+                    self.losses.add(&self.tree, id, "a bytearray whose text is not Latin-1 becomes None");
                     self.pickle.none();
                     return Ok(());
                 };
@@ -477,11 +481,11 @@ impl StateWriter<'_> {
         Ok(())
     }
 
-    /// Leaves what an object of another class held to do, as the entries of a dict.
+    /// Schedules the contents of an object of a different class, as the entries of a dict.
     fn unpack(&mut self, id: NodeId) {
         let class = self.tree.node(id).map(|node| node.class.clone()).unwrap_or_default();
         let why =
-            format!("{class:?} becomes a dict of what it held: torch.load(weights_only=True) refuses it");
+            format!("{class:?} becomes a dict of its contents: torch.load(weights_only=True) refuses it");
         self.losses.change(&self.tree, id, why);
         self.pickle.empty_dict();
         self.pickle.mark();
@@ -501,7 +505,7 @@ impl StateWriter<'_> {
         }
     }
 
-    /// The dtype of a tensor's node, with attributes or without.
+    /// Returns the dtype of a tensor's node, with or without attributes.
     fn dtype_of(&self, id: NodeId) -> Option<&'static TorchDtype> {
         let node = self.tree.node(id)?;
         let node =
@@ -509,7 +513,7 @@ impl StateWriter<'_> {
         Some(self.storages.place(node.as_tensor()?)?.dtype)
     }
 
-    /// Says so where a container's own class is left behind.
+    /// Records a change if a value of a custom class is written as a plain one.
     fn plain_class(&mut self, id: NodeId, class: &str, plain: &str) {
         if !class.is_empty() {
             let why =

@@ -1,9 +1,10 @@
 //! A storage record holds the bytes of one tensor and of those tied to it, or of several tensors
 //! that are overlapping views of one source storage.
 //!
-//! A tensor alone is written row-major, whatever its strides were. Overlapping views keep sharing:
-//! the stretch that they reach is written once, as it lies, and each keeps its offset and strides.
-//! Where torch could not say that, they are written apart, with a loss of kind `alias`.
+//! A tensor that shares nothing is written row-major, whatever its strides were. Overlapping views
+//! keep sharing: the byte range that they cover is written once, unchanged, and each view keeps its
+//! offset and strides. Views that torch cannot represent are written separately, with a loss of
+//! kind `alias`.
 
 use super::FileFormat;
 use super::composed::InThePickle;
@@ -15,25 +16,24 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{TorchDtype, contiguous_strides};
 
-/// How much longer a shared stretch may be than the tensors in it together.
+/// Maximum length of a shared range, as a multiple of the total length of its tensors.
 const MOST_WASTE: u64 = 2;
 
-/// What each record holds, and where each tensor is.
+/// The content of each record, and the location of each tensor.
 pub(super) struct Storages {
-    /// The file that they are for.
+    /// Container of the output.
     pub(super) format: FileFormat,
-    /// The records, by key.
+    /// Records, by key.
     pub(super) records: Vec<StorageRecord>,
-    /// By tensor; `None` for those that are given up.
+    /// Location of each tensor; `None` if it is omitted.
     pub(super) places: Vec<Option<Place>>,
 }
 
-/// The bytes of one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StorageRecord {
-    /// How many.
+    /// Length in bytes.
     pub(super) len: u64,
-    /// How long an element of its class is; 1, if it has none.
+    /// Bytes per element of the storage class; 1 if there is none.
     element_bytes: u64,
     content: Content,
 }
@@ -45,23 +45,22 @@ enum Content {
     Stretch { storage: StorageId, offset: u64, swap_unit: u32 },
 }
 
-/// A tensor in torch's terms.
+/// Location of a tensor, in torch's terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Its dtype.
     pub(super) dtype: &'static TorchDtype,
-    /// The index of its record.
+    /// Index of its record.
     pub(super) key: usize,
-    /// Where it begins in the record, in elements.
+    /// Start in the record, in elements.
     pub(super) offset: i64,
-    /// Its shape, in torch's elements.
+    /// Shape in torch's elements.
     pub(super) shape: Vec<i64>,
-    /// From one index to the next, in torch's elements.
+    /// Strides in torch's elements.
     pub(super) strides: Vec<i64>,
 }
 
 impl Storages {
-    /// Finds a place for each tensor; says which of them are given up, and which are aliases.
+    /// Assigns a location to each tensor, and reports the omitted tensors and the aliases.
     pub(super) fn plan(
         format: FileFormat,
         catalog: &dyn CatalogView,
@@ -74,14 +73,14 @@ impl Storages {
             let view = catalog.tensor(id);
             let planned = match format {
                 FileFormat::Zip => StorableTensor::of(view, said.integers.contains(&id)),
-                // These stand in the pickle, and the loader of streams fails on storages that no tensor
-                // names.
+                // The pickle holds the values of these tensors, and the loader of streams fails on
+                // storages that no tensor names.
                 FileFormat::Legacy if said.shapes.contains(&id) => {
-                    Err("it is kept as the size of its sparse tensor, and -o format=zip keeps it itself"
+                    Err("it is kept only as the size of its sparse tensor; -o format=zip keeps the tensor"
                         .to_owned())
                 }
                 FileFormat::Legacy if said.scales.contains(&id) => {
-                    Err("it belongs to a quantized tensor, which -o format=zip carries".to_owned())
+                    Err("it belongs to a quantized tensor; -o format=zip keeps it".to_owned())
                 }
                 FileFormat::Legacy => StorableTensor::of(view, false),
             };
@@ -129,7 +128,7 @@ impl Storages {
         Ok(storages)
     }
 
-    /// The same for some of the records alone, which get keys from 0 on.
+    /// Returns the same for only some of the records, whose keys are renumbered from 0.
     pub(super) fn only(&self, records: &[usize]) -> Self {
         let mut keys = vec![None; self.records.len()];
         for (key, &record) in records.iter().enumerate() {
@@ -143,13 +142,13 @@ impl Storages {
         }
     }
 
-    /// Where a tensor is, unless it is given up.
+    /// Returns the location of a tensor, unless it is omitted.
     pub(super) fn place(&self, id: TensorId) -> Option<&Place> {
         self.places.get(id.0 as usize)?.as_ref()
     }
 }
 
-/// Whose record it is.
+/// The tensor or shared range that a record belongs to.
 #[derive(PartialEq, Eq, Hash)]
 enum Owner {
     Tensor(TensorId),
@@ -162,12 +161,12 @@ impl StorageRecord {
         Self { len, element_bytes: element_bytes(dtype), content }
     }
 
-    /// How many elements of its class it has.
+    /// Returns the number of elements of its storage class.
     pub(super) fn elements(&self) -> u64 {
         self.len / self.element_bytes
     }
 
-    /// Appends the bytes to `file`; gives their offset there.
+    /// Appends the bytes to `file` and returns their offset.
     pub(super) fn append(&self, layout: &mut dyn LayoutSink, file: OutputId) -> Result<u64> {
         match self.content {
             Content::Empty => layout.bytes(file, &[]),
@@ -179,7 +178,7 @@ impl StorageRecord {
     }
 }
 
-/// A tensor that torch has a dtype and a shape for.
+/// A tensor whose dtype and shape torch supports.
 struct StorableTensor {
     dtype: &'static TorchDtype,
     shape: Vec<i64>,
@@ -189,17 +188,17 @@ impl StorableTensor {
     fn of(view: TensorView<'_>, has_scales: bool) -> Result<Self, String> {
         let dtype = TorchDtype::of(view.dtype).ok_or("torch has no such dtype")?;
         if dtype.quantized && !has_scales {
-            return Err("without its scales and zero points torch cannot load it".to_owned());
+            return Err("torch cannot load it without its scales and zero points".to_owned());
         }
         let shape = dtype.torch_shape(view.shape).ok_or_else(|| {
             format!(
-                "torch packs {} elements in one, which the last dimension of {:?} is not a multiple of",
+                "torch packs {} elements into one, and the last dimension of {:?} is not a multiple of that",
                 dtype.packing(),
                 view.shape
             )
         })?;
         let shape = shape.into_iter().map(i64::try_from).collect::<Result<_, _>>();
-        Ok(Self { dtype, shape: shape.map_err(|_| "a dimension is longer than 63 bits".to_owned())? })
+        Ok(Self { dtype, shape: shape.map_err(|_| "a dimension does not fit in 63 bits".to_owned())? })
     }
 }
 
@@ -207,34 +206,35 @@ fn why_not(catalog: &dyn CatalogView, view: TensorView<'_>, why: &str) -> Result
     Ok(format!("a tensor of {}: {why}", catalog.dtype_info(view.dtype)?.name()))
 }
 
-/// The length of an element of the dtype's storage class: 1 where it has none, and so is kept as bytes.
+/// Returns the bytes per element of the dtype's storage class, or 1 if it has none and is stored as
+/// bytes.
 fn element_bytes(dtype: &TorchDtype) -> u64 {
     dtype.storage_class.map_or(1, |_| dtype.element_bytes.into())
 }
 
-/// The stretches of source storages that several tensors share.
+/// Byte ranges of source storages that several tensors share.
 #[derive(Default)]
 struct SharedStretches {
     stretches: Vec<StorageRecord>,
     views: HashMap<TensorId, SharedView>,
 }
 
-/// A tensor in a shared stretch.
+/// A tensor in a shared range.
 struct SharedView {
     stretch: usize,
     offset: i64,
     strides: Vec<i64>,
 }
 
-/// A tensor that is one block, and what its block reaches.
+/// A tensor with a single block, and the bytes that the block covers.
 struct ViewExtent {
     tensor: TensorId,
     block: Block,
     bytes: Range<u64>,
 }
 
-/// Groups tensors by overlap: those that reach the same bytes of one storage, also by way of a
-/// third. A tensor of several blocks is a view of nothing, so it has no part in this.
+/// Groups tensors that overlap in one storage, directly or through a third tensor. A tensor of
+/// several blocks is not a view, so it is in no group.
 fn shared_stretches(
     catalog: &dyn CatalogView,
     carried: &[Option<StorableTensor>],
@@ -285,10 +285,11 @@ fn shared_stretches(
     Ok(shared)
 }
 
-/// A record for a stretch, and each tensor's offset and strides in it.
+/// A record for a shared range, and each tensor's offset and strides in it.
 type Sharing = (StorageRecord, Vec<(i64, Vec<i64>)>);
 
-/// How the tensors of a group share a stretch of their storage, or why torch could not say so.
+/// Returns how the tensors of a group share a range of their storage, or why torch cannot represent
+/// that.
 fn share(
     catalog: &dyn CatalogView,
     carried: &[Option<StorableTensor>],
@@ -303,23 +304,23 @@ fn share(
     for reach in group {
         let view = catalog.tensor(reach.tensor);
         let Some(StorableTensor { dtype, shape }) = &carried[reach.tensor.0 as usize] else {
-            return Ok(Err("one of them is given up"));
+            return Ok(Err("one of them is omitted"));
         };
         let swap_unit = if big_endian { catalog.dtype_info(view.dtype)?.swap_unit() } else { 1 };
-        // A record's key carries one storage class; an untyped storage carries every dtype without.
+        // A record has one storage class. All dtypes without a class can share an untyped storage.
         let (first, first_unit) = *carrier.get_or_insert((dtype, swap_unit));
         if first.storage_class != dtype.storage_class {
-            return Ok(Err("they have different dtypes, and a torch storage has one"));
+            return Ok(Err("they have different dtypes, and a torch storage has only one"));
         }
         if first_unit != swap_unit {
             return Ok(Err("their big-endian bytes are not reversed in the same units"));
         }
         let Some(strides) = torch_strides(&reach.block, view.dtype, shape) else {
-            return Ok(Err("one of them has a negative stride, which torch has not"));
+            return Ok(Err("one of them has a negative stride, which torch does not support"));
         };
         let offset = reach.block.offset - stretch.start;
         if !offset.is_multiple_of(dtype.element_bytes.into()) {
-            return Ok(Err("one of them does not begin at a whole element of the other"));
+            return Ok(Err("one of them does not start at a whole element of the other"));
         }
         let Ok(offset) = i64::try_from(offset / u64::from(dtype.element_bytes)) else {
             return Ok(Err("the storage is too long for torch"));
@@ -329,19 +330,20 @@ fn share(
     }
     let len = stretch.end - stretch.start;
     if len > needed.saturating_mul(MOST_WASTE) {
-        return Ok(Err("they are a small part of the storage that they are views of"));
+        return Ok(Err("they are only a small part of the bytes that they span"));
     }
     let swap_unit = carrier.map_or(1, |(_, unit)| unit);
     if !stretch.start.is_multiple_of(swap_unit.into()) || !len.is_multiple_of(swap_unit.into()) {
-        return Ok(Err("their big-endian bytes do not lie at a multiple of their length"));
+        return Ok(Err("their big-endian bytes are not aligned to their unit"));
     }
     let content = Content::Stretch { storage, offset: stretch.start, swap_unit };
     let element_bytes = carrier.map_or(1, |(dtype, _)| element_bytes(dtype));
     Ok(Ok((StorageRecord { len, element_bytes, content }, views)))
 }
 
-/// A block's strides as torch takes them; `None` if one is negative. Those of dimensions of length
-/// 1 are never used, so they become what a contiguous tensor has. A packed block always is one.
+/// Returns a block's strides as torch expects them, or `None` if one is negative. The strides of
+/// dimensions of length 1 are never used, so they are set as for a contiguous tensor. A packed
+/// block is always contiguous.
 fn torch_strides(block: &Block, dtype: Dtype, shape: &[i64]) -> Option<Vec<i64>> {
     let mut strides = contiguous_strides(shape);
     if dtype == Dtype::F4 {
@@ -367,7 +369,7 @@ fn lose_sharing(
         group.iter().map(|reach| reach.tensor).filter(|&id| id != first).collect();
     others.sort_unstable();
     for id in others {
-        let why = format!("it shares bytes with {name:?}, and is written apart: {why}");
+        let why = format!("it shares bytes with {name:?} but is written separately: {why}");
         layout.loss(Loss::new(LossKind::Alias, catalog.tensor(id).name, why))?;
     }
     Ok(())

@@ -1,47 +1,46 @@
-//! The part of a catalog's tree that is reached from its root, with the form that each node gets in the pickle
-//! and the path to it. Nothing here recurses.
+//! The part of a catalog's tree that is reachable from its root, with each node's path and its form
+//! in the pickle. Nothing here recurses.
 
 use tensorferry_sdk::{CatalogView, Context, Error, Node, NodeId, NodeKind, Result};
 use tensorferry_torch_file::pickle_writer::Memo;
 
-/// The nodes that are reached from a root.
+/// The nodes reachable from a root.
 pub(super) struct StateTree<'a> {
     context: &'a dyn Context,
     nodes: Vec<Option<TreeNode>>,
 }
 
-/// A node, and what is known of it.
 struct TreeNode {
     node: Node,
-    /// The parent on the way that led here last, and the place among its children.
+    /// Last parent that led here, and the index among its children.
     parent: Option<Step>,
-    /// How many parents it has.
+    /// Number of parents.
     parents: usize,
     form: Form,
-    /// Whether it is a tensor that is written, or there is one below it.
+    /// Whether it is, or contains, a tensor that is written.
     holds_tensors: bool,
     memo: Option<Memo>,
 }
 
-/// A parent, and which of its children.
+/// A parent, and the index of one of its children.
 pub(super) type Step = (NodeId, usize);
 
-/// What becomes of a node.
+/// How a node is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// It is written.
     Kept {
-        /// Whether Python can hash it, so that it may be a key or a set's member.
+        /// Whether Python can hash it, as required of keys and members of sets.
         hashable: bool,
     },
-    /// A tensor that is given up, or what is nothing without it.
+    /// An omitted tensor, or a node that needs one.
     GivenUp,
-    /// Torch would refuse it.
+    /// A node that torch would refuse.
     Refused,
 }
 
 impl<'a> StateTree<'a> {
-    /// Fetches what is reached from `root`; until [`set_form`](Self::set_form), all of it is refused.
+    /// Fetches the nodes reachable from `root`. All of them are refused until
+    /// [`set_form`](Self::set_form) is called.
     pub(super) fn fetch(catalog: &dyn CatalogView, root: NodeId, context: &'a dyn Context) -> Result<Self> {
         let mut tree = Self { context, nodes: Vec::new() };
         tree.nodes.resize_with(root.0 as usize + 1, || None);
@@ -53,11 +52,11 @@ impl<'a> StateTree<'a> {
             }
             tree.check_cancelled(id)?;
             let node = catalog.node(id)?;
-            // In reverse, so that the first child's path is found first.
+            // Reversed, so that the first child's path is found first.
             for (index, &child) in node.children.iter().enumerate().rev() {
                 if child >= id {
                     return Err(Error::plugin(format!(
-                        "node {} of the tree has a child that is not older",
+                        "node {} of the tree has a child that was not added before it",
                         id.0
                     )));
                 }
@@ -75,54 +74,52 @@ impl<'a> StateTree<'a> {
         Ok(tree)
     }
 
-    /// A node that is reached.
+    /// Returns a node, if it is reachable.
     pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
         self.reached(id).map(|reached| &reached.node)
     }
 
-    /// What becomes of it.
     pub(super) fn form(&self, id: NodeId) -> Form {
         self.reached(id).map_or(Form::Refused, |reached| reached.form)
     }
 
-    /// Says what becomes of it, and whether it is a tensor that is written or has one below it.
+    /// Sets the form of a node, and whether it is, or contains, a tensor that is written.
     pub(super) fn set_form(&mut self, id: NodeId, form: Form, holds_tensors: bool) {
         if let Some(reached) = self.reached_mut(id) {
             (reached.form, reached.holds_tensors) = (form, holds_tensors);
         }
     }
 
-    /// Whether it is a tensor that is written or has one below it, as far as that was said.
+    /// Returns whether a node is, or contains, a tensor that is written, once its form is set.
     pub(super) fn holds_tensors(&self, id: NodeId) -> bool {
         self.reached(id).is_some_and(|reached| reached.holds_tensors)
     }
 
-    /// Whether it is written once, and remembered for its other parents.
+    /// Returns whether a node is written once and memoized for its other parents.
     pub(super) fn is_shared(&self, id: NodeId) -> bool {
         let small = |kind| matches!(kind, NodeKind::NONE | NodeKind::BOOL | NodeKind::FLOAT | NodeKind::TEXT);
         self.reached(id).is_some_and(|reached| reached.parents > 1 && !small(reached.node.kind))
     }
 
-    /// Where the pickle remembers it, once it is written.
+    /// Returns the memo of a node, once it is written.
     pub(super) fn memo(&self, id: NodeId) -> Option<Memo> {
         self.reached(id)?.memo
     }
 
-    /// Says where the pickle remembers it.
     pub(super) fn set_memo(&mut self, id: NodeId, memo: Memo) {
         if let Some(reached) = self.reached_mut(id) {
             reached.memo = Some(memo);
         }
     }
 
-    /// Says by which way the writer comes to a node, which may have several parents.
+    /// Sets the step by which the writer reaches a node, which may have several parents.
     pub(super) fn come_by(&mut self, id: NodeId, step: Option<Step>) {
         if let Some(reached) = self.reached_mut(id) {
             reached.parent = step;
         }
     }
 
-    /// The keys and indices on the way from the root, with dots; `.` for the root.
+    /// Returns the keys and indices on the path from the root, joined with dots; `.` for the root.
     pub(super) fn path(&self, id: NodeId) -> String {
         let mut steps = Vec::new();
         let mut at = self.reached(id);
@@ -149,12 +146,12 @@ impl<'a> StateTree<'a> {
         }
     }
 
-    /// Whether it may be a key or a set's member.
+    /// Returns whether a node can be a key or a member of a set.
     pub(super) fn is_hashable(&self, id: NodeId) -> bool {
         self.form(id) == Form::Kept { hashable: true }
     }
 
-    /// Asks now and then whether the user has ended the run.
+    /// Checks for cancellation once per 65,536 nodes.
     pub(super) fn check_cancelled(&self, id: NodeId) -> Result<()> {
         if id.0.is_multiple_of(1 << 16) { self.context.check_cancelled() } else { Ok(()) }
     }

@@ -1,24 +1,23 @@
-//! Unpacks objects of classes that torch refuses and that hold tensors into dicts of what they held, under the
-//! names that their tensors have. So one object of a script's own does not cost the whole tree.
+//! Unpacks objects that contain tensors and whose classes torch refuses. Each becomes a dict with
+//! the same names that the tensors have, so that one custom object does not cost the whole tree.
 
 use super::tree::{StateTree, Step};
 use std::collections::HashSet;
 use tensorferry_sdk::{Node, NodeId, NodeKind};
 
-/// A key of the dict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemberKey {
-    /// Of an attribute or an item.
+    /// Key of an attribute or an item.
     Node(NodeId, Step),
-    /// Of an argument, or of what was appended.
+    /// Index of an argument or of an appended value.
     Index(usize),
 }
 
-/// A key, what is under it, and the way there.
+/// A key, its value, and the step to the value.
 pub(super) type Member = (MemberKey, NodeId, Step);
 
-/// What an object held: its arguments by their place, its attributes, items and appended values by
-/// theirs. `None`, if it is no object, or if two of them have one name.
+/// Returns the contents of an object: arguments and appended values by index, attributes and items
+/// by key. Returns `None` if it is not an object, or if two members have the same name.
 pub(super) fn members(tree: &StateTree<'_>, object: NodeId) -> Option<Vec<Member>> {
     let node = tree.node(object).filter(|node| node.kind == NodeKind::OBJECT)?;
     let mut members = Vec::new();
@@ -29,7 +28,7 @@ pub(super) fn members(tree: &StateTree<'_>, object: NodeId) -> Option<Vec<Member
     members.iter().all(|(key, ..)| names.insert(name(tree, *key))).then_some(members)
 }
 
-/// Adds the members of an object's part; a pair of mappings is a state with slots.
+/// Adds the members of one part of an object. A pair of mappings is a state with slots.
 fn add(tree: &StateTree<'_>, part: NodeId, members: &mut Vec<Member>) -> Option<()> {
     let node = tree.node(part)?;
     let is_attributes =
@@ -51,7 +50,7 @@ fn add(tree: &StateTree<'_>, part: NodeId, members: &mut Vec<Member>) -> Option<
             let values = node.children.iter().enumerate();
             members.extend(values.map(|(index, &value)| (MemberKey::Index(index), value, (part, index))));
         }
-        // A state that is one value has no name of its own.
+        // A state that is a single value has no name.
         _ => return None,
     }
     Some(())

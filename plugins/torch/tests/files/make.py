@@ -1,7 +1,7 @@
-"""Makes the files beside it with PyTorch, and says in expected.json what each holds.
+"""Creates the files in this folder with PyTorch and records their content in expected.json.
 
-The tar archive is laid out as torch 0.1 laid it out, since no torch of today writes one; that
-`torch.load` reads it is checked here.
+The tar archive is written by hand in the layout of torch 0.1, because current versions of torch cannot
+write it. This script checks that `torch.load` reads it.
 
     python make.py FOLDER
 """
@@ -142,7 +142,7 @@ def make_trace(path):
     traced.save(path)
     loaded = torch.jit.load(path)
     constants = loaded.code_with_constants[1].const_mapping
-    # The constants of a trace are named c0, c1, ... in its code.
+    # The code names the constants of a trace c0, c1, ...
     numbered = {f"constants.{name[1:]}": tensor for name, tensor in constants.items()}
     return {**loaded.state_dict(), **numbered}
 

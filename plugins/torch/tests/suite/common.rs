@@ -1,10 +1,9 @@
-//! Archives and pickles built by hand, byte by byte, and read through the in-memory host.
+//! Archives and pickles built byte by byte and read through the in-memory host.
 
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Limits, MemoryContext, MemorySource, Result};
 use tensorferry_torch::Torch;
 
-/// The catalog of a file.
 pub(crate) fn catalog(bytes: &[u8]) -> Result<Catalog> {
     with_limits(bytes, Limits::default())
 }
@@ -15,7 +14,7 @@ pub(crate) fn with_limits(bytes: &[u8], limits: Limits) -> Result<Catalog> {
     MemoryView::read(&Torch, &[], &source, &context).map(|view| view.catalog().clone())
 }
 
-/// Reads a file and every tensor of it.
+/// Reads a file and all of its tensors.
 pub(crate) fn read_all(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
     let source = MemorySource::file("model.pt", bytes);
     let context = MemoryContext::default();
@@ -24,7 +23,7 @@ pub(crate) fn read_all(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
     names.map(|name| view.tensor_named(&name).map(|(_, _, bytes)| (name.clone(), bytes))).collect()
 }
 
-/// The text of the error that a file gives.
+/// Returns the error message for a file.
 pub(crate) fn error(bytes: &[u8]) -> String {
     catalog(bytes).unwrap_err().to_string()
 }

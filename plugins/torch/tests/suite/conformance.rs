@@ -1,5 +1,5 @@
-//! The SDK's conformance suite over this format. Its samples are files that the format wrote itself:
-//! those of other writers are in the fixtures.
+//! Runs the SDK's conformance suite on this format. The samples are files that the format wrote
+//! itself; the fixtures have files of other writers.
 
 use tensorferry_sdk::conformance::{Sample, check};
 use tensorferry_sdk::memory::{self, MemoryView};

@@ -1,5 +1,5 @@
-//! Every container but the plain archive: files of real torch (`tests/files/make.py`), read exactly;
-//! and the same files broken, or with a call in them that must not happen.
+//! All containers except the plain archive: files of real torch (`tests/files/make.py`), read
+//! exactly. The same files are also tested damaged, or with a call in them that must not be made.
 
 use crate::common::{catalog, read_all};
 use serde_json::Value;
@@ -75,7 +75,7 @@ fn ties_and_what_is_not_carried_are_said() {
     assert_eq!(catalog(&file("script.pt")).unwrap().metadata()["extra/note.txt"], "hello");
 }
 
-/// A module of TorchScript with one tensor and what else its attributes say.
+/// A TorchScript module with one tensor and more attributes.
 fn script(more: &[(Vec<u8>, Vec<u8>)]) -> Zip {
     let weight = tensor(storage("FloatStorage", "0", 4), 0, &[4], &[1]);
     let attributes = [&[(text("w"), weight)], more].concat();
@@ -90,14 +90,14 @@ fn typed_lists_of_torchscript_are_lists() {
     let tag = [&global("torch.jit._pickle", "restore_type_tag")[..], b"("].concat();
     let (of_type, weight) =
         ([&text("t")[..], b"tR"].concat(), tensor(storage("FloatStorage", "0", 4), 0, &[4], &[1]));
-    // However often a value is tagged, it stays one value.
+    // A value stays one value, however many tags it has.
     let value = [tag.repeat(10_000), list(&[weight]), of_type.repeat(10_000)].concat();
     let catalog = catalog(&script(&[(text("many"), value)]).bytes()).unwrap();
     let names: Vec<&str> = catalog.tensors().iter().map(|tensor| &*tensor.name).collect();
     assert_eq!(names, ["w", "many.0"]);
 }
 
-/// `{"1": w, 1: w}` and an attribute of the name under which the constants stand.
+/// `{"1": w, 1: w}`, and an attribute with the same name as the constants.
 #[test]
 fn places_of_torchscript_may_look_alike() {
     let weight = || tensor(storage("FloatStorage", "0", 4), 0, &[4], &[1]);
@@ -115,12 +115,13 @@ fn places_of_torchscript_may_look_alike() {
     assert_eq!(keys.collect::<Vec<_>>(), ["w", "d.1", "d.1#2", "constants", "constants#2"]);
 }
 
-/// A call that would leave a file.
+/// A call that would create a file.
 fn payload() -> Vec<u8> {
     call(&global("os", "system"), &[text("touch /tmp/ferry-was-here")])
 }
 
-/// A stream of pickles: the magic number, 1001, the system, the object, the keys; then the storages.
+/// A stream of pickles: the magic number, 1001, the system information, the object, the keys; then
+/// the storages.
 fn stream(object: &[u8], keys: &[&str], data: &[u8]) -> Vec<u8> {
     let keys: Vec<_> = keys.iter().map(|key| text(key)).collect();
     let magic = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
@@ -147,7 +148,7 @@ fn calls_are_listed_in_every_container_and_nothing_runs() {
         assert!(loss.why.contains("os.system"), "{container}: {loss}");
         assert_eq!(read_all(&bytes).unwrap()[0].1, [7; 16], "{container}");
     }
-    // Where a call stands in place of something that is needed, the file is refused.
+    // A file is rejected if it has a call in place of a required value.
     let refused = [
         [pickle(b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"), pickle(&payload())].concat(),
         stream(&object, &["0"], &[]),
@@ -163,7 +164,7 @@ fn calls_are_listed_in_every_container_and_nothing_runs() {
     assert!(!Path::new("/tmp/ferry-was-here").exists());
 }
 
-/// A tar archive of one tensor, 10, and this object.
+/// A tar archive with one tensor, 10, and this object.
 fn one_tensor(object: &[u8]) -> Vec<u8> {
     let storages = [
         pickle(&int(1)),
@@ -273,7 +274,7 @@ fn broken_tar_archives_are_typed_errors() {
     }
 }
 
-/// An exported archive with this config of weights, over a record of 16 bytes.
+/// An exported archive with this config of weights and one record of 16 bytes.
 fn exported(config: &str) -> Vec<u8> {
     let mut zip = Zip::default();
     zip.add("archive_format", b"pt2");
@@ -299,8 +300,8 @@ fn broken_exported_archives_are_typed_errors_or_losses() {
         ("not JSON", "{".to_owned()),
         ("not JSON", "[".repeat(100_000)),
         ("no \"config\"", "{}".to_owned()),
-        ("without its fields", r#"{"config": {"w": {}}}"#.to_owned()),
-        ("without its fields", entry(r#""dtype": -7, "layout": 7"#)),
+        ("missing or invalid fields", r#"{"config": {"w": {}}}"#.to_owned()),
+        ("missing or invalid fields", entry(r#""dtype": -7, "layout": 7"#)),
         ("past the end of its storage", entry(r#""dtype": 8, "layout": 7"#)),
         (
             "past the end of its storage",

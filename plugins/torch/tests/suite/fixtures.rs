@@ -1,4 +1,5 @@
-//! Every `zip_*`, `legacy_*` and `bad_zip_*` file that real torch wrote: exact names, dtypes, shapes and digests.
+//! All `zip_*`, `legacy_*` and `bad_zip_*` files that real torch wrote: exact names, dtypes, shapes
+//! and digests.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -14,13 +15,14 @@ fn source(case: &Path, expected: &Value) -> MemorySource {
     MemorySource::file(file, fs::read(case.join(file)).unwrap())
 }
 
-/// What stands in the file: a dense form does not, nor does a tensor without data.
+/// Returns whether the file contains the tensor. Dense forms and tensors without data are not in
+/// it.
 fn is_there(name: &str, tensor: &Value) -> bool {
     !name.ends_with("(dense)") && tensor.get("meta").is_none()
 }
 
-/// What a quantized tensor's scales are called, and the one array of numpy in these files, which their
-/// descriptions leave out.
+/// Returns whether the descriptions of the files leave this tensor out: the scales of quantized
+/// tensors, the shapes of sparse ones, and the only numpy array.
 fn is_beside(name: &str, wanted: &BTreeSet<&str>) -> bool {
     let part = name.rsplit_once('.').filter(|(tensor, _)| wanted.contains(tensor));
     let parts = ["scale", "zero_point", "scales", "zero_points", "axis"];
@@ -43,7 +45,7 @@ fn the_torchscript_case_is_exact() {
     assert_eq!(check_cases("torchscript"), (1, 3), "files and tensors seen");
 }
 
-/// How many files and tensors were compared.
+/// Returns the number of files and tensors compared.
 fn check_cases(prefix: &str) -> (usize, usize) {
     let (mut files, mut tensors) = (0, 0);
     for case in cases("torch", prefix) {
@@ -109,7 +111,7 @@ fn bad_zip_cases_are_refused() {
     for case in &cases {
         let expected = expected(case);
         let (source, context) = (source(case, &expected), MemoryContext::default());
-        // The flipped bit is in a storage: its CRC is in the catalog, and whoever reads it checks it.
+        // The flipped bit is in a storage, whose CRC is checked when the storage is read.
         let error = MemoryView::read(&Torch, &[], &source, &context).and_then(|view| {
             view.catalog().tensors().iter().try_for_each(|tensor| view.tensor_named(&tensor.name).map(drop))
         });

@@ -1,5 +1,5 @@
-//! Archives that no torch would write, each wrong in one way: a typed error, never a panic, in
-//! bounded time and memory.
+//! Archives that torch would never write, each invalid in one way. Each must give a typed error,
+//! without a panic, in bounded time and memory.
 
 use crate::common::{catalog, error, read_all, with_limits};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ fn float() -> Vec<u8> {
     tensor(storage("FloatStorage", "0", 4), 0, &[2, 2], &[2, 1])
 }
 
-/// A state dict of one tensor over 16 bytes.
+/// A state dict with one tensor of 16 bytes.
 fn model() -> Zip {
     Zip::torch(&pickle(&dict(&[(text("w"), float())])), &[&[7; 16]])
 }
@@ -22,7 +22,7 @@ fn of(value: &[u8]) -> Vec<u8> {
     Zip::torch(&pickle(value), &[&[7; 16]]).bytes()
 }
 
-/// One wrong thing.
+/// Makes an archive invalid in one way.
 type Tamper = fn(&mut Zip);
 
 fn tampered(tamper: impl FnOnce(&mut Zip)) -> Vec<u8> {
@@ -87,7 +87,8 @@ fn two_places_of_a_zip_that_disagree_are_refused() {
     ];
     for (index, (word, tamper)) in cases.into_iter().enumerate() {
         let message = error(&tampered(tamper));
-        // A zip64 offset that differs from the end record's is a disagreement before it is a gap.
+        // A zip64 offset that differs from the end record's is reported as a disagreement, before
+        // it is a gap.
         let other = index == 24 && message.contains("disagree");
         assert!(message.contains(word) || other, "case {index}: {message}");
         assert!(message.contains("model.pt") && message.contains("offset"), "case {index}: {message}");
@@ -110,7 +111,7 @@ fn names_stay_inside_one_root() {
         zip.add("", b"");
         zip.add("data/", b"");
     });
-    assert!(catalog(&folders).is_ok(), "entries of folders are no records");
+    assert!(catalog(&folders).is_ok(), "entries of folders are not records");
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn records_say_what_they_should() {
         let entry = zip.entry("data.pkl");
         (entry.local.crc, entry.central.crc) = (1, 1);
     });
-    assert!(error(&crc).contains("CRC-32"), "a pickle is checked before it is read");
+    assert!(error(&crc).contains("CRC-32"), "a pickle's checksum is checked before it is parsed");
     let rest = [&pickle(&float())[..], b"."].concat();
     assert!(error(&Zip::torch(&rest, &[&[7; 16]]).bytes()).contains("extra bytes after the pickle"));
 }
@@ -275,13 +276,14 @@ fn big_endian_storages_are_swapped_by_their_dtype() {
     };
     let short = tensor(storage("ShortStorage", "0", 2), 0, &[2], &[1]);
     assert_eq!(read_all(&big(&short)).unwrap()[0].1, [1, 0, 2, 0]);
-    // Which bytes an untyped storage was meant to reverse cannot be told, unless there is nothing to.
+    // It is unknown which units an untyped storage should reverse, unless there is nothing to
+    // reverse.
     assert!(error(&big(&tensor_v3("0", 4, &[2], &[1], "uint16"))).contains("big-endian"));
     assert_eq!(read_all(&big(&tensor_v3("0", 4, &[4], &[1], "float8_e5m2"))).unwrap()[0].1, [0, 1, 0, 2]);
     let bytes = tensor(storage("ByteStorage", "0", 4), 0, &[4], &[1]);
     assert!(error(&big(&tuple(&[short, bytes.clone()]))).contains("big-endian"));
     let int = tensor(storage("IntStorage", "0", 1), 0, &[1], &[1]);
-    assert!(catalog(&of_four(&tuple(&[bytes, int]))).is_ok(), "two dtypes of one length, little-endian");
+    assert!(catalog(&of_four(&tuple(&[bytes, int]))).is_ok(), "little-endian storages can have two dtypes");
 }
 
 fn of_four(value: &[u8]) -> Vec<u8> {
@@ -316,7 +318,7 @@ fn names_are_paths_and_collisions_are_told() {
     assert_eq!(names, ["a.b", "a.b#2", "3.0", "3.1.0", "True", "None", "(1, 'x')", "."]);
     assert_eq!(catalog.losses().len(), 1);
     assert_eq!((catalog.losses()[0].kind, &*catalog.losses()[0].what), (LossKind::Name, "a.b"));
-    // Every occurrence is a tensor of its own, tied to the first.
+    // Each occurrence is a separate tensor, tied to the first.
     assert!(catalog.ties().iter().all(|tie| tie.0 == 0));
 }
 
@@ -353,7 +355,7 @@ fn bombs_of_references_end_in_a_limit_soon() {
     };
     let start = Instant::now();
     let harmless = catalog(&levels(b"]".to_vec(), 200)).unwrap();
-    assert!(harmless.tree().len() < 1000, "without tensors each value is one node");
+    assert!(harmless.tree().len() < 1000, "a value without tensors is one node");
     let error = catalog(&levels(float(), 12)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
     let deep = of(&[&b"]".repeat(100_000)[..], &b"a".repeat(99_999)].concat());
@@ -445,7 +447,7 @@ fn the_side_record_comes_back() {
     assert!(error(&bytes).contains("side record"));
 }
 
-/// An archive with a value of every kind that the reader treats in a way of its own.
+/// An archive with a value of every kind that has its own code in the reader.
 fn rich() -> Zip {
     let ordered = || global("collections", "OrderedDict");
     let namespace = [
@@ -489,5 +491,5 @@ fn any_truncation_and_any_flipped_bit_is_survived() {
             read += usize::from(read_all(&bad).is_ok());
         }
     }
-    assert!(read > 0, "some bits mean nothing: times, versions, storages without a CRC");
+    assert!(read > 0, "some bits are never checked: times, versions, storages without a CRC");
 }

@@ -1,4 +1,4 @@
-//! PyTorch's checkpoints, written and read in memory.
+//! Writes and reads PyTorch checkpoints in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod classes;

@@ -1,4 +1,4 @@
-//! How sure the format is of an input.
+//! The scores of this format for various inputs.
 
 use tensorferry_sdk::{Format, MemoryContext, MemorySource, Score};
 use tensorferry_test_kit::pickle::{int, pickle};
@@ -46,7 +46,7 @@ fn other_containers_of_torch_are_known_at_sight() {
     assert_eq!(score("x", b"PYTORCH1"), Score::CERTAIN);
     let archive = tar(&[("storages", Vec::new())]);
     assert_eq!(score("x", &archive), Score::CERTAIN);
-    // As Python writes it: more about the member stands in one of its own before it.
+    // As Python writes it: an extra member before a member holds more of its attributes.
     let extended = tar(&[("x", b"28 mtime=1484000000.25\n".to_vec()), ("storages", Vec::new())]);
     assert_eq!(score("x", &extended), Score::CERTAIN);
     assert_eq!(score("x", &tar(&[("other", Vec::new())])), Score::NO);

@@ -1,4 +1,4 @@
-//! A model in several files: written as the Hub splits it, read as one catalog, and held against its
+//! A model in several files: split as on the Hub, read as one catalog, and checked against its
 //! index.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch::Torch;
 
-/// Four tensors of 16 bytes, of which two are tied.
+/// Four tensors of 16 bytes, two of which are tied.
 fn model(catalog: &mut dyn CatalogSink, nested: bool) -> Result<()> {
     let mut first = None;
     for (name, byte) in [("a", 1), ("b", 2), ("c", 3), ("tied", 1)] {
@@ -112,7 +112,8 @@ fn index_and_files_name_the_same_tensors() {
     }
 }
 
-/// A tensor is read from the file that the index names, and one that it does not name is lost.
+/// A tensor is read from the file that the index names. A tensor that the index does not name is a
+/// loss.
 #[test]
 fn an_index_decides_which_tensors_are_read() {
     let mut files = shards();
@@ -159,7 +160,7 @@ fn what_shards_have_no_place_for_is_a_loss() {
     assert_eq!(losses, [(LossKind::State, ".")]);
 }
 
-/// A shard whose tensor of this name lies in `state_dict`, beside a number that shards have in common.
+/// A shard with this tensor in `state_dict`, next to a number that all shards have.
 fn nested_shard(tensor: &str, epoch: i64) -> Vec<u8> {
     let (source, context) = (MemorySource::file("model", []), MemoryContext::default());
     let fill = |catalog: &mut dyn CatalogSink| {
@@ -211,7 +212,7 @@ fn mappings_of_shards_are_joined() {
     }
 }
 
-/// A file may say how many ranks there are, whatever it is called.
+/// A file may declare the number of ranks, whatever its name is.
 #[test]
 fn a_file_that_says_that_it_is_a_part_is_refused() {
     let of = |count: i64| {

@@ -1,5 +1,5 @@
-//! Tensors that are more than elements, objects of other libraries, and whole modules: files of real
-//! torch (`tests/values/make.py`), read exactly, under each of the reader's options.
+//! Composed tensors, objects of other libraries, and whole modules: files of real torch
+//! (`tests/values/make.py`), read exactly, with each of the reader's options.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ fn file(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/values").join(name)).unwrap()
 }
 
-/// Reads a file of the folder, and shows it.
+/// Reads a file of the folder and passes it to `look`.
 fn with<T>(name: &str, options: &str, look: impl FnOnce(&MemoryView<'_>) -> T) -> T {
     let (source, context) = (MemorySource::file(name, file(name)), MemoryContext::default());
     let given: Vec<(String, String)> =
@@ -27,13 +27,13 @@ fn names(catalog: &Catalog) -> BTreeSet<&str> {
     catalog.tensors().iter().map(|tensor| &*tensor.name).collect()
 }
 
-/// The paths of losses of a kind, and what is said of each.
+/// Returns the paths and reasons of all losses of a kind.
 fn losses(view: &MemoryView<'_>, kind: LossKind) -> Vec<(String, String)> {
     let losses = view.catalog().losses().iter().filter(|loss| loss.kind == kind);
     losses.map(|loss| (loss.what.clone(), loss.why.clone())).collect()
 }
 
-/// The shape of a sparse tensor, by the name of the tensor that says it.
+/// Returns the shape of a sparse tensor, given the name of the tensor that holds the shape.
 fn shape_of(name: &str, view: &MemoryView<'_>) -> Option<Vec<u64>> {
     view.tensor_named(&format!("{}.values", name.strip_suffix(".shape")?)).ok()?;
     let (dtype, shape, bytes) = view.tensor_named(name).ok()?;
@@ -41,7 +41,7 @@ fn shape_of(name: &str, view: &MemoryView<'_>) -> Option<Vec<u64>> {
     Some(bytes.chunks_exact(8).map(|dim| u64::from_le_bytes(dim.try_into().unwrap())).collect())
 }
 
-/// Two tensors of the same values at the same places may be of different shapes.
+/// Two sparse tensors with the same values and indices may differ in shape.
 #[test]
 fn a_sparse_tensor_keeps_its_shape() {
     let shapes = |view: &MemoryView<'_>| -> BTreeMap<String, Vec<u64>> {
@@ -79,10 +79,10 @@ fn every_tensor_is_as_torch_has_it() {
             });
         }
     }
-    assert_eq!((files, tensors), (10, 388), "ways to read and tensors seen");
+    assert_eq!((files, tensors), (10, 388), "files with options, and tensors seen");
 }
 
-/// A node, and what is below it, in a line.
+/// Prints a node and everything below it on one line.
 fn shown(view: &MemoryView<'_>, node: &Node) -> String {
     let child = |index: usize| shown(view, &view.node(node.children[index]).unwrap());
     let children = || (0..node.children.len()).map(child).collect::<Vec<_>>().join(", ");
@@ -108,7 +108,7 @@ fn shown(view: &MemoryView<'_>, node: &Node) -> String {
     }
 }
 
-/// The values of a mapping in the tree, by their keys.
+/// Returns the values of a mapping in the tree, by key.
 fn values(view: &MemoryView<'_>, path: &[&str]) -> Vec<(String, String)> {
     let mut node = view.node(view.root().unwrap()).unwrap();
     for key in path {

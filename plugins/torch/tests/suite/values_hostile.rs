@@ -1,5 +1,5 @@
-//! Tensors that are more than elements, arrays and modules, by hand and each wrong in one way: a typed
-//! error or a loss, never a panic, in bounded time and memory.
+//! Composed tensors, arrays and modules built by hand, each invalid in one way. Each must give a
+//! typed error or a loss, without a panic, in bounded time and memory.
 
 use std::time::{Duration, Instant};
 use tensorferry_sdk::memory::MemoryView;
@@ -13,7 +13,7 @@ use tensorferry_torch::Torch;
 const FLOATS: &str = "dequantize";
 const DENSE: &str = "densify";
 
-/// Reads an object beside storages of 64-bit numbers, and every tensor of it.
+/// Reads an object with storages of 64-bit numbers, and all of its tensors.
 fn read(object: &[u8], storages: &[&[i64]], decoding: &str, limits: Limits) -> Result<Catalog> {
     let storages: Vec<Vec<u8>> =
         storages.iter().map(|numbers| numbers.iter().flat_map(|n| n.to_le_bytes()).collect()).collect();
@@ -35,7 +35,8 @@ fn refused(object: &[u8], storages: &[&[i64]], decoding: &str) -> String {
     error.unwrap_or_else(|| panic!("read: {}", object.escape_ascii())).to_string()
 }
 
-/// One loss of kind `tensor`, and no other tensor than these.
+/// Checks that there is one loss of kind `tensor`, and that exactly these tensors are left. Returns
+/// the reason.
 fn lost(object: &[u8], storages: &[&[i64]], decoding: &str, left: &[&str]) -> String {
     let catalog = read(object, storages, decoding, Limits::default()).unwrap();
     let names: Vec<&str> = catalog.tensors().iter().map(|tensor| &*tensor.name).collect();
@@ -59,7 +60,7 @@ fn longs(key: &str, size: &[i64], stride: &[i64], stored: i64) -> Vec<u8> {
     tensor(storage("LongStorage", key, stored), 0, size, stride)
 }
 
-/// Four integers of eight bits.
+/// A quantized tensor of four 8-bit integers.
 fn quantized(parameters: &[Vec<u8>]) -> Vec<u8> {
     let hooks = call(&global("collections", "OrderedDict"), &[]);
     let storage = storage("QInt8Storage", "0", 8);
@@ -112,7 +113,7 @@ fn sparse(name: &str, parts: &[Vec<u8>]) -> Vec<u8> {
     dict(&[(text("s"), call(&function, &[layout(name), tuple(parts)]))])
 }
 
-/// Values of I64 at one coordinate each.
+/// A sparse tensor of I64 values with one coordinate each.
 fn coo(indices: &[i64], size: i64) -> (Vec<u8>, Vec<i64>) {
     let count = i64::try_from(indices.len()).unwrap();
     let parts =
@@ -240,7 +241,7 @@ fn arrays_have_the_length_of_their_shape() {
     }
 }
 
-/// A module of these parameters and modules, each a pickled dict.
+/// A module with these parameters and modules, each a pickled dict.
 fn module(class: &str, parameters: &[u8], modules: &[u8]) -> Vec<u8> {
     let state = [
         (text("_parameters"), parameters.to_vec()),
@@ -252,7 +253,7 @@ fn module(class: &str, parameters: &[u8], modules: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_module_that_contains_itself_is_cut_there() {
-    // The module is remembered, and found again among its own modules.
+    // The module is memoized and appears again among its own modules.
     let own = dict(&[(text("me"), b"h\x01".to_vec()), (text("x"), int(1))]);
     let weight = dict(&[(text("w"), longs("0", &[1], &[1], 1)), (int(3), longs("0", &[1], &[1], 1))]);
     let head = [&global("m", "M")[..], b")\x81q\x01"].concat();
@@ -269,14 +270,14 @@ fn a_module_that_contains_itself_is_cut_there() {
 #[test]
 fn modules_nest_and_unfold_within_limits() {
     let begin = Instant::now();
-    // A chain, made from the inside: each module is the only one of the next.
+    // A chain built from the inside out: each module is the only child of the next.
     let mut chain = module("M", &dict(&[]), &dict(&[]));
     for _ in 0..300 {
         chain = module("M", &dict(&[]), &dict(&[(text("m"), chain)]));
     }
     let error = read(&chain, &[], "", Limits::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-    // Each module holds the one before it twice.
+    // Each module contains the one before it twice.
     let weight = dict(&[(text("w"), longs("0", &[1], &[1], 1))]);
     let mut object = [module("M", &weight, &dict(&[])), b"q\x00".to_vec()].concat();
     for level in 1..40_u8 {
@@ -323,7 +324,7 @@ fn parameters_of_old_torch_are_their_tensors() {
     assert_eq!(said, ["p", "m"]);
 }
 
-/// The pickle and the storages of a file that torch wrote.
+/// Returns the pickle and the storages of a file that torch wrote.
 fn taken_apart(name: &str) -> (Vec<u8>, Vec<Vec<u8>>) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/values").join(name);
     let mut archive = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
@@ -357,7 +358,7 @@ fn any_changed_byte_of_a_pickle_is_survived() {
             let Ok(view) = MemoryView::read(&Torch, &given, &source, &context) else { continue };
             let small = view.catalog().tensors().iter().filter(|tensor| tensor.bytes < 1 << 20);
             for tensor in small {
-                // An error is an answer too.
+                // An error is also an allowed result.
                 let _ = view.tensor_named(&tensor.name);
             }
             read_in_part += 1;

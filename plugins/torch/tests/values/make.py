@@ -1,5 +1,5 @@
-"""Makes the files beside it with PyTorch and numpy, and says in expected.json what each holds: by the
-reader's options, each tensor's dtype, shape and digest, as torch itself gives them.
+"""Creates the files in this folder with PyTorch and numpy, and records their content in expected.json:
+the dtype, shape and digest of each tensor according to torch, for each set of reader options.
 
     python make.py FOLDER
 """

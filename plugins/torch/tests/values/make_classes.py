@@ -1,8 +1,8 @@
-"""Writes classes/: modules and tensors of classes that serialize in their own way.
+"""Writes classes/: modules and tensors whose classes have their own serialization.
 
     python make_classes.py      # torch, torchao and bitsandbytes
 
-X.pt is the object, and X.want.pt what torch makes of it: the state dict of a module, the
+X.pt is the object. X.want.pt is what torch makes of it: the state dict of a module, or the
 dequantized tensors of torchao.
 """
 import os
