@@ -1,5 +1,5 @@
-//! Makes tensors of chunks. Each chunk is a part of a tensor that one `torch.save` wrote, and becomes a block that
-//! reads the bytes where they lie.
+//! Assembles tensors from chunks. Each chunk is a part of a tensor, saved by its own `torch.save`
+//! call. It becomes a block that reads the bytes in place.
 
 use crate::megatron::Blocks;
 use crate::table::{ArchivePlace, Tensor};
@@ -7,19 +7,19 @@ use std::collections::{BTreeSet, HashSet};
 use tensorferry_sdk::{Block, CatalogSink, Context, Dtype, Error, FileId, Result, Source};
 use tensorferry_torch_file::{Calls, Extent, Located, Location, ObjectFile, Storages, TorchDtype, rebuild};
 
-/// The files of a checkpoint, and what was found in them.
+/// The files of a checkpoint, and what was found while reading them.
 pub(crate) struct Files<'s, 'l> {
     pub(crate) source: &'s dyn Source,
     pub(crate) context: &'s dyn Context,
     pub(crate) storages: Storages<'l>,
     pub(crate) opened: OpenedBytes,
     pub(crate) globals: BTreeSet<String>,
-    /// The calls in the pickles of chunks, of which the tensor alone is taken.
+    /// Calls in the pickles of chunks, of which only the tensor is used.
     pub(crate) calls: Calls,
 }
 
-/// How many bytes the archives have that were opened. A table may say of a million tensors that they
-/// lie in one place, and opening an archive is reading its pickle.
+/// Counts the bytes of all archives opened so far. A table may place a million tensors at one
+/// location, and opening an archive parses its pickle.
 #[derive(Debug, Default)]
 pub(crate) struct OpenedBytes {
     bytes: u64,
@@ -27,10 +27,11 @@ pub(crate) struct OpenedBytes {
     bytes_of_files: u64,
 }
 
-/// Archives that fill their files count once; ranks that did not coordinate may share some.
+/// Maximum bytes opened, as a multiple of the files' lengths. Archives that fill their files need
+/// 1; ranks that did not coordinate may share some archives.
 const MOST_OPENINGS: u64 = 4;
 
-/// Small files may be read as often as they like.
+/// Bytes that are always allowed, so that small files can be read any number of times.
 const FEW_BYTES: u64 = 1 << 20;
 
 impl OpenedBytes {
@@ -41,7 +42,7 @@ impl OpenedBytes {
         self.bytes = self.bytes.saturating_add(archive.len);
         let most = MOST_OPENINGS.saturating_mul(self.bytes_of_files).saturating_add(FEW_BYTES);
         if self.bytes > most {
-            return Err(Error::limit("the table names the same bytes too often")
+            return Err(Error::limit("the table refers to the same bytes too many times")
                 .expected(format!("at most {most} bytes in all archives"))
                 .found(self.bytes));
         }
@@ -62,14 +63,14 @@ impl Files<'_, '_> {
         Ok(object)
     }
 
-    /// A tensor made of its chunks.
+    /// Returns a tensor assembled from its chunks.
     pub(crate) fn blocks(
         &mut self,
         name: &str,
         tensor: &Tensor,
         catalog: &mut dyn CatalogSink,
     ) -> Result<Blocks> {
-        let too_large = || Error::malformed("a size that does not fit 64 bits");
+        let too_large = || Error::malformed("a size does not fit in 64 bits");
         let shape = tensor.dtype.logical_shape(&tensor.size).ok_or_else(too_large)?;
         let mut blocks: Vec<Block> = Vec::with_capacity(tensor.chunks.len());
         for chunk in &tensor.chunks {
@@ -106,7 +107,7 @@ impl Files<'_, '_> {
             Located::Lost(why) => return Err(Error::unsupported(format!("a chunk cannot be read: {why}"))),
         };
         if location.dtype != dtype || location.shape != shape {
-            return Err(Error::malformed("a chunk is not what the table says")
+            return Err(Error::malformed("a chunk does not match the table")
                 .expected(described(dtype, shape))
                 .found(described(location.dtype, &location.shape)));
         }
@@ -114,13 +115,13 @@ impl Files<'_, '_> {
     }
 }
 
-/// Where a chunk begins, in the catalog's elements.
+/// Returns the start of a chunk, in the catalog's elements.
 fn origin(dtype: &TorchDtype, offsets: &[u64], rank: usize) -> Option<Vec<u64>> {
     let mut origin = offsets.to_vec();
     if let Some(last) = origin.last_mut() {
         *last = last.checked_mul(dtype.packing())?;
     }
-    // A packed scalar is a pair.
+    // A packed scalar is a pair of elements, with one more dimension.
     origin.resize(rank, 0);
     Some(origin)
 }

@@ -1,4 +1,5 @@
-//! The two halves of a gated MLP that some of Megatron's checkpoints have apart: one tensor of the model.
+//! Joins the two halves of a gated MLP, which some Megatron checkpoints store separately, into one
+//! tensor of the model.
 
 use crate::megatron::Blocks;
 use crate::table::TableEntry;
@@ -6,16 +7,16 @@ use std::collections::{HashMap, HashSet};
 use tensorferry_megatron_model::halves;
 use tensorferry_sdk::{Error, Result};
 
-/// The halves that were not joined yet.
+/// Halves that are not joined yet.
 #[derive(Default)]
 pub(crate) struct Halves {
-    /// The first and second halves' names, by both of them.
+    /// For each half, the name of the whole, and whether this is the first half.
     pairs: HashMap<String, (String, bool)>,
     waiting: HashMap<String, (Blocks, bool)>,
 }
 
 impl Halves {
-    /// Those of a checkpoint; none, if it is not Megatron's.
+    /// Finds the halves in a checkpoint. Only Megatron checkpoints have any.
     pub(crate) fn of(items: &[TableEntry], is_megatron: bool) -> Self {
         let mut pairs = HashMap::new();
         let names: HashSet<&str> =
@@ -31,7 +32,8 @@ impl Halves {
         Self { pairs, waiting: HashMap::new() }
     }
 
-    /// The tensor, or the one that it is the last missing half of; `None`, if the other half is to come.
+    /// Returns the tensor itself, or the whole if this is its second half to arrive. Returns `None`
+    /// if the other half is still missing.
     pub(crate) fn join(&mut self, tensor: Blocks) -> Result<Option<Blocks>> {
         let Some((whole, is_first)) = self.pairs.get(&tensor.name).cloned() else { return Ok(Some(tensor)) };
         let Some((other, other_is_first)) = self.waiting.remove(&whole) else {
@@ -40,12 +42,13 @@ impl Halves {
         };
         let (first, second) = if other_is_first { (other, tensor) } else { (tensor, other) };
         let apart = || {
-            Error::malformed("the halves of a gated MLP do not go together")
+            Error::malformed("the halves of a gated MLP do not match")
                 .tensor(&second.name)
                 .expected(format!("{:?}", first.shape))
                 .found(format!("{:?}", second.shape))
         };
-        // Experts have no dimension before: these halves are of models whose layers have tensors of their own.
+        // There is no leading dimension of experts: models with these halves have separate tensors
+        // per layer.
         let rows = *first
             .shape
             .first()

@@ -1,30 +1,31 @@
-//! PyTorch's distributed checkpoints (DCP): each rank writes its pieces of the tensors into files of
-//! its own, and a table says which piece lies where.
+//! PyTorch distributed checkpoints (DCP). Each rank writes its parts of the tensors into its own
+//! files, and a table records the location of each part.
 //!
 //! ```text
-//! .metadata          a pickle: the table. Where the ranks did not coordinate, each has its own,
+//! .metadata          a pickle: the table. If the ranks did not coordinate, each has its own,
 //!                    __<rank>.metadata, and together they are the table
-//! __<rank>_<n>.distcp  pieces side by side; each is a whole archive of torch.save
+//! __<rank>_<n>.distcp  parts one after another; each is a complete archive of torch.save
 //! ```
 //!
-//! | In the table | What it says |
+//! | In the table | Content |
 //! |---|---|
-//! | `state_dict_metadata` | for each name: a tensor's dtype and size and its chunks (offsets, sizes), or that it is another object |
-//! | `storage_data` | for each name and chunk: the file, and the bytes in it |
-//! | `planner_data` | for each name the path of keys and indices that it had in the nested state |
+//! | `state_dict_metadata` | for each name: a tensor's dtype, size and chunks (offsets, sizes), or a mark for other objects |
+//! | `storage_data` | for each name and chunk: the file, and the byte range in it |
+//! | `planner_data` | for each name: its path of keys and indices in the nested state |
 //!
-//! The other variant (`HuggingFaceStorageWriter`) has no table: its files are safetensors files, and
-//! the metadata key `DCP_SHARDING_INFO` of each says where in the whole tensors its own belong.
+//! The second variant (`HuggingFaceStorageWriter`) has no table. Its files are safetensors files,
+//! and the metadata key `DCP_SHARDING_INFO` of each file gives the position of its parts in the
+//! whole tensors.
 //!
 //! ```text
 //! shard-<rank + 1>-model-<file>-of-<files>.safetensors
 //! {"DCP_SHARDING_INFO": "{NAME: {\"saved_offsets\": [...]}, ...}", "DCP_VERSION": "1.0", "format": "pt"}
 //! ```
-//! It does not say how large a tensor is: that is where its last piece ends, and files that are
-//! missing at the end of every tensor cannot be noticed.
+//! This key does not give the size of a tensor, so the tensor ends where its last part ends.
+//! Missing files at the end of every tensor cannot be detected.
 //!
-//! Source of the facts: `torch/distributed/checkpoint/` of PyTorch 2.15 (`metadata.py`,
-//! `filesystem.py`, `_nested_dict.py`, `hf_storage.py`, `_hf_utils.py`), and files that it wrote.
+//! Sources: `torch/distributed/checkpoint/` of PyTorch 2.15 (`metadata.py`, `filesystem.py`,
+//! `_nested_dict.py`, `hf_storage.py`, `_hf_utils.py`), and files that it wrote.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -46,10 +47,9 @@ use tensorferry_sdk::{
     TensorWriter,
 };
 
-/// The metadata key of a safetensors file that is a shard of a distributed checkpoint.
+/// Metadata key of a safetensors file that is a shard of a distributed checkpoint.
 const SHARDING_KEY: &str = "DCP_SHARDING_INFO";
 
-/// The format `torch-dcp`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TorchDcp;
 
@@ -76,7 +76,7 @@ impl Format for TorchDcp {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for a program that links it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(TorchDcp)]

@@ -1,17 +1,17 @@
-//! Megatron's `torch_dist` checkpoints are distributed ones in which the layers are stacked, and experts too:
-//! `decoder.layers.mlp.linear_fc1.weight` has one more dimension, the first, with a slice for each layer. Each slice becomes a
-//! tensor of its own, under the name that it has in the model ([`slice_name`]).
+//! Megatron's `torch_dist` checkpoints are distributed checkpoints with stacked layers and experts:
+//! `decoder.layers.mlp.linear_fc1.weight` has an additional first dimension, with one slice per
+//! layer. Each slice becomes a separate tensor, under its name in the model ([`slice_name`]).
 
 use std::collections::BTreeMap;
 use tensorferry_megatron_model::{slice_name, stacked_dims};
 use tensorferry_sdk::{Block, Dtype, Error, Limits, Result, Source};
 
-/// Says which library wrote the folder.
+/// File that names the library that wrote the folder.
 const DESCRIPTION: &str = "metadata.json";
-/// It is a line.
+/// Maximum length of the description, which is normally a single line.
 const MOST_BYTES: u64 = 1 << 16;
 
-/// A tensor in the catalog's elements.
+/// A tensor and its blocks, in the catalog's elements.
 pub(crate) struct Blocks {
     pub(crate) name: String,
     pub(crate) dtype: Dtype,
@@ -19,7 +19,7 @@ pub(crate) struct Blocks {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// Whether a folder is Megatron's.
+/// Returns whether a folder is a `torch_dist` checkpoint of Megatron.
 pub(crate) fn is_torch_dist(source: &dyn Source, limits: &Limits) -> Result<bool> {
     if !source.contains(DESCRIPTION)? {
         return Ok(false);
@@ -33,7 +33,7 @@ pub(crate) fn is_torch_dist(source: &dyn Source, limits: &Limits) -> Result<bool
     Ok(said.is_some_and(|said| said["sharded_backend"] == "torch_dist"))
 }
 
-/// Gives the tensors that a tensor is a stack of to `each`; itself, where it is none.
+/// Passes each tensor of a stack to `each`, or the tensor itself if it is not a stack.
 pub(crate) fn each_slice(
     whole: Blocks,
     limits: &Limits,
@@ -41,7 +41,7 @@ pub(crate) fn each_slice(
 ) -> Result<()> {
     let [layers, experts] = stacked_dims(&whole.name);
     let dims = usize::from(layers) + usize::from(experts);
-    // What an optimizer has in a shape of its own is no stack.
+    // Optimizer values with their own shape are not stacks.
     let is_flat = whole.shape.len() < dims || whole.shape.contains(&0);
     if dims == 0 || is_flat || whole.dtype.info().is_none_or(|info| info.element_bytes().is_none()) {
         let name = if dims == 0 { slice_name(&whole.name, None, None) } else { whole.name.clone() };
@@ -62,9 +62,9 @@ pub(crate) fn each_slice(
     Ok(())
 }
 
-/// What lies at each index of the first dimension.
+/// Returns the slice at each index of the first dimension.
 fn slices(whole: Blocks, limits: &Limits) -> Result<Vec<Blocks>> {
-    let too_far = || Error::malformed("a slice's place does not fit 64 bits");
+    let too_far = || Error::malformed("the position of a slice does not fit in 64 bits");
     let width = whole.dtype.info().and_then(|info| info.element_bytes()).map_or(1, i64::from);
     let mut at: BTreeMap<u64, Vec<Block>> = BTreeMap::new();
     let mut count = 0_u64;
@@ -72,7 +72,8 @@ fn slices(whole: Blocks, limits: &Limits) -> Result<Vec<Blocks>> {
         count = count.saturating_add(block.region.shape[0]);
         if count > limits.entries {
             return Err(Error::limit("too many layers or experts")
-                .expected(format!("at most {}, or --bound entries=N", limits.entries)));
+                .expected(format!("at most {}", limits.entries))
+                .hint("pass --bound entries=N to raise the limit"));
         }
         for inside in 0..block.region.shape[0] {
             let moved = i64::try_from(inside)
@@ -91,7 +92,7 @@ fn slices(whole: Blocks, limits: &Limits) -> Result<Vec<Blocks>> {
         (0..whole.shape[0]).zip(at.keys()).find(|(index, found)| index != *found).map(|(index, _)| index);
     if missing.is_some() || at.len() as u64 != whole.shape[0] {
         let index = missing.unwrap_or(at.len() as u64);
-        return Err(Error::malformed("a layer or expert is in no chunk, or there is one too many")
+        return Err(Error::malformed("the chunks have a missing or extra layer or expert")
             .expected(format!("slices 0 to {}", whole.shape[0] - 1))
             .found(format!("none at {index}")));
     }
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{MemorySource, Region, StorageId};
 
-    /// Three layers of shape [2], of which the first two lie in one chunk.
+    /// A stack of layers of shape [2]: one chunk has the first two, another the third.
     fn stack(layers: u64) -> Blocks {
         let block = |origin: u64, count, offset| Block {
             region: Region { origin: vec![origin, 0], shape: vec![count, 2] },

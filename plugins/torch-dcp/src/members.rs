@@ -2,24 +2,24 @@
 
 use tensorferry_sdk::{Entry, Result, Source};
 
-/// The table of ranks that coordinated.
+/// Name of the table of ranks that coordinated.
 pub(crate) const TABLE: &str = ".metadata";
-/// The ending of a rank's data.
+/// Suffix of a rank's data files.
 pub(crate) const DATA_SUFFIX: &str = ".distcp";
 const SAFETENSORS_SUFFIX: &str = ".safetensors";
 
-/// What lies in the folder that the user means.
+/// The files of a checkpoint folder.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Members {
-    /// The tables to read, by rank.
+    /// Tables to read, in the order of their ranks.
     pub(crate) tables: Vec<String>,
-    /// Whether there is data that a table is needed for.
+    /// Whether there are data files, which need a table.
     pub(crate) has_data: bool,
-    /// The files of the other variant.
+    /// Files of the safetensors variant.
     pub(crate) shards: Vec<String>,
 }
 
-/// The members of the folder, if that or a member of it is what the user named.
+/// Returns the members of the folder, if the user named it or one of its members.
 pub(crate) fn members(source: &dyn Source) -> Result<Members> {
     match source.entry() {
         Entry::Folder => {}
@@ -31,7 +31,7 @@ pub(crate) fn members(source: &dyn Source) -> Result<Members> {
         names.iter().filter_map(|name| Some((rank_of_table(name)?, name.clone()))).collect();
     of_ranks.sort();
     let tables = if names.iter().any(|name| name == TABLE) {
-        // What torch takes where there are both.
+        // If there are both, torch uses this one.
         vec![TABLE.to_owned()]
     } else {
         of_ranks.into_iter().map(|(_, name)| name).collect()
@@ -45,12 +45,12 @@ fn is_member(name: &str) -> bool {
     name == TABLE || rank_of_table(name).is_some() || name.ends_with(DATA_SUFFIX) || is_shard(name)
 }
 
-/// The rank in `__<rank>.metadata`.
+/// Returns the rank in `__<rank>.metadata`.
 fn rank_of_table(name: &str) -> Option<u64> {
     name.strip_prefix("__")?.strip_suffix(TABLE)?.parse().ok()
 }
 
-/// `shard-00001-model-00001-of-00001.safetensors`
+/// Matches names such as `shard-00001-model-00001-of-00001.safetensors`.
 fn is_shard(name: &str) -> bool {
     let stem = name.strip_prefix("shard-").and_then(|name| name.strip_suffix(SAFETENSORS_SUFFIX));
     let parts: Vec<&str> = stem.into_iter().flat_map(|stem| stem.split('-')).collect();

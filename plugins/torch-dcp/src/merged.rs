@@ -1,31 +1,30 @@
-//! Merges the tables of ranks that each wrote their own: each knows its own chunks of a tensor that is spread
-//! over the ranks, and its own copy of what all of them have.
+//! Merges the tables of ranks that each wrote their own. Each table has the rank's chunks of
+//! tensors that are spread over the ranks, and its copy of everything that all ranks have.
 
 use crate::table::{ArchivePlace, Chunk, Content, Table, TableEntry};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{Context, Error, Result, Source};
 use tensorferry_torch_file::Calls;
 
-/// What all tables say together.
+/// The combined content of all tables.
 #[derive(Debug, Default)]
 pub(crate) struct MergedTables {
     pub(crate) items: Vec<TableEntry>,
-    /// What later ranks have of an object: the item, and where it lies.
+    /// Copies of objects in later ranks: the item, and the copy's location.
     pub(crate) copies: Vec<(usize, ArchivePlace)>,
-    /// Names of what is stored although nothing says what it is.
+    /// Names that are stored but not described.
     pub(crate) unlisted: BTreeSet<String>,
-    /// Every function and class that the pickles would have looked up.
+    /// All functions and classes that the pickles name.
     pub(crate) globals: BTreeSet<String>,
-    /// What they would have called.
+    /// Calls in the pickles.
     pub(crate) calls: Calls,
     places: HashMap<String, usize>,
     chunks: HashSet<ChunkKey>,
 }
 
-/// The item, and the chunk's offsets and sizes.
+/// An item, and a chunk's offsets and sizes.
 type ChunkKey = (usize, Vec<u64>, Vec<u64>);
 
-/// Reads the tables and merges them.
 pub(crate) fn read(source: &dyn Source, tables: &[String], context: &dyn Context) -> Result<MergedTables> {
     let mut merged = MergedTables::default();
     for name in tables {
@@ -56,7 +55,7 @@ impl MergedTables {
         Ok(())
     }
 
-    /// Adds what one more rank says of an item.
+    /// Adds the entry of one more rank to an item.
     fn merge(&mut self, place: usize, other: TableEntry) -> Result<()> {
         let TableEntry { name, content, .. } = other;
         match (&mut self.items[place].content, content) {
@@ -65,19 +64,19 @@ impl MergedTables {
                 if tensor.dtype == other.dtype && tensor.size == other.size =>
             {
                 let chunks = &mut self.chunks;
-                // What all ranks have is the same chunk in each table: one of them is read.
+                // A chunk that all ranks have is the same in each table and is read only once.
                 tensor
                     .chunks
                     .extend(other.chunks.into_iter().filter(|chunk| chunks.insert(key(place, chunk))));
             }
             (Content::Tensor(tensor), Content::Tensor(other)) => {
-                return Err(Error::malformed("the ranks' tables differ in a tensor")
+                return Err(Error::malformed("the ranks' tables disagree about a tensor")
                     .tensor(name)
                     .expected(format!("{} {:?}", tensor.dtype.name, tensor.size))
                     .found(format!("{} {:?}", other.dtype.name, other.size)));
             }
             _ => {
-                let error = Error::malformed("a tensor in one rank's table is another object in this one");
+                let error = Error::malformed("a tensor in one rank's table is an object in this one, or vice versa");
                 return Err(error.tensor(name));
             }
         }

@@ -1,10 +1,10 @@
-//! How sure this format is of an input: the names in the folder say most.
+//! Scores how likely an input is to be of this format, mostly by the names in the folder.
 
 use crate::members::members;
 use crate::shards;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
-/// What a table's pickle begins with, whatever its protocol from 2 on.
+/// First byte of a pickle of protocol 2 or later.
 const PICKLE: u8 = 0x80;
 
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
@@ -17,7 +17,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
             source.len(file) > 0 && source.read_at(file, 0, &mut first).is_ok() && first == [PICKLE];
         return Ok(match (members.has_data, is_pickle) {
             (true, _) => Score::CERTAIN,
-            // Data files may have other names; so may what else writes a `.metadata`.
+            // Data files may have other names, but other programs may also write a `.metadata`.
             (false, true) => Score::LIKELY,
             (false, false) => Score::NO,
         });
@@ -31,6 +31,6 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
             Err(error) => Err(error),
         };
     }
-    // Data without its table: the reader says so. A file on its own may be a plain archive.
+    // The reader reports data without a table. A single file may be a plain archive.
     Ok(if members.has_data && is_folder { Score::LIKELY } else { Score::NO })
 }

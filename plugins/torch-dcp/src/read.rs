@@ -1,5 +1,5 @@
-//! Reads a checkpoint: the tables, or the shards' headers, become tensors whose chunks are blocks, and
-//! a tree of everything else.
+//! Reads a checkpoint: the tables or the shards' headers become tensors whose chunks are blocks,
+//! and a tree of everything else.
 
 use crate::chunks::{Files, OpenedBytes};
 use crate::halves::Halves;
@@ -17,7 +17,6 @@ use tensorferry_sdk::{
 use tensorferry_torch_file::pickle::Value;
 use tensorferry_torch_file::{Destination, Extent, LazyView, Names, Storages, flatten};
 
-/// Reads distributed checkpoints.
 #[derive(Debug, Default)]
 pub(crate) struct Reader;
 
@@ -54,7 +53,7 @@ fn describe(
     let storages = Storages::new(context.limits());
     let mut files = Files { source, context, storages, opened: OpenedBytes::default(), globals, calls };
     let mut names = Names::default();
-    // Tensors inside objects come second, so that names stay what the table says.
+    // Tensors in the table come before tensors inside objects, so that they keep the table's names.
     items.iter().filter(|item| matches!(item.content, Content::Tensor(_))).for_each(|item| {
         names.take(&item.name);
     });
@@ -92,7 +91,7 @@ fn describe(
     }
     tree.grow(catalog)?;
     for name in unlisted {
-        let why = "it is stored, but the table does not say what it is";
+        let why = "it is stored, but the table does not describe it";
         catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
     }
     files.calls.report(catalog)?;
@@ -100,7 +99,7 @@ fn describe(
     Ok(files.storages.into_lazy_views())
 }
 
-/// The path of a slice: that of the whole, with its own name at the end.
+/// Returns the path of a slice: the path of the whole, with the slice's own name at the end.
 fn slice_path(path: &[Step], name: &str) -> Vec<Step> {
     let above = path.split_last().map_or(&[][..], |(_, above)| above);
     let dotted = |step: &Step| match step {
@@ -112,7 +111,8 @@ fn slice_path(path: &[Step], name: &str) -> Vec<Step> {
     above.iter().cloned().chain([Step::Key(own.to_owned())]).collect()
 }
 
-/// Adds an object that is no tensor; what it holds of tensors is found too. A module's state that is nothing is left out.
+/// Adds an object that is not a tensor, and the tensors inside it. Returns `None` for a module's
+/// extra state if it is empty.
 fn add_object(
     files: &mut Files<'_, '_>,
     name: &str,
@@ -136,8 +136,8 @@ fn add_object(
     Ok(Some(flatten(&object, object.root(), name, &mut to)?.node))
 }
 
-/// Where ranks did not coordinate, each has its own copy of an object. One is read; that another one
-/// differs must not go unsaid.
+/// Reports a loss if a rank's copy of an object differs from the one that is read. Ranks that did
+/// not coordinate each have a copy.
 fn check_copy(
     files: &Files<'_, '_>,
     item: &TableEntry,
@@ -149,7 +149,7 @@ fn check_copy(
     if first.len == copy.len && bytes(first)? == bytes(copy)? {
         return Ok(());
     }
-    let why = format!("{:?} has another one than {:?}, which is read", copy.file, first.file);
+    let why = format!("the copy in {:?} differs from the one in {:?}, which is kept", copy.file, first.file);
     catalog.loss(Loss::new(LossKind::State, &*item.name, why))
 }
 

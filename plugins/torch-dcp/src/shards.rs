@@ -1,5 +1,5 @@
-//! Reads checkpoints of safetensors files (shards), each of which holds parts of tensors and says where these
-//! belong. Their headers are parsed by the library that wrote them.
+//! Reads checkpoints of safetensors files (shards), each of which holds parts of tensors and their
+//! positions. The headers are parsed by the safetensors library.
 
 use crate::SHARDING_KEY;
 use safetensors::tensor::Metadata;
@@ -10,29 +10,29 @@ use tensorferry_sdk::{
     row_major_strides,
 };
 
-/// Bytes of the header's length, before it.
+/// Bytes of the length field before the header.
 const WORD: usize = 8;
 
-/// The entries that are not the tensors' own.
+/// Metadata keys that describe the file, not the model.
 const OTHER_KEYS: [&str; 3] = [SHARDING_KEY, "DCP_VERSION", "format"];
 
-/// What [`SHARDING_KEY`] says of a tensor's part.
+/// Entry of [`SHARDING_KEY`] for a part of a tensor.
 #[derive(Debug, Deserialize)]
 struct SavedPlace {
     saved_offsets: Vec<u64>,
 }
 
-/// Whether a file is a shard of a distributed checkpoint.
+/// Returns whether a file is a shard of a distributed checkpoint.
 pub(crate) fn is_shard(source: &dyn Source, file: FileId, limits: &Limits) -> Result<bool> {
     let (header, _) = header(source, file, limits)?;
     Ok(header.metadata().as_ref().is_some_and(|metadata| metadata.contains_key(SHARDING_KEY)))
 }
 
-/// A tensor, as far as the shards that were read say.
+/// A tensor, according to the shards read so far.
 struct ShardedTensor {
     name: String,
     dtype: Dtype,
-    /// Where its last part ends, in each dimension.
+    /// End of its last part in each dimension.
     shape: Vec<u64>,
     parts: Vec<ShardPart>,
 }
@@ -43,7 +43,6 @@ struct ShardPart {
     offset: u64,
 }
 
-/// Reads the shards of a checkpoint.
 pub(crate) fn read(
     source: &dyn Source,
     names: &[String],
@@ -51,7 +50,7 @@ pub(crate) fn read(
     context: &dyn Context,
 ) -> Result<()> {
     context.note(&format!(
-        "{} shards are read; they do not say how many there are, so that a last one that is missing is not noticed",
+        "read {} shards; they do not record how many there are, so missing shards at the end cannot be detected",
         names.len()
     ));
     let mut tensors: Vec<ShardedTensor> = Vec::new();
@@ -87,7 +86,7 @@ fn read_shard(
     let (header, data) = header(source, file, context.limits())?;
     let metadata = header.metadata().clone().unwrap_or_default();
     let sharding = metadata.get(SHARDING_KEY).ok_or_else(|| {
-        Error::malformed("a shard that does not say where its tensors belong").expected(SHARDING_KEY)
+        Error::malformed("the shard does not record the positions of its tensors").expected(SHARDING_KEY)
     })?;
     let mut sharding: HashMap<String, SavedPlace> = serde_json::from_str(sharding)
         .map_err(|error| Error::malformed(format!("{SHARDING_KEY}: {}", short(&error))))?;
@@ -97,17 +96,17 @@ fn read_shard(
     let storage = catalog.storage(data)?;
     for (name, info) in header.tensors() {
         let dtype = Dtype::named(&info.dtype.to_string())
-            .ok_or_else(|| Error::unsupported("a dtype that is not known").tensor(&name).found(info.dtype))?;
+            .ok_or_else(|| Error::unsupported("unknown dtype").tensor(&name).found(info.dtype))?;
         let shape: Vec<u64> = info.shape.iter().map(|&dim| dim as u64).collect();
         let place = sharding.remove(&name).filter(|place| place.saved_offsets.len() == shape.len());
         let origin = place.map(|place| place.saved_offsets).ok_or_else(|| {
-            Error::malformed(format!("{SHARDING_KEY} does not say where it belongs"))
+            Error::malformed(format!("{SHARDING_KEY} has no position for the tensor"))
                 .tensor(&name)
                 .expected(format!("{} offsets", shape.len()))
         })?;
         let ends: Option<Vec<u64>> =
             origin.iter().zip(&shape).map(|(start, len)| start.checked_add(*len)).collect();
-        let ends = ends.ok_or_else(|| Error::malformed("offsets that do not fit 64 bits").tensor(&name))?;
+        let ends = ends.ok_or_else(|| Error::malformed("the offsets do not fit in 64 bits").tensor(&name))?;
         let place = *places.entry(name.clone()).or_insert(tensors.len());
         if place == tensors.len() {
             tensors.push(ShardedTensor { name: name.clone(), dtype, shape: ends.clone(), parts: Vec::new() });
@@ -125,7 +124,7 @@ fn read_shard(
     Ok(())
 }
 
-/// The header, and where the tensors' bytes are.
+/// Returns the header and the location of the tensors' bytes.
 fn header(source: &dyn Source, file: FileId, limits: &Limits) -> Result<(Metadata, Storage)> {
     let mut word = [0; WORD];
     source.read_at(file, 0, &mut word)?;
@@ -135,14 +134,14 @@ fn header(source: &dyn Source, file: FileId, limits: &Limits) -> Result<(Metadat
     let start = (WORD + bytes.len()) as u64;
     let (len, expected) = (source.len(file) - start, header.data_len() as u64);
     if len != expected {
-        return Err(Error::malformed("the file is not as long as its tensors are")
+        return Err(Error::malformed("the length of the file does not match its tensors")
             .expected(format!("{expected} bytes of data"))
             .found(len));
     }
     Ok((header, Storage::file(file, start, len)))
 }
 
-/// A parser's message may quote what the file holds.
+/// Shortens a parser's message, which may quote the file.
 fn short(error: &serde_json::Error) -> String {
     error.to_string().chars().take(1000).collect()
 }

@@ -1,4 +1,4 @@
-//! Reads a table, one pickled `Metadata`: names, chunks, and where each chunk lies.
+//! Reads a table, one pickled `Metadata`: names, chunks, and the location of each chunk.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{Context, Error, Result, Source};
@@ -6,29 +6,28 @@ use tensorferry_torch_file::pickle::{self, Graph, Value, ValueId};
 use tensorferry_torch_file::rebuild::counts;
 use tensorferry_torch_file::{Budget, Calls, Extent, TorchDtype};
 
-/// Members of enums, which pickles have as calls: how a tensor lay in memory, by the names that the
-/// class has had.
+/// Enum members, which pickles store as calls: a tensor's layout in memory, under the names that
+/// the class has had.
 const KNOWN_CALLS: [&str; 3] = [
     "torch.distributed.checkpoint.metadata._MEM_FORMAT_ENCODING",
     "torch.distributed._shard.sharded_tensor.metadata.MEM_FORMAT_ENCODING",
     "torch.distributed._shard.checkpoint.metadata._MEM_FORMAT_ENCODING",
 ];
 
-/// How many attributes an object of the table has at most: torch's have seven.
+/// Maximum number of attributes of an object in the table. torch's objects have seven.
 const MOST_ATTRIBUTES: usize = 64;
 
-/// How often on average a value of the pickle may stand for a chunk. torch has an object for each; a
-/// hostile table has one chunk, and a million tensors of a million such.
+/// Maximum average number of chunks per value of the pickle. torch writes an object for each chunk.
+/// A hostile table can have one chunk, and a million tensors that each use it a million times.
 const MOST_REPEATS: usize = 4;
 
-/// What the table says, in its order.
+/// The content of a table, in its order.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// The names.
     pub(crate) items: Vec<TableEntry>,
-    /// Names of what is stored although nothing says what it is.
+    /// Names that are stored but not described.
     pub(crate) unlisted: Vec<String>,
-    /// Every function and class that the pickle would have looked up.
+    /// All functions and classes that the pickle names.
     pub(crate) globals: Vec<String>,
 }
 
@@ -36,12 +35,11 @@ pub(crate) struct Table {
 #[derive(Debug)]
 pub(crate) struct TableEntry {
     pub(crate) name: String,
-    /// Where it was in the nested state.
+    /// Path in the nested state.
     pub(crate) path: Vec<Step>,
     pub(crate) content: Content,
 }
 
-/// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Step {
     Index(u64),
@@ -51,11 +49,11 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) enum Content {
     Tensor(Tensor),
-    /// Anything else: what `torch.save` wrote.
+    /// Any other object, as `torch.save` wrote it.
     Object(ArchivePlace),
 }
 
-/// A tensor, as torch has it: a packed dtype shows half of the last dimension.
+/// A tensor in torch's terms: a packed dtype has half the elements in the last dimension.
 #[derive(Debug)]
 pub(crate) struct Tensor {
     pub(crate) dtype: &'static TorchDtype,
@@ -71,7 +69,7 @@ pub(crate) struct Chunk {
     pub(crate) stored: ArchivePlace,
 }
 
-/// Where something lies: a whole archive inside a file.
+/// Location of a complete archive inside a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ArchivePlace {
     pub(crate) file: String,
@@ -80,7 +78,6 @@ pub(crate) struct ArchivePlace {
 }
 
 impl Table {
-    /// Reads a table.
     pub(crate) fn read(
         source: &dyn Source,
         name: &str,
@@ -101,27 +98,27 @@ impl Table {
     }
 }
 
-/// Takes a graph apart.
+/// Converts a graph to a table.
 struct Reading<'g> {
     graph: &'g Graph,
     budget: Budget,
-    /// How many chunks were read.
+    /// Number of chunks read so far.
     chunks: usize,
 }
 
-/// What a `MetadataIndex` names: with offsets a chunk, without them an object.
+/// The content of a `MetadataIndex`: a chunk if it has offsets, otherwise an object.
 type Index<'g> = (&'g str, Option<Vec<u64>>);
 
 impl<'g> Reading<'g> {
     fn table(mut self, root: ValueId, context: &dyn Context) -> Result<Table> {
         let graph = self.graph;
         let no_table =
-            || Error::malformed("the pickle does not hold a checkpoint's table").expected("Metadata");
+            || Error::malformed("the pickle does not contain the table of a checkpoint").expected("Metadata");
         let table = self.state(root, "Metadata").ok_or_else(no_table)?;
         let entries = |key| graph.entries(graph.entry(table, key)?);
         let described = entries("state_dict_metadata").ok_or_else(|| missing("state_dict_metadata"))?;
         let mut stored = self.storage(&entries("storage_data").ok_or_else(|| missing("storage_data"))?)?;
-        // What a planner keeps is its own; that of the default one is a dict of paths.
+        // A planner can store anything here. The default planner stores a dict of paths.
         let mut paths: HashMap<&str, ValueId> = HashMap::new();
         for (key, path) in entries("planner_data").unwrap_or_default() {
             paths.extend(graph.text(key).map(|name| (name, path)));
@@ -157,7 +154,7 @@ impl<'g> Reading<'g> {
             let stored = stored.remove(&(name, None));
             return stored
                 .map(Content::Object)
-                .ok_or_else(|| Error::malformed("it is not said where it is stored"));
+                .ok_or_else(|| Error::malformed("the table does not record its location"));
         }
         let graph = self.graph;
         let tensor = self
@@ -165,13 +162,13 @@ impl<'g> Reading<'g> {
             .ok_or_else(|| wrong("its description", "TensorStorageMetadata or BytesStorageMetadata"))?;
         let attribute = |key| graph.entry(tensor, key);
         let dtype = attribute("properties").and_then(|properties| self.dtype(properties));
-        let dtype = dtype.ok_or_else(|| wrong("its properties", "a dtype of torch first"))??;
+        let dtype = dtype.ok_or_else(|| wrong("its properties", "a torch dtype as the first value"))??;
         let size = self.size(attribute("size"), "size")?;
         let listed = attribute("chunks").and_then(|chunks| graph.sequence(chunks));
         let listed = listed.ok_or_else(|| wrong("its chunks", "a list"))?;
         self.chunks += listed.len();
         if self.chunks > MOST_REPEATS * (graph.len() + 1024) {
-            return Err(Error::limit("the table repeats its chunks too often"));
+            return Err(Error::limit("the table repeats its chunks too many times"));
         }
         let mut chunks = Vec::with_capacity(listed.len());
         for &chunk in listed {
@@ -181,20 +178,21 @@ impl<'g> Reading<'g> {
             let offsets = self.size(graph.entry(chunk, "offsets"), "offsets")?;
             let sizes = self.size(graph.entry(chunk, "sizes"), "sizes")?;
             if offsets.len() != size.len() || sizes.len() != size.len() {
-                return Err(Error::malformed("a chunk has another rank than its tensor")
+                return Err(Error::malformed("a chunk and its tensor have different ranks")
                     .expected(format!("{} dimensions", size.len()))
                     .found(format!("offsets {offsets:?}, sizes {sizes:?}")));
             }
             let index = (name, Some(offsets));
             let found = stored.remove(&index);
-            // Where a rank has nothing of a tensor; several such chunks begin at its end.
+            // The rank has nothing of this tensor. Several such chunks may start at the tensor's
+            // end.
             if sizes.contains(&0) {
                 continue;
             }
             let offsets = index.1.unwrap_or_default();
             let stored = found.ok_or_else(|| {
-                // Also where two chunks begin at one place.
-                Error::malformed("it is not said where a chunk is stored")
+                // This also happens if two chunks start at the same place.
+                Error::malformed("the table does not record the location of a chunk")
                     .found(format!("the chunk at {offsets:?}"))
             })?;
             chunks.push(Chunk { offsets, sizes, stored });
@@ -202,7 +200,7 @@ impl<'g> Reading<'g> {
         Ok(Content::Tensor(Tensor { dtype, size, chunks }))
     }
 
-    /// `storage_data`.
+    /// Parses `storage_data`.
     fn storage(&mut self, entries: &[(ValueId, ValueId)]) -> Result<HashMap<Index<'g>, ArchivePlace>> {
         let graph = self.graph;
         let mut stored = HashMap::with_capacity(entries.len());
@@ -224,16 +222,15 @@ impl<'g> Reading<'g> {
         Ok(stored)
     }
 
-    /// `_StorageInfo`.
+    /// Parses a `_StorageInfo`.
     fn place(&mut self, value: ValueId) -> Result<ArchivePlace> {
         let graph = self.graph;
-        let place = self.state(value, "_StorageInfo").ok_or_else(|| wrong("its place", "_StorageInfo"))?;
+        let place = self.state(value, "_StorageInfo").ok_or_else(|| wrong("its location", "_StorageInfo"))?;
         let transforms = graph.entry(place, "transform_descriptors");
         let transforms = transforms.filter(|&id| *graph.value(id) != Value::None);
         if transforms.is_some_and(|id| graph.sequence(id).is_none_or(|list| !list.is_empty())) {
-            return Err(Error::unsupported(
-                "it was transformed when it was stored, by an extension: save it without extensions",
-            ));
+            return Err(Error::unsupported("an extension transformed its data when it was saved")
+                .hint("save the checkpoint again without extensions"));
         }
         let file = graph.entry(place, "relative_path").and_then(|path| graph.text(path));
         let number = |key| graph.entry(place, key).and_then(|number| graph.count(number));
@@ -241,24 +238,24 @@ impl<'g> Reading<'g> {
             (Some(file), Some(offset), Some(len)) => {
                 Ok(ArchivePlace { file: self.budget.name(file)?, offset, len })
             }
-            _ => Err(wrong("its place", "a relative path, an offset and a length")),
+            _ => Err(wrong("its location", "a relative path, an offset and a length")),
         }
     }
 
-    /// `TensorProperties`, whose state is a tuple with the dtype first. An error, if the dtype is not
-    /// known here.
+    /// Parses `TensorProperties`, whose state is a tuple that starts with the dtype. Returns an
+    /// error if the dtype is unknown.
     fn dtype(&self, properties: ValueId) -> Option<Result<&'static TorchDtype>> {
         let graph = self.graph;
         let (_, call) = graph.called(properties).filter(|(global, _)| &*global.name == "TensorProperties")?;
         let dtype =
             graph.global(*graph.tuple(call.state?)?.first()?).filter(|global| &*global.module == "torch")?;
         let known = TorchDtype::named(&dtype.name);
-        Some(known.ok_or_else(|| Error::unsupported("a dtype that is not known").found(dtype.path())))
+        Some(known.ok_or_else(|| Error::unsupported("unknown dtype").found(dtype.path())))
     }
 
     fn size(&mut self, value: Option<ValueId>, what: &str) -> Result<Vec<u64>> {
         let size = value.and_then(|value| counts(self.graph, value));
-        self.budget.numbers(size.ok_or_else(|| wrong(what, "a tuple of numbers that are not negative"))?)
+        self.budget.numbers(size.ok_or_else(|| wrong(what, "a tuple of non-negative numbers"))?)
     }
 
     fn path(&mut self, value: ValueId) -> Result<Vec<Step>> {
@@ -273,11 +270,11 @@ impl<'g> Reading<'g> {
         steps.iter().map(step).collect()
     }
 
-    /// The attributes of an object of this class. Its module has had several names.
+    /// Returns the attributes of an object of this class. The class's module has had several names.
     fn state(&self, value: ValueId, class: &str) -> Option<ValueId> {
         let (global, call) = self.graph.called(value)?;
         let is_such = &*global.name == class && global.module.starts_with("torch.distributed");
-        // Each attribute is looked for among them, for each of the objects, which may share them.
+        // Each lookup searches the attributes, and many objects may share them.
         call.state.filter(|&state| is_such && self.graph.entry_count(state) <= MOST_ATTRIBUTES)
     }
 }
@@ -287,5 +284,5 @@ fn missing(key: &str) -> Error {
 }
 
 fn wrong(what: &str, expected: &str) -> Error {
-    Error::malformed(format!("{what} is not what torch writes")).expected(expected)
+    Error::malformed(format!("{what}: unexpected value")).expected(expected)
 }

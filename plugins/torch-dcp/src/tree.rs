@@ -1,13 +1,13 @@
 //! Builds the nested state from the paths of its parts.
 //!
-//! Keys become a MAP, indices a LIST. Where indices are missing (a list of tensors and of empty
-//! dicts, which leave nothing behind) it is a MAP of numbers, so that the names stay what they are.
+//! Keys become a MAP and indices a LIST. If indices are missing (in a list of tensors and empty
+//! dicts, which are not stored), the result is a MAP of numbers, so that the names do not change.
 
 use crate::table::Step;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{CatalogSink, Error, Node, NodeId, NodeKind, Result};
 
-/// The parts, by their paths. A branch stands after the one that it grows from.
+/// The parts, by path. A branch comes after its parent.
 #[derive(Debug)]
 pub(crate) struct NestedState {
     branches: Vec<Branch>,
@@ -15,7 +15,7 @@ pub(crate) struct NestedState {
 
 #[derive(Debug, Default)]
 struct Branch {
-    /// In the order in which they came.
+    /// In the order of insertion.
     children: Vec<(Step, Child)>,
     places: BTreeMap<Step, usize>,
 }
@@ -35,7 +35,7 @@ impl Default for NestedState {
 impl NestedState {
     /// Puts a node at the end of a path.
     pub(crate) fn put(&mut self, path: Vec<Step>, leaf: NodeId) -> Result<()> {
-        let taken = || Error::malformed("its path is that of another name, or goes through it");
+        let taken = || Error::malformed("its path is the path of a different name, or goes through it");
         let mut at = 0;
         let last = path.len().saturating_sub(1);
         for (depth, step) in path.into_iter().enumerate() {
@@ -59,7 +59,7 @@ impl NestedState {
         Ok(())
     }
 
-    /// Makes the nodes, and the root of the catalog's tree.
+    /// Adds the nodes, and the root of the tree, to the catalog.
     pub(crate) fn grow(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
         let mut nodes: Vec<Option<NodeId>> = vec![None; self.branches.len()];
         for (place, branch) in self.branches.iter().enumerate().rev() {
@@ -74,10 +74,10 @@ impl Branch {
         let node = |child| match child {
             Child::Leaf(node) => Ok(node),
             Child::Branch(branch) => {
-                nodes[branch].ok_or_else(|| Error::plugin("a branch stands before its parent"))
+                nodes[branch].ok_or_else(|| Error::plugin("a branch comes before its parent"))
             }
         };
-        // The keys are in order, indices first.
+        // Keys are sorted, indices first.
         let is_list = !self.children.is_empty()
             && self.places.keys().zip(0..).all(|(step, index)| *step == Step::Index(index));
         if is_list {

@@ -1,4 +1,4 @@
-//! Plans checkpoints: each tensor is one chunk of its own.
+//! Plans checkpoints in which each tensor is a single chunk.
 
 use crate::members::DATA_SUFFIX;
 use crate::written::{DcpChunk, DcpTensor, cannot_hold, lay_out};
@@ -6,10 +6,9 @@ use tensorferry_sdk::{
     CatalogView, Context, Error, LayoutSink, Result, Role, ShardTag, Target, TensorPlan, TensorWriter,
 };
 
-/// Writes distributed checkpoints.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
-    /// What the file of tensors has in its name.
+    /// Tag in the name of the data file.
     pub(crate) tag: ShardTag,
 }
 
@@ -22,9 +21,9 @@ impl TensorWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         if let Target::File(path) = target {
-            return Err(Error::usage("a distributed checkpoint is a folder")
+            return Err(Error::usage("a distributed checkpoint is a folder, not a file")
                 .file(path)
-                .expected(format!("{path}/")));
+                .hint(format!("name the output {path}/")));
         }
         let mut tensors = Vec::new();
         for id in catalog.tensor_ids() {
@@ -45,7 +44,7 @@ impl TensorWriter for Writer {
             });
         }
         let plan = lay_out(&tensors, &[], "", self.tag, catalog, layout)?;
-        // Files of other ranks, and of other runs.
+        // Files of other ranks and of earlier runs.
         layout.supersedes(&format!("__*{DATA_SUFFIX}"), Role::Data)?;
         Ok(Box::new(plan))
     }

@@ -1,12 +1,13 @@
-//! A checkpoint as it is written: one file of data, and its table.
+//! Writes a checkpoint: one data file and its table.
 //!
 //! ```text
 //! __0_0.distcp   for each chunk an archive of torch.save with one tensor, at multiples of 64
-//! .metadata      Metadata, protocol 2: what each tensor is, and where its chunks lie
+//! .metadata      Metadata, protocol 2: the description of each tensor, and the location of its chunks
 //! ```
 //!
-//! Source: `metadata.py`, `filesystem.py` and `default_planner.py` of `torch/distributed/checkpoint`; objects have the state that
-//! their dataclasses have, so that older and newer ones take what they know of it.
+//! Sources: `metadata.py`, `filesystem.py` and `default_planner.py` of
+//! `torch/distributed/checkpoint`. Objects have the state of their dataclasses, so that older and
+//! newer versions of torch use the fields that they know.
 
 use crate::members::{DATA_SUFFIX, TABLE};
 use tensorferry_sdk::{
@@ -15,42 +16,40 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{PickleWriter, TorchDtype, WholeTensor, WrittenArchive, ZipPlan};
 
-/// The root folder of an archive without a name of its own, as torch's.
+/// Root folder of an archive without a name, as in torch.
 const ROOT: &str = "archive";
-/// Where archives begin, so that the tensors in them lie at multiples of this too.
+/// Alignment of archives, and so of the tensors in them.
 const ALIGNMENT: u64 = 64;
 const METADATA: &str = "torch.distributed.checkpoint.metadata";
 
 /// A tensor of the checkpoint.
 #[derive(Debug, Clone)]
 pub struct DcpTensor {
-    /// Its name.
     pub name: String,
-    /// Its dtype.
     pub dtype: Dtype,
-    /// Its shape, in the catalog's elements.
+    /// Shape in the catalog's elements.
     pub shape: Vec<u64>,
-    /// What it is made of; together they tile it.
+    /// Chunks that tile the tensor.
     pub chunks: Vec<DcpChunk>,
 }
 
-/// A chunk of one: all of a tensor of the catalog.
+/// A chunk of a tensor: a complete tensor of the catalog.
 #[derive(Debug, Clone)]
 pub struct DcpChunk {
-    /// The tensor that is written there.
+    /// Tensor whose bytes are written.
     pub tensor: TensorId,
-    /// Its first index in each of the dimensions of the whole.
+    /// First index in each dimension of the whole.
     pub offsets: Vec<u64>,
-    /// Its shape, with as many dimensions as the whole.
+    /// Shape, with as many dimensions as the whole.
     pub sizes: Vec<u64>,
 }
 
-/// The archives whose checksums are still to be said.
+/// Archives whose checksums `seal` fills in.
 #[derive(Debug)]
 pub struct DcpPlan(Vec<ZipPlan>);
 
 impl DcpPlan {
-    /// The same, with an archive that lies beside them.
+    /// Adds an archive that is written next to the checkpoint.
     #[must_use]
     pub fn with(mut self, archive: ZipPlan) -> Self {
         self.0.push(archive);
@@ -69,18 +68,17 @@ impl TensorPlan for DcpPlan {
     }
 }
 
-/// The reason why torch has no such tensor, if it has none.
+/// Returns the reason why torch does not support such a tensor, if it does not.
 #[must_use]
 pub fn cannot_hold(dtype: Dtype, shape: &[u64]) -> Option<String> {
     WholeTensor::new(dtype, shape, 0).err()
 }
 
-/// Lays a checkpoint out in `folder`, which is empty or ends in a slash. Under the names of `nothing` it has lists of one `None`:
-/// what Megatron saves where a module has nothing beside its parameters, and does not load without. The file of tensors has
-/// `tag` in its name.
+/// Lays out a checkpoint in `folder`, which is empty or ends in a slash. The name of the data file
+/// contains `tag`.
 ///
-/// # Errors
-/// Unsupported, naming the tensor: a dtype or shape that torch does not have; what the layout says.
+/// Each name in `nothing` gets a list with one `None`. Megatron saves this for modules without
+/// state besides their parameters, and does not load without it.
 pub fn lay_out(
     tensors: &[DcpTensor],
     nothing: &[String],
@@ -125,7 +123,7 @@ pub fn lay_out(
     Ok(DcpPlan(plans))
 }
 
-/// Appends an archive, perhaps with a tensor; gives its first byte and length.
+/// Appends an archive with at most one tensor. Returns its first byte and its length.
 fn archive(
     layout: &mut dyn LayoutSink,
     file: OutputId,
@@ -153,18 +151,18 @@ fn whole_of(tensor: &DcpTensor, chunk: &DcpChunk, bytes: u64) -> Result<WholeTen
     whole(tensor.dtype, &chunk.sizes, bytes).map_err(|error| error.tensor(&tensor.name))
 }
 
-/// Offsets in torch's elements, of which the last dimension of a packed dtype has half as many.
+/// Converts offsets to torch's elements. The last dimension of a packed dtype has half as many.
 fn numbers(offsets: &[u64], dtype: &TorchDtype) -> Result<Vec<i64>> {
     let torch = dtype.torch_shape(offsets).or_else(|| offsets.is_empty().then(Vec::new));
     let fits: Option<Vec<i64>> =
         torch.and_then(|offsets| offsets.into_iter().map(|offset| i64::try_from(offset).ok()).collect());
-    fits.ok_or_else(|| Error::unsupported("a chunk that begins inside of one of torch's elements"))
+    fits.ok_or_else(|| Error::unsupported("a chunk starts inside one of torch's packed elements"))
 }
 
 struct Table<'t> {
     file: &'t str,
     rows: Vec<Row<'t>>,
-    /// Names under which nothing is, and where that lies.
+    /// Names of empty states, and the location of the list that they share.
     nothing: &'t [String],
     place: (u64, u64),
 }
@@ -176,7 +174,7 @@ struct Row<'t> {
     chunks: Vec<Stored>,
 }
 
-/// A chunk in torch's elements, and its first byte and length.
+/// A chunk in torch's elements, with its first byte and its length.
 struct Stored {
     offsets: Vec<i64>,
     sizes: Vec<i64>,
@@ -200,7 +198,7 @@ impl Table<'_> {
         Ok(pickle.finish())
     }
 
-    /// What each tensor is.
+    /// Writes the description of each tensor.
     fn described(&self, pickle: &mut PickleWriter) -> Result<()> {
         pickle.empty_dict();
         pickle.mark();
@@ -237,7 +235,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// Where each chunk lies.
+    /// Writes the location of each chunk.
     fn stored(&self, pickle: &mut PickleWriter) -> Result<()> {
         pickle.empty_dict();
         pickle.mark();
@@ -251,7 +249,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// A name, of a chunk its offsets and number, and its first byte and length.
+    /// Writes a name, the offsets and number of a chunk, and its first byte and length.
     fn row(
         &self,
         pickle: &mut PickleWriter,
@@ -286,7 +284,7 @@ impl Table<'_> {
     }
 }
 
-/// Appends an object with attributes, whose keys and values `state` appends.
+/// Writes an object; `state` writes the keys and values of its attributes.
 fn object(
     pickle: &mut PickleWriter,
     module: &'static str,
@@ -304,7 +302,8 @@ fn object(
     Ok(())
 }
 
-/// `TensorProperties`, whose state is a tuple: dtype, layout, `requires_grad`, memory format, whether memory is pinned.
+/// Writes `TensorProperties`, whose state is a tuple: dtype, layout, `requires_grad`, memory
+/// format, and whether memory is pinned.
 fn properties(pickle: &mut PickleWriter, dtype: &TorchDtype) -> Result<()> {
     pickle.global(METADATA, "TensorProperties");
     pickle.tuple(0);

@@ -1,4 +1,4 @@
-//! Chunks: what becomes of them, and which are refused.
+//! Reads chunks, and rejects invalid ones.
 
 use crate::common::{At, CHUNKS, NONE, Sample, archive, catalog, error, object, saved, values, with_context};
 use tensorferry_sdk::{
@@ -34,7 +34,7 @@ fn a_chunk_may_be_a_strided_view() {
 fn a_rank_may_have_nothing() {
     let mut sample = Sample::new();
     let nothing: (&[i64], &[i64]) = (&[3, 0], &[0, 2]);
-    // Two ranks with nothing are two chunks at one place.
+    // Two ranks with nothing give two chunks at the same place.
     sample.describe(&[CHUNKS[0], CHUNKS[1], nothing, nothing]);
     assert_eq!(values(sample.files(), "model.w").0, [3, 2]);
 }
@@ -46,8 +46,8 @@ fn gaps_and_overlaps_are_refused() {
         (&[CHUNKS[0]][..], "gap"),
         (&[CHUNKS[0], (&[1, 0], &[1, 2])], "overlap"),
         (&[CHUNKS[0], (&[3, 0], &[1, 2])], "outside"),
-        (&[CHUNKS[0], (&[0, 0], &[1, 2])], "where a chunk is stored"),
-        (&[CHUNKS[0], (&[2], &[1])], "another rank"),
+        (&[CHUNKS[0], (&[0, 0], &[1, 2])], "location of a chunk"),
+        (&[CHUNKS[0], (&[2], &[1])], "different ranks"),
     ] {
         sample.describe(chunks);
         let error = sample.error();
@@ -141,7 +141,7 @@ fn paths_do_not_meet() {
     let mut sample = Sample::new();
     sample.table.paths.pop();
     sample.table.path("epoch", &[text("list"), int(1 << 40)]);
-    assert!(catalog(sample.files()).is_ok(), "a large index is no long list");
+    assert!(catalog(sample.files()).is_ok(), "a large index does not make a long list");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn nothing_is_executed() {
     assert!(!folder.exists(), "a payload ran");
     assert!(catalog.globals().contains(&"os.mkdir".to_owned()));
     assert!(catalog.losses().iter().any(|loss| loss.why.contains("os.mkdir")), "{:?}", catalog.losses());
-    assert_eq!(catalog.tensors()[0].name, "model.w", "the tensors beside it are given");
+    assert_eq!(catalog.tensors()[0].name, "model.w", "the other tensors are read");
 
     let mut sample = Sample::new();
     let bytes = saved(&payload);
@@ -206,7 +206,7 @@ fn ranks_that_did_not_coordinate_are_merged() {
     let mut files = sample.files.clone();
     let mut tables = [sample.table.clone(), sample.table.clone()];
     for (rank, table) in tables.iter_mut().enumerate() {
-        // Each knows its own chunk, and has a copy of the object.
+        // Each table has only the rank's own chunk, and a copy of the object.
         table.described.remove(0);
         table.tensor("model.w", "float32", &[3, 2], &[CHUNKS[rank]]);
         table.stored.remove(1 - rank);
@@ -215,7 +215,7 @@ fn ranks_that_did_not_coordinate_are_merged() {
     assert_eq!(values(files.clone(), "model.w").1, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     assert!(catalog(files.clone()).unwrap().losses().is_empty());
 
-    // Another object in the second rank's own file.
+    // A different object in the second rank's file.
     let other = saved(&int(8));
     tables[1].stored.pop();
     tables[1].stored("epoch", None, &At::new("__1_1.distcp", 0, other.len()));
@@ -224,7 +224,7 @@ fn ranks_that_did_not_coordinate_are_merged() {
     let losses = catalog(files.clone()).unwrap().losses().to_vec();
     assert!(losses.len() == 1 && losses[0].what == "epoch" && losses[0].why.contains("__1_1"), "{losses:?}");
 
-    // A rank whose tensor has another size.
+    // A rank whose tensor has a different size.
     tables[1].described.pop();
     tables[1].tensor("model.w", "float32", &[4, 2], &[CHUNKS[1]]);
     files.insert("__1.metadata".to_owned(), tables[1].bytes());

@@ -1,4 +1,4 @@
-//! Checkpoints built by hand, and read through the in-memory host.
+//! Checkpoints built by hand and read through the in-memory host.
 
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Context, MemoryContext, MemorySource, Result};
@@ -25,7 +25,7 @@ pub(crate) fn size(dims: &[i64]) -> Vec<u8> {
     call(&global("torch", "Size"), &[ints(dims)])
 }
 
-/// A table, as its three dicts.
+/// The three dicts of a table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
     pub(crate) described: Vec<(Vec<u8>, Vec<u8>)>,
@@ -33,7 +33,7 @@ pub(crate) struct Table {
     pub(crate) paths: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Where something lies.
+/// Location of an archive.
 #[derive(Debug, Clone)]
 pub(crate) struct At {
     pub(crate) file: String,
@@ -49,7 +49,7 @@ impl At {
 }
 
 impl Table {
-    /// A tensor without chunks so far goes by its description.
+    /// Describes a tensor with these chunks.
     pub(crate) fn tensor(&mut self, name: &str, dtype: &str, dims: &[i64], chunks: &[(&[i64], &[i64])]) {
         let state = [global("torch", dtype), global("torch", "strided"), b"\x89".to_vec()];
         let properties = [&global(METADATA, "TensorProperties")[..], b")\x81", &tuple(&state), b"b"].concat();
@@ -98,23 +98,23 @@ impl Table {
     }
 }
 
-/// An archive with a tensor of F32.
+/// An archive with an F32 tensor.
 pub(crate) fn archive(values: &[f32], dims: &[i64], strides: &[i64]) -> Vec<u8> {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let len = i64::try_from(values.len()).unwrap();
     Zip::torch(&pickle(&tensor(storage("FloatStorage", "0", len), 0, dims, strides)), &[&bytes]).bytes()
 }
 
-/// An archive with another object.
+/// An archive with an object that is not a tensor.
 pub(crate) fn saved(object: &[u8]) -> Vec<u8> {
     Zip::torch(&pickle(object), &[]).bytes()
 }
 
-/// Two ranks: `model.w` of three rows, two of them with rank 0, and an object.
+/// A checkpoint of two ranks: an object, and `model.w` with three rows, two of them in rank 0.
 pub(crate) struct Sample {
     pub(crate) table: Table,
     pub(crate) files: Files,
-    /// Where the chunks of `model.w` and the object lie.
+    /// Locations of the chunks of `model.w` and of the object.
     pub(crate) places: [At; 3],
 }
 
@@ -137,7 +137,7 @@ impl Sample {
         sample
     }
 
-    /// Says of `model.w` that it has these chunks, and of each where it lies.
+    /// Sets the chunks of `model.w` and their locations.
     pub(crate) fn describe(&mut self, chunks: &[(&[i64], &[i64])]) {
         self.table = Table::default();
         self.table.tensor("model.w", "float32", &[3, 2], chunks);
@@ -150,7 +150,7 @@ impl Sample {
         self.table.stored("epoch", None, &self.places[2].clone());
     }
 
-    /// With the table as it is now.
+    /// Returns the files, with the current table.
     pub(crate) fn files(&self) -> Files {
         let mut files = self.files.clone();
         files.insert(".metadata".to_owned(), self.table.bytes());
@@ -174,12 +174,12 @@ pub(crate) fn with_context(files: Files, context: &dyn Context) -> Result<Catalo
     MemoryView::read(&TorchDcp, &[], &source(files), context).map(|view| view.catalog().clone())
 }
 
-/// The text of the error that a checkpoint gives.
+/// Returns the error message for a checkpoint.
 pub(crate) fn error(files: Files) -> String {
     catalog(files).unwrap_err().to_string()
 }
 
-/// A tensor's shape and values.
+/// Returns a tensor's shape and values.
 pub(crate) fn values(files: Files, name: &str) -> (Vec<u64>, Vec<f32>) {
     let (source, context) = (source(files), MemoryContext::default());
     let view = MemoryView::read(&TorchDcp, &[], &source, &context).unwrap();

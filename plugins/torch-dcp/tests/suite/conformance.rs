@@ -1,4 +1,4 @@
-//! The SDK's conformance suite over both variants.
+//! Runs the SDK's conformance suite on both variants.
 
 use crate::common::Sample;
 use tensorferry_sdk::Entry;

@@ -1,4 +1,4 @@
-//! The checkpoint that real torch wrote: exact names, dtypes, shapes and digests.
+//! A checkpoint that real torch wrote: exact names, dtypes, shapes and digests.
 
 use tensorferry_sdk::MemoryContext;
 use tensorferry_sdk::memory::MemoryView;

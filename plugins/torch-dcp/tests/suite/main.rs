@@ -1,4 +1,4 @@
-//! Distributed checkpoints of torch, read in memory.
+//! Reads distributed checkpoints of torch in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod chunks;

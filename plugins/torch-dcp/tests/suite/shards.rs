@@ -1,4 +1,4 @@
-//! The variant in safetensors files.
+//! The variant that uses safetensors files.
 
 use crate::common::{catalog, error, values};
 use tensorferry_sdk::{Format, MemoryContext, MemorySource, Score};
@@ -13,7 +13,7 @@ fn shard(tensors: &str, metadata: &str, values: &[f32]) -> Vec<u8> {
     file
 }
 
-/// A shard with a part of `w`: so many rows of two, from this one on.
+/// A shard with a part of `w`: rows of two values, starting at row `from`.
 fn rows(from: i64, values: &[f32]) -> Vec<u8> {
     let tensor = format!(
         "\"w\":{{\"dtype\":\"F32\",\"shape\":[{},2],\"data_offsets\":[0,{}]}}",
@@ -38,7 +38,7 @@ fn files(shards: &[Vec<u8>]) -> Files {
 fn parts_are_put_together() {
     let shards = files(&[rows(2, &[5.0, 6.0]), rows(0, &[1.0, 2.0, 3.0, 4.0])]);
     assert_eq!(values(shards.clone(), "w"), (vec![3, 2], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
-    assert!(catalog(shards).unwrap().metadata().is_empty(), "these keys are of the files, not of the model");
+    assert!(catalog(shards).unwrap().metadata().is_empty(), "these keys describe the files, not the model");
 }
 
 #[test]
@@ -54,17 +54,17 @@ fn gaps_overlaps_and_contradictions_are_refused() {
         (rows(-1, &four), "DCP_SHARDING_INFO"),
         (other("I32", "[2,2]", "[2,0]"), "differ"),
         (other("F32", "[4]", "[4]"), "differ"),
-        (other("F32", "[2,2]", "[2]"), "does not say where"),
+        (other("F32", "[2,2]", "[2]"), "has no position"),
         (other("F32", "[2,2]", "[18446744073709551615,0]"), "64 bits"),
         (other("F32", "[2,2]", "{}"), "DCP_SHARDING_INFO"),
         (other("F32", "[2,3]", "[2,0]"), "header"),
         (other("F99", "[2,2]", "[2,0]"), "header"),
         (
             shard("\"w\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}", "", &four),
-            "where its tensors belong",
+            "positions of its tensors",
         ),
         (rows(2, &four)[..30].to_vec(), "too early"),
-        ([rows(2, &four), vec![0]].concat(), "not as long"),
+        ([rows(2, &four), vec![0]].concat(), "does not match"),
         (u64::MAX.to_le_bytes().to_vec(), "too early"),
         (Vec::new(), "too early"),
     ] {
