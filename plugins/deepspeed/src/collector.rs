@@ -1,28 +1,29 @@
-//! Collects each tensor's place from the rank files, before it is known which of them are asked for. The files'
-//! pickles are dropped as soon as they are read, so that the ranks may be many.
+//! Collects the locations of all tensors in the rank files, before it is known which tensors are
+//! needed. Each file's pickle is dropped as soon as it is read, so that a checkpoint can have many
+//! ranks.
 
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Catalog, CatalogBuilder, Context, Error, Limits, Result, Source};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Budget, Calls, Extent, Located, Location, ObjectFile, Storages, rebuild};
 
-/// torch's own bound; a shape of a million dimensions is made to be slow.
+/// Maximum dimensions of a tensor, as in torch. A shape with a million dimensions would be slow.
 const MOST_DIMENSIONS: usize = 64;
 
-/// The enum of stages, whose members are calls in a pickle.
+/// The enum of stages. A pickle stores its members as calls.
 const STAGE: &str = "deepspeed.runtime.zero.config.ZeroStageEnum";
 
-/// Collects from all files of a checkpoint.
+/// Tensors, globals and calls of all files of a checkpoint.
 pub(crate) struct Collector<'s> {
     pub(crate) source: &'s dyn Source,
     pub(crate) context: &'s dyn Context,
     pub(crate) budget: Budget,
-    /// Every function and class that the pickles would have looked up.
+    /// All functions and classes that the pickles name.
     pub(crate) globals: BTreeSet<String>,
-    /// What they would have called.
+    /// Calls in the pickles.
     calls: Calls,
     storages: Storages<'s>,
-    /// Takes the storages. Those that are needed go from here to the real catalog.
+    /// Receives the storages. Only those that are needed are copied to the real catalog.
     catalog: CatalogBuilder<'s>,
 }
 
@@ -40,7 +41,7 @@ impl<'s> Collector<'s> {
         }
     }
 
-    /// Opens a file, reads something from it, and lets it go; errors name the file.
+    /// Opens a file, reads from it, and closes it. Errors name the file.
     pub(crate) fn read<T>(
         &mut self,
         name: &str,
@@ -59,10 +60,10 @@ impl<'s> Collector<'s> {
             .map_err(|error| error.file(name))
     }
 
-    /// Where a tensor lies; `None`, if the value is none.
+    /// Returns the location of a tensor, or `None` if the value is not a tensor.
     pub(crate) fn tensor(&mut self, object: &ObjectFile, value: ValueId) -> Result<Option<Location>> {
         let graph = object.graph();
-        let lost = |why| Error::unsupported(format!("a tensor that cannot be read: {why}"));
+        let lost = |why| Error::unsupported(format!("cannot read a tensor: {why}"));
         let Some(rebuilt) = rebuild::tensor(graph, parameter(graph, value))? else { return Ok(None) };
         let view = rebuilt.into_view().map_err(lost)?;
         let location = match self.storages.locate(&mut self.catalog, object, &view)? {
@@ -72,41 +73,41 @@ impl<'s> Collector<'s> {
         Ok(Some(Location { shape: self.shape(location.shape)?, ..location }))
     }
 
-    /// A shape, held against what torch can have.
+    /// Checks a shape against what torch supports.
     pub(crate) fn shape(&mut self, shape: Vec<u64>) -> Result<Vec<u64>> {
         tensorferry_sdk::element_count(&shape)?;
         if shape.len() > MOST_DIMENSIONS {
-            return Err(Error::malformed("a shape with more dimensions than torch has")
+            return Err(Error::malformed("a shape has more dimensions than torch supports")
                 .expected(format!("at most {MOST_DIMENSIONS}"))
                 .found(shape.len()));
         }
         self.budget.numbers(shape)
     }
 
-    /// The storages, by the ids that locations have; the globals; the calls.
+    /// Returns the storages by the IDs in locations, the globals, and the calls.
     pub(crate) fn finish(mut self) -> Result<(Catalog, BTreeSet<String>, Calls)> {
         self.calls.forget(STAGE);
         Ok((self.catalog.finish()?, self.globals, self.calls))
     }
 }
 
-/// The tensor inside a parameter, or the value itself.
+/// Returns the tensor inside a parameter, or the value itself.
 fn parameter(graph: &Graph, value: ValueId) -> ValueId {
     let wrapped = graph.called(value).filter(|(global, _)| rebuild::is_parameter(global));
     wrapped.and_then(|(_, call)| graph.tuple(call.arguments)?.first().copied()).unwrap_or(value)
 }
 
-/// The value of a key, if it is there and not `None`.
+/// Returns the value of a key, if it exists and is not `None`.
 pub(crate) fn entry(graph: &Graph, mapping: ValueId, key: &str) -> Option<ValueId> {
     graph.entry(mapping, key).filter(|&value| *graph.value(value) != Value::None)
 }
 
-/// The value of a key.
+/// Returns the value of a required key.
 pub(crate) fn need(graph: &Graph, mapping: ValueId, key: &str) -> Result<ValueId> {
     entry(graph, mapping, key).ok_or_else(|| Error::malformed(format!("the file has no {key}")))
 }
 
-/// A value is not what DeepSpeed writes.
+/// Returns the error for a value that DeepSpeed does not write.
 pub(crate) fn wrong(what: &str, expected: &str) -> Error {
-    Error::malformed(format!("{what} is not what DeepSpeed writes")).expected(expected)
+    Error::malformed(format!("{what}: unexpected value")).expected(expected)
 }

@@ -1,41 +1,41 @@
-//! DeepSpeed's ZeRO checkpoints: what a model was trained with lies in pieces, one file for each rank,
-//! as flat vectors without names.
+//! DeepSpeed ZeRO checkpoints. The weights of the training run are in pieces, one file per rank, as
+//! flat vectors without names.
 //!
 //! ```text
 //! latest                                               the name of the newest folder
-//! <tag>/mp_rank_00_model_states.pt                     stages 1, 2: the module, and what the vectors hold
+//! <tag>/mp_rank_00_model_states.pt                     stages 1, 2: the module, and the layout of the vectors
 //! <tag>/zero_pp_rank_<r>_mp_rank_00_model_states.pt    stage 3: one for each rank
 //! <tag>/[bf16_]zero_pp_rank_<r>_mp_rank_00_optim_states.pt   the rank's pieces of the vectors
-//! <tag>/zero/<name>/{fp32,exp_avg,exp_avg_sq,step}.pt  a universal checkpoint: each parameter whole
-//! <tag>/mp_rank_<t>_model_states.pt                    of tensor parallelism: rank t's parts of the module
-//! <tag>/layer_<n>-model_<t>-model_states.pt            of a pipeline: those of one layer
+//! <tag>/zero/<name>/{fp32,exp_avg,exp_avg_sq,step}.pt  universal checkpoints: each parameter whole
+//! <tag>/mp_rank_<t>_model_states.pt                    tensor parallelism: rank t's parts of the module
+//! <tag>/layer_<n>-model_<t>-model_states.pt            pipeline parallelism: rank t's parts of one layer
 //! ```
-//! All of them are `torch.save`d dicts.
+//! All of them are dicts saved with `torch.save`.
 //!
-//! | In the model states | What it says |
+//! | In the model states | Content |
 //! |---|---|
-//! | `param_shapes` | for each group of parameters their names and shapes, in the order of the vectors |
+//! | `param_shapes` | for each group of parameters: their names and shapes, in the order of the vectors |
 //! | `module`, `buffer_names` | the state dict; in stage 3 its parameters are empty, its buffers are not |
-//! | `frozen_param_shapes`, `frozen_param_fragments` | what was not trained: whole, or the rank's piece |
-//! | `shared_params` | names that are another name for a parameter |
+//! | `frozen_param_shapes`, `frozen_param_fragments` | parameters that were not trained: whole, or the rank's piece |
+//! | `shared_params` | additional names for parameters |
 //!
-//! | In the optimizer states, `optimizer_state_dict` | What it says |
+//! | In the optimizer states, `optimizer_state_dict` | Content |
 //! |---|---|
-//! | `zero_stage`, `partition_count` | how the vectors are cut, and into how many pieces |
+//! | `zero_stage`, `partition_count` | how the vectors are split, and the number of pieces |
 //! | `single_partition_of_fp32_groups` (1, 2), `fp32_flat_groups` (3) | for each group, the rank's piece of the weights |
-//! | `base_optimizer_state` (1, 2), `optimizer_state_dict` (3) | the optimizer's, in the same pieces |
-//! | `param_alignment_paddings` | elements between the parameters of a group that mean nothing |
+//! | `base_optimizer_state` (1, 2), `optimizer_state_dict` (3) | the optimizer's state, in the same pieces |
+//! | `param_alignment_paddings` | unused elements between the parameters of a group |
 //!
-//! Stages 1 and 2 cut each group's vector into as many pieces as there are ranks, wherever that falls.
-//! Stage 3 cuts each parameter, and rounds up: rank r has elements r p to (r + 1) p of it, where p is
-//! a rank's share, and the last of them may mean nothing.
+//! Stages 1 and 2 split each group's vector into one piece per rank, at any element. Stage 3 splits
+//! each parameter and rounds up: rank r has its elements r p to (r + 1) p, where p is the size of a
+//! share. The end of the last share may be unused.
 //!
-//! What is read is what DeepSpeed's `zero_to_fp32.py` writes: the same names in the same order, floats
-//! as F32, integer and boolean buffers as they are.
+//! The reader returns what DeepSpeed's `zero_to_fp32.py` writes: the same names in the same order,
+//! floats as F32, and integer and boolean buffers unchanged.
 //!
-//! Source of the facts: `deepspeed/utils/zero_to_fp32.py`, `deepspeed/runtime/engine.py`,
-//! `deepspeed/runtime/zero/stage_1_and_2.py`, `stage3.py`, `deepspeed/runtime/bf16_optimizer.py` and
-//! `deepspeed/checkpoint/ds_to_universal.py` of DeepSpeed 0.19.8, and files that they wrote.
+//! Sources: `deepspeed/utils/zero_to_fp32.py`, `deepspeed/runtime/engine.py`,
+//! `deepspeed/runtime/zero/stage_1_and_2.py`, `stage3.py`, `deepspeed/runtime/bf16_optimizer.py`
+//! and `deepspeed/checkpoint/ds_to_universal.py` of DeepSpeed 0.19.8, and files that they wrote.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -59,7 +59,6 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader,
 };
 
-/// The format `deepspeed`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DeepSpeed;
 
@@ -81,7 +80,7 @@ impl Format for DeepSpeed {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for a program that links it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(DeepSpeed)]

@@ -1,4 +1,5 @@
-//! Model states: what the flat vectors hold, and what is in none of them: buffers, frozen parameters.
+//! Model states: the layout of the flat vectors, and the tensors outside of them (buffers and
+//! frozen parameters).
 
 use crate::collector::{Collector, entry, need, wrong};
 use std::collections::HashSet;
@@ -7,29 +8,27 @@ use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::rebuild::counts;
 use tensorferry_torch_file::{Location, ObjectFile};
 
-/// A tensor and its name.
 pub(crate) type NamedTensor = (String, Location);
-/// A name and a shape.
 pub(crate) type NamedShape = (String, Vec<u64>);
 
-/// What rank 0's file says.
+/// Content of rank 0's file.
 #[derive(Debug)]
 pub(crate) struct ModelStates {
-    /// Every tensor of the module's state dict, whole; in stage 3 the parameters are empty.
+    /// All tensors of the module's state dict, whole. In stage 3, the parameters are empty.
     pub(crate) module: Vec<NamedTensor>,
-    /// Names of what is in the module and no tensor.
+    /// Names of the module's values that are not tensors.
     pub(crate) others: Vec<String>,
     /// Names of the buffers.
     pub(crate) buffers: Vec<String>,
-    /// For each vector what it holds, in order.
+    /// The parameters in each vector, in order.
     pub(crate) groups: Vec<Vec<NamedShape>>,
-    /// What was not trained.
+    /// Parameters that were not trained.
     pub(crate) frozen: Vec<NamedShape>,
-    /// Names that are another name for a parameter: the name, the parameter.
+    /// Additional names for parameters: the name, and the parameter.
     pub(crate) shared: Vec<(String, String)>,
 }
 
-/// Reads the model states that describe the checkpoint: rank 0's.
+/// Reads rank 0's model states, which describe the checkpoint.
 pub(crate) fn read(collector: &mut Collector<'_>, file: &str) -> Result<ModelStates> {
     collector.read(file, |collector, object| {
         let graph = object.graph();
@@ -80,7 +79,7 @@ pub(crate) fn read(collector: &mut Collector<'_>, file: &str) -> Result<ModelSta
     })
 }
 
-/// Reads what a rank has of the frozen parameters, in the order of `frozen`.
+/// Reads a rank's fragments of the frozen parameters, in the order of `frozen`.
 pub(crate) fn read_frozen(
     collector: &mut Collector<'_>,
     file: &str,
@@ -104,26 +103,26 @@ fn fragments(
         let location = value.map_or(Ok(None), |value| collector.tensor(object, value));
         location
             .and_then(|location| {
-                location.ok_or_else(|| Error::malformed("no fragment of a frozen parameter"))
+                location.ok_or_else(|| Error::malformed("a frozen parameter has no fragment"))
             })
             .map_err(|error| error.tensor(name))
     };
     frozen.iter().map(fragment).collect()
 }
 
-/// A pipeline's module is in files of its own.
+/// Returns the module. With pipeline parallelism, it is in other files.
 fn need_module(graph: &Graph, root: ValueId) -> Result<ValueId> {
     entry(graph, root, "module").ok_or_else(|| {
-        Error::unsupported("the module is in other files, as pipeline parallelism has it, which is not read")
+        Error::unsupported("pipeline parallelism, with the module in other files, is not supported")
     })
 }
 
-/// Tensor and expert parallelism also say of themselves that they are there.
+/// Rejects tensor and expert parallelism, which the states also declare.
 fn check_alone(graph: &Graph, root: ValueId) -> Result<()> {
     if let Some(size) =
         entry(graph, root, "mp_world_size").and_then(|size| graph.int(size)).filter(|&size| size > 1)
     {
-        return Err(Error::unsupported("a part of tensor parallelism, which is not read")
+        return Err(Error::unsupported("tensor parallelism is not supported")
             .expected("mp_world_size 1")
             .found(size));
     }
@@ -135,14 +134,14 @@ fn check_alone(graph: &Graph, root: ValueId) -> Result<()> {
         .find(|key| entry(graph, root, key).is_some_and(|value| !is_empty(value)))
     {
         Some(key) => {
-            let error = Error::unsupported("a part of a mixture of experts, which is not read");
+            let error = Error::unsupported("mixtures of experts are not supported");
             Err(error.expected(format!("no {key}")))
         }
         None => Ok(()),
     }
 }
 
-/// A dict of names to shapes.
+/// Parses a dict of names and shapes.
 fn shapes(
     collector: &mut Collector<'_>,
     graph: &Graph,

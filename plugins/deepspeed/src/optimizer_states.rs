@@ -1,5 +1,5 @@
-//! Optimizer states: a rank's piece of each flat vector, of the weights and of what the optimizer
-//! keeps for them.
+//! Optimizer states: a rank's piece of each flat vector, for the weights and for the optimizer's
+//! state.
 
 use crate::collector::{Collector, entry, need, wrong};
 use crate::model_states::mapping;
@@ -7,40 +7,40 @@ use tensorferry_sdk::{Dtype, Error, Result};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Location, ObjectFile};
 
-/// How the vectors are cut.
+/// How the vectors are split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Partitioning {
-    /// Stages 1 and 2: each group's vector, anywhere.
+    /// Stages 1 and 2: each group's vector, at any element.
     Groups,
     /// Stage 3: each parameter.
     Parameters,
 }
 
-/// A rank's file.
+/// Content of a rank's file.
 #[derive(Debug)]
 pub(crate) struct OptimizerStates {
     pub(crate) cut: Partitioning,
-    /// How many ranks there are.
+    /// Number of ranks.
     pub(crate) ranks: u64,
     /// The rank's piece of each group.
     pub(crate) weights: Vec<Location>,
-    /// For each group what the optimizer keeps, in its order.
+    /// The optimizer's state of each group, in its order.
     pub(crate) kept: Vec<Vec<(String, OptimizerValue)>>,
-    /// For each group how many elements behind each parameter mean nothing.
+    /// For each group, the number of unused elements after each parameter.
     pub(crate) paddings: Option<Vec<Vec<u64>>>,
 }
 
-/// What an optimizer keeps of a group.
+/// A value of the optimizer's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OptimizerValue {
     Tensor(Location),
-    /// A number of Python's, little-endian.
+    /// A Python number, little-endian.
     Number(Dtype, [u8; 8]),
-    /// Neither.
     Other,
 }
 
-/// Reads a rank's optimizer states. What the optimizer keeps is read only if it is asked for.
+/// Reads a rank's optimizer states. The state of the optimizer itself is read only with
+/// `with_kept`.
 pub(crate) fn read(collector: &mut Collector<'_>, file: &str, with_kept: bool) -> Result<OptimizerStates> {
     collector.read(file, |collector, object| {
         let graph = object.graph();
@@ -72,13 +72,13 @@ pub(crate) fn read(collector: &mut Collector<'_>, file: &str, with_kept: bool) -
 
 fn cut(graph: &Graph, state: ValueId) -> Result<Partitioning> {
     let Some(stage) = entry(graph, state, "zero_stage") else {
-        // BF16_Optimizer does not say it: it cuts as stage 1 does.
+        // BF16_Optimizer does not record a stage. It splits like stage 1.
         return match entry(graph, state, "single_partition_of_fp32_groups") {
             Some(_) => Ok(Partitioning::Groups),
-            None => Err(Error::malformed("not states of ZeRO").expected("zero_stage")),
+            None => Err(Error::malformed("not ZeRO optimizer states").expected("zero_stage")),
         };
     };
-    // Pickled as a member of an enum: ZeroStageEnum(2).
+    // Pickled as an enum member: ZeroStageEnum(2).
     let number = match graph.call(stage).and_then(|call| graph.tuple(call.arguments)) {
         Some(&[number]) => graph.int(number),
         _ => graph.int(stage),
@@ -87,13 +87,14 @@ fn cut(graph: &Graph, state: ValueId) -> Result<Partitioning> {
         Some(1 | 2) => Ok(Partitioning::Groups),
         Some(3) => Ok(Partitioning::Parameters),
         Some(other) => {
-            Err(Error::unsupported("a stage of ZeRO that is not known").expected("1, 2 or 3").found(other))
+            Err(Error::unsupported("unknown ZeRO stage").expected("1, 2 or 3").found(other))
         }
         None => Err(wrong("zero_stage", "a number")),
     }
 }
 
-/// Each group has its own count, where experts are spread over fewer ranks than the rest.
+/// Returns the number of ranks. Each group has its own number if experts are spread over fewer
+/// ranks than the rest.
 fn ranks(graph: &Graph, count: ValueId) -> Result<u64> {
     let counts: Option<Vec<u64>> = match graph.sequence(count) {
         Some(counts) => counts.iter().map(|&count| graph.count(count)).collect(),
@@ -103,7 +104,7 @@ fn ranks(graph: &Graph, count: ValueId) -> Result<u64> {
         Some(&[ranks, ref rest @ ..]) if ranks > 0 => match rest.iter().find(|&&other| other != ranks) {
             None => Ok(ranks),
             Some(other) => {
-                let error = Error::unsupported("groups on different numbers of ranks: experts are not read");
+                let error = Error::unsupported("groups have different numbers of ranks, as with experts");
                 Err(error.expected(ranks).found(other))
             }
         },
@@ -111,8 +112,8 @@ fn ranks(graph: &Graph, count: ValueId) -> Result<u64> {
     }
 }
 
-/// A list with an entry for each group, or the state dict of an optimizer whose parameters are the
-/// groups.
+/// Reads the optimizer's state: a list with an entry for each group, or the state dict of an
+/// optimizer whose parameters are the groups.
 fn kept(
     collector: &mut Collector<'_>,
     object: &ObjectFile,
@@ -149,7 +150,7 @@ fn kept(
     states.into_iter().map(group).collect()
 }
 
-/// A number or a tensor of an optimizer's state.
+/// Reads a number or a tensor of an optimizer's state.
 pub(crate) fn kept_value(
     collector: &mut Collector<'_>,
     object: &ObjectFile,

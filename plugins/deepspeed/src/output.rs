@@ -1,4 +1,5 @@
-//! Puts the selected tensors into the catalog: the storages that they need, and each as a view of one.
+//! Writes the selected tensors to the catalog: the storages that they need, and each tensor as a
+//! view of a storage.
 
 use crate::selected::{Elements, SelectedTensors};
 use crate::split_vector::Run;
@@ -10,8 +11,8 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::Location;
 
-/// Puts tensors into a catalog; `collected` has the storages of their locations. With `as_f32`, floats of
-/// other widths become F32: what the handles of encoded storages stand for is returned.
+/// Writes tensors to a catalog; `collected` has the storages of their locations. With `as_f32`,
+/// floats of other widths become F32. Returns the data behind the handles of encoded storages.
 pub(crate) fn write(
     selected: &SelectedTensors,
     collected: &Catalog,
@@ -40,11 +41,11 @@ struct Output<'o> {
     collected: &'o Catalog,
     as_f32: bool,
     catalog: &'o mut dyn CatalogSink,
-    /// The storages that are read as they lie.
+    /// Storages that are read unchanged.
     declared: HashMap<StorageId, StorageId>,
-    /// Those that are joined, by the ranges: tied tensors stay tied.
+    /// Joined storages, by their ranges, so that tied tensors stay tied.
     joined: HashMap<Vec<StorageRange>, StorageId>,
-    /// Those that are widened, by where they begin and how long they are: tied tensors stay tied.
+    /// Widened storages, by start and length, so that tied tensors stay tied.
     by_start: HashMap<(StorageId, u64, u64), StorageId>,
     widened: Vec<Widened>,
 }
@@ -91,13 +92,13 @@ impl Output<'_> {
         self.catalog.tensor(name, widened, shape, storage, offset)
     }
 
-    /// The storage of a tensor that goes on from one rank's piece to the next.
+    /// Returns the storage of a tensor that continues from one rank's piece to the next.
     fn join(&mut self, ranges: Vec<StorageRange>, runs: &[Run], dtype: Dtype) -> Result<StorageId> {
         if let Some(&known) = self.joined.get(&ranges) {
             return Ok(known);
         }
         let first = runs.first().and_then(|run| self.collected.storage(run.storage));
-        // What is widened is decoded, to little-endian.
+        // Widened values are decoded to little-endian.
         let lies_so = first.filter(|_| !(self.as_f32 && is_widened(dtype)));
         let byte_order = lies_so.map(|storage| storage.byte_order).unwrap_or_default();
         let id = self.catalog.storage(Storage::joined(ranges.clone()).byte_order(byte_order))?;
@@ -105,22 +106,23 @@ impl Output<'_> {
         Ok(id)
     }
 
-    /// The dtype that the tensor will have.
+    /// Returns the dtype of the tensor in the catalog.
     fn dtype(&mut self, name: &str, dtype: Dtype) -> Result<Dtype> {
         if !self.as_f32 || !is_widened(dtype) {
             return Ok(dtype);
         }
         if dtype == Dtype::F64 {
-            let why = "F64 becomes F32, as zero_to_fp32.py has it; -i what=model keeps it";
+            let why = "F64 becomes F32, as in zero_to_fp32.py; -i what=model keeps F64";
             self.catalog.loss(Loss::new(LossKind::Precision, name, why))?;
         }
         Ok(Dtype::F32)
     }
 
-    /// Where the catalog has `len` elements that were found at a byte of a storage.
+    /// Returns the location in the catalog of `len` elements at a byte offset of a collected
+    /// storage.
     fn start(&mut self, storage: StorageId, offset: u64, len: u64, dtype: Dtype) -> Result<(StorageId, u64)> {
         let collected = self.collected.storage(storage);
-        let collected = collected.ok_or_else(|| Error::plugin("a storage that was not found"))?;
+        let collected = collected.ok_or_else(|| Error::plugin("a location in an unknown storage"))?;
         if self.as_f32 && is_widened(dtype) {
             let key = (storage, offset, len);
             if let Some(&known) = self.by_start.get(&key) {
@@ -132,9 +134,9 @@ impl Output<'_> {
             self.by_start.insert(key, id);
             return Ok((id, 0));
         }
-        // Its handle would be one of the finder's.
+        // Its handle would refer to the collector's storages.
         if matches!(collected.place, tensorferry_sdk::Place::Encoded { .. }) {
-            return Err(Error::unsupported("a tensor whose values are made of others, as conjugates are"));
+            return Err(Error::unsupported("a tensor with computed values, such as a conjugate"));
         }
         if let Some(&known) = self.declared.get(&storage) {
             return Ok((known, offset));
@@ -145,7 +147,7 @@ impl Output<'_> {
     }
 }
 
-/// How many elements of its storage a view reaches over.
+/// Returns the number of elements of its storage that a view spans.
 fn reach(location: &Location) -> Result<u64> {
     let Some(strides) = &location.strides else { return tensorferry_sdk::element_count(&location.shape) };
     let mut reach = Some(1_u64);
@@ -154,5 +156,5 @@ fn reach(location: &Location) -> Result<u64> {
         reach =
             reach.zip(stride).and_then(|(reach, stride)| reach.checked_add((len - 1).checked_mul(stride)?));
     }
-    reach.ok_or_else(|| Error::malformed("a view's extent does not fit 64 bits"))
+    reach.ok_or_else(|| Error::malformed("the extent of a view does not fit in 64 bits"))
 }

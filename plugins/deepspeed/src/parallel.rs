@@ -1,14 +1,15 @@
-//! Tensor and pipeline parallelism: every tensor rank has a part of each parameter, every layer of a pipeline has files of its
-//! own. The module as it ran is joined of them, where names say how: those of Megatron-DeepSpeed
-//! ([`tensorferry_megatron_model`]).
+//! Tensor and pipeline parallelism: each tensor rank has a part of each parameter, and each layer
+//! of a pipeline has its own files. The parts are joined to the module as it ran if the tensors
+//! have names of Megatron-DeepSpeed, which say how to join them ([`tensorferry_megatron_model`]).
 //!
 //! ```text
 //! mp_rank_TT_model_states.pt                   `module`: the tensor rank's parts, in nested dicts
-//! layer_NN-model_TT-model_states.pt            of a pipeline: the parts of one layer; `module` is None then
+//! layer_NN-model_TT-model_states.pt            pipelines: the parts of one layer; `module` is then None
 //! ```
-//! A tensor of a pipeline has its layer's number before its name, as `PipelineModule` names it: `3.mlp.dense_h_to_4h.weight`.
+//! The name of a tensor in a pipeline starts with the number of its layer, as in `PipelineModule`:
+//! `3.mlp.dense_h_to_4h.weight`.
 //!
-//! Source of the facts: `deepspeed/runtime/pipe/module.py` (`save_state_dict`, `ckpt_layer_path`) and
+//! Sources: `deepspeed/runtime/pipe/module.py` (`save_state_dict`, `ckpt_layer_path`) and
 //! `deepspeed/runtime/engine.py` (`_get_ckpt_name`) of DeepSpeed 0.19.8.
 
 use crate::collector::{Collector, entry, wrong};
@@ -20,14 +21,14 @@ use tensorferry_sdk::{Catalog, CatalogSink, Context, Error, Loss, LossKind, Resu
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Location, ObjectFile};
 
-/// Modules in modules.
+/// Maximum depth of nested modules.
 const MOST_NESTING: usize = 64;
 
-/// The parts of all parameters, in the order of the first rank's.
+/// The parts of all parameters, in the first rank's order.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
     names: Vec<String>,
-    /// Each tensor rank's part: the file, and where it lies.
+    /// The file and location of each tensor rank's part.
     parts: HashMap<String, Vec<(String, Location)>>,
     others: Vec<String>,
 }
@@ -62,13 +63,13 @@ pub(crate) fn read(collector: &mut Collector<'_>, files: &RankFiles) -> Result<M
 fn check_ranks(graph: &Graph, root: ValueId, expected: u64) -> Result<()> {
     let size = entry(graph, root, "mp_world_size").and_then(|size| graph.count(size));
     size.filter(|&size| size != expected).map_or(Ok(()), |size| {
-        Err(Error::malformed("the run had another number of tensor ranks than there are files")
+        Err(Error::malformed("the number of tensor ranks differs from the number of files")
             .expected(format!("mp_world_size {expected}"))
             .found(size))
     })
 }
 
-/// The tensors in nested dicts, and the names of what is none.
+/// Returns the tensors in nested dicts, and the names of other values.
 fn tensors(
     collector: &mut Collector<'_>,
     object: &ObjectFile,
@@ -90,7 +91,7 @@ fn tensors(
             None if *graph.value(value) == Value::None => {}
             None => match entries(value) {
                 Some(_) if open.len() >= MOST_NESTING => {
-                    return Err(Error::limit("modules nest too deep").tensor(name).expected(MOST_NESTING));
+                    return Err(Error::limit("modules are nested too deeply").tensor(name).expected(MOST_NESTING));
                 }
                 Some(inner) => open.push((format!("{name}."), inner)),
                 None => others.push(name),
@@ -131,13 +132,13 @@ impl Module {
             self.parts.iter().filter(|(name, parts)| name.starts_with(prefix) && parts.len() <= rank);
         match lacking.map(|(name, _)| name).min() {
             Some(name) => {
-                Err(Error::malformed("the rank lacks a parameter that others have").tensor(name).file(file))
+                Err(Error::malformed("the rank lacks a parameter of the first rank").tensor(name).file(file))
             }
             None => Ok(()),
         }
     }
 
-    /// Puts the joined tensors into a catalog.
+    /// Adds the joined tensors to a catalog.
     pub(crate) fn write(
         &self,
         source: &dyn Source,
@@ -169,10 +170,10 @@ impl Module {
                             return Err(difference(is_known)
                                 .tensor(name)
                                 .file(file)
-                                .expected(format!("{}, as {first} has it", said(of)))
+                                .expected(format!("{}, as in {first}", said(of)))
                                 .found(said(copy)));
                         }
-                        let why = format!("{file} has other values than {first}, whose are taken");
+                        let why = format!("{file} has different values than {first}, which is used");
                         output.catalog.loss(Loss::new(LossKind::Tensor, name, why).asked_for())?;
                     }
                     output.whole(name, of)
@@ -180,11 +181,11 @@ impl Module {
             };
             added.map_err(|error| error.tensor(name))?;
         }
-        let why = "of the module, and no tensor";
+        let why = "a value of the module that is not a tensor";
         self.others.iter().try_for_each(|name| catalog.loss(Loss::new(LossKind::State, name, why)))
     }
 
-    /// How parts go together; `None`, where all ranks have the same.
+    /// Returns how to join the parts, or `None` if all ranks have the same tensor.
     fn rule(&self, name: &str, parts: &[(String, Location)]) -> Result<Option<Joint>> {
         let shape = |name: &str| self.parts.get(name)?.first().map(|(_, location)| &*location.shape);
         Ok(match placement(name) {
@@ -204,10 +205,9 @@ impl Module {
 
 fn difference(is_known: bool) -> Error {
     if is_known {
-        Error::malformed(
-            "ranks have other values of what is the same on all; -i replicated=first takes the first rank's",
-        )
+        Error::malformed("the ranks have different values for a tensor that must be equal on all of them")
+            .hint("pass -i replicated=first to use the first rank's values")
     } else {
-        Error::unsupported("its name does not say how the ranks' parts belong together, and they differ")
+        Error::unsupported("the ranks' parts differ, and the tensor's name does not say how to join them")
     }
 }

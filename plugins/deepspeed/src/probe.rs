@@ -1,13 +1,14 @@
-//! How sure this format is of an input: the names of the files say it.
+//! Scores how likely an input is to be of this format, by the names of its files.
 
 use crate::rank_files::is_checkpoint;
 use crate::tags::{POINTERS, newest, steps};
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
-/// A training library may put the model beside the checkpoint, ready to be loaded: that is what the
-/// user means then. No other format is less sure of its own.
+/// Score if the folder also has a model that is ready to load, which training libraries may save
+/// next to the checkpoint. The user then means the model, so this is the lowest score of all
+/// formats.
 const BESIDE_A_MODEL: Score = Score(20);
-/// How many steps of a run are looked into.
+/// Maximum number of a run's steps that are listed.
 const MOST_LISTED: usize = 16;
 
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
@@ -25,9 +26,9 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
         Err(error) if error.kind() == ErrorKind::Malformed => None,
         Err(error) => return Err(error),
     };
-    // Others have files of this name too; a folder that is not there cannot be listed.
+    // Other formats also have files with this name. A missing folder cannot be listed.
     let is_step = |tag: &String| source.list(&format!("{tag}/")).is_ok_and(|names| is_checkpoint(&names));
-    // Without it an option may name the step.
+    // Without a usable pointer file, the user may name the step with an option.
     if !tag.iter().any(is_step) && !steps(source)?.iter().take(MOST_LISTED).any(is_step) {
         return Ok(Score::NO);
     }

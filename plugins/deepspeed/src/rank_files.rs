@@ -1,7 +1,7 @@
-//! The files of a checkpoint, by the ranks in their names.
+//! Finds the files of a checkpoint, by the ranks in their names.
 //!
-//! What another kind of parallelism wrote is not a copy of rank 0's but a part that belongs beside it, so that nobody takes a
-//! part for the whole: it is joined with it, or refused by name.
+//! Files of other kinds of parallelism are not copies of rank 0's file but parts of the same
+//! tensors. They are joined or rejected by name, so that a part is never mistaken for the whole.
 
 use crate::tags::{newest, only_step, say_tags};
 use std::collections::BTreeMap;
@@ -9,37 +9,37 @@ use tensorferry_sdk::{Entry, Error, ErrorKind, Result, Source, check_name};
 
 const MODEL: &str = "_model_states.pt";
 const OPTIMIZER: &str = "_optim_states.pt";
-/// What the optimizers of half-precision training put before the name.
+/// Prefixes that the optimizers of half-precision training add to file names.
 const PREFIXES: [&str; 3] = ["", "bf16_", "fp16_"];
-/// What a universal checkpoint has.
+/// File that only universal checkpoints have.
 const UNIVERSAL: &str = "zero/optimizer_state.pt";
-/// How many names an error lists.
+/// Maximum number of names that an error lists.
 const MOST_NAMED: usize = 20;
 
-/// The files of one checkpoint; names are relative to what the user named.
+/// The files of one checkpoint. Names are relative to the user's input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RankFiles {
-    /// The folder, with a slash behind it, or empty.
+    /// The folder, with a slash at the end, or empty.
     pub(crate) folder: String,
-    /// Whether each rank has model states of its own: stage 3.
+    /// Whether each rank has its own model states (stage 3).
     pub(crate) is_partitioned: bool,
-    /// Whether each parameter is whole, in files of its own.
+    /// Whether each parameter is whole, in its own files.
     pub(crate) is_universal: bool,
-    /// The model states of each rank that has some.
+    /// Model states, by rank.
     model: BTreeMap<u64, String>,
-    /// The optimizer states of each rank that has some.
+    /// Optimizer states, by rank.
     optimizer: BTreeMap<u64, String>,
-    /// The model states of further tensor ranks, each with its parts of the module.
+    /// Model states of tensor ranks after the first, each with its parts of the module.
     parts: BTreeMap<u64, String>,
-    /// Of a pipeline, each layer's files by tensor rank.
+    /// Files of each layer of a pipeline, by tensor rank.
     layers: BTreeMap<u64, BTreeMap<u64, String>>,
-    /// The vectors of further tensor ranks, which are not joined.
+    /// Vectors of tensor ranks after the first, which are not joined.
     part_of_vectors: Vec<String>,
-    /// Any file that says that there are other ranks than those of data.
+    /// A file that shows that there are other ranks than data-parallel ones.
     parallel: Option<String>,
 }
 
-/// What a name stands for.
+/// The kind of a file, according to its name.
 #[derive(Debug, PartialEq, Eq)]
 enum FileKind {
     Model {
@@ -48,24 +48,24 @@ enum FileKind {
     Optimizer {
         rank: u64,
     },
-    /// The module's parts of another tensor rank than the first.
+    /// The module's parts of a tensor rank after the first.
     Part {
         rank: u64,
     },
-    /// The vectors of another one.
+    /// The vectors of a tensor rank after the first.
     PartOfVectors,
-    /// A pipeline's layer, the parts of a tensor rank.
+    /// A tensor rank's parts of a layer of a pipeline.
     Layer {
         layer: u64,
         rank: u64,
     },
-    /// A part that cannot be read, and why.
+    /// A part that cannot be read, and the reason.
     Foreign(&'static str),
     Other,
 }
 
-/// Finds the files of the checkpoint that the user means: the one that `tag` names in the folder, or that `latest` names;
-/// else the folder itself, or the only step that is in it.
+/// Finds the files of the checkpoint that the user means: the folder named by `tag`, or by
+/// `latest`; otherwise the input folder itself, or the only step in it.
 pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> {
     let tag = match (tag, newest(source)?) {
         (Some(tag), _) => Some(tag.to_owned()),
@@ -87,7 +87,7 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
         Err(error) if error.kind() != ErrorKind::Malformed => return Err(error),
         _ => {
             let error = no_folder(&folder);
-            return Err(say_tags(source).map_or(error.clone(), |tags| error.expected(tags)));
+            return Err(say_tags(source).map_or(error.clone(), |tags| error.hint(format!("pass {tags}"))));
         }
     };
     let mut files = RankFiles {
@@ -124,7 +124,7 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
             FileKind::Optimizer { rank } => files.optimizer.insert(rank, path.clone()),
         };
         if let Some(before) = before {
-            let error = Error::malformed("two files for one rank: remove what an earlier run left");
+            let error = Error::malformed("two files for one rank").hint("remove the files of earlier runs");
             return Err(error.file(path).found(before));
         }
     }
@@ -132,7 +132,7 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
     match whole {
         Some(whole) if files.is_partitioned => {
             let error =
-                Error::malformed("model states of stage 3 beside others: remove what an earlier run left");
+                Error::malformed("model states of stage 3 next to those of a different stage").hint("remove the files of earlier runs");
             Err(error.file(whole))
         }
         Some(whole) => {
@@ -146,7 +146,7 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
     }
 }
 
-/// The files of a folder, which may not be there.
+/// Lists the files of a folder that may not exist.
 pub(crate) fn list(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
     source.list(folder).map_err(|error| match error.kind() {
         ErrorKind::Io => no_folder(folder),
@@ -158,35 +158,35 @@ fn no_folder(folder: &str) -> Error {
     Error::malformed("no such folder").file(folder.trim_end_matches('/'))
 }
 
-/// Whether a folder's names are those of a checkpoint.
+/// Returns whether the names in a folder are those of a checkpoint.
 pub(crate) fn is_checkpoint(names: &[String]) -> bool {
     names.iter().any(|path| kind(path.rsplit('/').next().unwrap_or_default()) != FileKind::Other)
 }
 
 impl RankFiles {
-    /// Whether the module is in parts of several tensor ranks, or in files of a pipeline's layers.
+    /// Returns whether the module is in parts of several tensor ranks, or in files for the layers
+    /// of a pipeline.
     pub(crate) fn is_parallel(&self) -> bool {
         self.parallel.is_some()
     }
 
-    /// Holds that there are only ranks of data.
+    /// Checks that there are only data-parallel ranks.
     pub(crate) fn check_alone(&self) -> Result<()> {
         self.parallel.as_ref().map_or(Ok(()), |file| {
-            let error = Error::unsupported(
-                "a part of tensor or pipeline parallelism, whose vectors are not joined: -i what=model reads the module as it ran",
-            );
+            let error = Error::unsupported("the vectors of tensor- or pipeline-parallel ranks are not joined")
+                .hint("pass -i what=model to read the module as it ran");
             Err(error.file(file))
         })
     }
 
-    /// The model states of all tensor ranks.
+    /// Returns the model states of all tensor ranks.
     pub(crate) fn tensor_ranks(&self) -> Result<Vec<&str>> {
         let ranks = self.parts.keys().next_back().map_or(1, |last| last.saturating_add(1));
         let file = |rank| if rank == 0 { self.model.get(&0) } else { self.parts.get(&rank) };
         self.all_ranks(ranks, self.parts.len() as u64 + 1, file, |rank| format!("mp_rank_{rank:02}{MODEL}"))
     }
 
-    /// The layers of a pipeline, with the files of all tensor ranks.
+    /// Returns the layers of a pipeline, with the files of all tensor ranks.
     pub(crate) fn layers(&self) -> Result<Vec<(u64, Vec<&str>)>> {
         let last = self.layers.values().filter_map(|files| files.keys().next_back()).max();
         let ranks = last.map_or(1, |last| last.saturating_add(1));
@@ -217,36 +217,37 @@ impl RankFiles {
         Ok(files)
     }
 
-    /// The first rank's model states.
+    /// Returns the first rank's model states.
     pub(crate) fn first_model(&self) -> Result<&str> {
         self.model.get(&0).map(String::as_str).ok_or_else(|| self.missing(&[self.model_name(0)]))
     }
 
-    /// Any optimizer states, to learn from how many there are.
+    /// Returns any optimizer states. They contain the number of ranks.
     pub(crate) fn any_optimizer(&self) -> Result<&str> {
         self.optimizer.values().next().map(String::as_str).ok_or_else(|| {
-            Error::malformed("no optimizer states in the folder: without ZeRO there is only -i what=model")
+            Error::malformed("no optimizer states in the folder")
+                .hint("pass -i what=model for a checkpoint that was saved without ZeRO")
                 .file(self.folder.trim_end_matches('/'))
                 .expected(self.optimizer_name(0))
         })
     }
 
-    /// The files of all ranks, once it is known that these are `ranks`.
+    /// Returns the optimizer states of all ranks, and checks that there are `ranks` of them.
     pub(crate) fn optimizer(&self, ranks: u64) -> Result<Vec<&str>> {
         self.complete(&self.optimizer, ranks, |rank| self.optimizer_name(rank))
     }
 
-    /// The model states of all ranks in stage 3, once it is known that these are `ranks`; else of one.
+    /// Returns the model states of all `ranks` in stage 3, otherwise of one rank.
     pub(crate) fn model(&self, ranks: u64) -> Result<Vec<&str>> {
         self.complete(&self.model, if self.is_partitioned { ranks } else { 1 }, |rank| self.model_name(rank))
     }
 
-    /// How many ranks have model states.
+    /// Returns the number of ranks with model states.
     pub(crate) fn models(&self) -> u64 {
         self.model.len() as u64
     }
 
-    /// Every file of states.
+    /// Returns all files with states.
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         let layers = self.layers.values().flat_map(BTreeMap::values);
         let files = self.model.values().chain(self.optimizer.values()).chain(self.parts.values());
@@ -260,11 +261,10 @@ impl RankFiles {
         name: impl Fn(u64) -> String,
     ) -> Result<Vec<&'f str>> {
         if let Some((_, extra)) = files.range(ranks..).next() {
-            return Err(Error::malformed(
-                "a file of a rank that did not take part: remove what an earlier run left",
-            )
-            .file(extra)
-            .expected(format!("files of {ranks} ranks")));
+            return Err(Error::malformed("a file of a rank that is not part of the run")
+                .file(extra)
+                .expected(format!("files of {ranks} ranks"))
+                .hint("remove the files of earlier runs"));
         }
         if (files.len() as u64) < ranks {
             let missing = (0..ranks).filter(|rank| !files.contains_key(rank)).map(name);
@@ -288,7 +288,7 @@ impl RankFiles {
         }
     }
 
-    /// The name that goes with those that are there.
+    /// Returns the name of a rank's file, with the same prefix as the existing files.
     fn optimizer_name(&self, rank: u64) -> String {
         let known = self.optimizer.values().next().and_then(|path| path.get(self.folder.len()..));
         let prefix =
@@ -304,7 +304,7 @@ fn kind(name: &str) -> FileKind {
         _ => return layer(name).unwrap_or(FileKind::Other),
     };
     if ["layer_", "expert_", "expp_rank_"].iter().any(|prefix| stem.starts_with(prefix)) {
-        return FileKind::Foreign("experts of a mixture of experts, which is not read");
+        return FileKind::Foreign("mixtures of experts are not supported");
     }
     let (rank, mp_rank) = match stem.strip_prefix("mp_rank_") {
         Some(mp_rank) => (None, mp_rank),
@@ -312,10 +312,10 @@ fn kind(name: &str) -> FileKind {
             let zero =
                 PREFIXES.iter().find_map(|prefix| stem.strip_prefix(prefix)?.strip_prefix("zero_pp_rank_"));
             let Some((rank, mp_rank)) = zero.and_then(|zero| zero.split_once("_mp_rank_")) else {
-                return FileKind::Foreign("states of a kind that is not known");
+                return FileKind::Foreign("unknown kind of states");
             };
             let Some(rank) = number(rank) else {
-                return FileKind::Foreign("states of a kind that is not known");
+                return FileKind::Foreign("unknown kind of states");
             };
             (Some(rank), mp_rank)
         }
@@ -323,21 +323,21 @@ fn kind(name: &str) -> FileKind {
     match (number(mp_rank), rank) {
         (Some(0), rank) if is_model => FileKind::Model { rank },
         (Some(0), Some(rank)) => FileKind::Optimizer { rank },
-        (Some(0), None) => FileKind::Foreign("states of a kind that is not known"),
+        (Some(0), None) => FileKind::Foreign("unknown kind of states"),
         (Some(rank), None) if is_model => FileKind::Part { rank },
         (Some(_), Some(_)) if !is_model => FileKind::PartOfVectors,
-        (Some(_), _) => FileKind::Foreign("a part of tensor parallelism in stage 3, which is not read"),
-        (None, _) => FileKind::Foreign("a part of tensor and pipeline parallelism, which is not read"),
+        (Some(_), _) => FileKind::Foreign("tensor parallelism in stage 3 is not supported"),
+        (None, _) => FileKind::Foreign("tensor parallelism combined with pipeline parallelism is not supported"),
     }
 }
 
-/// `layer_03-model_00-model_states.pt`
+/// Parses names such as `layer_03-model_00-model_states.pt`.
 fn layer(name: &str) -> Option<FileKind> {
     let numbers = name.strip_prefix("layer_")?.strip_suffix("-model_states.pt")?;
     let numbers = numbers.split_once("-model_").map(|(layer, rank)| (number(layer), number(rank)));
     Some(match numbers {
         Some((Some(layer), Some(rank))) => FileKind::Layer { layer, rank },
-        _ => FileKind::Foreign("a layer of pipeline parallelism of a kind that is not known"),
+        _ => FileKind::Foreign("unknown kind of pipeline layer"),
     })
 }
 
@@ -360,8 +360,13 @@ mod tests {
         MemorySource::folder(files)
     }
 
+    fn with_hint(error: &Error) -> String {
+        let hint = error.details().find(|(name, _)| *name == "hint");
+        format!("{error} {}", hint.map(|(_, text)| text).unwrap_or_default())
+    }
+
     fn refusal(names: &[&str]) -> String {
-        find(&source(names), None).unwrap_err().to_string()
+        with_hint(&find(&source(names), None).unwrap_err())
     }
 
     #[test]
@@ -389,7 +394,7 @@ mod tests {
         assert!(several.contains("-i tag=global_step"), "{several}");
         assert_eq!(find(&source(&names), Some("global_step10")).unwrap().folder, "global_step10/");
         let gone = refusal(&names);
-        assert!(gone.contains("\"gone\"") && gone.contains("-i tag=global_step2"), "{gone}");
+        assert!(gone.contains("gone") && gone.contains("-i tag=global_step2"), "{gone}");
     }
 
     #[test]
@@ -400,7 +405,7 @@ mod tests {
             ("layer_03-odd_00-model_states.pt", "pipeline"),
             ("layer_0_expert_3_mp_rank_00_model_states.pt", "experts"),
             ("expp_rank_1_mp_rank_00_optim_states.pt", "experts"),
-            ("other_optim_states.pt", "not known"),
+            ("other_optim_states.pt", "unknown kind"),
         ];
         for (part, why) in parts {
             let refusal = refusal(&["mp_rank_00_model_states.pt", part]);
@@ -417,12 +422,12 @@ mod tests {
             "layer_03-model_00-model_states.pt",
         ] {
             let files = find(&source(&[first, part]), None).unwrap();
-            let refusal = files.check_alone().unwrap_err().to_string();
+            let refusal = with_hint(&files.check_alone().unwrap_err());
             assert!(
                 files.is_parallel() && refusal.contains(part) && refusal.contains("what=model"),
                 "{refusal}"
             );
-            // What is not wanted of it is no file that was overlooked.
+            // Files that are not needed also count as part of the checkpoint.
             assert!(files.all().any(|file| file == part), "{part}");
         }
         let files = find(&source(&[first, "mp_rank_02_model_states.pt"]), None).unwrap();
@@ -457,6 +462,6 @@ mod tests {
         assert!(two.contains("two files for one rank"), "{two}");
         assert!(refusal(&[&names[0]]).contains("no model states"));
         let zero = find(&source(&[model]), None).unwrap();
-        assert!(zero.any_optimizer().unwrap_err().to_string().contains("what=model"));
+        assert!(with_hint(&zero.any_optimizer().unwrap_err()).contains("what=model"));
     }
 }

@@ -1,4 +1,5 @@
-//! Joins the ranks' optimizer states: flat vectors that were cut over the ranks become parameters again.
+//! Joins the ranks' optimizer states: reassembles the parameters from flat vectors that are split
+//! over the ranks.
 
 use crate::collector::Collector;
 use crate::model_states::NamedShape;
@@ -10,13 +11,13 @@ use std::cmp::min;
 use tensorferry_sdk::{Dtype, Error, Result, element_count};
 use tensorferry_torch_file::Location;
 
-/// The optimizer states of all ranks: at least one, all of one run.
+/// The optimizer states of all ranks of one run. There is at least one rank.
 pub(crate) struct Ranks {
     cut: Partitioning,
     states: Vec<OptimizerStates>,
 }
 
-/// For each rank, for each group, its piece of a vector; `None`, where there is no such vector.
+/// For each rank and each group, its piece of a vector; `None` if there is no such vector.
 pub(crate) type Pieces<'r> = Vec<Vec<Option<&'r Location>>>;
 
 impl Ranks {
@@ -27,14 +28,14 @@ impl Ranks {
         let (count, cut, groups) = (first.ranks, first.cut, first.weights.len());
         if files.is_partitioned != (cut == Partitioning::Parameters) {
             let error =
-                Error::malformed("the model states are of another stage of ZeRO than the optimizer states");
+                Error::malformed("the model states and the optimizer states have different ZeRO stages");
             return Err(error.file(any));
         }
         let mut states = vec![first];
         for file in files.optimizer(count)?.into_iter().skip(1) {
             let rank = optimizer_states::read(collector, file, with_kept)?;
             if (rank.ranks, rank.cut, rank.weights.len()) != (count, cut, groups) {
-                return Err(Error::malformed("the rank's states are of another run than those of rank 0")
+                return Err(Error::malformed("the rank's states are from a different run than rank 0's")
                     .file(file)
                     .expected(format!("{count} ranks, {groups} groups"))
                     .found(format!("{} ranks, {} groups", rank.ranks, rank.weights.len())));
@@ -44,17 +45,16 @@ impl Ranks {
         Ok(Self { cut, states })
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> u64 {
         self.states.len() as u64
     }
 
-    /// The pieces of the weights.
+    /// Returns the pieces of the weights.
     pub(crate) fn weights(&self) -> Pieces<'_> {
         self.states.iter().map(|rank| rank.weights.iter().map(Some).collect()).collect()
     }
 
-    /// The pieces of what the optimizer keeps under a key.
+    /// Returns the pieces of the optimizer's vectors with this key.
     pub(crate) fn kept(&self, key: &str) -> Pieces<'_> {
         let ranks = self.states.iter().map(|rank| {
             let groups = rank.weights.iter().zip(&rank.kept);
@@ -63,7 +63,7 @@ impl Ranks {
         ranks.collect()
     }
 
-    /// The keys under which the optimizer keeps vectors, in its order.
+    /// Returns the keys of the optimizer's vectors, in its order.
     pub(crate) fn vector_keys(&self) -> Vec<&str> {
         let mut keys = Vec::new();
         for (weights, kept) in self.groups() {
@@ -76,7 +76,7 @@ impl Ranks {
         keys
     }
 
-    /// What the optimizer keeps for a group as a whole: the number of steps.
+    /// Returns the optimizer's values for a whole group, such as the number of steps.
     pub(crate) fn of_whole_group(&self, group: usize) -> impl Iterator<Item = (&str, &OptimizerValue)> {
         let group = self.groups().nth(group);
         group.into_iter().flat_map(|(weights, kept)| {
@@ -85,7 +85,7 @@ impl Ranks {
         })
     }
 
-    /// The parameters' elements, in the order of `groups`; `None`, where there is no vector.
+    /// Returns the parameters' elements, in the order of `groups`; `None` if there is no vector.
     pub(crate) fn join(
         &self,
         groups: &[Vec<NamedShape>],
@@ -97,12 +97,12 @@ impl Ranks {
         }
     }
 
-    /// Each group's vector is the ranks' pieces one after the other.
+    /// Joins parameters if each group's vector is the concatenation of the ranks' pieces.
     fn join_groups(&self, groups: &[Vec<NamedShape>], pieces: &Pieces<'_>) -> Result<Vec<Option<Elements>>> {
         let first = &self.states[0];
         if groups.len() != first.weights.len() {
             return Err(differ(
-                "param_shapes has another number of groups than there are vectors",
+                "the number of groups in param_shapes differs from the number of vectors",
                 first.weights.len(),
                 groups.len(),
             ));
@@ -118,7 +118,7 @@ impl Ranks {
             let dtype = same_dtype(pieces.iter().copied())?;
             let mut vector = SplitVector::new(width(dtype));
             for (piece, rank) in pieces.into_iter().zip(&self.states) {
-                // The optimizer's have padding at their end, of which the weights are rid.
+                // The optimizer's vectors end with padding, which the weights do not have.
                 vector.push(piece, element_count(&rank.weights[index].shape)?)?;
             }
             let paddings = match &first.paddings {
@@ -128,7 +128,7 @@ impl Ranks {
                         Some(paddings) => Some(paddings),
                         None => {
                             return Err(Error::malformed(
-                                "param_alignment_paddings has not a number for each parameter",
+                                "param_alignment_paddings does not have a number for each parameter",
                             ));
                         }
                     }
@@ -155,18 +155,18 @@ impl Ranks {
             let padding = paddings.map_or(0, |paddings| paddings[index]);
             at = len.checked_add(padding).and_then(|step| at.checked_add(step)).ok_or_else(too_large)?;
         }
-        // Vectors are filled up to a multiple of this, or were before the padding was taken off.
+        // Vectors are padded to a multiple of this, or were before the padding was removed.
         let unit = 2 * self.count();
         if at.div_ceil(unit) != vector.len().div_ceil(unit) {
             let name = parameters.first().map_or("", |(name, _)| name);
-            let error = differ("a vector is longer than its parameters together", at, vector.len());
+            let error = differ("a vector is longer than all of its parameters", at, vector.len());
             return Err(error.context(format!("the group of {name:?}")));
         }
         Ok(())
     }
 
-    /// Each parameter is the ranks' shares one after the other. Whatever is between two groups, a
-    /// rank's vectors follow one another.
+    /// Joins parameters if each parameter is the concatenation of the ranks' shares. A rank's
+    /// vectors follow one another, whatever is between two groups.
     fn join_parameters(
         &self,
         groups: &[Vec<NamedShape>],
@@ -175,7 +175,7 @@ impl Ranks {
         let all: Option<Vec<Vec<&Location>>> =
             pieces.iter().map(|rank| rank.iter().copied().collect::<Option<_>>()).collect();
         let pieces =
-            all.ok_or_else(|| Error::malformed("a rank or a group lacks a vector that others have"))?;
+            all.ok_or_else(|| Error::malformed("a rank or a group lacks a vector that the others have"))?;
         let dtype = same_dtype(pieces.iter().flatten().copied())?;
         let mut vectors = Vec::with_capacity(pieces.len());
         for (rank, states) in pieces.into_iter().zip(&self.states) {
@@ -201,12 +201,12 @@ impl Ranks {
             at = at.checked_add(share).ok_or_else(too_large)?;
         }
         match vectors.iter().find(|vector| vector.len() != at) {
-            Some(vector) => Err(differ("a rank's vectors are not as long as its shares", at, vector.len())),
+            Some(vector) => Err(differ("the length of a rank's vectors does not match its shares", at, vector.len())),
             None => Ok(joined),
         }
     }
 
-    /// Rank 0's groups: the weights, and what the optimizer keeps.
+    /// Returns rank 0's groups: the weights, and the optimizer's state.
     fn groups(&self) -> impl Iterator<Item = (&Location, &[(String, OptimizerValue)])> {
         let first = &self.states[0];
         first.weights.iter().zip(first.kept.iter().map(Vec::as_slice))
@@ -217,7 +217,7 @@ fn under<'k>(kept: &'k [(String, OptimizerValue)], key: &str) -> Option<&'k Opti
     kept.iter().find(|(other, _)| other == key).map(|(_, kept)| kept)
 }
 
-/// What is kept, if it has an element for each of the weights.
+/// Returns the value if it has an element for each weight.
 fn vector<'k>(weights: &Location, kept: &'k OptimizerValue) -> Option<&'k Location> {
     let OptimizerValue::Tensor(location) = kept else { return None };
     match (&*location.shape, &*weights.shape) {
@@ -226,7 +226,7 @@ fn vector<'k>(weights: &Location, kept: &'k OptimizerValue) -> Option<&'k Locati
     }
 }
 
-/// The dtype of all pieces.
+/// Returns the dtype that all pieces have.
 pub(crate) fn same_dtype<'p>(mut pieces: impl Iterator<Item = &'p Location>) -> Result<Dtype> {
     let dtype = pieces.next().map_or(Dtype::F32, |piece| piece.dtype);
     match pieces.find(|piece| piece.dtype != dtype) {
@@ -236,7 +236,7 @@ pub(crate) fn same_dtype<'p>(mut pieces: impl Iterator<Item = &'p Location>) -> 
     }
 }
 
-/// Bytes of an element.
+/// Returns the bytes per element.
 pub(crate) fn width(dtype: Dtype) -> u32 {
     dtype.info().and_then(|info| info.element_bytes()).unwrap_or(1)
 }
@@ -246,14 +246,14 @@ fn word(dtype: Dtype) -> &'static str {
 }
 
 fn too_short(name: &str, have: u64, at: u64, len: u64) -> Error {
-    Error::malformed("the vectors end before the parameter does")
+    Error::malformed("the vectors end before the parameter ends")
         .tensor(name)
         .expected(format!("{len} elements at {at}"))
         .found(format!("{have} in all"))
 }
 
 fn too_large() -> Error {
-    Error::malformed("a length that does not fit 64 bits")
+    Error::malformed("a length does not fit in 64 bits")
 }
 
 fn differ(what: &str, expected: impl std::fmt::Display, collector: impl std::fmt::Display) -> Error {

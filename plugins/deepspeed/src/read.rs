@@ -1,4 +1,4 @@
-//! Reads a checkpoint: finds its files, reads what the user wants of them, and fills the catalog.
+//! Reads a checkpoint: finds its files, reads the selected tensors, and fills the catalog.
 
 use crate::collector::Collector;
 use crate::rank_files::{self, RankFiles};
@@ -8,14 +8,14 @@ use tensorferry_sdk::{
     TensorReader, TypedOption,
 };
 
-/// What the user wants of a checkpoint.
+/// The part of a checkpoint to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Selection {
-    /// The weights in full precision, as they are trained.
+    /// The trained weights in full precision.
     Fp32,
-    /// The module as it ran, in whatever precision.
+    /// The module as it ran, in its own precision.
     Model,
-    /// What the optimizer keeps.
+    /// The state of the optimizer.
     Optimizer,
 }
 
@@ -23,23 +23,21 @@ const WHAT: TypedOption<Selection> = TypedOption::choice(
     Side::Reader,
     "what",
     &[("fp32", Selection::Fp32), ("model", Selection::Model), ("optimizer", Selection::Optimizer)],
-    "the trained weights, the module as it ran, or the optimizer's state",
+    "trained weights, module as it ran, or state of the optimizer",
 );
 const REPLICATED: TypedOption<bool> = TypedOption::choice(
     Side::Reader,
     "replicated",
     &[("equal", false), ("first", true)],
-    "what all tensor ranks have must be equal, or the first rank's is taken",
+    "require equal copies on all tensor ranks, or use the first rank's",
 );
 const TAG: TypedOption<Option<String>> =
-    TypedOption::text(Side::Reader, "tag", "the folder to read, if not the one that latest names");
+    TypedOption::text(Side::Reader, "tag", "folder to read instead of the one that latest names");
 
-/// What the format declares.
 pub(crate) fn options() -> Vec<OptionSpec> {
     vec![WHAT.spec(), TAG.spec(), REPLICATED.spec()]
 }
 
-/// Reads DeepSpeed's checkpoints.
 #[derive(Debug)]
 pub(crate) struct Reader {
     what: Selection,
@@ -48,7 +46,6 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// A reader with these options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self { what: WHAT.get(options)?, takes_first: REPLICATED.get(options)?, tag: TAG.get(options)? })
     }
@@ -88,7 +85,8 @@ impl TensorReader for Reader {
         }
         files.check_alone()?;
         let selected = self.select(&mut collector, &files)?;
-        // Selection the user does not want of the checkpoint is no file that was overlooked.
+        // Files that the user does not need also count as part of the checkpoint, so open all of
+        // them.
         files.all().try_for_each(|file| source.open(file).map(drop))?;
         let (storages, globals, calls) = collector.finish()?;
         globals.iter().try_for_each(|global| catalog.global(global))?;

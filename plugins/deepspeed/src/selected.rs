@@ -1,4 +1,4 @@
-//! The tensors that the user asked for: their names, in DeepSpeed's order, and where their elements lie.
+//! The tensors to read: their names, in DeepSpeed's order, and the locations of their elements.
 
 use crate::optimizer_states::OptimizerValue;
 use crate::split_vector::Run;
@@ -6,20 +6,21 @@ use std::rc::Rc;
 use tensorferry_sdk::{Dtype, Loss, LossKind};
 use tensorferry_torch_file::Location;
 
-/// Where the elements of a tensor lie.
+/// Location of a tensor's elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Elements {
-    /// In one file.
+    /// A view of a storage in one file.
     View(Location),
-    /// In pieces of flat vectors, row-major.
+    /// Pieces of flat vectors, row-major.
     Split { dtype: Dtype, shape: Vec<u64>, runs: Vec<Run> },
-    /// In one file, for many parameters: each has it as its own, so that they do not count as tied.
+    /// A value in one file that belongs to many parameters. Each has its own copy, so that they do
+    /// not count as tied.
     Shared(Location),
-    /// Here: a number of Python's.
+    /// A Python number.
     Number(Dtype, [u8; 8]),
 }
 
-/// The tensors, and what they do not say.
+/// The selected tensors, and the losses.
 #[derive(Debug, Default)]
 pub(crate) struct SelectedTensors {
     /// Tied names share their elements.
@@ -32,7 +33,7 @@ impl SelectedTensors {
         self.tensors.push((name.to_owned(), Rc::new(elements)));
     }
 
-    /// Adds what an optimizer keeps for all parameters of a group.
+    /// Adds a value that the optimizer stores for all parameters of a group.
     pub(crate) fn add_kept(&mut self, name: &str, kept: &OptimizerValue) {
         match kept {
             OptimizerValue::Tensor(location) => self.add(name, Elements::Shared(location.clone())),
@@ -41,7 +42,7 @@ impl SelectedTensors {
         }
     }
 
-    /// Adds another name for a tensor that is there.
+    /// Adds an additional name for an existing tensor.
     pub(crate) fn tie(&mut self, alias: &str, elements: &Rc<Elements>) {
         self.tensors.push((alias.to_owned(), Rc::clone(elements)));
     }

@@ -1,48 +1,48 @@
-//! A flat vector whose elements lie in several runs, each side by side in one storage. A tensor that is a range
-//! of it lies in a storage that is joined of these.
+//! A flat vector whose elements are in several runs, each contiguous in one storage. A tensor that
+//! is a range of the vector has a storage joined from these runs.
 
 use std::cmp::min;
 use tensorferry_sdk::{Error, Result, StorageId};
 use tensorferry_torch_file::Location;
 
-/// Elements side by side.
+/// Contiguous elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) storage: StorageId,
-    /// The byte where the first one begins.
+    /// Byte offset of the first element.
     pub(crate) offset: u64,
-    /// How many there are; never none.
+    /// Number of elements; never 0.
     pub(crate) len: u64,
 }
 
-/// Runs that are one vector.
+/// Runs that form one vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SplitVector {
-    /// Bytes of an element.
+    /// Bytes per element.
     width: u64,
     runs: Vec<Run>,
-    /// Where each run begins in the vector.
+    /// Start of each run in the vector.
     starts: Vec<u64>,
     len: u64,
 }
 
 impl SplitVector {
-    /// A vector without elements, each of which would have `width` bytes.
+    /// Creates an empty vector for elements of `width` bytes.
     pub(crate) fn new(width: u32) -> Self {
         Self { width: width.into(), runs: Vec::new(), starts: Vec::new(), len: 0 }
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Puts the first `len` elements of a vector behind the last one.
+    /// Appends the first `len` elements of a vector.
     pub(crate) fn push(&mut self, vector: &Location, len: u64) -> Result<()> {
         if vector.shape.len() != 1 || vector.strides.is_some() || vector.shape.iter().any(|&have| have < len)
         {
-            return Err(Error::malformed("a piece is not the vector that it should be")
-                .expected(format!("at least {len} elements side by side"))
+            return Err(Error::malformed("a piece of a flat vector has an unexpected shape")
+                .expected(format!("at least {len} contiguous elements"))
                 .found(format!("shape {:?}", vector.shape)));
         }
         let Some((storage, offset)) = vector.start.filter(|_| len > 0) else { return Ok(()) };
@@ -51,11 +51,11 @@ impl SplitVector {
         self.len = self
             .len
             .checked_add(len)
-            .ok_or_else(|| Error::malformed("a length that does not fit 64 bits"))?;
+            .ok_or_else(|| Error::malformed("a length does not fit in 64 bits"))?;
         Ok(())
     }
 
-    /// Where `len` elements from `start` on lie; `None`, if they are not all there.
+    /// Returns the runs of `len` elements from `start` on, or `None` if the vector is too short.
     pub(crate) fn range(&self, start: u64, len: u64) -> Option<Vec<Run>> {
         let end = start.checked_add(len).filter(|&end| end <= self.len)?;
         let first = self.starts.partition_point(|&run| run <= start).saturating_sub(1);

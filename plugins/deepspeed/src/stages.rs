@@ -11,10 +11,11 @@ use std::rc::Rc;
 use tensorferry_sdk::{Error, LossKind, Result, element_count};
 use tensorferry_torch_file::Location;
 
-/// The module as it ran: every tensor of its state dict.
+/// Selects the module as it ran: all tensors of its state dict.
 pub(crate) fn module(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     if files.is_partitioned {
-        let error = Error::usage("stage 3 saves the module without its weights: use -i what=fp32");
+        let error = Error::usage("stage 3 saves the module without its weights")
+            .hint("pass -i what=fp32 to read the weights");
         return Err(error.file(files.first_model()?));
     }
     let model = model_states::read(collector, files.first_model()?)?;
@@ -23,12 +24,12 @@ pub(crate) fn module(collector: &mut Collector<'_>, files: &RankFiles) -> Result
         selected.add(&name, Elements::View(location));
     }
     for name in &model.others {
-        selected.lose(LossKind::State, name, "of the module, and no tensor");
+        selected.lose(LossKind::State, name, "a value of the module that is not a tensor");
     }
     Ok(selected)
 }
 
-/// The weights, as `zero_to_fp32.py` gives them.
+/// Selects the weights, as in `zero_to_fp32.py`.
 pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     let model = model_states::read(collector, files.first_model()?)?;
     let ranks = Ranks::read(collector, files, false)?;
@@ -42,7 +43,7 @@ pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Resul
     Ok(selected)
 }
 
-/// What the optimizer keeps: `<parameter>.exp_avg` and so on.
+/// Selects the state of the optimizer: `<parameter>.exp_avg` and so on.
 pub(crate) fn optimizer(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     let model = model_states::read(collector, files.first_model()?)?;
     let ranks = Ranks::read(collector, files, true)?;
@@ -68,7 +69,7 @@ pub(crate) fn optimizer(collector: &mut Collector<'_>, files: &RankFiles) -> Res
     Ok(selected)
 }
 
-/// Adds buffers and frozen parameters; says which parameters are nowhere.
+/// Adds buffers and frozen parameters, and reports the parameters that no file has.
 pub(crate) fn add_untrained(
     collector: &mut Collector<'_>,
     files: &RankFiles,
@@ -103,41 +104,41 @@ pub(crate) fn add_untrained(
     for (name, _) in model.module.iter().filter(|(name, _)| !known.contains(name.as_str())) {
         let why = match files.is_partitioned {
             true => "a frozen parameter that was not saved",
-            false => "a frozen parameter, which zero_to_fp32.py leaves out too; -i what=model has it",
+            false => "a frozen parameter, which zero_to_fp32.py also leaves out; -i what=model keeps it",
         };
         selected.lose(LossKind::Tensor, name, why);
     }
     for name in &model.others {
-        selected.lose(LossKind::State, name, "of the module, and no tensor");
+        selected.lose(LossKind::State, name, "a value of the module that is not a tensor");
     }
     Ok(())
 }
 
-/// Adds the other names of what is there.
+/// Adds the additional names of selected tensors.
 pub(crate) fn add_shared(model: &ModelStates, selected: &mut SelectedTensors) {
     let known: HashMap<String, Rc<Elements>> = selected.tensors.iter().cloned().collect();
     for (alias, source) in &model.shared {
         match known.get(source) {
             Some(elements) => selected.tie(alias, elements),
             None => {
-                let why = "another name for a frozen parameter that was not saved";
+                let why = "an additional name for a frozen parameter that was not saved";
                 selected.lose(LossKind::Tensor, alias, why);
             }
         }
     }
 }
 
-/// The fragment of a stage that does not cut parameters.
+/// Returns the fragment of a parameter in a stage that does not split parameters.
 fn whole((_, shape): &NamedShape, fragments: &[&Location]) -> Result<Elements> {
     match fragments {
         [fragment] if fragment.shape == *shape => Ok(Elements::View((*fragment).clone())),
-        _ => Err(Error::malformed("a frozen parameter has another shape than is said")
+        _ => Err(Error::malformed("a frozen parameter's shape does not match frozen_param_shapes")
             .expected(format!("{shape:?}"))
             .found(fragments.first().map_or_else(String::new, |fragment| format!("{:?}", fragment.shape)))),
     }
 }
 
-/// The fragments of all ranks, without what fills up the last.
+/// Joins the fragments of all ranks, without the padding of the last.
 fn joined_fragments((_, shape): &NamedShape, fragments: &[&Location]) -> Result<Elements> {
     let len = element_count(shape)?;
     let share = len.div_ceil((fragments.len() as u64).max(1));
@@ -148,6 +149,6 @@ fn joined_fragments((_, shape): &NamedShape, fragments: &[&Location]) -> Result<
             spread.push(fragment, share.min(len - spread.len()))?;
         }
     }
-    let runs = spread.range(0, len).ok_or_else(|| Error::malformed("the ranks have too little of it"))?;
+    let runs = spread.range(0, len).ok_or_else(|| Error::malformed("the ranks' fragments are too short"))?;
     Ok(Elements::Split { dtype, shape: shape.clone(), runs })
 }

@@ -1,40 +1,40 @@
-//! A tag is the name of a folder of a run that holds one checkpoint: `latest` has the newest one.
+//! A tag is the name of a folder with one checkpoint of a run. The file `latest` names the newest.
 
 use tensorferry_sdk::{Entry, Error, Result, Source, check_name};
 
 /// Files that name the newest folder, the usual one first.
 pub(crate) const POINTERS: [&str; 2] = ["latest", "latest_universal"];
-/// What the folder of a step is called, before its number.
+/// Prefix of a step's folder, before its number.
 const STEP: &str = "global_step";
-/// A folder's name is short.
+/// Maximum length of a file that names a folder.
 const MOST_TAG_BYTES: u64 = 4096;
-/// How many tags an error lists.
+/// Maximum number of tags that an error lists.
 const MOST_LISTED: usize = 20;
 
-/// The folders of a run's steps, as DeepSpeed names them where nobody gives a tag; each may be a checkpoint.
+/// Returns the folders of a run's steps, with DeepSpeed's default names. Each may be a checkpoint.
 pub(crate) fn steps(source: &dyn Source) -> Result<Vec<String>> {
     let folders = source.folders("")?;
     Ok(folders.into_iter().filter(|folder| folder.starts_with(STEP)).collect())
 }
 
-/// The step of a folder, where it is the only one.
+/// Returns the step of a folder, if there is only one.
 pub(crate) fn only_step(source: &dyn Source) -> Result<Option<String>> {
     match &mut *steps(source)? {
         [] => Ok(None),
         [step] => Ok(Some(std::mem::take(step))),
-        [first, ..] => Err(Error::usage("several steps here, and no latest that names one")
-            .expected(format!("-i tag={first}, or another"))),
+        [first, ..] => Err(Error::usage("the folder has several steps, and no file `latest` that names one")
+            .hint(format!("pass -i tag={first}, or the name of a different step"))),
     }
 }
 
-/// The options that name the steps of a folder, for messages.
+/// Returns the options that select the steps of a folder, for messages.
 pub(crate) fn say_tags(source: &dyn Source) -> Option<String> {
     let steps = steps(source).ok().filter(|steps| !steps.is_empty())?;
     let tags: Vec<String> = steps.iter().take(MOST_LISTED).map(|step| format!("-i tag={step}")).collect();
     Some(tags.join(" or "))
 }
 
-/// The folder that `latest` names, if there is such a file.
+/// Returns the folder that `latest` names, if the file exists.
 pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
     let named = match source.entry() {
         Entry::File(name) => Some(name.as_str()),
@@ -42,7 +42,7 @@ pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
     };
     let Some(name) = named else { return Ok(None) };
     let file = source.open(name)?;
-    let malformed = || Error::malformed("it does not hold the name of a folder").file(name);
+    let malformed = || Error::malformed("the file does not contain the name of a folder").file(name);
     if source.len(file) > MOST_TAG_BYTES {
         return Err(malformed().found(format!("{} bytes", source.len(file))));
     }

@@ -1,5 +1,5 @@
-//! Selects the tensors of a universal checkpoint, which has each parameter whole in files of its own, whatever the
-//! number of ranks.
+//! Selects the tensors of a universal checkpoint, which stores each parameter whole, in its own
+//! files, for any number of ranks.
 
 use crate::collector::{Collector, entry};
 use crate::model_states;
@@ -12,11 +12,11 @@ use crate::stages::{add_shared, add_untrained};
 use tensorferry_sdk::{Error, Result, element_count};
 use tensorferry_torch_file::{Location, ObjectFile};
 
-/// The file of a parameter's weights.
+/// File with a parameter's weights.
 const WEIGHTS: &str = "fp32.pt";
 const SUFFIX: &str = ".pt";
 
-/// The weights, under the names and in the order of the run that they are of.
+/// Selects the weights, with the names and the order of the original run.
 pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     let model = model_states::read(collector, files.first_model()?)?;
     let mut selected = SelectedTensors::default();
@@ -25,7 +25,7 @@ pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Resul
         let file = format!("{}{WEIGHTS}", folder(files, name));
         let (kept, is_cut) = collector.read(&file, parameter).map_err(|error| error.tensor(name))?;
         let OptimizerValue::Tensor(location) = kept else {
-            return Err(Error::malformed("it holds no tensor").file(file).tensor(name));
+            return Err(Error::malformed("the file does not contain a tensor").file(file).tensor(name));
         };
         let elements = shaped(location, shape, is_cut);
         selected.add(name, elements.map_err(|error| error.file(file).tensor(name))?);
@@ -34,7 +34,7 @@ pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Resul
     Ok(selected)
 }
 
-/// What the optimizer keeps: `<parameter>.exp_avg` and so on.
+/// Selects the state of the optimizer: `<parameter>.exp_avg` and so on.
 pub(crate) fn optimizer(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     let model = model_states::read(collector, files.first_model()?)?;
     let mut selected = SelectedTensors::default();
@@ -61,8 +61,8 @@ fn folder(files: &RankFiles, parameter: &str) -> String {
     format!("{}zero/{parameter}/", files.folder)
 }
 
-/// What a file holds: a dict with the tensor under `param`, or the tensor or number itself; and
-/// whether rows that only filled up a vocabulary were cut off it.
+/// Reads a file: a dict with the tensor under `param`, or the tensor or number itself. Also returns
+/// whether the padding rows of a vocabulary were removed.
 fn parameter(collector: &mut Collector<'_>, object: &ObjectFile) -> Result<(OptimizerValue, bool)> {
     let (graph, root) = (object.graph(), object.root());
     if graph.entries(root).is_none() {
@@ -73,7 +73,7 @@ fn parameter(collector: &mut Collector<'_>, object: &ObjectFile) -> Result<(Opti
     Ok((kept_value(collector, object, value)?, is_cut))
 }
 
-/// The tensor in its parameter's shape: stage 3's are saved as vectors.
+/// Returns the tensor in its parameter's shape. Stage 3 saves tensors as vectors.
 fn shaped(location: Location, shape: &[u64], is_cut: bool) -> Result<Elements> {
     let is_cut = || is_cut && location.shape.len() == shape.len() && location.shape[1..] == shape[1..];
     if location.shape == shape || is_cut() {
@@ -81,7 +81,7 @@ fn shaped(location: Location, shape: &[u64], is_cut: bool) -> Result<Elements> {
     }
     let len = element_count(shape)?;
     if location.shape != [len] {
-        return Err(Error::malformed("a parameter has another shape than the model states say")
+        return Err(Error::malformed("a parameter's shape does not match the model states")
             .expected(format!("{shape:?}"))
             .found(format!("{:?}", location.shape)));
     }

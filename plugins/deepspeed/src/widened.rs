@@ -1,5 +1,5 @@
-//! Converts floats of other widths to F32, as `zero_to_fp32.py` gives all floats, a part at a time when the bytes
-//! are asked for.
+//! Converts floats of other widths to F32, like all floats in `zero_to_fp32.py`. The bytes are
+//! converted in chunks when they are requested.
 
 use half::f16;
 use tensorferry_sdk::{
@@ -7,46 +7,46 @@ use tensorferry_sdk::{
     Storage,
 };
 
-/// Bytes that are read at once.
+/// Bytes to read at a time.
 const CHUNK: u64 = 1 << 20;
 
-/// Elements side by side in a file.
+/// Contiguous elements in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Widened {
     file: FileId,
-    /// Where the first one begins.
+    /// Offset of the first element.
     offset: u64,
     elements: u64,
     from: Dtype,
     byte_order: ByteOrder,
-    /// Of the bytes, where they are all that the format gives a digest for.
+    /// Digest of the bytes, if they are exactly the bytes that the format has a digest for.
     digest: Option<Digest>,
 }
 
-/// Whether a dtype is one that becomes F32: F64 does too, and loses digits.
+/// Returns whether a dtype becomes F32. F64 does as well, and loses digits.
 pub(crate) fn is_widened(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F64)
 }
 
 impl Widened {
-    /// `elements` of `storage` from byte `offset` of it on, which are there.
+    /// Takes `elements` of `storage` from byte `offset` on. The storage must contain them.
     pub(crate) fn new(storage: &Storage, offset: u64, elements: u64, from: Dtype) -> Result<Self> {
         let Place::File { file, offset: start } = storage.place else {
-            return Err(Error::unsupported("a tensor whose values are made of others, as conjugates are"));
+            return Err(Error::unsupported("a tensor with computed values, such as a conjugate"));
         };
         let is_whole = offset == 0 && elements.checked_mul(width(from)) == Some(storage.len);
         let digest = storage.digest.clone().filter(|_| is_whole);
         Ok(Self { file, offset: start + offset, elements, from, byte_order: storage.byte_order, digest })
     }
 
-    /// Bytes that they take as F32.
+    /// Returns the number of bytes as F32.
     pub(crate) fn len(&self) -> Result<u64> {
-        self.elements.checked_mul(4).ok_or_else(|| Error::malformed("a length that does not fit 64 bits"))
+        self.elements.checked_mul(4).ok_or_else(|| Error::malformed("a length does not fit in 64 bits"))
     }
 }
 
 impl EncodedStorage for Widened {
-    /// Pushes the elements as F32, little-endian.
+    /// Writes the elements as little-endian F32.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         let width = width(self.from);
         let mut sum = self.digest.as_ref().map(|digest| digest.algorithm.start()).transpose()?;
@@ -76,7 +76,7 @@ impl EncodedStorage for Widened {
         match sum.map(|sum| sum.digest()) {
             Some(collector) if Some(&collector) != self.digest.as_ref() => {
                 let error =
-                    Error::malformed("a storage's bytes do not have the digest that the archive gives");
+                    Error::malformed("the digest of a storage does not match the archive");
                 Err(error.file(source.name(self.file)).offset(self.offset))
             }
             _ => Ok(()),
@@ -88,19 +88,19 @@ fn width(dtype: Dtype) -> u64 {
     if dtype == Dtype::F64 { 8 } else { 2 }
 }
 
-/// The bytes are those of one element.
+/// Converts the bytes of one element.
 fn widen(element: &[u8], from: Dtype) -> f32 {
     match (element, from) {
         (&[low, high], Dtype::F16) => f16::from_le_bytes([low, high]).to_f32(),
-        // Its bits are the upper half of an F32's.
+        // The bits of a BF16 are the upper half of an F32.
         (&[low, high], _) => f32::from_le_bytes([0, 0, low, high]),
         (&[a, b, c, d, e, f, g, h], _) => narrow(f64::from_le_bytes([a, b, c, d, e, f, g, h])),
         _ => f32::NAN,
     }
 }
 
-/// Rounds to the nearest, as torch does.
-#[expect(clippy::cast_possible_truncation, reason = "digits are what is lost")]
+/// Rounds to the nearest value, like torch.
+#[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
 fn narrow(value: f64) -> f32 {
     value as f32
 }
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(decoded(&bytes, &storage, 3 << 19, Dtype::BF16).unwrap().len(), 3 << 19);
         let wrong = storage.digest(Digest::crc32(7));
         assert!(decoded(&bytes, &wrong, 3 << 19, Dtype::BF16).is_err());
-        assert!(decoded(&bytes, &wrong, 5, Dtype::BF16).is_ok(), "a part has no digest of its own");
+        assert!(decoded(&bytes, &wrong, 5, Dtype::BF16).is_ok(), "the digest does not apply to a part");
         assert!(Widened::new(&Storage::encoded(0, 8), 0, 4, Dtype::F16).is_err());
     }
 }

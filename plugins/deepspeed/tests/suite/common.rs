@@ -1,20 +1,19 @@
-//! Checkpoints built by hand, and read through the in-memory host.
+//! Checkpoints built by hand and read through the in-memory host.
 
 use tensorferry_deepspeed::DeepSpeed;
 pub(crate) use tensorferry_sdk::memory::pairs as options;
-use tensorferry_sdk::{Catalog, MemorySource, Result};
+use tensorferry_sdk::{Catalog, Error, MemorySource, Result};
 use tensorferry_test_kit::Files;
 use tensorferry_test_kit::pickle::{call, dict, global, int, ints, list, pickle, storage, tensor, text};
 use tensorferry_test_kit::tensors::{self, floats, with_view};
 use tensorferry_test_kit::zip::Zip;
 
-/// Entries of a saved dict.
 pub(crate) type Entries = Vec<(&'static str, Vec<u8>)>;
 
 pub(crate) const NONE: &[u8] = b"N";
 pub(crate) const MODEL: &str = "mp_rank_00_model_states.pt";
 
-/// A file of `torch.save`: a dict, and the storages that its tensors name.
+/// A `torch.save` file: a dict, and the storages of its tensors.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Saved {
     pub(crate) entries: Entries,
@@ -22,7 +21,7 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
-    /// A tensor of F32 in a storage of its own.
+    /// Returns an F32 tensor in a new storage.
     pub(crate) fn floats(&mut self, values: &[f32], dims: &[i64]) -> Vec<u8> {
         self.tensor("FloatStorage", values.iter().flat_map(|value| value.to_le_bytes()).collect(), 4, dims)
     }
@@ -44,7 +43,7 @@ impl Saved {
         self.wrapped(|dict| dict)
     }
 
-    /// The file, with something else around the dict.
+    /// Returns the file, with its dict passed through `wrap`.
     pub(crate) fn wrapped(&self, wrap: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Vec<u8> {
         let entries: Vec<_> = self.entries.iter().map(|(key, value)| (text(key), value.clone())).collect();
         let storages: Vec<&[u8]> = self.storages.iter().map(Vec::as_slice).collect();
@@ -52,7 +51,7 @@ impl Saved {
     }
 }
 
-/// A dict of names to anything.
+/// Returns a pickled dict with names as keys.
 pub(crate) fn names(entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
     dict(&entries.iter().map(|(name, value)| (text(name), value.clone())).collect::<Vec<_>>())
 }
@@ -61,15 +60,16 @@ pub(crate) fn size(dims: &[i64]) -> Vec<u8> {
     call(&global("torch", "Size"), &[ints(dims)])
 }
 
-/// A run of two ranks: parameters `a` [3], `b` [2, 3] in one group, `c` [2] in another; `tied` is
-/// another name for `b`, `frozen` [3] was not trained, `count` is a buffer of I64, `mean` one of BF16.
+/// A run of two ranks. One group has the parameters `a` [3] and `b` [2, 3], the other has `c` [2].
+/// `tied` is an additional name for `b`, and `frozen` [3] was not trained. `count` is an I64
+/// buffer, `mean` a BF16 buffer.
 pub(crate) struct Run {
     pub(crate) stage: u8,
     pub(crate) model: Vec<Saved>,
     pub(crate) optimizer: Vec<Saved>,
 }
 
-/// What the run's parameters hold.
+/// Values of the run's parameters.
 pub(crate) const A: [f32; 3] = [1.0, 2.0, 3.0];
 pub(crate) const B: [f32; 6] = [4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
 pub(crate) const C: [f32; 2] = [10.0, 11.0];
@@ -94,7 +94,7 @@ impl Run {
         }
     }
 
-    /// The files, in a folder that `latest` names.
+    /// Returns the files, in a folder that `latest` names.
     pub(crate) fn files(&self) -> Files {
         let model = (0..).zip(&self.model).map(|(rank, saved)| (self.model_name(rank), saved.bytes()));
         let optimizer =
@@ -139,10 +139,10 @@ fn model_states(stage: u8, rank: usize) -> Saved {
     saved
 }
 
-/// The rank's pieces of the two groups.
+/// Returns the rank's pieces of the two groups.
 pub(crate) fn pieces(stage: u8, rank: usize) -> [Vec<f32>; 2] {
     match (stage, rank) {
-        // Two elements of `a` and three of `b`, one of `c`; what is too much fills up.
+        // Two elements of `a`, three of `b` and one of `c`; the rest is padding.
         (3, 0) => [vec![1.0, 2.0, 4.0, 5.0, 6.0], vec![10.0]],
         (3, _) => [vec![3.0, 99.0, 7.0, 8.0, 9.0], vec![11.0]],
         (_, 0) => [vec![1.0, 2.0, 3.0, 4.0, 5.0], vec![10.0]],
@@ -157,7 +157,7 @@ fn optimizer_states(stage: u8, rank: usize) -> Saved {
         groups.iter().map(|group| saved.floats(group, &[i64::try_from(group.len()).unwrap()])).collect();
     let mut state = Vec::new();
     for (index, group) in (0..).zip(&groups) {
-        // The optimizer's vectors are still filled up in stages 1 and 2.
+        // In stages 1 and 2, the optimizer's vectors still have padding.
         let mut moments: Vec<f32> = group.iter().map(|value| value / 2.0).collect();
         moments.push(77.0);
         if stage == 3 {
@@ -179,7 +179,7 @@ fn optimizer_states(stage: u8, rank: usize) -> Saved {
         ("partition_count", partitions),
         (weights_key, list(&weights)),
         (kept_key, kept),
-        // An object is made of its class, and no call.
+        // An object that is built from its class, without a call.
         ("loss_scaler", [&global("deepspeed.runtime.fp16.loss_scaler", "LossScaler")[..], b")\x81"].concat()),
     ];
     saved.set("optimizer_state_dict", names(&entries));
@@ -190,12 +190,17 @@ pub(crate) fn catalog(files: Files, given: &[(&str, &str)]) -> Result<Catalog> {
     tensors::catalog(&DeepSpeed, files, given)
 }
 
-/// The text of the error that a checkpoint gives.
+/// Returns the error message for a checkpoint, with its hint.
 pub(crate) fn error(files: Files) -> String {
-    catalog(files, &[]).unwrap_err().to_string()
+    with_hint(&catalog(files, &[]).unwrap_err())
 }
 
-/// Every tensor: its name, dtype, shape, and its values where they are F32.
+pub(crate) fn with_hint(error: &Error) -> String {
+    let hint = error.details().find(|(name, _)| *name == "hint");
+    format!("{error} {}", hint.map(|(_, text)| text).unwrap_or_default())
+}
+
+/// Returns the name, dtype and shape of each tensor, and the values of F32 tensors.
 pub(crate) fn tensors(files: Files, given: &[(&str, &str)]) -> Vec<(String, String, Vec<u64>, Vec<f32>)> {
     with_view(&DeepSpeed, &MemorySource::folder(files), given, |view| {
         let tensor = |name: &String| {

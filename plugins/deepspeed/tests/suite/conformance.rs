@@ -1,11 +1,11 @@
-//! The SDK's conformance suite over the stages.
+//! Runs the SDK's conformance suite on each stage.
 
 use crate::common::Run;
 use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::Entry;
 use tensorferry_sdk::conformance::{Sample, check};
 
-/// A test for each stage: they take seconds, and run side by side.
+/// Each stage has its own test: they take seconds and run in parallel.
 fn conforms(stage: u8) {
     let sample = Sample::set(Entry::Folder, Run::of_stage(stage).files());
     let report = check(&DeepSpeed, &[sample.holding(&["a", "b", "c", "tied", "frozen", "mean"])]);

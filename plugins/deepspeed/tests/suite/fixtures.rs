@@ -1,4 +1,5 @@
-//! Checkpoints that DeepSpeed's engine wrote: what its own `zero_to_fp32.py` gives, to the byte.
+//! Checkpoints that DeepSpeed's engine wrote. The result is identical to that of `zero_to_fp32.py`,
+//! byte for byte.
 
 use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::memory::MemoryView;

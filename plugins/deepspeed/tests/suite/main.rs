@@ -1,4 +1,4 @@
-//! DeepSpeed's checkpoints, read in memory.
+//! Reads DeepSpeed checkpoints in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

@@ -1,13 +1,13 @@
-//! Tensor- and pipeline-parallel checkpoints, laid out as DeepSpeed lays them with Megatron's modules: their parts are joined.
+//! Joins tensor- and pipeline-parallel checkpoints, laid out as DeepSpeed saves Megatron's modules.
 
-use crate::common::{Saved, names, options};
+use crate::common::{Saved, names, options, with_hint};
 use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{LossKind, MemoryContext, MemorySource, Result};
 use tensorferry_test_kit::Files;
 use tensorferry_test_kit::pickle::{int, list};
 
-/// Tensors of F32 by their names.
+/// F32 tensors, by name.
 type Tensors<'t> = [(&'t str, &'t [i64], &'t [f32])];
 
 fn dict(saved: &mut Saved, tensors: &Tensors<'_>) -> Vec<u8> {
@@ -16,7 +16,7 @@ fn dict(saved: &mut Saved, tensors: &Tensors<'_>) -> Vec<u8> {
     names(&entries)
 }
 
-/// A tensor rank's model states: nested as Megatron-DeepSpeed nests them.
+/// A tensor rank's model states, nested as in Megatron-DeepSpeed.
 fn rank(embedding: &[f32], layer: &Tensors<'_>) -> Vec<u8> {
     let mut saved = Saved::default();
     let rows = i64::try_from(embedding.len()).unwrap();
@@ -49,7 +49,7 @@ const FC1: &str = "layers.0.mlp.dense_h_to_4h.weight";
 const FC2: &str = "layers.0.mlp.dense_4h_to_h.weight";
 const NORM: &str = "layers.0.input_layernorm.weight";
 
-/// Two tensor ranks, of which the second has this norm.
+/// Two tensor ranks; the second has this norm.
 fn tensor_parallel(norm: f32, odd: Option<f32>) -> Files {
     let of = |base: f32, norm: f32, odd: Option<f32>| {
         let (two, four) = ([base, base + 1.0], [base, base + 1.0, base + 2.0, base + 3.0]);
@@ -85,7 +85,7 @@ fn tensor_ranks_are_joined_by_their_names() {
         of("embedding.word_embeddings.weight", &[4, 1], &[0.0, 1.0, 10.0, 11.0]),
         of(&format!("encoder.{QKV}"), &[4, 1], &[0.0, 1.0, 10.0, 11.0]),
         of(&format!("encoder.{DENSE}"), &[1, 4], &[0.0, 1.0, 10.0, 11.0]),
-        // Twice as many rows as the second has columns: gates first.
+        // Twice as many rows as the second matrix has columns: the gates come first.
         of(&format!("encoder.{FC1}"), &[8, 1], &[0.0, 1.0, 10.0, 11.0, 2.0, 3.0, 12.0, 13.0]),
         of(&format!("encoder.{FC2}"), &[1, 4], &[0.0, 1.0, 10.0, 11.0]),
         of(&format!("encoder.{NORM}"), &[1], &[5.0]),
@@ -95,14 +95,14 @@ fn tensor_ranks_are_joined_by_their_names() {
 
 #[test]
 fn what_is_the_same_on_all_ranks_is_compared() {
-    let error = read(tensor_parallel(6.0, None), &[("what", "model")]).unwrap_err().to_string();
+    let error = with_hint(&read(tensor_parallel(6.0, None), &[("what", "model")]).unwrap_err());
     for part in [NORM, "mp_rank_00", "mp_rank_01", "replicated=first"] {
         assert!(error.contains(part), "{part}: {error}");
     }
     let (tensors, losses) =
         read(tensor_parallel(6.0, None), &[("what", "model"), ("replicated", "first")]).unwrap();
     assert_eq!((tensors.last().unwrap().2.as_slice(), losses), (&[5.0][..], 1));
-    // A name that says nothing: the same on all ranks, or refused.
+    // A tensor with an unknown name must be equal on all ranks; otherwise it is rejected.
     assert_eq!(read(tensor_parallel(5.0, Some(1.0)), &[("what", "model")]).unwrap().0.len(), 7);
     for given in [&[("what", "model")][..], &[("what", "model"), ("replicated", "first")]] {
         let error = read(tensor_parallel(5.0, Some(2.0)), given).unwrap_err().to_string();
@@ -123,7 +123,7 @@ fn ranks_that_are_missing_or_lack_something_are_refused() {
     );
     let error = read(files, &[("what", "model")]).unwrap_err().to_string();
     assert!(error.contains("lacks a parameter") && error.contains("mp_rank_01"), "{error}");
-    let error = read(tensor_parallel(5.0, None), &[]).unwrap_err().to_string();
+    let error = with_hint(&read(tensor_parallel(5.0, None), &[]).unwrap_err());
     assert!(error.contains("what=model") && error.contains("mp_rank_01"), "{error}");
 }
 
@@ -154,7 +154,8 @@ fn a_pipelines_layers_are_joined_one_by_one() {
         files.insert(file(13, rank), layer(&[("norm.weight", &[1], &[4.0])]));
         files.insert(file(14, rank), layer(&[("final_linear.weight", &[2, 1], &values)]));
     }
-    // Such a file holds the state of training; of a pipeline there are more than tensor ranks.
+    // Such a file holds the training state. With a pipeline, there are more of them than tensor
+    // ranks.
     for rank in 0..4 {
         let mut states = Saved::default();
         states.set("module", b"N".to_vec());

@@ -1,6 +1,6 @@
-//! What is read of each stage, and what is refused.
+//! Reads checkpoints of each stage, and rejects invalid ones.
 
-use crate::common::{A, B, C, FROZEN, MODEL, NONE, Run, Saved, catalog, error, names, pieces, size, tensors};
+use crate::common::{A, B, C, FROZEN, MODEL, NONE, Run, Saved, catalog, error, names, pieces, size, tensors, with_hint};
 use std::collections::BTreeSet;
 use tensorferry_sdk::{ErrorKind, LossKind, TensorId};
 use tensorferry_test_kit::Files;
@@ -46,7 +46,7 @@ fn the_folder_itself_may_be_named() {
     let mut other = files.clone();
     other.insert("latest".to_owned(), b"gone".to_vec());
     check(other.clone(), &[("tag", "step")], &FP32);
-    assert!(error(other).contains("\"gone\""));
+    assert!(error(other).contains("gone"));
     assert!(catalog(files, &[("tag", "../step")]).is_err());
 }
 
@@ -63,7 +63,7 @@ fn the_module_is_as_it_ran() {
     ];
     check(Run::of_stage(1).files(), &[("what", "model")], &expected);
     let error = catalog(Run::of_stage(3).files(), &[("what", "model")]).unwrap_err();
-    assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("what=fp32"), "{error}");
+    assert!(error.kind() == ErrorKind::Usage && with_hint(&error).contains("what=fp32"), "{error}");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn vectors_are_as_long_as_their_parameters() {
             groups[group].resize(len, 0.0);
             replace_vectors(&mut run, 1, &groups);
             let error = run.error();
-            assert!(error.starts_with("malformed"), "stage {stage}, group {group}, {change}: {error}");
+            assert!(error.contains("malformed"), "stage {stage}, group {group}, {change}: {error}");
         }
     }
 }
@@ -182,7 +182,7 @@ fn ranks_of_different_runs_are_refused() {
     assert!(run.error().contains(&Run::optimizer_name(1)), "{}", run.error());
     let mut run = Run::of_stage(2);
     run.optimizer = Run::of_stage(3).optimizer;
-    assert!(run.error().contains("another stage"), "{}", run.error());
+    assert!(run.error().contains("different ZeRO stages"), "{}", run.error());
     let mut run = Run::of_stage(2);
     add_state(&mut run, 0, "zero_stage", &int(4));
     assert!(run.error().contains("stage"), "{}", run.error());
@@ -205,7 +205,7 @@ fn what_deepspeed_does_not_write_is_refused_by_key() {
     ] {
         let mut run = Run::of_stage(2);
         run.model[0].set(key, value.clone());
-        assert!(run.error().starts_with("malformed"), "{key}: {}", run.error());
+        assert!(run.error().contains("malformed"), "{key}: {}", run.error());
     }
     for (key, value) in [
         ("zero_stage", text("two")),
@@ -218,7 +218,7 @@ fn what_deepspeed_does_not_write_is_refused_by_key() {
         let mut run = Run::of_stage(2);
         add_state(&mut run, 0, key, &value);
         let error = run.error();
-        assert!(error.starts_with("malformed") && error.contains(&Run::optimizer_name(0)), "{key}: {error}");
+        assert!(error.contains("malformed") && error.contains(&Run::optimizer_name(0)), "{key}: {error}");
     }
     let mut files = Run::of_stage(1).files();
     files.insert(format!("step/{MODEL}"), b"\x80\x02}.".to_vec());
@@ -238,7 +238,7 @@ fn nothing_is_executed() {
         assert!(catalog.globals().contains(&"os.mkdir".to_owned()), "{:?}", catalog.globals());
         let told = catalog.losses().iter().filter(|loss| loss.why.contains("os.mkdir")).count();
         assert_eq!(told, 1, "{:?}", catalog.losses());
-        assert_eq!(catalog.tensors().len(), FP32.len(), "the tensors beside it are given");
+        assert_eq!(catalog.tensors().len(), FP32.len(), "the other tensors are read");
 
         let mut files = run.files();
         let wrapped = run.model[0].wrapped(|dict| call(&global("os", "mkdir"), &[dict]));
@@ -266,7 +266,7 @@ fn a_universal_checkpoint_is_read_whole() {
         let mut saved = Saved::default();
         let flat = [i64::try_from(values.len()).unwrap()];
         let tensor = saved.floats(values, dims.unwrap_or(&flat));
-        // Stage 3 saves the vector alone.
+        // Stage 3 saves only the vector.
         let bytes = match dims {
             Some(_) => {
                 saved.set("param", tensor);
@@ -290,18 +290,19 @@ fn a_universal_checkpoint_is_read_whole() {
     saved.set("param", tensor);
     let mut other = files.clone();
     other.insert("step/zero/b/fp32.pt".to_owned(), saved.bytes());
-    assert!(error(other).contains("\"step/zero/b/fp32.pt\", tensor \"b\""));
+    let message = error(other);
+    assert!(message.contains("step/zero/b/fp32.pt") && message.contains("tensor \"b\""), "{message}");
     files.remove("step/zero/c/fp32.pt");
     assert!(error(files).contains("step/zero/c/fp32.pt"));
 }
 
-/// What is between the parameters of the first group; the second has one parameter.
+/// The paddings between the parameters of the first group. The second group has one parameter.
 fn paddings(first: &[i64]) -> Vec<u8> {
     let first: Vec<_> = first.iter().map(|&padding| int(padding)).collect();
     list(&[list(&first), list(&[int(0)])])
 }
 
-/// Adds an entry to a rank's state; the last of each key holds.
+/// Adds an entry to a rank's state. If a key occurs twice, the last entry counts.
 fn add_state(run: &mut Run, rank: usize, key: &str, value: &[u8]) {
     let saved = &mut run.optimizer[rank];
     let state = saved.entries.pop().unwrap().1;

@@ -101,7 +101,7 @@ fn places_stay_in_the_folder_and_in_their_file() {
         sample.places[1] = At::new(file, offset, len);
         sample.describe(&CHUNKS);
         let error = sample.error();
-        assert!(error.contains(&format!("{file:?}")) && error.contains("\"model.w\""), "{file}: {error}");
+        assert!(error.contains(file) && error.contains("\"model.w\""), "{file}: {error}");
     }
 }
 
@@ -191,7 +191,7 @@ fn what_is_no_table_is_refused() {
     for table in [&tensorferry_test_kit::pickle::pickle(&int(1))[..], b"", b"\x80\x04", b"not a pickle", NONE]
     {
         files.insert(".metadata".to_owned(), table.to_vec());
-        assert!(error(files.clone()).contains("\".metadata\""), "{}", error(files));
+        assert!(error(files.clone()).contains(".metadata"), "{}", error(files));
     }
     let table = object("torch.distributed.checkpoint.metadata", "Metadata", &[]);
     files.insert(".metadata".to_owned(), tensorferry_test_kit::pickle::pickle(&table));
@@ -228,11 +228,8 @@ fn ranks_that_did_not_coordinate_are_merged() {
     tables[1].described.pop();
     tables[1].tensor("model.w", "float32", &[4, 2], &[CHUNKS[1]]);
     files.insert("__1.metadata".to_owned(), tables[1].bytes());
-    assert!(
-        error(files.clone()).contains("\"__1.metadata\", tensor \"model.w\""),
-        "{}",
-        error(files.clone())
-    );
+    let message = error(files.clone());
+    assert!(message.contains("__1.metadata") && message.contains("tensor \"model.w\""), "{message}");
     files.remove("__1.metadata");
     assert!(error(files).contains("gap"));
 }
