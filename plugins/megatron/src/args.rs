@@ -1,14 +1,15 @@
-//! What a run's arguments say, as far as it is plain: Megatron pickles its `argparse.Namespace`, which is inert here.
+//! The plain values among a run's arguments. Megatron pickles its `argparse.Namespace`, which is
+//! only inert data here.
 
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result, Value};
 use tensorferry_torch_file::Budget;
 use tensorferry_torch_file::pickle::{self, Graph, ValueId};
 
-/// Longer lists are datasets' paths and the like.
+/// Maximum items of a list. Longer lists are dataset paths and similar values.
 const MOST_ITEMS: usize = 64;
 
-/// What decides how ranks are joined: it has to be the same for all.
+/// Arguments that decide how ranks are joined. They must be the same on all ranks.
 const DECIDING: [&str; 15] = [
     "tensor_model_parallel_size",
     "pipeline_model_parallel_size",
@@ -32,17 +33,17 @@ const DECIDING: [&str; 15] = [
 pub(crate) struct Args(BTreeMap<String, Value>);
 
 impl Args {
-    /// Of a file that has none.
+    /// The arguments of a file without any.
     pub(crate) const NONE: Self = Self(BTreeMap::new());
 
-    /// The dict of a namespace's attributes; the value itself, where it is no namespace.
+    /// Returns the dict of a namespace's attributes, or the value itself if it is not a namespace.
     pub(crate) fn entries(graph: &Graph, value: ValueId) -> ValueId {
         let called = graph.called(value);
         let namespace = called.filter(|(global, _)| matches!(&*global.name, "Namespace" | "SimpleNamespace"));
         namespace.and_then(|(_, call)| call.state).unwrap_or(value)
     }
 
-    /// The plain ones of a namespace or dict; none, where it is neither.
+    /// Reads the plain values of a namespace or dict. Returns no arguments for other values.
     pub(crate) fn read(graph: &Graph, value: ValueId, budget: &mut Budget) -> Result<Self> {
         let mut args = BTreeMap::new();
         for (key, value) in graph.entries(Self::entries(graph, value)).unwrap_or_default() {
@@ -54,12 +55,12 @@ impl Args {
         Ok(Self(args))
     }
 
-    /// A number that counts something.
+    /// Returns a non-negative integer.
     pub(crate) fn count(&self, key: &str) -> Option<u64> {
         u64::try_from(self.0.get(key)?.root().as_int()?).ok()
     }
 
-    /// Whether they say that a run has one rank of each kind.
+    /// Returns whether the arguments declare a run with one rank of each kind.
     pub(crate) fn say_one_rank(&self) -> bool {
         let is_one = |key, unsaid| self.count(key).or(unsaid) == Some(1);
         let tensor = ["tensor_model_parallel_size", "model_parallel_size"];
@@ -69,19 +70,19 @@ impl Args {
                 .all(|key| is_one(key, Some(1)))
     }
 
-    /// A flag; `None`, if it is not there.
+    /// Returns a flag, or `None` if it is missing.
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         self.0.get(key)?.root().as_bool()
     }
 
-    /// Whether MLPs are gated, as far as it is said.
+    /// Returns whether MLPs are gated, if the arguments show it.
     pub(crate) fn gated(&self) -> Option<bool> {
         let gates = ["swiglu", "quick_geglu", "geglu", "gated_linear_unit"].map(|key| self.flag(key));
         let has_gate = self.0.get("glu_activation").is_some_and(|value| value.as_text().is_some());
         if has_gate || gates.contains(&Some(true)) { Some(true) } else { self.flag("swiglu") }
     }
 
-    /// All of them, as one value.
+    /// Returns all arguments as one value.
     pub(crate) fn value(&self) -> Result<Option<Value>> {
         if self.0.is_empty() {
             return Ok(None);
@@ -89,12 +90,12 @@ impl Args {
         Value::map(self.0.iter().map(|(key, value)| (Value::text(key), value.clone()))).map(Some)
     }
 
-    /// Holds those that decide how ranks are joined against another rank's.
+    /// Checks that the arguments that decide how ranks are joined equal another rank's.
     pub(crate) fn check_same(&self, other: &Self) -> Result<()> {
         let different = DECIDING.into_iter().find(|&key| self.0.get(key) != other.0.get(key));
         let said = |args: &Self, key| args.0.get(key).map_or_else(|| "nothing".to_owned(), Value::json);
         different.map_or(Ok(()), |key| {
-            Err(Error::malformed(format!("the rank's arguments say another {key} than the first rank's"))
+            Err(Error::malformed(format!("the rank's {key} argument differs from the first rank's"))
                 .expected(said(self, key))
                 .found(said(other, key)))
         })
@@ -110,7 +111,7 @@ fn plain(graph: &Graph, value: ValueId, budget: &mut Budget, lists: bool) -> Res
             Some(text) => Some(Value::text(&budget.name(text)?)),
             None => None,
         },
-        // A dtype: `torch.bfloat16`.
+        // A dtype, such as `torch.bfloat16`.
         pickle::Value::Global(_) => {
             let path = graph.global(value).map(pickle::Global::path);
             path.map(|path| budget.name(&path)).transpose()?.map(|path| Value::text(&path))

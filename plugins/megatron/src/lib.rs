@@ -1,27 +1,29 @@
-//! Megatron-LM's checkpoints of ranks: each rank of tensor, pipeline and expert parallelism has a folder with its
-//! part of every layer. They are read as the one model that they are parts of.
+//! Megatron-LM checkpoints of several ranks. Each rank of tensor, pipeline and expert parallelism
+//! has a folder with its part of every layer. The ranks are read as one model.
 //!
 //! ```text
 //! latest_checkpointed_iteration.txt          a decimal number, or `release`
 //! iter_0000500/ or release/
-//!   mp_rank_TT[_PPP][_EEE]/                  tensor, pipeline (if there is more than one stage), expert rank (likewise)
+//!   mp_rank_TT[_PPP][_EEE]/                  tensor rank, pipeline rank and expert rank (if there are several)
 //!     model_optim_rng.pt or model_rng.pt     a dict that `torch.save` wrote
-//!     distrib_optim.pt                       the sharded optimizer: flat buffers that only the live model can name
+//!     distrib_optim.pt                       the sharded optimizer: flat buffers whose layout only the running model knows
 //! ```
 //!
-//! | In the dict | What it says |
+//! | In the dict | Content |
 //! |---|---|
-//! | `model`, or `model0`, `model1`, ... | the rank's parameters; one of several for virtual stages |
-//! | `args` | `argparse.Namespace`: how many ranks there are, whether the MLP is gated, whether embeddings are tied |
-//! | `checkpoint_version` | below 2: another order of the rows of `query_key_value` |
-//! | `iteration`, `optimizer`, `rng_state`, ... | the state of training |
+//! | `model`, or `model0`, `model1`, ... | the rank's parameters; several with virtual stages |
+//! | `args` | `argparse.Namespace`: the number of ranks, whether the MLP is gated, whether embeddings are tied |
+//! | `checkpoint_version` | below 2: a different row order of `query_key_value` |
+//! | `iteration`, `optimizer`, `rng_state`, ... | training state |
 //!
-//! How parts belong together is not in the file: the live parameter has it (`partition_dim`, `partition_stride`). The
-//! names say it ([`tensorferry_megatron_model`]), and of gated MLPs the arguments and shapes do. Layers are counted from 0 in every stage.
-//! What all ranks have alike is compared, byte by byte.
+//! The file does not contain how to join the parts: only the running model knows it
+//! (`partition_dim`, `partition_stride`). It follows from the names
+//! ([`tensorferry_megatron_model`]), and for gated MLPs from the arguments and shapes. Each stage
+//! counts its layers from 0. Tensors that all ranks share are compared byte by byte.
 //!
-//! Source of the facts: `megatron/training/checkpointing.py`, `tools/checkpoint/` and `megatron/core/tensor_parallel` of
-//! Megatron-LM with megatron-core 0.16.1, and models of up to twelve ranks that it wrote and joined itself.
+//! Sources: `megatron/training/checkpointing.py`, `tools/checkpoint/` and
+//! `megatron/core/tensor_parallel` of Megatron-LM with megatron-core 0.16.1, and models of up to
+//! twelve ranks that it wrote and joined.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -39,7 +41,6 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// The format `megatron`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Megatron;
 
@@ -65,7 +66,7 @@ impl Format for Megatron {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for a program that links it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Megatron)]

@@ -1,4 +1,5 @@
-//! The run that `-o like=` names: its arguments, which Megatron wants beside the weights and ferry cannot make.
+//! The run named by `-o like=`. Megatron needs its arguments next to the weights, and ferry cannot
+//! derive them.
 
 use crate::args::Args;
 use crate::run_folder;
@@ -7,7 +8,7 @@ use tensorferry_sdk::{Context, Error, LayoutSink, Loss, LossKind, Result, Source
 use tensorferry_torch_file::pickle::ValueId;
 use tensorferry_torch_file::{Budget, ClassName, Extent, ObjectFile, PickleWriter, push_plain};
 
-/// What a `torch_dist` checkpoint has beside its tensors.
+/// File of a `torch_dist` checkpoint with everything except its tensors.
 pub(crate) const COMMON: &str = "common.pt";
 /// Enumerations among the arguments.
 const ENUMS: [ClassName; 7] = [
@@ -19,7 +20,7 @@ const ENUMS: [ClassName; 7] = [
     ("megatron.core.transformer.enums", "ModelType"),
     ("megatron.core.enums", "ModelType"),
 ];
-/// Other ways to divide layers over stages, which are not taken.
+/// Arguments for other ways to divide layers over stages, which are not used.
 const OTHER_STAGES: [&str; 6] = [
     "virtual_pipeline_model_parallel_size",
     "num_layers_per_virtual_pipeline_stage",
@@ -31,10 +32,9 @@ const OTHER_STAGES: [&str; 6] = [
 const OTHER_SHARES: [&str; 2] =
     ["account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"];
 
-/// `torch` or `torch_dist`.
+/// Argument that is `torch` or `torch_dist`.
 const FORM: &str = "ckpt_format";
 
-/// A run's arguments.
 pub(crate) struct Like {
     object: ObjectFile,
     arguments: ValueId,
@@ -43,7 +43,7 @@ pub(crate) struct Like {
 }
 
 impl Like {
-    /// Reads the arguments of any of its ranks.
+    /// Reads the arguments of any rank.
     pub(crate) fn open(path: &str, context: &dyn Context) -> Result<Self> {
         Self::read(&*context.open(path)?, context).map_err(|error| error.context(format!("-o like={path}")))
     }
@@ -79,7 +79,8 @@ impl Like {
         }
     }
 
-    /// Appends the arguments as an `argparse.Namespace`, with the sizes of another grid. Gives those that are left out.
+    /// Appends the arguments as an `argparse.Namespace`, with the sizes of a different grid.
+    /// Returns those that are left out.
     pub(crate) fn push(&self, size: GridSize, form: &str, pickle: &mut PickleWriter) -> Result<Vec<String>> {
         let sizes = [
             ("tensor_model_parallel_size", size.tensor),
@@ -103,7 +104,7 @@ impl Like {
             let size = sizes.iter().find(|(name, _)| *name == key).map(|(_, size)| size.cast_signed());
             let is_replaced =
                 size.is_some() || OTHER_STAGES.contains(&key) || OTHER_SHARES.contains(&key) || key == FORM;
-            // On its own first: a key without a value must not be in the pickle.
+            // A trial run: the pickle must not get a key without a value.
             if !is_replaced && !push_plain(graph, value, &ENUMS, &mut PickleWriter::new())? {
                 left_out.push(key.to_owned());
                 continue;
@@ -122,9 +123,9 @@ impl Like {
         Ok(left_out)
     }
 
-    /// Says which arguments are left out.
+    /// Reports the arguments that are left out.
     pub(crate) fn report(left_out: &[String], layout: &mut dyn LayoutSink) -> Result<()> {
-        let why = "an argument of the run of -o like= that is neither plain nor a dtype";
+        let why = "an argument of the -o like= run that is neither a plain value nor a dtype";
         left_out
             .iter()
             .try_for_each(|key| layout.loss(Loss::new(LossKind::State, format!("args.{key}"), why)))

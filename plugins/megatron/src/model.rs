@@ -1,5 +1,5 @@
-//! The parameters of the whole model: each rank's under the names that they have in it, with layers and experts
-//! numbered over all ranks.
+//! The parameters of the whole model: the ranks' parameters under their names in the model, with
+//! layers and experts numbered over all ranks.
 
 use crate::args::Args;
 use crate::rank_file::RankFile;
@@ -8,8 +8,8 @@ use tensorferry_megatron_model::{GridSize, Rank, expert, is_counted, numbered};
 use tensorferry_sdk::{Error, Result};
 use tensorferry_torch_file::Location;
 
-/// Where a group of tensor ranks has a parameter: the virtual stage in the order of its layers, the pipeline's rank
-/// that holds it, and the expert rank.
+/// A group of tensor ranks that has a parameter: the virtual stage in the order of its layers, the
+/// pipeline rank that holds it, and the expert rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Group {
     virtual_stage: u64,
@@ -23,7 +23,7 @@ impl Group {
     }
 }
 
-/// A parameter of the model, with each tensor rank's part of it, in every group that has it.
+/// A parameter of the model, with each tensor rank's part, in every group that has it.
 #[derive(Debug)]
 pub(crate) struct Parameter {
     pub(crate) name: String,
@@ -32,13 +32,14 @@ pub(crate) struct Parameter {
 }
 
 impl Parameter {
-    /// The groups, the first of which the parameter is taken from. Every rank of them has its part.
+    /// Returns the groups, with the parts of all ranks. The parameter is taken from the first
+    /// group.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (Group, Vec<&Location>)> {
         self.groups.iter().map(|(&group, parts)| (group, parts.values().collect()))
     }
 }
 
-/// The model's parameters, in the order of its layers.
+/// Returns the model's parameters, in the order of its layers.
 pub(crate) fn parameters(
     size: GridSize,
     files: &BTreeMap<Rank, RankFile>,
@@ -47,7 +48,7 @@ pub(crate) fn parameters(
     let named = |rank: &Rank| size.folder(*rank);
     let chunks = files.values().next().map_or(0, |file| file.chunks.len());
     if let Some((rank, file)) = files.iter().find(|(_, file)| file.chunks.len() != chunks) {
-        return Err(Error::malformed("a rank has another number of virtual stages than the first")
+        return Err(Error::malformed("a rank and the first rank have different numbers of virtual stages")
             .file(named(rank))
             .expected(chunks)
             .found(file.chunks.len()));
@@ -109,7 +110,7 @@ impl Collected {
     }
 }
 
-/// How many layers a rank has, by stack.
+/// Counts the layers of a rank, by stack.
 fn layers(part: &[(String, Location)]) -> Result<HashMap<String, u64>> {
     let mut stacks: HashMap<&str, BTreeSet<u64>> = HashMap::new();
     for (stack, number, _) in part.iter().filter_map(|(name, _)| numbered(name, "layers")) {
@@ -119,13 +120,13 @@ fn layers(part: &[(String, Location)]) -> Result<HashMap<String, u64>> {
     {
         None => Ok((stack.to_owned(), numbers.len() as u64)),
         Some((found, expected)) => Err(Error::malformed(format!("a gap in the layers of {stack}"))
-            .expected(format!("layer {expected}: each stage counts from 0"))
+            .expected(format!("layer {expected} (each stage counts from 0)"))
             .found(format!("layer {found}"))),
     };
     stacks.into_iter().map(count).collect()
 }
 
-/// How many experts the expert ranks before this one have.
+/// Returns the number of experts on the expert ranks before this one.
 fn experts_before(size: GridSize, rank: Rank, args: &Args, part: &[(String, Location)]) -> Result<u64> {
     if rank.expert == 0 {
         return Ok(0);
@@ -134,7 +135,7 @@ fn experts_before(size: GridSize, rank: Rank, args: &Args, part: &[(String, Loca
     let local = match args.count("num_experts") {
         Some(all) if all % size.experts == 0 => all / size.experts,
         Some(all) => {
-            return Err(Error::malformed("the experts do not divide over the ranks")
+            return Err(Error::malformed("the experts cannot be divided evenly over the ranks")
                 .expected(format!("a multiple of {}", size.experts))
                 .found(all));
         }
@@ -145,10 +146,10 @@ fn experts_before(size: GridSize, rank: Rank, args: &Args, part: &[(String, Loca
     }
     local
         .checked_mul(rank.expert)
-        .ok_or_else(|| Error::malformed("a number of experts that does not fit 64 bits"))
+        .ok_or_else(|| Error::malformed("the number of experts does not fit in 64 bits"))
 }
 
-/// The name in the whole model, and whether it is one of an expert's.
+/// Returns the name in the whole model, and whether it belongs to an expert.
 fn global_name(name: &str, layers_before: &HashMap<String, u64>, experts_before: u64) -> (String, bool) {
     let mut global = match numbered(name, "layers") {
         Some((stack, number, after)) => {
@@ -166,12 +167,12 @@ fn global_name(name: &str, layers_before: &HashMap<String, u64>, experts_before:
     (global, is_expert)
 }
 
-/// The arguments know how many layers there are.
+/// Checks the number of layers against the arguments.
 fn check_layers(layers: &HashMap<String, u64>, args: &Args) -> Result<()> {
     let counted: Vec<_> = layers.iter().filter(|(stack, _)| is_counted(stack)).collect();
     match (&*counted, args.count("num_layers")) {
         ([(stack, found)], Some(expected)) if **found != expected => {
-            Err(Error::malformed(format!("the ranks have another number of {stack} than the arguments say"))
+            Err(Error::malformed(format!("the number of {stack} in the ranks differs from the arguments"))
                 .expected(expected)
                 .found(found))
         }
@@ -184,7 +185,7 @@ fn check_complete(parameter: &Parameter, size: GridSize) -> Result<()> {
     let mut stages: Vec<Group> = groups.iter().map(|&group| Group { expert: 0, ..group }).collect();
     stages.dedup();
     for stage in stages {
-        // An expert is on one expert rank alone; all else is on each.
+        // An expert is on only one expert rank; all other parameters are on each of them.
         let experts =
             groups.iter().filter(|group| Group { expert: 0, ..**group } == stage).map(|group| group.expert);
         let experts: Vec<u64> =
@@ -194,7 +195,7 @@ fn check_complete(parameter: &Parameter, size: GridSize) -> Result<()> {
             let parts = parameter.groups.get(&group);
             let has = |tensor: &u64| parts.is_some_and(|parts| parts.contains_key(tensor));
             if let Some(tensor) = (0..size.tensor).find(|tensor| !has(tensor)) {
-                return Err(Error::malformed("a rank lacks a parameter that others have")
+                return Err(Error::malformed("a rank lacks a parameter that other ranks have")
                     .tensor(&parameter.name)
                     .file(size.folder(group.rank(tensor))));
             }

@@ -1,9 +1,10 @@
-//! How sure this format is of an input: the names of files and folders say it.
+//! Scores how likely an input is to be of this format, by the names of files and folders.
 
 use crate::run_folder::{TRACKER, distributed, newest, one_rank, rank_folders};
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
-/// A rank's folder, which torch would read as a model. Beside a model of transformers it is none.
+/// Score for the folder of one rank, which torch would read as a model. Next to a transformers
+/// model, such a folder is not a Megatron checkpoint.
 const ONE_RANK: Score = Score(40);
 
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
@@ -15,7 +16,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     let folder = match newest(source) {
         Ok(Some(folder)) => folder,
         Ok(None) => String::new(),
-        // No other format has a file of this name: the reader says what is wrong with it.
+        // No other format has a file with this name, so the reader reports what is wrong with it.
         Err(error) if error.kind() == ErrorKind::Malformed => return Ok(Score::CERTAIN),
         Err(error) => return Err(error),
     };

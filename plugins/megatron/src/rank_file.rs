@@ -1,4 +1,4 @@
-//! A rank's file: the parameters that it has of the model, by their names, and what it says beside them.
+//! Reads a rank's file: its parameters by name, and the other values.
 
 use crate::args::Args;
 use std::collections::BTreeSet;
@@ -6,13 +6,13 @@ use tensorferry_sdk::{Catalog, CatalogBuilder, Context, Error, Result, Source, e
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Budget, Calls, Extent, Located, Location, ObjectFile, Storages, rebuild};
 
-/// torch's own bound; a shape of a million dimensions is made to be slow.
+/// Maximum dimensions of a tensor, as in torch. A shape with a million dimensions would be slow.
 const MOST_DIMENSIONS: usize = 64;
-/// Modules in modules; Megatron's go to ten.
+/// Maximum depth of nested modules. Megatron's models have up to ten levels.
 const MOST_NESTING: usize = 64;
-/// More virtual stages than layers would be empty ones.
+/// Maximum number of virtual stages. If there were more stages than layers, some would be empty.
 const MOST_CHUNKS: usize = 4096;
-/// What a file says of itself, which is read.
+/// Keys besides the model that are read.
 const READ: [&str; 3] = ["args", "checkpoint_version", "iteration"];
 
 /// A rank's part of the model.
@@ -21,38 +21,38 @@ pub(crate) struct RankFile {
     pub(crate) args: Args,
     pub(crate) version: Option<f64>,
     pub(crate) iteration: Option<i64>,
-    /// One for each virtual stage.
+    /// Parameters of each virtual stage.
     pub(crate) chunks: Vec<Vec<(String, Location)>>,
 }
 
 impl RankFile {
-    /// The names of its parameters.
+    /// Returns the names of the parameters.
     pub(crate) fn names(&self) -> BTreeSet<&str> {
         self.chunks.iter().flatten().map(|(name, _)| &**name).collect()
     }
 }
 
-/// Reads the files of all ranks; their pickles are dropped as soon as they are read.
+/// Reads the files of all ranks. Each pickle is dropped as soon as it is read.
 pub(crate) struct RankReader<'s> {
     source: &'s dyn Source,
     context: &'s dyn Context,
     budget: Budget,
     storages: Storages<'s>,
-    /// Takes the storages. Those that are needed go from here to the real catalog.
+    /// Receives the storages. Only those that are needed are copied to the real catalog.
     catalog: CatalogBuilder<'s>,
     pub(crate) found: Found,
 }
 
-/// What the files hold beside parameters.
+/// Content of the files besides parameters.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) globals: BTreeSet<String>,
     pub(crate) calls: Calls,
-    /// The state of training, by its keys.
+    /// Keys of the training state.
     pub(crate) training: BTreeSet<String>,
-    /// Names in the model that are no tensors, and have something to say.
+    /// Names of the model's values that are neither tensors nor `None`.
     pub(crate) no_tensors: BTreeSet<String>,
-    /// How many states of modules that are none of theirs.
+    /// Number of non-empty extra states of modules.
     pub(crate) extra_states: u64,
 }
 
@@ -69,7 +69,6 @@ impl<'s> RankReader<'s> {
         }
     }
 
-    /// Reads a rank's file.
     pub(crate) fn read(&mut self, name: &str) -> Result<RankFile> {
         self.context.check_cancelled()?;
         self.file(name).map_err(|error| error.file(name))
@@ -81,7 +80,7 @@ impl<'s> RankReader<'s> {
         self.found.globals.extend(object.globals().map(str::to_owned));
         self.found.calls.add(name, &object);
         let (graph, root) = (object.graph(), object.root());
-        let not_megatron = || Error::malformed("not a rank's file of Megatron").expected("a dict with model");
+        let not_megatron = || Error::malformed("not a Megatron rank file").expected("a dict with model");
         let mut rank = RankFile::default();
         let mut chunks: Vec<(u64, ValueId)> = Vec::new();
         for (key, value) in graph.entries(root).ok_or_else(not_megatron)? {
@@ -111,11 +110,11 @@ impl<'s> RankReader<'s> {
         Ok(rank)
     }
 
-    /// The tensors in a model's nested dicts.
+    /// Returns the tensors in a model's nested dicts.
     fn parameters(&mut self, object: &ObjectFile, model: ValueId) -> Result<Vec<(String, Location)>> {
         let graph = object.graph();
         let entries = |value| graph.entries(value).map(Vec::into_iter);
-        let root = entries(model).ok_or_else(|| Error::malformed("the model is no dict"))?;
+        let root = entries(model).ok_or_else(|| Error::malformed("the model is not a dict"))?;
         let mut open = vec![(String::new(), root)];
         let mut tensors = Vec::new();
         while let Some((prefix, rest)) = open.last_mut() {
@@ -123,7 +122,7 @@ impl<'s> RankReader<'s> {
                 open.pop();
                 continue;
             };
-            let key = graph.text(key).ok_or_else(|| Error::malformed("a name in the model is no text"))?;
+            let key = graph.text(key).ok_or_else(|| Error::malformed("a name in the model is not a string"))?;
             let name = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
             let name = self.budget.name(&name)?;
             let located = self.tensor(object, value).map_err(|error| error.tensor(&name))?;
@@ -133,7 +132,7 @@ impl<'s> RankReader<'s> {
                 }
                 (Some(location), _) => tensors.push((name, location)),
                 (None, Some(_)) if open.len() >= MOST_NESTING => {
-                    return Err(Error::limit("modules nest too deep").tensor(name).expected(MOST_NESTING));
+                    return Err(Error::limit("modules are nested too deeply").tensor(name).expected(MOST_NESTING));
                 }
                 (None, Some(inner)) => open.push((name, inner)),
                 (None, None) if *graph.value(value) == Value::None => {}
@@ -143,10 +142,10 @@ impl<'s> RankReader<'s> {
         Ok(tensors)
     }
 
-    /// Where a tensor lies; `None`, if the value is none.
+    /// Returns the location of a tensor, or `None` if the value is not a tensor.
     fn tensor(&mut self, object: &ObjectFile, value: ValueId) -> Result<Option<Location>> {
         let graph: &Graph = object.graph();
-        let lost = |why| Error::unsupported(format!("a tensor that cannot be read: {why}"));
+        let lost = |why| Error::unsupported(format!("cannot read a tensor: {why}"));
         let data = rebuild::data_of_parameter(graph, value).unwrap_or(value);
         let Some(rebuilt) = rebuild::tensor(graph, data)? else { return Ok(None) };
         let location =
@@ -156,7 +155,7 @@ impl<'s> RankReader<'s> {
             };
         element_count(&location.shape)?;
         if location.shape.len() > MOST_DIMENSIONS {
-            return Err(Error::malformed("a shape with more dimensions than torch has")
+            return Err(Error::malformed("a shape has more dimensions than torch supports")
                 .expected(format!("at most {MOST_DIMENSIONS}"))
                 .found(location.shape.len()));
         }
@@ -164,7 +163,7 @@ impl<'s> RankReader<'s> {
         Ok(Some(Location { shape, ..location }))
     }
 
-    /// The storages, by the ids that locations have; and what else was found.
+    /// Returns the storages by the IDs in locations, and the other content.
     pub(crate) fn finish(self) -> Result<(Catalog, Found)> {
         Ok((self.catalog.finish()?, self.found))
     }

@@ -1,5 +1,5 @@
-//! Reads a run: finds its ranks, reads each one's file, holds what ranks have alike against each other, and fills
-//! the catalog.
+//! Reads a run: finds its ranks, reads their files, compares the tensors that ranks share, and
+//! fills the catalog.
 
 use crate::args::Args;
 use crate::like::COMMON;
@@ -18,14 +18,14 @@ use tensorferry_sdk::{
 use tensorferry_torch_dcp::TorchDcp;
 use tensorferry_torch_file::{Budget, Extent, Location, ObjectFile};
 
-/// What is done where ranks differ in what they have alike.
+/// What to do if ranks differ in a tensor that they share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Difference {
     Refuse,
     TakeFirst,
 }
 
-/// The order of the rows of fused attention.
+/// Row order of fused attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FusedOrder {
     Stored,
@@ -36,41 +36,39 @@ const REPLICATED: TypedOption<Difference> = TypedOption::choice(
     Side::Reader,
     "replicated",
     &[("equal", Difference::Refuse), ("first", Difference::TakeFirst)],
-    "what all ranks have must be equal, or the first rank's is taken",
+    "require equal copies on all ranks, or use the first rank's",
 );
 const QKV: TypedOption<FusedOrder> = TypedOption::choice(
     Side::Reader,
     "qkv",
     &[("stored", FusedOrder::Stored), ("today", FusedOrder::Today)],
-    "rows of query_key_value as stored, or in the order of checkpoint version 2 and later",
+    "row order of query_key_value: as stored, or as in version 2 and later",
 );
 const VOCABULARY: TypedOption<Option<u32>> = TypedOption::integer(
     Side::Reader,
     "vocab_size",
     1..=u32::MAX as u64,
-    "rows of the embedding and output layer to keep; the rest only fills up",
+    "rows of the embedding and output layer to keep; the rest is padding",
 );
 const ITERATION: TypedOption<Option<String>> = TypedOption::text(
     Side::Reader,
     "iteration",
-    "the iteration to read, if not the newest; a number, or release",
+    "iteration to read instead of the newest: a number, or release",
 );
 const SHARD_IS_ALONE: TypedOption<bool> = TypedOption::choice(
     Side::Reader,
     "shard",
     &[("refuse", false), ("alone", true)],
-    "what to do about the folder of one rank that is named: refuse it, or read that rank's part alone",
+    "refuse the folder of a single rank, or read only that rank's part",
 );
 
-/// Why what is beside the model is left out.
-const OF_TRAINING: &str = "the state of training, which is no part of the model";
+/// Reason for leaving out values besides the model.
+const OF_TRAINING: &str = "training state, which is not part of the model";
 
-/// What the format declares.
 pub(crate) fn options() -> Vec<OptionSpec> {
     vec![REPLICATED.spec(), QKV.spec(), VOCABULARY.spec(), ITERATION.spec(), SHARD_IS_ALONE.spec()]
 }
 
-/// Reads Megatron's checkpoints.
 #[derive(Debug)]
 pub(crate) struct Reader {
     difference: Difference,
@@ -81,7 +79,6 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// A reader with these options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self {
             difference: REPLICATED.get(options)?,
@@ -92,18 +89,17 @@ impl Reader {
         })
     }
 
-    /// Settles what one rank's part of a model is read for.
+    /// Checks that reading one rank's part of a model is what the user wants.
     fn settle_part(&self, context: &dyn Context) -> Result<()> {
         if !self.shard_is_alone && context.purpose().has(Purpose::SHOW) {
-            context.note("this is one rank's part of a model: the folder around it is the whole model");
+            context.note("this is one rank's part of a model: the parent folder has the whole model");
         } else if !self.shard_is_alone {
-            return Err(Error::usage("the folder of one rank is named, and it is not said what is meant")
-                .expected("the folder around it for the whole model, or -i shard=alone for this rank's part")
-                .found("arguments that do not say that the run has one rank"));
+            return Err(Error::usage("the folder is one rank's part of a model, unless the run had only one rank")
+                .hint("pass the parent folder for the whole model, or -i shard=alone for this rank's part"));
         }
         if self.order == FusedOrder::Today || self.vocabulary.is_some() {
             return Err(Error::usage(format!(
-                "{QKV} and {VOCABULARY} are for whole models: one rank's part is read as it is"
+                "{QKV} and {VOCABULARY} apply only to whole models, not to one rank's part"
             )));
         }
         Ok(())
@@ -159,7 +155,7 @@ impl TensorReader for Reader {
     }
 }
 
-/// Says what a distributed checkpoint has beside its tensors.
+/// Reports the content of a distributed checkpoint besides its tensors.
 fn report_common(
     source: &dyn Source,
     name: &str,
@@ -201,12 +197,13 @@ struct Run {
     files: BTreeMap<Rank, RankFile>,
     collected: Catalog,
     found: Found,
-    /// Files that hold no part of the model.
+    /// Files that are not part of the model.
     others: Vec<String>,
 }
 
 impl Run {
-    /// Reads the ranks of these folders; if `is_alone`, the one there is, whatever its arguments say of others.
+    /// Reads the ranks in these folders. With `is_alone`, reads the only folder and ignores what
+    /// its arguments declare about other ranks.
     fn read(
         source: &dyn Source,
         folders: Vec<RankFolder>,
@@ -214,7 +211,7 @@ impl Run {
         context: &dyn Context,
     ) -> Result<Self> {
         let mut reader = RankReader::new(source, context);
-        // Any rank's arguments say how many there are.
+        // Any rank's arguments have the number of ranks.
         let (any, first) = match folders.first() {
             Some(folder) => (folder.path.clone(), reader.read(&folder.file(source)?)?),
             None => return Err(Error::plugin("a run without ranks")),
@@ -223,7 +220,8 @@ impl Run {
         let mut known = BTreeMap::new();
         let mut second_is_expert = false;
         if let Some(last) = run_folder::last_of_unclear(&folders, args) {
-            // The first stage has what goes in and the last what comes out, expert ranks have the same names.
+            // Pipeline stages have different names: only the first has the embedding, and only the
+            // last has the output layer. Expert ranks have the same names.
             let file = reader.read(&last.file(source)?)?;
             second_is_expert = file.names() == first.names();
             known.insert(last.path.clone(), file);
@@ -261,7 +259,7 @@ impl Run {
         self.folders.get(&rank).map_or("", |folder| &folder.path)
     }
 
-    /// Adds what the one rank has, as it has it.
+    /// Adds the tensors of the only rank, unchanged.
     fn add_part(&self, catalog: &mut dyn CatalogSink) -> Result<Box<dyn TensorDecoder>> {
         let mut output = Output::new(&self.collected, catalog);
         for parameter in parameters(self.size, &self.files, &Args::NONE)? {
@@ -272,7 +270,7 @@ impl Run {
         Ok(Box::new(NothingEncoded))
     }
 
-    /// Says what was found beside the parameters.
+    /// Reports the content besides parameters.
     fn report(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
         let Found { globals, calls, training, no_tensors, extra_states } = &self.found;
         globals.iter().try_for_each(|global| catalog.global(global))?;
@@ -289,15 +287,15 @@ impl Run {
         }
         let mut lose = |what: &str, why: &str| catalog.loss(Loss::new(LossKind::State, what, why));
         training.iter().try_for_each(|key| lose(key, OF_TRAINING))?;
-        no_tensors.iter().try_for_each(|name| lose(name, "of the model, and no tensor"))?;
+        no_tensors.iter().try_for_each(|name| lose(name, "a value of the model that is not a tensor"))?;
         if *extra_states > 0 {
             lose(
                 &format!("{extra_states} _extra_state"),
-                "what modules keep beside parameters, such as scales of FP8",
+                "extra state of modules, such as FP8 scales",
             )?;
         }
         if !self.others.is_empty() {
-            let why = "files of the sharded optimizer: flat buffers that only the live model can name";
+            let why = "files of the sharded optimizer: flat buffers whose layout only the running model knows";
             lose(&listed(&self.others, 1), why)?;
         }
         Ok(())
@@ -311,21 +309,21 @@ fn check_of_one_run(first: &RankFile, rank: &RankFile) -> Result<()> {
     if said(first) == said(rank) {
         return Ok(());
     }
-    Err(Error::malformed("the rank is of another run or iteration than the first")
+    Err(Error::malformed("the rank is from a different run or iteration than the first rank")
         .expected(said(first))
         .found(said(rank)))
 }
 
-/// Joins parameters, one after the other.
+/// Joins parameters one by one.
 struct Joining<'j, 'o> {
     reader: &'j Reader,
     source: &'j dyn Source,
     context: &'j dyn Context,
     run: &'j Run,
     output: Output<'o>,
-    /// Of the first rank's part of each parameter.
+    /// Shape of the first rank's part of each parameter.
     shapes: HashMap<&'j str, Vec<u64>>,
-    /// Whether it was said that rows have an old order.
+    /// Whether the old row order was already noted.
     told_order: bool,
 }
 
@@ -341,20 +339,21 @@ impl Joining<'_, '_> {
             embedding.filter(|_| self.is_tied(name)).and_then(|e| e.groups().next())
         {
             self.check_copies((of, &originals), (group, &parts), name)?;
-            self.context.note(&format!("{name} is the embedding, which the last stage has a copy of"));
+            self.context.note(&format!("{name} is left out: it is the last stage's copy of the embedding"));
             return Ok(());
         }
         let (placement, ranks) = (placement(name), self.run.size.tensor);
         if parameter.is_expert
             && self.run.args().count("expert_tensor_parallel_size").is_some_and(|n| n != ranks)
         {
-            return Err(Error::unsupported("experts that are cut over other tensor ranks than the rest"));
+            return Err(Error::unsupported("experts are split over a different number of tensor ranks"));
         }
         let most = self.reader.vocabulary.filter(|_| placement == Placement::Vocabulary);
         let fused = self.fused(name)?;
         match placement {
             Placement::Vocabulary => self.check_vocabulary(name, &parts)?,
-            // Also where one rank has all experts, others have the rest.
+            // Not even if one tensor rank has a whole expert: other expert ranks have the other
+            // experts.
             Placement::Refused(what) if ranks > 1 || self.run.size.experts > 1 => {
                 return Err(Error::unsupported(what));
             }
@@ -378,19 +377,19 @@ impl Joining<'_, '_> {
             _ => return self.output.whole(name, parts[0]),
         };
         if let Some(cut) = most {
-            let why = format!("rows from {cut} on are left out: they only fill up the vocabulary");
+            let why = format!("rows from {cut} on are left out: they are padding of the vocabulary");
             self.output.catalog.loss(Loss::new(LossKind::Tensor, name, why).asked_for())?;
         }
         self.output.joined(name, &parts, joint, most)
     }
 
-    /// Adds the first rank's, once the others are known to have the same.
+    /// Adds the first rank's tensor, after checking that the others are the same.
     fn replicated(&mut self, name: &str, group: Group, parts: &[&Location], is_unknown: bool) -> Result<()> {
         for (tensor, copy) in (1..).zip(&parts[1..]) {
             let ranks = [group.rank(0), group.rank(tensor)];
             if is_unknown && !self.is_same(parts[0], copy)? {
                 return Err(Error::unsupported(
-                    "its name does not say how the ranks' parts belong together, and they differ",
+                    "the ranks' parts differ, and the tensor's name does not say how to join them",
                 )
                 .file(self.run.path(ranks[1]))
                 .expected(said(parts[0]))
@@ -413,13 +412,13 @@ impl Joining<'_, '_> {
         Ok(())
     }
 
-    /// Holds what a rank has against what another has.
+    /// Compares a rank's tensor with another rank's.
     fn check_copy(&mut self, pair: (&Location, &Location), ranks: [Rank; 2], name: &str) -> Result<()> {
         let [first, other] = ranks.map(|rank| self.run.path(rank));
         if (pair.0.dtype, &pair.0.shape) != (pair.1.dtype, &pair.1.shape) {
-            return Err(Error::malformed("ranks have another shape or dtype of what is the same on all")
+            return Err(Error::malformed("the ranks have different shapes or dtypes for a tensor that must be equal")
                 .file(other)
-                .expected(format!("{}, as {first} has it", said(pair.0)))
+                .expected(format!("{}, as in {first}", said(pair.0)))
                 .found(said(pair.1)));
         }
         if self.is_same(pair.0, pair.1)? {
@@ -427,12 +426,13 @@ impl Joining<'_, '_> {
         }
         match self.reader.difference {
             Difference::Refuse => {
-                Err(Error::malformed("ranks have other values of what is the same on all; -i replicated=first takes the first rank's")
+                Err(Error::malformed("the ranks have different values for a tensor that must be equal on all of them")
+                    .hint("pass -i replicated=first to use the first rank's values")
                     .file(other)
-                    .expected(format!("the bytes that {first} has")))
+                    .expected(format!("the same bytes as in {first}")))
             }
             Difference::TakeFirst => {
-                let why = format!("{other} has other values than {first}, whose are taken");
+                let why = format!("{other} has different values than {first}, which is used");
                 self.output.catalog.loss(Loss::new(LossKind::Tensor, name, why).asked_for())
             }
         }
@@ -445,30 +445,31 @@ impl Joining<'_, '_> {
         same(self.source, &self.run.collected, (first, other), self.context)
     }
 
-    /// Whether a parameter is the embedding over again, as the arguments or its name say.
+    /// Returns whether a parameter repeats the embedding, according to the arguments or its name.
     fn is_tied(&self, name: &str) -> bool {
         let untied = self.run.args().flag("untie_embeddings_and_output_weights");
         is_output(name) && (untied == Some(false) || name.contains("word_embeddings_for_head"))
     }
 
-    /// How rows of fused attention are put into today's order; `None`, if they are in it or stay as they are.
+    /// Returns how to convert rows of fused attention to the current order, or `None` if they are
+    /// in it or stay as stored.
     fn fused(&mut self, name: &str) -> Result<Option<Joint>> {
         let version = self.run.first().and_then(|file| file.version).unwrap_or(0.0);
         let Some(fused) = fused(name).filter(|_| version < 2.0) else { return Ok(None) };
         if self.reader.order == FusedOrder::Stored {
             if !std::mem::replace(&mut self.told_order, true) {
-                let note = "query_key_value has the order of rows of a checkpoint version below 2; -i qkv=today gives it today's";
+                let note = "query_key_value has the row order of checkpoint versions below 2; -i qkv=today converts it";
                 self.context.note(note);
             }
             return Ok(None);
         }
         let heads = self.run.args().count("num_attention_heads").ok_or_else(|| {
-            Error::unsupported("the order of rows cannot be told").expected("args with num_attention_heads")
+            Error::unsupported("the row order cannot be determined").expected("args with num_attention_heads")
         })?;
         Ok(Some(Joint::Fused { heads: heads / self.run.size.tensor, fused, heads_inside: version < 1.0 }))
     }
 
-    /// The arguments know how many rows the embedding has.
+    /// Checks the number of rows of the embedding against the arguments.
     fn check_vocabulary(&self, name: &str, parts: &[&Location]) -> Result<()> {
         let Some(expected) = self.run.args().count("padded_vocab_size").filter(|_| is_embedding(name)) else {
             return Ok(());
@@ -478,7 +479,7 @@ impl Joining<'_, '_> {
         if found == expected {
             return Ok(());
         }
-        Err(Error::malformed("the ranks' parts of the vocabulary are not as many rows as the arguments say")
+        Err(Error::malformed("the number of vocabulary rows in the ranks differs from the arguments")
             .expected(expected)
             .found(found))
     }

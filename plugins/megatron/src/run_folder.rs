@@ -1,24 +1,25 @@
-//! The folders of a run's ranks: which iteration is meant, and which place in the grid each folder's name stands for.
+//! Finds the folders of a run's ranks: selects the iteration, and derives each folder's place in
+//! the grid from its name.
 
 use crate::args::Args;
 use std::collections::BTreeMap;
 use tensorferry_megatron_model::{GridSize, Rank};
 use tensorferry_sdk::{Entry, Error, ErrorKind, Result, Source};
 
-/// Names the newest iteration.
+/// File that names the newest iteration.
 pub(crate) const TRACKER: &str = "latest_checkpointed_iteration.txt";
-/// A number is short.
+/// Maximum length of the tracker, which holds a number.
 const MOST_TRACKER_BYTES: u64 = 64;
-/// What a distributed checkpoint has.
+/// File that distributed checkpoints have.
 const DISTRIBUTED: &str = "metadata.json";
 pub(crate) const RELEASE: &str = "release";
-/// Below what training itself has ever used by much.
+/// Maximum number of ranks.
 const MOST_RANKS: u64 = 4096;
-/// How many names an error lists.
+/// Maximum number of names that an error lists.
 const MOST_NAMED: usize = 20;
-/// What the names of ranks' folders begin with.
+/// Prefix of rank folders.
 const RANK: &str = "mp_rank_";
-/// A rank's file; the second, where the optimizer has one of its own.
+/// Names of a rank's file. The second is used if the optimizer has its own file.
 const FILES: [&str; 2] = ["model_optim_rng.pt", "model_rng.pt"];
 
 /// A rank's folder: its path, and the numbers in its name.
@@ -29,7 +30,7 @@ pub(crate) struct RankFolder {
 }
 
 impl RankFolder {
-    /// The file with the rank's part of the model.
+    /// Returns the file with the rank's part of the model.
     pub(crate) fn file(&self, source: &dyn Source) -> Result<String> {
         for name in FILES {
             let path = format!("{}{name}", self.prefix());
@@ -37,15 +38,15 @@ impl RankFolder {
                 return Ok(path);
             }
         }
-        Err(Error::malformed("a rank's folder has no file of the model").file(&self.path).expected(FILES[0]))
+        Err(Error::malformed("the rank folder has no model file").file(&self.path).expected(FILES[0]))
     }
 
-    /// What the names of its files begin with.
+    /// Returns the prefix of its files' names.
     fn prefix(&self) -> String {
         if self.path.is_empty() { String::new() } else { format!("{}/", self.path) }
     }
 
-    /// Files in it that hold no part of the model: the sharded optimizer's.
+    /// Returns the files in it that are not part of the model: those of the sharded optimizer.
     pub(crate) fn others(&self, source: &dyn Source) -> Result<Vec<String>> {
         let names = source.list(&self.prefix())?;
         let is_other = |name: &String| !FILES.contains(&name.rsplit('/').next().unwrap_or_default());
@@ -53,10 +54,10 @@ impl RankFolder {
     }
 }
 
-/// The folder of one rank that the user means by itself: a rank's file lies in it, and nothing of a run. The name of
-/// such a folder is not known here.
+/// Returns the input as the folder of a single rank, if it has a rank's file and nothing of a run.
+/// The name of such a folder is unknown here.
 pub(crate) fn one_rank(source: &dyn Source) -> Result<Option<RankFolder>> {
-    // The folder is listed first: a place beyond a network is then not asked for each name.
+    // List the folder first, so that remote inputs are not asked for each name.
     let is_one = *source.entry() == Entry::Folder
         && !source.folders("")?.iter().any(|name| name.starts_with(RANK))
         && !source.contains(TRACKER)?
@@ -64,29 +65,32 @@ pub(crate) fn one_rank(source: &dyn Source) -> Result<Option<RankFolder>> {
     Ok(is_one.then(|| RankFolder { path: String::new(), numbers: vec![0] }))
 }
 
-/// The rank folders of the iteration that the user means: the folder itself, or the iteration that is asked for in it, or
-/// else the newest.
+/// Returns the rank folders of the iteration that the user means: the requested iteration, the
+/// newest one, or the input folder itself.
 pub(crate) fn find(source: &dyn Source, iteration: Option<&str>) -> Result<Vec<RankFolder>> {
     let folder = folder(source, iteration)?;
     let folders = rank_folders(source, &folder)?;
     if folders.is_empty() {
         let error =
-            Error::malformed("no folders of ranks").file(if folder.is_empty() { "." } else { &folder });
+            Error::malformed("no rank folders").file(if folder.is_empty() { "." } else { &folder });
         return Err(error.expected("mp_rank_00 and so on"));
     }
     if folders.len() as u64 > MOST_RANKS {
-        return Err(Error::limit("more ranks than are read").expected(MOST_RANKS).found(folders.len()));
+        return Err(Error::limit("too many ranks").expected(format!("at most {MOST_RANKS}")).found(folders.len()));
     }
     Ok(folders)
 }
 
 fn folder(source: &dyn Source, iteration: Option<&str>) -> Result<String> {
     let Some(text) = iteration else { return Ok(newest(source)?.unwrap_or_default()) };
-    let refused = || Error::usage("option iteration").expected("a number, or release").found(text);
+    let refused = || {
+        Error::usage(format!("invalid value {text:?} for option `iteration`")).hint("pass a number, or release")
+    };
     folder_named(text).ok_or_else(refused)
 }
 
-/// The folder of the iteration that the user means, with a slash behind it, if it is a distributed checkpoint.
+/// Returns the folder of the iteration that the user means, with a slash at the end, if it is a
+/// distributed checkpoint.
 pub(crate) fn distributed(source: &dyn Source, iteration: Option<&str>) -> Result<Option<String>> {
     let folder = folder(source, iteration)?;
     let folder = if folder.is_empty() { folder } else { format!("{folder}/") };
@@ -94,14 +98,14 @@ pub(crate) fn distributed(source: &dyn Source, iteration: Option<&str>) -> Resul
     Ok(Some(folder).filter(|_| is_distributed))
 }
 
-/// The folder that the tracker names, if there is a tracker.
+/// Returns the folder that the tracker names, if there is a tracker.
 pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
     if !source.contains(TRACKER)? {
         return Ok(None);
     }
     let file = source.open(TRACKER)?;
     let malformed =
-        || Error::malformed("it names no iteration").file(TRACKER).expected("a number, or release");
+        || Error::malformed("the file does not name an iteration").file(TRACKER).expected("a number, or release");
     let len = source.len(file);
     if len > MOST_TRACKER_BYTES {
         return Err(malformed().found(format!("{len} bytes")));
@@ -123,7 +127,7 @@ fn number(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-/// The folders of ranks in a folder, which may not be there.
+/// Returns the rank folders in a folder that may not exist.
 pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<RankFolder>> {
     let paths = source.folders(folder).map_err(|error| match error.kind() {
         ErrorKind::Io => Error::malformed("no such folder").file(folder),
@@ -136,17 +140,18 @@ pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<Rank
         let numbers: Option<Vec<u64>> = numbers.split('_').map(number).collect();
         let numbers = numbers.filter(|numbers| numbers.len() <= 3);
         let numbers = numbers.ok_or_else(|| {
-            Error::malformed("a folder of a rank that is not understood")
+            Error::malformed("invalid name of a rank folder")
                 .file(&path)
-                .expected("mp_rank_TT, with _PPP of a stage and _EEE of experts")
+                .expected("mp_rank_TT, optionally with _PPP for the pipeline rank and _EEE for the expert rank")
         })?;
         folders.push(RankFolder { path, numbers });
     }
     Ok(folders)
 }
 
-/// Of folders whose second number may be a stage's or an expert rank's, the last: its names tell. `None`, if there are
-/// no such numbers, or the arguments say what they are.
+/// Returns the last folder if the second numbers may be pipeline ranks or expert ranks; the names
+/// in the folder then decide. Returns `None` if there are no such numbers, or if the arguments
+/// decide.
 pub(crate) fn last_of_unclear<'f>(folders: &'f [RankFolder], args: &Args) -> Option<&'f RankFolder> {
     let is_said = ["pipeline_model_parallel_size", "expert_model_parallel_size"]
         .into_iter()
@@ -156,8 +161,8 @@ pub(crate) fn last_of_unclear<'f>(folders: &'f [RankFolder], args: &Args) -> Opt
     last.filter(|folder| !is_said && are_two && folder.numbers[1] > 0)
 }
 
-/// The grid, as the arguments of one of its ranks have it, or else the names; and each rank's folder. Where arguments do
-/// not say what a second number is, `second_is_expert` does.
+/// Returns the grid according to a rank's arguments, or otherwise to the names, and each rank's
+/// folder. If the arguments do not define the second number, `second_is_expert` does.
 pub(crate) fn grid(
     folders: Vec<RankFolder>,
     args: &Args,
@@ -179,7 +184,7 @@ pub(crate) fn grid(
     };
     let count = size.tensor.checked_mul(size.stages).and_then(|count| count.checked_mul(size.experts));
     let count = count.filter(|&count| count <= MOST_RANKS).ok_or_else(|| {
-        Error::limit("more ranks than are read")
+        Error::limit("too many ranks")
             .expected(format!("at most {MOST_RANKS}"))
             .found(format!("{} x {} x {}", size.tensor, size.stages, size.experts))
     })?;
@@ -193,9 +198,8 @@ pub(crate) fn grid(
         };
         let rank = Rank { stage, expert, tensor: folder.numbers[0] };
         if rank.tensor >= size.tensor || stage >= size.stages || expert >= size.experts {
-            let error = Error::malformed(
-                "a folder of a rank that did not take part: remove what an earlier run left",
-            );
+            let error = Error::malformed("a folder of a rank that is not part of the run")
+                .hint("remove the folders of earlier runs");
             return Err(error.file(folder.path).expected(said_grid(size)));
         }
         if let Some(before) = ranks.insert(rank, folder) {
@@ -219,5 +223,5 @@ pub(crate) fn grid(
 
 fn said_grid(size: GridSize) -> String {
     let GridSize { tensor, stages, experts } = size;
-    format!("{tensor} tensor x {stages} pipeline x {experts} expert ranks, as the arguments or names say")
+    format!("{tensor} tensor x {stages} pipeline x {experts} expert ranks, according to the arguments or names")
 }

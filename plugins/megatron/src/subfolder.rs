@@ -1,8 +1,8 @@
-//! A folder of a source, as a source of its own.
+//! A folder of a source, as a separate source.
 
 use tensorferry_sdk::{Entry, FileId, FileRange, Result, Source};
 
-/// The files below a folder; the path ends in a slash, or is empty.
+/// The files below a folder, whose path is empty or ends in a slash.
 pub(crate) struct Subfolder<'s> {
     pub(crate) source: &'s dyn Source,
     pub(crate) folder: String,

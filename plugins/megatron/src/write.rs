@@ -1,4 +1,4 @@
-//! Plans runs: a `torch_dist` checkpoint, or rank folders for a grid that the user names.
+//! Plans runs: a `torch_dist` checkpoint, or rank folders for the user's grid.
 
 mod dist;
 mod ranks;
@@ -12,34 +12,31 @@ use tensorferry_sdk::{
 };
 
 const LIKE: TypedOption<Option<String>> =
-    TypedOption::source(Side::Writer, "like", "a run whose arguments the output has");
+    TypedOption::source(Side::Writer, "like", "run that provides the arguments of the output");
 const TENSOR: TypedOption<Option<u64>> =
-    TypedOption::integer(Side::Writer, "tensor_parallel", 1..=1024, "rank folders, of so many tensor ranks");
+    TypedOption::integer(Side::Writer, "tensor_parallel", 1..=1024, "write rank folders for N tensor ranks");
 const PIPELINE: TypedOption<Option<u64>> =
-    TypedOption::integer(Side::Writer, "pipeline_parallel", 1..=1024, "rank folders, of so many stages");
+    TypedOption::integer(Side::Writer, "pipeline_parallel", 1..=1024, "write rank folders for N stages");
 
-/// What the format declares.
 pub(crate) fn options() -> Vec<OptionSpec> {
     vec![LIKE.spec(), TENSOR.spec(), PIPELINE.spec()]
 }
 
-/// Writes Megatron's checkpoints.
 #[derive(Debug)]
 pub(crate) struct Writer {
     like: Option<String>,
-    /// The grid of rank folders, where these are asked for.
+    /// Grid of the rank folders, if the user asks for them.
     size: Option<GridSize>,
 }
 
 impl Writer {
-    /// A writer with these options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let (like, tensor, stages) = (LIKE.get(options)?, TENSOR.get(options)?, PIPELINE.get(options)?);
         let is_asked = tensor.or(stages).is_some();
         if is_asked && like.is_none() {
-            return Err(Error::usage("rank files hold the arguments of their run, which the tensors do not say")
-                .expected("-o like=RUN, a run of the same model; or neither -o tensor_parallel nor -o pipeline_parallel: \
-                           torch_dist, which Megatron loads into any number of ranks"));
+            return Err(Error::usage("rank files need the arguments of a run, which the tensors do not contain")
+                .hint("pass -o like=RUN with a run of the same model; without -o tensor_parallel and -o pipeline_parallel, \
+                       ferry writes torch_dist, which Megatron loads into any number of ranks"));
         }
         let size = GridSize { tensor: tensor.unwrap_or(1), stages: stages.unwrap_or(1), experts: 1 };
         Ok(Self { like, size: Some(size).filter(|_| is_asked) })
@@ -55,7 +52,9 @@ impl TensorWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         if let Target::File(path) = target {
-            return Err(Error::usage("a run is a folder").file(path));
+            return Err(Error::usage("a Megatron run is a folder, not a file")
+                .file(path)
+                .hint(format!("name the output {path}/")));
         }
         let like = self.like.as_deref().map(|path| Like::open(path, context)).transpose()?;
         let iteration = like.as_ref().and_then(|like| u64::try_from(like.iteration?).ok());

@@ -1,12 +1,13 @@
-//! A `torch_dist` checkpoint: a distributed checkpoint of torch, in which all layers of a stack are one tensor.
+//! A `torch_dist` checkpoint: a distributed checkpoint of torch in which all layers of a stack form
+//! one tensor.
 //!
 //! ```text
-//! metadata.json            which library wrote it
+//! metadata.json            the library that wrote it
 //! common.pt                arguments, iteration, and whether layers are stacked
 //! .metadata, __0_0.distcp  the tensors
 //! ```
 //!
-//! Source: `megatron/core/dist_checkpointing` and `transformer_block.py` of megatron-core 0.16.1.
+//! Sources: `megatron/core/dist_checkpointing` and `transformer_block.py` of megatron-core 0.16.1.
 
 use crate::like::{COMMON, Like};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -22,7 +23,7 @@ use tensorferry_torch_file::{PickleWriter, WrittenArchive, ZipPlan};
 
 const CONFIG: &[u8] = br#"{"sharded_backend": "torch_dist", "sharded_backend_version": 1, "common_backend": "torch", "common_backend_version": 1}"#;
 
-/// Lays the checkpoint out.
+/// Lays out the checkpoint.
 pub(super) fn plan(
     catalog: &dyn CatalogView,
     like: Option<&Like>,
@@ -34,7 +35,7 @@ pub(super) fn plan(
     let embedding = catalog.tensor_ids().find(|&id| is_embedding(catalog.tensor(id).name));
     for id in catalog.tensor_ids() {
         let view = catalog.tensor(id);
-        // Of these Megatron makes several tensors.
+        // Megatron splits these into several tensors.
         let refused = match placement(view.name) {
             _ if is_old(view.name) => Some(OLD_NAME),
             Placement::Refused(what) => Some(what),
@@ -45,7 +46,8 @@ pub(super) fn plan(
         }
         let of = embedding.filter(|&of| is_output(view.name) && catalog.tied_to(of) == catalog.tied_to(id));
         match (of, cannot_hold(view.dtype, view.shape)) {
-            // As Megatron has it: a model whose output layer is the embedding has no output layer of its own.
+            // As in Megatron: a model whose output layer is the embedding has no separate output
+            // layer.
             (Some(of), _) => {
                 layout.alias(id, of)?;
                 layout.written_as(id, catalog.tensor(of).name)?;
@@ -58,10 +60,10 @@ pub(super) fn plan(
     let is_stacked = stacked.is_some();
     let tensors = match stacked.or_else(|| stacks(catalog, &ids, false)) {
         Some(tensors) if tensors.iter().all(is_tiled) => tensors,
-        _ => return Err(Error::usage("the experts of a layer are not alike, or there is a gap in them")),
+        _ => return Err(Error::usage("the experts of a layer differ in shape or dtype, or some are missing")),
     };
     if !is_stacked {
-        context.note("layers are not alike: each has tensors of its own (non_homogeneous_layers)");
+        context.note("the layers differ, so each has separate tensors (non_homogeneous_layers)");
     }
     let names = names(catalog);
     let place = |id| dist_name(catalog.tensor(id).name, is_stacked, |name| names.contains(name));
@@ -69,7 +71,7 @@ pub(super) fn plan(
     for (&id, DistName { read_as, .. }) in ids.iter().zip(&slices) {
         let name = catalog.tensor(id).name;
         if read_as != name {
-            let why = format!("it is {read_as:?} in a distributed checkpoint, as Transformer Engine has it");
+            let why = format!("its name in a distributed checkpoint is {read_as:?}, as in Transformer Engine");
             layout.loss(Loss::new(LossKind::Name, name, why).severity(Severity::Note))?;
             layout.written_as(id, read_as)?;
         }
@@ -98,7 +100,8 @@ fn names(catalog: &dyn CatalogView) -> HashSet<&str> {
     catalog.tensor_ids().map(|id| catalog.tensor(id).name).collect()
 }
 
-/// The tensors of the checkpoint, of which these are slices; `None`, if slices of one are not alike.
+/// Returns the tensors of the checkpoint that are made of these slices, or `None` if the slices of
+/// a tensor differ.
 fn stacks(catalog: &dyn CatalogView, ids: &[TensorId], is_stacked: bool) -> Option<Vec<DcpTensor>> {
     let names = names(catalog);
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -130,7 +133,7 @@ fn stacks(catalog: &dyn CatalogView, ids: &[TensorId], is_stacked: bool) -> Opti
         }
         whole.chunks.push(DcpChunk { tensor: id, offsets, sizes });
     }
-    // A model has as many layers of everything.
+    // All stacked tensors must have the same number of layers.
     let layers =
         |tensor: &DcpTensor| tensor.shape.len() > catalog.tensor(tensor.chunks[0].tensor).shape.len();
     let counts: BTreeSet<(&str, u64)> = tensors
@@ -142,7 +145,7 @@ fn stacks(catalog: &dyn CatalogView, ids: &[TensorId], is_stacked: bool) -> Opti
     (counts.len() == stacks.len()).then_some(tensors)
 }
 
-/// Whether there is a slice for each index.
+/// Returns whether there is a slice for each index.
 fn is_tiled(tensor: &DcpTensor) -> bool {
     let slices = tensor.chunks.iter().map(|chunk| &chunk.offsets).collect::<BTreeSet<_>>();
     let own = tensor.chunks.first().map_or(0, |chunk| {
@@ -151,7 +154,7 @@ fn is_tiled(tensor: &DcpTensor) -> bool {
     slices.len() == tensor.chunks.len() && (tensor.chunks.len() as u64 == own || own == 1)
 }
 
-/// What the checkpoint says beside its tensors.
+/// Pickles the content of the checkpoint besides its tensors.
 fn common(like: Option<&Like>, is_stacked: bool, layout: &mut dyn LayoutSink) -> Result<Vec<u8>> {
     let mut pickle = PickleWriter::new();
     pickle.empty_dict();

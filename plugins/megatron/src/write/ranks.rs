@@ -1,5 +1,5 @@
-//! Rank folders: each rank's file is an archive of its parts of the tensors. What several ranks have alike is one rank's
-//! tensor, and in the others a copy of it.
+//! Rank folders: each rank's file is an archive of its parts of the tensors. A tensor that several
+//! ranks share is written from the catalog for one rank, and as a copy for the others.
 
 use crate::like::Like;
 use std::collections::HashMap;
@@ -10,21 +10,21 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{PickleWriter, WholeTensor, WrittenArchive, ZipPlan};
 
-/// What a rank's file is called, and the folder in its archive.
+/// Name of a rank's file, and of the root folder in its archive.
 const FILE: (&str, &str) = ("model_optim_rng.pt", "model_optim_rng");
-/// That of megatron-core: rows of fused attention by groups.
+/// Checkpoint version of megatron-core: rows of fused attention are in groups.
 const VERSION: f64 = 3.0;
-/// Bytes of a copy that are read at once.
+/// Bytes of a copy to read at a time.
 const CHUNK: u64 = 1 << 20;
 
-/// The archives whose checksums are still to be said, and the copies in them.
+/// Archives whose checksums `seal` fills in, and the copies in them.
 #[derive(Debug, Default)]
 pub(super) struct RankPlan {
     archives: Vec<ZipPlan>,
     copies: HashMap<EncodedId, CopiedRows>,
 }
 
-/// Bytes of a tensor that lie in another rank's file too.
+/// Bytes of a tensor that are also in another rank's file.
 #[derive(Debug, Clone, Copy)]
 struct CopiedRows {
     tensor: TensorId,
@@ -32,7 +32,7 @@ struct CopiedRows {
     len: u64,
 }
 
-/// Lays the files of all ranks out.
+/// Lays out the files of all ranks.
 pub(super) fn plan(
     catalog: &dyn CatalogView,
     size: GridSize,
@@ -71,7 +71,7 @@ fn stored(catalog: &dyn CatalogView, part: &Part) -> Result<WholeTensor> {
     stored.map_err(|why| Error::unsupported(why).tensor(view.name))
 }
 
-/// What the rank's file says, and which of the arguments it does not.
+/// Returns the pickle of a rank's file, and the arguments that it leaves out.
 fn pickle(
     parts: &[Part],
     stored: &[WholeTensor],
@@ -99,7 +99,7 @@ fn pickle(
     Ok((pickle.finish(), left_out))
 }
 
-/// Appends a part's bytes; gives the offset of the first.
+/// Appends a part's bytes and returns their offset.
 fn append(
     catalog: &dyn CatalogView,
     part: &Part,

@@ -1,4 +1,4 @@
-//! Runs built by hand, and read through the in-memory host.
+//! Runs built by hand and read through the in-memory host.
 
 use std::collections::BTreeMap;
 use tensorferry_megatron::Megatron;
@@ -10,17 +10,17 @@ use tensorferry_test_kit::pickle::{dict, global, int, pickle, storage, tensor, t
 use tensorferry_test_kit::tensors::{self, contents, floats, with_view};
 use tensorferry_test_kit::zip::Zip;
 
-/// A rank's model: names, shapes and values, all F32.
+/// Names, shapes and values of a rank's model, all F32.
 pub(crate) type Tensors = Vec<(String, Vec<i64>, Vec<f32>)>;
 
-/// A rank's file: arguments that are whole numbers or flags, and the model.
+/// A rank's file: arguments that are integers or flags, and the model.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rank {
     pub(crate) args: Vec<(&'static str, i64)>,
     pub(crate) flags: Vec<(&'static str, bool)>,
-    /// Arguments that are what `os.system` would have given.
+    /// Arguments whose values are calls of `os.system`.
     pub(crate) calls: Vec<&'static str>,
-    /// One for each virtual stage.
+    /// One model per virtual stage.
     pub(crate) chunks: Vec<Tensors>,
     pub(crate) iteration: i64,
 }
@@ -57,7 +57,7 @@ pub(crate) fn one(name: &str, dims: &[i64], values: &[f32]) -> (String, Vec<i64>
     (name.to_owned(), dims.to_vec(), values.to_vec())
 }
 
-/// A run of these ranks, by the names of their folders.
+/// A run with these ranks, by the names of their folders.
 pub(crate) fn run(ranks: &[(&str, Rank)]) -> Files {
     let file = |(name, rank): &(&str, Rank)| {
         (format!("iter_0000005/mp_rank_{name}/model_optim_rng.pt"), rank.bytes())
@@ -72,16 +72,18 @@ pub(crate) fn catalog(files: Files, given: &[(&str, &str)]) -> Result<Catalog> {
 }
 
 pub(crate) fn error(files: Files, given: &[(&str, &str)]) -> String {
-    catalog(files, given).unwrap_err().to_string()
+    let error = catalog(files, given).unwrap_err();
+    let hint = error.details().find(|(name, _)| *name == "hint");
+    format!("{error} {}", hint.map(|(_, text)| text).unwrap_or_default())
 }
 
-/// As [`catalog`], within limits.
+/// Same as [`catalog`], with limits.
 pub(crate) fn limited(files: Files, limits: Limits) -> Result<Catalog> {
     let (source, context) = (MemorySource::folder(files), MemoryContext::new(limits));
     MemoryView::read(&Megatron, &[], &source, &context).map(|view| view.catalog().clone())
 }
 
-/// Every tensor: its shape and values.
+/// Returns the shape and values of each tensor.
 pub(crate) fn tensors(files: Files, given: &[(&str, &str)]) -> BTreeMap<String, (Vec<u64>, Vec<f32>)> {
     let read = with_view(&Megatron, &MemorySource::folder(files), given, contents).unwrap().unwrap();
     read.into_iter().map(|(name, (_, shape, bytes))| (name, (shape, floats(&bytes)))).collect()

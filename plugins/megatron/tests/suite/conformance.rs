@@ -1,4 +1,4 @@
-//! The SDK's conformance suite over runs of several ranks.
+//! Runs the SDK's conformance suite on runs of several ranks.
 
 use crate::common::{Rank, one, run};
 use tensorferry_megatron::Megatron;

@@ -1,4 +1,5 @@
-//! Checkpoints that megatron-core's models were saved as: what its own resharding to one rank gives, to the byte.
+//! Checkpoints saved by megatron-core. The result is identical to its own resharding to one rank,
+//! byte for byte.
 
 use crate::common::options;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Runs that are not what Megatron writes: each is refused with what is wrong, and where.
+//! Runs that Megatron does not write. Each is rejected with the problem and its place.
 
 use crate::common::{Rank, catalog, error, limited, one, options, run, tensors};
 use tensorferry_megatron::Megatron;
@@ -25,13 +25,13 @@ fn grids_with_a_rank_too_few_or_too_many_are_refused() {
     let two = [("tensor_model_parallel_size", 2)];
     let good = || rank(&two, &[NORM]);
     refuses(run(&[("01", good())]), &["mp_rank_00", "missing"]);
-    refuses(run(&[("00", good()), ("01", good()), ("02", good())]), &["mp_rank_02", "did not take part"]);
+    refuses(run(&[("00", good()), ("01", good()), ("02", good())]), &["mp_rank_02", "not part of the run"]);
     refuses(run(&[("00", good()), ("01", good()), ("1", good())]), &["two folders", "mp_rank_1"]);
     refuses(run(&[("00", good()), ("x1", good())]), &["mp_rank_x1"]);
     refuses(run(&[("00", good()), ("00_000_000_000", good())]), &["mp_rank_00_000_000_000"]);
     let many = [("tensor_model_parallel_size", i64::MAX), ("pipeline_model_parallel_size", i64::MAX)];
     refuses(run(&[("00", rank(&many, &[NORM]))]), &["4096"]);
-    // Without arguments the names say how many there are.
+    // Without arguments, the names give the number of ranks.
     let last = u64::MAX.to_string();
     refuses(run(&[("00", rank(&[], &[NORM])), (&last, rank(&[], &[NORM]))]), &["4096"]);
     let mut files = run(&[("00", good()), ("01", good())]);
@@ -97,7 +97,8 @@ fn names_are_bounded() {
     assert_eq!(limited(files, limits).unwrap_err().kind(), ErrorKind::Limit);
 }
 
-/// A rank's folder by itself is a part of a model; only where it is all of it, it is read without a word.
+/// The folder of one rank is only a part of a model. It is read without an option only if it is the
+/// whole model.
 #[test]
 fn one_rank_is_not_taken_for_the_model() {
     let alone = |args: &[(&'static str, i64)]| {
@@ -119,7 +120,8 @@ fn one_rank_is_not_taken_for_the_model() {
         context.purpose = Purpose::FLAT;
         let error = read(&[], &context).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.to_string().contains("folder around it") && error.to_string().contains("shard=alone"));
+        let hint = error.details().find(|(name, _)| *name == "hint").unwrap().1;
+        assert!(hint.contains("parent folder") && hint.contains("shard=alone"), "{hint}");
         assert_eq!(read(&[("shard", "alone")], &context).unwrap(), 2);
         assert_eq!(
             read(&[("shard", "alone"), ("vocab_size", "1")], &context).unwrap_err().kind(),
@@ -128,11 +130,12 @@ fn one_rank_is_not_taken_for_the_model() {
     }
     let whole = [("tensor_model_parallel_size", 1), ("num_layers", 1)];
     assert_eq!(catalog(alone(&whole), &[]).unwrap().tensors().len(), 2);
-    // The folder around it is a run of two ranks, one of which is missing.
+    // The parent folder is a run of two ranks, one of which is missing.
     refuses(run(&[("00", rank(&two, &[NORM]))]), &["mp_rank_01", "missing"]);
 }
 
-/// Without arguments, a second number is an expert rank's where all ranks have the same names, else a stage's.
+/// Without arguments, the second number is an expert rank if all ranks have the same names, and
+/// otherwise a pipeline rank.
 #[test]
 fn second_numbers_are_told_by_names() {
     let expert = "decoder.layers.0.mlp.experts.local_experts.0.linear_fc2.weight";

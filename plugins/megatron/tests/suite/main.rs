@@ -1,4 +1,4 @@
-//! Megatron's checkpoints, read in memory.
+//! Reads Megatron checkpoints in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

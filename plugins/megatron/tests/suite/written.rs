@@ -1,4 +1,4 @@
-//! Runs that are written: what is read of them is what was written, whatever the grid.
+//! Writes runs and reads them again, for all kinds of grids.
 
 use crate::common::{Rank, one, options, run};
 use crate::fixtures::files;
@@ -18,7 +18,7 @@ fn tensors(view: &MemoryView<'_>) -> Tensors {
     names.map(|name| (name.clone(), view.tensor_named(&name).unwrap())).collect()
 }
 
-/// Writes what is read of one run as a run like another one.
+/// Writes the content of one run, with the arguments of another.
 fn written(files: &Files, like: &Files, given: &[(&str, &str)]) -> (Tensors, Result<MemoryOutput>) {
     let (source, mut context) = (MemorySource::folder(files.clone()), MemoryContext::default());
     let like: Arc<dyn Source> = Arc::new(MemorySource::folder(like.clone()));
@@ -52,7 +52,7 @@ fn rank_folders_are_joined_to_what_they_were_cut_of() {
             let given = [("like", "run"), ("tensor_parallel", &*tensor), ("pipeline_parallel", &*stages)];
             let (before, output) = written(&files, &files, &given);
             let output = match output {
-                // Two groups of queries are not for four ranks.
+                // Two query groups cannot be divided over four ranks.
                 Err(error) if case == "gpt_tp2_swiglu_gqa" && tensor == "4" => {
                     assert_eq!(error.kind(), ErrorKind::Usage);
                     assert!(error.to_string().contains("query groups"), "{error}");
@@ -76,7 +76,7 @@ fn rank_folders_are_joined_to_what_they_were_cut_of() {
 
 #[test]
 fn ranks_are_what_megatron_itself_wrote() {
-    // Its own files again: every rank has the same parts as before.
+    // Written again, every rank's files have the same parts as before.
     for (case, files) in runs() {
         let stages = if case == "gpt_tp2_pp2" { "2" } else { "1" };
         let given = [("like", "run"), ("tensor_parallel", "2"), ("pipeline_parallel", stages)];
@@ -92,7 +92,7 @@ fn ranks_are_what_megatron_itself_wrote() {
     }
 }
 
-/// The tensors of one rank's file.
+/// Returns the tensors of one rank's file.
 fn one_rank(bytes: &[u8]) -> Tensors {
     let (source, context) = (MemorySource::file("rank.pt", bytes), MemoryContext::default());
     let view = MemoryView::made("rank", &source, &context, |catalog| {
@@ -138,7 +138,7 @@ fn a_distributed_checkpoint_has_every_layer() {
             let view = MemoryView::read(&Megatron, &[], &source, &context).unwrap();
             assert_eq!(view.catalog().losses(), []);
             assert_eq!(view.catalog().metadata().contains_key("args"), !given.is_empty(), "{case}");
-            // It is a run whose arguments another one may have.
+            // The output can provide the arguments of another run.
             if !given.is_empty() {
                 let given = [("like", "run"), ("tensor_parallel", "2")];
                 let (_, again) = written(&files, &output.files, &given);
@@ -197,7 +197,7 @@ fn experts_of_a_distributed_checkpoint_are_one_by_one_again() {
     let table = String::from_utf8_lossy(&output.files["release/.metadata"]).into_owned();
     assert!(table.contains("decoder.layers.mlp.experts.experts.linear_fc2.weight"), "{table}");
     assert_eq!(read(&output), before);
-    // A layer without experts: each layer has tensors of its own then, and says so.
+    // One layer has no experts, so each layer has separate tensors, and a note says so.
     model.truncate(2);
     model.push(one("decoder.layers.1.mlp.linear_fc2.weight", &[1, 2], &[7.0, 8.0]));
     let files = run(&[("00", Rank { chunks: vec![model], ..Rank::default() })]);
@@ -232,5 +232,5 @@ fn an_argument_that_calls_something_is_left_out_with_a_loss() {
     let losses: Vec<_> = output.layout.losses().iter().map(|loss| (loss.kind, &*loss.what)).collect();
     assert_eq!(losses, [(LossKind::State, "args.odd")]);
     let bytes = &output.files["iter_0000000/mp_rank_00/model_optim_rng.pt"];
-    assert!(!bytes.windows(6).any(|window| window == b"system"), "the call is written");
+    assert!(!bytes.windows(6).any(|window| window == b"system"), "the output contains the call");
 }
