@@ -1,18 +1,19 @@
-//! JSON as nodes of the tree: a configuration is carried along as it stands, and nothing that it names is looked for.
+//! Converts JSON to nodes of the tree. A configuration is kept as it is, and nothing that it names
+//! is looked up.
 
 use serde_json::Value;
 use tensorferry_sdk::{CatalogSink, Error, Limits, Node, NodeId, NodeKind, Result};
 
-/// How deep a configuration may nest.
+/// Maximum depth of a configuration.
 const MOST_DEPTH: usize = 64;
 
-/// Parses a configuration.
 pub(crate) fn parse(bytes: &[u8], what: &str, limits: &Limits) -> Result<Value> {
-    // Parsed values take a hundred times their text.
+    // Parsed values take about a hundred times the memory of their text.
     let nodes = nodes(bytes);
     if nodes > limits.nodes {
         return Err(Error::limit(format!("{what} has too many values"))
-            .expected(format!("at most {}, or --bound nodes=N", limits.nodes))
+            .expected(format!("at most {}", limits.nodes))
+            .hint("pass --bound nodes=N to raise the limit")
             .found(nodes));
     }
     let value: Value = serde_json::from_slice(bytes)
@@ -24,13 +25,14 @@ pub(crate) fn parse(bytes: &[u8], what: &str, limits: &Limits) -> Result<Value> 
             return Ok(value);
         }
     }
-    Err(Error::limit(format!("{what} nests too deep")).expected(format!("at most {MOST_DEPTH}")))
+    Err(Error::limit(format!("{what} is nested too deeply")).expected(format!("at most {MOST_DEPTH} levels")))
 }
 
-/// What a map takes beside its keys and values, in nodes: its entries lie in tables that have room for more.
+/// Overhead of a map besides its keys and values, in nodes: its tables have room for more entries.
 const MAP: u64 = 2;
 
-/// At most how many values and keys a JSON text has: each but the first stands behind one of these marks.
+/// Returns an upper bound for the number of values and keys in a JSON text. Each of them, except
+/// the first, follows one of these marks.
 fn nodes(bytes: &[u8]) -> u64 {
     let (mut count, mut in_text, mut is_escaped) = (1, false, false);
     for &byte in bytes {
@@ -54,7 +56,7 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// Adds a value, which [`parse`] has checked.
+/// Adds a value that [`parse`] has checked.
 pub(crate) fn add(catalog: &mut dyn CatalogSink, value: &Value) -> Result<NodeId> {
     let node = match value {
         Value::Null => Node::none(),

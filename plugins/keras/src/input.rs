@@ -1,5 +1,5 @@
-//! Which files an input is: an HDF5 file, one in an archive or a folder with the configuration beside it, or shards and
-//! their map.
+//! Finds the files of an input: an HDF5 file, one in an archive or a folder with the configuration
+//! next to it, or shards and their map.
 
 use crate::{ARCHIVE_SUFFIX, CONFIG, MAP_SUFFIX, METADATA, WEIGHTS, WEIGHTS_SUFFIX, config};
 use serde_json::Value;
@@ -9,53 +9,56 @@ use tensorferry_sdk::file_name::{has_any_suffix, has_suffix, strip_suffix};
 use tensorferry_sdk::{Context, Entry, Error, Limits, Purpose, Result, ShardName, Source, check_name};
 use tensorferry_zip::{Archive, Extent, MAGIC, Member, Method, Names};
 
-/// Deflated members longer than this are refused where they are a hundred times what is stored, as Keras refuses them.
+/// Deflated members longer than this are rejected if they are over a hundred times as long as their
+/// stored bytes, as in Keras.
 const MOST_UNCHECKED: u64 = 1 << 20;
 const MOST_EXPANSION: u64 = 100;
 
-/// What an input is.
+/// The files of an input.
 pub(crate) struct Input {
     pub(crate) weights: Vec<Weights>,
-    /// `config.json` and `metadata.json`, where they are.
+    /// Content of `config.json` and `metadata.json`, if they exist.
     pub(crate) config: Option<Vec<u8>>,
     pub(crate) metadata: Option<Vec<u8>>,
-    /// Of shards: the groups, and the files that each is in.
+    /// Map of shards: the groups, and the files that contain each.
     pub(crate) map: Option<Vec<(String, Vec<String>)>>,
-    /// The archive that it lies in.
+    /// Archive that contains the weights.
     pub(crate) archive: Option<Archive>,
-    /// The files of the archive that are none of these.
+    /// Other files in the archive.
     pub(crate) others: Vec<String>,
-    /// Shards beside a map that does not name them, unless the host accounts for the whole folder.
+    /// Shards next to a map that does not name them. Empty if the host accounts for the whole
+    /// folder.
     pub(crate) unmapped: Vec<String>,
 }
 
-/// An HDF5 file.
+/// Location of an HDF5 file.
 pub(crate) enum Weights {
-    /// Whole, or as a stored member of an archive.
+    /// A whole file, or a stored member of an archive.
     At(Extent),
-    /// A deflated member.
+    /// A deflated member of an archive.
     Deflated(Member),
 }
 
-/// Whether a file's name is one of this format's; a shard is none by itself.
+/// Returns whether a file's name is one of this format. A shard's name is not.
 pub(crate) fn is_ours(name: &str) -> bool {
     let is_h5 = has_any_suffix(name, [".h5", ".hdf5"]);
     !name.starts_with('.') && (has_any_suffix(name, [ARCHIVE_SUFFIX, MAP_SUFFIX]) || is_h5 && !is_shard(name))
 }
 
-/// Whether a file is named as Keras names shards: `x_00000.weights.h5`.
+/// Returns whether a file is named like a Keras shard: `x_00000.weights.h5`.
 pub(crate) fn is_shard(name: &str) -> bool {
     stem_of_shard(name).is_some()
 }
 
-/// What a shard's name has before its number, as the name of the map of its set has.
+/// Returns the part of a shard's name before its number. The name of the map starts with the same
+/// part.
 fn stem_of_shard(name: &str) -> Option<&str> {
     let (stem, number) = strip_suffix(name, WEIGHTS_SUFFIX)?.rsplit_once('_')?;
     (number.len() == 5 && number.bytes().all(|b| b.is_ascii_digit())).then_some(stem)
 }
 
 impl Input {
-    /// Finds the files of an input. A shard is one by itself only where that was said (`shard_is_alone`).
+    /// Finds the files of an input. A single shard is accepted only with `shard_is_alone`.
     pub(crate) fn find(source: &dyn Source, shard_is_alone: bool, context: &dyn Context) -> Result<Self> {
         let limits = context.limits();
         let name = match source.entry() {
@@ -83,31 +86,29 @@ impl Input {
     }
 }
 
-/// A shard that is named may be meant for the whole model or for itself: only looking at it harms nobody. Its set is known by
-/// the map alone, since the weights of an epoch may have such a name too.
+/// Rejects a shard, since the user may mean the whole model or only the shard. If it is only shown,
+/// a note is enough. The set is recognized only by its map, since the weights of an epoch can have
+/// the same kind of name.
 fn refuse_shard(source: &dyn Source, name: &str, context: &dyn Context) -> Result<()> {
     let map = stem_of_shard(name).map(|stem| format!("{stem}{MAP_SUFFIX}"));
     let map = source.first_of(map)?;
     let whole = match &map {
         Some(map) => format!("{map:?} or the folder is the whole model"),
-        None if is_counted_shard(name) => "ferry does not join shards of HDF5 that have no map".to_owned(),
+        None if is_counted_shard(name) => "ferry does not join HDF5 shards without a map".to_owned(),
         None => return Ok(()),
     };
     if context.purpose().has(Purpose::SHOW) {
         context.note(&format!("{name:?} is one of several shards: {whole}"));
         return Ok(());
     }
-    Err(Error::usage("the file is one shard of a model, and not the whole model").file(name).expected(
-        match map {
-            Some(map) => {
-                format!("{map:?} or the folder for the whole model, or -i shard=alone for this file")
-            }
-            None => format!("one file with the whole model, since {whole}; or -i shard=alone for this file"),
-        },
-    ))
+    let hint = match map {
+        Some(map) => format!("pass {map:?} or the folder for the whole model, or -i shard=alone for only this file"),
+        None => format!("{whole}; pass -i shard=alone to convert only this file"),
+    };
+    Err(Error::usage("the file is only one shard of a model").file(name).hint(hint))
 }
 
-/// Whether a file is named as transformers names shards: `tf_model-00001-of-00002.h5`.
+/// Returns whether a file is named like a transformers shard: `tf_model-00001-of-00002.h5`.
 fn is_counted_shard(name: &str) -> bool {
     ShardName::parse(name).is_some_and(|shard| shard.count > 1)
 }
@@ -142,7 +143,7 @@ fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input
         let expanded = entry.stored_len.saturating_mul(MOST_EXPANSION);
         if entry.method == Method::Deflated && entry.len > MOST_UNCHECKED.max(expanded) {
             return Err(at(Error::limit(format!(
-                "zip entry {:?} is far longer than what is stored",
+                "zip entry {:?} is far longer than its stored bytes",
                 entry.name
             ))
             .expected(format!("at most {} bytes", MOST_UNCHECKED.max(expanded)))
@@ -152,7 +153,7 @@ fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input
             let member = archive.member(index)?;
             let mut bytes = Vec::new();
             if member.len > limits.header_bytes {
-                return Err(Error::limit("too long to hold in memory").found(member.len));
+                return Err(Error::limit("too large to hold in memory").found(member.len));
             }
             member.write(source, &mut bytes, &Quiet(limits))?;
             Ok(bytes)
@@ -170,7 +171,7 @@ fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input
         Some(member) if member.method == Method::Stored => Weights::At(member.stored),
         Some(member) => Weights::Deflated(member),
         None if is_npz => {
-            return Err(Error::unsupported("weights in model.weights.npz, which are pickled objects"));
+            return Err(Error::unsupported("the weights are in model.weights.npz, as pickled objects"));
         }
         None => return Err(Error::malformed(format!("the archive has no {WEIGHTS}"))),
     };
@@ -180,7 +181,7 @@ fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input
     Ok(Input { config, metadata, archive: Some(archive), others, ..Input::of(vec![weights]) })
 }
 
-/// A context for reading a member without the user's.
+/// A context for reading a member silently.
 struct Quiet<'a>(&'a Limits);
 
 impl Context for Quiet<'_> {
@@ -196,7 +197,7 @@ impl Context for Quiet<'_> {
 }
 
 fn shards(source: &dyn Source, name: &str, extent: Extent, limits: &Limits) -> Result<Input> {
-    let wrong = |why: &str| Error::malformed(format!("the map of shards: {why}"));
+    let wrong = |why: &str| Error::malformed(format!("invalid map of shards: {why}"));
     let bytes = extent.read(source, limits)?;
     let map = config::parse(&bytes, "the map of shards", limits)?;
     let map = map.get("weight_map").and_then(Value::as_object).ok_or_else(|| wrong("no weight_map"))?;
@@ -215,14 +216,14 @@ fn shards(source: &dyn Source, name: &str, extent: Extent, limits: &Limits) -> R
         }
         for name in &names {
             if check_name(name).is_err() || name.contains('/') || !name.ends_with(WEIGHTS_SUFFIX) {
-                return Err(wrong("not the name of a shard beside it").found(format!("{name:?}")));
+                return Err(wrong("not the name of a shard next to it").found(format!("{name:?}")));
             }
             files.insert((*name).to_owned());
         }
         groups.push((path.to_owned(), names.into_iter().map(str::to_owned).collect()));
     }
     if files.is_empty() {
-        return Err(wrong("it names no file"));
+        return Err(wrong("it does not name any file"));
     }
     let open = |file: &String| {
         let id = source.open(file).map_err(|error| error.context(format!("a shard of {name:?}")))?;

@@ -1,42 +1,43 @@
-//! Keras' files: `.weights.h5` and `.h5` are HDF5, `.keras` is a zip archive with such a file in it.
+//! Keras files: `.weights.h5` and `.h5` are HDF5, `.keras` is a zip archive with such a file.
 //!
 //! ```text
 //! model.keras             zip: metadata.json, config.json, model.weights.h5, assets/...; or a folder of these
 //! x.weights.h5            HDF5: <path of attributes>/vars/<number>; vars has the attribute "name", the layer's
 //! x.weights.json          {"weight_map": {"/<path>/vars": "x_00000.weights.h5" or a list of such}}
-//! x.h5, x.hdf5            HDF5 of Keras 1 and 2: groups of layers, whose order and names stand in the attributes
-//!                         layer_names and weight_names; a whole model has them in model_weights, beside
+//! x.h5, x.hdf5            HDF5 of Keras 1 and 2: groups of layers, whose order and names are in the attributes
+//!                         layer_names and weight_names; a whole model has them in model_weights, next to
 //!                         optimizer_weights and the attributes model_config, training_config
 //! ```
 //!
 //! | HDF5 | dtype |
 //! |---|---|
-//! | integers of 1, 2, 4, 8 bytes, floats of IEEE 754, any byte order | I8 to U64, F16, F32, F64; BF16 as HDF5 2 has it |
+//! | integers of 1, 2, 4, 8 bytes, floats of IEEE 754, any byte order | I8 to U64, F16, F32, F64; BF16 as in HDF5 2 |
 //! | enum {FALSE, TRUE} over i8; compound {r, i} | BOOL; C32, C64, C128 |
 //! | opaque of two bytes with the attribute `dtype` = `bfloat16` | BF16 |
-//! | other opaque ones | left out, or what `-i opaque` says |
+//! | other opaque types | left out, or the type passed as `-i opaque` |
 //! | strings of fixed and variable length | STR |
 //! | references, lists of variable length, times, other structures | left out, with a loss |
 //!
-//! Contiguous data and chunks without filters are where they lie, for the host to copy; compressed chunks (deflate, lzf,
-//! shuffle, fletcher32) are a storage each, decoded on all threads. A variable that is never written reads as its fill
-//! value. Links by name, data in other files, and what Keras itself refuses for its size are refused.
+//! The host copies contiguous data and unfiltered chunks directly from the file. Each compressed
+//! chunk (deflate, lzf, shuffle, fletcher32) is a storage and is decoded on all threads. A variable
+//! that was never written reads as its fill value. Soft links are resolved; links and data in other
+//! files, and files that Keras itself rejects for their size, are rejected.
 //!
-//! The tree has the parts `model` and `optimizer`, and the configuration as it stands in JSON. No class that it names is
-//! ever looked for.
+//! The tree has the parts `model` and `optimizer`, and the configuration as JSON. Classes that the
+//! configuration names are never looked up.
 //!
-//! | File | What it yields |
+//! | File | Content |
 //! |---|---|
-//! | `input.rs` | which files an input is |
+//! | `input.rs` | the files of an input |
 //! | `read.rs` | the catalog |
 //! | `model.rs` | the datasets of a model's files |
-//! | `names.rs` | layers' and variables' own names |
+//! | `names.rs` | names of layers and variables |
 //! | `config.rs` | JSON as a tree |
-//! | `write.rs`, `like.rs` | an output, made anew or like another file |
+//! | `write.rs`, `like.rs` | new outputs, and outputs that copy a different file |
 //! | `hdf5/` | HDF5 itself |
 //!
-//! Sources: `keras/src/saving/saving_lib.py` and `keras/src/legacy/saving/legacy_h5_format.py` of Keras 3, the HDF5 File
-//! Format Specification 4.0, and files that Keras 2 and 3 and h5py wrote.
+//! Sources: `keras/src/saving/saving_lib.py` and `keras/src/legacy/saving/legacy_h5_format.py` of
+//! Keras 3, the HDF5 File Format Specification 4.0, and files that Keras 2 and 3 and h5py wrote.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -55,7 +56,7 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// The weights in an archive or a folder, and what makes it a model.
+/// Name of the weights in an archive or a folder. A folder with this file is a model.
 const WEIGHTS: &str = "model.weights.h5";
 const CONFIG: &str = "config.json";
 const METADATA: &str = "metadata.json";
@@ -63,7 +64,6 @@ const ARCHIVE_SUFFIX: &str = ".keras";
 const WEIGHTS_SUFFIX: &str = ".weights.h5";
 const MAP_SUFFIX: &str = ".weights.json";
 
-/// The format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Keras;
 
@@ -93,7 +93,7 @@ impl Format for Keras {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for a program that links it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Keras)]

@@ -1,5 +1,5 @@
-//! Another file (`-o like=`) written again with these tensors in the place of its own. All of its other bytes stay as they
-//! are: the structure of HDF5 around the weights, the configuration, the assets.
+//! Rewrites a different file (`-o like=`) with these tensors in place of its own. All of its other
+//! bytes are kept: the HDF5 structure around the weights, the configuration, the assets.
 
 use crate::hdf5::{Dataset, Element, File, Header, Held, Place};
 use crate::input::{Input, Weights};
@@ -17,33 +17,33 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::{Archive, Extent, ZipLayout, ZipPlan};
 
-/// The folder of files that layers load by themselves.
+/// Folder of files that layers load on their own.
 const ASSETS: &str = "assets";
 
-/// The file that is written again.
+/// The file passed as `-o like=`.
 pub(crate) struct Template {
     like: String,
     source: Arc<dyn Source>,
     input: Input,
-    /// The HDF5 file.
+    /// Location of the HDF5 file.
     weights: Extent,
-    /// By their paths.
+    /// Its datasets, by path.
     slots: HashMap<String, Slot>,
-    /// Of each dataset the path, by the own names of its layer and variable: TensorFlow's checkpoints and files that were
-    /// read with `-i names=name` have these.
+    /// Path of each dataset, by the names of its layer and variable. TensorFlow checkpoints and
+    /// files read with `-i names=name` use these names.
     paths: HashMap<String, String>,
 }
 
-/// A dataset of it.
+/// A dataset of the file.
 struct Slot {
-    /// Its dtype, if there is one for it.
+    /// Its dtype, if it has one.
     number: Option<(Dtype, ByteOrder)>,
     shape: Vec<u64>,
-    /// Its elements, where they lie side by side.
+    /// Location of its elements, if they are contiguous.
     extent: Option<Extent>,
 }
 
-/// A tensor and where it goes.
+/// A tensor and its location in the output.
 struct Chosen<'a> {
     tensor: TensorId,
     path: &'a str,
@@ -52,15 +52,14 @@ struct Chosen<'a> {
 }
 
 impl Template {
-    /// Reads what is in the other file.
+    /// Reads the structure of the file.
     pub(crate) fn open(like: &str, context: &dyn Context) -> Result<Self> {
         let source = context.open(like)?;
-        // Shards are not written again, so that one that is named is meant by itself.
+        // Sets of shards cannot be rewritten, so a shard can only mean that one file.
         let input = Input::find(&*source, true, context)?;
         let [Weights::At(weights)] = &*input.weights else {
-            let why = "-o like= takes one file of weights, or an archive in which they are stored: shards and compressed \
-                       ones are not written again";
-            return Err(Error::unsupported(why));
+            return Err(Error::unsupported("-o like= cannot use sharded or compressed weights")
+                .hint("pass a single file of weights, or an archive with uncompressed weights (zip -0)"));
         };
         let weights = *weights;
         let held = Held::new(context.limits());
@@ -82,7 +81,7 @@ impl Template {
         Ok(Self { like: like.to_owned(), source, input, weights, slots, paths })
     }
 
-    /// Lays the file out again.
+    /// Lays out the file with new tensors.
     pub(crate) fn write(
         &self,
         catalog: &dyn CatalogView,
@@ -94,7 +93,7 @@ impl Template {
         let (chosen, unmatched) = self.choose(catalog, missing, layout)?;
         self.check_rest(&chosen, &unmatched, missing, layout, context)?;
         if let (true, Some(first)) = (chosen.is_empty(), catalog.tensor_ids().next()) {
-            let problem = "no tensor takes the place of a variable of the file of -o like=";
+            let problem = "no tensor matches a variable of the file of -o like=";
             let variable = self.slots.iter().min_by_key(|(path, _)| *path);
             let expected = variable.map_or("variables".to_owned(), |(path, slot)| {
                 format!("{path:?} or others, {}", slot.form())
@@ -128,7 +127,8 @@ impl Template {
         }
     }
 
-    /// Which tensors take the place of the file's own, in the order of the file; and the names of those that have no place.
+    /// Returns the tensors that replace the file's own, in the order of the file, and the names of
+    /// tensors without a match.
     fn choose<'a>(
         &'a self,
         catalog: &'a dyn CatalogView,
@@ -142,28 +142,28 @@ impl Template {
             let by_own_name = || self.slots.get_key_value(self.paths.get(view.name)?);
             let Some((path, slot)) = self.slots.get_key_value(view.name).or_else(by_own_name) else {
                 layout
-                    .omit(tensor, "the file of -o like= has no variable of this path or name: rename it")?;
+                    .omit(tensor, "the file of -o like= has no variable with this path or name")?;
                 unmatched.push(view.name);
                 continue;
             };
-            // Where no variable may be missing, one whose tensor cannot be written may not either.
+            // If no variable may be missing, a variable whose tensor cannot be written is an error
+            // as well.
             let mut leave = |error: Error| match missing {
                 MissingValues::Refused => {
                     let found = format!("{}, as {:?}", form(Some(view.dtype), view.shape), view.name);
-                    let expected =
-                        "a tensor that can take its place, or -o missing=keep, which takes its values";
-                    Err(error.file(&self.like).tensor(path).expected(expected).found(found))
+                    let hint = "pass -o missing=keep to keep the values of the file of -o like=";
+                    Err(error.file(&self.like).tensor(path).found(found).hint(hint))
                 }
                 MissingValues::Kept => layout.omit(tensor, error.message()),
             };
             if slot.number.map(|(dtype, _)| dtype) != Some(view.dtype) || slot.shape != view.shape {
-                leave(Error::usage(format!("the file of -o like= has {} there", slot.form())))?;
+                leave(Error::usage(format!("the variable in the file of -o like= is {}", slot.form())))?;
                 continue;
             }
             let (Some((_, order)), Some(extent)) = (slot.number, slot.extent) else {
                 leave(Error::unsupported(
-                    "the file of -o like= has it in chunks or in a header, or never wrote it: h5repack -l CONTI makes it one \
-                     that can be written again",
+                    "the file of -o like= stores it in chunks or in a header, or never wrote it; rewrite that file with \
+                     h5repack -l CONTI",
                 ))?;
                 continue;
             };
@@ -174,7 +174,7 @@ impl Template {
                         layout.written_as(tensor, path)?;
                     }
                 }
-                Some(_) => layout.omit(tensor, "two links of the file of -o like= lead to these bytes")?,
+                Some(_) => layout.omit(tensor, "two links in the file of -o like= refer to these bytes")?,
                 None => {
                     if path != view.name {
                         layout.written_as(tensor, path)?;
@@ -197,7 +197,8 @@ impl Template {
         Ok((chosen, unmatched))
     }
 
-    /// Says what values stay those of the file: the state of optimizers and metrics, and variables if they may be kept.
+    /// Reports the values that stay as in the file: the state of optimizers and metrics, and
+    /// variables if they may be kept.
     fn check_rest(
         &self,
         chosen: &[Chosen<'_>],
@@ -207,7 +208,7 @@ impl Template {
         context: &dyn Context,
     ) -> Result<()> {
         let paths: HashSet<&str> = chosen.iter().map(|chosen| chosen.path).collect();
-        // What two links lead to is one variable.
+        // Two links to the same data are one variable.
         let offsets: HashSet<u64> =
             chosen.iter().filter(|c| c.extent.len > 0).map(|c| c.extent.offset).collect();
         let is_written = |path: &str, slot: &Slot| {
@@ -221,26 +222,27 @@ impl Template {
         for what in ["optimizer", "metrics"] {
             let count = state.iter().filter(|path| part(path) == what).count();
             if count > 0 {
-                let why = format!("its {count} tensors are those of the file that is written again");
+                let why = format!("its {count} tensors are copied from the file of -o like=");
                 layout.loss(Loss::new(LossKind::State, what, why).severity(Severity::Changed))?;
             }
         }
         let listed = |names: &[&str]| list(names.iter().map(|name| format!("{name:?}")));
         let Some(names) = listed(&variables) else { return Ok(()) };
         if missing == MissingValues::Refused {
-            let error = Error::usage("no tensor for some of the variables of what -o like= names")
+            let error = Error::usage("some variables of the file of -o like= have no tensor")
                 .file(&self.like)
-                .expected(format!("tensors for {names}, or -o missing=keep, which takes its values"));
+                .expected(format!("tensors for {names}"))
+                .hint("pass -o missing=keep to keep the values of these variables");
             return Err(match listed(unmatched) {
                 None => error,
-                Some(names) => error.found(format!("tensors that match none: {names}")),
+                Some(names) => error.found(format!("tensors without a variable: {names}")),
             });
         }
-        context.note(&format!("{} values are those of the like: {names}", variables.len()));
+        context.note(&format!("{} variables keep the values of the file of -o like=: {names}", variables.len()));
         Ok(())
     }
 
-    /// Appends the HDF5 file; gives where it begins.
+    /// Appends the HDF5 file and returns its offset.
     fn weights(&self, file: OutputId, chosen: &[Chosen<'_>], layout: &mut dyn LayoutSink) -> Result<u64> {
         let name = self.source.name(self.weights.file);
         let mut at = self.weights.offset;
@@ -263,7 +265,7 @@ impl Template {
         Ok(start.or(copied).unwrap_or(0))
     }
 
-    /// Appends the files of the archive that are neither weights nor read.
+    /// Appends the files of the archive besides the weights, the configuration and the metadata.
     fn other_files(&self, layout: &mut dyn LayoutSink, context: &dyn Context) -> Result<()> {
         let Some(archive) = &self.input.archive else { return self.lose_assets(layout) };
         for (index, entry) in archive.entries().iter().enumerate() {
@@ -278,7 +280,7 @@ impl Template {
     fn lose_assets(&self, layout: &mut dyn LayoutSink) -> Result<()> {
         let is_folder = *self.source.entry() == Entry::Folder;
         if is_folder && self.source.folders("")?.iter().any(|name| name == ASSETS) {
-            let why = "the files of a folder that -o like= names are not carried: zip it as a .keras file, whose files are";
+            let why = "files of a folder passed as -o like= are not copied; zip it as a .keras file to keep them";
             layout.loss(Loss::new(LossKind::Sidecar, ASSETS, why))?;
         }
         Ok(())
@@ -288,7 +290,7 @@ impl Template {
         let (member, most) = (archive.member(index)?, context.limits().header_bytes);
         if member.len > most {
             let name = &archive.entries()[index].name;
-            return Err(Error::limit(format!("zip entry {name:?} is too long to hold in memory"))
+            return Err(Error::limit(format!("zip entry {name:?} is too large to hold in memory"))
                 .expected(format!("at most {most} bytes"))
                 .found(member.len));
         }
@@ -306,7 +308,7 @@ impl Template {
     ) -> Result<ArchivePlan> {
         let Some(config) = &self.input.config else {
             return Err(Error::usage(
-                "a .keras file has a configuration, which the file of -o like= has not",
+                "a .keras file needs a configuration, which the file of -o like= does not have",
             )
             .file(path));
         };
@@ -352,7 +354,7 @@ impl Slot {
         };
         let extent = match dataset.place {
             Place::File(extent) => Some(extent),
-            // No bytes: they go anywhere.
+            // A dataset without bytes fits anywhere.
             Place::Nowhere => Some(file.extent(0, 0)?),
             _ => None,
         };
@@ -364,13 +366,13 @@ impl Slot {
     }
 }
 
-/// A dtype and a shape, for messages.
+/// Formats a dtype and a shape for messages.
 fn form(dtype: Option<Dtype>, shape: &[u64]) -> String {
     let dtype = dtype.and_then(Dtype::info).map_or("elements without a dtype", |info| info.name());
     format!("{dtype} of shape {shape:?}")
 }
 
-/// An archive whose checksums are still to be said.
+/// An archive whose checksums `seal` fills in.
 struct ArchivePlan(ZipPlan);
 
 impl TensorPlan for ArchivePlan {

@@ -1,4 +1,4 @@
-//! What the files of a model hold: datasets, and what their attributes say of layers and variables.
+//! The content of a model's files: datasets, and the attributes that describe layers and variables.
 
 use crate::config;
 use crate::hdf5::{Attributes, File, Object, walk};
@@ -9,27 +9,28 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use tensorferry_sdk::{CatalogSink, Context, Error, Limits, Node, NodeId, Result, TensorId};
 
-/// A dataset of a file, by the file's number.
+/// A dataset, with the number of its file.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) file: usize,
     pub(crate) path: String,
     pub(crate) address: u64,
-    /// Whether its elements are numbers of one byte: of a quantized layer they are codes.
+    /// Whether its elements are numbers of one byte, which are codes in a quantized layer.
     pub(crate) is_narrow: bool,
 }
 
-/// The links by name of a file, and its groups.
+/// The soft links and the groups of a file.
 #[derive(Default)]
 struct Links {
-    /// The path of each, that of what it leads to, and where its group is.
+    /// Path of each link, path of its target, and address of its group.
     links: Vec<(String, String, u64)>,
     groups: HashSet<String>,
 }
 
 impl Links {
-    /// The datasets that links by name lead to, under the names that they have then. A link leads to a dataset or a group
-    /// that has a path of hard links, which is followed no further: so there are no circles.
+    /// Returns the targets of soft links, with the paths that they have through the links. A target
+    /// must be a dataset or group with a path of hard links. Links below a target are not followed,
+    /// so there are no cycles.
     fn resolve(&self, datasets: &[Found], file: &File<'_>, limits: &Limits) -> Result<Vec<Found>> {
         let mut found = Vec::new();
         let by_path: BTreeMap<&str, &Found> =
@@ -44,7 +45,8 @@ impl Links {
                 file.held.add(path.len())?;
                 if (datasets.len() + found.len()) as u64 >= limits.entries {
                     return Err(Error::limit("too many links")
-                        .expected(format!("at most {}, or --bound entries=N", limits.entries)));
+                        .expected(format!("at most {}", limits.entries))
+                        .hint("pass --bound entries=N to raise the limit"));
                 }
                 found.push(Found {
                     file: dataset.file,
@@ -58,7 +60,7 @@ impl Links {
                 add(link.clone(), dataset)?;
             } else if self.groups.contains(&path) {
                 let inside = if path.is_empty() { String::new() } else { format!("{path}/") };
-                // A link back to a group that contains it leads to nothing new.
+                // A link to a group that contains it adds nothing new.
                 if link.starts_with(&inside) {
                     continue;
                 }
@@ -67,7 +69,7 @@ impl Links {
                     add(format!("{link}/{}", &path[inside.len()..]), dataset)?;
                 }
             } else {
-                let error = Error::unsupported("a soft link leads to nothing that a hard link leads to");
+                let error = Error::unsupported("the target of a soft link is not reachable through hard links");
                 return Err(file.at(error.tensor(link).found(format!("{target:?}")), *address));
             }
         }
@@ -75,21 +77,21 @@ impl Links {
     }
 }
 
-/// What the files of a model hold.
+/// The content of a model's files.
 #[derive(Default)]
 pub(crate) struct Model {
     pub(crate) datasets: Vec<Found>,
-    /// The attribute `name` of groups `vars`, by the path of the object that they are of.
+    /// Attribute `name` of each group `vars`, by the path of the object that contains the group.
     layer_names: HashMap<String, String>,
     pub(crate) is_legacy: bool,
-    /// Of older files, the variable's own name by its path.
+    /// Names of variables in files of Keras 1 and 2, by path.
     weight_names: HashMap<String, String>,
     pub(crate) metadata: Vec<(&'static str, String)>,
-    /// What goes into the tree beside tensors.
+    /// Values for the tree besides tensors.
     pub(crate) parts: Vec<(&'static str, Value)>,
 }
 
-/// The part of a model's state that a dataset is of.
+/// Returns the part of a model's state that a dataset belongs to.
 pub(crate) fn part(path: &str) -> &'static str {
     match path.split('/').next() {
         Some("optimizer" | "optimizer_weights") => "optimizer",
@@ -99,10 +101,10 @@ pub(crate) fn part(path: &str) -> &'static str {
 }
 
 impl Model {
-    /// Finds the datasets of a file, and what its attributes say.
+    /// Collects the datasets of a file, and its attributes.
     pub(crate) fn look(&mut self, file: &File<'_>, number: usize, context: &dyn Context) -> Result<()> {
         let mut lists: HashMap<String, Rc<Vec<String>>> = HashMap::new();
-        // A group that many links lead to has its list once.
+        // The list of a group is stored only once, even if many links refer to the group.
         let mut list_of: HashMap<u64, Option<Rc<Vec<String>>>> = HashMap::new();
         let mut order: Option<(String, Vec<String>)> = None;
         let first = self.datasets.len();
@@ -132,9 +134,8 @@ impl Model {
                 if let Some(layers) = attributes.list(file, "layer_names")? {
                     order = Some((path.clone(), layers));
                 } else if attributes.get("nb_layers").is_some() {
-                    return Err(Error::unsupported(
-                        "weights of Keras before 1.0, which have no names (nb_layers): load and save them with Keras 1",
-                    ));
+                    return Err(Error::unsupported("weights of Keras before 1.0 have no names (nb_layers)")
+                        .hint("load and save them with Keras 1"));
                 }
             }
             if path.is_empty() {
@@ -157,7 +158,7 @@ impl Model {
         }
     }
 
-    /// What a whole model of Keras 1 and 2 says of itself.
+    /// Reads the attributes of a whole model of Keras 1 and 2.
     fn root_attributes(&mut self, file: &File<'_>, attributes: &Attributes, limits: &Limits) -> Result<()> {
         for name in ["keras_version", "backend"] {
             if let Some(text) = attributes.text(file, name)? {
@@ -172,7 +173,7 @@ impl Model {
         Ok(())
     }
 
-    /// Holds the lists of layers and weights against what is there.
+    /// Checks the lists of layers and weights against the datasets.
     fn legacy(
         &mut self,
         root: &str,
@@ -181,7 +182,7 @@ impl Model {
     ) -> Result<()> {
         self.is_legacy = true;
         let there: HashSet<&str> = self.datasets.iter().map(|found| &*found.path).collect();
-        // One that is named again has nothing more to say.
+        // A repeated name needs no second check.
         for layer in layers.iter().collect::<BTreeSet<_>>() {
             let group = if root.is_empty() { layer.clone() } else { format!("{root}/{layer}") };
             let names = lists.get(&group).ok_or_else(|| {
@@ -191,7 +192,7 @@ impl Model {
             for name in names.iter().collect::<BTreeSet<_>>() {
                 let path = format!("{group}/{name}");
                 if !there.contains(&*path) {
-                    return Err(Error::malformed("a weight of weight_names is not there").tensor(path));
+                    return Err(Error::malformed("a weight in weight_names is missing").tensor(path));
                 }
                 let own = name.strip_suffix(":0").unwrap_or(name);
                 self.weight_names.insert(path, own.to_owned());
@@ -200,7 +201,8 @@ impl Model {
         Ok(())
     }
 
-    /// Whether the configuration of an older file has weights in bfloat16, which nothing else there says.
+    /// Returns whether the configuration of an older file has bfloat16 weights. Nothing else in the
+    /// file declares them.
     pub(crate) fn says_bfloat16(&self) -> bool {
         let mut open: Vec<&Value> = self.parts.iter().map(|(_, value)| value).collect();
         while let Some(value) = open.pop() {
@@ -214,7 +216,7 @@ impl Model {
         false
     }
 
-    /// Whether each group of a map of shards is in the files that it names.
+    /// Checks that each group in a map of shards is in the files that the map names.
     pub(crate) fn check_map(&self, map: &[(String, Vec<String>)], files: &[&str]) -> Result<()> {
         let there: HashSet<(&str, usize)> = self
             .datasets
@@ -226,7 +228,7 @@ impl Model {
             for name in names {
                 let number = numbers.get(&**name);
                 if !number.is_some_and(|&number| there.contains(&(&**group, number))) {
-                    return Err(Error::malformed("a shard does not have what the map says")
+                    return Err(Error::malformed("a shard lacks a group that the map assigns to it")
                         .file(name)
                         .expected(format!("{group:?}")));
                 }
@@ -235,7 +237,8 @@ impl Model {
         Ok(())
     }
 
-    /// The datasets' names: their paths, or where these tell all apart the layers' and variables' own.
+    /// Returns the datasets' names: their paths, or with `own` the names of layers and variables if
+    /// these are unique.
     pub(crate) fn names(&self, own: bool) -> Vec<String> {
         let keys = || self.datasets.iter().map(|found| found.path.clone());
         if !own {
@@ -262,7 +265,8 @@ impl Model {
         own.iter().zip(keys()).map(unique).collect()
     }
 
-    /// The tree: the model's tensors, the optimizer's and the metrics', and the configuration.
+    /// Adds the tree: the tensors of the model, the optimizer and the metrics, and the
+    /// configuration.
     pub(crate) fn tree(
         self,
         names: &[String],

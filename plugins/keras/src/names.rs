@@ -1,10 +1,11 @@
-//! Layers' and variables' own names. The file has those of layers, in an attribute; those of variables follow from the
-//! layer's class and their order, which is fixed for the layers that Keras has itself.
+//! Derives names from layers and variables. The file stores the names of layers in an attribute.
+//! The names of variables follow from the layer's class and their order, which is fixed for
+//! built-in Keras layers.
 
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// The variables of Keras' layers, in order, and the option that a variable depends on, where it does.
+/// The variables of Keras layers, in order, and the option that a variable depends on, if any.
 const VARIABLES: &[(&[&str], &[(&str, Option<&str>)])] = &[
     (
         &[
@@ -44,7 +45,8 @@ const VARIABLES: &[(&[&str], &[(&str, Option<&str>)])] = &[
     (&["PReLU"], &[("alpha", None)]),
     (&["Normalization"], &[("mean", None), ("variance", None), ("count", None)]),
 ];
-/// The first variables of every optimizer; those that follow are of the model's variables, in their order.
+/// The first variables of every optimizer. The rest belong to the model's variables, in their
+/// order.
 const OPTIMIZER: &[&str] = &["iteration", "learning_rate"];
 
 /// A layer of a configuration.
@@ -53,13 +55,13 @@ struct Layer<'a> {
     config: &'a Value,
 }
 
-/// What names are made of.
+/// The facts that names are derived from.
 pub(crate) struct OwnNames<'a> {
     layer_names: &'a HashMap<String, String>,
     layers: HashMap<&'a str, Layer<'a>>,
-    /// How many variables each group `vars` has.
+    /// Number of variables in each group `vars`.
     counts: HashMap<&'a str, usize>,
-    /// The groups of quantized layers, which have more variables in an order of their own.
+    /// Groups of quantized layers, which have additional variables in a different order.
     quantized: HashSet<&'a str>,
 }
 
@@ -78,7 +80,8 @@ impl<'a> OwnNames<'a> {
         Self { layer_names, layers: layers(config), counts, quantized }
     }
 
-    /// The name of the variable at a path. The path itself, if the variable is outside of a group `vars` or in a quantized layer.
+    /// Returns the name of the variable at a path, or the path itself if the variable is outside of
+    /// a group `vars` or in a quantized layer.
     pub(crate) fn of(&self, path: &str) -> String {
         let variable = path.rsplit_once('/').and_then(|(group, number)| {
             let object = group.strip_suffix("vars")?;
@@ -107,7 +110,8 @@ impl<'a> OwnNames<'a> {
         parts.join("/")
     }
 
-    /// The name of a layer's variable, if the layer is Keras' own. The group of one in a list is called after its class.
+    /// Returns the name of a variable of a built-in Keras layer. In a list of layers, the group is
+    /// named after the layer's class.
     fn variable(&self, own: Option<&str>, last: &str, count: usize, index: usize) -> Option<&'static str> {
         let layer = own.and_then(|own| self.layers.get(own));
         let (_, all) = VARIABLES.iter().find(|(classes, _)| {
@@ -117,7 +121,8 @@ impl<'a> OwnNames<'a> {
             let said = option.and_then(|option| layer?.config.get(option));
             said.is_none_or(|said| said.as_bool().unwrap_or(!said.is_null()))
         };
-        // Without a configuration only the full list is sure, and what comes before all that may be missing.
+        // Without a configuration, only the full list of variables is certain, and the variables
+        // before the first optional one.
         let sure = all.iter().take_while(|(_, option)| option.is_none()).count();
         if layer.is_none() && count != all.len() && index >= sure {
             return None;
@@ -126,7 +131,8 @@ impl<'a> OwnNames<'a> {
     }
 }
 
-/// Whether a group is called after a class: `batch_normalization_1` after `BatchNormalization`.
+/// Returns whether a group is named after a class, as `batch_normalization_1` after
+/// `BatchNormalization`.
 fn is_called(group: &str, class: &str) -> bool {
     let stem = match group.rsplit_once('_') {
         Some((stem, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => stem,
@@ -136,7 +142,7 @@ fn is_called(group: &str, class: &str) -> bool {
     letters(stem) == letters(class) || letters(group) == letters(class)
 }
 
-/// The layers of a configuration by their names, those that have one name for two classes left out.
+/// Returns the layers of a configuration by name, without names that occur with two classes.
 fn layers(config: Option<&Value>) -> HashMap<&str, Layer<'_>> {
     let mut found: HashMap<&str, Option<Layer<'_>>> = HashMap::new();
     let mut open: Vec<&Value> = config.into_iter().collect();
@@ -201,7 +207,7 @@ mod tests {
         let names = [("layers/batch_normalization", "bn")];
         let paths = ["layers/batch_normalization/vars/0", "layers/batch_normalization/vars/1"];
         assert_eq!(of(config, &names, &paths), ["bn/beta", "bn/moving_mean"]);
-        // Nobody says which two of four these are.
+        // It is unknown which two of the four variables these are.
         assert_eq!(of("{}", &names, &paths), ["bn/0", "bn/1"]);
     }
 }

@@ -1,10 +1,10 @@
-//! Options: what a user may tell the reader and the writer.
+//! Options of the reader and the writer.
 
 use tensorferry_hub::SHARD_IS_ALONE;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::{Dtype, Error, OptionSpec, Options, Result, TypedOption};
 
-/// What elements are of which the file says nothing.
+/// How to read untyped elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opaque {
     Refuse,
@@ -16,8 +16,7 @@ const NAMES: TypedOption<bool> = TypedOption::choice(
     Reader,
     "names",
     &[("key", false), ("name", true)],
-    "key: the paths in the file, which Keras needs back (layers/dense/vars/0); name: the layers' and variables' own names \
-     (encoder/kernel), where they tell all tensors apart",
+    "key: paths in the file (layers/dense/vars/0); name: layer and variable names (encoder/kernel)",
 );
 const OPAQUE: TypedOption<Opaque> = TypedOption::choice(
     Reader,
@@ -29,44 +28,40 @@ const OPAQUE: TypedOption<Opaque> = TypedOption::choice(
         ("f8_e4m3", Opaque::Is(Dtype::F8_E4M3)),
         ("f8_e5m2", Opaque::Is(Dtype::F8_E5M2)),
     ],
-    "elements of which the file says nothing but their length: leave them out, read U8 with the length as a last \
-     dimension, or what they are",
+    "untyped elements: leave them out, read them as bytes, or read them as this dtype",
 );
 const LIKE: TypedOption<Option<String>> = TypedOption::source(
     Writer,
     "like",
-    "a .keras, .weights.h5 or .h5 file, or a saved model's folder, that is written again with these tensors in the place \
-     of its own; .keras and .h5 need it, since a configuration is not made of weights",
+    "file or model folder to copy with these weights; required for .keras and .h5 outputs",
 );
 
 const MISSING: TypedOption<MissingValues> = TypedOption::choice(
     Writer,
     "missing",
     &[("refuse", MissingValues::Refused), ("keep", MissingValues::Kept)],
-    "variables of like that no tensor is for: keep takes the values that like has, and lists them",
+    "variables of like without a tensor: refuse them, or keep their values",
 );
 
-/// What becomes of variables that no tensor is for.
+/// What to do with variables that have no tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingValues {
-    /// They are an error.
+    /// Report an error.
     Refused,
-    /// They keep their values.
+    /// Keep their values.
     Kept,
 }
 
-/// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
     vec![NAMES.spec(), OPAQUE.spec(), SHARD_IS_ALONE.spec(), LIKE.spec(), MISSING.spec()]
 }
 
-/// What the reader was told.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadOptions {
-    /// Whether tensors have the names of layers.
+    /// Whether tensors are named after layers and variables.
     pub(crate) own_names: bool,
     pub(crate) opaque: Opaque,
-    /// Whether a shard that is named is meant by itself.
+    /// Whether to read a shard without the rest of its set.
     pub(crate) shard_is_alone: bool,
 }
 
@@ -80,12 +75,11 @@ impl ReadOptions {
     }
 }
 
-/// What the writer was told.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// The file that is written again.
+    /// File to copy with new weights.
     pub(crate) like: Option<String>,
-    /// What becomes of its variables that no tensor is for.
+    /// What to do with its variables that have no tensor.
     pub(crate) missing: MissingValues,
 }
 
@@ -94,7 +88,7 @@ impl WriteOptions {
         let (like, missing) = (LIKE.get(options)?, MISSING.get(options)?);
         if like.is_none() && missing == MissingValues::Kept {
             return Err(Error::usage(format!(
-                "{MISSING}=keep takes values of what {LIKE} names: give that too"
+                "{MISSING}=keep requires {LIKE}, the file whose values are kept"
             )));
         }
         Ok(Self { like, missing })

@@ -1,4 +1,5 @@
-//! The probe: the first bytes of a file, and of an archive or a folder the names in it.
+//! Scores how likely an input is to be of this format, by the first bytes of a file, or the names
+//! in an archive or a folder.
 
 use crate::hdf5::find_signature;
 use crate::input::{is_ours, is_shard};
@@ -7,11 +8,12 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_zip::{Directory, Extent, MAGIC, Names};
 
-/// In a folder, after the formats that are a model's first form (see the host's order), and before its exports.
+/// Score for a folder: below the formats that are a model's original form (see the host's order),
+/// and above its exports.
 const IN_A_FOLDER: Score = Score(16);
 
-/// How sure it is that the source is of this format. A file of that name whose bytes are wrong may
-/// still be one: then the reader says what is wrong with it.
+/// Returns the score of a source. A file with a matching name but wrong bytes may still be one of
+/// this format; the reader then reports what is wrong.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {
@@ -27,7 +29,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
     let by_name = if is_ours(name) || is_shard(name) { Score::MAYBE } else { Score::NO };
     let extent = Extent::whole(source, source.open(name)?);
     if let Some(at) = find_signature(source, extent)? {
-        // Behind a userblock it may be another format's file that holds one.
+        // After a userblock, the HDF5 data may be part of a file in a different format.
         return Ok(if at == 0 || is_ours(name) { Score::CERTAIN } else { Score::LIKELY });
     }
     let mut start = [0; 4];

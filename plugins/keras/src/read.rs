@@ -1,5 +1,5 @@
-//! The reader: every dataset of the file is a tensor, under its path. What lies in the file as the host can copy it stays
-//! there; compressed chunks are decoded one by one.
+//! Reads each dataset of the file as a tensor, named by its path. Data that the host can copy
+//! directly stays in the file; compressed chunks are decoded one by one.
 
 use crate::hdf5::{Chunks, Dataset, Element, EncodedChunk, File, Header, Held, Place};
 use crate::input::{Input, Weights};
@@ -16,15 +16,14 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::Extent;
 
-/// The marks of elements that HDF5 has no type for, in the attribute `dtype`.
+/// Values of the attribute `dtype` that mark elements without an HDF5 type.
 const MARKS: &[(&str, Dtype)] =
     &[("bfloat16", Dtype::BF16), ("float8_e4m3fn", Dtype::F8_E4M3), ("float8_e5m2", Dtype::F8_E5M2)];
-/// Absent chunks for each that is there; so many are free that there is one for each 64 of `entries`.
+/// Allowed missing chunks: 16 per existing chunk, plus `entries / 64`.
 const ABSENT: (u64, u64) = (16, 64);
-/// Bytes that are given on at once.
+/// Bytes to copy at a time.
 const PIECE: usize = 64 << 10;
 
-/// Reads models and weights.
 pub(crate) struct Reader {
     pub(crate) options: ReadOptions,
 }
@@ -47,12 +46,14 @@ impl TensorReader for Reader {
                 model.metadata.push(("keras_version", version.to_owned()));
             }
         }
-        // What is deflated is inflated once, and read from memory: HDF5 is not read in order.
+        // HDF5 is not read sequentially, so a deflated member is inflated once and read from
+        // memory.
         let mut memory = None;
         if let [Weights::Deflated(member)] = &*input.weights {
             if member.len > context.limits().header_bytes {
-                return Err(Error::limit("compressed weights are inflated in memory: store them (zip -0)")
+                return Err(Error::limit("the compressed weights are too large to inflate in memory")
                     .expected(format!("at most {} bytes", context.limits().header_bytes))
+                    .hint("store the weights uncompressed (zip -0)")
                     .found(member.len));
             }
             let mut bytes = Vec::new();
@@ -77,19 +78,19 @@ impl TensorReader for Reader {
         }
         model.metadata.iter().try_for_each(|(name, text)| catalog.metadata_text(name, text))?;
         for name in &input.others {
-            let why = "of an archive only the weights, the configuration and the metadata are read; -o like= carries the other \
-                       files of the one that it names";
+            let why = "only the weights, the configuration and the metadata of an archive are read; -o like= keeps the other \
+                       files of its archive";
             catalog.loss(Loss::new(LossKind::Sidecar, name, why))?;
         }
         for name in &input.unmapped {
-            let why = "a shard beside the map of shards, which does not name it";
+            let why = "a shard that the map of shards does not name";
             catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
         }
         let names = model.names(self.options.own_names);
         let mut named = names.iter().zip(&model.datasets).filter(|(name, found)| **name != found.path);
         if self.options.own_names && !names.is_empty() && named.next().is_none() {
             context.note(
-                "-i names=name changed nothing: no layer or variable here has a name that tells it apart",
+                "-i names=name changed nothing: no layer or variable here has a unique name",
             );
         }
         let mut tensors = Tensors {
@@ -126,7 +127,7 @@ impl Weights {
     }
 }
 
-/// A catalog that is filled with datasets.
+/// State of filling a catalog with datasets.
 struct Tensors<'a> {
     catalog: &'a mut dyn CatalogSink,
     context: &'a dyn Context,
@@ -134,21 +135,21 @@ struct Tensors<'a> {
     /// Whether unmarked elements of two bytes are BF16.
     bf16: bool,
     memory: Option<Arc<MemorySource>>,
-    /// What has to be decoded, by handle.
+    /// Encoded storages, by handle.
     encoded: Vec<Encoded>,
-    /// What two links lead to is read once.
+    /// Datasets already read, so that two links to one dataset read it once.
     known: HashMap<(usize, u64), Known>,
-    /// Bytes that chunks have beyond those that are stored.
+    /// Decoded bytes of chunks, minus their stored bytes.
     expanded: u64,
-    /// Chunks that are there.
+    /// Number of existing chunks.
     chunks: u64,
-    /// Places for chunks that are not, of all tensors.
+    /// Number of missing chunks, in all tensors.
     absent: u64,
 }
 
-/// A dataset that was read.
+/// A dataset that was already read.
 enum Known {
-    /// There is no dtype for it.
+    /// A dataset without a dtype, and the reason.
     Lost(String),
     Data {
         dtype: Dtype,
@@ -158,7 +159,7 @@ enum Known {
     },
 }
 
-/// Where a dataset's bytes are in the catalog.
+/// Location of a dataset's bytes in the catalog.
 enum Placed {
     Nowhere,
     Whole(StorageId),
@@ -167,7 +168,7 @@ enum Placed {
 }
 
 impl Tensors<'_> {
-    /// Adds a dataset; `None`, if there is no dtype for it, which is a loss.
+    /// Adds a dataset. Returns `None` if it has no dtype, which is a loss.
     fn add(&mut self, file: &File<'_>, found: &Found, name: &str) -> Result<Option<TensorId>> {
         let key = (found.file, found.address);
         let known = match self.known.remove(&key) {
@@ -187,7 +188,7 @@ impl Tensors<'_> {
             }
             Known::Data { dtype, shape, has_names, placed } => {
                 if *has_names {
-                    let why = "an enumeration: its numbers are read, their names are not";
+                    let why = "an enumeration: its numbers are kept, the names of its values are not";
                     self.catalog.loss(Loss::new(LossKind::Precision, name, why).severity(Severity::Note))?;
                 }
                 (*dtype, shape, placed)
@@ -213,7 +214,8 @@ impl Tensors<'_> {
         let header = Header::read(file, address)?;
         let mut dataset = match Dataset::read(file, &header, self.context.limits()) {
             Ok(dataset) => dataset,
-            // A table beside the weights does not keep these from being read; data elsewhere and filters do.
+            // A table next to the weights does not prevent reading them. Data in other files and
+            // unknown filters do.
             Err(fault) if fault.is_datatype => return Ok(Known::Lost(fault.error.message().to_owned())),
             Err(fault) => return Err(fault.error),
         };
@@ -230,7 +232,7 @@ impl Tensors<'_> {
                 _ => {
                     let width = dataset.datatype.width;
                     let why =
-                        format!("elements of {width} bytes of which the file says nothing: see -i opaque");
+                        format!("elements of {width} bytes without a type in the file: see -i opaque");
                     return Ok(Known::Lost(why));
                 }
             },
@@ -240,7 +242,8 @@ impl Tensors<'_> {
         Ok(Known::Data { dtype, shape: dataset.shape, has_names, placed })
     }
 
-    /// What elements are that HDF5 says nothing of: what the attribute `dtype` says, or the configuration, or the user.
+    /// Returns how to read elements without an HDF5 type, according to the attribute `dtype`, the
+    /// configuration, or the user.
     fn opaque(&self, file: &File<'_>, dataset: &Dataset) -> Result<Option<Opaque>> {
         let width = dataset.datatype.width;
         let fits = |dtype: Dtype| {
@@ -267,8 +270,9 @@ impl Tensors<'_> {
         let most = self.context.limits().header_bytes;
         let read = dataset.strings(file, &mut |text| {
             if (logical.len() + text.len()) as u64 > most {
-                return Err(Error::limit("the strings of a dataset are too long to hold")
-                    .expected(format!("at most {most} bytes, or --bound header_bytes=N")));
+                return Err(Error::limit("the strings of a dataset are too long to keep in memory")
+                    .expected(format!("at most {most} bytes"))
+                    .hint("pass --bound header_bytes=N to raise the limit"));
             }
             logical.extend((text.len() as u64).to_le_bytes());
             logical.extend(text);
@@ -300,7 +304,7 @@ impl Tensors<'_> {
         })
     }
 
-    /// Bytes that lie in the file as they are.
+    /// Returns a storage of bytes that are stored unchanged in the file.
     fn range(&mut self, extent: Extent) -> Storage {
         if self.memory.is_none() {
             return Storage::file(extent.file, extent.offset, extent.len);
@@ -313,12 +317,12 @@ impl Tensors<'_> {
         Storage::encoded(self.encoded.len() as u64 - 1, len)
     }
 
-    /// The storage of one number, which all others repeat.
+    /// Returns the storage of a single number that all elements repeat.
     fn fill(&mut self, fill: &[u8], dtype: Dtype, order: ByteOrder) -> Result<StorageId> {
         let width = dtype.info().and_then(|info| info.element_bytes()).unwrap_or(1) as usize;
         let (first, rest) = fill.split_at_checked(width).unwrap_or((fill, &[]));
         if rest.chunks(width).any(|other| other != first) {
-            return Err(Error::unsupported("a fill value of several numbers"));
+            return Err(Error::unsupported("a fill value of several different numbers"));
         }
         self.catalog.storage(Storage::inline(first).byte_order(order))
     }
@@ -358,7 +362,7 @@ impl Tensors<'_> {
         Ok(Placed::Grid { grid, absent })
     }
 
-    /// Counts the chunks of one more tensor that are not there: a few bytes claim millions of them.
+    /// Counts the missing chunks of one more tensor. A few bytes can declare millions of them.
     fn count_absent(&mut self, count: u64) -> Result<()> {
         self.absent = self.absent.saturating_add(count);
         self.check_absent(self.absent)
@@ -371,24 +375,25 @@ impl Tensors<'_> {
         if absent <= most {
             return Ok(());
         }
-        let error = Error::limit("far more chunks are not there than are");
-        Err(error.expected(format!("at most {most}, or --bound entries=N")).found(absent))
+        let error = Error::limit("too many missing chunks").hint("pass --bound entries=N to raise the limit");
+        Err(error.expected(format!("at most {most}")).found(absent))
     }
 
-    /// Bounds what all chunks together are longer than what is stored of them.
+    /// Limits the total growth of chunks when they are decoded.
     fn count_expanded(&mut self, len: u64, stored: u64) -> Result<()> {
         self.expanded = self.expanded.saturating_add(len.saturating_sub(stored));
         let most = self.context.limits().expanded_bytes;
         if self.expanded <= most {
             return Ok(());
         }
-        Err(Error::limit("compressed chunks are far longer than what is stored of them")
-            .expected(format!("at most {most} bytes more, or --bound expanded_bytes=N"))
+        Err(Error::limit("the compressed chunks expand too much")
+            .expected(format!("at most {most} bytes more than stored"))
+            .hint("pass --bound expanded_bytes=N to raise the limit")
             .found(self.expanded))
     }
 }
 
-/// A storage that has to be decoded, or that lies in a member that was.
+/// A storage that has to be decoded, or that is in an inflated member.
 #[derive(Debug)]
 struct Encoded {
     bytes: Bytes,

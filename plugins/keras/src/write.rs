@@ -1,5 +1,5 @@
-//! The writer: `.weights.h5` from tensors alone, under their names as paths, which `load_weights` takes where these are
-//! Keras' own; all else by writing another file again (`like.rs`).
+//! Writes `.weights.h5` from tensors, with their names as paths. `load_weights` accepts it if the
+//! names are Keras paths. All other outputs are copies of a different file (`like.rs`).
 
 use crate::hdf5::write::{NewDataset, check_path, has_datatype, plan};
 use crate::like::Template;
@@ -12,10 +12,9 @@ use tensorferry_sdk::{
     TensorPlan, TensorWriter,
 };
 
-/// The most dimensions that HDF5 has.
+/// Maximum number of dimensions in HDF5.
 const MOST_RANK: usize = 32;
 
-/// Plans files.
 pub(crate) struct Writer {
     pub(crate) options: WriteOptions,
 }
@@ -34,17 +33,19 @@ impl TensorWriter for Writer {
         }
         let path = target.file_or(WEIGHTS);
         if has_suffix(path, ARCHIVE_SUFFIX) {
-            let why = "tensors alone make no .keras, which has a configuration too: name a model whose weights these are \
-                       with -o like=MODEL.keras, or write MODEL.weights.h5";
-            return Err(Error::usage(why).file(path));
+            return Err(Error::usage("a .keras file needs a configuration, which tensors do not contain")
+                .file(path)
+                .hint("pass -o like=MODEL.keras with a model of the same layers, or write NAME.weights.h5"));
         }
         if !has_suffix(path, WEIGHTS_SUFFIX) && has_any_suffix(path, [".h5", ".hdf5"]) {
-            let why = "this name is of Keras 2's form, whose lists of layers tensors alone do not make: name a file whose \
-                       weights these are with -o like=FILE.h5, or write NAME.weights.h5";
-            return Err(Error::usage(why).file(path));
+            return Err(Error::usage("a .h5 file of Keras 2 needs lists of layers, which tensors do not contain")
+                .file(path)
+                .hint("pass -o like=FILE.h5 with a model of the same layers, or write NAME.weights.h5"));
         }
         if has_suffix(path, crate::MAP_SUFFIX) {
-            return Err(Error::usage("weights in shards are not written: write NAME.weights.h5").file(path));
+            return Err(Error::usage("ferry does not write sharded Keras weights")
+                .file(path)
+                .hint("write NAME.weights.h5"));
         }
         write_weights(catalog, path, layout, context)?;
         Ok(Box::new(NothingToSeal))
@@ -58,7 +59,7 @@ fn write_weights(
     context: &dyn Context,
 ) -> Result<()> {
     let names: HashSet<&str> = catalog.tensor_ids().map(|id| catalog.tensor(id).name).collect();
-    // What would be a group too, as `a` is beside `a/b`.
+    // Names that would also be groups, such as `a` next to `a/b`.
     let groups: HashSet<&str> =
         names.iter().flat_map(|name| name.match_indices('/').map(|(end, _)| &name[..end])).collect();
     let (mut datasets, mut ids, mut numbers) = (Vec::new(), Vec::new(), HashMap::new());
@@ -67,10 +68,10 @@ fn write_weights(
         let view = catalog.tensor(id);
         let mut why = check_path(view.name).err().map(str::to_owned);
         if groups.contains(view.name) {
-            why = Some("its name is that of a group of others: rename it".to_owned());
+            why = Some("its name is also the group of other tensors; rename it".to_owned());
         } else if !has_datatype(view.dtype) {
             let dtype = catalog.dtype_info(view.dtype)?.name().to_owned();
-            why = Some(format!("Keras' files have no dtype {dtype}: --step cast:f32 or another dtype first"));
+            why = Some(format!("Keras files have no dtype {dtype}; convert it first, such as with --step cast:f32"));
         } else if view.shape.len() > MOST_RANK {
             why = Some(format!("HDF5 has at most {MOST_RANK} dimensions"));
         }

@@ -1,4 +1,4 @@
-//! Attributes: what is said of an object beside its data. Those of Keras are texts and lists of texts.
+//! Attributes describe an object. Those of Keras are strings and lists of strings.
 //!
 //! ```text
 //! version u8, flags u8, lengths of name, datatype and dataspace, each u16; [charset u8 in version 3];
@@ -14,15 +14,14 @@ use hdf5_reader::messages::{attribute_info, dataspace};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result};
 
-/// The attributes of an object.
 #[derive(Debug, Default)]
 pub(crate) struct Attributes(Vec<Attribute>);
 
-/// One attribute, its value as it lies.
+/// One attribute, with its undecoded value.
 #[derive(Debug, Clone)]
 pub(crate) struct Attribute {
     pub(crate) name: String,
-    /// Where it was found, for errors.
+    /// Address of the message, for errors.
     address: u64,
     datatype: Vec<u8>,
     dataspace: Vec<u8>,
@@ -30,7 +29,7 @@ pub(crate) struct Attribute {
 }
 
 impl Attributes {
-    /// Reads the attributes of an object, those in its header and those in a heap.
+    /// Reads the attributes of an object from its header and its heap.
     pub(crate) fn read(file: &File<'_>, header: &Header) -> Result<Self> {
         let mut found = Vec::new();
         for message in header.all(ATTRIBUTE) {
@@ -54,23 +53,23 @@ impl Attributes {
         Ok(Self(found))
     }
 
-    /// The attribute of this name.
     pub(crate) fn get(&self, name: &str) -> Option<&Attribute> {
         self.0.iter().find(|attribute| attribute.name == name)
     }
 
-    /// The one text of this name, if there is one.
+    /// Returns the string with this name, if there is one.
     pub(crate) fn text(&self, file: &File<'_>, name: &str) -> Result<Option<String>> {
         let Some(attribute) = self.get(name) else { return Ok(None) };
         Ok(attribute.texts(file, 1)?.and_then(|texts| texts.into_iter().next()))
     }
 
-    /// The texts of `name`, or of `name0`, `name1`, ...: an attribute has at most 64 KiB, so that Keras cuts long lists.
+    /// Returns the strings of `name`, or of `name0`, `name1`, and so on. An attribute has at most
+    /// 64 KiB, so Keras splits long lists.
     pub(crate) fn list(&self, file: &File<'_>, name: &str) -> Result<Option<Vec<String>>> {
         let texts = |attribute: &Attribute| -> Result<Vec<String>> {
             attribute.texts(file, u64::MAX)?.ok_or_else(|| {
                 let error =
-                    Error::malformed(format!("the attribute {:?} is no list of texts", attribute.name));
+                    Error::malformed(format!("the attribute {:?} is not a list of strings", attribute.name));
                 file.at(error, attribute.address)
             })
         };
@@ -82,7 +81,7 @@ impl Attributes {
             .iter()
             .filter_map(|attribute| {
                 let number = attribute.name.strip_prefix(name)?;
-                // As Keras writes them: no sign, no leading zero.
+                // Keras writes these numbers without a sign or leading zeros.
                 let piece: u64 = number.parse().ok()?;
                 (piece.to_string() == number).then_some((piece, attribute))
             })
@@ -103,7 +102,7 @@ impl Attributes {
 }
 
 impl Attribute {
-    /// The first texts that it holds, at most so many; `None`, if it holds something else.
+    /// Returns at most the first `most` strings, or `None` if the attribute does not hold strings.
     fn texts(&self, file: &File<'_>, most: u64) -> Result<Option<Vec<String>>> {
         let parsed = dataspace::parse(
             &mut Cursor::new(&self.dataspace),
@@ -114,7 +113,7 @@ impl Attribute {
         let space = file.parsed(parsed, "an attribute's dataspace", self.address)?;
         let count = space.num_elements().unwrap_or(u64::MAX);
         if count == 0 {
-            // A list of no texts is one of no numbers, as h5py writes it.
+            // h5py writes an empty list of strings as an empty list of numbers.
             return Ok(Some(Vec::new()));
         }
         let Ok(datatype) = Datatype::parse(&self.datatype) else { return Ok(None) };
@@ -134,7 +133,7 @@ impl Attribute {
     }
 }
 
-/// Gives the strings that a run of elements holds to `each`.
+/// Passes each string of a run of elements to `each`.
 pub(crate) fn texts(
     file: &File<'_>,
     data: &[u8],
@@ -145,14 +144,15 @@ pub(crate) fn texts(
     let width = usize::try_from(datatype.width).unwrap_or(0).max(1);
     let all = count.checked_mul(width as u64);
     let data = all.and_then(|len| data.get(..usize::try_from(len).ok()?));
-    let data = data.ok_or_else(|| Error::malformed("its strings are not all there").expected(count))?;
+    let data = data.ok_or_else(|| Error::malformed("some of its strings are missing").expected(count))?;
     data.chunks_exact(width).try_for_each(|element| match datatype.element {
         Element::FixedText(padding) => each(padding.trim(element)),
         _ => variable(file, element, each),
     })
 }
 
-/// A string in a global heap: its length, the heap's address, its number there.
+/// Reads a string in a global heap, given its length, the heap's address, and its number in the
+/// heap.
 fn variable(file: &File<'_>, element: &[u8], each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let mut cursor = Cursor::new(element);
     let place = cursor
@@ -168,10 +168,10 @@ fn variable(file: &File<'_>, element: &[u8], each: &mut dyn FnMut(&[u8]) -> Resu
 }
 
 fn parse(file: &File<'_>, message: &[u8], address: u64) -> Result<Attribute> {
-    let cut = || Error::malformed("an attribute is shorter than it says");
+    let cut = || Error::malformed("an attribute is truncated");
     let (version, flags, lens) = match message {
         [version @ 1..=3, flags, rest @ ..] => (*version, *flags, rest.get(..6).ok_or_else(cut)?),
-        [version, ..] => return Err(Error::unsupported("an attribute's version").found(version)),
+        [version, ..] => return Err(Error::unsupported("unknown version of an attribute").found(version)),
         [] => return Err(cut()),
     };
     let padded = |len: usize| if version == 1 { len.next_multiple_of(8) } else { len };
@@ -185,7 +185,8 @@ fn parse(file: &File<'_>, message: &[u8], address: u64) -> Result<Attribute> {
     let (name, datatype, dataspace) = (take(len(0))?, take(len(2))?, take(len(4))?);
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
-    // A named datatype is in the header that has its name. What cannot be fetched is of no use here.
+    // A named datatype is in a different object header. Values with a datatype that cannot be
+    // fetched are not needed.
     let fetched = |flag: u8, kind: u16, bytes: Vec<u8>| {
         if version > 1 && flags & flag != 0 {
             shared_data(file, kind, &bytes, address).unwrap_or_default()

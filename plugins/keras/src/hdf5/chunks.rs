@@ -1,5 +1,5 @@
-//! Chunks are tiles of a dataset, each stored by itself, found through one of six indices. Those that were never written
-//! are not there, and read as the fill value.
+//! Chunks are tiles of a dataset. Each is stored separately and found through one of six kinds of
+//! index. Chunks that were never written are missing and read as the fill value.
 
 use super::file::File;
 use super::filters::Filters;
@@ -15,48 +15,47 @@ use std::sync::Arc;
 use tensorferry_sdk::{Error, Limits, Result};
 use tensorferry_zip::Extent;
 
-/// The longest chunk. Real ones have a few megabytes.
+/// Maximum length of a chunk. Real chunks have a few megabytes.
 const MOST_CHUNK: u64 = 256 << 20;
-/// Chunks of a dataset that may be however short they are.
+/// Number of chunks in a dataset that is always allowed, however short the chunks are.
 const FEW_CHUNKS: u64 = 1 << 18;
-/// The most dimensions that HDF5 has.
+/// Maximum number of dimensions in HDF5.
 const MOST_RANK: usize = 32;
 
 /// The chunks of a dataset.
 #[derive(Debug)]
 pub(crate) struct Chunks {
-    /// The shape of a chunk.
+    /// Shape of a chunk.
     pub(crate) tile: Vec<u64>,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub(crate) width: u32,
-    /// Bytes of a chunk.
+    /// Bytes per chunk.
     pub(crate) len: u64,
     pub(crate) fill: Vec<u8>,
     pub(crate) filters: Arc<Filters>,
-    /// How many there would be if all were written.
+    /// Number of chunks if all were written.
     pub(crate) count: u64,
-    /// Those that are there, each with its place among all in row-major order of the tiles; sorted by it.
+    /// Existing chunks, sorted by their positions among all chunks in row-major order of the tiles.
     pub(crate) found: Vec<(u64, Chunk)>,
 }
 
-/// One chunk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chunk {
-    /// What is stored of it.
+    /// Location of the stored bytes.
     pub(crate) stored: Extent,
-    /// The filters that were skipped.
+    /// Filters that were skipped.
     pub(crate) mask: u32,
 }
 
-/// Where an index is, and what it needs to be read.
+/// Location of an index, and the facts needed to read it.
 pub(crate) struct Index<'a> {
     pub(crate) address: u64,
-    /// The shape of a chunk.
+    /// Shape of a chunk.
     pub(crate) dims: &'a [u32],
     pub(crate) indexing: Indexing,
-    /// How far the dataset may grow.
+    /// Maximum shape of the dataset.
     pub(crate) most: Option<&'a [u64]>,
-    /// Whether chunks at the edges went through no filter.
+    /// Whether chunks at the edges are unfiltered.
     pub(crate) has_plain_edges: bool,
 }
 
@@ -71,27 +70,29 @@ impl Chunks {
     ) -> Result<Self> {
         let rank = shape.len();
         if rank == 0 || rank > MOST_RANK || self.tile.len() != rank || self.tile.contains(&0) {
-            return Err(Error::malformed("chunks that do not fit their dataset")
+            return Err(Error::malformed("the chunks do not match their dataset")
                 .expected(format!("chunks of {rank} dimensions"))
                 .found(format!("{:?}", self.tile)));
         }
         let len = self.tile.iter().try_fold(u64::from(self.width), |len, &dim| len.checked_mul(dim));
         let most = MOST_CHUNK.min(limits.memory_bytes.max(1 << 20));
         self.len = len.filter(|&len| len <= most).ok_or_else(|| {
-            Error::limit("a chunk is too long")
+            Error::limit("a chunk is too large")
                 .expected(format!("at most {most} bytes"))
                 .found(format!("{:?} elements of {} bytes", self.tile, self.width))
         })?;
         let counts: Vec<u64> = shape.iter().zip(&self.tile).map(|(len, tile)| len.div_ceil(*tile)).collect();
         let count = counts.iter().try_fold(1_u64, |count, &more| count.checked_mul(more));
-        // Each is found through an address; those of an index that has none are longer than that in all real files.
+        // The other indexes store an address per chunk. An implicit index stores none, but in real
+        // files its chunks are longer than an address.
         let most = match index.indexing {
             Indexing::Implicit => limits.entries.min(FEW_CHUNKS.saturating_add(file.len() / 8)),
             _ => limits.entries,
         };
         self.count = count.filter(|&count| count <= most).ok_or_else(|| {
             Error::limit("too many chunks")
-                .expected(format!("at most {most}, or --bound entries=N"))
+                .expected(format!("at most {most}"))
+                .hint("pass --bound entries=N to raise the limit")
                 .found(format!("{counts:?}"))
         })?;
         for entry in self.entries(file, shape, index)? {
@@ -100,17 +101,17 @@ impl Chunks {
                 file.at(error, entry.address)
             };
             if entry.offsets.len() < rank {
-                return Err(malformed("of fewer dimensions than its dataset"));
+                return Err(malformed("has fewer dimensions than its dataset"));
             }
             let offsets = &entry.offsets[..rank];
-            // What a dataset had before it was made smaller.
+            // A leftover chunk of a dataset that was made smaller.
             if offsets.iter().zip(shape).any(|(offset, len)| offset >= len) {
                 continue;
             }
             let mut place = 0;
             for ((offset, tile), count) in offsets.iter().zip(&self.tile).zip(&counts) {
                 if offset % tile != 0 {
-                    return Err(malformed("does not begin where chunks do"));
+                    return Err(malformed("does not start at a chunk boundary"));
                 }
                 place = place * count + offset / tile;
             }
@@ -124,7 +125,7 @@ impl Chunks {
             let is_plain = self.filters.are_skipped(mask);
             let stored = if is_plain { self.len } else { entry.size };
             if is_plain && entry.size != 0 && entry.size != self.len {
-                return Err(malformed("without filters does not have its length")
+                return Err(malformed("without filters has the wrong length")
                     .expected(format!("{} bytes", self.len))
                     .found(format!("{} bytes", entry.size)));
             }
@@ -133,7 +134,7 @@ impl Chunks {
         }
         self.found.sort_unstable_by_key(|(place, _)| *place);
         if let Some(twice) = self.found.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            let error = Error::malformed("a chunk is there twice").found(format!("number {}", twice[0].0));
+            let error = Error::malformed("a chunk is stored twice").found(format!("number {}", twice[0].0));
             return Err(file.at(error, index.address));
         }
         Ok(self)
@@ -144,12 +145,12 @@ impl Chunks {
         let storage = file.storage();
         let &Index { address, dims, indexing, most, .. } = index;
         let ndims = u32::try_from(rank).unwrap_or(u32::MAX);
-        // Fixed arrays and implicit indexes number the chunks that the dataset has once it is as large as it may be.
+        // Fixed arrays and implicit indexes number the chunks of the dataset at its maximum size.
         let grid = most.filter(|most| most.len() == rank).unwrap_or(shape);
         if matches!(indexing, Indexing::Implicit | Indexing::FixedArray)
             && grid.iter().zip(shape).any(|(most, len)| most < len || *most == UNLIMITED)
         {
-            let error = Error::malformed("an index of chunks of a fixed number, and a dataset without one");
+            let error = Error::malformed("the chunk index needs a fixed number of chunks, which the dataset lacks");
             return Err(
                 file.at(error.expected(format!("{shape:?} or more")).found(format!("{grid:?}")), address)
             );
@@ -175,7 +176,7 @@ impl Chunks {
             ),
             Indexing::BTree2 => collect_v2_chunk_entries_storage(storage, address, os, ls, ndims, dims, None),
         };
-        file.parsed(entries, "an index of chunks", address)
+        file.parsed(entries, "a chunk index", address)
     }
 }
 
@@ -184,7 +185,7 @@ fn from_leaf((key, address): (BTreeV1Key, u64)) -> Option<ChunkEntry> {
         BTreeV1Key::RawData { chunk_size, filter_mask, offsets } => {
             Some(ChunkEntry { address, size: chunk_size.into(), filter_mask, offsets })
         }
-        // A B-tree of links has none.
+        // A B-tree of links has no chunks.
         BTreeV1Key::Group { .. } => None,
     }
 }

@@ -1,4 +1,4 @@
-//! A dataset is a shape, what its elements are, and where they lie.
+//! A dataset has a shape, the type of its elements, and their location.
 
 use super::attributes::{Attributes, texts};
 use super::chunks::Chunks;
@@ -17,21 +17,20 @@ use std::sync::Arc;
 use tensorferry_sdk::{Error, ErrorKind, Limits, Result};
 use tensorferry_zip::Extent;
 
-/// A dataset.
 #[derive(Debug)]
 pub(crate) struct Dataset {
     pub(crate) datatype: Datatype,
-    /// Its dimensions, and those of its elements.
+    /// Dimensions of the dataset, and those of its elements.
     pub(crate) shape: Vec<u64>,
     pub(crate) place: Place,
     pub(crate) attributes: Attributes,
 }
 
-/// Why a dataset cannot be read.
+/// The reason why a dataset cannot be read.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: Error,
-    /// Whether it is well formed, and there is no dtype for its elements.
+    /// Whether the dataset is valid, but its elements have no dtype.
     pub(crate) is_datatype: bool,
 }
 
@@ -41,30 +40,30 @@ impl From<Error> for Fault {
     }
 }
 
-/// Where a dataset's elements lie.
+/// Location of a dataset's elements.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// There are none.
+    /// A dataset without elements.
     Nowhere,
-    /// Side by side in the file.
+    /// Contiguous elements in the file.
     File(Extent),
-    /// These bytes.
+    /// Elements inside the object header.
     Inline(Vec<u8>),
-    /// Each is this one: nothing was ever written.
+    /// The value of each element of a dataset that was never written.
     Fill(Vec<u8>),
     Chunks(Chunks),
 }
 
 impl Dataset {
-    /// Reads what an object's header says of its data.
+    /// Reads the description of an object's data from its header.
     pub(crate) fn read(file: &File<'_>, header: &Header, limits: &Limits) -> Result<Self, Fault> {
         let at = |error: Error| file.at(error, header.address);
         let need = |kind: u16, what: &str| {
             header.get(kind).ok_or_else(|| at(Error::malformed(format!("a dataset without {what}"))))
         };
-        // Before anything else: the address of its data would look like none.
+        // Checked first, because the address of such data looks undefined.
         if header.get(EXTERNAL_FILES).is_some() {
-            return Err(at(Error::unsupported("its data lie in another file, which is not opened")).into());
+            return Err(at(Error::unsupported("its data is in a different file, which ferry does not open")).into());
         }
         let parsed = layout::parse(need(LAYOUT, "a layout")?, file.offset_size, file.length_size);
         let layout = file.parsed(parsed, "a dataset's layout", header.address)?;
@@ -84,7 +83,7 @@ impl Dataset {
         let bytes = shape.dims[..outer].iter().try_fold(datatype.width, |len, &dim| len.checked_mul(dim));
         let (Some(_), Some(bytes)) = (count, bytes) else {
             return Err(at(
-                Error::malformed("a shape that does not fit 64 bits").found(format!("{:?}", shape.dims))
+                Error::malformed("the shape does not fit in 64 bits").found(format!("{:?}", shape.dims))
             )
             .into());
         };
@@ -97,9 +96,9 @@ impl Dataset {
         Ok(Self { datatype, shape: shape.dims, place, attributes })
     }
 
-    /// Gives the strings of a dataset of them to `each`.
+    /// Passes each string of a string dataset to `each`.
     pub(crate) fn strings(&self, file: &File<'_>, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        // A shape's elements fit 64 bits.
+        // `read` has checked that the number of elements fits in 64 bits.
         let count: u64 = self.shape.iter().product();
         let read;
         let data = match &self.place {
@@ -110,19 +109,19 @@ impl Dataset {
                 &read
             }
             Place::Fill(_) | Place::Chunks(_) => {
-                return Err(Error::unsupported("strings in chunks, or that were never written"));
+                return Err(Error::unsupported("strings that are in chunks, or were never written"));
             }
         };
         texts(file, data, &self.datatype, count, each)
     }
 }
 
-/// The elements that a layout is of.
+/// The elements that a layout places.
 struct Elements<'a> {
     header: &'a Header,
     datatype: &'a Datatype,
     shape: &'a Shape,
-    /// Dimensions that are not an element's.
+    /// Number of dimensions, without those of an element.
     outer: usize,
     bytes: u64,
     fill: Vec<u8>,
@@ -137,13 +136,13 @@ impl Elements<'_> {
     fn place(self, file: &File<'_>, layout: DataLayout, limits: &Limits) -> Result<Place> {
         let at = |error: Error| file.at(error, self.header.address);
         let short = |found: u64| {
-            at(Error::malformed("a dataset's elements are not all there")
+            at(Error::malformed("the data of a dataset is too short")
                 .expected(format!("{} bytes", self.bytes))
                 .found(format!("{found} bytes")))
         };
         let filters = self.filters(file)?;
         if !filters.is_empty() && !matches!(layout, DataLayout::Chunked { .. }) {
-            return Err(at(Error::malformed("filters of what is not in chunks")));
+            return Err(at(Error::malformed("a dataset without chunks has filters")));
         }
         match layout {
             DataLayout::Compact(data) => {
@@ -193,7 +192,7 @@ impl Elements<'_> {
 }
 
 fn is_virtual() -> Error {
-    Error::unsupported("a virtual dataset, whose data lie in others")
+    Error::unsupported("a virtual dataset, whose data is in other datasets")
 }
 
 fn shape(file: &File<'_>, message: &[u8], address: u64) -> Result<Shape> {
@@ -207,7 +206,7 @@ fn shape(file: &File<'_>, message: &[u8], address: u64) -> Result<Shape> {
     })
 }
 
-/// The element that stands for those that were never written.
+/// Returns the value of elements that were never written.
 fn fill(file: &File<'_>, header: &Header, datatype: &Datatype) -> Result<Vec<u8>> {
     let (os, ls) = (file.offset_size, file.length_size);
     let parsed = match (header.get(FILL_VALUE), header.get(OLD_FILL_VALUE)) {
@@ -221,7 +220,7 @@ fn fill(file: &File<'_>, header: &Header, datatype: &Datatype) -> Result<Vec<u8>
         Some(FillValueMessage { value: Some(value), .. }) if value.len() == width => Ok(value),
         Some(FillValueMessage { value: Some(value), .. }) if !value.is_empty() => {
             let error =
-                Error::malformed("a fill value that is no element").expected(format!("{width} bytes"));
+                Error::malformed("the fill value is not one element").expected(format!("{width} bytes"));
             Err(file.at(error.found(format!("{} bytes", value.len())), header.address))
         }
         _ => Ok(vec![0; width.min(1 << 20)]),

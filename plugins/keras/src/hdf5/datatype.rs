@@ -1,9 +1,10 @@
-//! A datatype says what an element is: a number of which this project has a dtype, a text, or bytes that say nothing.
+//! A datatype is the type of an element: a number with a dtype of this project, a string, or
+//! untyped bytes.
 //!
 //! ```text
 //! class and version u8, class's bits u24, bytes of an element u32, then by class:
 //!  0 integer    bit offset u16, precision u16; bits: 0 big-endian, 3 signed
-//!  1 float      the same, exponent's place and length u8, mantissa's, bias u32; bits: 0 and 6 byte order, 8.. sign's place
+//!  1 float      the same, exponent's position and length u8, mantissa's, bias u32; bits: 0 and 6 byte order, 8.. sign's position
 //!  3 text       bits: 0..4 padding
 //!  5 opaque     a tag
 //!  6 compound   members: name, offset, type; {r, i} is a complex number
@@ -15,44 +16,43 @@
 
 use tensorferry_sdk::{ByteOrder, Dtype, Error, Result};
 
-/// What an element is.
+/// The type of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Element {
     Number(Dtype, ByteOrder),
-    /// Text of one width.
+    /// A string of fixed length.
     FixedText(Padding),
-    /// Text in a heap.
+    /// A string in a heap.
     VariableText,
-    /// Bytes of which nothing says what they are.
+    /// Untyped bytes.
     Opaque,
 }
 
-/// What a text that is shorter than its place is filled with.
+/// Padding of a string that is shorter than its field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Padding {
-    /// It ends at the first NUL.
+    /// The string ends at the first NUL.
     Terminated,
     Nuls,
     Spaces,
 }
 
-/// A datatype.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Datatype {
     pub(crate) element: Element,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub(crate) width: u64,
-    /// The dimensions that an element has itself.
+    /// Dimensions of an element.
     pub(crate) inner: Vec<u64>,
-    /// Whether names of its values are not kept.
+    /// Whether its values have names, which are not kept.
     pub(crate) has_names: bool,
 }
 
-/// How deep types may lie in one another.
+/// Maximum depth of nested types.
 const MOST_DEPTH: u32 = 8;
 
-/// The layout of floats, from the precision on: the bits' offset and precision, the exponent's place and length, the
-/// mantissa's, the bias; and the sign's place.
+/// Known float layouts: the element's bytes; from the message, the bit offset and precision, the
+/// exponent's position and length, the mantissa's, and the bias; the sign's position; the dtype.
 const FLOATS: &[(u32, [u8; 12], u8, Dtype)] = &[
     (2, [0, 0, 16, 0, 10, 5, 0, 10, 15, 0, 0, 0], 15, Dtype::F16),
     (2, [0, 0, 16, 0, 7, 8, 0, 7, 127, 0, 0, 0], 15, Dtype::BF16),
@@ -61,7 +61,7 @@ const FLOATS: &[(u32, [u8; 12], u8, Dtype)] = &[
 ];
 
 impl Padding {
-    /// The text in a place.
+    /// Returns the string in a field.
     pub(crate) fn trim(self, place: &[u8]) -> &[u8] {
         let len = match self {
             Self::Terminated => place.iter().position(|&byte| byte == 0).unwrap_or(place.len()),
@@ -79,7 +79,7 @@ impl Datatype {
     }
 }
 
-/// A datatype that was parsed to its end, or why a tensor cannot hold its elements.
+/// A fully parsed datatype, or the reason why a tensor cannot hold its elements.
 type Parsed = Result<Datatype, String>;
 
 struct Parser<'a> {
@@ -91,7 +91,7 @@ impl<'a> Parser<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let taken = self.bytes.get(self.at..).and_then(|rest| rest.get(..len));
         self.at += len;
-        taken.ok_or_else(|| Error::malformed("a datatype is shorter than it says"))
+        taken.ok_or_else(|| Error::malformed("a datatype is truncated"))
     }
 
     fn number(&mut self, len: usize) -> Result<u32> {
@@ -102,21 +102,22 @@ impl<'a> Parser<'a> {
     fn name(&mut self, padded: bool) -> Result<&'a [u8]> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let len = rest.iter().position(|&byte| byte == 0);
-        let len = len.ok_or_else(|| Error::malformed("a datatype has a name without an end"))?;
+        let len = len.ok_or_else(|| Error::malformed("a name in a datatype is not terminated"))?;
         let whole = if padded { (len + 1).next_multiple_of(8) } else { len + 1 };
         self.take(whole)?;
         Ok(&rest[..len])
     }
 
-    /// Parses a type to its end, whether a tensor can hold its elements or not: others may follow it.
+    /// Parses a type to its end, even if a tensor cannot hold its elements: other types may follow
+    /// it.
     fn datatype(&mut self, depth: u32) -> Result<Parsed> {
         if depth > MOST_DEPTH {
-            return Err(Error::unsupported("datatypes that lie in one another").expected(MOST_DEPTH));
+            return Err(Error::unsupported("datatypes are nested too deeply").expected(format!("at most {MOST_DEPTH} levels")));
         }
         let (class, bits, width) = (self.number(1)?, self.number(3)?, self.number(4)?);
         let (version, class) = (class >> 4, class & 15);
         if width == 0 {
-            return Err(Error::malformed("a datatype of no bytes"));
+            return Err(Error::malformed("a datatype has no bytes"));
         }
         let plain = |element| Datatype { element, width: width.into(), inner: vec![], has_names: false };
         let number =
@@ -134,10 +135,11 @@ impl<'a> Parser<'a> {
                 let of = |&&(bytes, known, place, _): &&(u32, [u8; 12], u8, Dtype)| {
                     bytes == width && known == layout && u32::from(place) == sign
                 };
-                // 0x40 with the first bit is VAX's order; 0x30 says how the mantissa begins.
+                // 0x40 with the first bit is VAX byte order; 0x30 is the normalization of the
+                // mantissa.
                 let is_known = bits & 0x40 == 0 && bits & 0x30 == 0x20;
                 let known = FLOATS.iter().find(of).filter(|_| is_known).map(|&(.., dtype)| dtype);
-                number(known.ok_or_else(|| format!("a float of {width} bytes in a layout of its own")), order)
+                number(known.ok_or_else(|| format!("a float of {width} bytes in an unknown layout")), order)
             }
             2 => {
                 self.take(2)?;
@@ -147,7 +149,7 @@ impl<'a> Parser<'a> {
                 0 => Ok(plain(Element::FixedText(Padding::Terminated))),
                 1 => Ok(plain(Element::FixedText(Padding::Nuls))),
                 2 => Ok(plain(Element::FixedText(Padding::Spaces))),
-                other => Err(format!("a text with the padding {other}")),
+                other => Err(format!("a string with the padding {other}")),
             },
             5 => {
                 self.take(bits as usize & 0xff)?;
@@ -158,7 +160,7 @@ impl<'a> Parser<'a> {
             8 => self.enumeration(version, bits & 0xffff, depth)?,
             9 => {
                 let is_text = bits & 15 == 1;
-                // What its elements are made of.
+                // The type of its elements.
                 let _ = self.datatype(depth + 1)?;
                 if !is_text {
                     return refused("lists of variable length");
@@ -170,11 +172,11 @@ impl<'a> Parser<'a> {
                 let part = self.datatype(depth + 1)?;
                 complex(part.ok().as_ref(), width).map(plain)
             }
-            other => return Err(Error::malformed("a class of datatypes that is not there").found(other)),
+            other => return Err(Error::malformed("unknown class of a datatype").found(other)),
         })
     }
 
-    /// A compound is a complex number, or nothing that a tensor can hold.
+    /// Parses a compound, which is a complex number or a type that a tensor cannot hold.
     fn compound(
         &mut self,
         version: u32,
@@ -187,7 +189,7 @@ impl<'a> Parser<'a> {
             let name = self.name(version < 3)?;
             let offset_len = if version < 3 { 4 } else { (32 - width.leading_zeros()).div_ceil(8) as usize };
             let offset = self.number(offset_len)?;
-            // Version 1 has the dimensions of a member here.
+            // Version 1 stores the dimensions of a member here.
             let is_array = version == 1 && self.take(28)?[0] != 0;
             let member = self.datatype(depth + 1)?.ok().filter(|_| !is_array);
             if members == 2 {
@@ -207,12 +209,12 @@ impl<'a> Parser<'a> {
         let base = self.datatype(depth + 1)?;
         let names = (0..members).map(|_| self.name(version < 3)).collect::<Result<Vec<_>>>()?;
         let Ok(base) = base else {
-            return Ok(Err("an enumeration of integers that have no dtype".to_owned()));
+            return Ok(Err("an enumeration of integers without a dtype".to_owned()));
         };
         let width = usize::try_from(base.width).unwrap_or(0);
         let values = self.take(names.len() * width)?;
         let Element::Number(dtype, _) = base.element else {
-            return Err(Error::malformed("an enumeration of what is no integer"));
+            return Err(Error::malformed("the base type of an enumeration is not an integer"));
         };
         let is_bool = dtype == Dtype::I8
             && matches!((&*names, values), ([b"FALSE", b"TRUE"], [0, 1]) | ([b"TRUE", b"FALSE"], [1, 0]));
@@ -241,10 +243,10 @@ impl<'a> Parser<'a> {
         };
         let count = inner.iter().try_fold(base.width, |count, &dim| count.checked_mul(dim));
         if count != Some(width.into()) {
-            return Err(Error::malformed("an array's datatype does not have its length").found(width));
+            return Err(Error::malformed("the length of an array type does not match its dimensions").found(width));
         }
         if !matches!(base.element, Element::Number(..)) {
-            return Ok(Err("arrays of what is no number".to_owned()));
+            return Ok(Err("arrays of elements that are not numbers".to_owned()));
         }
         inner.extend(&base.inner);
         Ok(Ok(Datatype { width: width.into(), inner, ..base }))
@@ -270,7 +272,7 @@ fn integer(width: u32, signed: bool, offset: u32, precision: u32) -> Result<Dtyp
 }
 
 fn complex(part: Option<&Datatype>, width: u32) -> Result<Element, String> {
-    let refused = || "complex numbers of what is no f16, f32 or f64".to_owned();
+    let refused = || "complex numbers whose parts are not f16, f32 or f64".to_owned();
     let part = part.filter(|part| u64::from(width) == 2 * part.width).ok_or_else(refused)?;
     let Element::Number(dtype, order) = part.element else { return Err(refused()) };
     let dtype = match dtype {
@@ -309,7 +311,7 @@ mod tests {
         assert_eq!(number(&f32.replace("11201f00", "11211f00")), (Dtype::F32, ByteOrder::Big));
         assert_eq!(number("11200f00 02000000 00001000 07080007 7f000000").0, Dtype::BF16);
         assert_eq!(number("11200f00 02000000 00001000 0a05000a 0f000000").0, Dtype::F16);
-        // VAX's order, another bias, an integer of 20 bits.
+        // VAX byte order, a different bias, an integer of 20 bits.
         for hex in [
             f32.replace("11201f00", "11611f00"),
             f32.replace("7f000000", "80000000"),
@@ -323,8 +325,9 @@ mod tests {
 
     #[test]
     fn members_of_a_table_are_parsed_to_their_ends() {
-        // Texts in a heap, an opaque type with a tag, a reference, a time, an enumeration of 24 bits and an array of texts, each
-        // before a number whose datatype would be malformed anywhere else.
+        // Strings in a heap, an opaque type with a tag, a reference, a time, an enumeration of 24
+        // bits and an array of strings. Each is before a number whose datatype would be malformed
+        // at any other offset.
         let text = "19010000 10000000 13000000 01000000";
         let opaque = "15080000 02000000 7461670000000000";
         let reference = "17000000 08000000";

@@ -1,9 +1,10 @@
-//! A file is its superblock, and reads that are bounded: each by what is there, all together by a budget, so that
-//! structures that overlap cannot ask for more work than the file is long. What is copied out of what was read, such as a
-//! text in a heap, counts as read again.
+//! A file has a superblock and bounded reads. Each read is bounded by the file's length, and all
+//! reads together by a budget, so that overlapping structures cannot cause more work than the
+//! file's length justifies. Bytes copied out of a structure, such as a string in a heap, count as
+//! read again.
 //!
 //! ```text
-//! 0, 512, 1024, 2048, ...   89 "HDF" 0d 0a 1a 0a: the superblock; all addresses count from it
+//! 0, 512, 1024, 2048, ...   89 "HDF" 0d 0a 1a 0a: the superblock; all addresses are relative to it
 //! ```
 
 use super::heaps::Heaps;
@@ -16,17 +17,17 @@ use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::{Error, Limits, Result, Source};
 use tensorferry_zip::Extent;
 
-/// What an HDF5 file's superblock begins with.
+/// First bytes of an HDF5 file's superblock.
 pub(crate) const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
-/// The longest structure that is read at once; real ones have a few kilobytes.
+/// Maximum length of a structure. Real structures have a few kilobytes.
 const MOST_AT_ONCE: u64 = 64 << 20;
-/// Bytes that may be read beside eight times the file.
+/// Maximum bytes to read, in addition to eight times the file's length.
 const MOST_AGAIN: u64 = 64 << 20;
-/// What a text or a path takes in memory beside its bytes.
+/// Memory overhead of a string or a path.
 const OVERHEAD: u64 = 64;
 
-/// Paths and texts that are held of all files of a model.
+/// Counts the paths and strings of all files of a model that are kept in memory.
 pub(crate) struct Held {
     most: u64,
     bytes: AtomicU64,
@@ -37,30 +38,31 @@ impl Held {
         Self { most: limits.header_bytes, bytes: AtomicU64::new(0) }
     }
 
-    /// Counts a text of `len` bytes.
+    /// Counts a string of `len` bytes.
     pub(crate) fn add(&self, len: usize) -> Result<()> {
         let len = OVERHEAD.saturating_add(len as u64);
         if self.bytes.fetch_add(len, Ordering::Relaxed).saturating_add(len) <= self.most {
             return Ok(());
         }
-        Err(Error::limit("the paths and texts of the file's objects are too long to hold")
-            .expected(format!("at most {} bytes, or --bound header_bytes=N", self.most)))
+        Err(Error::limit("the paths and strings in the file are too long to keep in memory")
+            .expected(format!("at most {} bytes", self.most))
+            .hint("pass --bound header_bytes=N to raise the limit"))
     }
 }
 
-/// An HDF5 file, which may lie in another one.
+/// An HDF5 file, which may be part of a different file.
 pub(crate) struct File<'s> {
     part: Part<'s>,
     heaps: Mutex<Heaps>,
     pub(crate) held: &'s Held,
     pub(crate) offset_size: u8,
     pub(crate) length_size: u8,
-    /// The root group's object header.
+    /// Address of the root group's object header.
     pub(crate) root: u64,
 }
 
 impl<'s> File<'s> {
-    /// Reads the superblock.
+    /// Finds and reads the superblock.
     pub(crate) fn open(
         source: &'s dyn Source,
         extent: Extent,
@@ -77,9 +79,9 @@ impl<'s> File<'s> {
         let superblock =
             Superblock::parse_from_storage(&part).map_err(|fault| part.told(&fault, "the superblock", 0))?;
         let Superblock { offset_size, length_size, .. } = superblock;
-        // The end is counted from the file's start by some writers, and from the superblock by others.
+        // Some writers count the end from the start of the file, others from the superblock.
         if superblock.eof_address > extent.len {
-            return Err(Error::malformed("the file ends before the superblock says")
+            return Err(Error::malformed("the file is shorter than the superblock says")
                 .file(name)
                 .offset(extent.offset + start)
                 .expected(format!("{} bytes", superblock.eof_address))
@@ -93,17 +95,17 @@ impl<'s> File<'s> {
         Ok(Self { part, heaps: Mutex::default(), held, offset_size, length_size, root })
     }
 
-    /// Bytes at an address.
+    /// Reads the bytes at an address.
     pub(crate) fn bytes(&self, address: u64, len: u64, what: &str) -> Result<Vec<u8>> {
         self.part.read(address, len).map_err(|error| error.context(what))
     }
 
-    /// Counts bytes that are copied out of what was read.
+    /// Counts bytes that are copied out of a structure.
     pub(crate) fn copied(&self, address: u64, len: usize) -> Result<()> {
         self.part.spend(address, len as u64)
     }
 
-    /// Gives the first `len` bytes of an object of the global heap at `address` to `each`.
+    /// Passes the first `len` bytes of an object in the global heap at `address` to `each`.
     pub(crate) fn heap_object(
         &self,
         address: u64,
@@ -117,55 +119,57 @@ impl<'s> File<'s> {
         let object = u16::try_from(index).ok().and_then(|index| objects.get(&index));
         let bytes = object.and_then(|object| object.get(..usize::try_from(len).ok()?));
         let bytes = bytes.ok_or_else(|| {
-            let error = Error::malformed("a string is not in its global heap");
+            let error = Error::malformed("a string is missing from its global heap");
             self.at(error.expected(format!("{len} bytes, number {index}")), address)
         })?;
         self.copied(address, bytes.len())?;
         each(bytes)
     }
 
-    /// The address of a part of this file.
+    /// Returns the address of a part of this file.
     pub(crate) fn address(&self, extent: Extent) -> u64 {
         extent.offset.saturating_sub(self.part.extent.offset)
     }
 
-    /// Where bytes at an address lie in the file that the source has, once it is known that they are there.
+    /// Returns the location, in the source's file, of bytes at an address. Checks that they exist.
     pub(crate) fn extent(&self, address: u64, len: u64) -> Result<Extent> {
         let part = self.part.extent;
         let start = part.offset.checked_add(address);
-        let start = start.ok_or_else(|| Error::malformed("an address that does not fit 64 bits"))?;
+        let start = start.ok_or_else(|| Error::malformed("an address does not fit in 64 bits"))?;
         part.part(self.part.source, start, len)
     }
 
-    /// What the crate parsed, or its fault in this project's words.
+    /// Converts a fault of `hdf5-reader` to an error of this project.
     pub(crate) fn parsed<T>(&self, parsed: Result<T, Fault>, what: &str, address: u64) -> Result<T> {
         parsed.map_err(|fault| self.part.told(&fault, what, address))
     }
 
-    /// What the crate reads from.
+    /// Returns the storage that `hdf5-reader` reads from.
     pub(crate) fn storage(&self) -> &dyn Storage {
         &self.part
     }
 
-    /// How long the file is, from the superblock on.
+    /// Returns the length of the file, from the superblock on.
     pub(crate) fn len(&self) -> u64 {
         self.part.extent.len
     }
 
-    /// Whether an address stands for none.
+    /// Returns whether an address is undefined.
     pub(crate) fn is_undefined(&self, address: u64) -> bool {
-        // The crate has this for chunks in pages that were never written, whatever an address's width is.
+        // `hdf5-reader` uses `u64::MAX` for chunks in pages that were never written, for any width
+        // of addresses.
         address == u64::MAX || Cursor::is_undefined_offset(address, self.offset_size)
     }
 
-    /// An error at an address of this file.
+    /// Adds an address of this file to an error.
     pub(crate) fn at(&self, error: Error, address: u64) -> Error {
         self.part.at(error, address)
     }
 }
 
-/// The root group's object header, from the entry of a symbol table that ends the superblock of versions 0 and 1. A name's
-/// place comes first there, with the width of a length: `hdf5-reader` takes that of an address, as the specification says it.
+/// Returns the root group's object header. In versions 0 and 1, the superblock ends with a symbol
+/// table entry, which starts with the offset of a name. The offset has the width of a length, but
+/// `hdf5-reader` uses the width of an address, as the specification says.
 fn old_root(storage: &dyn Storage, version: u8, offset_size: u8, length_size: u8) -> Result<u64, Fault> {
     let before = if version == 0 { 24 } else { 28 } + 4 * usize::from(offset_size);
     let entry = usize::from(length_size) + usize::from(offset_size);
@@ -175,7 +179,7 @@ fn old_root(storage: &dyn Storage, version: u8, offset_size: u8, length_size: u8
     cursor.read_offset(offset_size)
 }
 
-/// Where the superblock is, from the start of the file: `None`, if there is none.
+/// Returns the offset of the superblock in the file, or `None` if there is no superblock.
 pub(crate) fn find_signature(source: &dyn Source, extent: Extent) -> Result<Option<u64>> {
     let mut at = 0_u64;
     while at.checked_add(8).is_some_and(|end| end <= extent.len) {
@@ -195,7 +199,7 @@ struct Part<'s> {
     most_at_once: u64,
     /// Bytes that may still be read.
     left: AtomicU64,
-    /// Why a read failed, since the crate's errors cannot say it.
+    /// Error of a failed read, which the errors of `hdf5-reader` cannot hold.
     failure: Mutex<Option<Error>>,
 }
 
@@ -219,7 +223,7 @@ impl<'s> Part<'s> {
         let end = address.checked_add(len).filter(|&end| end <= self.extent.len);
         if end.is_none() {
             let there = self.extent.len.saturating_sub(address);
-            let error = Error::malformed("it lies beyond the end of the file");
+            let error = Error::malformed("it extends beyond the end of the file");
             return Err(self
                 .at(error, address)
                 .expected(format!("{len} bytes"))
@@ -227,11 +231,11 @@ impl<'s> Part<'s> {
         }
         self.spend(address, len)?;
         if len > self.most_at_once {
-            let error = Error::limit("an HDF5 structure is too long to hold in memory")
+            let error = Error::limit("an HDF5 structure is too large to hold in memory")
                 .expected(format!("at most {} bytes", self.most_at_once));
             return Err(self.at(error.found(len), address));
         }
-        // At most what the file has, and 64 MiB.
+        // At most the length of the file, and at most 64 MiB.
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
         self.source.read_at(self.extent.file, self.extent.offset + address, &mut bytes)?;
         Ok(bytes)
@@ -242,12 +246,13 @@ impl<'s> Part<'s> {
         if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_spent).is_ok() {
             return Ok(());
         }
-        let error = Error::limit("the file's structures lead to the same bytes again and again")
-            .expected("no more to read than 64 MiB (or --bound header_bytes=N) and eight times the file");
+        let error = Error::limit("the file's structures refer to the same bytes too many times")
+            .expected("reads of at most 64 MiB (or the limit header_bytes, if lower) plus eight times the file");
         Err(self.at(error.found(format!("{len} bytes more")), address))
     }
 
-    /// A fault of the crate as an error: the read's own, if one failed.
+    /// Converts a fault of `hdf5-reader` to an error. If a read failed, returns the error of that
+    /// read.
     fn told(&self, fault: &Fault, what: &str, address: u64) -> Error {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(error) = failure {

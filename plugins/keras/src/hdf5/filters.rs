@@ -1,5 +1,5 @@
-//! Filters: what a chunk went through before it was stored, undone in reverse. What is made is never longer than the
-//! chunk, whatever the compressed bytes say.
+//! Undoes the filters that were applied to a chunk before it was stored, in reverse order. The
+//! result is never longer than the chunk, whatever the compressed bytes are.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use hdf5_reader::checksum::fletcher32;
@@ -11,7 +11,7 @@ const DEFLATE: u16 = 1;
 const SHUFFLE: u16 = 2;
 const FLETCHER32: u16 = 3;
 const LZF: u16 = 32000;
-/// Those that other files have, for the message.
+/// Unsupported filters, for error messages.
 const OTHERS: &[(u16, &str)] = &[
     (4, "szip"),
     (5, "nbit"),
@@ -36,15 +36,14 @@ impl Filters {
         if let Some(id) = ids.iter().find(|id| ![DEFLATE, SHUFFLE, FLETCHER32, LZF].contains(id)) {
             let name = OTHERS.iter().find(|(known, _)| known == id);
             let name = name.map_or(String::new(), |(_, name)| format!(" ({name})"));
-            return Err(Error::unsupported(format!(
-                "chunks that went through the filter {id}{name}: rewrite the file with h5repack -f GZIP=1"
-            ))
-            .expected("deflate, shuffle, fletcher32, lzf"));
+            return Err(Error::unsupported(format!("the chunks use the filter {id}{name}"))
+                .expected("deflate, shuffle, fletcher32 or lzf")
+                .hint("rewrite the file with h5repack -f GZIP=1"));
         }
         let compressing = ids.iter().filter(|id| [DEFLATE, LZF].contains(id)).count();
         if compressing > 1 || ids.len() > 32 {
             return Err(
-                Error::unsupported("chunks that were compressed more than once").found(format!("{ids:?}"))
+                Error::unsupported("the chunks are compressed more than once").found(format!("{ids:?}"))
             );
         }
         Ok(Self(ids))
@@ -54,19 +53,19 @@ impl Filters {
         self.0.is_empty()
     }
 
-    /// Whether a chunk of this mask went through none of them.
+    /// Returns whether a chunk with this mask skipped all filters.
     pub(crate) fn are_skipped(&self, mask: u32) -> bool {
         (0..self.0.len()).all(|place| mask >> place & 1 == 1)
     }
 
-    /// A chunk of `len` bytes, from what is stored of it.
+    /// Decodes a chunk of `len` bytes.
     fn undo(&self, stored: Vec<u8>, mask: u32, width: usize, len: usize) -> Result<Vec<u8>> {
         let mut bytes = stored;
         for (place, id) in self.0.iter().enumerate().rev() {
             if mask >> place & 1 == 1 {
                 continue;
             }
-            // A checksum that was added before this filter is in what it gives.
+            // Checksums that were added before this filter are part of its output.
             let earlier = self.0.iter().take(place).enumerate();
             let sums = earlier.filter(|(at, id)| **id == FLETCHER32 && mask >> at & 1 == 0).count();
             let most = len + SUM * sums;
@@ -80,21 +79,20 @@ impl Filters {
         if bytes.len() == len {
             return Ok(bytes);
         }
-        Err(Error::malformed("a chunk does not decode to its length")
+        Err(Error::malformed("a decoded chunk has the wrong length")
             .expected(format!("{len} bytes"))
             .found(format!("{} bytes", bytes.len())))
     }
 }
 
-/// A chunk that has to be decoded.
 #[derive(Debug, Clone)]
 pub(crate) struct EncodedChunk {
     pub(crate) stored: Extent,
     pub(crate) filters: Arc<Filters>,
     pub(crate) mask: u32,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub(crate) width: u32,
-    /// Bytes of the chunk.
+    /// Bytes of the decoded chunk.
     pub(crate) len: u64,
 }
 
@@ -111,25 +109,25 @@ impl EncodedStorage for EncodedChunk {
 }
 
 fn longer(most: usize) -> Error {
-    Error::malformed("a chunk decodes to more than its length").expected(format!("{most} bytes"))
+    Error::malformed("a decoded chunk is too long").expected(format!("{most} bytes"))
 }
 
 fn inflate(input: &[u8], most: usize) -> Result<Vec<u8>> {
     let mut inflater = Decompress::new(true);
-    // A byte of deflate makes at most 1,032, so that the room is bounded by what is there. One byte more than there may
-    // be shows what is too long.
+    // A byte of deflate data yields at most 1,032 bytes, so the input bounds the buffer. One byte
+    // more than allowed detects output that is too long.
     let room = (most + 1).min(input.len().saturating_mul(1032).saturating_add(64));
     let mut output = Vec::with_capacity(room);
     let status = inflater.decompress_vec(input, &mut output, FlushDecompress::Finish);
-    let status = status.map_err(|error| Error::malformed(format!("not deflated bytes: {error}")))?;
+    let status = status.map_err(|error| Error::malformed(format!("invalid deflate data: {error}")))?;
     match status {
         _ if output.len() > most => Err(longer(most)),
         Status::StreamEnd => Ok(output),
-        _ => Err(Error::malformed("the deflated bytes of a chunk have no end")),
+        _ => Err(Error::malformed("the deflate data of a chunk is truncated")),
     }
 }
 
-/// Bytes that lie by their place in an element, back by elements.
+/// Reorders bytes that are grouped by their position in an element.
 fn unshuffle(input: &[u8], width: usize) -> Vec<u8> {
     if width < 2 {
         return input.to_vec();
@@ -141,7 +139,7 @@ fn unshuffle(input: &[u8], width: usize) -> Vec<u8> {
             element[place] = byte;
         }
     }
-    // What is no whole element is behind them as it was.
+    // Bytes that do not form a whole element follow unchanged.
     output.extend_from_slice(&input[count * width..]);
     output
 }
@@ -153,20 +151,21 @@ fn check(mut input: Vec<u8>) -> Result<Vec<u8>> {
     let sum = input.split_off(len);
     let sum = sum.iter().rev().fold(0_u32, |sum, &byte| sum << 8 | u32::from(byte));
     let found = fletcher32(&input);
-    // Files of before 1.6.3 have its halves' bytes the other way round.
+    // Files from before HDF5 1.6.3 have the bytes of each half swapped.
     let swapped = (found & 0x00ff_00ff) << 8 | (found & 0xff00_ff00) >> 8;
     if sum == found || sum == swapped {
         return Ok(input);
     }
-    Err(Error::malformed("a chunk does not have its checksum (fletcher32)")
+    Err(Error::malformed("wrong checksum of a chunk (fletcher32)")
         .expected(format!("{sum:08x}"))
         .found(format!("{found:08x}")))
 }
 
-/// LZF: a byte below 32 is a run of literals, one longer than it says; else three bits of length and thirteen of how far
-/// back, both less than they mean.
+/// Decodes LZF. A byte below 32 starts a run of literals and is one less than its length.
+/// Otherwise, three bits give the length and thirteen the distance back; both are stored smaller
+/// than they are.
 fn unlzf(input: &[u8], most: usize) -> Result<Vec<u8>> {
-    let cut = || Error::malformed("a chunk's lzf bytes are cut");
+    let cut = || Error::malformed("the lzf data of a chunk is truncated");
     let mut output = Vec::with_capacity(most.min(input.len().saturating_mul(128)));
     let mut input = input.iter();
     while let Some(&control) = input.next() {
@@ -182,7 +181,7 @@ fn unlzf(input: &[u8], most: usize) -> Result<Vec<u8>> {
             }
             let back = (control & 31) << 8 | usize::from(*input.next().ok_or_else(cut)?);
             let start = output.len().checked_sub(back + 1);
-            let start = start.ok_or_else(|| Error::malformed("lzf bytes refer to what is before them"))?;
+            let start = start.ok_or_else(|| Error::malformed("lzf data refers to bytes before its start"))?;
             for at in start..start + len + 2 {
                 output.push(output[at]);
             }
@@ -209,7 +208,7 @@ mod tests {
 
     #[test]
     fn lzf_copies_what_overlaps() {
-        // "ab", then six bytes from two back.
+        // "ab", then six bytes from two bytes back.
         assert_eq!(unlzf(&[1, b'a', b'b', 4 << 5, 1], 8).unwrap(), b"abababab");
         assert!(unlzf(&[1, b'a', b'b', 4 << 5, 1], 7).is_err());
         assert!(unlzf(&[0, b'a', 1 << 5, 1], 99).is_err());

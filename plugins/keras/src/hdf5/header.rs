@@ -1,11 +1,12 @@
-//! An object header is a list of messages: what an object is, and where the rest of it lies.
+//! An object header is a list of messages that describe an object and the location of its other
+//! parts.
 //!
 //! ```text
 //! version 1   1, 0, count u16, references u32, length u32, 0 u32; then messages:
 //!             kind u16, length u16, flags u8, 0 x 3, data
 //! version 2   "OHDR", 2, flags, [times 16], [phases 4], length (1, 2, 4 or 8 bytes); then messages:
 //!             kind u8, length u16, flags u8, [order u16], data; then a checksum
-//!             goes on in "OCHK", messages, a checksum
+//!             continued in "OCHK", messages, a checksum
 //! ```
 
 use super::file::File;
@@ -28,15 +29,14 @@ pub(crate) const ATTRIBUTE: u16 = 12;
 pub(crate) const SYMBOL_TABLE: u16 = 17;
 pub(crate) const ATTRIBUTE_INFO: u16 = 21;
 const CONTINUATION: u16 = 16;
-/// The highest kind that the format has.
+/// Highest kind of message in the format.
 const LAST_KIND: u16 = 24;
 
-/// Bytes of one header with all its continuations; the longest message has 64 KiB.
+/// Maximum bytes of one header with all its continuations. The longest message has 64 KiB.
 const MOST_BYTES: u64 = 16 << 20;
 const SHARED: u8 = 0x02;
 const FAIL_IF_UNKNOWN: u8 = 0x80;
 
-/// A message.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     pub(crate) kind: u16,
@@ -51,7 +51,7 @@ pub(crate) struct Header {
     pub(crate) messages: Vec<Message>,
 }
 
-/// How the messages of a header are laid out.
+/// Layout of the messages in a header.
 #[derive(Clone, Copy)]
 enum Form {
     One,
@@ -59,7 +59,7 @@ enum Form {
 }
 
 impl Header {
-    /// Reads the messages at an address; those that lie elsewhere are fetched.
+    /// Reads the messages at an address, and fetches those that are stored elsewhere.
     pub(crate) fn read(file: &File<'_>, address: u64) -> Result<Self> {
         let mut messages = read(file, address)?;
         for message in &mut messages {
@@ -70,19 +70,19 @@ impl Header {
         Ok(Self { address, messages })
     }
 
-    /// The data of the first message of this kind.
+    /// Returns the data of the first message of this kind.
     pub(crate) fn get(&self, kind: u16) -> Option<&[u8]> {
         self.all(kind).next()
     }
 
-    /// Bytes of an element of a dataset of integers or floats; `None` for other types.
+    /// Returns the bytes per element of a dataset of integers or floats, or `None` for other types.
     pub(crate) fn number_width(&self) -> Option<u32> {
         let datatype = self.get(DATATYPE)?;
         let width = u32::from_le_bytes(*datatype.get(4..8)?.first_chunk()?);
         matches!(datatype[0] & 15, 0 | 1).then_some(width)
     }
 
-    /// The data of all messages of this kind.
+    /// Returns the data of all messages of this kind.
     pub(crate) fn all(&self, kind: u16) -> impl Iterator<Item = &[u8]> {
         self.messages.iter().filter(move |message| message.kind == kind).map(|message| &*message.bytes)
     }
@@ -110,7 +110,7 @@ fn read(file: &File<'_>, address: u64) -> Result<Vec<Message>> {
                 .and_then(|next| Ok((next, cursor.read_length(file.length_size)?)));
             let (next, len) = file.parsed(place, "an object header's continuation", start + at)?;
             if !seen.insert(next) {
-                let error = Error::malformed("an object header goes on in itself");
+                let error = Error::malformed("an object header is its own continuation");
                 return Err(file.at(error, next));
             }
             blocks.push((next, continuation(file, next, len, form)?));
@@ -126,10 +126,10 @@ fn first_block(file: &File<'_>, address: u64) -> Result<(Form, (u64, Vec<u8>))> 
     if prefix.get(..4) == Some(b"OHDR") {
         let (version, flags) = match prefix.get(4..6) {
             Some(&[version, flags]) => (version, flags),
-            _ => return Err(wrong("is cut")),
+            _ => return Err(wrong("is truncated")),
         };
         if version != 2 {
-            return Err(file.at(Error::unsupported("an object header's version").found(version), address));
+            return Err(file.at(Error::unsupported("unknown version of an object header").found(version), address));
         }
         let width = 1_u64 << (flags & 3);
         let before = 6 + if flags & 0x20 != 0 { 16 } else { 0 } + if flags & 0x10 != 0 { 4 } else { 0 };
@@ -149,8 +149,8 @@ fn first_block(file: &File<'_>, address: u64) -> Result<(Form, (u64, Vec<u8>))> 
             let size = u32::from_le_bytes([a, b, c, d]).into();
             Ok((Form::One, (address + 16, file.bytes(address + 16, size, WHAT)?)))
         }
-        [version, ..] => Err(wrong("is none").expected("version 1, or \"OHDR\"").found(version)),
-        [] => Err(wrong("lies beyond the end of the file")),
+        [version, ..] => Err(wrong("is missing").expected("version 1, or \"OHDR\"").found(version)),
+        [] => Err(wrong("is beyond the end of the file")),
     }
 }
 
@@ -167,7 +167,7 @@ fn continuation(file: &File<'_>, address: u64, len: u64, form: Form) -> Result<V
         .ok_or_else(|| file.at(Error::malformed(format!("{WHAT} has no signature")), address))
 }
 
-/// `len` bytes, and behind them a checksum of them.
+/// Reads `len` bytes and checks them against the checksum that follows.
 fn checked(file: &File<'_>, address: u64, len: u64) -> Result<Vec<u8>> {
     let mut block = file.bytes(address, len.saturating_add(4), "an object header")?;
     let sum = block.split_off(block.len().saturating_sub(4));
@@ -176,11 +176,11 @@ fn checked(file: &File<'_>, address: u64, len: u64) -> Result<Vec<u8>> {
     if sum == found {
         return Ok(block);
     }
-    let error = Error::malformed("an object header does not have its checksum");
+    let error = Error::malformed("wrong checksum of an object header");
     Err(file.at(error.expected(format!("{sum:08x}")).found(format!("{found:08x}")), address))
 }
 
-/// The messages of a block, each with its place there.
+/// Splits a block into messages, each with its offset.
 fn split(block: &[u8], form: Form) -> Result<Vec<(u64, Message)>> {
     let prefix_len = match form {
         Form::One => 8,
@@ -189,7 +189,7 @@ fn split(block: &[u8], form: Form) -> Result<Vec<(u64, Message)>> {
     };
     let mut found = Vec::new();
     let mut at = 0_usize;
-    // What is shorter than a prefix is a gap.
+    // A rest that is shorter than a prefix is a gap.
     while let Some(prefix) = block.get(at..at + prefix_len) {
         let (kind, len, flags) = match (form, prefix) {
             (Form::One, [k0, k1, l0, l1, flags, ..]) => {
@@ -205,7 +205,7 @@ fn split(block: &[u8], form: Form) -> Result<Vec<(u64, Message)>> {
                 .found(len)
         })?;
         if kind > LAST_KIND && flags & FAIL_IF_UNKNOWN != 0 {
-            return Err(Error::unsupported("a message that readers must know").found(kind));
+            return Err(Error::unsupported("an unknown message that readers must not ignore").found(kind));
         }
         if kind != 0 {
             found.push((at as u64, Message { kind, flags, bytes: bytes.to_vec() }));
@@ -215,7 +215,7 @@ fn split(block: &[u8], form: Form) -> Result<Vec<(u64, Message)>> {
     Ok(found)
 }
 
-/// The message that one stands for: it is in another object's header, where a named datatype has it.
+/// Returns the message that a shared message refers to, in the object header of a named datatype.
 fn shared(file: &File<'_>, message: &Message, address: u64) -> Result<Message> {
     shared_data(file, message.kind, &message.bytes, address).map(|bytes| Message {
         bytes,
@@ -224,21 +224,23 @@ fn shared(file: &File<'_>, message: &Message, address: u64) -> Result<Message> {
     })
 }
 
-/// The data of a message of this kind that these bytes stand for.
+/// Returns the data of the message of this kind that these bytes refer to.
 pub(crate) fn shared_data(file: &File<'_>, kind: u16, bytes: &[u8], address: u64) -> Result<Vec<u8>> {
     let other = shared_address(bytes, file.offset_size, file.length_size);
     let Some(other) = file.parsed(other, "a shared message", address)? else {
-        let error = Error::unsupported("a file with a table of shared messages: rewrite it with h5repack");
+        let error = Error::unsupported("the file has a table of shared messages")
+            .hint("rewrite the file with h5repack");
         return Err(file.at(error, address));
     };
     let found = read(file, other)?.into_iter().find(|found| found.kind == kind && found.flags & SHARED == 0);
     found
         .map(|found| found.bytes)
-        .ok_or_else(|| file.at(Error::malformed("a shared message is not where it should be"), other))
+        .ok_or_else(|| file.at(Error::malformed("a shared message is missing"), other))
 }
 
-/// The address of the object header that has a shared message; `None`, if the file's table has it. Version 1 has a symbol
-/// table's entry, where a name's place comes before the address.
+/// Returns the address of the object header with a shared message, or `None` if the message is in
+/// the file's table. Version 1 has a symbol table entry, with the offset of a name before the
+/// address.
 fn shared_address(bytes: &[u8], offset_size: u8, length_size: u8) -> Parsed<Option<u64>> {
     const IN_TABLE: u8 = 1;
     let mut cursor = Cursor::new(bytes);

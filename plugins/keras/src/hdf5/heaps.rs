@@ -1,20 +1,20 @@
-//! Global heaps hold the texts of variable length. A few are kept, since texts that follow one another lie in one, and those of
-//! all attributes often do.
+//! Global heaps hold strings of variable length. A few heaps are cached, because consecutive
+//! strings are in the same heap, and those of all attributes often are.
 
 use hdf5_reader::error::Error as Fault;
 use hdf5_reader::global_heap::GlobalHeapCollection;
 use hdf5_reader::storage::Storage;
 use std::collections::HashMap;
 
-/// Bytes that are kept. Most heaps have 4 KiB.
+/// Maximum bytes in the cache. Most heaps have 4 KiB.
 const MOST_KEPT: usize = 16 << 20;
-/// What an object takes in memory beside its bytes.
+/// Memory overhead of an object.
 const OVERHEAD: usize = 64;
 
-/// The objects of a heap, by their numbers.
+/// The objects of a heap, by number.
 type Objects = HashMap<u16, Vec<u8>>;
 
-/// The heaps that were read last, by their addresses.
+/// The most recently read heaps, by address.
 #[derive(Default)]
 pub(super) struct Heaps {
     kept: HashMap<u64, Objects>,
@@ -22,7 +22,7 @@ pub(super) struct Heaps {
 }
 
 impl Heaps {
-    /// The objects of the heap at an address.
+    /// Returns the objects of the heap at an address.
     pub(super) fn objects(
         &mut self,
         storage: &dyn Storage,

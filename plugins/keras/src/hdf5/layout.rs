@@ -1,4 +1,4 @@
-//! A layout message says where a dataset's elements are.
+//! A layout message has the location of a dataset's elements.
 //!
 //! ```text
 //! version 1, 2   version u8, rank u8, class u8, 0 x 5, [address: not of class 0], dimensions u32 each,
@@ -10,17 +10,18 @@
 //! class          0 in this message, 1 contiguous, 2 in chunks, 3 virtual
 //! ```
 //!
-//! `hdf5-reader` has a parser of its own. It skips three reserved bytes instead of five in version 2, expects an address
-//! in compact messages of versions 1 and 2, and has fixed widths where the superblock decides.
+//! The parser of `hdf5-reader` is not used. It skips three reserved bytes instead of five in
+//! version 2, expects an address in compact messages of versions 1 and 2, and uses fixed widths
+//! where the superblock defines them.
 
 use hdf5_reader::error::{Error as Fault, Result};
 use hdf5_reader::io::Cursor;
 
-/// A layout with the dimensions of a chunk, without the element's bytes.
+/// A layout, with the dimensions of a chunk but without the bytes per element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DataLayout {
     Compact(Vec<u8>),
-    /// Versions 1 and 2 have no length.
+    /// Missing in versions 1 and 2.
     Contiguous {
         address: u64,
         len: Option<u64>,
@@ -29,7 +30,7 @@ pub(crate) enum DataLayout {
         address: u64,
         tile: Vec<u32>,
         indexing: Indexing,
-        /// Chunks at the edges went through no filter.
+        /// Whether chunks at the edges are unfiltered.
         has_plain_edges: bool,
     },
     Virtual,
@@ -39,12 +40,12 @@ pub(crate) enum DataLayout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Indexing {
     BTree1,
-    /// One chunk; its length and the filters that were skipped, if it has any.
+    /// A single chunk; its length and skipped filters, if it is filtered.
     Single {
         stored: u64,
         mask: u32,
     },
-    /// No index: all chunks follow one another.
+    /// No index: all chunks are contiguous.
     Implicit,
     FixedArray,
     ExtensibleArray,
@@ -55,7 +56,6 @@ pub(crate) enum Indexing {
 const PLAIN_EDGES: u8 = 1;
 const SINGLE_IS_FILTERED: u8 = 2;
 
-/// Parses a layout message.
 pub(crate) fn parse(message: &[u8], offset_size: u8, length_size: u8) -> Result<DataLayout> {
     let mut cursor = Cursor::new(message);
     match cursor.read_u8()? {
@@ -112,7 +112,7 @@ fn new(cursor: &mut Cursor<'_>, version: u8, offset_size: u8, length_size: u8) -
                 }
                 1 => Indexing::Single { stored: 0, mask: 0 },
                 2 => Indexing::Implicit,
-                // Parameters, which the index has too.
+                // The index repeats these parameters.
                 3 => cursor.skip(1).map(|()| Indexing::FixedArray)?,
                 4 => cursor.skip(5).map(|()| Indexing::ExtensibleArray)?,
                 5 => cursor.skip(6).map(|()| Indexing::BTree2)?,
@@ -127,7 +127,7 @@ fn new(cursor: &mut Cursor<'_>, version: u8, offset_size: u8, length_size: u8) -
     }
 }
 
-/// The dimensions of a chunk; the last number of the message is the bytes of an element.
+/// Reads the dimensions of a chunk. The last number of the message is the bytes per element.
 fn dimensions(cursor: &mut Cursor<'_>, rank: u8, width: u8) -> Result<Vec<u32>> {
     if !(1..=8).contains(&width) {
         return Err(Fault::InvalidData(format!("a chunk's dimensions have {width} bytes each")));
@@ -138,7 +138,7 @@ fn dimensions(cursor: &mut Cursor<'_>, rank: u8, width: u8) -> Result<Vec<u32>> 
         let dim = bytes.iter().rev().fold(0, |dim: u64, &byte| dim << 8 | u64::from(byte));
         let dim = u32::try_from(dim);
         dims.push(
-            dim.map_err(|_| Fault::InvalidData("a chunk's dimension does not fit 32 bits".to_owned()))?,
+            dim.map_err(|_| Fault::InvalidData("a chunk's dimension does not fit in 32 bits".to_owned()))?,
         );
     }
     dims.pop();
@@ -180,7 +180,7 @@ mod tests {
             parse(&contiguous, 4, 4).unwrap(),
             DataLayout::Contiguous { address: 0x1234, len: Some(9) }
         );
-        // One filtered chunk of 17 bytes.
+        // A single filtered chunk of 17 bytes.
         let single = [4, 2, 2, 2, 1, 5, 4, 1, 17, 0, 0, 0, 1, 0, 0, 0, 0x34, 0x12, 0, 0];
         let expected = DataLayout::Chunked {
             address: 0x1234,

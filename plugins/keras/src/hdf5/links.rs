@@ -1,4 +1,5 @@
-//! The children of a group. A link to another file is refused, as Keras refuses it: nothing outside of the file is opened.
+//! Lists the children of a group. Links to other files are rejected, as in Keras, so that nothing
+//! outside of the file is opened.
 
 use super::file::File;
 use super::header::{ATTRIBUTE, Header, LINK, LINK_INFO, SYMBOL_TABLE};
@@ -12,25 +13,24 @@ use hdf5_reader::messages::{link_info, symbol_table_msg};
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Result};
 
-/// The kind of an entry of a symbol table that is a soft link.
+/// Kind of a symbol table entry that is a soft link.
 const SOFT: u32 = 2;
 
-/// Whether an object is a group.
 pub(crate) fn is_group(header: &Header) -> bool {
     let kinds = [SYMBOL_TABLE, LINK_INFO, LINK];
     header.messages.iter().any(|message| kinds.contains(&message.kind))
 }
 
-/// What a link leads to.
+/// Target of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// The object header at an address.
+    /// Address of an object header.
     Hard(u64),
-    /// What has this path.
+    /// Path of an object.
     Soft(String),
 }
 
-/// The names of a group's children, and what they lead to, in the file's order.
+/// Returns the names and targets of a group's children, in the file's order.
 pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, Target)>> {
     let (os, ls) = (file.offset_size, file.length_size);
     let mut found = Vec::new();
@@ -55,18 +55,18 @@ pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, T
     let mut names = HashSet::with_capacity(found.len());
     for (name, _) in &found {
         if name.is_empty() || name.contains('/') || name == "." || name == ".." {
-            let error = Error::malformed("not a name of a link").found(format!("{name:?}"));
+            let error = Error::malformed("invalid name of a link").found(format!("{name:?}"));
             return Err(file.at(error, group.address));
         }
         if !names.insert(name) {
-            let error = Error::malformed("a group has two links of one name").found(format!("{name:?}"));
+            let error = Error::malformed("a group has two links with the same name").found(format!("{name:?}"));
             return Err(file.at(error, group.address));
         }
     }
     Ok(found)
 }
 
-/// A link message's name, and what it leads to.
+/// Parses a link message: the link's name and its target.
 fn linked(file: &File<'_>, address: u64, message: &[u8]) -> Result<(String, Target)> {
     let parsed = link::parse(&mut Cursor::new(message), file.offset_size, file.length_size, message.len());
     let LinkMessage { name, target, .. } = file.parsed(parsed, "a link", address)?;
@@ -75,14 +75,15 @@ fn linked(file: &File<'_>, address: u64, message: &[u8]) -> Result<(String, Targ
         LinkTarget::Soft { path } => Ok((name, Target::Soft(path))),
         LinkTarget::External { filename, .. } => {
             let error = Error::unsupported(format!(
-                "the link {name:?} leads to the file {filename:?}: no other file is opened"
+                "the link {name:?} refers to the file {filename:?}, and ferry does not open other files"
             ));
             Err(file.at(error, address))
         }
     }
 }
 
-/// The children of a group as files of superblock 0 have them: symbol tables in a B-tree, names in a heap.
+/// Returns the children of a group in files with superblock 0: symbol tables in a B-tree, and names
+/// in a heap.
 fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, Target)>) -> Result<()> {
     let (os, ls) = (file.offset_size, file.length_size);
     let leaves = collect_btree_v1_leaves_storage(file.storage(), tree, os, ls, None, &[], None);
@@ -99,12 +100,13 @@ fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, 
         let text = start.and_then(|start| start.split(|&byte| byte == 0).next());
         let text = text.and_then(|text| std::str::from_utf8(text).ok());
         let text = text.ok_or_else(|| {
-            file.at(Error::malformed("a link's name is not among its group's names").found(offset), heap)
+            file.at(Error::malformed("the name of a link is missing from its group's names").found(offset), heap)
         })?;
         file.copied(heap, text.len())?;
         Ok(text.to_owned())
     };
-    // A name's place has the width of a length, although the specification says that of an address: so does hdf5-reader.
+    // The offset of a name has the width of a length. The specification and `hdf5-reader` say the
+    // width of an address.
     let entry_len = u64::from(ls) + u64::from(os) + 24;
     for (_, node) in leaves {
         let prefix = file.bytes(node, 8, "a symbol table")?;
@@ -132,13 +134,15 @@ fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, 
     Ok(())
 }
 
-/// The objects of a fractal heap that a B-tree of names lists: messages, without their prefixes.
+/// Returns the objects of a fractal heap that a B-tree of names lists. They are messages without
+/// prefixes.
 pub(crate) fn heap_objects(file: &File<'_>, heap: u64, tree: u64) -> Result<Vec<Vec<u8>>> {
     const WHAT: &str = "a heap of links or attributes";
     let (os, ls) = (file.offset_size, file.length_size);
     let fractal = file.parsed(FractalHeap::parse_at_storage(file.storage(), heap, os, ls), WHAT, heap)?;
     if fractal.io_filters_len > 0 {
-        let error = Error::unsupported("compressed links or attributes: rewrite the file with h5repack");
+        let error = Error::unsupported("the file has compressed links or attributes")
+            .hint("rewrite the file with h5repack");
         return Err(file.at(error, heap));
     }
     let index = file.parsed(BTreeV2Header::parse_at_storage(file.storage(), tree, os, ls), WHAT, tree)?;

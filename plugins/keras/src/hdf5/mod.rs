@@ -1,23 +1,24 @@
-//! HDF5 files, read without trust: what is in them, and where it lies.
+//! Reads untrusted HDF5 files: their content and its location.
 //!
-//! | File | What it yields |
+//! | File | Content |
 //! |---|---|
 //! | `file.rs` | [`File`]: the superblock, and bounded reads |
 //! | `header.rs` | an object's messages |
 //! | `links.rs` | a group's children |
 //! | `attributes.rs` | an object's attributes |
-//! | `heaps.rs` | texts of variable length |
-//! | `datatype.rs` | what an element is |
-//! | `layout.rs` | where a dataset's elements are, as its header says it |
-//! | `dataset.rs` | [`Dataset`]: shape, elements, and where they lie |
+//! | `heaps.rs` | strings of variable length |
+//! | `datatype.rs` | the type of an element |
+//! | `layout.rs` | the location of a dataset's elements, according to its header |
+//! | `dataset.rs` | [`Dataset`]: shape, type of elements, and their location |
 //! | `chunks.rs` | the chunks of a dataset |
-//! | `filters.rs` | a chunk, decoded |
+//! | `filters.rs` | decoding of chunks |
 //! | `walk.rs` | all datasets of a file |
-//! | `write.rs` | a file that is planned |
+//! | `write.rs` | planning of new files |
 //!
-//! The crate `hdf5-reader` parses what is intricate: the superblock, B-trees, heaps, and the six indices of chunks. Its
-//! own way through a file is not taken: it follows soft links, passes over links that lead nowhere, and its datatypes
-//! have neither the layout of floats nor the precision of integers, so that some would be read wrong without a word.
+//! The crate `hdf5-reader` parses the intricate parts: the superblock, B-trees, heaps, and the six
+//! chunk indexes. Its own traversal of a file is not used, because it follows soft links and
+//! ignores broken links. Its datatypes have neither the layout of floats nor the precision of
+//! integers, so it would silently read some of them wrong.
 
 mod attributes;
 mod chunks;

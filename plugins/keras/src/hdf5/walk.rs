@@ -1,6 +1,6 @@
-//! All objects of a file, through hard links, without recursion. What two links lead to is one object, whose data are
-//! the same. A link from a group to itself or to a group that contains it leads to nothing new, and a named datatype has no
-//! data: both are passed over.
+//! Visits all objects of a file through hard links, without recursion. Two links to the same object
+//! share its data. Links from a group to itself or to a group that contains it, and named
+//! datatypes, which have no data, are skipped.
 
 use super::file::File;
 use super::header::{DATASPACE, DATATYPE, Header, LAYOUT};
@@ -8,10 +8,10 @@ use super::links::{Target, children, is_group};
 use std::rc::Rc;
 use tensorferry_sdk::{Context, Error, Result};
 
-/// How deep groups may lie in one another.
+/// Maximum depth of nested groups.
 const MOST_DEPTH: usize = 64;
 
-/// What a path leads to: the names of links from the root, joined with `/`; empty for the root.
+/// An object with its path: the names of links from the root, joined with `/`; empty for the root.
 pub(crate) enum Object {
     Group {
         path: String,
@@ -21,7 +21,7 @@ pub(crate) enum Object {
         path: String,
         header: Header,
     },
-    /// A link by name, in the group whose header is at an address.
+    /// A soft link in the group whose header is at an address.
     Link {
         path: String,
         target: String,
@@ -29,8 +29,8 @@ pub(crate) enum Object {
     },
 }
 
-/// Gives each object of a file to `each`, a group before its children, and these in the order of their names; numbers in
-/// names count as numbers. Links by name are not followed.
+/// Passes each object of a file to `each`: a group before its children, and children sorted by
+/// name, with numbers compared as numbers. Soft links are not followed.
 pub(crate) fn walk(
     file: &File<'_>,
     context: &dyn Context,
@@ -45,7 +45,8 @@ pub(crate) fn walk(
         let named = |error: Error| error.context(format!("{:?}", if path.is_empty() { "/" } else { &path }));
         if visited > limits.entries {
             return Err(Error::limit("too many objects")
-                .expected(format!("at most {}, or --bound entries=N", limits.entries)));
+                .expected(format!("at most {}", limits.entries))
+                .hint("pass --bound entries=N to raise the limit"));
         }
         if path.len() as u64 > limits.name_bytes {
             return Err(file.at(Error::limit("the path of an object is too long"), address));
@@ -57,7 +58,7 @@ pub(crate) fn walk(
         let is_group = is_group(&header);
         if is_group {
             if above.depth >= MOST_DEPTH {
-                let error = Error::limit("groups lie too deep in one another").expected(MOST_DEPTH);
+                let error = Error::limit("groups are nested too deeply").expected(format!("at most {MOST_DEPTH} levels"));
                 return Err(named(file.at(error, address)));
             }
             let mut children = children(file, &header).map_err(named)?;
@@ -75,7 +76,8 @@ pub(crate) fn walk(
                 }
                 if open.len() as u64 > limits.entries {
                     return Err(Error::limit("too many links")
-                        .expected(format!("at most {}, or --bound entries=N", limits.entries)));
+                        .expected(format!("at most {}", limits.entries))
+                        .hint("pass --bound entries=N to raise the limit"));
                 }
             }
         }
@@ -88,7 +90,7 @@ pub(crate) fn walk(
     Ok(())
 }
 
-/// The groups above an object.
+/// The groups that contain an object.
 #[derive(Default)]
 struct Above {
     depth: usize,
@@ -109,7 +111,8 @@ impl Above {
     }
 }
 
-/// What names are sorted by: numbers first, as numbers, so that `vars/2` comes before `vars/10`.
+/// Sort key of names: numbers come first and are compared as numbers, so that `vars/2` is before
+/// `vars/10`.
 fn natural(name: &str) -> (bool, u64, &str) {
     let number = name.parse().ok();
     (number.is_none(), number.unwrap_or(0), name)

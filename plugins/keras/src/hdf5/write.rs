@@ -1,7 +1,8 @@
-//! A new file: the smallest form that HDF5's library, h5py and Keras read. All that is no tensor's bytes stands in front.
+//! Plans a new file in the smallest form that the HDF5 library, h5py and Keras read. Everything
+//! except the tensors' bytes is at the front.
 //!
 //! ```text
-//! superblock 2, [a global heap with the text that marks BF16], object headers of version 2, each at a multiple of 8;
+//! superblock 2, [a global heap with the string that marks BF16], object headers of version 2, each at a multiple of 8;
 //! tensors, each at a multiple of 64
 //! ```
 
@@ -14,7 +15,7 @@ const SUPERBLOCK_LEN: u64 = 48;
 const HEAP_LEN: u64 = 4096;
 const ALIGNMENT: u64 = 64;
 const NOWHERE: u64 = u64::MAX;
-/// The longest name of a link whose message fits 64 KiB.
+/// Maximum length of a link's name, so that its message fits in 64 KiB.
 pub(crate) const MOST_NAME_BYTES: usize = 60_000;
 
 /// A dataset of a new file.
@@ -22,21 +23,21 @@ pub(crate) struct NewDataset<'a> {
     pub(crate) path: &'a str,
     pub(crate) dtype: Dtype,
     pub(crate) shape: &'a [u64],
-    /// Bytes of its elements.
+    /// Bytes of all elements.
     pub(crate) len: u64,
-    /// Another one, to which this name leads too.
+    /// An earlier dataset that this name also refers to.
     pub(crate) same_as: Option<usize>,
 }
 
-/// A file as it is planned.
+/// A planned file.
 pub(crate) struct NewFile {
-    /// All that stands before the tensors.
+    /// All bytes before the tensors.
     pub(crate) front: Vec<u8>,
-    /// Where each dataset's elements begin.
+    /// Offset of each dataset's elements.
     pub(crate) offsets: Vec<u64>,
 }
 
-/// Why a path cannot be one of a file that has these already.
+/// Returns an error if a name cannot be a path in an HDF5 file.
 pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
     let is_name = |name: &str| {
         !matches!(name, "" | "." | "..") && !name.contains('\0') && name.len() <= MOST_NAME_BYTES
@@ -44,11 +45,11 @@ pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
     if path.split('/').all(is_name) && path.split('/').count() <= 60 {
         Ok(())
     } else {
-        Err("no path in an HDF5 file can be its name: rename it")
+        Err("its name is not a valid path in an HDF5 file; rename it")
     }
 }
 
-/// Whether HDF5 has a datatype for it.
+/// Returns whether HDF5 has a datatype for this dtype.
 pub(crate) fn has_datatype(dtype: Dtype) -> bool {
     datatype(dtype).is_some()
 }
@@ -59,7 +60,8 @@ struct Node {
     dataset: Option<usize>,
 }
 
-/// Plans a file of datasets with paths that [`check_path`] takes, none of which is a group of another.
+/// Plans a file of datasets. [`check_path`] must accept their paths, and no path may be a group of
+/// another.
 pub(crate) fn plan(datasets: &[NewDataset<'_>]) -> Result<NewFile> {
     let mut nodes = vec![Node::default()];
     let mut node_of = vec![0; datasets.len()];
@@ -82,7 +84,8 @@ pub(crate) fn plan(datasets: &[NewDataset<'_>]) -> Result<NewFile> {
         nodes[at].dataset.get_or_insert(number);
     }
     let has_heap = datasets.iter().any(|dataset| dataset.dtype == Dtype::BF16);
-    // Lengths do not depend on addresses, so that a first round of headers gives these.
+    // The lengths of headers do not depend on addresses, so a first pass with dummy addresses
+    // measures them.
     let nowhere = vec![NOWHERE; nodes.len().max(datasets.len())];
     let mut end = SUPERBLOCK_LEN + if has_heap { HEAP_LEN } else { 0 };
     let mut addresses = Vec::with_capacity(nodes.len());
@@ -93,7 +96,7 @@ pub(crate) fn plan(datasets: &[NewDataset<'_>]) -> Result<NewFile> {
     let front_len = end;
     let mut offsets = Vec::with_capacity(datasets.len());
     for dataset in datasets {
-        let too_long = || Error::unsupported("a file longer than 64 bits");
+        let too_long = || Error::unsupported("the length of the file does not fit in 64 bits");
         let offset = match dataset.same_as {
             Some(same) => offsets[same],
             None => {
@@ -125,7 +128,8 @@ fn superblock(end: u64, root: u64) -> Vec<u8> {
     with_sum(bytes)
 }
 
-/// One text, "bfloat16": Keras takes the mark only where it is of variable length.
+/// Builds a heap with one string, "bfloat16". Keras accepts the mark only as a string of variable
+/// length.
 fn heap() -> Vec<u8> {
     let mut bytes = b"GCOL\x01\0\0\0".to_vec();
     bytes.extend(HEAP_LEN.to_le_bytes());
@@ -145,12 +149,12 @@ fn with_sum(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// An object header; the addresses are those of nodes, the offsets those of datasets.
+/// Builds an object header, given the addresses of nodes and the offsets of datasets.
 fn header(node: &Node, datasets: &[NewDataset<'_>], addresses: &[u64], offsets: &[u64]) -> Vec<u8> {
     let mut messages = Vec::new();
     let mut push = |kind: u8, data: &[u8]| {
         messages.push(kind);
-        // No message is longer than a name's.
+        // Link messages are the longest, and names are limited.
         messages.extend(u16::try_from(data.len()).unwrap_or(u16::MAX).to_le_bytes());
         messages.push(0);
         messages.extend(data);
@@ -196,7 +200,7 @@ fn header(node: &Node, datasets: &[NewDataset<'_>], addresses: &[u64], offsets: 
     with_sum(bytes)
 }
 
-/// The attribute `dtype` = `bfloat16`.
+/// Builds the attribute `dtype` = `bfloat16`.
 fn mark() -> Vec<u8> {
     let mut bytes = vec![3, 0, 6, 0, 16, 0, 4, 0, 1];
     bytes.extend(b"dtype\0");

@@ -1,4 +1,4 @@
-//! The SDK's conformance suite over this format.
+//! Runs the SDK's conformance suite on this format.
 
 use crate::forms;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Files that Keras and h5py wrote, and files that they or this format refuse.
+//! Files that Keras and h5py wrote, and files that they or this format reject.
 
 use crate::common::{archive, source};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use tensorferry_sdk::{Entry, ErrorKind, MemoryContext, MemorySource, Purpose, Re
 use tensorferry_test_kit::fixtures::{all_facts, all_facts_of, cases, expected, name_of, refused_case};
 use tensorferry_test_kit::tensors::with_view;
 
-/// The facts of every tensor that is read, by its name, and the losses.
+/// Returns the facts of each tensor by name, and the losses.
 fn read(source: &MemorySource) -> Result<(BTreeMap<String, Value>, Vec<String>)> {
     with_view(&Keras, source, &[], |view| {
         let facts = all_facts(view)?;
@@ -37,7 +37,7 @@ fn every_case_is_read_or_refused() {
     assert_eq!((ok, refused.len()), (16, 15), "{refused:#?}");
 }
 
-/// Reads one of the files of a case for a purpose; gives how many tensors it has, and the notes.
+/// Reads one file of a case for a purpose. Returns the number of tensors, and the notes.
 fn read_for(
     purpose: Purpose,
     options: &[(&str, &str)],
@@ -54,7 +54,7 @@ fn read_for(
     Ok((view.catalog().tensors().len(), context.notes()))
 }
 
-/// Both ways to say what is meant are named.
+/// The hint has both options.
 #[test]
 fn a_shard_is_not_taken_for_its_set() {
     let (map, shard) = ("model.weights.json", "model_00001.weights.h5");
@@ -63,24 +63,26 @@ fn a_shard_is_not_taken_for_its_set() {
     for purpose in [Purpose::FLAT, Purpose::COMPARE, Purpose::COPY] {
         let error = read_for(purpose, &[], named(), &all).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.to_string().contains(map) && error.to_string().contains("shard=alone"), "{error}");
+        let hint = error.details().find(|(name, _)| *name == "hint").unwrap().1;
+        assert!(hint.contains(map) && hint.contains("shard=alone"), "{hint}");
     }
     let (whole, _) = read_for(Purpose::FLAT, &[], Entry::Folder, &all).unwrap();
     let (count, notes) = read_for(Purpose::FLAT, &[("shard", "alone")], named(), &all).unwrap();
     assert!(count < whole && notes.is_empty(), "{count} of {whole}, {notes:?}");
     let (shown, notes) = read_for(Purpose::SHOW, &[], named(), &all).unwrap();
     assert!(shown == count && notes[0].contains(map), "{notes:?}");
-    // One that transformers has counted needs no map to be known.
+    // A shard with the counted name of transformers is recognized without a map.
     let source = MemorySource::file("tf_model-00001-of-00002.h5", []);
     let mut context = MemoryContext::default();
     context.purpose = Purpose::FLAT;
     let error = MemoryView::read(&Keras, &[], &source, &context).err().unwrap();
-    assert!(error.to_string().contains("shard=alone"), "{error}");
-    // Without a map it may be the weights of an epoch.
+    let hint = error.details().find(|(name, _)| *name == "hint").unwrap().1;
+    assert!(hint.contains("shard=alone"), "{hint}");
+    // Without a map, the file may hold the weights of an epoch.
     assert_eq!(read_for(Purpose::FLAT, &[], named(), &[shard]).unwrap(), (count, Vec::new()));
 }
 
-/// `TextVectorization` saves its vocabulary so.
+/// `TextVectorization` saves its vocabulary this way.
 #[test]
 fn files_of_an_archive_that_are_not_read_are_losses() {
     let weights = cases("keras", "h5_minimal_writer").remove(0).join("min.weights.h5");

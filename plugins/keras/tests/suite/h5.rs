@@ -1,4 +1,4 @@
-//! HDF5 files made by hand.
+//! Builds HDF5 files by hand.
 
 use hdf5_reader::checksum::jenkins_lookup3;
 
@@ -10,13 +10,13 @@ pub(crate) const LINK: u16 = 6;
 pub(crate) const LAYOUT: u16 = 8;
 pub(crate) const ATTRIBUTE: u16 = 12;
 pub(crate) const U8: &[u8] = &[0x10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0];
-/// A text of one byte, and one in a heap.
+/// A string of one byte, and a string in a heap.
 pub(crate) const FIXED: &[u8] = &[0x13, 0, 0, 0, 1, 0, 0, 0];
 pub(crate) const VARIABLE: &[u8] = &[0x19, 1, 1, 0, 16, 0, 0, 0, 0x13, 0x10, 0, 0, 1, 0, 0, 0];
 
 pub(crate) type Messages = Vec<(u16, Vec<u8>)>;
 
-/// An HDF5 file as it grows.
+/// An HDF5 file under construction.
 pub(crate) struct H5(Vec<u8>);
 
 impl H5 {
@@ -24,7 +24,7 @@ impl H5 {
         Self(vec![0; 48])
     }
 
-    /// Where these bytes come to lie.
+    /// Appends bytes and returns their address.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> u64 {
         let address = self.0.len() as u64;
         self.0.extend(bytes);
@@ -32,7 +32,7 @@ impl H5 {
         address
     }
 
-    /// An object header of version 1, which has no checksum.
+    /// Appends an object header of version 1, which has no checksum.
     pub(crate) fn object(&mut self, messages: &Messages) -> u64 {
         let mut bytes = Vec::new();
         for (kind, message) in messages {
@@ -52,14 +52,14 @@ impl H5 {
         self.object(&vec![(SPACE, space(count)), (TYPE, datatype.to_vec()), (LAYOUT, layout)])
     }
 
-    /// A dataset of these elements.
+    /// Appends a dataset with these elements.
     pub(crate) fn elements(&mut self, datatype: &[u8], count: u64, elements: &[u8]) -> u64 {
         let at = self.put(elements).to_le_bytes();
         let len = (elements.len() as u64).to_le_bytes();
         self.dataset(datatype, count, [&[3, 1], &at[..], &len].concat())
     }
 
-    /// A global heap of these texts, the last of them with the number 1.
+    /// Appends a global heap with these strings. The last one has the number 1.
     pub(crate) fn heap(&mut self, texts: &[&[u8]]) -> u64 {
         let mut objects = Vec::new();
         for (text, number) in texts.iter().zip((1..=texts.len()).rev()) {
@@ -104,7 +104,7 @@ pub(crate) fn attribute(name: &str, datatype: &[u8], count: u64, data: &[u8]) ->
     (ATTRIBUTE, [&[3, 0], &lens.concat()[..], &[1], name.as_bytes(), &[0], datatype, &space, data].concat())
 }
 
-/// Where a B-tree of these chunks of one byte lies.
+/// Builds the layout of chunks of one byte with a B-tree at this address.
 pub(crate) fn chunked(address: [u8; 8]) -> Vec<u8> {
     [&[3, 2, 2], &address[..], &1_u32.to_le_bytes(), &1_u32.to_le_bytes()].concat()
 }

@@ -1,4 +1,5 @@
-//! Files that claim far more than they have: each is refused, or read, in the time and memory of what is there.
+//! Files that declare far more than they contain. Each is rejected, or read with time and memory in
+//! proportion to its real content.
 
 use crate::common::archive;
 use crate::h5::{FIXED, H5, NOWHERE, U8, VARIABLE, attribute, chunked, link, links};
@@ -7,14 +8,14 @@ use tensorferry_keras::Keras;
 use tensorferry_sdk::memory::{MemoryView, pairs};
 use tensorferry_sdk::{ErrorKind, Limits, MemoryContext, MemorySource, Result};
 
-/// Most memory of this process, with all of its tests, and most seconds of one attack.
+/// Maximum memory of this process, with all of its tests, and maximum time of one attack.
 const MOST: (u64, Duration) = (768 << 20, Duration::from_secs(30));
-/// So many references to the first bytes of a heap's text.
+/// Returns `count` references to the first `len` bytes of a string in a heap.
 fn references(count: usize, len: u32, heap: u64, number: u32) -> Vec<u8> {
     [&len.to_le_bytes()[..], &heap.to_le_bytes(), &number.to_le_bytes()].concat().repeat(count)
 }
 
-/// A text of 60,000 bytes in a heap, to which 100,000 elements refer.
+/// 100,000 elements that refer to a string of 60,000 bytes in a heap.
 fn one_text() -> Vec<u8> {
     let mut file = H5::new();
     let heap = file.heap(&[&[b'x'; 60_000]]);
@@ -23,7 +24,7 @@ fn one_text() -> Vec<u8> {
     file.end(root)
 }
 
-/// Half a million elements that refer to the last object of a heap of 65,000.
+/// Half a million elements that refer to the last object of a heap with 65,000 objects.
 fn far_in_its_heap() -> Vec<u8> {
     let mut file = H5::new();
     let heap = file.heap(&vec![&b"x"[..]; 65_000]);
@@ -32,7 +33,7 @@ fn far_in_its_heap() -> Vec<u8> {
     file.end(root)
 }
 
-/// 16 million texts of a byte.
+/// 16 million strings of one byte.
 fn short_texts() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(FIXED, 16_000_000, &vec![b'x'; 16_000_000]);
@@ -40,7 +41,7 @@ fn short_texts() -> Vec<u8> {
     file.end(root)
 }
 
-/// A group with a list of 60,000 names, to which 900 links lead.
+/// 900 links to a group with a list of 60,000 names.
 fn one_list() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(U8, 1, &[0]);
@@ -50,7 +51,7 @@ fn one_list() -> Vec<u8> {
     file.end(root)
 }
 
-/// A million texts of a byte, to which 900 links lead.
+/// 900 links to a million strings of one byte.
 fn one_dataset() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(FIXED, 1_000_000, &vec![b'x'; 1_000_000]);
@@ -58,7 +59,7 @@ fn one_dataset() -> Vec<u8> {
     file.end(root)
 }
 
-/// 100,000 links in a group whose name is 60,000 bytes.
+/// 100,000 links in a group with a name of 60,000 bytes.
 fn long_paths() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(U8, 1, &[0]);
@@ -67,7 +68,7 @@ fn long_paths() -> Vec<u8> {
     file.end(root)
 }
 
-/// A list of 60,000 times one layer, whose list has 60,000 times one weight.
+/// A list with the same layer 60,000 times, whose list has the same weight 60,000 times.
 fn lists_of_lists() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(U8, 1, &[0]);
@@ -77,7 +78,7 @@ fn lists_of_lists() -> Vec<u8> {
     file.end(root)
 }
 
-/// Sixteen million chunks, none of which is there.
+/// 16 million chunks, all missing.
 fn no_chunk() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.dataset(U8, 16_000_000, chunked(NOWHERE));
@@ -85,7 +86,7 @@ fn no_chunk() -> Vec<u8> {
     file.end(root)
 }
 
-/// Datasets of so many chunks, one of which is there, under so many names.
+/// Datasets of `chunks` chunks, only one of which exists, under `names` names.
 fn one_chunk(chunks: u64, names: usize) -> Vec<u8> {
     let mut file = H5::new();
     let chunk = file.put(&[7]);
@@ -97,13 +98,13 @@ fn one_chunk(chunks: u64, names: usize) -> Vec<u8> {
     file.end(root)
 }
 
-/// A configuration of 32 MB: eleven million lists.
+/// A configuration of 32 MB with eleven million lists.
 fn long_configuration() -> Vec<u8> {
     let lists = format!("[[]{}]", ",[]".repeat(11_000_000));
     archive(&[("config.json", lists.as_bytes()), ("model.weights.h5", &no_chunk())])
 }
 
-/// Reads a file with at most 256 MiB for what is held; gives how many tensors it has.
+/// Reads a file with a limit of 256 MiB for headers, and returns the number of tensors.
 fn read(name: &str, bytes: Vec<u8>) -> Result<usize> {
     let mut limits = Limits::default();
     limits.header_bytes = 256 << 20;
@@ -120,7 +121,7 @@ fn peak() -> u64 {
 
 #[test]
 fn small_files_stay_small() {
-    let again = Err("again and again");
+    let again = Err("too many times");
     for (name, file, answer) in [
         ("a text for many", one_text(), again),
         ("a heap of many texts", far_in_its_heap(), Ok(1)),
@@ -144,7 +145,9 @@ fn check(name: &str, file: &str, bytes: Vec<u8>, answer: Result<usize, &str>) {
     match (read(file, bytes), answer) {
         (Ok(count), Ok(expected)) => assert_eq!(count, expected, "{name}"),
         (Err(error), Err(word)) => {
-            assert!(error.kind() == ErrorKind::Limit && error.to_string().contains(word), "{name}: {error}");
+            let hint = error.details().find(|(name, _)| *name == "hint").map(|(_, text)| text);
+            let text = format!("{error} {}", hint.unwrap_or_default());
+            assert!(error.kind() == ErrorKind::Limit && text.contains(word), "{name}: {text}");
         }
         (found, _) => panic!("{name}: {found:?}"),
     }

@@ -1,4 +1,4 @@
-//! Keras' files, written and read in memory.
+//! Writes and reads Keras files in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

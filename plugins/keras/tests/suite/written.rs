@@ -1,4 +1,4 @@
-//! What is written is read again: as a file of its own, and like another one.
+//! Writes files and reads them again: new files, and copies of a different file.
 
 use crate::common::{archive, source};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn every_dtype_comes_back() {
         catalog.tensor("layers/none/vars/0", Dtype::F32, &[0, 4], storage, 0)?;
         catalog.tensor(&"n".repeat(300), Dtype::F32, &[1], storage, 0)?;
         catalog.tensor("layers/tied/vars/0", Dtype::F32, &[2, 3], storage, 0)?;
-        // Paths that cannot be, and a dtype that is not there.
+        // Paths that are not allowed, and a dtype that does not exist.
         catalog.tensor("layers", Dtype::F32, &[], storage, 0)?;
         catalog.tensor("a//b", Dtype::F32, &[], storage, 0)?;
         catalog.tensor("f8", Dtype::F8_E4M3, &[3], storage, 0).map(drop)
@@ -62,7 +62,7 @@ fn every_dtype_comes_back() {
 
 #[test]
 fn another_file_is_written_again() {
-    // Own names mean the same variables as paths do.
+    // Names of layers and variables refer to the same variables as paths.
     let own: &[(&str, &str)] = &[("names", "name")];
     for (case, name, names) in [
         ("bfloat16", "model.keras", &[][..]),
@@ -80,7 +80,7 @@ fn another_file_is_written_again() {
         context.sources.insert("like".to_owned(), Arc::new(like.clone()));
         let options = memory::pairs(&[("like", "like")]);
         let none = MemorySource::file("model", []);
-        // Each tensor's bytes, turned over.
+        // Each tensor's bytes, inverted.
         let tensors: Vec<(String, Dtype, Vec<u64>, Vec<u8>)> = with_view(&Keras, &like, names, |view| {
             let tensors = view.catalog().tensors().iter();
             tensors
@@ -112,7 +112,7 @@ fn another_file_is_written_again() {
     }
 }
 
-/// Writes tensors of zeros like the file of a case; gives the losses and notes.
+/// Writes tensors of zeros into a copy of a case's file. Returns the losses and notes.
 fn like(case: &str, options: &[(&str, &str)], tensors: &[(&str, Dtype, &[u64])]) -> Result<Vec<String>> {
     let folder = cases("keras", case).remove(0);
     let like = source(&folder, expected(&folder)["entry"].as_str().unwrap());
@@ -147,16 +147,18 @@ fn another_file_that_has_none_of_the_tensors_is_refused() {
     }
 }
 
-/// Old values would stand among new ones.
+/// Otherwise the output would mix old and new values.
 #[test]
 fn variables_without_tensors_are_refused_or_kept() {
     let error = like("sequential_compiled", &[], &[KERNEL]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
     let text = error.to_string();
-    assert!(text.contains("\"layers/dense/vars/1\"") && text.contains("-o missing=keep"), "{text}");
+    assert!(text.contains("\"layers/dense/vars/1\""), "{text}");
+    let hint = error.details().find(|(name, _)| *name == "hint").unwrap().1;
+    assert!(hint.contains("-o missing=keep"), "{hint}");
     assert!(!text.contains("optimizer") && !text.contains("\"layers/dense/vars/0\""), "{text}");
     let said = like("sequential_compiled", KEPT, &[KERNEL]).unwrap();
-    assert!(said.iter().any(|said| said.starts_with("7 values are those of the like")), "{said:?}");
+    assert!(said.iter().any(|said| said.starts_with("7 variables keep the values")), "{said:?}");
     assert!(said.iter().any(|said| said.contains("optimizer")), "{said:?}");
     let error = memory::write(
         &Keras,
@@ -169,7 +171,7 @@ fn variables_without_tensors_are_refused_or_kept() {
     assert_eq!(error.map(|_| ()).unwrap_err().kind(), ErrorKind::Usage);
 }
 
-/// A tensor that was cast has the name of a variable, and not its dtype.
+/// A cast tensor has the name of a variable, but not its dtype.
 #[test]
 fn tensors_that_do_not_fit_say_both_forms() {
     let cast = (KERNEL.0, Dtype::F16, KERNEL.2);
@@ -177,7 +179,7 @@ fn tensors_that_do_not_fit_say_both_forms() {
     assert!(text.contains("F32 of shape [6, 5]") && text.contains("found F16 of shape [6, 5]"), "{text}");
     let text = like("sequential_compiled", KEPT, &[cast]).unwrap_err().to_string();
     assert!(text.contains("F16 of shape [6, 5]"), "{text}");
-    // A file of Keras 2's form says of no element that it is BF16.
+    // A file of Keras 2 does not mark elements as BF16.
     let path = "model_weights/first/first/kernel:0";
     assert!(like("legacy_h5_model", &[], &[(path, Dtype::BF16, &[6, 5])]).is_err());
 }
@@ -192,7 +194,7 @@ fn what_needs_a_model_says_so() {
     }
 }
 
-/// Paths that are no variables of layers have no other names.
+/// Paths that are not variables of layers have no other names.
 #[test]
 fn names_that_change_nothing_are_noted() {
     for (path, is_noted) in [("a/b", true), ("layers/dense/vars/0", false)] {
@@ -211,7 +213,7 @@ fn names_that_change_nothing_are_noted() {
     }
 }
 
-/// An archive's assets go along, whether an archive or a folder is written.
+/// The assets of an archive are copied, whether the output is an archive or a folder.
 #[test]
 fn assets_of_another_file_go_along() {
     let vocabulary = "assets/layers/text/vocabulary.txt";
