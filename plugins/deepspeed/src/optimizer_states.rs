@@ -86,9 +86,7 @@ fn cut(graph: &Graph, state: ValueId) -> Result<Partitioning> {
     match number {
         Some(1 | 2) => Ok(Partitioning::Groups),
         Some(3) => Ok(Partitioning::Parameters),
-        Some(other) => {
-            Err(Error::unsupported("unknown ZeRO stage").expected("1, 2 or 3").found(other))
-        }
+        Some(other) => Err(Error::unsupported("unknown ZeRO stage").expected("1, 2 or 3").found(other)),
         None => Err(wrong("zero_stage", "a number")),
     }
 }

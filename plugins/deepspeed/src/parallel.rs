@@ -91,7 +91,9 @@ fn tensors(
             None if *graph.value(value) == Value::None => {}
             None => match entries(value) {
                 Some(_) if open.len() >= MOST_NESTING => {
-                    return Err(Error::limit("modules are nested too deeply").tensor(name).expected(MOST_NESTING));
+                    return Err(Error::limit("modules are nested too deeply")
+                        .tensor(name)
+                        .expected(format!("at most {MOST_NESTING} levels")));
                 }
                 Some(inner) => open.push((format!("{name}."), inner)),
                 None => others.push(name),

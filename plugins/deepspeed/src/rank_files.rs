@@ -131,8 +131,8 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
     files.is_partitioned = !files.model.is_empty();
     match whole {
         Some(whole) if files.is_partitioned => {
-            let error =
-                Error::malformed("model states of stage 3 next to those of a different stage").hint("remove the files of earlier runs");
+            let error = Error::malformed("model states of stage 3 next to those of a different stage")
+                .hint("remove the files of earlier runs");
             Err(error.file(whole))
         }
         Some(whole) => {
@@ -173,8 +173,9 @@ impl RankFiles {
     /// Checks that there are only data-parallel ranks.
     pub(crate) fn check_alone(&self) -> Result<()> {
         self.parallel.as_ref().map_or(Ok(()), |file| {
-            let error = Error::unsupported("the vectors of tensor- or pipeline-parallel ranks are not joined")
-                .hint("pass -i what=model to read the module as it ran");
+            let error =
+                Error::unsupported("the vectors of tensor- or pipeline-parallel ranks are not joined")
+                    .hint("pass -i what=model to read the module as it ran");
             Err(error.file(file))
         })
     }
@@ -327,7 +328,9 @@ fn kind(name: &str) -> FileKind {
         (Some(rank), None) if is_model => FileKind::Part { rank },
         (Some(_), Some(_)) if !is_model => FileKind::PartOfVectors,
         (Some(_), _) => FileKind::Foreign("tensor parallelism in stage 3 is not supported"),
-        (None, _) => FileKind::Foreign("tensor parallelism combined with pipeline parallelism is not supported"),
+        (None, _) => {
+            FileKind::Foreign("tensor parallelism combined with pipeline parallelism is not supported")
+        }
     }
 }
 

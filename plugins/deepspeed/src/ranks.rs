@@ -85,7 +85,8 @@ impl Ranks {
         })
     }
 
-    /// Returns the parameters' elements, in the order of `groups`; `None` if there is no vector.
+    /// Returns the parameters' elements, in the order of `groups`; `None` for parameters without a
+    /// vector.
     pub(crate) fn join(
         &self,
         groups: &[Vec<NamedShape>],
@@ -166,7 +167,7 @@ impl Ranks {
     }
 
     /// Joins parameters if each parameter is the concatenation of the ranks' shares. A rank's
-    /// vectors follow one another, whatever is between two groups.
+    /// vectors are concatenated as well, across groups.
     fn join_parameters(
         &self,
         groups: &[Vec<NamedShape>],
@@ -201,7 +202,9 @@ impl Ranks {
             at = at.checked_add(share).ok_or_else(too_large)?;
         }
         match vectors.iter().find(|vector| vector.len() != at) {
-            Some(vector) => Err(differ("the length of a rank's vectors does not match its shares", at, vector.len())),
+            Some(vector) => {
+                Err(differ("the length of a rank's vectors does not match its shares", at, vector.len()))
+            }
             None => Ok(joined),
         }
     }

@@ -48,10 +48,8 @@ impl SplitVector {
         let Some((storage, offset)) = vector.start.filter(|_| len > 0) else { return Ok(()) };
         self.starts.push(self.len);
         self.runs.push(Run { storage, offset, len });
-        self.len = self
-            .len
-            .checked_add(len)
-            .ok_or_else(|| Error::malformed("a length does not fit in 64 bits"))?;
+        self.len =
+            self.len.checked_add(len).ok_or_else(|| Error::malformed("a length does not fit in 64 bits"))?;
         Ok(())
     }
 

@@ -75,8 +75,7 @@ impl EncodedStorage for Widened {
         }
         match sum.map(|sum| sum.digest()) {
             Some(collector) if Some(&collector) != self.digest.as_ref() => {
-                let error =
-                    Error::malformed("the digest of a storage does not match the archive");
+                let error = Error::malformed("the digest of a storage does not match the archive");
                 Err(error.file(source.name(self.file)).offset(self.offset))
             }
             _ => Ok(()),

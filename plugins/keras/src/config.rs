@@ -101,6 +101,6 @@ mod tests {
         assert!(parse(b"[1, 2, 3]", "it", &limits).is_ok());
         let error = parse(b"[1, 2, 3, 4]", "it", &limits).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit);
-        assert!(error.to_string().contains("nodes"), "{error}");
+        assert!(error.details().any(|(name, text)| name == "hint" && text.contains("nodes")), "{error}");
     }
 }

@@ -102,7 +102,9 @@ fn refuse_shard(source: &dyn Source, name: &str, context: &dyn Context) -> Resul
         return Ok(());
     }
     let hint = match map {
-        Some(map) => format!("pass {map:?} or the folder for the whole model, or -i shard=alone for only this file"),
+        Some(map) => {
+            format!("pass {map:?} or the folder for the whole model, or -i shard=alone for only this file")
+        }
         None => format!("{whole}; pass -i shard=alone to convert only this file"),
     };
     Err(Error::usage("the file is only one shard of a model").file(name).hint(hint))

@@ -141,8 +141,7 @@ impl Template {
             let view = catalog.tensor(tensor);
             let by_own_name = || self.slots.get_key_value(self.paths.get(view.name)?);
             let Some((path, slot)) = self.slots.get_key_value(view.name).or_else(by_own_name) else {
-                layout
-                    .omit(tensor, "the file of -o like= has no variable with this path or name")?;
+                layout.omit(tensor, "the file of -o like= has no variable with this path or name")?;
                 unmatched.push(view.name);
                 continue;
             };
@@ -238,7 +237,8 @@ impl Template {
                 Some(names) => error.found(format!("tensors without a variable: {names}")),
             });
         }
-        context.note(&format!("{} variables keep the values of the file of -o like=: {names}", variables.len()));
+        context
+            .note(&format!("{} variables keep the values of the file of -o like=: {names}", variables.len()));
         Ok(())
     }
 
@@ -280,7 +280,8 @@ impl Template {
     fn lose_assets(&self, layout: &mut dyn LayoutSink) -> Result<()> {
         let is_folder = *self.source.entry() == Entry::Folder;
         if is_folder && self.source.folders("")?.iter().any(|name| name == ASSETS) {
-            let why = "files of a folder passed as -o like= are not copied; zip it as a .keras file to keep them";
+            let why =
+                "files of a folder passed as -o like= are not copied; zip it as a .keras file to keep them";
             layout.loss(Loss::new(LossKind::Sidecar, ASSETS, why))?;
         }
         Ok(())

@@ -69,7 +69,8 @@ impl Links {
                     add(format!("{link}/{}", &path[inside.len()..]), dataset)?;
                 }
             } else {
-                let error = Error::unsupported("the target of a soft link is not reachable through hard links");
+                let error =
+                    Error::unsupported("the target of a soft link is not reachable through hard links");
                 return Err(file.at(error.tensor(link).found(format!("{target:?}")), *address));
             }
         }

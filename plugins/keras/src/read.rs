@@ -89,9 +89,7 @@ impl TensorReader for Reader {
         let names = model.names(self.options.own_names);
         let mut named = names.iter().zip(&model.datasets).filter(|(name, found)| **name != found.path);
         if self.options.own_names && !names.is_empty() && named.next().is_none() {
-            context.note(
-                "-i names=name changed nothing: no layer or variable here has a unique name",
-            );
+            context.note("-i names=name changed nothing: no layer or variable here has a unique name");
         }
         let mut tensors = Tensors {
             catalog,
@@ -231,8 +229,7 @@ impl Tensors<'_> {
                 }
                 _ => {
                     let width = dataset.datatype.width;
-                    let why =
-                        format!("elements of {width} bytes without a type in the file: see -i opaque");
+                    let why = format!("elements of {width} bytes without a type in the file: see -i opaque");
                     return Ok(Known::Lost(why));
                 }
             },

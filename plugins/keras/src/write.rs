@@ -38,9 +38,11 @@ impl TensorWriter for Writer {
                 .hint("pass -o like=MODEL.keras with a model of the same layers, or write NAME.weights.h5"));
         }
         if !has_suffix(path, WEIGHTS_SUFFIX) && has_any_suffix(path, [".h5", ".hdf5"]) {
-            return Err(Error::usage("a .h5 file of Keras 2 needs lists of layers, which tensors do not contain")
-                .file(path)
-                .hint("pass -o like=FILE.h5 with a model of the same layers, or write NAME.weights.h5"));
+            return Err(Error::usage(
+                "a .h5 file of Keras 2 needs lists of layers, which tensors do not contain",
+            )
+            .file(path)
+            .hint("pass -o like=FILE.h5 with a model of the same layers, or write NAME.weights.h5"));
         }
         if has_suffix(path, crate::MAP_SUFFIX) {
             return Err(Error::usage("ferry does not write sharded Keras weights")
@@ -71,7 +73,9 @@ fn write_weights(
             why = Some("its name is also the group of other tensors; rename it".to_owned());
         } else if !has_datatype(view.dtype) {
             let dtype = catalog.dtype_info(view.dtype)?.name().to_owned();
-            why = Some(format!("Keras files have no dtype {dtype}; convert it first, such as with --step cast:f32"));
+            why = Some(format!(
+                "Keras files have no dtype {dtype}; convert it first, such as with --step cast:f32"
+            ));
         } else if view.shape.len() > MOST_RANK {
             why = Some(format!("HDF5 has at most {MOST_RANK} dimensions"));
         }

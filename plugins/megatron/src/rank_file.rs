@@ -122,7 +122,8 @@ impl<'s> RankReader<'s> {
                 open.pop();
                 continue;
             };
-            let key = graph.text(key).ok_or_else(|| Error::malformed("a name in the model is not a string"))?;
+            let key =
+                graph.text(key).ok_or_else(|| Error::malformed("a name in the model is not a string"))?;
             let name = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
             let name = self.budget.name(&name)?;
             let located = self.tensor(object, value).map_err(|error| error.tensor(&name))?;
@@ -132,7 +133,9 @@ impl<'s> RankReader<'s> {
                 }
                 (Some(location), _) => tensors.push((name, location)),
                 (None, Some(_)) if open.len() >= MOST_NESTING => {
-                    return Err(Error::limit("modules are nested too deeply").tensor(name).expected(MOST_NESTING));
+                    return Err(Error::limit("modules are nested too deeply")
+                        .tensor(name)
+                        .expected(format!("at most {MOST_NESTING} levels")));
                 }
                 (None, Some(inner)) => open.push((name, inner)),
                 (None, None) if *graph.value(value) == Value::None => {}

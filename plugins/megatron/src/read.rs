@@ -94,8 +94,10 @@ impl Reader {
         if !self.shard_is_alone && context.purpose().has(Purpose::SHOW) {
             context.note("this is one rank's part of a model: the parent folder has the whole model");
         } else if !self.shard_is_alone {
-            return Err(Error::usage("the folder is one rank's part of a model, unless the run had only one rank")
-                .hint("pass the parent folder for the whole model, or -i shard=alone for this rank's part"));
+            return Err(Error::usage(
+                "the folder is one rank's part of a model, unless the run had only one rank",
+            )
+            .hint("pass the parent folder for the whole model, or -i shard=alone for this rank's part"));
         }
         if self.order == FusedOrder::Today || self.vocabulary.is_some() {
             return Err(Error::usage(format!(
@@ -289,13 +291,11 @@ impl Run {
         training.iter().try_for_each(|key| lose(key, OF_TRAINING))?;
         no_tensors.iter().try_for_each(|name| lose(name, "a value of the model that is not a tensor"))?;
         if *extra_states > 0 {
-            lose(
-                &format!("{extra_states} _extra_state"),
-                "extra state of modules, such as FP8 scales",
-            )?;
+            lose(&format!("{extra_states} _extra_state"), "extra state of modules, such as FP8 scales")?;
         }
         if !self.others.is_empty() {
-            let why = "files of the sharded optimizer: flat buffers whose layout only the running model knows";
+            let why =
+                "files of the sharded optimizer: flat buffers whose layout only the running model knows";
             lose(&listed(&self.others, 1), why)?;
         }
         Ok(())
@@ -416,21 +416,23 @@ impl Joining<'_, '_> {
     fn check_copy(&mut self, pair: (&Location, &Location), ranks: [Rank; 2], name: &str) -> Result<()> {
         let [first, other] = ranks.map(|rank| self.run.path(rank));
         if (pair.0.dtype, &pair.0.shape) != (pair.1.dtype, &pair.1.shape) {
-            return Err(Error::malformed("the ranks have different shapes or dtypes for a tensor that must be equal")
-                .file(other)
-                .expected(format!("{}, as in {first}", said(pair.0)))
-                .found(said(pair.1)));
+            return Err(Error::malformed(
+                "the ranks have different shapes or dtypes for a tensor that must be equal",
+            )
+            .file(other)
+            .expected(format!("{}, as in {first}", said(pair.0)))
+            .found(said(pair.1)));
         }
         if self.is_same(pair.0, pair.1)? {
             return Ok(());
         }
         match self.reader.difference {
-            Difference::Refuse => {
-                Err(Error::malformed("the ranks have different values for a tensor that must be equal on all of them")
-                    .hint("pass -i replicated=first to use the first rank's values")
-                    .file(other)
-                    .expected(format!("the same bytes as in {first}")))
-            }
+            Difference::Refuse => Err(Error::malformed(
+                "the ranks have different values for a tensor that must be equal on all of them",
+            )
+            .hint("pass -i replicated=first to use the first rank's values")
+            .file(other)
+            .expected(format!("the same bytes as in {first}"))),
             Difference::TakeFirst => {
                 let why = format!("{other} has different values than {first}, which is used");
                 self.output.catalog.loss(Loss::new(LossKind::Tensor, name, why).asked_for())

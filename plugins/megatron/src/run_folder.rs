@@ -71,12 +71,13 @@ pub(crate) fn find(source: &dyn Source, iteration: Option<&str>) -> Result<Vec<R
     let folder = folder(source, iteration)?;
     let folders = rank_folders(source, &folder)?;
     if folders.is_empty() {
-        let error =
-            Error::malformed("no rank folders").file(if folder.is_empty() { "." } else { &folder });
+        let error = Error::malformed("no rank folders").file(if folder.is_empty() { "." } else { &folder });
         return Err(error.expected("mp_rank_00 and so on"));
     }
     if folders.len() as u64 > MOST_RANKS {
-        return Err(Error::limit("too many ranks").expected(format!("at most {MOST_RANKS}")).found(folders.len()));
+        return Err(Error::limit("too many ranks")
+            .expected(format!("at most {MOST_RANKS}"))
+            .found(folders.len()));
     }
     Ok(folders)
 }
@@ -84,7 +85,8 @@ pub(crate) fn find(source: &dyn Source, iteration: Option<&str>) -> Result<Vec<R
 fn folder(source: &dyn Source, iteration: Option<&str>) -> Result<String> {
     let Some(text) = iteration else { return Ok(newest(source)?.unwrap_or_default()) };
     let refused = || {
-        Error::usage(format!("invalid value {text:?} for option `iteration`")).hint("pass a number, or release")
+        Error::usage(format!("invalid value {text:?} for option `iteration`"))
+            .hint("pass a number, or release")
     };
     folder_named(text).ok_or_else(refused)
 }
@@ -104,8 +106,9 @@ pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
         return Ok(None);
     }
     let file = source.open(TRACKER)?;
-    let malformed =
-        || Error::malformed("the file does not name an iteration").file(TRACKER).expected("a number, or release");
+    let malformed = || {
+        Error::malformed("the file does not name an iteration").file(TRACKER).expected("a number, or release")
+    };
     let len = source.len(file);
     if len > MOST_TRACKER_BYTES {
         return Err(malformed().found(format!("{len} bytes")));
@@ -140,9 +143,9 @@ pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<Rank
         let numbers: Option<Vec<u64>> = numbers.split('_').map(number).collect();
         let numbers = numbers.filter(|numbers| numbers.len() <= 3);
         let numbers = numbers.ok_or_else(|| {
-            Error::malformed("invalid name of a rank folder")
-                .file(&path)
-                .expected("mp_rank_TT, optionally with _PPP for the pipeline rank and _EEE for the expert rank")
+            Error::malformed("invalid name of a rank folder").file(&path).expected(
+                "mp_rank_TT, optionally with _PPP for the pipeline rank and _EEE for the expert rank",
+            )
         })?;
         folders.push(RankFolder { path, numbers });
     }
@@ -223,5 +226,7 @@ pub(crate) fn grid(
 
 fn said_grid(size: GridSize) -> String {
     let GridSize { tensor, stages, experts } = size;
-    format!("{tensor} tensor x {stages} pipeline x {experts} expert ranks, according to the arguments or names")
+    format!(
+        "{tensor} tensor x {stages} pipeline x {experts} expert ranks, according to the arguments or names"
+    )
 }

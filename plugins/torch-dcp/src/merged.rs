@@ -76,7 +76,8 @@ impl MergedTables {
                     .found(format!("{} {:?}", other.dtype.name, other.size)));
             }
             _ => {
-                let error = Error::malformed("a tensor in one rank's table is an object in this one, or vice versa");
+                let error =
+                    Error::malformed("a tensor in one rank's table is an object in this one, or vice versa");
                 return Err(error.tensor(name));
             }
         }

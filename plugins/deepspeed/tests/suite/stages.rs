@@ -1,6 +1,8 @@
 //! Reads checkpoints of each stage, and rejects invalid ones.
 
-use crate::common::{A, B, C, FROZEN, MODEL, NONE, Run, Saved, catalog, error, names, pieces, size, tensors, with_hint};
+use crate::common::{
+    A, B, C, FROZEN, MODEL, NONE, Run, Saved, catalog, error, names, pieces, size, tensors, with_hint,
+};
 use std::collections::BTreeSet;
 use tensorferry_sdk::{ErrorKind, LossKind, TensorId};
 use tensorferry_test_kit::Files;

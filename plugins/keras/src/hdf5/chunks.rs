@@ -150,7 +150,8 @@ impl Chunks {
         if matches!(indexing, Indexing::Implicit | Indexing::FixedArray)
             && grid.iter().zip(shape).any(|(most, len)| most < len || *most == UNLIMITED)
         {
-            let error = Error::malformed("the chunk index needs a fixed number of chunks, which the dataset lacks");
+            let error =
+                Error::malformed("the chunk index needs a fixed number of chunks, which the dataset lacks");
             return Err(
                 file.at(error.expected(format!("{shape:?} or more")).found(format!("{grid:?}")), address)
             );

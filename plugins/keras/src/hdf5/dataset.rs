@@ -63,7 +63,9 @@ impl Dataset {
         };
         // Checked first, because the address of such data looks undefined.
         if header.get(EXTERNAL_FILES).is_some() {
-            return Err(at(Error::unsupported("its data is in a different file, which ferry does not open")).into());
+            return Err(
+                at(Error::unsupported("its data is in a different file, which ferry does not open")).into()
+            );
         }
         let parsed = layout::parse(need(LAYOUT, "a layout")?, file.offset_size, file.length_size);
         let layout = file.parsed(parsed, "a dataset's layout", header.address)?;

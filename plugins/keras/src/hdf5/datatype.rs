@@ -112,7 +112,8 @@ impl<'a> Parser<'a> {
     /// it.
     fn datatype(&mut self, depth: u32) -> Result<Parsed> {
         if depth > MOST_DEPTH {
-            return Err(Error::unsupported("datatypes are nested too deeply").expected(format!("at most {MOST_DEPTH} levels")));
+            return Err(Error::unsupported("datatypes are nested too deeply")
+                .expected(format!("at most {MOST_DEPTH} levels")));
         }
         let (class, bits, width) = (self.number(1)?, self.number(3)?, self.number(4)?);
         let (version, class) = (class >> 4, class & 15);
@@ -243,7 +244,9 @@ impl<'a> Parser<'a> {
         };
         let count = inner.iter().try_fold(base.width, |count, &dim| count.checked_mul(dim));
         if count != Some(width.into()) {
-            return Err(Error::malformed("the length of an array type does not match its dimensions").found(width));
+            return Err(
+                Error::malformed("the length of an array type does not match its dimensions").found(width)
+            );
         }
         if !matches!(base.element, Element::Number(..)) {
             return Ok(Err("arrays of elements that are not numbers".to_owned()));

@@ -179,7 +179,7 @@ fn old_root(storage: &dyn Storage, version: u8, offset_size: u8, length_size: u8
     cursor.read_offset(offset_size)
 }
 
-/// Returns the offset of the superblock in the file, or `None` if there is no superblock.
+/// Returns the offset of the superblock in the file, or `None` if it is missing.
 pub(crate) fn find_signature(source: &dyn Source, extent: Extent) -> Result<Option<u64>> {
     let mut at = 0_u64;
     while at.checked_add(8).is_some_and(|end| end <= extent.len) {
@@ -246,8 +246,9 @@ impl<'s> Part<'s> {
         if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_spent).is_ok() {
             return Ok(());
         }
-        let error = Error::limit("the file's structures refer to the same bytes too many times")
-            .expected("reads of at most 64 MiB (or the limit header_bytes, if lower) plus eight times the file");
+        let error = Error::limit("the file's structures refer to the same bytes too many times").expected(
+            "reads of at most 64 MiB (or the limit header_bytes, if lower) plus eight times the file",
+        );
         Err(self.at(error.found(format!("{len} bytes more")), address))
     }
 

@@ -1,5 +1,5 @@
 //! Undoes the filters that were applied to a chunk before it was stored, in reverse order. The
-//! result is never longer than the chunk, whatever the compressed bytes are.
+//! result is never longer than the chunk, even for hostile input.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use hdf5_reader::checksum::fletcher32;

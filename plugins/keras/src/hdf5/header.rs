@@ -129,7 +129,9 @@ fn first_block(file: &File<'_>, address: u64) -> Result<(Form, (u64, Vec<u8>))> 
             _ => return Err(wrong("is truncated")),
         };
         if version != 2 {
-            return Err(file.at(Error::unsupported("unknown version of an object header").found(version), address));
+            return Err(
+                file.at(Error::unsupported("unknown version of an object header").found(version), address)
+            );
         }
         let width = 1_u64 << (flags & 3);
         let before = 6 + if flags & 0x20 != 0 { 16 } else { 0 } + if flags & 0x10 != 0 { 4 } else { 0 };

@@ -59,7 +59,8 @@ pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, T
             return Err(file.at(error, group.address));
         }
         if !names.insert(name) {
-            let error = Error::malformed("a group has two links with the same name").found(format!("{name:?}"));
+            let error =
+                Error::malformed("a group has two links with the same name").found(format!("{name:?}"));
             return Err(file.at(error, group.address));
         }
     }
@@ -100,7 +101,10 @@ fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, 
         let text = start.and_then(|start| start.split(|&byte| byte == 0).next());
         let text = text.and_then(|text| std::str::from_utf8(text).ok());
         let text = text.ok_or_else(|| {
-            file.at(Error::malformed("the name of a link is missing from its group's names").found(offset), heap)
+            file.at(
+                Error::malformed("the name of a link is missing from its group's names").found(offset),
+                heap,
+            )
         })?;
         file.copied(heap, text.len())?;
         Ok(text.to_owned())

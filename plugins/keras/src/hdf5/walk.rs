@@ -58,7 +58,8 @@ pub(crate) fn walk(
         let is_group = is_group(&header);
         if is_group {
             if above.depth >= MOST_DEPTH {
-                let error = Error::limit("groups are nested too deeply").expected(format!("at most {MOST_DEPTH} levels"));
+                let error = Error::limit("groups are nested too deeply")
+                    .expected(format!("at most {MOST_DEPTH} levels"));
                 return Err(named(file.at(error, address)));
             }
             let mut children = children(file, &header).map_err(named)?;

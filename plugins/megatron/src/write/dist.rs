@@ -60,7 +60,9 @@ pub(super) fn plan(
     let is_stacked = stacked.is_some();
     let tensors = match stacked.or_else(|| stacks(catalog, &ids, false)) {
         Some(tensors) if tensors.iter().all(is_tiled) => tensors,
-        _ => return Err(Error::usage("the experts of a layer differ in shape or dtype, or some are missing")),
+        _ => {
+            return Err(Error::usage("the experts of a layer differ in shape or dtype, or some are missing"));
+        }
     };
     if !is_stacked {
         context.note("the layers differ, so each has separate tensors (non_homogeneous_layers)");
@@ -71,7 +73,8 @@ pub(super) fn plan(
     for (&id, DistName { read_as, .. }) in ids.iter().zip(&slices) {
         let name = catalog.tensor(id).name;
         if read_as != name {
-            let why = format!("its name in a distributed checkpoint is {read_as:?}, as in Transformer Engine");
+            let why =
+                format!("its name in a distributed checkpoint is {read_as:?}, as in Transformer Engine");
             layout.loss(Loss::new(LossKind::Name, name, why).severity(Severity::Note))?;
             layout.written_as(id, read_as)?;
         }

@@ -159,7 +159,9 @@ fn refusal(
     let files = run(&[("00", Rank { chunks: vec![model.clone()], ..Rank::default() })]);
     let like = run(&[("00", Rank { args: args.to_vec(), chunks: vec![model], ..Rank::default() })]);
     let (_, output) = written(&files, &like, given);
-    output.map(drop).unwrap_err().to_string()
+    let error = output.map(drop).unwrap_err();
+    let hint = error.details().find(|(name, _)| *name == "hint");
+    format!("{error} {}", hint.map(|(_, text)| text).unwrap_or_default())
 }
 
 #[test]
@@ -220,7 +222,7 @@ fn what_megatron_has_in_another_form_is_refused_by_name() {
         "decoder.layers.0.mlp.experts.local_experts.2.linear_fc2.weight",
     ];
     let error = refusal(names.map(|name| one(name, &[1, 1], &[1.0])).into(), &[], &[]);
-    assert!(error.contains("gap"), "{error}");
+    assert!(error.contains("some are missing"), "{error}");
 }
 
 #[test]

@@ -151,7 +151,8 @@ struct Config(Vec<ConfigEntry>);
 
 impl Config {
     fn parse(bytes: &[u8]) -> Result<Self> {
-        let wrong = |what: &str| Error::malformed(format!("invalid config in a torch.export archive: {what}"));
+        let wrong =
+            |what: &str| Error::malformed(format!("invalid config in a torch.export archive: {what}"));
         let json: Value = serde_json::from_slice(bytes).map_err(|error| wrong("not JSON").found(error))?;
         let config = json.get("config").and_then(Value::as_object).ok_or_else(|| wrong("no \"config\""))?;
         let entry = |(name, entry): (&String, &Value)| {

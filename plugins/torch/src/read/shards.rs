@@ -41,7 +41,9 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, files: &[&str], index: Option<
         parts.to.context.check_cancelled()?;
         let flat = parts.part(file, index).map_err(|error| error.file(file))?;
         let entries = flat.entries.ok_or_else(|| {
-            Error::malformed("a shard of the model is not a state dict").file(file).expected("a dict of tensors")
+            Error::malformed("a shard of the model is not a state dict")
+                .file(file)
+                .expected("a dict of tensors")
         })?;
         held.extend(flat.tensors.into_iter().map(|(name, _)| (name, file)));
         held.extend(parts.to.names.left_out().map(|name| (name.to_owned(), file)));

@@ -331,7 +331,11 @@ impl StateWriter<'_> {
             return Ok(());
         }
         if inner.kind != NodeKind::TENSOR {
-            self.losses.add(&self.tree, id, "its attributes are left out: torch does not set them on such objects");
+            self.losses.add(
+                &self.tree,
+                id,
+                "its attributes are left out: torch does not set them on such objects",
+            );
             self.waiting.push(Task::Value(value, Some((id, 0))));
             return Ok(());
         }

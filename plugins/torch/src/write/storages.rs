@@ -33,7 +33,7 @@ pub(super) struct Storages {
 pub(super) struct StorageRecord {
     /// Length in bytes.
     pub(super) len: u64,
-    /// Bytes per element of the storage class; 1 if there is none.
+    /// Bytes per element of the storage class; 1 without a class.
     element_bytes: u64,
     content: Content,
 }
