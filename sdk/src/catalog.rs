@@ -1,7 +1,8 @@
 //! A catalog is what an input holds: storages, tensors and their blocks, metadata, the tree of
 //! non-tensor state, and the losses already known.
 //!
-//! A catalog cannot hold an extent that is out of bounds: see [`CatalogBuilder`](crate::CatalogBuilder).
+//! A catalog cannot contain an extent that is out of bounds: see
+//! [`CatalogBuilder`](crate::CatalogBuilder).
 
 use crate::{
     Data, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Result, Storage, StorageId, Tensor,
@@ -9,7 +10,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// What an input holds; every extent in bounds, every tensor tiled.
+/// The contents of an input. Every extent is in bounds, and every tensor is tiled by its blocks.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     pub(crate) storages: Vec<Storage>,
@@ -26,37 +27,37 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The tensors, in the reader's order.
+    /// Returns the tensors, in the reader's order.
     #[must_use]
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }
 
-    /// What it was checked against, and what is made of it is.
+    /// Returns the limits that this catalog and catalogs derived from it are checked against.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The storages.
+    /// Returns the storages.
     #[must_use]
     pub fn storages(&self) -> &[Storage] {
         &self.storages
     }
 
-    /// A tensor's facts by its place.
+    /// Returns a tensor by its id.
     #[must_use]
     pub fn tensor(&self, id: TensorId) -> Option<&Tensor> {
         self.tensors.get(id.0 as usize)
     }
 
-    /// A storage by its place.
+    /// Returns a storage by its id.
     #[must_use]
     pub fn storage(&self, id: StorageId) -> Option<&Storage> {
         self.storages.get(id.0 as usize)
     }
 
-    /// The facts of a dtype, built in or interned here.
+    /// Returns the properties of a dtype that is built in or declared in this catalog.
     #[must_use]
     pub fn dtype_info(&self, dtype: Dtype) -> Option<&DtypeInfo> {
         match dtype.extension_index() {
@@ -65,57 +66,57 @@ impl Catalog {
         }
     }
 
-    /// The key-value metadata.
+    /// Returns the key-value metadata.
     #[must_use]
     pub fn metadata(&self) -> &BTreeMap<String, Value> {
         &self.metadata
     }
 
-    /// The tree of non-tensor state; empty where the format has none.
+    /// Returns the tree of non-tensor state; empty if the format has none.
     #[must_use]
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// What the input has and the catalog cannot hold, as the reader reported it.
+    /// Returns the reader's losses: content of the input that the catalog cannot hold.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         &self.losses
     }
 
-    /// The format that the tensors and the tree came from; empty if a step gave the tree other keys.
+    /// Returns the id of the format that the tensors and the tree came from; empty if a step
+    /// changed the keys of the tree.
     #[must_use]
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// The same catalog, of which nothing says what format its tree is like: for a step that gives the
-    /// tree other keys.
+    /// Returns this catalog without an origin, for a step that changes the keys of the tree.
     #[must_use]
     pub fn without_origin(self) -> Self {
         Self { origin: String::new(), ..self }
     }
 
-    /// The functions and classes that the input names for its reader to call.
+    /// Returns the functions and classes that the input asks its reader to call.
     #[must_use]
     pub fn globals(&self) -> &[String] {
         &self.globals
     }
 
-    /// The steps that its reader has it go through where it is converted.
+    /// Returns the steps that the reader applies when the input is converted.
     #[must_use]
     pub fn steps(&self) -> &[String] {
         &self.steps
     }
 
-    /// The files that its reader has made for the folder that it is written to, by name.
+    /// Returns the files that the reader adds to the output folder, by name.
     #[must_use]
     pub fn sidecars(&self) -> &BTreeMap<String, Vec<u8>> {
         &self.sidecars
     }
 
-    /// For each tensor, the first tensor that has the same dtype, shape and bytes by reference:
-    /// tied tensors name one, all others themselves.
+    /// Returns, for each tensor, the first tensor with the same dtype, shape and bytes by
+    /// reference. A tensor that is not tied names itself.
     #[must_use]
     pub fn ties(&self) -> Vec<TensorId> {
         let mut first: HashMap<(Dtype, &[u64], &Data), u32> = HashMap::with_capacity(self.tensors.len());
@@ -130,17 +131,18 @@ impl Catalog {
             .collect()
     }
 
-    /// A catalog of some of the tensors, renamed, and of the tree below `root`, if one is given:
-    /// what `--part` leaves. Storages, dtypes, metadata, losses and globals stay.
+    /// Returns a catalog of some of the tensors, renamed, and of the tree below `root`, if given:
+    /// the result of `--part`. Storages, dtypes, metadata, losses and globals are kept.
     ///
     /// # Errors
-    /// Usage, if two tensors get one name, or if the tree below `root` names one that is not kept.
+    /// Returns a usage error if two tensors get the same name, or if the tree below `root` names a
+    /// tensor that is not kept.
     pub fn select(&self, kept: &[(TensorId, String)], root: Option<NodeId>) -> Result<Self> {
         let mut names = std::collections::HashSet::new();
         let mut tensors = Vec::with_capacity(kept.len());
         for (id, name) in kept {
             if !names.insert(name.as_str()) {
-                return Err(Error::usage("two tensors would have one name").tensor(name));
+                return Err(Error::usage("two tensors would have the same name").tensor(name));
             }
             let tensor = self.tensor(*id).ok_or_else(|| Error::usage(format!("no tensor {}", id.0)))?;
             tensors.push(Tensor { name: name.clone(), ..tensor.clone() });
@@ -168,11 +170,13 @@ impl Catalog {
         })
     }
 
-    /// The same catalog with these storages once more each, and the places of the second ones: tensors
-    /// that lie in one and tensors that lie in the other are not tied, though the bytes are the same.
+    /// Returns this catalog with a second copy of each of these storages, and the ids of the
+    /// copies. A tensor in the original and a tensor in the copy are not tied, although their bytes
+    /// are the same.
     ///
     /// # Errors
-    /// A plugin error, for a storage that is not there; a limit, on storages or on what lies in memory.
+    /// Returns an error if a storage does not exist, or if there are too many storages or too many
+    /// bytes in memory.
     pub fn with_storages_again(
         mut self,
         ids: &[StorageId],
@@ -198,16 +202,16 @@ impl Catalog {
         Ok((self, again))
     }
 
-    /// The same catalog with other metadata.
+    /// Returns this catalog with different metadata.
     #[must_use]
     pub fn with_metadata(self, metadata: BTreeMap<String, Value>) -> Self {
         Self { metadata, ..self }
     }
 
-    /// The same catalog with another tree.
+    /// Returns this catalog with a different tree.
     ///
     /// # Errors
-    /// A plugin error, if the tree names a tensor that is not there.
+    /// Returns a plugin error if the tree names a tensor that does not exist.
     pub fn with_tree(self, tree: Tree) -> Result<Self> {
         let catalog = Self { tree, ..self };
         catalog.check_tree()?;
@@ -216,7 +220,7 @@ impl Catalog {
 
     pub(crate) fn check_tree(&self) -> Result<()> {
         match self.tree.nodes().iter().filter_map(Node::as_tensor).find(|&id| self.tensor(id).is_none()) {
-            Some(id) => Err(Error::plugin(format!("the tree names tensor {}, which is not there", id.0))),
+            Some(id) => Err(Error::plugin(format!("the tree names tensor {}, which does not exist", id.0))),
             None => Ok(()),
         }
     }
@@ -229,7 +233,7 @@ mod tests {
     use super::*;
     use crate::{Block, CatalogBuilder, CatalogSink, FileId, MemorySource, Region};
 
-    /// `a` and `b`, six F32 each, in one storage of a file; the tree names `b`.
+    /// `a` and `b`, six F32 each, in one storage of a file. The tree names `b`.
     fn catalog() -> Catalog {
         let source = MemorySource::file("x", vec![0_u8; 48]);
         let limits = Limits::default();
@@ -272,9 +276,9 @@ mod tests {
             |tensors| tensors[0].data = Data::Whole { storage: StorageId(1), offset: 0 },
             |tensors| tensors[1].data = Data::Whole { storage: StorageId(0), offset: 28 },
             |tensors| tensors[0].dtype = Dtype::from_id(0x8000_0000),
-            // Seven strings have seven lengths, of eight bytes each.
+            // Seven strings need seven lengths of eight bytes each.
             |tensors| (tensors[0].dtype, tensors[0].shape) = (Dtype::STR, vec![7]),
-            // The tree names it.
+            // The tree still names the removed tensor.
             |tensors| drop(tensors.pop()),
         ] {
             assert!(with(change).is_err());

@@ -1,37 +1,39 @@
-//! A context tells a plugin about the conversion that it works for: its limits, its purpose, its threads,
-//! and whether the user has cancelled it.
+//! A context informs a plugin about the conversion that it works for: its limits, its purpose, its
+//! threads, and whether the user has canceled it.
 
 use crate::{Error, Limits, Result, Source};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What an input is read for: an open set of bits. A plugin asks for those that it knows ([`has`](Self::has)); a later
-/// host may set others beside them. Where names or what is left out by default depend on it, a reader's
-/// options let the user choose.
+/// The purposes of reading an input: an open set of bits. A plugin tests for the purposes that it
+/// knows ([`has`](Self::has)); a later host may set additional ones. If names or default omissions
+/// depend on the purpose, the reader should have options that let the user choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Purpose(pub u32);
 
 impl Purpose {
-    /// To be shown: everything, under the names that the input itself uses.
+    /// To show the input: everything, under the names that the input itself uses.
     pub const SHOW: Self = Self(1);
-    /// To be compared with an input of any format: everything, under the names of a conversion.
+    /// To compare it with an input of any format: everything, under the names that a conversion
+    /// gives.
     pub const COMPARE: Self = Self(2);
-    /// To be written in its own format again: everything, under its own names.
+    /// To write it in the same format again: everything, under its own names.
     pub const COPY: Self = Self(4);
-    /// To be written in another format that keeps a tree of non-tensor state.
+    /// To write it in a different format that keeps a tree of non-tensor state.
     pub const NESTED: Self = Self(8);
-    /// To be written in another format that holds a flat list of tensors.
+    /// To write it in a different format that holds a flat list of tensors.
     pub const FLAT: Self = Self(16);
-    /// To be shown record by record, from the first on, perhaps only a few: a reader of records need not
-    /// look at all of them for a schema, where it has lines of its own.
+    /// To show records one by one from the first, perhaps only a few. A record reader that has its
+    /// own mapping to lines need not scan all records for a schema.
     pub const LINES: Self = Self(32);
-    /// To be read once, every split to its end. A reader of records may guess their schema and where splits
-    /// begin, as long as its streams prove the guess or fail with
-    /// [`Error::wrong_guess`](crate::Error::wrong_guess): the host drops what it made of them then, and opens the input
-    /// again for another purpose. Any other error of a stream is the input's, and final.
+    /// To read every split once, to its end. A record reader may then guess the schema and where
+    /// splits begin, if its streams either confirm the guess or fail with
+    /// [`Error::wrong_guess`](crate::Error::wrong_guess). In that case the host discards what it
+    /// has read and opens the input again for a different purpose. Any other error of a stream is
+    /// final.
     pub const ONCE: Self = Self(64);
 
-    /// Whether it is this one, or this one among others.
+    /// Returns whether this set contains all of `other`.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -44,119 +46,122 @@ impl Default for Purpose {
     }
 }
 
-/// How much a line says to the user.
+/// The importance of a line for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Level {
-    /// Something failed, though the call goes on.
+    /// Something failed, but the call continues.
     Error,
     /// Something is probably not as the user wants it.
     Warning,
     /// Something that the user may want to know.
     Note,
-    /// Something for the plugin's author: users are not shown it.
+    /// Something for the plugin's author. It is not shown to users.
     Detail,
 }
 
-/// The limits, lines for the user, and whether the user has cancelled.
+/// The run that a plugin works for: limits, messages to the user, and cancellation.
 pub trait Context: Send + Sync {
-    /// The bounds for this run.
+    /// Returns the limits of this run.
     fn limits(&self) -> &Limits;
 
-    /// Whether the user has ended the run; long loops ask now and then.
+    /// Returns whether the user has canceled the run. Long loops should check now and then.
     fn is_cancelled(&self) -> bool;
 
-    /// Tells the user something that is no loss, and no error that ends the call; one line.
+    /// Shows the user one line that is not a loss and not an error that ends the call.
     fn log(&self, level: Level, message: &str);
 
-    /// Tells the user something that is neither an error nor a loss; one line.
+    /// Shows the user one line that is neither an error nor a loss.
     fn note(&self, message: &str) {
         self.log(Level::Note, message);
     }
 
-    /// Says how many bytes of the input a long call has gone through, of how many that it will go through: an index,
-    /// a scan for a schema. As often as the call likes.
+    /// Reports the progress of a long call, such as indexing or a schema scan: `done` of `total`
+    /// bytes of the input. It may be called at any rate.
     fn progress(&self, done: u64, total: u64) {
         let _ = (done, total);
     }
 
-    /// What the input is read for.
+    /// Returns the purpose for which the input is read.
     fn purpose(&self) -> Purpose {
         Purpose::SHOW
     }
 
-    /// Opens what an option of kind [`OptionKind::Source`](crate::OptionKind::Source) names: another
-    /// input, to be read while an output is planned or streamed.
+    /// Opens the input that an option of kind [`OptionKind::Source`](crate::OptionKind::Source)
+    /// names. It may be read while an output is planned or streamed.
     ///
     /// # Errors
-    /// Usage, if there is nothing of that name; unsupported, where the host has no files.
+    /// Returns a usage error if nothing exists at `path`, or an unsupported error if the host has
+    /// no files.
     fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
-        Err(Error::unsupported("this host opens no other inputs").file(path))
+        Err(Error::unsupported("this host does not open other inputs").file(path))
     }
 
-    /// The folder of the model that an output is planned of: a writer whose files hold what lies beside the weights
-    /// there (a configuration, a tokenizer) opens it. What it opens counts as held by the output, and is no loss. `None`
-    /// where the input is no folder.
+    /// Opens the folder of the model that is converted; `None` if the input is not a folder. For
+    /// writers whose files include what is stored next to the weights, such as a configuration or a
+    /// tokenizer. The host counts the files opened here as part of the output, so they are not
+    /// reported as lost.
     fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
         Ok(None)
     }
 
-    /// Whether the output is a folder that does not exist yet, so that nobody looks into it.
+    /// Returns whether the output is a folder that does not exist yet.
     fn output_is_new(&self) -> bool {
         false
     }
 
-    /// How many threads a call may use at once, its own included.
+    /// Returns the number of threads that a call may use, including its own.
     fn threads(&self) -> usize {
         1
     }
 
-    /// An error once the user has ended the run.
+    /// Fails if the user has canceled the run.
     ///
     /// # Errors
-    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+    /// Returns an error of kind [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the user
+    /// has canceled the run.
     fn check_cancelled(&self) -> Result<()> {
         if self.is_cancelled() { Err(Error::cancelled("ended by the user")) } else { Ok(()) }
     }
 }
 
-/// A context for unit tests: it is never cancelled, and keeps the notes.
+/// A context for unit tests. It is never canceled, and keeps all messages.
 #[derive(Default)]
 pub struct MemoryContext {
-    /// The limits that it gives.
+    /// Limits of the run.
     pub limits: Limits,
-    /// What inputs are read for.
+    /// Purpose for which inputs are read.
     pub purpose: Purpose,
-    /// What options of kind [`OptionKind::Source`](crate::OptionKind::Source) name.
+    /// Inputs for options of kind [`OptionKind::Source`](crate::OptionKind::Source), by path.
     pub sources: BTreeMap<String, Arc<dyn Source>>,
     /// Whether outputs are new folders.
     pub output_is_new: bool,
-    /// The folder of the model that is written.
+    /// Folder of the model that is written.
     pub input_folder: Option<Arc<dyn Source>>,
     logged: Mutex<Vec<(Level, String)>>,
     progress: Mutex<Option<(u64, u64)>>,
 }
 
 impl MemoryContext {
-    /// A context with `limits`.
+    /// Creates a context with these limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// What was noted so far.
+    /// Returns the notes so far.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let notes = self.logged().into_iter().filter(|(level, _)| *level == Level::Note);
         notes.map(|(_, message)| message).collect()
     }
 
-    /// What was logged so far, notes included.
+    /// Returns all messages so far, including notes.
     #[must_use]
     pub fn logged(&self) -> Vec<(Level, String)> {
         self.logged.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the last call of [`progress`](Context::progress) said.
+    /// Returns the arguments of the last call of [`progress`](Context::progress).
     #[must_use]
     pub fn last_progress(&self) -> Option<(u64, u64)> {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,5 +1,5 @@
-//! A format is a plugin's half of a conversion: a reader that describes a catalog, a writer that
-//! describes a layout. Neither opens a file or moves tensor data: the host does.
+//! A format is a plugin's half of a conversion: a reader that describes a catalog, and a writer
+//! that describes a layout. Neither opens a file or moves tensor data: the host does.
 
 use crate::file_name::entry_files;
 use crate::{
@@ -7,89 +7,90 @@ use crate::{
     FileId, LayoutSink, OptionSpec, Options, OutputId, Result, Source, Target,
 };
 
-/// Declares what a format is called, how its files are recognised, and what it can do.
+/// The declaration of a format: its name, how its files are recognized, and what it can do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Description {
-    /// The id for `--from` and `--to`: lowercase, digits, dashes.
+    /// Id for `--from` and `--to`: lowercase letters, digits, dashes.
     pub id: String,
-    /// What a person calls it.
+    /// Display name.
     pub title: String,
-    /// File name endings, each with its dot: `.safetensors`. The first one names outputs.
+    /// File name endings, each with its dot: `.safetensors`. The first one is used for outputs.
     pub suffixes: Vec<String>,
-    /// Bytes that such a file has at an offset.
+    /// Bytes that identify a file of this format.
     pub magic: Vec<Magic>,
-    /// File names that a folder of this format has; `*` stands for any run of characters.
+    /// Names of files in a folder of this format; `*` matches any run of characters.
     pub members: Vec<String>,
-    /// What it can do.
+    /// What the format can do.
     pub capabilities: Capabilities,
-    /// The options of its reader and its writer.
+    /// Options of its reader and its writer.
     pub options: Vec<OptionSpec>,
-    /// Raised whenever the same input and options would give other bytes.
+    /// Revision of the output, raised whenever the same input and options would give different
+    /// bytes.
     pub output_revision: u32,
-    /// Facts about it by their names.
+    /// Facts about the format, as name and value; see [`attribute`](Self::attribute).
     pub attributes: Vec<(String, String)>,
 }
 
 impl Description {
-    /// A format of this id and title, which can do nothing yet.
+    /// Creates the description of a format with this id and title, and without capabilities.
     #[must_use]
     pub fn new(id: impl Into<String>, title: impl Into<String>) -> Self {
         Self { id: id.into(), title: title.into(), ..Self::default() }
     }
 
-    /// With these file name endings, each with its dot; the first one names outputs.
+    /// Sets the file name endings, each with its dot. The first one is used for outputs.
     #[must_use]
     pub fn suffixes(self, suffixes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { suffixes: suffixes.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// With these bytes at an offset of its files, beside those that were given before.
+    /// Adds bytes that its files have at an offset from their start.
     #[must_use]
     pub fn magic(self, offset: u64, bytes: impl Into<Vec<u8>>) -> Self {
         self.magic_at(Magic::new(offset, bytes))
     }
 
-    /// With this magic, beside what was given before: for one that is masked, or counted from a file's end.
+    /// Adds a magic that may be masked or counted from the end of the file.
     #[must_use]
     pub fn magic_at(mut self, magic: Magic) -> Self {
         self.magic.push(magic);
         self
     }
 
-    /// With a fact about the format that a host may show; one that it does not know it passes over.
-    /// `specification` is where the format is written down.
+    /// Adds a fact about the format that a host may show. A host ignores names that it does not
+    /// know. The value of `specification` says where the format is specified.
     #[must_use]
     pub fn attribute(mut self, name: &str, value: &str) -> Self {
         self.attributes.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// With these patterns of file names, which a folder of this format has.
+    /// Sets the patterns of names of files in a folder of this format.
     #[must_use]
     pub fn members(self, members: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { members: members.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// With these capabilities.
+    /// Sets the capabilities.
     #[must_use]
     pub fn capabilities(self, capabilities: Capabilities) -> Self {
         Self { capabilities, ..self }
     }
 
-    /// With these options of its reader and its writer.
+    /// Sets the options of its reader and its writer.
     #[must_use]
     pub fn options(self, options: impl Into<Vec<OptionSpec>>) -> Self {
         Self { options: options.into(), ..self }
     }
 
-    /// With this output revision.
+    /// Sets the output revision.
     #[must_use]
     pub fn output_revision(self, output_revision: u32) -> Self {
         Self { output_revision, ..self }
     }
 
-    /// Whether it has this side: a reader or a writer, of tensors or of records.
+    /// Returns whether the format has this side: a reader or a writer, of tensors or of records.
     #[must_use]
     pub fn has(&self, side: crate::Side) -> bool {
         match side {
@@ -98,57 +99,57 @@ impl Description {
         }
     }
 
-    /// Whether it reads anything: tensors or records.
+    /// Returns whether the format reads tensors or records.
     #[must_use]
     pub fn reads(&self) -> bool {
         self.capabilities.has(Capabilities::READ) || self.capabilities.has(Capabilities::READ_RECORDS)
     }
 
-    /// Whether it writes anything.
+    /// Returns whether the format writes tensors or records.
     #[must_use]
     pub fn writes(&self) -> bool {
         self.capabilities.has(Capabilities::WRITE) || self.capabilities.has(Capabilities::WRITE_RECORDS)
     }
 }
 
-/// Bytes that each file of a format has at a place. Strong ones are four bytes or more, of which one is no text: they
-/// are found in no file of another format.
+/// Bytes that each file of a format has at a certain offset. A strong magic has four bytes or more,
+/// at least one of which is not text, so that no file of a different format has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Magic {
-    /// Where: from the file's start, or how far before its end.
+    /// Offset from the start of the file, or distance from its end.
     pub offset: u64,
-    /// What stands there.
+    /// Bytes at that offset.
     pub bytes: Vec<u8>,
-    /// Which bits of each byte count, as many bytes; empty where all do.
+    /// Bits of each byte to compare; as long as `bytes`, or empty to compare all bits.
     pub mask: Vec<u8>,
-    /// Whether the offset is counted from the file's end.
+    /// Whether the offset is counted from the end of the file.
     pub from_end: bool,
 }
 
 impl Magic {
-    /// These bytes at an offset from the file's start.
+    /// Creates a magic at an offset from the start of the file.
     #[must_use]
     pub fn new(offset: u64, bytes: impl Into<Vec<u8>>) -> Self {
         Self { offset, bytes: bytes.into(), mask: Vec::new(), from_end: false }
     }
 
-    /// The same, of whose bytes only these bits count.
+    /// Restricts the comparison to these bits.
     #[must_use]
     pub fn masked(self, mask: impl Into<Vec<u8>>) -> Self {
         Self { mask: mask.into(), ..self }
     }
 
-    /// The same, so far before the file's end.
+    /// Counts the offset back from the end of the file.
     #[must_use]
     pub fn from_end(self) -> Self {
         Self { from_end: true, ..self }
     }
 
-    /// Whether a file has it.
+    /// Returns whether a file has this magic.
     ///
     /// # Errors
-    /// I/o.
+    /// Returns an error if the file cannot be read.
     pub fn is_in(&self, source: &dyn Source, file: FileId) -> Result<bool> {
         let (len, count) = (source.len(file), self.bytes.len() as u64);
         let start = if self.from_end { len.checked_sub(self.offset) } else { Some(self.offset) };
@@ -162,7 +163,7 @@ impl Magic {
     }
 }
 
-/// What a format can do: an open set of bits.
+/// The capabilities of a format: an open set of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Capabilities(pub u64);
 
@@ -171,42 +172,47 @@ impl Capabilities {
     pub const READ: Self = Self(1);
     /// Writes tensors.
     pub const WRITE: Self = Self(2);
-    /// Its writer keeps the tree of non-tensor state.
+    /// The writer keeps the tree of non-tensor state.
     pub const TREE: Self = Self(4);
-    /// Its writer keeps key-value metadata; values that are no text only with [`VALUES`](Self::VALUES).
+    /// The writer keeps key-value metadata. It keeps values that are not text only with
+    /// [`VALUES`](Self::VALUES).
     pub const METADATA: Self = Self(8);
-    /// Its writer keeps tied tensors tied.
+    /// The writer keeps tied tensors tied.
     pub const TIES: Self = Self(16);
     /// Reads records.
     pub const READ_RECORDS: Self = Self(32);
     /// Writes records.
     pub const WRITE_RECORDS: Self = Self(64);
-    /// Makes an index of records.
+    /// Creates an index of records.
     pub const INDEX: Self = Self(128);
-    /// Its writer makes several files whose names begin with the target's, whatever that ends in.
+    /// The writer creates several files whose names begin with the target's name, regardless of its
+    /// ending.
     pub const PREFIX: Self = Self(256);
-    /// Its writer keeps attributes of tensors.
+    /// The writer keeps attributes of tensors.
     pub const ATTRIBUTES: Self = Self(512);
-    /// Its writer keeps values of metadata as they are. For others the host makes compact JSON of what is no
-    /// text, and lists it as changed.
+    /// The writer keeps the types of metadata values. For other formats the host converts values
+    /// that are not text to compact JSON, and lists them as changed.
     pub const VALUES: Self = Self(1024);
-    /// Its writer knows dtypes that are not built in, by name. For others that keep metadata the host makes U8 of
-    /// such tensors, says in the metadata what they are, and lists it as changed.
+    /// The writer accepts dtypes that are not built in, by name. For other formats that keep
+    /// metadata, the host converts such tensors to U8, describes them in the metadata, and lists
+    /// them as changed.
     pub const DTYPES: Self = Self(2048);
-    /// Programs compute with the tensors of its files as numbers. The host refuses to write codes of quantized weights
-    /// there, which need the scales that another library has for them.
+    /// Programs compute with the tensors in its files as numbers. The host therefore refuses to
+    /// write codes of quantized weights to this format, since they are meaningless without their
+    /// scales.
     pub const NUMBERS: Self = Self(4096);
-    /// The file that its reader opens first names the others, by any path. Links in their place that lead out of the folder are
-    /// never followed: such a file may be anything, and its bytes would be numbers of a tensor.
+    /// The file that the reader opens first names the other files, by any path. If such a path is a
+    /// symbolic link that leads out of the folder, it is never followed: the target could be any
+    /// file, and its bytes would become tensor data.
     pub const EXTERNAL: Self = Self(8192);
 
-    /// All of both, as `|` gives it; this one can be called in constants.
+    /// Returns the union of both sets, as `|` does, but usable in constants.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is here.
+    /// Returns whether this set contains all of `other`.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -221,21 +227,22 @@ impl std::ops::BitOr for Capabilities {
     }
 }
 
-/// How sure a format is that an input is its own.
+/// How likely an input is of a format, from 0 to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Score(pub u32);
 
 impl Score {
-    /// It is not.
+    /// The input is not of this format.
     pub const NO: Self = Self(0);
-    /// Nothing speaks against it.
+    /// Nothing contradicts this format.
     pub const MAYBE: Self = Self(30);
-    /// Most of it fits.
+    /// Most of the input fits this format.
     pub const LIKELY: Self = Self(60);
-    /// It can be nothing else.
+    /// The input cannot be of any other format.
     pub const CERTAIN: Self = Self(100);
 
-    /// Returns how sure a format is of a folder or prefix with files that satisfy `is_member`; of a prefix it is likely.
+    /// Returns the score of a folder or prefix with files that satisfy `is_member`. A prefix is
+    /// only likely.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be listed.
@@ -251,65 +258,71 @@ impl Score {
 
 /// A format. The host calls it from many threads.
 pub trait Format: Send + Sync {
-    /// What it is.
+    /// Returns the description of the format, which must be the same each time.
     fn describe(&self) -> Description;
 
-    /// How sure it is of this input, from a few bounded reads; `None` leaves it to the declared
-    /// magic, suffixes and members.
+    /// Returns how likely this input is of this format, after a few bounded reads. With `None`, the
+    /// host compares the declared magic, suffixes and members.
     ///
     /// # Errors
-    /// I/o only: bytes that do not fit are [`Score::NO`].
+    /// Returns an error only if the input cannot be read. Return [`Score::NO`] for bytes that do
+    /// not fit.
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
         let _ = (source, context);
         Ok(None)
     }
 
-    /// A reader with these options.
+    /// Creates a tensor reader with these options.
     ///
     /// # Errors
-    /// Unsupported, if it has none; usage, if the options contradict each other.
+    /// Returns an error if the format has no tensor reader, or if the options contradict each
+    /// other.
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
         let _ = options;
         Err(Error::unsupported("this format has no reader"))
     }
 
-    /// A writer with these options.
+    /// Creates a tensor writer with these options.
     ///
     /// # Errors
-    /// Unsupported, if it has none; usage, if the options contradict each other.
+    /// Returns an error if the format has no tensor writer, or if the options contradict each
+    /// other.
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
         let _ = options;
         Err(Error::unsupported("this format has no writer"))
     }
 
-    /// A reader of rows with these options.
+    /// Creates a record reader with these options.
     ///
     /// # Errors
-    /// Unsupported, if it has none; usage, if the options contradict each other.
+    /// Returns an error if the format has no record reader, or if the options contradict each
+    /// other.
     #[cfg(feature = "arrow-60")]
     fn record_reader(&self, options: &Options) -> Result<Box<dyn crate::records::RecordReader>> {
         let _ = options;
-        Err(Error::unsupported("this format reads no records"))
+        Err(Error::unsupported("this format does not read records"))
     }
 
-    /// A writer of rows with these options.
+    /// Creates a record writer with these options.
     ///
     /// # Errors
-    /// Unsupported, if it has none; usage, if the options contradict each other.
+    /// Returns an error if the format has no record writer, or if the options contradict each
+    /// other.
     #[cfg(feature = "arrow-60")]
     fn record_writer(&self, options: &Options) -> Result<Box<dyn crate::records::RecordWriter>> {
         let _ = options;
-        Err(Error::unsupported("this format writes no records"))
+        Err(Error::unsupported("this format does not write records"))
     }
 }
 
-/// Describes what an input holds.
+/// A reader of tensors: describes what an input holds.
 pub trait TensorReader: Send + Sync {
-    /// Fills the catalog, and returns what decodes its encoded storages: [`NothingEncoded`], if it has
-    /// none. Reads headers only; the host reads tensors.
+    /// Fills the catalog, and returns the decoder of its encoded storages: [`NothingEncoded`] if
+    /// there are none. Reads only headers; the host reads the tensors.
     ///
     /// # Errors
-    /// Whatever is wrong with the input, with its place.
+    /// Returns an error with its place if the input is malformed, unsupported or over a limit, or
+    /// cannot be read.
     fn read(
         &self,
         source: &dyn Source,
@@ -318,10 +331,10 @@ pub trait TensorReader: Send + Sync {
     ) -> Result<Box<dyn TensorDecoder>>;
 }
 
-/// Decodes the encoded storages of one input. The host calls it from many threads.
+/// A decoder of the encoded storages of one input. The host calls it from many threads.
 pub trait TensorDecoder: Send + Sync {
-    /// Pushes all bytes of the storage that was declared with this handle, in order. The host may call
-    /// it again for the same storage, and for several storages at once.
+    /// Pushes all bytes of the storage that was declared with this handle, in order. The host may
+    /// call this several times for the same storage, and for several storages at once.
     fn decode(
         &self,
         source: &dyn Source,
@@ -341,10 +354,10 @@ impl TensorDecoder for NothingEncoded {
     }
 }
 
-/// An encoded storage that knows where its bytes are. A list of them is a [`TensorDecoder`]: a handle is
-/// an index into the list.
+/// An encoded storage that knows where its bytes are. A `Vec` of them is a [`TensorDecoder`]: the
+/// handle is an index into it.
 pub trait EncodedStorage: Send + Sync {
-    /// Pushes all bytes, in order.
+    /// Pushes all decoded bytes, in order.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()>;
 }
 
@@ -365,13 +378,13 @@ fn no_encoded_storage(handle: u64) -> Error {
     Error::plugin(format!("no encoded storage {handle}"))
 }
 
-/// Describes an output.
+/// A writer of tensors: plans an output.
 pub trait TensorWriter: Send + Sync {
-    /// Plans the files for a catalog. The plan stays until the output is sealed.
+    /// Plans the files for a catalog. The returned plan is kept until the output is sealed.
     ///
     /// # Errors
-    /// Usage or unsupported: a catalog that the format cannot hold at all. What it cannot hold in
-    /// part is a loss.
+    /// Returns a usage or unsupported error for a catalog that the format cannot hold at all.
+    /// Report what it cannot hold in part as a loss.
     fn plan(
         &self,
         catalog: &dyn CatalogView,
@@ -380,19 +393,21 @@ pub trait TensorWriter: Send + Sync {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>>;
 
-    /// The steps, as users write them, that make of this catalog the one that [`plan`](Self::plan) is given: the names
-    /// and the order of rows that programs want in this format's files, say. They come after the user's own, and each is
-    /// told to the user. None, where the catalog can stay as it is.
+    /// Returns the steps, in the syntax of `--step`, that turn this catalog into the one that
+    /// [`plan`](Self::plan) receives. They can set the names and the row order that programs expect
+    /// in files of this format, for example. They run after the user's own steps, and each is
+    /// reported to the user. An empty list leaves the catalog as it is.
     fn steps(&self, catalog: &dyn CatalogView, context: &dyn Context) -> Result<Vec<String>> {
         let _ = (catalog, context);
         Ok(Vec::new())
     }
 }
 
-/// What a writer still has to do once it has planned: to write streamed files and encoded segments, and to fill in
-/// what depends on checksums and lengths.
+/// The part of a writer's work that follows planning: streamed files, encoded segments, and bytes
+/// that depend on checksums and lengths.
 pub trait TensorPlan: Send + Sync {
-    /// Pushes a streamed file's bytes, in order. Files are streamed at the same time.
+    /// Pushes the bytes of a streamed file, in order. The host may stream several files at the same
+    /// time.
     fn stream(
         &self,
         file: OutputId,
@@ -401,11 +416,12 @@ pub trait TensorPlan: Send + Sync {
         context: &dyn Context,
     ) -> Result<()> {
         let _ = (file, catalog, output, context);
-        Err(Error::plugin("this writer streams no file"))
+        Err(Error::plugin("this writer does not stream files"))
     }
 
-    /// Pushes an encoded segment's bytes, in order; gives what [`seal`](Self::seal) is to know of it. Segments are
-    /// encoded at the same time, in any order. A call gives the same bytes each time.
+    /// Pushes the bytes of an encoded segment, in order, and returns a note for
+    /// [`seal`](Self::seal). The host encodes several segments at the same time, in any order. Each
+    /// call for a segment must give the same bytes.
     fn encode(
         &self,
         id: EncodedId,
@@ -414,78 +430,79 @@ pub trait TensorPlan: Send + Sync {
         context: &dyn Context,
     ) -> Result<Vec<u8>> {
         let _ = (id, catalog, output, context);
-        Err(Error::plugin("this writer encodes no segment"))
+        Err(Error::plugin("this writer does not encode segments"))
     }
 
-    /// Gives the deferred bytes and the late files.
+    /// Writes the deferred bytes and the late files.
     ///
     /// # Errors
-    /// A plugin error, for a digest that was not requested.
+    /// Returns a plugin error if a digest was not requested.
     fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, context: &dyn Context) -> Result<()> {
         let _ = (digests, output, context);
         Ok(())
     }
 }
 
-/// A plan that is done when the bytes have moved.
+/// A plan without streamed files, encoded segments and deferred bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NothingToSeal;
 
 impl TensorPlan for NothingToSeal {}
 
-/// Where an encoded segment came to lie.
+/// The place of an encoded segment in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedPlace {
-    /// Its first byte in the file.
+    /// Offset of its first byte in the file.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// What [`TensorPlan::encode`] gave.
+    /// Note that [`TensorPlan::encode`] returned.
     pub note: Vec<u8>,
 }
 
-/// What is known of the bytes once they have moved: the digests that the layout requested, and lengths.
+/// Facts about the written bytes: the digests that the layout requested, and lengths.
 pub trait Digests {
-    /// One of them.
+    /// Returns a requested digest.
     ///
     /// # Errors
-    /// A plugin error, if it was not requested.
+    /// Returns a plugin error if the digest was not requested.
     fn get(&self, id: DigestId) -> Result<Digest>;
 
-    /// A CRC's number.
+    /// Returns a requested CRC of 32 bits as a number.
     ///
     /// # Errors
-    /// As [`get`](Self::get), or if it is not four bytes.
+    /// Returns a plugin error if the digest was not requested, or if it is not four bytes long.
     fn crc(&self, id: DigestId) -> Result<u32> {
         let value = self.get(id)?.value;
-        let bytes = (*value).try_into().map_err(|_| Error::plugin("the digest is not a CRC of 32 bits"))?;
+        let bytes = (*value).try_into().map_err(|_| Error::plugin("the digest is not a 32-bit CRC"))?;
         Ok(u32::from_le_bytes(bytes))
     }
 
-    /// Where an encoded segment lies in its file, and what was said of it.
+    /// Returns the place of an encoded segment in its file, and its note.
     ///
     /// # Errors
-    /// A plugin error, if there is no such segment.
+    /// Returns a plugin error if there is no such segment.
     fn encoded(&self, id: EncodedId) -> Result<EncodedPlace>;
 
-    /// The length of a file, also of a streamed one.
+    /// Returns the length of a file in bytes, including a streamed file.
     ///
     /// # Errors
-    /// A plugin error, if there is no such file, or if it is late.
+    /// Returns a plugin error if there is no such file, or if it is a late file.
     fn file_len(&self, file: OutputId) -> Result<u64>;
 }
 
-/// Takes what needed digests.
+/// Takes the bytes that depend on digests.
 pub trait SealSink {
-    /// All bytes of a deferred segment.
+    /// Sets all bytes of a deferred segment.
     ///
     /// # Errors
-    /// A plugin error, if they are not as many as were reserved; i/o.
+    /// Returns a plugin error if their number differs from the reserved length, or an error if they
+    /// cannot be written.
     fn deferred(&mut self, id: DeferredId, bytes: &[u8]) -> Result<()>;
 
-    /// Appends to a late file; a file that is never appended to is empty.
+    /// Appends to a late file. A file that is never appended to is empty.
     ///
     /// # Errors
-    /// A plugin error, if there is no such file; i/o.
+    /// Returns a plugin error if there is no such file, or an error if it cannot be written.
     fn late(&mut self, file: OutputId, bytes: &[u8]) -> Result<()>;
 }

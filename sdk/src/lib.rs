@@ -1,13 +1,13 @@
 //! Write a format plugin for `ferry`: a library that teaches it to read or write one more format.
 //!
-//! A whole plugin, for IDX, the format of the MNIST data sets (their file endings vary; `.idx` is
-//! ours). `ferry plugin new NAME` writes one for a format of several tensors, with its tests, to begin with. One file is one
-//! tensor:
+//! This is a whole plugin, for IDX, the format of the MNIST datasets (their file endings vary;
+//! `.idx` is ours). To start your own, run `ferry plugin new NAME`: it writes a plugin for a format
+//! of several tensors, with tests. An IDX file is one tensor:
 //!
 //! ```text
 //! 0        2 bytes    0, 0
 //! 2        1 byte     the dtype: 8 U8, 9 I8, 11 I16, 12 I32, 13 F32, 14 F64
-//! 3        1 byte     r: how many dimensions
+//! 3        1 byte     r: the number of dimensions
 //! 4        4 r bytes  the dimensions, each a u32, big-endian
 //! 4 + 4 r  the rest   the elements, row-major, big-endian
 //! ```
@@ -28,7 +28,7 @@
 //!             .capabilities(Capabilities::READ | Capabilities::WRITE)
 //!     }
 //!
-//!     /// Two zeros at the beginning are too weak a magic: what is as long as its header says is an IDX file.
+//!     /// Two zeros are too weak a magic, so this checks that the file is as long as its header implies.
 //!     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
 //!         let fits = |header: &Header| header.end() == Some(source.len(header.file));
 //!         let is_idx = Header::read(source, context).is_ok_and(|header| fits(&header));
@@ -67,12 +67,12 @@
 //!         Ok(Self { file, dtype, shape: dims.map(u64::from).collect() })
 //!     }
 //!
-//!     /// Where the elements begin.
+//!     /// Offset of the first element.
 //!     fn begin(&self) -> u64 {
 //!         4 + 4 * self.shape.len() as u64
 //!     }
 //!
-//!     /// Where they end, if that can be said.
+//!     /// End of the elements; `None` if it overflows.
 //!     fn end(&self) -> Option<u64> {
 //!         let bytes = self.dtype.info()?.bytes_of(element_count(&self.shape).ok()?).ok()?;
 //!         self.begin().checked_add(bytes)
@@ -87,7 +87,7 @@
 //!         context: &dyn Context,
 //!     ) -> Result<Box<dyn TensorDecoder>> {
 //!         let header = Header::read(source, context)?;
-//!         // All of the rest: the host sees whether the shape fits into it, and never allocates by it.
+//!         // The rest of the file. The host checks that the shape fits before it allocates anything.
 //!         let (file, begin) = (header.file, header.begin());
 //!         let data = Storage::file(file, begin, source.len(file) - begin).byte_order(ByteOrder::Big);
 //!         let storage = catalog.storage(data)?;
@@ -134,12 +134,12 @@
 //! let bytes = [&[0, 0, 11, 2, 0, 0, 0, 1, 0, 0, 0, 2][..], &[0x01, 0x02, 0x03, 0x04]].concat();
 //! let (source, context) = (MemorySource::file("a.idx", bytes.clone()), MemoryContext::default());
 //! let view = memory::MemoryView::read(&Idx, &[], &source, &context)?;
-//! // Logical bytes are little-endian, whatever the file has.
+//! // Logical bytes are little-endian, even if the file is not.
 //! assert_eq!(view.tensor_named("data")?, ("I16".into(), vec![1, 2], vec![2, 1, 4, 3]));
 //! let output = memory::write(&Idx, &[], &view, &Target::File("b.idx".into()), &context)?;
 //! assert_eq!(output.files["b.idx"], bytes);
 //!
-//! // What every format owes its host.
+//! // The checks that every format must pass.
 //! let sample = conformance::Sample::file("a.idx", bytes).holding(&["data"]);
 //! let report = conformance::check(&Idx, &[sample]);
 //! assert!(report.written > 0);
@@ -149,9 +149,10 @@
 //!
 //! # Building and installing
 //!
-//! A plugin is a dynamic library that depends on this crate alone. (Where programs are to link the formats
-//! in as well, put them into a plain library crate with `pub fn formats() -> Vec<Box<dyn Format>>`, and
-//! export that from a second crate: [`export_plugin!`] has a form for it.)
+//! A plugin is a dynamic library whose only dependency on ferry is this crate. If programs should
+//! also be able to link the formats in, put them into a plain library crate with `pub fn formats()
+//! -> Vec<Box<dyn Format>>`, and export that from a second crate: [`export_plugin!`] has a form for
+//! it.
 //!
 //! ```toml
 //! [lib]
@@ -161,78 +162,96 @@
 //! tensorferry-sdk = "0.1"
 //! ```
 //!
-//! `ferry plugin test LIBRARY SAMPLE...` holds the built library to the rules of [`conformance`], as its own `cargo test` holds
-//! the format.
+//! `ferry plugin test LIBRARY SAMPLE...` checks the built library against the rules of
+//! [`conformance`]. Its own `cargo test` checks the format against the same rules.
 //!
-//! [`export_plugin!`] gives it the symbols that the host looks for, so it needs no `unsafe` code and
-//! may `#![forbid(unsafe_code)]`. It has to be built with `panic = "unwind"`, the default. `cargo
-//! build --release` leaves `target/release/lib*.so` (`.dylib`, `.dll`); `ferry` looks for libraries in
-//! `--plugin-dir`, in the folders of `FERRY_PLUGIN_PATH`, in `plugins/` beside its executable, in
-//! `../lib/ferry/plugins`, and in `ferry/plugins` of the user's data folder. `ferry plugin list` says
-//! what was found where, and why a library was refused; `ferry plugin install` copies one into the last of these.
-//! Opening a plugin runs its code, so that one which other users may write to, or whose folder or any above it they
-//! may, is refused.
+//! [`export_plugin!`] defines the symbols that the host looks for, so a plugin needs no `unsafe`
+//! code and can `#![forbid(unsafe_code)]`. It must be built with `panic = "unwind"`, which is the
+//! default. `cargo build --release` writes `target/release/lib*.so` (`.dylib`, `.dll`). `ferry`
+//! looks for libraries in these folders:
 //!
-//! The host opens a library when one of its formats is used, and knows from a cache what it described. A description
-//! must therefore be the same each time, whatever the environment. Before that the library is opened once in a process of
-//! its own: one that crashes, ends the process or takes more than ten seconds there is not opened again until
-//! it changes. `ferry plugin check` looks anew, and shows what the library prints.
+//! - `--plugin-dir`;
+//! - the folders of `FERRY_PLUGIN_PATH`;
+//! - `plugins/` next to its executable;
+//! - `../lib/ferry/plugins`;
+//! - `ferry/plugins` in the user's data folder.
 //!
-//! A library built with an older SDK works in a newer host and the other way round, as long as the
-//! ABI's major revision is the same; neither has to be built with the other's compiler.
+//! `ferry plugin list` shows which libraries were found where, and why a library was refused.
+//! `ferry plugin install` copies a library into the last of these folders. Opening a plugin runs
+//! its code. A library is therefore refused if other users can write to it, to its folder, or to
+//! any folder above it.
+//!
+//! The host opens a library when one of its formats is used, and caches the descriptions of its
+//! formats. A description must therefore be the same each time, regardless of the environment.
+//! Before that, the library is opened once in a separate process. If it crashes there, ends the
+//! process or takes more than ten seconds, it is not opened again until it changes. `ferry plugin
+//! check` repeats this test and shows what the library prints.
+//!
+//! A library built with an older SDK works in a newer host and vice versa, as long as the ABI's
+//! major revision is the same. The two need not be built with the same compiler.
 //!
 //! # Who does what
 //!
-//! - A **reader** describes: it reads headers and calls a [`CatalogSink`] with what is there, where its
-//!   bytes lie, and how. Each call is checked before it returns, so that a header cannot point outside
-//!   its file, claim a tensor twice, or exceed a limit; the reader passes the error on. Where bytes
-//!   are compressed, it also returns what decodes them ([`TensorDecoder`]).
-//! - A **writer** plans: it looks at a [`CatalogView`] and calls a [`LayoutSink`] with what is to lie
-//!   where. Every tensor is written once, named as the alias of one that is, or left out with a loss.
-//!   Bytes of the format's own, such as compressed ones, are encoded segment by segment, many at once, of a
-//!   length that need not be known before ([`TensorPlan::encode`]); only a format that has to write in order
-//!   streams a whole file ([`TensorPlan::stream`]). What depends on checksums and lengths comes last
+//! - A **reader** describes the input. It reads headers and passes to a [`CatalogSink`] what the
+//!   input contains, where the bytes are, and in which form. Each call is checked before it
+//!   returns, so a header cannot point outside its file, claim a tensor twice, or exceed a limit.
+//!   The reader passes such errors on. If bytes are compressed, the reader also returns their
+//!   decoder ([`TensorDecoder`]).
+//! - A **writer** plans the output. It looks at a [`CatalogView`] and tells a [`LayoutSink`] where
+//!   everything goes. Every tensor is written once, declared as the alias of a tensor that is
+//!   written, or left out with a loss. Bytes in the format's own encoding, such as compressed data,
+//!   are encoded segment by segment, many at a time. Their length need not be known in advance
+//!   ([`TensorPlan::encode`]). Only a format that must write in order streams a whole file
+//!   ([`TensorPlan::stream`]). Bytes that depend on checksums and lengths come last
 //!   ([`TensorPlan::seal`]).
-//! - The **host** does the rest: it opens and maps files, copies and transposes tensors, changes byte
-//!   orders, computes checksums, on many threads; it reserves space, renames finished files into place,
-//!   resumes, verifies, and reports progress. A plugin opens no file.
+//! - The **host** does the rest. It opens and maps files, copies and transposes tensors, changes
+//!   byte orders and computes checksums, on many threads. It reserves space, renames finished files
+//!   into place, resumes, verifies, and reports progress. A plugin does not open files itself.
 //!
-//! Readers and writers are called from many threads. The same input and options give the same bytes;
-//! when a new version of a plugin gives others, it raises [`Description::output_revision`].
+//! Readers and writers are called from many threads. The same input and options must give the same
+//! bytes. If a new version of a plugin writes different bytes, it raises
+//! [`Description::output_revision`].
 //!
 //! # Limits, errors, losses
 //!
-//! Input is hostile. Never allocate by a length that a file claims: [`Source::read_vec`] checks it
-//! against the file and against [`Limits::header_bytes`] first. Do not recurse where a file decides how
-//! deep. A panic does not end the host, but is reported as the plugin's fault.
+//! Treat every input as hostile. Never allocate a length that a file claims: [`Source::read_vec`]
+//! checks it against the file and against [`Limits::header_bytes`] first. Do not recurse to a depth
+//! that a file controls. A panic does not end the host; it is reported as a fault of the plugin.
 //!
-//! An [`Error`] has a kind, which says whose fault it is and decides the exit code, and its place: file,
-//! tensor, offset, what was expected and what was found. What the output cannot hold is no error but a
-//! [`Loss`]: the user is shown all of them, and can have a conversion end at the first. A writer reports
-//! losses of what its [`Capabilities`] promise; the host itself reports the metadata, attributes, state and
-//! ties that a format does not promise to keep. Losses go into a [`LossSink`] where they are found: the catalog, the
-//! layout, and for records the sink that each call is given.
+//! An [`Error`] has a kind, which says whose fault it is and decides the exit code. It also carries
+//! its place: file, tensor, offset, and the expected and found values. Content that the output
+//! format cannot hold is not an error but a [`Loss`]: the user sees all losses, and can have the
+//! conversion fail at the first. A writer reports losses of what its [`Capabilities`] promise. The
+//! host itself reports the metadata, attributes, state and ties that a format does not promise to
+//! keep. Losses go into a [`LossSink`] where they are found: the catalog, the layout, or, for
+//! records, the sink that is passed to each call.
 //!
-//! # What is here
+//! # Overview
 //!
-//! Everything is at the crate's root but three modules:
+//! Everything is at the crate's root except these modules:
 //!
-//! - [`memory`]: a host in memory, for unit tests;
-//! - [`conformance`]: the tests that every format passes;
-//! - [`mirror`]: how the traits cross the boundary; hosts use it, plugins do not.
+//! - [`file_name`]: helpers for file names and their suffixes;
+//! - `records`: formats of rows, with the feature `arrow-60`;
+//! - [`memory`]: an in-memory host for unit tests;
+//! - [`conformance`]: the tests that every format must pass;
+//! - [`mirror`]: how the traits cross the boundary; used by hosts, not by plugins.
 //!
-//! The root's items by what they are for: declaring a format ([`Format`], [`Description`],
-//! [`Capabilities`], [`TypedOption`], [`Options`]); reading ([`TensorReader`], [`TensorDecoder`],
-//! [`Source`], [`CatalogSink`], [`Storage`], [`Block`], [`Dtype`], [`DtypeInfo`], [`Node`], [`Tree`], [`Value`]);
-//! writing ([`TensorWriter`], [`CatalogView`], [`LayoutSink`], [`TensorPart`], [`TensorPlan`], [`Digests`],
-//! [`SealSink`]); both ([`Context`], [`Limits`], [`Error`], [`Loss`], [`LossSink`]); and what the sinks build,
-//! for tests and hosts ([`Catalog`], [`Layout`]).
-// Arrow's C structures are what needs unsafe code: `records/c_data.rs`, `c_shape.rs` and `c_import.rs` beside it.
+//! The items at the root, by purpose:
+//!
+//! - Declaring a format: [`Format`], [`Description`], [`Capabilities`], [`TypedOption`],
+//!   [`Options`].
+//! - Reading: [`TensorReader`], [`TensorDecoder`], [`Source`], [`CatalogSink`], [`Storage`],
+//!   [`Block`], [`Dtype`], [`DtypeInfo`], [`Node`], [`Tree`], [`Value`].
+//! - Writing: [`TensorWriter`], [`CatalogView`], [`LayoutSink`], [`TensorPart`], [`TensorPlan`],
+//!   [`Digests`], [`SealSink`].
+//! - Both: [`Context`], [`Limits`], [`Error`], [`Loss`], [`LossSink`].
+//! - Results of the sinks, for tests and hosts: [`Catalog`], [`Layout`].
+// Arrow's C structures need unsafe code: see `records/c_data.rs`, `c_shape.rs` and `c_import.rs`.
 #![cfg_attr(not(feature = "arrow-60"), forbid(unsafe_code))]
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
-/// The version of this SDK, which a plugin's manifest carries.
+/// The version of this SDK. A plugin carries it in its manifest.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 mod block;

@@ -1,36 +1,40 @@
-//! Limits bound what a hostile file can make a reader allocate or walk.
+//! Limits bound what a hostile file can make a reader allocate or iterate over.
 
-/// The bounds that hold while an input is parsed. Every number is enforced by the host as a
-/// catalog crosses the boundary; a reader asks for those that bound its own buffers.
+/// The limits while an input is parsed. The host enforces each of them when a catalog crosses the
+/// boundary. Readers check those that bound their own buffers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of one header, pickle, index or directory that a reader may hold in memory.
+    /// Maximum bytes of one header, pickle, index or directory that a reader may hold in memory.
     pub header_bytes: u64,
-    /// Tensors in one catalog.
+    /// Maximum tensors in one catalog.
     pub tensors: u64,
-    /// Entries of an archive, blocks of all tensors, storages of one catalog: each.
+    /// Maximum entries of an archive, blocks of all tensors, and storages of one catalog; each is
+    /// counted separately.
     pub entries: u64,
-    /// Nodes of the tree of non-tensor state, and values of a pickle: one takes up to 300 bytes of memory.
+    /// Maximum nodes of the tree of non-tensor state, and values of a pickle. One takes up to 300
+    /// bytes of memory.
     pub nodes: u64,
-    /// How deep that tree may nest.
+    /// Maximum nesting depth of that tree.
     pub nesting: u64,
-    /// Bytes of one tensor's name, or of one metadata key.
+    /// Maximum bytes of one tensor's name, or of one metadata key.
     pub name_bytes: u64,
-    /// Columns that the records of one input may have, nested ones counted. A batch of rows has room for each
-    /// of them in every row, so that rows times columns is work that a small file can ask for.
+    /// Maximum columns in the records of one input, including nested columns. A batch of rows has
+    /// room for each column in every row, so a small file could otherwise cause a lot of work.
     pub columns: u64,
-    /// Bytes that tensors may have beyond the bytes that are stored for them (broadcast views,
-    /// fill values): all tensors of a catalog together. Bytes that the records of a compressed file may
-    /// have beyond a thousand times its length. The host adds a thousand times the bytes of what the user named, up to
-    /// 60 GiB.
+    /// Maximum bytes that all tensors of a catalog may have beyond their stored bytes, through
+    /// broadcast views and fill values. Also the maximum bytes of the records of a compressed file
+    /// beyond a thousand times its length. The host adds a thousand times the size of the user's
+    /// input, up to 60 GiB.
     pub expanded_bytes: u64,
-    /// Bytes of memory that the run may take for what it reads, decodes and encodes, on all its threads. What a call holds
-    /// that grows with the input, such as a chunk that it encodes as a whole, is a part of it.
+    /// Maximum memory in bytes for everything that the run reads, decodes and encodes, on all its
+    /// threads. Buffers of a call that grow with the input, such as a chunk that is encoded as a
+    /// whole, are part of it.
     pub memory_bytes: u64,
-    /// Bytes that tensors and rows which share stored bytes may have beyond these: names of one storage, overlapping
-    /// views, texts that many views are of. The host allows four times the bytes of what the user named, if that is more,
-    /// and setting `expanded_bytes` sets this limit too.
+    /// Maximum bytes that tensors and rows may have beyond the stored bytes that they share:
+    /// several names for one storage, overlapping views, or several views of one text. The host
+    /// allows four times the size of the user's input if that is more. Setting `expanded_bytes`
+    /// sets this limit too.
     pub shared_bytes: u64,
 }
 
@@ -54,7 +58,8 @@ impl Default for Limits {
 macro_rules! by_name {
     ($($name:ident),* $(,)?) => {
         impl Limits {
-            /// The limit of this name, as it crosses the ABI too: a host may have more than a plugin knows.
+            /// Returns the limit of this name, which is also its name in the ABI. A host may have
+            /// limits that a plugin does not know.
             #[must_use]
             pub fn get(&self, name: &str) -> Option<u64> {
                 match name {
@@ -63,24 +68,25 @@ macro_rules! by_name {
                 }
             }
 
-            /// The names of all limits, as a user says them.
+            /// The names of all limits, as users write them.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 
-            /// Sets the limit of this name; whether there is one.
+            /// Sets the limit of this name, and returns whether it exists.
             #[must_use]
             pub fn set(&mut self, name: &str, value: u64) -> bool {
                 match name {
                     $(stringify!($name) => self.$name = value,)*
                     _ => return false,
                 }
-                // One number raises both, whichever of them an error is about.
+                // One option raises both limits.
                 if name == "expanded_bytes" {
                     self.shared_bytes = value;
                 }
                 true
             }
 
-            /// Every limit that this SDK knows, asked by name; one that the host lacks keeps its default.
+            /// Looks up every limit that this SDK knows. A limit that the host lacks keeps its
+            /// default.
             pub(crate) fn from_lookup(mut lookup: impl FnMut(&str) -> Option<u64>) -> Self {
                 let default = Self::default();
                 Self { $($name: lookup(stringify!($name)).unwrap_or(default.$name),)* }

@@ -1,22 +1,22 @@
-//! A loss is something of the input that the output does not have: it is reported to the user, never
-//! dropped in silence.
+//! A loss is content of the input that the output does not have. Every loss is reported to the
+//! user.
 
 use crate::Result;
 use std::fmt;
 
-/// What sort of thing was lost; `--allow-loss` takes these words.
+/// The kind of content that was lost. `--allow-loss` takes its [`word`](Self::word).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum LossKind {
     /// A whole tensor.
     Tensor,
-    /// Digits of its values.
+    /// Precision of values.
     Precision,
     /// Non-tensor state: scalars, lists, objects.
     State,
-    /// That two names are one tensor.
+    /// The tie between two names of one tensor.
     Alias,
-    /// A tensor's own name.
+    /// The name of a tensor.
     Name,
     /// A file that belongs to the model.
     Sidecar,
@@ -24,13 +24,13 @@ pub enum LossKind {
     Graph,
     /// Key-value metadata.
     Metadata,
-    /// That a tensor is sparse, or how.
+    /// The sparsity of a tensor, or its sparse layout.
     Sparse,
-    /// A record, or a part of one.
+    /// A record, or part of a record.
     Record,
     /// An attribute of a tensor, or its shape.
     Attribute,
-    /// An entry of the input that was not read. Only the host reports it.
+    /// An entry of the input that was not read. Only the host reports this kind.
     Input,
 }
 
@@ -51,7 +51,7 @@ impl LossKind {
         Self::Input,
     ];
 
-    /// The kind's word.
+    /// Returns the word for this kind in options and reports.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -70,13 +70,13 @@ impl LossKind {
         }
     }
 
-    /// The kind of this word.
+    /// Returns the kind with this word.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// How bad a loss of this kind is, where nobody says otherwise.
+    /// Returns the default severity of a loss of this kind.
     #[must_use]
     pub fn usual_severity(self) -> Severity {
         match self {
@@ -86,14 +86,14 @@ impl LossKind {
     }
 }
 
-/// How bad a loss is: the worst first.
+/// The severity of a loss, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
-    /// Content is not there.
+    /// Content is missing from the output.
     Lost,
-    /// The content is there in another form: precision, dtype, shape, names, ties.
+    /// The content is present in a different form: precision, dtype, shape, names, ties.
     Changed,
-    /// Nothing of the content: what a program may want to know of it.
+    /// No content is affected; for information only.
     Note,
 }
 
@@ -101,7 +101,7 @@ impl Severity {
     /// Every severity.
     pub const ALL: [Self; 3] = [Self::Lost, Self::Changed, Self::Note];
 
-    /// The severity's word.
+    /// Returns the word for this severity in reports.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -111,44 +111,45 @@ impl Severity {
         }
     }
 
-    /// The severity of this word; one that nobody knows is the worst.
+    /// Returns the severity with this word; an unknown word means the worst.
     #[must_use]
     pub fn named(word: &str) -> Self {
         Self::ALL.into_iter().find(|severity| severity.word() == word).unwrap_or(Self::Lost)
     }
 }
 
-/// One thing that could not be carried.
+/// One piece of content that was not carried to the output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Loss {
-    /// Its sort.
+    /// Kind of the content.
     pub kind: LossKind,
-    /// How bad it is.
+    /// How severe the loss is.
     pub severity: Severity,
-    /// Whether it follows from what the user asked for, as a cast's rounding does.
+    /// Whether the user requested it, as with the rounding of a cast.
     pub asked: bool,
-    /// The thing: a tensor's name, a path in the tree, a file.
+    /// The affected tensor name, path in the tree, or file.
     pub what: String,
-    /// Why it was not carried, and what would carry it, if anything.
+    /// Why it was not carried, and how to carry it, if that is possible.
     pub why: String,
 }
 
 impl Loss {
-    /// A loss of `what`, because of `why`; as bad as [usual](LossKind::usual_severity), and not asked for.
+    /// Creates a loss of `what` with the reason `why`. It has the [usual
+    /// severity](LossKind::usual_severity) of its kind, and is not requested by the user.
     pub fn new(kind: LossKind, what: impl Into<String>, why: impl Into<String>) -> Self {
         let severity = kind.usual_severity();
         Self { kind, severity, asked: false, what: what.into(), why: why.into() }
     }
 
-    /// The same, of this severity.
+    /// Sets the severity.
     #[must_use]
     pub fn severity(mut self, severity: Severity) -> Self {
         self.severity = severity;
         self
     }
 
-    /// The same, as what follows from what the user asked for.
+    /// Marks the loss as requested by the user.
     #[must_use]
     pub fn asked_for(mut self) -> Self {
         self.asked = true;
@@ -156,10 +157,10 @@ impl Loss {
     }
 }
 
-/// Takes losses, where they are found: a catalog while an input is read, a layout while an output is
-/// planned, and a list of them for records.
+/// Takes losses where they are found: a catalog while an input is read, a layout while an output is
+/// planned, or a list for records.
 pub trait LossSink {
-    /// Something of the input that the other side will not have.
+    /// Reports content of the input that the other side will not have.
     fn loss(&mut self, loss: Loss) -> Result<()>;
 }
 
