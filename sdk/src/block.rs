@@ -1,22 +1,22 @@
-//! A block is a hyper-rectangle of a tensor, and where it is read from.
+//! A block is a hyper-rectangle of a tensor and its place in a storage.
 
 use crate::{Region, StorageId};
 use std::ops::Range;
 
-/// A hyper-rectangle of a tensor, and where it is read from.
+/// A hyper-rectangle of a tensor and its place in a storage.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// The part of the tensor.
+    /// Part of the tensor that the block covers.
     pub region: Region,
-    /// The storage that holds it.
+    /// Storage that holds the block.
     pub storage: StorageId,
-    /// Bytes from the storage's start to the block's first element.
+    /// Bytes from the start of the storage to the first element of the block.
     pub offset: u64,
-    /// For each dimension, how many elements lie from one index to the next; 0 repeats one.
+    /// Stride of each dimension, in elements; 0 repeats one element.
     pub strides: Vec<i64>,
 }
 
-/// The strides of a row-major tensor of this shape, in elements.
+/// Returns the strides of a row-major tensor of this shape, in elements.
 #[must_use]
 pub fn row_major_strides(shape: &[u64]) -> Vec<i64> {
     let mut strides = vec![1_i64; shape.len()];
@@ -28,8 +28,9 @@ pub fn row_major_strides(shape: &[u64]) -> Vec<i64> {
 }
 
 impl Block {
-    /// The bytes of its storage that the block reaches. `element_bytes` is that of the dtype;
-    /// `packed_bytes` is the block's length where elements share bytes or lengths vary.
+    /// Returns the range of bytes in the storage that the block reaches. `element_bytes` is the
+    /// element size of the dtype. `packed_bytes` is the length of the block if elements share bytes
+    /// or vary in length.
     #[must_use]
     pub fn extent(&self, element_bytes: Option<u32>, packed_bytes: u64) -> Range<u64> {
         let Some(width) = element_bytes else {
@@ -38,13 +39,14 @@ impl Block {
         if self.region.shape.contains(&0) {
             return self.offset..self.offset;
         }
-        // A catalog holds no block whose reach does not fit.
+        // A catalog has no block whose reach overflows.
         let (before, after) = reach(self, width).unwrap_or((0, 0));
         self.offset - before..self.offset + after
     }
 }
 
-/// How far a block reaches before and after its offset, in bytes; the last element is inside.
+/// Returns how far a block reaches before and after its offset, in bytes, including the last
+/// element.
 pub(crate) fn reach(block: &Block, width: u32) -> Option<(u64, u64)> {
     let mut before = 0_u64;
     let mut after = u64::from(width);
@@ -57,8 +59,9 @@ pub(crate) fn reach(block: &Block, width: u32) -> Option<(u64, u64)> {
     Some((before, after))
 }
 
-/// Whether a block that is its whole tensor lies as [`Data::Whole`] does. Strides of dimensions of
-/// length 1 are never used, and frameworks write anything there.
+/// Returns whether a block that covers its whole tensor has the layout of [`Data::Whole`]. Strides
+/// of dimensions of length 1 are ignored, because they are never used and frameworks store
+/// arbitrary values there.
 pub(crate) fn is_row_major(block: &Block) -> bool {
     let plain = row_major_strides(&block.region.shape);
     let shape = &block.region.shape;

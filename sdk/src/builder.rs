@@ -1,5 +1,5 @@
-//! Building a catalog: a reader fills a [`CatalogSink`], and the only way to a [`Catalog`] is
-//! [`CatalogBuilder`], which checks every extent as it is given.
+//! Builds catalogs. A reader fills a [`CatalogSink`]. The only implementation that yields a
+//! [`Catalog`] is [`CatalogBuilder`], which checks every extent as it is added.
 
 use crate::proof::Proof;
 use crate::source::check_range;
@@ -11,27 +11,31 @@ use crate::{
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Takes what a reader finds; a [loss](LossSink::loss) is something of the input that the catalog cannot
-/// hold. Each call is checked before it returns.
+/// Takes what a reader finds. A [loss](LossSink::loss) reports content of the input that the
+/// catalog cannot hold. Each call is checked before it returns.
 pub trait CatalogSink: LossSink {
-    /// A place where bytes live.
+    /// Adds a storage: a place that holds bytes.
     ///
     /// # Errors
-    /// Malformed, if it reaches past the end of its file, or of a storage that it is joined of; a plugin error, if
-    /// it is joined of what is not there or of joined ones; unsupported, if it is joined of two byte orders; a limit.
+    /// Returns a malformed error if the storage reaches past the end of its file, or if a range of
+    /// a joined storage reaches past the end of its storage. Returns a plugin error if a joined
+    /// storage names one that does not exist or is itself joined, and an unsupported error if it
+    /// mixes byte orders. Returns a limit error if there are too many storages or bytes.
     fn storage(&mut self, storage: Storage) -> Result<StorageId>;
 
-    /// A dtype that the SDK has not built in; the same declaration gives the same dtype.
+    /// Declares a dtype that is not built in. Declaring it again returns the same dtype.
     ///
     /// # Errors
-    /// A plugin error, if the name is declared otherwise already.
+    /// Returns a plugin error if the name is already declared with different properties.
     fn dtype(&mut self, info: &DtypeInfo) -> Result<Dtype>;
 
-    /// A tensor whose bytes lie row-major, side by side, `offset` bytes into `storage`. A tensor
-    /// of strings ([`Dtype::STR`]) takes all the bytes from there to the storage's end.
+    /// Adds a tensor whose elements are contiguous and row-major, starting `offset` bytes into
+    /// `storage`. A tensor of strings ([`Dtype::STR`]) takes all bytes from there to the end of the
+    /// storage.
     ///
     /// # Errors
-    /// Malformed, if the name is there already or the bytes are not in the storage; a limit.
+    /// Returns a malformed error if the name is taken or the bytes are not inside the storage, or a
+    /// limit error if there are too many tensors or the name is too long.
     fn tensor(
         &mut self,
         name: &str,
@@ -41,10 +45,11 @@ pub trait CatalogSink: LossSink {
         offset: u64,
     ) -> Result<TensorId>;
 
-    /// A tensor made of blocks, which must tile it. A tensor without elements needs none.
+    /// Adds a tensor made of blocks, which must tile it. A tensor without elements needs no blocks.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); malformed, if the blocks leave a gap or overlap.
+    /// Returns the errors of [`tensor`](Self::tensor), and a malformed error if the blocks leave a
+    /// gap or overlap.
     fn tensor_of_blocks(
         &mut self,
         name: &str,
@@ -53,83 +58,92 @@ pub trait CatalogSink: LossSink {
         blocks: Vec<Block>,
     ) -> Result<TensorId>;
 
-    /// A tensor made of tiles of one shape with a storage each: an array of chunks, of which there may be millions.
+    /// Adds a tensor made of tiles of one shape, each with its own storage. This is an array of
+    /// chunks, of which there may be millions.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor); malformed, if there are more tiles or fewer than the shape has; a plugin error, if
-    /// a tile is absent and there is no fill; unsupported, for dtypes whose elements are not whole bytes.
+    /// Returns the errors of [`tensor`](Self::tensor), and a malformed error if the number of tiles
+    /// does not match the shape. Returns a plugin error if a tile is absent and there is no fill,
+    /// and an unsupported error for dtypes whose elements are not whole bytes.
     fn tensor_of_tiles(&mut self, name: &str, dtype: Dtype, shape: &[u64], grid: Grid) -> Result<TensorId>;
 
-    /// A metadata entry. What a format says as text is [`Value::text`]; what has a type keeps it.
+    /// Adds a metadata entry. Use [`Value::text`] if the format stores text; values with a type
+    /// keep it.
     ///
     /// # Errors
-    /// Malformed, if the key is there already; a limit.
+    /// Returns a malformed error if the key is taken, or a limit error if the metadata is too
+    /// large.
     fn metadata(&mut self, key: &str, value: Value) -> Result<()>;
 
-    /// A metadata entry that is text.
+    /// Adds a metadata entry that is text.
     fn metadata_text(&mut self, key: &str, text: &str) -> Result<()> {
         self.metadata(key, Value::text(text))
     }
 
-    /// A node of the tree, after its children.
+    /// Adds a node of the tree. Its children must have been added before.
     fn node(&mut self, node: Node) -> Result<NodeId>;
 
-    /// The tree's root.
+    /// Sets the root of the tree.
     ///
     /// # Errors
-    /// A plugin error, if there is no such node.
+    /// Returns a plugin error if there is no such node.
     fn root(&mut self, root: NodeId) -> Result<()>;
 
-    /// The format that the tensors were converted from into this file, where the file records it.
+    /// Sets the format that the tensors were converted from, if the file records it.
     fn origin(&mut self, format: &str) -> Result<()>;
 
-    /// A function or class that the input asks its reader to call. None is ever called; the list is
-    /// shown to the user.
+    /// Adds a function or class that the input asks its reader to call. These are never called; the
+    /// list is shown to the user.
     fn global(&mut self, name: &str) -> Result<()>;
 
-    /// Something else that the input says of a tensor: its unit, the spacing along its axes. Writers of formats with
-    /// [`Capabilities::ATTRIBUTES`](crate::Capabilities::ATTRIBUTES) see it; for others it is a loss.
+    /// Adds an attribute of a tensor, such as its unit or the spacing along its axes. Writers of
+    /// formats with [`Capabilities::ATTRIBUTES`](crate::Capabilities::ATTRIBUTES) receive it; for
+    /// other formats it is a loss.
     ///
     /// # Errors
-    /// A plugin error, if there is no such tensor; malformed, if it has such a key already; a limit.
+    /// Returns a plugin error if there is no such tensor, a malformed error if it already has this
+    /// key, or a limit error if the attributes are too large.
     fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()>;
 
-    /// A step, as users write it, that the catalog goes through where it is converted, before the user's own: it gives
-    /// tensors the names and the order of rows that an option of the reader asks for, say. Shown, the input stays as it
-    /// lies.
+    /// Adds a step, in the syntax of `--step`, that is applied when the catalog is converted,
+    /// before the user's own steps. For example, a step can give tensors the names and the row
+    /// order that an option of the reader asks for. Steps are not applied when the input is only
+    /// shown.
     ///
     /// # Errors
-    /// Unsupported, of a host that takes none; a limit.
+    /// Returns an unsupported error if the host does not take steps, or a limit error if they are
+    /// too large.
     fn step(&mut self, step: &str) -> Result<()> {
         let _ = step;
-        Err(Error::unsupported("this host takes no steps from a reader"))
+        Err(Error::unsupported("this host does not take steps from a reader"))
     }
 
-    /// A file that goes into the folder that the tensors are written to, as those do that lie beside an input's weights:
-    /// a configuration that is made of the metadata, say. Written to a file alone, it is a loss.
+    /// Adds a file to the folder that the tensors are written to, such as a configuration made from
+    /// the metadata. It is treated like files next to the input's weights. If the output is a
+    /// single file, it is a loss.
     ///
     /// # Errors
-    /// A plugin error, for a name that is no file's in the folder, or is there already; unsupported, of a host that takes
-    /// none; a limit.
+    /// Returns a plugin error if the name is taken or is not a plain file name, an unsupported
+    /// error if the host does not take files, or a limit error if the files are too large.
     fn sidecar(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let _ = bytes;
-        Err(Error::unsupported("this host takes no files from a reader").file(name))
+        Err(Error::unsupported("this host does not take files from a reader").file(name))
     }
 }
 
-/// Builds a [`Catalog`], checking each thing as it is given.
+/// Builds a [`Catalog`], and checks each part as it is added.
 pub struct CatalogBuilder<'a> {
     source: &'a dyn Source,
     limits: &'a Limits,
     proof: Proof<'a>,
     inline_bytes: u64,
     value_nodes: u64,
-    /// The ranges of all joined storages.
+    /// Number of ranges of all joined storages.
     joined_ranges: u64,
 }
 
 impl<'a> CatalogBuilder<'a> {
-    /// An empty catalog of a format's input.
+    /// Creates an empty catalog for an input of this format.
     #[must_use]
     pub fn new(format: &str, source: &'a dyn Source, limits: &'a Limits) -> Self {
         Self {
@@ -145,27 +159,26 @@ impl<'a> CatalogBuilder<'a> {
         }
     }
 
-    /// The catalog.
+    /// Returns the finished catalog.
     ///
     /// # Errors
-    /// A plugin error, if the tree names a tensor that is not there.
+    /// Returns a plugin error if the tree names a tensor that does not exist.
     pub fn finish(self) -> Result<Catalog> {
         self.proof.finish()
     }
 
-    /// Bytes whose digest is of an algorithm that is not known here are as good as bytes without one: the user is told
-    /// of it, once for each algorithm.
+    /// Notes, once per algorithm, that digests of an unknown algorithm are not checked.
     fn leave_unchecked(&mut self, algorithm: DigestAlgorithm) -> Result<()> {
         let what = format!("digest algorithm {}", algorithm.0);
         if self.proof.catalog.losses.iter().any(|loss| loss.what == what) {
             return Ok(());
         }
-        let why = "this ferry does not know it: what has such a digest was not checked";
+        let why = "this version of ferry does not know the algorithm, so bytes with such a digest are not checked";
         self.loss(Loss::new(LossKind::Metadata, what, why).severity(Severity::Note))
     }
 
-    /// Names, metadata, losses and inline bytes are held in memory: together they are bounded like a
-    /// header.
+    /// Counts names, metadata, losses and inline bytes, which are held in memory. Together they are
+    /// limited to the size of a header.
     fn hold(&mut self, bytes: usize) -> Result<()> {
         self.inline_bytes = self.inline_bytes.saturating_add(bytes as u64);
         if self.inline_bytes > self.limits.header_bytes {
@@ -177,7 +190,8 @@ impl<'a> CatalogBuilder<'a> {
 }
 
 impl CatalogBuilder<'_> {
-    /// Only storages that are there already, so that none is joined of itself, and none that are joined.
+    /// Allows only existing storages that are not joined themselves, so no storage can be joined of
+    /// itself.
     fn check_joined(&mut self, joined: &JoinedRanges, storage: &Storage) -> Result<()> {
         self.joined_ranges = self.joined_ranges.saturating_add(joined.ranges().len() as u64);
         if self.joined_ranges > self.limits.entries {
@@ -189,33 +203,33 @@ impl CatalogBuilder<'_> {
             let part = self.proof.catalog.storage(range.storage);
             let part = part.ok_or_else(|| Error::plugin(format!("no storage {}", range.storage.0)))?;
             if matches!(part.place, Place::Joined(_)) {
-                return Err(Error::plugin("a storage is joined of one that is joined itself"));
+                return Err(Error::plugin("a joined storage contains a joined storage"));
             }
             if part.byte_order != storage.byte_order {
-                let error = Error::unsupported("bytes of two byte orders in one storage");
+                let error = Error::unsupported("a joined storage mixes byte orders");
                 return Err(error
                     .expected(format!("{:?}", storage.byte_order))
                     .found(format!("{:?}", part.byte_order)));
             }
             check_range("", part.len, range.offset, range.len)
-                .map_err(|error| error.context("a range lies outside the storage that it is of"))?;
+                .map_err(|error| error.context("a range of a joined storage is out of bounds"))?;
             self.proof.share(range.storage, range.offset..range.offset + range.len, range.len)?;
             total = total
                 .checked_add(range.len)
-                .ok_or_else(|| Error::malformed("the length of a joined storage does not fit 64 bits"))?;
+                .ok_or_else(|| Error::malformed("the length of a joined storage exceeds 64 bits"))?;
         }
         if total == storage.len {
             return Ok(());
         }
-        let error = Error::plugin("a joined storage's length is not that of its ranges");
+        let error = Error::plugin("the length of a joined storage differs from the sum of its ranges");
         Err(error.expected(total).found(storage.len))
     }
 
-    /// An entry of the metadata or an attribute, which is held in memory.
+    /// Counts an entry of the metadata or an attribute, which is held in memory.
     fn hold_entry(&mut self, key: &str, value: &Value) -> Result<()> {
         let limits = self.limits;
         if key.len() as u64 > limits.name_bytes {
-            return Err(Error::limit("a key of metadata or of an attribute is too long").found(key.len()));
+            return Err(Error::limit("a metadata or attribute key is too long").found(key.len()));
         }
         self.value_nodes = self.value_nodes.saturating_add(value.nodes().iter().map(Node::weight).sum());
         if self.value_nodes > limits.nodes {
@@ -247,7 +261,7 @@ impl CatalogSink for CatalogBuilder<'_> {
             Place::File { file, offset } => {
                 let name = self.source.name(*file);
                 if name.is_empty() {
-                    return Err(Error::plugin("a storage in a file that was not opened").found(file.0));
+                    return Err(Error::plugin("a storage is in a file that was not opened").found(file.0));
                 }
                 let file_len = self.source.len(*file);
                 check_range(name, file_len, *offset, storage.len)?;
@@ -255,12 +269,12 @@ impl CatalogSink for CatalogBuilder<'_> {
             }
             Place::Encoded { .. } => {}
             Place::Cast(_) | Place::Computed(_) => {
-                return Err(Error::plugin("a reader describes bytes as they lie, and casts none"));
+                return Err(Error::plugin("a reader cannot add cast or computed storages"));
             }
             Place::Joined(joined) => self.check_joined(joined, &storage)?,
             Place::Inline(bytes) => {
                 if bytes.len() as u64 != storage.len {
-                    return Err(Error::plugin("an inline storage's length is not that of its bytes"));
+                    return Err(Error::plugin("the length of an inline storage differs from its bytes"));
                 }
                 self.hold(bytes.len())?;
             }
@@ -289,7 +303,7 @@ impl CatalogSink for CatalogBuilder<'_> {
             known.push(info.clone());
         }
         if &known[index] != info {
-            return Err(Error::plugin(format!("dtype {} is declared in two ways", info.name())));
+            return Err(Error::plugin(format!("dtype {} has two different declarations", info.name())));
         }
         Dtype::extension(index).ok_or_else(|| Error::limit("too many extension dtypes"))
     }
@@ -302,7 +316,8 @@ impl CatalogSink for CatalogBuilder<'_> {
         storage: StorageId,
         offset: u64,
     ) -> Result<TensorId> {
-        // A name may be long because many tensors share its beginning, which the file has but once.
+        // Names are limited in total, because many long names can share a prefix that the file
+        // stores only once.
         self.hold(name.len())?;
         self.proof.add(named(name, dtype, shape, Data::Whole { storage, offset }))
     }
@@ -328,7 +343,7 @@ impl CatalogSink for CatalogBuilder<'_> {
         match self.proof.catalog.metadata.entry(key.to_owned()) {
             Entry::Vacant(entry) => drop(entry.insert(value)),
             Entry::Occupied(_) => {
-                return Err(Error::malformed("two metadata entries have this key").found(format!("{key:?}")));
+                return Err(Error::malformed("duplicate metadata key").found(format!("{key:?}")));
             }
         }
         Ok(())
@@ -363,11 +378,11 @@ impl CatalogSink for CatalogBuilder<'_> {
 
     fn sidecar(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         if name.is_empty() || matches!(name, "." | "..") || name.contains(['/', '\\', '\0']) {
-            return Err(Error::plugin("a sidecar whose name is no file's in the folder").file(name));
+            return Err(Error::plugin("the name of a sidecar is not a plain file name").file(name));
         }
         self.hold(name.len() + bytes.len())?;
         match self.proof.catalog.sidecars.insert(name.to_owned(), bytes.to_vec()) {
-            Some(_) => Err(Error::plugin("two sidecars of one name").file(name)),
+            Some(_) => Err(Error::plugin("two sidecars have the same name").file(name)),
             None => Ok(()),
         }
     }
@@ -375,11 +390,11 @@ impl CatalogSink for CatalogBuilder<'_> {
     fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()> {
         self.hold_entry(key, &value)?;
         let tensor = self.proof.catalog.tensors.get_mut(tensor.0 as usize);
-        let tensor = tensor.ok_or_else(|| Error::plugin("an attribute of a tensor that is not there"))?;
+        let tensor = tensor.ok_or_else(|| Error::plugin("an attribute names a tensor that does not exist"))?;
         match tensor.attributes.entry(key.to_owned()) {
             Entry::Vacant(entry) => drop(entry.insert(value)),
             Entry::Occupied(_) => {
-                return Err(Error::malformed("two attributes of a tensor have this key")
+                return Err(Error::malformed("a tensor has two attributes with the same key")
                     .tensor(&tensor.name)
                     .found(format!("{key:?}")));
             }
@@ -440,7 +455,8 @@ mod tests {
         for ranges in [&[(0, 2, 6), (1, 1, 3)][..], &[(0, 2, 5), (1, 2, 3)], &[(0, 0, 7), (9, 0, 1)]] {
             assert!(joined(ranges, ByteOrder::Big).is_err(), "{ranges:?}");
         }
-        // Itself, one of another byte order, a length that overflows, one that is not the ranges'.
+        // Refuses a storage joined of itself, mixed byte orders, an overflow, and a length that
+        // differs from the ranges.
         assert!(joined(&[(0, 2, 5), (2, 0, 3)], ByteOrder::Big).is_err());
         assert!(joined(&[(0, 2, 5), (1, 1, 3)], ByteOrder::Little).is_err());
         assert!(joined(&[(0, 0, u64::MAX), (0, 0, u64::MAX)], ByteOrder::Big).is_err());
@@ -479,7 +495,7 @@ mod tests {
         assert!(view(&[24], 92, &[-1]).is_ok());
         assert!(view(&[24], 88, &[-1]).is_err());
         assert!(view(&[2, 2], 0, &[i64::MAX, i64::MAX]).is_err());
-        // Broadcast: 400 bytes from 4 are within the limit of this test, 4000 are not.
+        // Broadcasting 4 bytes to 400 is within the limit of this test; 4000 is not.
         assert!(view(&[100], 0, &[0]).is_ok());
         assert!(view(&[1000], 0, &[0]).is_err());
     }

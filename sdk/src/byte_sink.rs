@@ -1,13 +1,14 @@
-//! A byte sink takes what is produced in order: decoded storages, streamed files, indexes.
+//! A byte sink takes bytes that are produced in order: decoded storages, streamed files, indexes.
 
 use crate::Result;
 
 /// Takes bytes in order.
 pub trait ByteSink {
-    /// Appends.
+    /// Appends bytes.
     ///
     /// # Errors
-    /// Whatever the place they go to gives; a plugin error, past a length that was promised.
+    /// Returns an error if the destination fails, or a plugin error if the bytes exceed the
+    /// promised length.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
 }
 

@@ -1,8 +1,9 @@
-//! A cast gives tensors another dtype. Nothing is converted here: the blocks move to storages that are
-//! the old ones read in another dtype, and the copy converts what it reads of them.
+//! A cast gives tensors a different dtype. It does not convert anything itself: it moves the blocks
+//! to storages that represent the old ones in the new dtype, and the copy converts the parts that
+//! it reads.
 //!
-//! Blocks keep their order, their strides and what they share: tensors that were one stay one if they
-//! are cast alike, and so do overlapping views.
+//! Blocks keep their order, their strides and what they share. Tied tensors that are cast alike
+//! stay tied, and so do overlapping views.
 
 use crate::{
     ByteOrder, CastStorage, Catalog, Data, Dtype, DtypeInfo, Error, Place, Result, Storage, StorageId,
@@ -12,12 +13,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl Catalog {
-    /// The same catalog, with these tensors in these dtypes; a dtype that a tensor has already leaves
-    /// it as it is.
+    /// Returns this catalog with these tensors in these dtypes. A tensor that already has the dtype
+    /// is not changed.
     ///
     /// # Errors
-    /// Usage, if there is no such tensor; unsupported, if elements of either dtype are not whole bytes
-    /// of a built-in dtype; a limit, where lengths or storages do not fit their numbers.
+    /// Returns a usage error if there is no such tensor. Returns an unsupported error if either
+    /// dtype is not built in or its elements are not whole bytes. Returns a limit error if lengths
+    /// or ids overflow.
     pub fn cast(&self, casts: &[(TensorId, Dtype)]) -> Result<Self> {
         let mut catalog = self.clone();
         let mut moved = Vec::new();
@@ -46,8 +48,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Gives each stretch of blocks that share bytes a storage of its own. `blocks` are of one group,
-    /// in the order of their first bytes.
+    /// Gives each stretch of overlapping blocks its own storage. `blocks` belong to one group, in
+    /// the order of their first bytes.
     fn move_overlapping(&mut self, mut blocks: &mut [Moved]) -> Result<()> {
         while let Some(first) = blocks.first() {
             let mut stretch = first.reach.clone();
@@ -70,7 +72,7 @@ impl Catalog {
         let Pair { from, to, from_width, to_width } = first.pair;
         let elements = (stretch.end - stretch.start) / u64::from(from_width);
         let len = elements.checked_mul(to_width.into());
-        let len = len.ok_or_else(|| Error::limit("a cast storage's length does not fit 64 bits"))?;
+        let len = len.ok_or_else(|| Error::limit("the length of a cast storage exceeds 64 bits"))?;
         let cast = match self.storage(first.storage).map(|storage| &storage.place) {
             Some(Place::Cast(below)) => {
                 let (lying, read) = below.widths();
@@ -89,7 +91,7 @@ impl Catalog {
     }
 }
 
-/// The two dtypes of a cast, and the bytes of an element of each.
+/// The two dtypes of a cast, and the bytes per element of each.
 #[derive(Clone, Copy)]
 struct Pair {
     from: Dtype,
@@ -103,37 +105,38 @@ impl Pair {
         let width = |dtype| {
             let info = info(dtype)?;
             let bytes = info.element_bytes();
-            bytes.ok_or_else(|| Error::unsupported(format!("{} has no elements of whole bytes", info.name())))
+            bytes.ok_or_else(|| Error::unsupported(format!("elements of {} are not whole bytes", info.name())))
         };
         Ok(Self { from, to, from_width: width(from)?, to_width: width(to)? })
     }
 }
 
 fn info(dtype: Dtype) -> Result<&'static DtypeInfo> {
-    dtype.info().ok_or_else(|| Error::unsupported("a cast of a dtype that is not built in"))
+    dtype.info().ok_or_else(|| Error::unsupported("cannot cast a dtype that is not built in"))
 }
 
-/// A block on its way to a cast storage.
+/// A block that moves to a cast storage.
 struct Moved {
     tensor: usize,
-    /// Which of its tensor's blocks it is.
+    /// Number of the block within its tensor.
     number: u64,
     pair: Pair,
     storage: StorageId,
-    /// Where its first element lies, in bytes.
+    /// Offset of its first element, in bytes.
     offset: u64,
-    /// The bytes of its storage that it reaches.
+    /// Bytes of its storage that it reaches.
     reach: Range<u64>,
 }
 
 impl Moved {
-    /// What must be equal for two blocks to be read from one cast storage: also where elements begin.
+    /// Returns the key that two blocks must share to be read from one cast storage. It includes the
+    /// alignment of elements.
     fn group(&self) -> (StorageId, Dtype, Dtype, u64) {
         let Pair { from, to, from_width, .. } = self.pair;
         (self.storage, from, to, self.offset % u64::from(from_width))
     }
 
-    /// Points its tensor to the cast storage, which begins at `start` of the old one.
+    /// Points the tensor to the cast storage, which begins at `start` of the old one.
     fn settle(&self, tensor: &mut Tensor, storage: StorageId, start: u64) {
         let Pair { from_width, to_width, .. } = self.pair;
         let offset = (self.offset - start) / u64::from(from_width) * u64::from(to_width);
@@ -144,7 +147,7 @@ impl Moved {
                 let block = &mut blocks[usize::try_from(self.number).unwrap_or(usize::MAX)];
                 (block.storage, block.offset) = (storage, offset);
             }
-            // A tile reaches from its storage's start, and so does what holds it now.
+            // A tile starts at the start of its storage, before and after the cast.
             Data::Grid(grid) => grid.move_tile(self.number, storage),
         }
     }
@@ -157,7 +160,7 @@ mod tests {
     use crate::Block;
     use crate::{CatalogBuilder, CatalogSink, FileId, Limits, MemorySource, Region};
 
-    /// A catalog over one file of 96 bytes, all of which is storage 0.
+    /// A catalog of one file of 96 bytes, all of which is storage 0.
     fn catalog(fill: impl FnOnce(&mut CatalogBuilder<'_>, StorageId)) -> Catalog {
         let source = MemorySource::file("x", vec![0; 96]);
         let limits = Limits::default();
@@ -216,9 +219,9 @@ mod tests {
         let of = |tensor: usize| match &after.tensors()[tensor].data {
             Data::Whole { storage, offset } => (*storage, *offset),
             Data::Blocks(blocks) => (blocks[0].storage, blocks[0].offset),
-            Data::Empty | Data::Grid(_) => panic!("it lies in one storage"),
+            Data::Empty | Data::Grid(_) => panic!("expected one storage"),
         };
-        // From byte 12, which `back` reaches, to 32, where `apart` begins.
+        // From byte 12, which `back` reaches, to byte 32, where `apart` begins.
         let (shared, _) = of(0);
         assert_eq!([of(0), of(2), of(3)].map(|(s, o)| (s == shared, o)), [(true, 2), (true, 4), (true, 8)]);
         assert_eq!(cast_at(&after, shared.0).1, 10);

@@ -1,19 +1,21 @@
-//! A computed storage has bytes that lie nowhere: the host computes them of other storages whenever they are read.
+//! A computed storage is not stored anywhere: the host computes its bytes from other storages
+//! whenever they are read.
 
 use crate::{ByteOrder, Catalog, Compute, ComputedStorage, Error, Place, Result, Storage, StorageId};
 use std::sync::Arc;
 
 impl Catalog {
-    /// Adds a storage of `len` bytes, little-endian, that `compute` computes; gives its place.
+    /// Adds a storage of `len` bytes, little-endian, that `compute` computes, and returns its id.
     ///
     /// # Errors
-    /// A plugin error, if an input is not there, or is computed itself; a limit on storages.
+    /// Returns a plugin error if an input does not exist or is itself computed, or a limit error if
+    /// there are too many storages.
     pub fn add_computed(&mut self, compute: Arc<dyn Compute>, len: u64) -> Result<StorageId> {
         for input in compute.inputs() {
             match self.storage(*input) {
                 None => return Err(Error::plugin(format!("no storage {}", input.0))),
                 Some(Storage { place: Place::Computed(_), .. }) => {
-                    return Err(Error::plugin("a storage is computed of one that is computed itself"));
+                    return Err(Error::plugin("a computed storage reads a computed storage"));
                 }
                 Some(_) => {}
             }

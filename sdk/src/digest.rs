@@ -1,4 +1,4 @@
-//! Digests that formats store or request: checksums of byte ranges, computed in parallel pieces.
+//! Digests that formats store or request: checksums of byte ranges, computed piecewise in parallel.
 
 use crate::{Error, Result};
 use crc_fast::CrcAlgorithm;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A checksum's algorithm: an open set of numbers.
+/// The algorithm of a checksum: an open set of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DigestAlgorithm(pub u32);
 
@@ -16,10 +16,10 @@ impl DigestAlgorithm {
     /// CRC-32C (reflected polynomial 0x82F63B78), not masked; a value is 4 bytes, little-endian.
     pub const CRC32C: Self = Self(2);
 
-    /// The checksum of no bytes.
+    /// Returns the checksum of zero bytes.
     ///
     /// # Errors
-    /// Unsupported, if the algorithm is not known here.
+    /// Returns an unsupported error if the algorithm is not known.
     pub fn start(self) -> Result<Checksum> {
         match self {
             Self::CRC32 | Self::CRC32C => Ok(Checksum { algorithm: self, value: 0, len: 0 }),
@@ -27,7 +27,7 @@ impl DigestAlgorithm {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the algorithm.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,17 +38,17 @@ impl DigestAlgorithm {
     }
 }
 
-/// An algorithm and its value.
+/// An algorithm and a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
-    /// How it was computed.
+    /// Algorithm that computed the value.
     pub algorithm: DigestAlgorithm,
-    /// The value, in the algorithm's encoding.
+    /// Value in the encoding of the algorithm.
     pub value: DigestValue,
 }
 
-/// The bytes of a digest's value. A checksum of 32 bits takes no memory of its own: there may be one for each of a
-/// million chunks.
+/// The bytes of a digest's value. A 32-bit checksum is stored without an allocation, because there
+/// may be millions of them, one per chunk.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DigestValue(ValueBytes);
 
@@ -89,21 +89,21 @@ impl fmt::Debug for DigestValue {
 }
 
 impl Digest {
-    /// A CRC-32.
+    /// Creates a CRC-32 digest.
     #[must_use]
     pub fn crc32(value: u32) -> Self {
         Self { algorithm: DigestAlgorithm::CRC32, value: value.to_le_bytes().into() }
     }
 
-    /// An unmasked CRC-32C.
+    /// Creates an unmasked CRC-32C digest.
     #[must_use]
     pub fn crc32c(value: u32) -> Self {
         Self { algorithm: DigestAlgorithm::CRC32C, value: value.to_le_bytes().into() }
     }
 }
 
-/// The checksum of a run of bytes, which joins with that of the next run: so that pieces can be
-/// computed in any order, on any thread.
+/// The checksum of a run of bytes. It can be joined with the checksum of the next run, so pieces
+/// can be computed in any order, on any thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checksum {
     algorithm: DigestAlgorithm,
@@ -112,7 +112,7 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// Takes the bytes that follow.
+    /// Appends bytes to the run.
     pub fn update(&mut self, bytes: &[u8]) {
         let algorithm = match self.algorithm {
             DigestAlgorithm::CRC32C => CrcAlgorithm::Crc32Iscsi,
@@ -122,7 +122,7 @@ impl Checksum {
         self.len += bytes.len() as u64;
     }
 
-    /// This run followed by `next`, of the same algorithm.
+    /// Returns the checksum of this run followed by `next`, which must have the same algorithm.
     #[must_use]
     pub fn join(self, next: Self) -> Self {
         debug_assert_eq!(self.algorithm, next.algorithm);
@@ -131,39 +131,40 @@ impl Checksum {
         Self { algorithm: self.algorithm, value, len: self.len + next.len }
     }
 
-    /// How many bytes it covers.
+    /// Returns the number of bytes that it covers.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it covers none.
+    /// Returns whether it covers no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The value, as the algorithm encodes it.
+    /// Returns the digest in the encoding of the algorithm.
     #[must_use]
     pub fn digest(&self) -> Digest {
         Digest { algorithm: self.algorithm, value: self.value.to_le_bytes().into() }
     }
 }
 
-/// The CRC-32C of bytes, not masked.
+/// Returns the unmasked CRC-32C of bytes.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_append(0, bytes)
 }
 
-/// The CRC-32C of bytes whose beginning has `crc`, and whose rest is this.
+/// Returns the unmasked CRC-32C of a run whose beginning has the checksum `crc` and whose rest is
+/// `bytes`.
 #[must_use]
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     append(CrcAlgorithm::Crc32Iscsi, crc, bytes)
 }
 
 fn append(algorithm: CrcAlgorithm, crc: u32, bytes: &[u8]) -> u32 {
-    // The register's content is the complement of the value.
+    // The register holds the complement of the value.
     let mut digest = crc_fast::Digest::new_with_init_state(algorithm, u64::from(!crc));
     digest.update(bytes);
     // The upper half of a 32-bit checksum is zero.
@@ -173,13 +174,14 @@ fn append(algorithm: CrcAlgorithm, crc: u32, bytes: &[u8]) -> u32 {
 const CRC32: Joiner = Joiner::of(0xedb8_8320);
 const CRC32C: Joiner = Joiner::of(0x82f6_3b78);
 
-/// What joins the checksums of two runs: a run's checksum is a polynomial over GF(2), and n zero bytes after it
-/// multiply it by x^(8n), modulo the CRC's polynomial. The powers of which n is the sum are known beforehand, so that
-/// this takes a fraction of a microsecond.
+/// Joins the checksums of two runs. A run's checksum is a polynomial over GF(2), and n zero bytes
+/// after the run multiply it by x^(8n), modulo the polynomial of the CRC. The powers that make up n
+/// are precomputed, so joining takes a fraction of a microsecond.
 ///
 /// Source: `crc32_combine` of zlib 1.2.12, by Mark Adler.
 struct Joiner {
-    /// With its bits reversed: the highest is the lowest power's.
+    /// Polynomial of the CRC with its bits reversed: the highest bit is the coefficient of the
+    /// lowest power.
     polynomial: u32,
     /// x^(8 * 2^k) for each bit k of a length.
     powers: [u32; 64],
@@ -210,7 +212,7 @@ impl Joiner {
     }
 }
 
-/// The product of two polynomials modulo a third, all with their bits reversed.
+/// Returns the product of two polynomials modulo a third, all with their bits reversed.
 const fn product(a: u32, mut b: u32, polynomial: u32) -> u32 {
     let (mut sum, mut bit) = (0, 1 << 31);
     while bit != 0 {
@@ -231,7 +233,7 @@ mod tests {
 
     #[test]
     fn pieces_join_to_the_published_check_values() {
-        // The check values of the CRC catalogues, over "123456789".
+        // The check values of the CRC catalogs, computed over "123456789".
         for (algorithm, check) in
             [(DigestAlgorithm::CRC32, 0xcbf4_3926_u32), (DigestAlgorithm::CRC32C, 0xe306_9283)]
         {
@@ -262,7 +264,7 @@ mod tests {
                 assert_eq!(*first.digest().value, expected.to_le_bytes(), "{cut}");
             }
         }
-        // Lengths that nobody can have at hand.
+        // Lengths that are too large to compute directly.
         for len in [1 << 40, (1 << 45) + 12_345] {
             let expected = crc32c::crc32c_combine(7, 9, usize::try_from(len).unwrap());
             assert_eq!(CRC32C.join(7, 9, len), expected);

@@ -1,62 +1,64 @@
-//! A dtype says how many bytes an element takes, and what to reverse where the byte order differs.
+//! A dtype defines how many bytes an element takes, and which bytes to reverse if the byte order
+//! differs.
 //!
-//! Names are those of safetensors, extended where it has none. A format that has a dtype which is
-//! not listed declares it by name ([`DtypeInfo::extension`]), and the catalog interns it.
+//! Names are those of safetensors, with additions for dtypes that it lacks. A format with a dtype
+//! that is not listed declares it by name ([`DtypeInfo::extension`]), and the catalog interns it.
 
 use crate::{Error, Result};
 use std::borrow::Cow;
 
-/// A built-in dtype, or one that a catalog interned.
+/// A built-in dtype, or one that a catalog has interned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Dtype(pub(crate) u32);
 
-/// Where the ids of extension dtypes start.
+/// First id of extension dtypes.
 const FIRST_EXTENSION: u32 = 0x8000_0000;
 
 impl Dtype {
-    /// The id that crosses the ABI.
+    /// Returns the id that crosses the ABI.
     #[must_use]
     pub fn id(self) -> u32 {
         self.0
     }
 
-    /// The inverse of [`id`](Self::id); a catalog may still not know it.
+    /// Returns the dtype with this id, the inverse of [`id`](Self::id). A catalog may not know it.
     #[must_use]
     pub fn from_id(id: u32) -> Self {
         Self(id)
     }
 
-    /// The dtype of the catalog's extension table at `index`.
+    /// Returns the dtype at `index` of the catalog's extension table.
     pub(crate) fn extension(index: usize) -> Option<Self> {
         Some(Self(u32::try_from(index).ok()?.checked_add(FIRST_EXTENSION)?))
     }
 
-    /// The index in the catalog's extension table, if this is an extension dtype.
+    /// Returns the index in the catalog's extension table if this is an extension dtype.
     pub(crate) fn extension_index(self) -> Option<usize> {
         usize::try_from(self.0.checked_sub(FIRST_EXTENSION)?).ok()
     }
 
-    /// The facts of a built-in dtype; `None` for an extension dtype, which a catalog knows.
+    /// Returns the properties of a built-in dtype, or `None` for an extension dtype, whose
+    /// properties are in a catalog.
     #[must_use]
     pub fn info(self) -> Option<&'static DtypeInfo> {
         let index = usize::try_from(self.0).ok()?.checked_sub(1)?;
         BUILT_IN.get(index)
     }
 
-    /// The built-in dtype of this name.
+    /// Returns the built-in dtype with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let index = BUILT_IN.iter().position(|info| info.name == name)?;
         Some(Self(u32::try_from(index).ok()? + 1))
     }
 
-    /// All built-in dtypes.
+    /// Iterates over all built-in dtypes.
     pub fn built_in() -> impl Iterator<Item = Self> {
         (1..).map(Self).take(BUILT_IN.len())
     }
 }
 
-/// How elements of a dtype lie in memory.
+/// The memory layout of a dtype's elements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DtypeInfo {
     name: Cow<'static, str>,
@@ -66,14 +68,15 @@ pub struct DtypeInfo {
 }
 
 impl DtypeInfo {
-    /// A dtype that the host does not know: `block_elements` elements lie in `block_bytes` bytes
-    /// (GGUF's Q4_0: 32 in 18), and `swap_unit` bytes are reversed together where byte orders
-    /// differ (1: nothing is). One that says what a built-in dtype says is that dtype: what a plugin declares
-    /// goes on working once the SDK has it built in.
+    /// Creates a dtype that is not built in. `block_elements` elements take `block_bytes` bytes
+    /// (GGUF's Q4_0: 32 in 18). If byte orders differ, groups of `swap_unit` bytes are reversed (1:
+    /// none). If a built-in dtype has the same name and layout, the result is that dtype. A
+    /// plugin's declaration therefore keeps working when the SDK adds the dtype.
     ///
     /// # Errors
-    /// A usage error if a number is zero, if a unit does not divide the block, or if the name is
-    /// empty, longer than 64 bytes, or that of a built-in dtype of other facts.
+    /// Returns a usage error if a number is zero or the unit does not divide the block. The same
+    /// holds if the name is empty, longer than 64 bytes, or that of a built-in dtype with a
+    /// different layout.
     pub fn extension(name: &str, block_elements: u32, block_bytes: u32, swap_unit: u32) -> Result<Self> {
         if let Some(built_in) = Dtype::named(name).and_then(Dtype::info)
             && built_in.says(block_elements, block_bytes, swap_unit)
@@ -89,7 +92,7 @@ impl DtypeInfo {
             && block_bytes.is_multiple_of(swap_unit);
         if !sane {
             return Err(Error::usage(format!(
-                "not a dtype: {name:?} with {block_elements} elements in {block_bytes} bytes, swapped by {swap_unit}"
+                "invalid dtype: {name:?} with {block_elements} elements in {block_bytes} bytes and swap unit {swap_unit}"
             )));
         }
         Ok(Self { name: Cow::Owned(name.to_owned()), block_elements, block_bytes, swap_unit })
@@ -99,47 +102,48 @@ impl DtypeInfo {
         (self.block_elements, self.block_bytes, self.swap_unit) == (block_elements, block_bytes, swap_unit)
     }
 
-    /// The name: unique, upper case for the built-in ones.
+    /// Returns the name, which is unique, and upper case for built-in dtypes.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many elements share one block of [`block_bytes`](Self::block_bytes).
+    /// Returns how many elements share one block of [`block_bytes`](Self::block_bytes).
     #[must_use]
     pub fn block_elements(&self) -> u32 {
         self.block_elements
     }
 
-    /// Bytes in one block; 0 for strings, whose length the shape does not decide.
+    /// Returns the bytes of one block; 0 for strings, whose length does not follow from the shape.
     #[must_use]
     pub fn block_bytes(&self) -> u32 {
         self.block_bytes
     }
 
-    /// How many bytes are reversed together where byte orders differ (complex: one half).
+    /// Returns how many bytes are reversed together if byte orders differ (for complex numbers,
+    /// half an element).
     #[must_use]
     pub fn swap_unit(&self) -> u32 {
         self.swap_unit
     }
 
-    /// Whether the bytes' length depends on the values ([`Dtype::STR`]).
+    /// Returns whether the length in bytes depends on the values ([`Dtype::STR`]).
     #[must_use]
     pub fn is_variable(&self) -> bool {
         self.block_bytes == 0
     }
 
-    /// The bytes of one element, if elements are whole bytes each.
+    /// Returns the bytes of one element if each element takes whole bytes.
     #[must_use]
     pub fn element_bytes(&self) -> Option<u32> {
         (self.block_elements == 1 && self.block_bytes > 0).then_some(self.block_bytes)
     }
 
-    /// The bytes of `elements` elements that lie side by side.
+    /// Returns the bytes of `elements` contiguous elements.
     ///
     /// # Errors
-    /// Malformed, if the elements do not fill whole blocks or the length overflows; unsupported for
-    /// strings.
+    /// Returns a malformed error if the elements do not fill whole blocks or the length overflows,
+    /// or an unsupported error for strings.
     pub fn bytes_of(&self, elements: u64) -> Result<u64> {
         if self.is_variable() {
             return Err(Error::unsupported(format!("{} has no fixed length", self.name)));
@@ -156,12 +160,12 @@ impl DtypeInfo {
     }
 }
 
-/// The number of elements of `shape`, checked. The empty shape has one.
+/// Returns the number of elements of `shape`. The empty shape has one element.
 ///
 /// # Errors
-/// Malformed, if the product does not fit 64 bits.
+/// Returns a malformed error if the product exceeds 64 bits.
 pub fn element_count(shape: &[u64]) -> Result<u64> {
-    // A zero anywhere makes the product zero, whatever the other dimensions claim.
+    // A zero makes the product zero, even if the other dimensions would overflow.
     if shape.contains(&0) {
         return Ok(0);
     }
@@ -172,7 +176,7 @@ pub fn element_count(shape: &[u64]) -> Result<u64> {
 }
 
 fn overflow() -> Error {
-    Error::malformed("the tensor's length does not fit 64 bits")
+    Error::malformed("the length of the tensor exceeds 64 bits")
 }
 
 macro_rules! built_in {
@@ -191,7 +195,7 @@ macro_rules! built_in {
     };
 }
 
-// The ids are part of the ABI: append, never renumber. A unit test holds ids and rows together.
+// The ids are part of the ABI: append, never renumber. A unit test checks that ids match rows.
 built_in! {
     /// One byte, 0 or 1.
     BOOL = 1, "BOOL", 1 in 1, swap 1;
@@ -227,7 +231,7 @@ built_in! {
     C128 = 16, "C128", 1 in 16, swap 8;
     /// Two BF16.
     BC32 = 17, "BC32", 1 in 4, swap 2;
-    /// OCP E4M3: finite, no infinities.
+    /// OCP E4M3: no infinities.
     F8_E4M3 = 18, "F8_E4M3", 1 in 1, swap 1;
     /// OCP E5M2.
     F8_E5M2 = 19, "F8_E5M2", 1 in 1, swap 1;
@@ -237,31 +241,31 @@ built_in! {
     F8_E5M2FNUZ = 21, "F8_E5M2FNUZ", 1 in 1, swap 1;
     /// E4M3 with bias 11.
     F8_E4M3B11FNUZ = 22, "F8_E4M3B11FNUZ", 1 in 1, swap 1;
-    /// An exponent alone (OCP MX scales).
+    /// Only an exponent (OCP MX scales).
     F8_E8M0 = 23, "F8_E8M0", 1 in 1, swap 1;
     /// OCP E2M3, four in three bytes.
     F6_E2M3 = 24, "F6_E2M3", 4 in 3, swap 1;
     /// OCP E3M2, four in three bytes.
     F6_E3M2 = 25, "F6_E3M2", 4 in 3, swap 1;
-    /// OCP E2M1, two a byte, the first element in the low nibble.
+    /// OCP E2M1, two per byte, the first element in the low nibble.
     F4 = 26, "F4", 2 in 1, swap 1;
-    /// Signed, 4 bits, two a byte, the first element in the low nibble.
+    /// Signed, 4 bits, two per byte, the first element in the low nibble.
     I4 = 27, "I4", 2 in 1, swap 1;
-    /// Unsigned, 4 bits, two a byte, the first element in the low nibble.
+    /// Unsigned, 4 bits, two per byte, the first element in the low nibble.
     U4 = 28, "U4", 2 in 1, swap 1;
-    /// Signed, 2 bits, four a byte, the first element in the lowest bits.
+    /// Signed, 2 bits, four per byte, the first element in the lowest bits.
     I2 = 29, "I2", 4 in 1, swap 1;
-    /// Unsigned, 2 bits, four a byte, the first element in the lowest bits.
+    /// Unsigned, 2 bits, four per byte, the first element in the lowest bits.
     U2 = 30, "U2", 4 in 1, swap 1;
-    /// TensorFlow's int4: one element a byte, in the low nibble.
+    /// TensorFlow's int4: one element per byte, in the low nibble.
     I4_UNPACKED = 31, "I4_UNPACKED", 1 in 1, swap 1;
-    /// TensorFlow's uint4: one element a byte.
+    /// TensorFlow's uint4: one element per byte.
     U4_UNPACKED = 32, "U4_UNPACKED", 1 in 1, swap 1;
-    /// TensorFlow's int2: one element a byte.
+    /// TensorFlow's int2: one element per byte.
     I2_UNPACKED = 33, "I2_UNPACKED", 1 in 1, swap 1;
-    /// TensorFlow's uint2: one element a byte.
+    /// TensorFlow's uint2: one element per byte.
     U2_UNPACKED = 34, "U2_UNPACKED", 1 in 1, swap 1;
-    /// TensorFlow's float4_e2m1fn: one element a byte.
+    /// TensorFlow's float4_e2m1fn: one element per byte.
     F4_UNPACKED = 35, "F4_UNPACKED", 1 in 1, swap 1;
     /// Quantized, signed, 8 bits.
     QI8 = 36, "QI8", 1 in 1, swap 1;
@@ -273,11 +277,11 @@ built_in! {
     QU16 = 39, "QU16", 1 in 2, swap 2;
     /// Quantized, signed, 32 bits.
     QI32 = 40, "QI32", 1 in 4, swap 4;
-    /// torch's quint4x2: two a byte.
+    /// torch's quint4x2: two per byte.
     QU4X2 = 41, "QU4x2", 2 in 1, swap 1;
-    /// torch's quint2x4: four a byte.
+    /// torch's quint2x4: four per byte.
     QU2X4 = 42, "QU2x4", 4 in 1, swap 1;
-    /// torch's bits8: 8 bits without a meaning.
+    /// torch's bits8: 8 bits without a numeric meaning.
     BITS8 = 43, "BITS8", 1 in 1, swap 1;
     /// torch's bits16.
     BITS16 = 44, "BITS16", 1 in 2, swap 2;

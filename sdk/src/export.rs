@@ -1,19 +1,20 @@
-//! The macro that makes a library a plugin.
+//! The macro that turns a library into a plugin.
 
 use crate::mirror::lend_formats;
 use crate::{Format, Result};
 use tensorferry_abi::{Failure, FormatTable, Owned};
 
-/// What a library exports; [`export_plugin!`](crate::export_plugin) implements it.
+/// The formats that a library exports. [`export_plugin!`](crate::export_plugin) implements this.
 pub trait Exported: 'static {
-    /// Makes the library's formats.
+    /// Creates the formats of the library.
     ///
     /// # Errors
-    /// Whatever keeps the library from working at all; the host refuses it and says so.
+    /// Returns an error if the library cannot work at all. The host then refuses the library and
+    /// reports the error.
     fn formats() -> Result<Vec<Box<dyn Format>>>;
 }
 
-/// The library that exports `E`, as the boundary knows it.
+/// The library that exports `E`, as seen by the boundary.
 pub struct Root<E>(std::marker::PhantomData<E>);
 
 impl<E: Exported> Library for Root<E> {
@@ -22,16 +23,16 @@ impl<E: Exported> Library for Root<E> {
     }
 }
 
-/// Makes a library (`crate-type = ["cdylib"]`) a plugin: exports its formats to the host.
+/// Turns a library (`crate-type = ["cdylib"]`) into a plugin by exporting its formats to the host.
 ///
-/// | Form | What it exports |
+/// | Form | Exports |
 /// |---|---|
-/// | `export_plugin!(MyFormat, OtherFormat)` | each argument is an expression of a type that implements [`Format`] |
-/// | `export_plugin!(try make_formats)` | what a `fn() -> Result<Vec<Box<dyn Format>>>` returns, where that can fail |
-/// | `export_plugin!(named "my-formats", from my_formats::formats)` | what a `fn() -> Vec<Box<dyn Format>>` of another crate returns, shown to users under that crate's name |
+/// | `export_plugin!(MyFormat, OtherFormat)` | each argument, an expression of a type that implements [`Format`] |
+/// | `export_plugin!(try make_formats)` | the formats of a fallible `fn() -> Result<Vec<Box<dyn Format>>>` |
+/// | `export_plugin!(named "my-formats", from my_formats::formats)` | the formats of a `fn() -> Vec<Box<dyn Format>>` of another crate, shown to users under that crate's name |
 ///
-/// The third form is for a crate that programs also link in: the exported symbols are in a crate of their
-/// own then, and several such formats can be in one program.
+/// The third form is for a crate that programs also link in. The exported symbols are then in a
+/// separate crate, so one program can contain several such formats.
 #[macro_export]
 macro_rules! export_plugin {
     (try $make:expr) => {
@@ -41,7 +42,7 @@ macro_rules! export_plugin {
         $crate::export_plugin!(@export $name, || ::std::result::Result::Ok($make()));
     };
     (@export $name:expr, $make:expr) => {
-        // The host tells a plugin's panic from its own by catching it here, which an abort prevents.
+        // The host catches a plugin's panic here, which is impossible if panics abort.
         #[cfg(not(panic = "unwind"))]
         compile_error!("a ferry plugin must be built with panic = \"unwind\"");
 

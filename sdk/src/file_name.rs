@@ -3,39 +3,40 @@
 use crate::{Entry, Error, Result, Source};
 use std::fmt;
 
-/// Suffixes of files that are compressed as a whole, whether or not some format reads them.
+/// Suffixes of files that are compressed as a whole, including those that no format reads.
 const COMPRESSED: [&str; 22] = [
     ".gz", ".gzip", ".bgz", ".zst", ".zstd", ".bz2", ".bzip2", ".xz", ".lzma", ".lz4", ".lzo", ".br", ".z",
     ".zz", ".zlib", ".deflate", ".snappy", ".sz", ".lz", ".zip", ".7z", ".rar",
 ];
 
-/// Words between the stem and the suffix of a file that is a variant of the same model: `model.fp16.safetensors`.
+/// Words between the stem and the suffix that mark a variant of the same model:
+/// `model.fp16.safetensors`.
 const VARIANTS: [&str; 15] = [
     "fp32", "fp16", "bf16", "fp8", "float32", "float16", "bfloat16", "f32", "f16", "half", "int8", "8bit",
     "4bit", "non_ema", "no_ema",
 ];
 
-/// Returns the stem of which this one is a variant: `model` for `model.fp16`.
+/// Returns the stem of the model that this stem is a variant of: `model` for `model.fp16`.
 #[must_use]
 pub fn base_of_variant(stem: &str) -> Option<&str> {
     let (base, word) = stem.rsplit_once('.').filter(|(base, _)| !base.is_empty())?;
     VARIANTS.iter().any(|variant| word.eq_ignore_ascii_case(variant)).then_some(base)
 }
 
-/// Returns the name without a suffix, which may be in any case.
+/// Returns the name without a suffix, which is matched in any case.
 #[must_use]
 pub fn strip_suffix<'n>(name: &'n str, suffix: &str) -> Option<&'n str> {
     let (stem, end) = name.split_at_checked(name.len().checked_sub(suffix.len())?)?;
     end.eq_ignore_ascii_case(suffix).then_some(stem)
 }
 
-/// Whether a name ends with a suffix, in any case.
+/// Returns whether a name ends with a suffix, in any case.
 #[must_use]
 pub fn has_suffix(name: &str, suffix: &str) -> bool {
     strip_suffix(name, suffix).is_some()
 }
 
-/// Whether a name ends with one of these suffixes, in any case.
+/// Returns whether a name ends with one of these suffixes, in any case.
 #[must_use]
 pub fn has_any_suffix<S: AsRef<str>>(name: &str, suffixes: impl IntoIterator<Item = S>) -> bool {
     suffixes.into_iter().any(|suffix| has_suffix(name, suffix.as_ref()))
@@ -51,26 +52,27 @@ pub fn split_suffix<S: AsRef<str>>(
     stems.map(str::len).min().map(|at| name.split_at(at))
 }
 
-/// Returns the name without the suffix of a compression.
+/// Returns the name without its compression suffix.
 #[must_use]
 pub fn uncompressed(name: &str) -> &str {
     COMPRESSED.iter().find_map(|suffix| strip_suffix(name, suffix)).unwrap_or(name)
 }
 
-/// Whether the last part of a path begins with a dot or an underscore. Such files hold no data of a folder:
-/// `.part-0.parquet.crc`, `_SUCCESS`.
+/// Returns whether the last part of a path begins with a dot or an underscore. Such files are not
+/// part of a folder's data: `.part-0.parquet.crc`, `_SUCCESS`.
 #[must_use]
 pub fn is_hidden(path: &str) -> bool {
     path.rsplit('/').next().unwrap_or(path).starts_with(['.', '_'])
 }
 
-/// Whether a folder's file is visible and ends with one of these suffixes, in any case.
+/// Returns whether a file of a folder is visible and ends with one of these suffixes, in any case.
 #[must_use]
 pub fn is_member<S: AsRef<str>>(path: &str, suffixes: impl IntoIterator<Item = S>) -> bool {
     !is_hidden(path) && has_any_suffix(path, suffixes)
 }
 
-/// The files that a source's entry stands for: a named file, or those of the folder or prefix that satisfy `is_member`.
+/// Returns the files of a source's entry: a named file, or the files of a folder or prefix that
+/// satisfy `is_member`.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be listed.
@@ -81,10 +83,10 @@ pub fn entry_files(source: &dyn Source, is_member: impl Fn(&str) -> bool) -> Res
     }
 }
 
-/// Returns the files of an input if there are any.
+/// Returns `files` if there are any.
 ///
 /// # Errors
-/// Returns a malformed error of this text if there are none.
+/// Returns a malformed error with the message `missing` if there are no files.
 pub fn require<T>(files: Vec<T>, missing: &str, expected: impl fmt::Display) -> Result<Vec<T>> {
     if files.is_empty() { Err(Error::malformed(missing).expected(expected)) } else { Ok(files) }
 }
@@ -97,7 +99,7 @@ mod tests {
     fn suffixes_match_in_any_case() {
         assert!(is_member("sub/B.JSONL", [".jsonl"]) && !is_member("sub/._b.jsonl", [".jsonl"]));
         assert_eq!(strip_suffix("é.CSV", ".csv"), Some("é"));
-        // Neither of these splits a letter.
+        // Neither suffix may split a multi-byte character.
         assert_eq!(
             (strip_suffix("é", "é"), strip_suffix("aé", "xx"), strip_suffix("a", ".csv")),
             (Some(""), None, None)

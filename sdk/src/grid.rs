@@ -1,48 +1,49 @@
-//! A grid is a regular tiling of a tensor with one storage a tile: what a chunked format has. Its blocks are made when
-//! they are asked for, so that millions of chunks cost a few bytes each.
+//! A grid is a regular tiling of a tensor with one storage per tile, as chunked formats have. Its
+//! blocks are created on request, so each of millions of chunks takes only a few bytes.
 
 use crate::{Block, Order, Region, StorageId, row_major_strides};
 
-/// The tiles of a tensor, all of one shape but for those at its edges.
+/// The tiles of a tensor, all of one shape except those at its edges.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Grid {
-    /// The shape of a tile, in elements; no dimension is 0.
+    /// Shape of a tile, in elements; no dimension is 0.
     pub tile: Vec<u64>,
-    /// The order of the elements in a tile.
+    /// Order of the elements in a tile.
     pub order: Order,
-    /// How the tiles are stored that reach past the tensor's end.
+    /// How tiles that reach past the end of the tensor are stored.
     pub edges: Edges,
-    /// The storages of the tiles, in row-major order of the tiles. A tile begins where its storage does.
+    /// Storages of the tiles, in row-major order of the tiles. A tile begins at the start of its
+    /// storage.
     pub tiles: Tiles,
-    /// The storage of one element, which tiles without a storage repeat.
+    /// Storage of one element, which tiles without a storage repeat.
     pub fill: Option<StorageId>,
 }
 
-/// How the tiles are stored that reach past the tensor's end.
+/// How tiles that reach past the end of the tensor are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Edges {
-    /// What is inside the tensor alone, side by side.
+    /// Only the part inside the tensor, contiguous.
     Clipped,
-    /// A whole tile, of which what is inside the tensor is read.
+    /// A whole tile; only the part inside the tensor is read.
     Padded,
 }
 
 /// The storages of the tiles of a grid.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Tiles {
-    /// Storages of consecutive ids.
+    /// Storages with consecutive ids.
     Consecutive {
-        /// That of the first tile.
+        /// Storage of the first tile.
         first: StorageId,
-        /// How many.
+        /// Number of tiles.
         count: u32,
     },
-    /// One for each tile; none for a tile that is absent.
+    /// One storage per tile, or `None` for an absent tile.
     Listed(Vec<Option<StorageId>>),
 }
 
 impl Tiles {
-    /// How many tiles there are.
+    /// Returns the number of tiles.
     #[must_use]
     pub fn count(&self) -> u64 {
         match self {
@@ -51,7 +52,8 @@ impl Tiles {
         }
     }
 
-    /// The storage of a tile; none for one that is absent or not there.
+    /// Returns the storage of a tile, or `None` if the tile is absent or the number is out of
+    /// range.
     #[must_use]
     pub fn get(&self, number: u64) -> Option<StorageId> {
         match self {
@@ -63,7 +65,7 @@ impl Tiles {
         }
     }
 
-    /// Consecutive ids in a list become what they are.
+    /// Replaces a list of consecutive ids with `Consecutive`.
     fn simplified(self) -> Self {
         let Self::Listed(listed) = &self else { return self };
         let Some(Some(first)) = listed.first().copied() else { return self };
@@ -78,12 +80,13 @@ impl Tiles {
 }
 
 impl Grid {
-    /// How many tiles lie along each dimension of a tensor of this shape.
+    /// Returns the number of tiles along each dimension of a tensor of this shape.
     pub(crate) fn counts<'a>(&'a self, shape: &'a [u64]) -> impl DoubleEndedIterator<Item = u64> + 'a {
         shape.iter().zip(&self.tile).map(|(&len, &tile)| len.div_ceil(tile))
     }
 
-    /// A tile as a block of a tensor of this shape; an absent one repeats the fill's element.
+    /// Returns a tile as a block of a tensor of this shape. An absent tile repeats the fill
+    /// element.
     pub(crate) fn block(&self, shape: &[u64], number: u64) -> Option<Block> {
         if number >= self.tiles.count() {
             return None;
@@ -108,14 +111,15 @@ impl Grid {
         Some(Block { region, storage, offset: 0, strides })
     }
 
-    /// The same grid in the shortest form, so that equal ones compare as equal: without a fill that no tile reads.
+    /// Returns the grid in its shortest form, without an unused fill, so that equal grids compare
+    /// as equal.
     pub(crate) fn simplified(self) -> Self {
         let tiles = self.tiles.simplified();
         let has_absent = matches!(&tiles, Tiles::Listed(listed) if listed.contains(&None));
         Self { tiles, fill: self.fill.filter(|_| has_absent), ..self }
     }
 
-    /// The numbers of the tiles that have a part of `region`, in a tensor of `shape`.
+    /// Returns the numbers of the tiles that overlap `region`, in a tensor of `shape`.
     pub(crate) fn touching<'a>(
         &'a self,
         shape: &[u64],
@@ -141,12 +145,12 @@ impl Grid {
         })
     }
 
-    /// The storages of its tiles, and that of the fill.
+    /// Returns the storages of the tiles and of the fill.
     pub(crate) fn storages(&self) -> impl Iterator<Item = StorageId> + '_ {
         (0..self.tiles.count()).filter_map(|number| self.tiles.get(number)).chain(self.fill)
     }
 
-    /// The same grid, with `storage` of each storage in its place.
+    /// Returns this grid with each storage id mapped by `storage`.
     #[must_use]
     pub fn over(&self, storage: impl Fn(StorageId) -> StorageId) -> Self {
         let listed = (0..self.tiles.count()).map(|number| self.tiles.get(number).map(&storage));
@@ -154,7 +158,7 @@ impl Grid {
         Self { tiles, fill: self.fill.map(&storage), ..self.clone() }
     }
 
-    /// Moves a tile, or the fill if the tile is absent, to another storage.
+    /// Moves a tile, or the fill if the tile is absent, to a different storage.
     pub(crate) fn move_tile(&mut self, number: u64, storage: StorageId) {
         if let Tiles::Consecutive { .. } = &self.tiles {
             self.tiles = Tiles::Listed((0..self.tiles.count()).map(|n| self.tiles.get(n)).collect());
@@ -167,7 +171,7 @@ impl Grid {
     }
 }
 
-/// The strides of elements that lie side by side in this order.
+/// Returns the strides of contiguous elements in this order.
 fn strides(shape: &[u64], order: Order) -> Vec<i64> {
     match order {
         Order::C => row_major_strides(shape),
@@ -189,7 +193,7 @@ mod tests {
         Storage,
     };
 
-    /// A tensor of `shape` in tiles of [2, 3], of which `lens` are the storages' lengths; 0: absent.
+    /// A tensor of `shape` in tiles of [2, 3] with storages of these lengths; 0 means absent.
     fn build(
         shape: &[u64],
         edges: Edges,
@@ -236,7 +240,7 @@ mod tests {
         assert_eq!(kind(&[3, 4], clipped, &[24, 0, 12, 4], |grid| grid.fill = None), Some(ErrorKind::Plugin));
         let other = |grid: &mut Grid| grid.tiles = Tiles::Consecutive { first: StorageId(3), count: 4 };
         assert_eq!(kind(&[3, 4], clipped, &[24; 4], other), Some(ErrorKind::Plugin));
-        // 51 tiles; 50 absent ones that read 24 bytes each from 4.
+        // 51 tiles, 50 of them absent, each of which reads 24 bytes from 4.
         let limit = Some(ErrorKind::Limit);
         let claimed = |grid: &mut Grid| grid.tiles = Tiles::Consecutive { first: StorageId(0), count: 51 };
         assert_eq!(kind(&[102, 3], clipped, &[], claimed), limit);

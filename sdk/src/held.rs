@@ -1,25 +1,30 @@
-//! What a format has no place for among values: the host takes it out of a catalog, or makes text of it, before
-//! the format's writer sees it, and says so.
+//! Content that a format cannot hold. Before the writer sees the catalog, the host removes it or
+//! converts it to text, and reports a loss.
 
 use crate::{CODES_OF, Capabilities, Catalog, Loss, LossKind, Severity, Value};
 
-/// Losses of one kind that are listed one by one; the rest is counted.
+/// Maximum losses of one kind that are listed individually; the rest are counted.
 const MOST_LISTED: usize = 200;
 
 impl Catalog {
-    /// The same catalog as a format of these capabilities can hold it, and what that loses: without attributes of
-    /// tensors where the format has no [`ATTRIBUTES`](Capabilities::ATTRIBUTES), and with compact JSON for
-    /// metadata that is no text where it has no [`VALUES`](Capabilities::VALUES). Metadata stays, whether or not
-    /// the format has any. Where it has [`METADATA`](Capabilities::METADATA) and no [`DTYPES`](Capabilities::DTYPES),
-    /// tensors of dtypes that are not built in become U8, for [`unpacked`](Self::unpacked) to restore.
+    /// Returns this catalog reduced to what a format with these capabilities can hold, and the
+    /// losses:
+    ///
+    /// - Without [`ATTRIBUTES`](Capabilities::ATTRIBUTES), attributes of tensors are removed.
+    /// - With [`METADATA`](Capabilities::METADATA) but without [`VALUES`](Capabilities::VALUES),
+    ///   metadata that is not text becomes compact JSON.
+    /// - With `METADATA` but without [`DTYPES`](Capabilities::DTYPES), tensors of dtypes that are
+    ///   not built in become U8, which [`unpacked`](Self::unpacked) restores.
+    ///
+    /// Metadata is kept even if the format has no metadata at all.
     #[must_use]
     pub fn held_by(mut self, capabilities: Capabilities) -> (Self, Vec<Loss>) {
         let mut losses = Vec::new();
         if !capabilities.has(Capabilities::ATTRIBUTES) {
-            let (why, mut count) = ("the target has no place for attributes of tensors", 0_usize);
+            let (why, mut count) = ("the target format cannot hold attributes of tensors", 0_usize);
             for tensor in &mut self.tensors {
                 let attributes = std::mem::take(&mut tensor.attributes);
-                // What needs numbers has refused such tensors by now.
+                // Writers that need numbers have already refused such tensors.
                 for key in attributes.into_keys().filter(|key| key != CODES_OF) {
                     count += 1;
                     if count <= MOST_LISTED {
@@ -33,7 +38,7 @@ impl Catalog {
             }
         }
         if capabilities.has(Capabilities::METADATA) && !capabilities.has(Capabilities::VALUES) {
-            let why = "the target holds metadata as text: there it is compact JSON, and its type is not said";
+            let why = "the target format holds metadata only as text, so it is written as JSON without its type";
             for (key, value) in self.metadata.iter_mut().filter(|(_, value)| value.as_text().is_none()) {
                 *value = Value::text(&value.json());
                 losses.push(Loss::new(LossKind::Metadata, key, why).severity(Severity::Changed));
