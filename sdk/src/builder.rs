@@ -183,7 +183,8 @@ impl<'a> CatalogBuilder<'a> {
         self.inline_bytes = self.inline_bytes.saturating_add(bytes as u64);
         if self.inline_bytes > self.limits.header_bytes {
             return Err(Error::limit("the catalog holds too many bytes")
-                .expected(format!("at most {}, or --bound header_bytes=N", self.limits.header_bytes)));
+                .expected(format!("at most {}", self.limits.header_bytes))
+                .hint("if you trust the file, raise the limit with --bound header_bytes=N"));
         }
         Ok(())
     }
@@ -196,7 +197,8 @@ impl CatalogBuilder<'_> {
         self.joined_ranges = self.joined_ranges.saturating_add(joined.ranges().len() as u64);
         if self.joined_ranges > self.limits.entries {
             return Err(Error::limit("too many ranges of joined storages")
-                .expected(format!("at most {}, or --bound entries=N", self.limits.entries)));
+                .expected(format!("at most {}", self.limits.entries))
+                .hint("if you trust the file, raise the limit with --bound entries=N"));
         }
         let mut total = 0_u64;
         for range in joined.ranges() {
@@ -234,11 +236,13 @@ impl CatalogBuilder<'_> {
         self.value_nodes = self.value_nodes.saturating_add(value.nodes().iter().map(Node::weight).sum());
         if self.value_nodes > limits.nodes {
             return Err(Error::limit("too many nodes in metadata and attributes")
-                .expected(format!("at most {}, or --bound nodes=N", limits.nodes)));
+                .expected(format!("at most {}", limits.nodes))
+                .hint("if you trust the file, raise the limit with --bound nodes=N"));
         }
         if value.depth() > limits.nesting {
             return Err(Error::limit("a value is nested too deep")
-                .expected(format!("at most {} levels, or --bound nesting=N", limits.nesting)));
+                .expected(format!("at most {} levels", limits.nesting))
+                .hint("if you trust the file, raise the limit with --bound nesting=N"));
         }
         self.hold(key.len() + value.bytes())
     }
@@ -284,7 +288,8 @@ impl CatalogSink for CatalogBuilder<'_> {
             .filter(|&id| u64::from(id) < self.limits.entries)
             .ok_or_else(|| {
                 Error::limit("too many storages")
-                    .expected(format!("at most {}, or --bound entries=N", self.limits.entries))
+                    .expected(format!("at most {}", self.limits.entries))
+                    .hint("if you trust the file, raise the limit with --bound entries=N")
             })?;
         self.proof.catalog.storages.push(storage);
         Ok(StorageId(id))

@@ -1,23 +1,23 @@
-//! A layout is a writer's plan: which files there will be, and which bytes lie where in each.
+//! A layout is a writer's plan: the files, and the bytes in each of them.
 //!
-//! Segments are appended, so that a file has no overlap, and no hole that is not a
-//! [`Pad`](Segment::Pad). [`LayoutBuilder::finish`](crate::LayoutBuilder::finish) proves that every tensor is written once, or
-//! named as an alias of one that is, or given up with a loss.
+//! Segments are appended, so a file has no overlaps, and its only holes are [`Pad`](Segment::Pad)s.
+//! [`LayoutBuilder::finish`](crate::LayoutBuilder::finish) proves that every tensor is written
+//! once, is declared as an alias of a tensor that is written, or is left out with a loss.
 
 use crate::{ByteOrder, DigestAlgorithm, Loss, LossSink, Region, Result, StorageId, TensorId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-/// A file of a layout that is copied: its segments are known before any byte moves.
+/// A file of a layout, by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OutputId(pub u32);
 
-/// Bytes of a file that are known when the digests are.
+/// Bytes of a file that are supplied once the digests are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeferredId(pub u32);
 
-/// Bytes of a file that [`TensorPlan::encode`](crate::TensorPlan::encode) gives: they are counted from 0 in the order
-/// in which they are appended, over all files.
+/// Bytes of a file that [`TensorPlan::encode`](crate::TensorPlan::encode) produces. Ids count from
+/// 0 in the order in which segments are appended, over all files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EncodedId(pub u32);
 
@@ -25,17 +25,17 @@ pub struct EncodedId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DigestId(pub u32);
 
-/// Where the output goes, as the user named it.
+/// The destination of the output, as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// One file, or the name from which a set of files takes theirs.
+    /// One file, or the name from which the names of a set of files are derived.
     File(String),
-    /// A folder: the writer names the files in it.
+    /// A folder in which the writer names the files.
     Folder,
 }
 
 impl Target {
-    /// The file's name; in a folder, the usual one.
+    /// Returns the name of the file, or `usual` for a folder.
     #[must_use]
     pub fn file_or<'n>(&'n self, usual: &'n str) -> &'n str {
         match self {
@@ -45,40 +45,41 @@ impl Target {
     }
 }
 
-/// When a file becomes visible, where files are not renamed all at once.
+/// Decides when a file becomes visible, if files cannot be renamed all at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Holds data.
+    /// A file with data.
     Data,
-    /// Tells readers where the data is: it goes first and comes last.
+    /// A file that tells readers where the data is. An old one is removed first, and the new one
+    /// appears last.
     Index,
 }
 
-/// Which index runs fastest.
+/// The index that varies fastest in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Order {
-    /// The last one: row-major.
+    /// The last index: row-major.
     #[default]
     C,
-    /// The first one: column-major.
+    /// The first index: column-major.
     Fortran,
 }
 
-/// A tensor, or a part of it, as it is to lie in a file.
+/// A tensor or part of a tensor, in the form in which it is written to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorPart {
     /// The tensor.
     pub tensor: TensorId,
-    /// The part of it; `None` for all.
+    /// Part of the tensor, or `None` for the whole tensor.
     pub region: Option<Region>,
-    /// The order of its elements.
+    /// Order of the elements.
     pub order: Order,
-    /// The order of each element's bytes.
+    /// Order of the bytes in each element.
     pub byte_order: ByteOrder,
 }
 
 impl TensorPart {
-    /// All of a tensor: row-major, little-endian.
+    /// Creates a part that is a whole tensor: row-major, little-endian.
     #[must_use]
     pub fn whole(tensor: TensorId) -> Self {
         Self { tensor, region: None, order: Order::C, byte_order: ByteOrder::Little }
@@ -88,103 +89,103 @@ impl TensorPart {
 /// Bytes of a file of another input, which an option of the writer names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceRange {
-    /// What the option says, as [`Context::open`](crate::Context::open) was asked for it.
+    /// Value of the option, as passed to [`Context::open`](crate::Context::open).
     pub source: String,
-    /// The name of the file in that input.
+    /// Name of the file in that input.
     pub file: String,
-    /// Its bytes.
+    /// Range of bytes in the file.
     pub range: Range<u64>,
 }
 
-/// What an encoded segment holds, and how long it will be.
+/// The contents of an encoded segment, and its length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Encoded {
-    /// The tensors; none for a segment that holds none.
+    /// Tensors in the segment; may be empty.
     pub tensors: Vec<TensorId>,
-    /// The part of the one tensor that it holds; `None` for all of each.
+    /// Part of the only tensor in the segment, or `None` for all of each tensor.
     pub region: Option<Region>,
-    /// Its length in bytes; `None` where nobody knows before it is encoded.
+    /// Length in bytes, or `None` if it is not known before the segment is encoded.
     pub len: Option<u64>,
 }
 
 impl Encoded {
-    /// All of these tensors, in a length that is known afterwards.
+    /// Creates a segment of whole tensors, whose length is not known in advance.
     #[must_use]
     pub fn tensors(tensors: impl Into<Vec<TensorId>>) -> Self {
         Self { tensors: tensors.into(), ..Self::default() }
     }
 
-    /// A region of a tensor, in a length that is known afterwards.
+    /// Creates a segment of a region of a tensor, whose length is not known in advance.
     #[must_use]
     pub fn region(tensor: TensorId, region: Region) -> Self {
         Self { tensors: vec![tensor], region: Some(region), len: None }
     }
 
-    /// The same, of which it is known that it will have so many bytes.
+    /// Sets the length in bytes, if it is known in advance.
     #[must_use]
     pub fn of_len(self, len: u64) -> Self {
         Self { len: Some(len), ..self }
     }
 }
 
-/// What lies in a stretch of a file.
+/// The contents of a stretch of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
-    /// These bytes.
+    /// Literal bytes.
     Bytes(Vec<u8>),
-    /// A tensor or a part of one.
+    /// A tensor or part of a tensor.
     Tensor(TensorPart),
-    /// Bytes of a storage as they lie, `swap_unit` of them reversed together (1: none).
+    /// Raw bytes of a storage, with each group of `swap_unit` bytes reversed (1: none).
     Storage {
         /// The storage.
         storage: StorageId,
-        /// Its first byte.
+        /// First byte in the storage.
         offset: u64,
-        /// How many bytes are reversed together.
+        /// Number of bytes that are reversed together.
         swap_unit: u32,
     },
-    /// Bytes of another input, as they lie.
+    /// Raw bytes of another input.
     Source(SourceRange),
     /// Zeros.
     Pad,
     /// Bytes that the plan encodes.
     Encoded(EncodedId),
-    /// Bytes that need digests first.
+    /// Bytes that depend on digests.
     Deferred(DeferredId),
 }
 
 /// A segment and its place in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// Its first byte in the file.
+    /// Offset of its first byte in the file.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// What lies there.
+    /// Contents of the segment.
     pub segment: Segment,
 }
 
-/// How a file's bytes come to be.
+/// The way in which the bytes of a file are produced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// By the host's copy: segments in order, from byte 0, without a hole.
+    /// Copied by the host: segments in order, from byte 0, without holes.
     Copied(Vec<Placed>),
-    /// By the writer, in its own order, pushed to a sink.
+    /// Pushed to a sink by the writer, in order.
     Streamed,
-    /// By the writer, once the digests are known.
+    /// Supplied by the writer once the digests are known.
     Late,
 }
 
 /// A file of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
-    /// Relative to the output's folder, separated by `/`.
+    /// Path relative to the output folder, separated by `/`.
     pub path: String,
-    /// Data, or an index.
+    /// Data or index.
     pub role: Role,
-    /// How its bytes come to be.
+    /// The way in which its bytes are produced.
     pub content: Content,
-    /// Bytes so far; 0 for files that are streamed or late.
+    /// Length in bytes so far; 0 for streamed and late files.
     pub len: u64,
 }
 
@@ -193,55 +194,57 @@ pub struct OutputFile {
 pub struct PlacedEncoded {
     /// The file.
     pub file: OutputId,
-    /// Its bytes in the file.
+    /// Range of bytes in the file.
     pub range: Range<u64>,
-    /// What it holds.
+    /// Contents of the segment.
     pub encoded: Encoded,
 }
 
-/// A digest over a range of a copied file.
+/// A request for a digest over a range of a copied file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestRequest {
     /// The file.
     pub file: OutputId,
-    /// The bytes.
+    /// Range of bytes in the file.
     pub range: Range<u64>,
-    /// How.
+    /// Algorithm of the digest.
     pub algorithm: DigestAlgorithm,
 }
 
-/// Takes what a writer plans; a [loss](LossSink::loss) is what the output will not have, other than a
-/// tensor ([`omit`](Self::omit)).
+/// Takes the plan of a writer. A [loss](LossSink::loss) reports content that the output will not
+/// have; for a whole tensor, call [`omit`](Self::omit) instead.
 pub trait LayoutSink: LossSink {
-    /// A file that the host copies; segments are appended to it.
+    /// Adds a file that the host copies. Segments are appended to it.
     ///
     /// # Errors
-    /// A plugin error, if the path leaves the folder or is there already.
+    /// Returns a plugin error if the path leaves the folder or is already used.
     fn file(&mut self, path: &str, role: Role) -> Result<OutputId>;
 
-    /// A file that [`TensorPlan::stream`](crate::TensorPlan::stream) writes from these tensors.
+    /// Adds a file that [`TensorPlan::stream`](crate::TensorPlan::stream) writes from these
+    /// tensors.
     fn streamed_file(&mut self, path: &str, role: Role, tensors: &[TensorId]) -> Result<OutputId>;
 
-    /// A file that [`TensorPlan::seal`](crate::TensorPlan::seal) writes.
+    /// Adds a file that [`TensorPlan::seal`](crate::TensorPlan::seal) writes.
     fn late_file(&mut self, path: &str, role: Role) -> Result<OutputId>;
 
-    /// Appends bytes; gives their offset, as do the other segments.
+    /// Appends literal bytes, and returns their offset in the file.
     ///
     /// # Errors
-    /// A plugin error, if there is no such copied file.
+    /// Returns a plugin error if there is no such copied file.
     fn bytes(&mut self, file: OutputId, bytes: &[u8]) -> Result<u64>;
 
-    /// Appends a tensor or a part of it.
+    /// Appends a tensor or part of a tensor, and returns its offset.
     ///
     /// # Errors
-    /// As [`bytes`](Self::bytes), or if the part is not one of the tensor.
+    /// Returns an error if there is no such copied file, or if the tensor has no such part.
     fn tensor(&mut self, file: OutputId, part: TensorPart) -> Result<u64>;
 
-    /// Appends `len` bytes of a storage from `offset`, as they lie, with `swap_unit` of them
-    /// reversed together. A tensor all of whose blocks are inside is written by this.
+    /// Appends `len` raw bytes of a storage from `offset`, with each group of `swap_unit` bytes
+    /// reversed, and returns their offset in the file. A tensor counts as written if all of its
+    /// blocks are inside such ranges.
     ///
     /// # Errors
-    /// As [`bytes`](Self::bytes), or if the storage is shorter.
+    /// Returns an error if there is no such copied file, or if the storage is shorter.
     fn storage(
         &mut self,
         file: OutputId,
@@ -251,80 +254,84 @@ pub trait LayoutSink: LossSink {
         swap_unit: u32,
     ) -> Result<u64>;
 
-    /// Appends bytes of another input, as they lie: the host copies them, and checks that the file is the same one
-    /// to the end.
+    /// Appends raw bytes of another input. The host copies them, and checks until the end that the
+    /// file does not change.
     ///
     /// # Errors
-    /// As [`bytes`](Self::bytes), or if the file is shorter; as [`Context::open`](crate::Context::open).
+    /// Returns an error if there is no such copied file, if the source file is shorter, or if
+    /// [`Context::open`](crate::Context::open) fails.
     fn copy(&mut self, file: OutputId, from: SourceRange) -> Result<u64>;
 
     /// Appends zeros.
     fn pad(&mut self, file: OutputId, len: u64) -> Result<u64>;
 
-    /// Appends bytes that [`TensorPlan::encode`](crate::TensorPlan::encode) gives, which the host calls for
-    /// many segments at once; gives their offset too.
+    /// Appends bytes that [`TensorPlan::encode`](crate::TensorPlan::encode) produces, and returns
+    /// their id and offset. The host calls `encode` for many segments at once.
     ///
-    /// A segment of unknown length counts as one byte here: in the offset of what follows it in the
-    /// file, and in the range of a [`digest`](Self::digest). Where bytes lie at last,
-    /// [`Digests::encoded`](crate::Digests::encoded) says when the file is sealed.
+    /// A segment of unknown length counts as one byte here: in the offsets of what follows it in
+    /// the file, and in the ranges of [`digest`](Self::digest). When the file is sealed,
+    /// [`Digests::encoded`](crate::Digests::encoded) returns the final place.
     ///
     /// # Errors
-    /// As [`tensor`](Self::tensor), or if a region is given of other than one tensor.
+    /// Returns an error if there is no such copied file, if a tensor has no such region, or if a
+    /// region is given for any number of tensors other than one.
     fn encoded(&mut self, file: OutputId, encoded: Encoded) -> Result<(EncodedId, u64)>;
 
-    /// Appends `len` bytes that are given when the digests are known.
+    /// Appends `len` bytes that are supplied once the digests are known.
     fn deferred(&mut self, file: OutputId, len: u64) -> Result<DeferredId>;
 
-    /// Asks for a digest over a range of a copied file, in which nothing is deferred.
+    /// Requests a digest over a range of a copied file that contains no deferred bytes.
     ///
     /// # Errors
-    /// A plugin error, if the file has no such range.
+    /// Returns a plugin error if the file has no such range.
     fn digest(&mut self, file: OutputId, range: Range<u64>, algorithm: DigestAlgorithm) -> Result<DigestId>;
 
-    /// Says that `tensor` is written as `of`, which has its dtype, shape and bytes.
+    /// Declares that `tensor` is written as `of`, which has the same dtype, shape and bytes.
     ///
     /// # Errors
-    /// A plugin error, if they are not tied.
+    /// Returns a plugin error if the two are not tied.
     fn alias(&mut self, tensor: TensorId, of: TensorId) -> Result<()>;
 
     /// Leaves a tensor out of the output, with a loss of kind `tensor` and the reason `why`.
     ///
     /// # Errors
-    /// A plugin error, if there is no such tensor.
+    /// Returns a plugin error if there is no such tensor.
     fn omit(&mut self, tensor: TensorId, why: &str) -> Result<()>;
 
-    /// Says that this format's reader will show a tensor under another name ([`Purpose::SHOW`]), so
-    /// that it can be verified. A tensor may get several such names.
+    /// Declares that this format's reader will show a tensor under a different name
+    /// ([`Purpose::SHOW`]), so that the output can be verified. A tensor may have several such
+    /// names.
     ///
     /// [`Purpose::SHOW`]: crate::Purpose::SHOW
     ///
     /// # Errors
-    /// A plugin error, if there is no such tensor.
+    /// Returns a plugin error if there is no such tensor.
     fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {
         let _ = (tensor, name);
         Ok(())
     }
 
-    /// Says that a tensor is written in [`bytes`](Self::bytes) of the format's own form: a few strings,
-    /// say, which the writer has read while it planned.
+    /// Declares that a tensor is part of literal [`bytes`](Self::bytes) that the writer produced
+    /// while planning, such as a few strings in the format's own form.
     ///
     /// # Errors
-    /// A plugin error, if the tensor is written otherwise too.
+    /// Returns a plugin error if the tensor is also written in another way.
     fn held_in_bytes(&mut self, tensor: TensorId) -> Result<()>;
 
-    /// Says that files of these names, where they are no part of this output, belong to an older one
-    /// that it replaces, such as shards of another number: with `--force` they go when it comes.
-    /// In the pattern, `*` stands for any characters but `/`, `?` for one, `[0-9]` for one of a range.
+    /// Declares that files with matching names that are not part of this output belong to an older
+    /// output that this one replaces, such as shards of a different count. With `--force` they are
+    /// removed when the new output is committed. In the pattern, `*` matches any characters except
+    /// `/`, `?` matches one character, and `[0-9]` matches one of a range.
     ///
     /// # Errors
-    /// A plugin error, if the pattern leaves the folder.
+    /// Returns a plugin error if the pattern leaves the folder.
     fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {
         let _ = (pattern, role);
         Ok(())
     }
 }
 
-/// What a writer promised, checked.
+/// The checked plan of a writer.
 #[derive(Debug, Clone, Default)]
 pub struct Layout {
     pub(crate) files: Vec<OutputFile>,
@@ -338,31 +345,31 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The files, in the writer's order.
+    /// Returns the files, in the writer's order.
     #[must_use]
     pub fn files(&self) -> &[OutputFile] {
         &self.files
     }
 
-    /// The encoded segments, by [`EncodedId`]; those of one file are in order.
+    /// Returns the encoded segments, indexed by [`EncodedId`]. Segments of one file are in order.
     #[must_use]
     pub fn encoded(&self) -> &[PlacedEncoded] {
         &self.encoded
     }
 
-    /// The files whose lengths are known when their segments of unknown length are encoded.
+    /// Returns the files whose length is only known once their segments are encoded.
     #[must_use]
     pub fn unsettled(&self) -> BTreeSet<OutputId> {
         let unsettled = self.encoded.iter().filter(|placed| placed.encoded.len.is_none());
         unsettled.map(|placed| placed.file).collect()
     }
 
-    /// Puts in how long each encoded segment has become, so that all offsets are those in the files.
+    /// Sets the actual length of each encoded segment, so that all offsets become final.
     ///
     /// # Panics
-    /// If there are not as many lengths as segments.
+    /// Panics if the number of lengths differs from the number of segments.
     pub fn settle(&mut self, lens: &[u64]) {
-        assert_eq!(lens.len(), self.encoded.len(), "a length for each encoded segment");
+        assert_eq!(lens.len(), self.encoded.len(), "one length for each encoded segment");
         let shifts = Shifts::new(&self.encoded, lens);
         for (index, file) in (0..).zip(&mut self.files) {
             let Some(shift) = shifts.of(OutputId(index)) else { continue };
@@ -387,43 +394,43 @@ impl Layout {
         }
     }
 
-    /// Where the deferred bytes lie, by [`DeferredId`].
+    /// Returns the places of the deferred bytes, indexed by [`DeferredId`].
     #[must_use]
     pub fn deferred(&self) -> &[(OutputId, Range<u64>)] {
         &self.deferred
     }
 
-    /// The requested digests, by [`DigestId`].
+    /// Returns the requested digests, indexed by [`DigestId`].
     #[must_use]
     pub fn digests(&self) -> &[DigestRequest] {
         &self.digests
     }
 
-    /// What the output will not have.
+    /// Returns the losses that the writer reported.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         &self.losses
     }
 
-    /// The tensors that the output will not have.
+    /// Returns the tensors that the output leaves out.
     #[must_use]
     pub fn omitted(&self) -> &[TensorId] {
         &self.omitted
     }
 
-    /// The names under which a tensor was written, if its own is not the one.
+    /// Returns the names under which a tensor is written, if they differ from its own.
     #[must_use]
     pub fn names(&self, tensor: TensorId) -> Option<&[String]> {
         self.names.get(&tensor).map(Vec::as_slice)
     }
 
-    /// The patterns of the names of files that belong to an older output.
+    /// Returns the patterns of names of files that belong to an older output.
     #[must_use]
     pub fn superseded(&self) -> &[(String, Role)] {
         &self.superseded
     }
 
-    /// The same layout, in a sub-folder.
+    /// Moves the layout into a sub-folder.
     #[must_use]
     pub fn below(mut self, folder: &str) -> Self {
         let paths = self.files.iter_mut().map(|file| &mut file.path);
@@ -433,22 +440,22 @@ impl Layout {
         self
     }
 
-    /// Bytes of all copied files.
+    /// Returns the total bytes of all copied files.
     #[must_use]
     pub fn copied_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.len).sum()
     }
 }
 
-/// How far the bytes of files move when their encoded segments get their lengths.
+/// The distances by which the bytes of files move when their encoded segments get their lengths.
 struct Shifts(HashMap<OutputId, Shift>);
 
-/// The segments of one file whose lengths were not known.
+/// The segments of one file whose lengths were unknown.
 #[derive(Default)]
 struct Shift {
-    /// Where they begin, as if each had one byte; in order.
+    /// Start offsets, as if each segment had one byte; in order.
     starts: Vec<u64>,
-    /// The bytes of each and of those before it.
+    /// Total bytes of each segment and all before it.
     sums: Vec<u64>,
 }
 

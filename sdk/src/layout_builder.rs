@@ -1,4 +1,4 @@
-//! Building a layout: each segment is checked as it is appended, and the whole when it is finished.
+//! Builds layouts: each segment is checked as it is appended, and the whole when it is finished.
 
 use crate::region::check_tiling;
 use crate::source::check_name;
@@ -11,22 +11,22 @@ use crate::{
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// Bytes of a file's name on Linux, macOS and Windows.
+/// Maximum bytes of a file name on Linux, macOS and Windows.
 const MAX_FILE_NAME: usize = 255;
 
-/// What an encoded segment of unknown length counts until it is there: one byte, so that no two ends of segments
-/// have the same offset.
+/// Provisional length of an encoded segment of unknown length: one byte, so that no two segments
+/// end at the same offset.
 const UNKNOWN_LEN: u64 = 1;
 
-/// Builds a [`Layout`] for a catalog, checking each segment as it is appended.
+/// Builds a [`Layout`] for a catalog, and checks each segment as it is appended.
 pub struct LayoutBuilder<'a> {
     catalog: &'a dyn CatalogView,
     context: &'a dyn Context,
     layout: Layout,
     paths: HashSet<String>,
-    /// Tensors that are written whole, by their ids, and once as far as is known.
+    /// For each tensor id, whether it is written as a whole and, so far, only once.
     whole: Vec<bool>,
-    /// All that is written of others.
+    /// Everything that is written of the other tensors.
     regions: HashMap<TensorId, Vec<Region>>,
     stored: HashMap<StorageId, Vec<Range<u64>>>,
     settled: HashSet<TensorId>,
@@ -34,7 +34,8 @@ pub struct LayoutBuilder<'a> {
 }
 
 impl<'a> LayoutBuilder<'a> {
-    /// An empty layout for this catalog. What is copied from other inputs, `context` opens.
+    /// Creates an empty layout for this catalog. `context` opens other inputs that bytes are copied
+    /// from.
     #[must_use]
     pub fn new(catalog: &'a dyn CatalogView, context: &'a dyn Context) -> Self {
         Self {
@@ -50,19 +51,19 @@ impl<'a> LayoutBuilder<'a> {
         }
     }
 
-    /// The layout.
+    /// Returns the finished layout.
     ///
     /// # Errors
-    /// A plugin error, naming the tensor that is written not at all, in part, or twice, or the
-    /// digest that covers deferred bytes.
+    /// Returns a plugin error if a tensor is written not at all, in part, or twice, or if a digest
+    /// covers deferred bytes.
     pub fn finish(mut self) -> Result<Layout> {
         if self.layout.files.is_empty() {
-            return Err(Error::plugin("the writer planned no file"));
+            return Err(Error::plugin("the writer did not plan any files"));
         }
         for (&tensor, regions) in &self.regions {
             let view = self.catalog.tensor(tensor);
             check_tiling(view.shape, regions).map_err(|e| {
-                Error::plugin(format!("the layout does not write the tensor once: {}", e.message()))
+                Error::plugin(format!("the layout does not write the tensor exactly once: {}", e.message()))
                     .tensor(view.name)
             })?;
             if self.settled.contains(&tensor) {
@@ -92,7 +93,7 @@ impl<'a> LayoutBuilder<'a> {
         Ok(self.layout)
     }
 
-    /// Deferred bytes follow the digests, so that no digest can cover them.
+    /// Checks that no digest covers deferred bytes, which depend on digests.
     fn check_digests(&self) -> Result<()> {
         // Segments are appended, so those of one file are in order.
         let mut by_file: HashMap<OutputId, Vec<&Range<u64>>> = HashMap::new();
@@ -103,7 +104,7 @@ impl<'a> LayoutBuilder<'a> {
             let Some(ranges) = by_file.get(&request.file) else { continue };
             let next = ranges.partition_point(|range| range.end <= request.range.start);
             if ranges.get(next).is_some_and(|range| range.start < request.range.end) {
-                return Err(Error::plugin("a digest is asked for bytes that are deferred"));
+                return Err(Error::plugin("a digest is requested for deferred bytes"));
             }
         }
         Ok(())
@@ -121,7 +122,8 @@ impl<'a> LayoutBuilder<'a> {
         let info = self.catalog.dtype_info(view.dtype)?;
         let is_stored = |block: &Block| {
             let Some(ranges) = self.stored.get(&block.storage) else { return false };
-            // Strings lie in one block; packed elements in as many as their bytes allow.
+            // Strings are in one block. Packed elements may be in several blocks if these are whole
+            // bytes.
             let elements = block.region.shape.iter().product();
             let packed =
                 if info.is_variable() { view.bytes } else { info.bytes_of(elements).unwrap_or(u64::MAX) };
@@ -142,7 +144,7 @@ impl<'a> LayoutBuilder<'a> {
     }
 
     fn add_file(&mut self, path: &str, role: Role, content: Content) -> Result<OutputId> {
-        check_name(path).map_err(|e| Error::plugin("the writer names a file outside the output").found(e))?;
+        check_name(path).map_err(|e| Error::plugin("the path of a file leaves the output folder").found(e))?;
         if let Some(part) = path.split('/').find(|part| part.len() > MAX_FILE_NAME) {
             return Err(Error::unsupported("the name of an output file is too long")
                 .file(path)
@@ -150,7 +152,7 @@ impl<'a> LayoutBuilder<'a> {
                 .found(format!("{} bytes", part.len())));
         }
         if !self.paths.insert(path.to_owned()) {
-            return Err(Error::plugin("the writer names a file twice").file(path));
+            return Err(Error::plugin("the writer uses a file name twice").file(path));
         }
         self.layout.files.push(OutputFile { path: path.to_owned(), role, content, len: 0 });
         id(self.layout.files.len() - 1).map(OutputId)
@@ -165,7 +167,7 @@ impl<'a> LayoutBuilder<'a> {
         *end = offset
             .checked_add(len)
             .filter(|&end| i64::try_from(end).is_ok())
-            .ok_or_else(|| Error::plugin("a file longer than 63 bits"))?;
+            .ok_or_else(|| Error::plugin("the length of a file exceeds 63 bits"))?;
         segments.push(Placed { offset, len, segment });
         Ok(offset)
     }
@@ -182,7 +184,7 @@ impl<'a> LayoutBuilder<'a> {
         self.whole.get(tensor.0 as usize).is_some_and(|&is_whole| is_whole)
     }
 
-    /// Notes that this region of a tensor is written, or all of it.
+    /// Records that a region of a tensor, or all of it, is written.
     fn cover(&mut self, tensor: TensorId, region: Option<&Region>) {
         let place = tensor.0 as usize;
         let was_whole = self.is_whole(tensor);
@@ -209,7 +211,7 @@ impl<'a> LayoutBuilder<'a> {
 }
 
 fn id(index: usize) -> Result<u32> {
-    u32::try_from(index).map_err(|_| Error::plugin("a layout of more than 32 bits"))
+    u32::try_from(index).map_err(|_| Error::plugin("the layout has more than 2^32 entries"))
 }
 
 fn twice(name: &str) -> Error {
@@ -274,7 +276,7 @@ impl LayoutSink for LayoutBuilder<'_> {
         let end = offset.checked_add(len).filter(|&end| end <= view.len);
         let unit = u64::from(swap_unit.max(1));
         let (Some(end), true) = (end, offset.is_multiple_of(unit) && len.is_multiple_of(unit)) else {
-            return Err(Error::plugin("a segment is not a part of its storage")
+            return Err(Error::plugin("a segment is not part of its storage")
                 .expected(format!("at most {} bytes, in units of {unit}", view.len))
                 .found(format!("{len} bytes at {offset}")));
         };
@@ -287,7 +289,7 @@ impl LayoutSink for LayoutBuilder<'_> {
         let source = self.context.open(source)?;
         let there = source.len(source.open(name)?);
         let len = range.end.checked_sub(range.start).filter(|_| range.end <= there).ok_or_else(|| {
-            Error::plugin("a segment is not a part of the file that it is copied from")
+            Error::plugin("a segment is not part of the file that it is copied from")
                 .file(name)
                 .expected(format!("bytes of 0..{there}"))
                 .found(format!("{range:?}"))
@@ -301,7 +303,7 @@ impl LayoutSink for LayoutBuilder<'_> {
 
     fn encoded(&mut self, file: OutputId, encoded: Encoded) -> Result<(EncodedId, u64)> {
         if encoded.region.is_some() && encoded.tensors.len() != 1 {
-            return Err(Error::plugin("an encoded region is of one tensor")
+            return Err(Error::plugin("an encoded region needs exactly one tensor")
                 .expected("1 tensor")
                 .found(encoded.tensors.len()));
         }
@@ -328,7 +330,7 @@ impl LayoutSink for LayoutBuilder<'_> {
         let copied =
             self.layout.files.get(file.0 as usize).filter(|f| matches!(f.content, Content::Copied(_)));
         if copied.is_none_or(|f| range.end > f.len || range.start > range.end) {
-            return Err(Error::plugin("a digest is asked for bytes that no copied file has"));
+            return Err(Error::plugin("a digest is requested for bytes that no copied file has"));
         }
         self.layout.digests.push(DigestRequest { file, range, algorithm });
         id(self.layout.digests.len() - 1).map(DigestId)
@@ -366,7 +368,7 @@ impl LayoutSink for LayoutBuilder<'_> {
     }
 
     fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {
-        check_name(pattern).map_err(|e| Error::plugin("a pattern that leaves the folder").found(e))?;
+        check_name(pattern).map_err(|e| Error::plugin("a pattern leaves the output folder").found(e))?;
         self.layout.superseded.push((pattern.to_owned(), role));
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! A host in memory, for a plugin's unit tests: it reads an input, and builds the files that a writer
-//! plans, one element at a time. The real host's copy is tested against it.
+//! An in-memory host for unit tests of plugins. It reads an input, and builds the files that a
+//! writer plans, one element at a time. The copy of the real host is tested against it.
 
 mod formats;
 #[cfg(feature = "arrow-60")]
@@ -16,13 +16,13 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Options, or metadata, in the form that the functions of this module take.
+/// Converts options or metadata to the form that the functions of this module take.
 #[must_use]
 pub fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// An input that was read: its catalog, and its bytes.
+/// An input that was read: its catalog and its bytes.
 pub struct MemoryView<'a> {
     source: &'a dyn Source,
     context: &'a dyn Context,
@@ -32,10 +32,10 @@ pub struct MemoryView<'a> {
 }
 
 impl<'a> MemoryView<'a> {
-    /// Reads `source` with a format's reader, under its default options and those of `given`.
+    /// Reads `source` with a format's reader, under its default options and those in `given`.
     ///
     /// # Errors
-    /// Whatever the reader or the catalog's checks say.
+    /// Returns an error if the reader fails, or if the catalog does not pass its checks.
     pub fn read(
         format: &dyn Format,
         given: &[(String, String)],
@@ -47,11 +47,11 @@ impl<'a> MemoryView<'a> {
         Self::filled(&description.id, source, context, |catalog| reader.read(source, catalog, context))
     }
 
-    /// A catalog that a test fills itself, as a reader of the format `origin` would: for tests of
-    /// writers.
+    /// Creates a catalog that a test fills itself, as a reader of the format `origin` would. It is
+    /// for tests of writers.
     ///
     /// # Errors
-    /// Whatever `fill` or the catalog's checks say.
+    /// Returns an error if `fill` fails, or if the catalog does not pass its checks.
     pub fn made(
         origin: &str,
         source: &'a dyn Source,
@@ -77,23 +77,23 @@ impl<'a> MemoryView<'a> {
         Ok(Self { source, context, decoder, catalog, ties })
     }
 
-    /// The same view as the host shows it to the writer of a format with these capabilities; see
-    /// [`Catalog::held_by`].
+    /// Returns this view as the host shows it to the writer of a format with these capabilities;
+    /// see [`Catalog::held_by`].
     #[must_use]
     pub fn held_by(self, capabilities: Capabilities) -> Self {
         Self { catalog: self.catalog.held_by(capabilities).0, ..self }
     }
 
-    /// What the input holds.
+    /// Returns the catalog of the input.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// The tensor of this name: its dtype's name, its shape, its logical bytes.
+    /// Returns the dtype name, shape and logical bytes of the tensor with this name.
     ///
     /// # Errors
-    /// Usage, if there is none; else whatever reading it gives.
+    /// Returns a usage error if there is no such tensor, or an error if it cannot be read.
     pub fn tensor_named(&self, name: &str) -> Result<(String, Vec<u64>, Vec<u8>)> {
         let index = self.catalog.tensors().iter().position(|t| t.name == name);
         let index = index.ok_or_else(|| Error::usage("no such tensor").tensor(name))?;
@@ -108,7 +108,7 @@ impl<'a> MemoryView<'a> {
         let bytes = match &storage.place {
             Place::Inline(bytes) => bytes.to_vec(),
             Place::Cast(_) | Place::Computed(_) => {
-                return Err(Error::unsupported("the host in memory casts and computes nothing"));
+                return Err(Error::unsupported("the in-memory host does not cast or compute"));
             }
             Place::Joined(joined) => {
                 let mut bytes = Vec::with_capacity(len);
@@ -129,7 +129,7 @@ impl<'a> MemoryView<'a> {
                 let mut bytes = Vec::new();
                 self.decoder.decode(self.source, *handle, &mut bytes, self.context)?;
                 if bytes.len() != len {
-                    return Err(Error::malformed("encoded bytes have another length")
+                    return Err(Error::malformed("decoded bytes have a different length than declared")
                         .expected(len)
                         .found(bytes.len()));
                 }
@@ -141,7 +141,7 @@ impl<'a> MemoryView<'a> {
             sum.update(&bytes);
             if sum.digest() != *digest {
                 return Err(Error::malformed(
-                    "the stored bytes do not have the digest that the format gives",
+                    "the checksum of the stored bytes differs from the one in the file",
                 ));
             }
         }
@@ -180,7 +180,7 @@ impl<'a> MemoryView<'a> {
         Ok(logical)
     }
 
-    /// The bytes of a part, as a layout orders them.
+    /// Returns the bytes of a part, in the order that a layout asks for.
     fn part_bytes(&self, part: &TensorPart) -> Result<Vec<u8>> {
         let view = CatalogView::tensor(self, part.tensor);
         let info = self.dtype_info(view.dtype)?;
@@ -204,7 +204,7 @@ impl<'a> MemoryView<'a> {
     }
 }
 
-/// Every index of a shape, row-major.
+/// Iterates over the indices of a shape, row-major.
 fn indices(shape: &[u64]) -> impl Iterator<Item = Vec<u64>> + '_ {
     (0..shape.iter().product::<u64>()).map(move |mut linear| {
         let mut index = vec![0; shape.len()];
@@ -216,7 +216,7 @@ fn indices(shape: &[u64]) -> impl Iterator<Item = Vec<u64>> + '_ {
     })
 }
 
-/// Every element of a block: its index in the tensor, and its byte in the storage.
+/// Iterates over the elements of a block: the index in the tensor, and the offset in the storage.
 fn elements(block: &Block, width: usize) -> impl Iterator<Item = (Vec<u64>, usize)> + '_ {
     indices(&block.region.shape).map(move |local| {
         let element: i64 = local.iter().zip(&block.strides).map(|(&i, &s)| i.cast_signed() * s).sum();
@@ -268,16 +268,16 @@ impl CatalogBytes for MemoryView<'_> {
 /// The files that a writer wrote.
 #[derive(Debug, Clone)]
 pub struct MemoryOutput {
-    /// Each file's bytes by its path.
+    /// Bytes of each file, by path.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Their layout.
+    /// Layout of the files.
     pub layout: Layout,
 }
 
-/// Writes a view with a format's writer, under its default options and those of `given`.
+/// Writes a view with a format's writer, under its default options and those in `given`.
 ///
 /// # Errors
-/// Whatever the writer or the layout's checks say.
+/// Returns an error if the writer fails, or if the layout does not pass its checks.
 pub fn write(
     format: &dyn Format,
     given: &[(String, String)],
@@ -343,7 +343,7 @@ pub fn write(
     Ok(MemoryOutput { files, layout })
 }
 
-/// The bytes of each encoded segment, and what was said of them.
+/// Returns the bytes and the note of each encoded segment.
 fn encode(
     layout: &Layout,
     plan: &dyn TensorPlan,
@@ -355,7 +355,7 @@ fn encode(
         let note = plan.encode(EncodedId(index), view, &mut bytes, context)?;
         match placed.encoded.len {
             Some(len) if len != bytes.len() as u64 => {
-                Err(Error::plugin(format!("encoded segment {index} has another length than was promised"))
+                Err(Error::plugin(format!("encoded segment {index} has a different length than promised"))
                     .file(layout.files()[placed.file.0 as usize].path.clone())
                     .expected(len)
                     .found(bytes.len()))
@@ -401,7 +401,7 @@ impl SealSink for Sealed<'_> {
         let place = self.layout.deferred().get(id.0 as usize);
         let (file, range) = place.ok_or_else(|| Error::plugin(format!("no deferred segment {}", id.0)))?;
         if range.end - range.start != bytes.len() as u64 {
-            return Err(Error::plugin("deferred bytes have another length")
+            return Err(Error::plugin("deferred bytes have a different length than reserved")
                 .expected(range.end - range.start)
                 .found(bytes.len()));
         }
@@ -413,7 +413,7 @@ impl SealSink for Sealed<'_> {
     fn late(&mut self, file: OutputId, bytes: &[u8]) -> Result<()> {
         let late = self.layout.files().get(file.0 as usize).is_some_and(|f| f.content == Content::Late);
         if !late {
-            return Err(Error::plugin(format!("file {} is not a late one", file.0)));
+            return Err(Error::plugin(format!("file {} is not a late file", file.0)));
         }
         self.outputs[file.0 as usize].write(bytes)
     }

@@ -1,19 +1,19 @@
-//! Options are what a user may tell a format's reader (`-i`) or writer (`-o`); a format declares
-//! them, and the host checks what it is given against that.
+//! Options are the settings of a format's reader (`-i`) and writer (`-o`). A format declares them,
+//! and the host checks the user's values against the declaration.
 
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
-/// Which half of a format takes an option.
+/// The half of a format that takes an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// `-i`.
+    /// The reader: `-i`.
     Reader,
-    /// `-o`.
+    /// The writer: `-o`.
     Writer,
 }
 
-/// What values an option takes.
+/// The values that an option takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionKind {
@@ -21,35 +21,35 @@ pub enum OptionKind {
     Text,
     /// `true` or `false`.
     Bool,
-    /// A whole number, not negative.
+    /// A whole number that is not negative.
     Integer,
-    /// A number of bytes: `500`, `64KiB`, `5GB` (decimal, as the Hub's tools write it).
+    /// A number of bytes: `500`, `64KiB`, `5GB` (decimal, as in tools for the Hugging Face Hub).
     Size,
     /// One of these words.
     Choice(Vec<String>),
     /// A path to another input, for [`Context::open`](crate::Context::open).
     Source,
-    /// Texts, one for each time that it is given.
+    /// A list of texts; the option may be given several times.
     List,
 }
 
-/// One option that a format declares.
+/// An option that a format declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionSpec {
-    /// Who takes it.
+    /// Reader or writer.
     pub side: Side,
-    /// The word before `=`.
+    /// Key: the word before `=`.
     pub key: String,
-    /// What may stand after it.
+    /// Kind of value that follows `=`.
     pub kind: OptionKind,
-    /// What holds if it is not given; `None` if there is nothing then.
+    /// Default value, or `None` if there is none.
     pub default: Option<String>,
-    /// One line for `ferry formats`.
+    /// One line of help for `ferry formats`.
     pub help: String,
 }
 
 impl OptionSpec {
-    /// An option of the reader.
+    /// Creates an option of the reader.
     #[must_use]
     pub fn reader(key: &str, kind: OptionKind, default: Option<&str>, help: &str) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl OptionSpec {
         }
     }
 
-    /// An option of the writer.
+    /// Creates an option of the writer.
     #[must_use]
     pub fn writer(key: &str, kind: OptionKind, default: Option<&str>, help: &str) -> Self {
         Self { side: Side::Writer, ..Self::reader(key, kind, default, help) }
@@ -79,12 +79,12 @@ impl OptionSpec {
             OptionKind::Choice(words) if words.iter().any(|word| word == value) => return Ok(()),
             OptionKind::Choice(words) => format!("one of {}", words.join(", ")),
         };
-        Err(Error::usage(format!("option {}", self.key)).expected(expected).found(format!("{value:?}")))
+        Err(Error::usage(format!("invalid value {value:?} for option `{}`: expected {expected}", self.key)))
     }
 }
 
-/// `500`, `64KiB`, `5GB`: decimal units are powers of 1000, as in `max_shard_size="5GB"` of the
-/// Hugging Face libraries; those with an `i` are powers of 1024.
+/// Parses a size: `500`, `64KiB`, `5GB`. Decimal units are powers of 1000, as in
+/// `max_shard_size="5GB"` of the Hugging Face libraries. Units with an `i` are powers of 1024.
 #[must_use]
 pub fn parse_size(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -104,16 +104,17 @@ pub fn parse_size(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// The options of one side, checked, defaults filled in; several values of one that is a list.
+/// The checked options of one side, with defaults filled in. An option that is a list may have
+/// several values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options(BTreeMap<String, Vec<String>>);
 
 impl Options {
-    /// Checks what the user gave against what the format declares for `side`.
+    /// Checks the user's options against those that the format declares for `side`.
     ///
     /// # Errors
-    /// Usage: an unknown key (with the known ones), one of the other side (with the right flag), a
-    /// value that is not of the option's kind, a key given twice that is no [list](OptionKind::List).
+    /// Returns a usage error for an unknown key, a key of the other side, a value that does not fit
+    /// the option's kind, or a key that is given twice and is not a [list](OptionKind::List).
     pub fn check(specs: &[OptionSpec], side: Side, given: &[(String, String)]) -> Result<Self> {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (key, value) in given {
@@ -122,9 +123,8 @@ impl Options {
             spec.check(value)?;
             let values = values.entry(key.clone()).or_default();
             if !values.is_empty() && spec.kind != OptionKind::List {
-                return Err(Error::usage(format!("option {key} is given twice"))
-                    .expected("one value")
-                    .found(format!("{:?} and {value:?}", values[0])));
+                let first = &values[0];
+                return Err(Error::usage(format!("option `{key}` is given twice: {first:?} and {value:?}")));
             }
             values.push(value.clone());
         }
@@ -136,49 +136,51 @@ impl Options {
         Ok(Self(values))
     }
 
-    /// Values that were checked already.
+    /// Creates options from values that were already checked.
     pub(crate) fn from_checked(values: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut options = Self::default();
         values.into_iter().for_each(|(key, value)| options.0.entry(key).or_default().push(value));
         options
     }
 
-    /// The defaults of one side: for unit tests.
+    /// Returns the defaults of one side, for unit tests.
     #[must_use]
     pub fn defaults(specs: &[OptionSpec], side: Side) -> Self {
         Self::check(specs, side, &[]).unwrap_or_default()
     }
 
-    /// The text of an option; of a list the first.
+    /// Returns the text of an option; for a list, its first text.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
         self.texts(key).next()
     }
 
-    /// The texts of an option of kind [`OptionKind::List`], in the order in which they were given.
+    /// Iterates over the texts of an option of kind [`OptionKind::List`], in the order in which
+    /// they were given.
     pub fn texts(&self, key: &str) -> impl Iterator<Item = &str> {
         self.0.get(key).into_iter().flatten().map(String::as_str)
     }
 
-    /// Whether an option of kind [`OptionKind::Bool`] is true.
+    /// Returns whether an option of kind [`OptionKind::Bool`] is true.
     #[must_use]
     pub fn is_true(&self, key: &str) -> bool {
         self.text(key) == Some("true")
     }
 
-    /// The number of an option of kind [`OptionKind::Integer`].
+    /// Returns the number of an option of kind [`OptionKind::Integer`].
     #[must_use]
     pub fn integer(&self, key: &str) -> Option<u64> {
         self.text(key)?.parse().ok()
     }
 
-    /// The bytes of an option of kind [`OptionKind::Size`].
+    /// Returns the bytes of an option of kind [`OptionKind::Size`].
     #[must_use]
     pub fn size(&self, key: &str) -> Option<u64> {
         parse_size(self.text(key)?)
     }
 
-    /// All of them, sorted by key; a list's key comes once for each of its texts.
+    /// Iterates over all options as key and text, sorted by key. The key of a list is repeated for
+    /// each of its texts.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().flat_map(|(key, values)| values.iter().map(|value| (key.as_str(), value.as_str())))
     }
@@ -190,11 +192,12 @@ fn unknown(specs: &[OptionSpec], side: Side, key: &str) -> Error {
         Side::Writer => ("-o", "-i"),
     };
     if specs.iter().any(|spec| spec.key == key) {
-        return Error::usage(format!("{key} is not an option of this side: use {other} {key}=..."));
+        return Error::usage(format!("{flag} does not take option `{key}`"))
+            .hint(format!("pass {other} {key}=..."));
     }
     let known: Vec<&str> = specs.iter().filter(|s| s.side == side).map(|s| s.key.as_str()).collect();
     let expected = if known.is_empty() { "no option".to_owned() } else { known.join(", ") };
-    Error::usage(format!("unknown option {flag} {key}")).expected(expected)
+    Error::usage(format!("unknown option {flag} {key}: expected {expected}"))
 }
 
 #[cfg(test)]
@@ -217,7 +220,7 @@ mod tests {
         let specs = [OptionSpec::writer("max", OptionKind::Size, Some("5GB"), "")];
         let given = [("max".to_owned(), "1MB".to_owned())];
         let error = Options::check(&specs, Side::Reader, &given).unwrap_err();
-        assert!(error.to_string().contains("use -o max="), "{error}");
+        assert!(error.details().any(|(name, text)| name == "hint" && text.contains("-o max=")), "{error}");
         assert_eq!(Options::check(&specs, Side::Writer, &given).unwrap().size("max"), Some(1_000_000));
         assert_eq!(Options::defaults(&specs, Side::Writer).size("max"), Some(5_000_000_000));
     }
@@ -236,6 +239,6 @@ mod tests {
         let crossed = options.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
         assert_eq!(Options::from_checked(crossed), options);
         let error = check(&[("name", "x"), ("name", "y")]).unwrap_err().to_string();
-        assert!(error.contains("name is given twice") && error.contains("\"y\""), "{error}");
+        assert!(error.contains("`name` is given twice") && error.contains("\"y\""), "{error}");
     }
 }

@@ -1,6 +1,6 @@
-//! Tensors of a dtype that a target has no name for are packed: U8 of the shape `[..., bytes of a row]`, and an entry
-//! of the metadata, `ferry.packed.NAME`, that says what they are. Packed tensors keep every bit, so that whoever
-//! reads them again has what there was.
+//! Packs tensors of a dtype that the target does not know. They become U8 of the shape `[..., bytes
+//! of a row]`, and a metadata entry `ferry.packed.NAME` describes them. Packed tensors keep every
+//! bit, so reading the file restores the original tensors.
 //!
 //! ```text
 //! ferry.packed.blk.0.attn_q.weight = "32/18/1 4096x4096 Q4_0"
@@ -13,18 +13,18 @@ use crate::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// What the key of an entry begins with; the tensor's name follows.
+/// Prefix of the metadata key; the name of the tensor follows.
 const PREFIX: &str = "ferry.packed.";
 
-/// What a packed tensor stands for.
+/// The original dtype and shape of a packed tensor.
 struct Packed {
     info: DtypeInfo,
     shape: Vec<u64>,
 }
 
 impl Catalog {
-    /// The same catalog with the tensors restored that its metadata says were packed, and whether there are any.
-    /// An entry that does not fit its tensor stays what it is: metadata.
+    /// Returns this catalog with packed tensors restored according to its metadata, and whether
+    /// there are any. An entry that does not fit its tensor remains in the metadata.
     #[must_use]
     pub fn unpacked(mut self) -> (Self, bool) {
         let entries = self.metadata.range(PREFIX.to_owned()..).take_while(|(key, _)| key.starts_with(PREFIX));
@@ -56,7 +56,8 @@ impl Catalog {
         (self, any)
     }
 
-    /// The dtype of these facts, which is one of the catalog's then; `None`, if it has another of that name.
+    /// Returns the catalog's dtype with these properties, and adds it if necessary. `None` if the
+    /// catalog has a different dtype of that name.
     fn interned(&mut self, info: &DtypeInfo) -> Option<Dtype> {
         let known = &mut self.extensions;
         let index = known.iter().position(|known| known.name() == info.name()).unwrap_or(known.len());
@@ -66,8 +67,8 @@ impl Catalog {
         (known[index] == *info).then(|| Dtype::extension(index))?
     }
 
-    /// Packs each tensor of a dtype that is not built in, and says so once. One whose bytes do not lie side by side,
-    /// as they are read, stays what it is.
+    /// Packs each tensor of a dtype that is not built in, and returns one loss for all of them. A
+    /// tensor whose bytes are not contiguous, or are converted when they are read, is not packed.
     pub(crate) fn packed(&mut self) -> Option<Loss> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for tensor in &mut self.tensors {
@@ -83,15 +84,15 @@ impl Catalog {
         let total: u64 = counts.values().sum();
         let names: Vec<String> = counts.into_keys().collect();
         (total > 0).then(|| {
-            let why = "the target has no such dtype: there they are U8, the bytes of a row in the last dimension, and \
-                       the metadata says what they are, and they come back as that; --step dequantize gives numbers instead";
+            let why = "the target format has no such dtype, so they are written as U8 and restored when the file \
+                       is read; use --step dequantize to write numbers instead";
             let what = format!("{total} tensors of {}", names.join(", "));
             Loss::new(LossKind::Tensor, what, why).severity(Severity::Changed)
         })
     }
 }
 
-/// Whether a tensor's bytes, read one by one, are those that it is read as.
+/// Returns whether the stored bytes of a tensor equal its logical bytes.
 fn lies_plainly(tensor: &Tensor, storages: &[Storage], info: &DtypeInfo) -> bool {
     match &tensor.data {
         Data::Empty => true,
@@ -104,7 +105,7 @@ fn lies_plainly(tensor: &Tensor, storages: &[Storage], info: &DtypeInfo) -> bool
 }
 
 impl Packed {
-    /// The shape of the bytes: where rows are no whole blocks, there is one row.
+    /// Returns the shape of the packed bytes. If rows are not whole blocks, there is a single row.
     fn lying(&self) -> Option<Vec<u64>> {
         let (elements, bytes) = (u64::from(self.info.block_elements()), u64::from(self.info.block_bytes()));
         match self.shape.split_last() {

@@ -1,5 +1,5 @@
-//! The proof that tensors lie in their storages. A list of tensors becomes a catalog's only through it,
-//! whether a reader gives it or a step makes it of another.
+//! Proves that tensors are inside their storages. Every list of tensors passes through this proof
+//! to become a catalog, whether it comes from a reader or from a step.
 
 use crate::block::{is_row_major, reach};
 use crate::region::check_tiling;
@@ -11,7 +11,7 @@ use crate::{
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// A catalog whose tensors are being proved, one by one.
+/// A catalog whose tensors are checked one by one.
 pub(crate) struct Proof<'a> {
     pub(crate) catalog: Catalog,
     limits: &'a Limits,
@@ -22,17 +22,18 @@ pub(crate) struct Proof<'a> {
 }
 
 impl Catalog {
-    /// The same catalog with other tensors over its storages; each is proved anew, as a reader's are, so
-    /// that no extent is out of bounds, no name there twice, and every tensor tiled by its blocks. Lengths
-    /// are computed, whatever [`Tensor::bytes`] says. The tree stays, unless another one is given: it
-    /// names tensors by their place, so one that names them by their old place is not what was meant.
+    /// Returns this catalog with different tensors over its storages. Each tensor is checked like
+    /// those of a reader: extents are in bounds, names are unique, and blocks tile their tensors.
+    /// Lengths are computed, and [`Tensor::bytes`] is ignored. The tree is kept unless a new one is
+    /// passed. Since a tree refers to tensors by id, pass a new tree if ids change.
     ///
     /// # Errors
-    /// Malformed, for what the proof refuses; a plugin error, if the tree names a tensor that is not
-    /// there; a limit.
+    /// Returns a malformed error if a tensor does not pass the checks, a plugin error if the tree
+    /// names a tensor that does not exist, or a limit error.
     pub fn with_tensors(self, tensors: Vec<Tensor>, tree: Option<Tree>, limits: &Limits) -> Result<Self> {
         let tree = tree.unwrap_or(self.tree);
-        // What its reader's catalog shares was counted; what steps repeat, the user asks for.
+        // Shared bytes were counted for the reader's catalog. Bytes that steps repeat are requested
+        // by the user.
         let catalog = Self { tensors: Vec::with_capacity(tensors.len()), tree, ..self };
         let mut proof = Proof { sharing: Sharing::new(None), ..Proof::new(catalog, limits) };
         for tensor in tensors {
@@ -43,20 +44,19 @@ impl Catalog {
 }
 
 impl<'a> Proof<'a> {
-    /// For a catalog that has no tensors yet.
+    /// Starts with a catalog that has no tensors yet.
     pub(crate) fn new(catalog: Catalog, limits: &'a Limits) -> Self {
-        debug_assert!(catalog.tensors.is_empty(), "tensors that were not proved");
+        debug_assert!(catalog.tensors.is_empty(), "all tensors must be checked");
         let sharing = Sharing::new(Some(limits));
         Self { catalog, limits, names: HashSet::new(), blocks: 0, expanded_bytes: 0, sharing }
     }
 
-    /// The catalog.
     pub(crate) fn finish(self) -> Result<Catalog> {
         self.catalog.check_tree()?;
         Ok(self.catalog)
     }
 
-    /// Adds a tensor; its length is computed here, and its blocks become the simplest equivalent form.
+    /// Adds a tensor, computes its length, and simplifies its blocks.
     pub(crate) fn add(&mut self, mut tensor: Tensor) -> Result<TensorId> {
         let proved = match std::mem::replace(&mut tensor.data, Data::Empty) {
             Data::Empty => self.check_empty(&tensor),
@@ -67,7 +67,7 @@ impl<'a> Proof<'a> {
         (tensor.bytes, tensor.data) = proved.map_err(|e| e.tensor(&tensor.name))?;
         let limits = self.limits;
         if tensor.name.len() as u64 > limits.name_bytes {
-            return Err(Error::limit("a tensor's name is too long")
+            return Err(Error::limit("the name of a tensor is too long")
                 .expected(format!("at most {} bytes", limits.name_bytes))
                 .found(tensor.name.len()));
         }
@@ -76,10 +76,11 @@ impl<'a> Proof<'a> {
             .filter(|&id| u64::from(id) < limits.tensors)
             .ok_or_else(|| {
                 Error::limit("too many tensors")
-                    .expected(format!("at most {}, or --bound tensors=N", limits.tensors))
+                    .expected(format!("at most {}", limits.tensors))
+                    .hint("if you trust the file, raise the limit with --bound tensors=N")
             })?;
         if !self.names.insert(tensor.name.clone()) {
-            return Err(Error::malformed("two tensors have this name").tensor(tensor.name));
+            return Err(Error::malformed("two tensors have the same name").tensor(tensor.name));
         }
         self.catalog.tensors.push(tensor);
         Ok(TensorId(id))
@@ -95,7 +96,7 @@ impl<'a> Proof<'a> {
         storage_len.ok_or_else(|| Error::plugin(format!("no storage {}", storage.0)))
     }
 
-    /// Counts bytes that lie in an extent of a storage.
+    /// Counts bytes in an extent of a storage.
     pub(crate) fn share(&mut self, id: StorageId, extent: Range<u64>, bytes: u64) -> Result<()> {
         let storage = self.catalog.storage(id);
         let storage = storage.ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))?;
@@ -106,7 +107,7 @@ impl<'a> Proof<'a> {
         self.info(tensor.dtype)?;
         match element_count(&tensor.shape)? {
             0 => Ok((0, Data::Empty)),
-            elements => Err(Error::plugin("the tensor has no bytes").found(format!("{elements} elements"))),
+            elements => Err(Error::plugin("the tensor has no data").found(format!("{elements} elements"))),
         }
     }
 
@@ -115,7 +116,8 @@ impl<'a> Proof<'a> {
         let elements = element_count(&tensor.shape)?;
         let bytes = if info.is_variable() && elements > 0 {
             let bytes = self.storage_len(storage)?.saturating_sub(offset);
-            // Each element begins with its length, so a shape cannot claim more than is there.
+            // Each element begins with its length of 8 bytes, so the shape cannot claim more
+            // elements than fit.
             if bytes / 8 < elements {
                 return Err(Error::malformed("strings are missing")
                     .expected(format!("{elements} elements of at least 8 bytes"))
@@ -139,12 +141,13 @@ impl<'a> Proof<'a> {
         let info = self.info(tensor.dtype)?;
         self.count_blocks(blocks.len() as u64)?;
         if info.is_variable() && !blocks.is_empty() {
-            return Err(Error::unsupported("strings in several blocks"));
+            return Err(Error::unsupported("tensors of strings cannot have several blocks"));
         }
         let elements = element_count(&tensor.shape)?;
         for block in &blocks {
             let (extent, bytes) = self.check_block(&info, &tensor.shape, block)?;
-            // One element that fills a tensor is a constant, which many formats have.
+            // A single element that fills a tensor is a constant, which many formats have; it is
+            // not counted.
             if block.strides.iter().any(|&stride| stride != 0) || extent.end - extent.start == bytes {
                 self.share(block.storage, extent, bytes)?;
             }
@@ -166,22 +169,23 @@ impl<'a> Proof<'a> {
         self.blocks = self.blocks.saturating_add(more);
         if self.blocks > self.limits.entries {
             return Err(Error::limit("too many blocks")
-                .expected(format!("at most {}, or --bound entries=N", self.limits.entries)));
+                .expected(format!("at most {}", self.limits.entries))
+                .hint("if you trust the file, raise the limit with --bound entries=N"));
         }
         Ok(())
     }
 
-    /// Each tile is proved as a block is; that tiles of one shape tile the tensor needs no proof.
+    /// Checks each tile like a block. Tiles of one shape tile the tensor by construction.
     fn check_grid(&mut self, tensor: &Tensor, grid: Grid) -> Result<(u64, Data)> {
         let info = self.info(tensor.dtype)?;
         if info.element_bytes().is_none() {
             return Err(Error::unsupported(format!(
-                "a grid of {}, which has no elements of whole bytes",
+                "a grid needs elements of whole bytes, unlike {}",
                 info.name()
             )));
         }
         if grid.tile.len() != tensor.shape.len() || grid.tile.contains(&0) {
-            return Err(Error::malformed("the tiles' shape is not one for this tensor")
+            return Err(Error::malformed("the tile shape does not fit the tensor")
                 .expected(format!("{} dimensions, none of them 0", tensor.shape.len()))
                 .found(format!("{:?}", grid.tile)));
         }
@@ -189,7 +193,7 @@ impl<'a> Proof<'a> {
         let tiles = grid.counts(&tensor.shape).try_fold(1_u64, u64::checked_mul);
         let tiles = tiles.ok_or_else(|| Error::limit("too many tiles"))?;
         if tiles != grid.tiles.count() {
-            return Err(Error::malformed("the grid has another number of tiles")
+            return Err(Error::malformed("the grid has the wrong number of tiles")
                 .expected(format!("{tiles}, of shape {:?} in {:?}", grid.tile, tensor.shape))
                 .found(grid.tiles.count()));
         }
@@ -201,7 +205,7 @@ impl<'a> Proof<'a> {
         for number in 0..tiles {
             let block = grid.block(&tensor.shape, number);
             let block =
-                block.ok_or_else(|| Error::plugin("a tile is absent, and there is no fill for it"))?;
+                block.ok_or_else(|| Error::plugin("a tile is absent and the grid has no fill"))?;
             let (_, bytes) = self.check_block(&info, &tensor.shape, &block)?;
             if grid.tiles.get(number).is_some() {
                 self.sharing.tile(block.storage, bytes)?;
@@ -216,11 +220,11 @@ impl<'a> Proof<'a> {
         Ok((info.bytes_of(elements)?, data))
     }
 
-    /// The extent of a block in its storage, and how many bytes it has.
+    /// Returns the extent of a block in its storage, and its length in bytes.
     fn check_block(&mut self, info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<(Range<u64>, u64)> {
         let region = &block.region;
         if block.strides.len() != region.shape.len() {
-            return Err(Error::plugin("a block's strides and shape differ in rank"));
+            return Err(Error::plugin("the strides and the shape of a block differ in rank"));
         }
         let elements = element_count(&region.shape)?;
         if elements == 0 {
@@ -234,7 +238,7 @@ impl<'a> Proof<'a> {
             return Ok((block.offset..block.offset + logical, logical));
         };
         let (before, after) =
-            reach(block, width).ok_or_else(|| Error::malformed("a view's extent does not fit 64 bits"))?;
+            reach(block, width).ok_or_else(|| Error::malformed("the extent of a view exceeds 64 bits"))?;
         let extent = before + after;
         let start = block.offset.checked_sub(before).ok_or_else(|| {
             Error::malformed("a view starts before its storage")
@@ -245,32 +249,31 @@ impl<'a> Proof<'a> {
         Ok((start..start + extent, logical))
     }
 
-    /// Counts what a block has beyond the bytes that are stored for it.
+    /// Counts the bytes of a block beyond its stored bytes.
     fn expand(&mut self, logical: u64, stored: u64) -> Result<()> {
         self.expanded_bytes = self.expanded_bytes.saturating_add(logical.saturating_sub(stored));
         if self.expanded_bytes > self.limits.expanded_bytes {
             return Err(Error::limit("views repeat stored bytes too often")
-                .expected(format!(
-                    "at most {} bytes more than are stored, or --bound expanded_bytes=N",
-                    self.limits.expanded_bytes
-                ))
+                .expected(format!("at most {} bytes more than are stored", self.limits.expanded_bytes))
+                .hint("if you trust the file, raise the limit with --bound expanded_bytes=N")
                 .found(self.expanded_bytes));
         }
         Ok(())
     }
 }
 
-/// Elements that share bytes can only be read as they lie, from a byte's first element.
+/// Checks that a block of packed elements is contiguous and starts at the first element of a byte.
 fn check_packed(info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<()> {
     let run = block.region.row_major_run(shape);
     let row_major = block.strides == row_major_strides(&block.region.shape);
     match run {
         Some((start, _)) if row_major && start.is_multiple_of(info.block_elements().into()) => Ok(()),
-        _ => Err(Error::unsupported(format!("a strided view of packed {}", info.name()))),
+        _ => Err(Error::unsupported(format!("strided views of {} are not supported", info.name()))),
     }
 }
 
-/// Whether bytes of a tensor lie in its storage, which has no name to be called by.
+/// Checks that bytes of a tensor are inside its storage. The error does not name the storage,
+/// because storages have no names.
 fn check_inside(storage_len: u64, start: u64, len: u64) -> Result<()> {
     match start.checked_add(len) {
         Some(end) if end <= storage_len => Ok(()),

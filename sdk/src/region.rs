@@ -1,37 +1,39 @@
-//! A region is a hyper-rectangle of a tensor; regions tile it when they cover it once.
+//! A region is a hyper-rectangle of a tensor. Regions tile the tensor if they cover it exactly
+//! once.
 
 use crate::{Error, Result, element_count};
 
-/// A hyper-rectangle: for each dimension where it begins and how long it is, in elements.
+/// A hyper-rectangle: its start and length in each dimension, in elements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Region {
-    /// The first index in each dimension.
+    /// First index in each dimension.
     pub origin: Vec<u64>,
-    /// The length in each dimension.
+    /// Length in each dimension.
     pub shape: Vec<u64>,
 }
 
-/// How many pairs of regions [`check_tiling`] compares before it gives up.
+/// Maximum pairs of regions that [`check_tiling`] compares.
 const MOST_COMPARISONS: u64 = 100_000_000;
 
 impl Region {
-    /// All of a tensor of this shape.
+    /// Creates the region that is a whole tensor of this shape.
     #[must_use]
     pub fn whole(shape: &[u64]) -> Self {
         Self { origin: vec![0; shape.len()], shape: shape.to_vec() }
     }
 
-    /// Whether it is all of a tensor of this shape.
+    /// Returns whether this is a whole tensor of this shape.
     #[must_use]
     pub fn is_whole(&self, shape: &[u64]) -> bool {
         self.shape == shape && self.origin.iter().all(|&start| start == 0)
     }
 
-    /// Where the region lies in the row-major order of a tensor of `shape`, as (first element,
-    /// number of elements), if its elements are neighbours there.
+    /// Returns the place of the region in the row-major order of a tensor of `shape`, as (first
+    /// element, number of elements), if its elements are contiguous there.
     #[must_use]
     pub fn row_major_run(&self, shape: &[u64]) -> Option<(u64, u64)> {
-        // Neighbours: single indices first, then one free dimension, then whole dimensions.
+        // A contiguous region has single indices first, then one free dimension, then whole
+        // dimensions.
         let outer = self.shape.iter().position(|&len| len != 1).unwrap_or(shape.len());
         if (outer + 1..shape.len()).any(|dim| self.shape[dim] != shape[dim]) {
             return None;
@@ -52,7 +54,7 @@ impl Region {
         if inside {
             return Ok(());
         }
-        Err(Error::malformed("a block lies outside its tensor")
+        Err(Error::malformed("a block is outside its tensor")
             .expected(format!("inside {shape:?}"))
             .found(format!("origin {:?}, shape {:?}", self.origin, self.shape)))
     }
@@ -65,11 +67,11 @@ impl Region {
     }
 }
 
-/// Whether `regions` cover a tensor of `shape` once: no gap, no overlap.
+/// Checks that `regions` cover a tensor of `shape` exactly once, without gaps or overlaps.
 ///
 /// # Errors
-/// Malformed, naming what overlaps or how much is missing; a limit, where regions are so many and
-/// so entangled that telling would take minutes.
+/// Returns a malformed error that names the overlapping regions or the size of the gap. Returns a
+/// limit error if comparing the regions would take minutes.
 pub fn check_tiling(shape: &[u64], regions: &[Region]) -> Result<()> {
     let mut covered = 0_u64;
     for region in regions {
@@ -83,11 +85,11 @@ pub fn check_tiling(shape: &[u64], regions: &[Region]) -> Result<()> {
             .found(covered));
     }
     check_disjoint(shape.len(), regions)?;
-    debug_assert_eq!(covered, total, "disjoint regions inside the shape cannot hold more than it");
+    debug_assert_eq!(covered, total, "disjoint regions inside the shape cannot exceed it");
     Ok(())
 }
 
-/// Sweeps along the dimension in which regions begin at the most places.
+/// Sweeps along the dimension with the most distinct starts of regions.
 fn check_disjoint(rank: usize, regions: &[Region]) -> Result<()> {
     let mut by_start: Vec<&Region> = regions.iter().filter(|r| !r.shape.contains(&0)).collect();
     if by_start.len() < 2 {

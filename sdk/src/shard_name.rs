@@ -1,9 +1,10 @@
-//! The name of a shard, one of the files that a set is split into: `model-00002-of-00005.safetensors`.
+//! The name of a shard, one of the files that a set is split into:
+//! `model-00002-of-00005.safetensors`.
 
-/// How many digits a number in a name has at least, as everybody writes it.
+/// Minimum digits of a number in a name, as is customary.
 const DIGITS: usize = 5;
 
-/// A shard's name, taken apart.
+/// A parsed shard name.
 ///
 /// ```
 /// use tensorferry_sdk::ShardName;
@@ -15,26 +16,26 @@ const DIGITS: usize = 5;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardName<'a> {
-    /// What all names of the set begin with.
+    /// Common beginning of all names of the set.
     pub stem: &'a str,
-    /// The shard's number: formats count from 0 or from 1.
+    /// Number of the shard. Formats count from 0 or from 1.
     pub number: u64,
-    /// How many shards there are.
+    /// Number of shards in the set.
     pub count: u64,
-    /// What all names of the set end with, or nothing.
+    /// Common ending of all names of the set; may be empty.
     pub ending: &'a str,
-    /// How many digits the number and the count have.
+    /// Digits of the number and of the count.
     digits: (usize, usize),
 }
 
 impl<'a> ShardName<'a> {
-    /// Takes a name apart; `None`, if it is not a shard's.
+    /// Parses a name; `None` if it is not the name of a shard.
     #[must_use]
     pub fn parse(name: &'a str) -> Option<Self> {
         Self::parse_short(name, DIGITS)
     }
 
-    /// As [`parse`](Self::parse), where numbers may be as short as `least` digits.
+    /// Parses a name like [`parse`](Self::parse), but accepts numbers of at least `least` digits.
     #[must_use]
     pub fn parse_short(name: &'a str, least: usize) -> Option<Self> {
         let (before, after) = name.rsplit_once("-of-")?;
@@ -48,34 +49,34 @@ impl<'a> ShardName<'a> {
         Some(Self { stem, number: value(number)?, count: value(count)?, ending, digits })
     }
 
-    /// Whether both are shards of one set.
+    /// Returns whether both names are shards of one set.
     #[must_use]
     pub fn is_of_set(&self, other: &ShardName<'_>) -> bool {
         (self.stem, self.count, self.digits.1, self.ending)
             == (other.stem, other.count, other.digits.1, other.ending)
     }
 
-    /// The set's name, with `?` for the digits of the number.
+    /// Returns the name with `?` for each digit of the number.
     #[must_use]
     pub fn pattern(&self) -> String {
         let Self { stem, count, digits: (number, width), ending, .. } = self;
         format!("{stem}-{}-of-{count:0width$}{ending}", "?".repeat(*number))
     }
 
-    /// The name of one shard of `count`.
+    /// Returns the name of shard `number` of `count`.
     #[must_use]
     pub fn format(stem: &str, number: u64, count: u64, ending: &str) -> String {
         format!("{stem}-{number:0DIGITS$}-of-{count:0DIGITS$}{ending}")
     }
 
-    /// The names of all shards of a set, numbered from 0.
+    /// Returns the names of all shards of a set, numbered from 0.
     #[must_use]
     pub fn set(stem: &str, count: u32, ending: &str) -> Vec<String> {
         (0..count).map(|number| Self::format(stem, number.into(), count.into(), ending)).collect()
     }
 
-    /// A glob for the shards of all sets of a stem and an ending, whatever their count; `None`, where it
-    /// would take the stem for more than a name.
+    /// Returns a glob for the shards of all sets with this stem and ending and any count. `None` if
+    /// the stem contains characters that a glob would interpret.
     #[must_use]
     pub fn glob(stem: &str, ending: &str) -> Option<String> {
         let digits = "[0-9]".repeat(DIGITS);

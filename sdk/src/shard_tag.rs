@@ -1,19 +1,21 @@
-//! A tag in the names of a set's data files tells them from those of every other set in the same folder: a set that is
-//! found by its index is then replaced by replacing the index alone.
+//! A tag in the names of a set's data files distinguishes them from those of every other set in the
+//! same folder. A set that is found through its index can then be replaced by replacing only the
+//! index.
 
 use crate::{OptionSpec, Options, Result, Side, TypedOption};
 
 const DECLARED: TypedOption<Option<String>> = TypedOption::text(
     Side::Writer,
     ShardTag::OPTION,
-    "what names of data files have in them beside their numbers: r and eight hexadecimal digits; over an older set in an \
-     object store they get a new one, so that both sets are whole until the index is replaced",
+    "tag in data file names: r and 8 hex digits; set automatically if needed",
 );
-/// How many digits a tag has.
+/// Digits of a tag.
 const DIGITS: usize = 8;
 
-/// What the names of a set's data files have in them beside their numbers, if anything. A writer whose index names its
-/// files freely declares it, and a host that replaces such a set where nothing can be renamed sets it.
+/// An optional tag in the names of a set's data files, next to their numbers. Writers whose index
+/// names its files freely declare the option. A host sets the tag when it replaces such a set in a
+/// place where files cannot be renamed, such as an object store. Both sets are then complete until
+/// the index is replaced.
 ///
 /// ```
 /// use tensorferry_sdk::{Options, Side, ShardTag};
@@ -31,44 +33,45 @@ const DIGITS: usize = 8;
 pub struct ShardTag(Option<u32>);
 
 impl ShardTag {
-    /// The option's name.
+    /// The key of the option.
     pub const OPTION: &str = "shard_tag";
 
-    /// What a writer declares.
+    /// Returns the option, for a writer to declare.
     #[must_use]
     pub fn spec() -> OptionSpec {
         DECLARED.spec()
     }
 
-    /// The tag that a writer was told.
+    /// Returns the tag in the options of a writer.
     ///
     /// # Errors
-    /// Usage, for a text that is no tag: names of other sets might look like it.
+    /// Returns a usage error if the text is not a tag. Other texts could be mistaken for parts of
+    /// names of other sets.
     pub fn of(options: &Options) -> Result<Self> {
         let Some(text) = DECLARED.get(options)? else { return Ok(Self(None)) };
         let refused = || DECLARED.refuse(format!("r and {DIGITS} hexadecimal digits"), &text);
         number(&text).map(|number| Self(Some(number))).ok_or_else(refused)
     }
 
-    /// The tag of a number, as the option has it.
+    /// Returns the tag of a number, as a value of the option.
     #[must_use]
     pub fn text(number: u32) -> String {
         format!("r{number:0DIGITS$x}")
     }
 
-    /// The tag behind a separator; without one, nothing.
+    /// Returns the separator followed by the tag, or an empty text if there is no tag.
     #[must_use]
     pub fn behind(self, separator: &str) -> String {
         self.0.map_or_else(String::new, |number| format!("{separator}{}", Self::text(number)))
     }
 
-    /// A glob for all tags.
+    /// Returns a glob that matches all tags.
     #[must_use]
     pub fn glob() -> String {
         format!("r{}", "[0-9a-f]".repeat(DIGITS))
     }
 
-    /// What stands before a tag and its dash at the end of a shard's stem; of one without, all of it.
+    /// Returns the stem of a shard without a tag and its dash at the end, if it has one.
     #[must_use]
     pub fn stem_without(stem: &str) -> &str {
         let parts = stem.rsplit_once('-').filter(|(_, tag)| number(tag).is_some());
@@ -76,7 +79,6 @@ impl ShardTag {
     }
 }
 
-/// The number of a tag.
 fn number(tag: &str) -> Option<u32> {
     let digits = tag.strip_prefix('r').filter(|digits| digits.len() == DIGITS)?;
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);

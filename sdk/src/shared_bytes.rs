@@ -1,16 +1,16 @@
-//! Shared bytes are bytes that somebody owns who may keep them in another way than as a vector: an array of another
-//! language, a buffer of a device's driver.
+//! Shared bytes belong to an owner that need not store them as a `Vec`: an array of another
+//! language, or a buffer of a device driver.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Bytes that clones share. They do not change while one of them lives.
+/// Bytes that clones share. They do not change while a clone is alive.
 #[derive(Clone)]
 pub struct SharedBytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
 impl SharedBytes {
-    /// The bytes that `owner` keeps, which are always the same ones.
+    /// Shares the bytes of `owner`, which must not change.
     #[must_use]
     pub fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self(Arc::new(owner))

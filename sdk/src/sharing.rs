@@ -1,28 +1,29 @@
-//! The account of shared bytes: what all tensors of a catalog have beyond the bytes that are there for them, where several
-//! name the same ones. Naming bytes again costs a file nothing.
+//! Accounts for shared bytes: the bytes of all tensors of a catalog beyond the stored bytes, if
+//! several tensors refer to the same ones. A small hostile file could otherwise claim any number of
+//! such references.
 
 use crate::{Error, FileId, Limits, Place, Result, Storage, StorageId};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Bytes that may be shared for each byte of the files.
+/// Shared bytes that are allowed for each byte of the files.
 const TIMES: u64 = 4;
-/// The same of files together, which may have holes.
+/// Maximum shared bytes allowed because of file sizes, since files may be sparse.
 const MOST: u64 = 60 << 30;
-/// Names that one whole tensor may have for nothing, where its bytes are stored as they are: ALBERT has 12 for a layer.
+/// Maximum tensors that may refer to the same whole stored bytes for free. ALBERT has 12, one per
+/// layer.
 const FREE_NAMES: u32 = 16;
 
-/// What was named so far.
 pub(crate) struct Sharing {
     allowed: u64,
     shared: u64,
     files: HashMap<FileId, Account>,
     storages: HashMap<StorageId, Named>,
-    /// Which storages a tile is, a bit for each: there may be millions.
+    /// Bit set of the storages that are tiles, of which there may be millions.
     tiles: Vec<u64>,
 }
 
-/// Bytes that are there, and bytes that were asked of them.
+/// Stored bytes, and bytes that were requested of them.
 #[derive(Default)]
 struct Account {
     own: u64,
@@ -30,7 +31,7 @@ struct Account {
 }
 
 impl Account {
-    /// Asks for more bytes; how many of them are shared.
+    /// Requests more bytes, and returns how many of them are shared.
     fn ask(&mut self, bytes: u64) -> u64 {
         let beyond = |asked: u64| asked.saturating_sub(self.own);
         let asked = self.asked.saturating_add(bytes);
@@ -40,7 +41,7 @@ impl Account {
     }
 }
 
-/// A storage and the tensor that named it first.
+/// A storage, and the extent that was referred to first.
 struct Named {
     account: Account,
     first: Range<u64>,
@@ -48,7 +49,7 @@ struct Named {
 }
 
 impl Sharing {
-    /// For a reader's catalog; `None` for one that steps make of it.
+    /// Starts an account for the catalog of a reader, or with `None` for a catalog made by steps.
     pub(crate) fn new(limits: Option<&Limits>) -> Self {
         Self {
             allowed: limits.map_or(u64::MAX, |limits| limits.shared_bytes),
@@ -71,7 +72,7 @@ impl Sharing {
         self.add(more)
     }
 
-    /// Counts `bytes` of a tensor, or of a joined storage, that lie in `extent` of a storage.
+    /// Counts `bytes` of a tensor, or of a joined storage, in `extent` of a storage.
     pub(crate) fn name(
         &mut self,
         id: StorageId,
@@ -95,7 +96,7 @@ impl Sharing {
         self.add(more)
     }
 
-    /// Counts a tile, which is all of its storage.
+    /// Counts a tile, which covers all of its storage.
     pub(crate) fn tile(&mut self, storage: StorageId, bytes: u64) -> Result<()> {
         let (word, bit) = (storage.0 as usize / 64, 1 << (storage.0 % 64));
         if self.tiles.len() <= word {
@@ -112,10 +113,8 @@ impl Sharing {
             return Ok(());
         }
         Err(Error::limit("tensors share stored bytes too often")
-            .expected(format!(
-                "at most {} bytes more than are stored, or --bound expanded_bytes=N",
-                self.allowed
-            ))
+            .expected(format!("at most {} bytes more than are stored", self.allowed))
+            .hint("if you trust the file, raise the limit with --bound expanded_bytes=N")
             .found(self.shared))
     }
 }

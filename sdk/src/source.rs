@@ -1,5 +1,5 @@
-//! A source is what the user named and its neighbours: files opened by relative name, read by
-//! position.
+//! A source is the user's input and its neighbors: files that are opened by relative name and read
+//! by position.
 
 use crate::{Error, Limits, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,30 +8,30 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
-/// Bytes of an opened file.
+/// A range of bytes of an opened file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileRange {
     /// The file.
     pub file: FileId,
-    /// The first byte.
+    /// First byte.
     pub offset: u64,
-    /// How many.
+    /// Number of bytes.
     pub len: u64,
 }
 
-/// What the user pointed at. Names are relative to the source's folder.
+/// The input that the user named. Names are relative to the source's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// A file: its name.
+    /// A file with this name.
     File(String),
-    /// A folder: the source's own.
+    /// The source's own folder.
     Folder,
-    /// No file of that name, but files that start with it: the prefix.
+    /// A prefix of the names of several files; no file has exactly this name.
     Prefix(String),
 }
 
 impl Entry {
-    /// The name of the file or prefix; empty for a folder.
+    /// Returns the name of the file or prefix; empty for a folder.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -41,73 +41,79 @@ impl Entry {
     }
 }
 
-/// Positional reads of the input's files. Names are relative, separated by `/`, without `.` or
-/// `..`; symbolic links are followed.
+/// Positional reads of the input's files. Names are relative and separated by `/`, without `.` or
+/// `..`. Symbolic links are followed.
 pub trait Source: Send + Sync {
-    /// What the user pointed at.
+    /// Returns the input that the user named.
     fn entry(&self) -> &Entry;
 
-    /// Opens a file, or finds it open already.
+    /// Opens a file, or returns it if it is already open.
     ///
     /// # Errors
-    /// Malformed if there is none of that name, usage if the name leaves the folder, else i/o.
+    /// Returns a malformed error if there is no such file, a usage error if the name leaves the
+    /// folder, or an I/O error.
     fn open(&self, name: &str) -> Result<FileId>;
 
-    /// Whether there is a file of that name.
+    /// Returns whether there is a file with this name.
     ///
     /// # Errors
-    /// I/o: it cannot be said.
+    /// Returns an I/O error if this cannot be determined.
     fn contains(&self, name: &str) -> Result<bool>;
 
-    /// The names of all files that start with `prefix`, sorted; sub-folders are not entered, unless
-    /// the prefix names one: `list("")`, `list("model-")`, `list("variables/")`.
+    /// Returns the names of all files that start with `prefix`, sorted. Sub-folders are not entered
+    /// unless the prefix names one: `list("")`, `list("model-")`, `list("variables/")`.
     ///
     /// # Errors
-    /// I/o; or a limit, where a folder holds more than [`Limits::entries`].
+    /// Returns an error if the folder cannot be listed, or a limit error if it has more entries
+    /// than [`Limits::entries`].
     fn list(&self, prefix: &str) -> Result<Vec<String>>;
 
-    /// The names of the folders in `folder` (empty for the source's own), sorted.
+    /// Returns the names of the folders in `folder` (empty for the source's own), sorted.
     ///
     /// # Errors
-    /// I/o; or a limit, where there are more than [`Limits::entries`].
+    /// Returns an error if the folder cannot be listed, or a limit error if it has more entries
+    /// than [`Limits::entries`].
     fn folders(&self, folder: &str) -> Result<Vec<String>> {
         let _ = folder;
         Ok(Vec::new())
     }
 
-    /// The name under which a file was opened.
+    /// Returns the name under which a file was opened.
     fn name(&self, file: FileId) -> &str;
 
-    /// The file's length in bytes, as it was when it was first opened.
+    /// Returns the length of the file in bytes at the time when it was first opened.
     fn len(&self, file: FileId) -> u64;
 
-    /// Fills `buffer` from `offset`, whole.
+    /// Fills the whole `buffer` with bytes from `offset`.
     ///
     /// # Errors
-    /// Malformed past the end of the file; transient if the file has changed; else i/o.
+    /// Returns a malformed error past the end of the file, a transient error if the file has
+    /// changed, or an I/O error.
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Fills `buffer` with ranges, one after the other, in the order that is given: many short reads (headers of an
-    /// archive's entries) as one, which a host does at once where they lie close together.
+    /// Fills `buffer` with several ranges, one after the other, in the given order. Use this for
+    /// many short reads, such as the headers of an archive's entries: a host can combine ranges
+    /// that are close together.
     ///
     /// # Errors
-    /// As [`read_at`](Self::read_at), for any of them; a plugin error, if the buffer is not as long as all of them.
+    /// Returns the errors of [`read_at`](Self::read_at) for any range, or a plugin error if the
+    /// length of the buffer differs from the sum of the ranges.
     fn read_ranges(&self, ranges: &[FileRange], buffer: &mut [u8]) -> Result<()> {
         let mut rest = split_ranges(ranges, buffer)?.into_iter();
         rest.try_for_each(|(range, part)| self.read_at(range.file, range.offset, part))
     }
 
-    /// Says which bytes will be read soon, so that a disk or a server can begin. Ranges that are not there are
-    /// passed over.
+    /// Announces ranges that will be read soon, so that a disk or server can start. Ranges outside
+    /// a file are ignored.
     fn advise(&self, ranges: &[FileRange]) {
         let _ = ranges;
     }
 
-    /// The `len` bytes at `offset`, once it is known that they are there and at most
-    /// [`Limits::header_bytes`].
+    /// Returns the `len` bytes at `offset`, after checking that the file has them and that they are
+    /// at most [`Limits::header_bytes`].
     ///
     /// # Errors
-    /// As [`read_at`](Self::read_at), and over the limit.
+    /// Returns the errors of [`read_at`](Self::read_at), or a limit error.
     fn read_vec(&self, file: FileId, offset: u64, len: u64, limits: &Limits) -> Result<Vec<u8>> {
         check_range(self.name(file), self.len(file), offset, len)?;
         if len > limits.header_bytes {
@@ -118,22 +124,22 @@ pub trait Source: Send + Sync {
                 .found(len));
         }
         let mut buffer =
-            vec![0; usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))?];
+            vec![0; usize::try_from(len).map_err(|_| Error::limit("too long for the address space"))?];
         self.read_at(file, offset, &mut buffer)?;
         Ok(buffer)
     }
 }
 
-/// The part of a buffer that each range fills.
+/// Splits a buffer into the part that each range fills.
 ///
 /// # Errors
-/// A plugin error, if the buffer is not as long as all ranges.
+/// Returns a plugin error if the length of the buffer differs from the sum of the ranges.
 pub fn split_ranges<'b>(
     ranges: &[FileRange],
     mut buffer: &'b mut [u8],
 ) -> Result<Vec<(FileRange, &'b mut [u8])>> {
     let found = buffer.len();
-    let wrong = || Error::plugin("a buffer is not as long as the ranges that are to fill it").found(found);
+    let wrong = || Error::plugin("the length of a buffer differs from the sum of its ranges").found(found);
     let mut parts = Vec::with_capacity(ranges.len());
     for range in ranges {
         let len = usize::try_from(range.len).map_err(|_| wrong())?;
@@ -145,10 +151,10 @@ pub fn split_ranges<'b>(
 }
 
 impl dyn Source + '_ {
-    /// The first of these names that a file has.
+    /// Returns the first of these names for which there is a file.
     ///
     /// # Errors
-    /// I/o: it cannot be said of one of them.
+    /// Returns an I/O error if this cannot be determined.
     pub fn first_of<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Result<Option<N>> {
         for name in names {
             if self.contains(name.as_ref())? {
@@ -158,10 +164,10 @@ impl dyn Source + '_ {
         Ok(None)
     }
 
-    /// The first bytes of a file, up to this number.
+    /// Returns at most `most` bytes from the beginning of a file.
     ///
     /// # Errors
-    /// I/o.
+    /// Returns an error if the file cannot be read.
     pub fn beginning(&self, file: FileId, most: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(self.len(file).min(most)).unwrap_or(0)];
         self.read_at(file, 0, &mut bytes)?;
@@ -169,10 +175,10 @@ impl dyn Source + '_ {
     }
 }
 
-/// Whether `len` bytes at `offset` lie in a file of `file_len` bytes.
+/// Checks that a file of `file_len` bytes has `len` bytes at `offset`.
 ///
 /// # Errors
-/// Malformed, naming the file, the offset, and both lengths.
+/// Returns a malformed error with the file, the offset, and both lengths.
 pub fn check_range(file: &str, file_len: u64, offset: u64, len: u64) -> Result<()> {
     match offset.checked_add(len) {
         Some(end) if end <= file_len => Ok(()),
@@ -184,10 +190,10 @@ pub fn check_range(file: &str, file_len: u64, offset: u64, len: u64) -> Result<(
     }
 }
 
-/// Whether a name is relative, `/`-separated, and stays in its folder.
+/// Checks that a name is relative, separated by `/`, and stays in its folder.
 ///
 /// # Errors
-/// Malformed: such names come from indexes and archives.
+/// Returns a malformed error, since such names come from indexes and archives.
 pub fn check_name(name: &str) -> Result<()> {
     let sane = !name.is_empty()
         && !name.contains(['\0', '\\'])
@@ -195,11 +201,11 @@ pub fn check_name(name: &str) -> Result<()> {
     if sane {
         Ok(())
     } else {
-        Err(Error::malformed("not a file name inside the folder").found(format!("{name:?}")))
+        Err(Error::malformed("a file name leaves its folder").found(format!("{name:?}")))
     }
 }
 
-/// A source for unit tests, and for formats that lie inside others: named byte strings.
+/// A source of named byte strings, for unit tests and for formats inside other formats.
 #[derive(Debug, Clone)]
 pub struct MemorySource {
     entry: Entry,
@@ -207,20 +213,20 @@ pub struct MemorySource {
 }
 
 impl MemorySource {
-    /// One file, which is the entry.
+    /// Creates a source of one file, which is the entry.
     #[must_use]
     pub fn file(name: &str, bytes: impl Into<Vec<u8>>) -> Self {
         Self { entry: Entry::File(name.to_owned()), files: vec![(name.to_owned(), bytes.into())] }
     }
 
-    /// A folder of files, which is the entry.
+    /// Creates a source of a folder of files, which is the entry.
     #[must_use]
     pub fn folder<N: Into<String>, B: Into<Vec<u8>>>(files: impl IntoIterator<Item = (N, B)>) -> Self {
         let files = files.into_iter().map(|(name, bytes)| (name.into(), bytes.into()));
         Self { entry: Entry::Folder, files: files.collect() }
     }
 
-    /// Several files with this entry.
+    /// Creates a source of several files with this entry.
     #[must_use]
     pub fn new(entry: Entry, files: BTreeMap<String, Vec<u8>>) -> Self {
         Self { entry, files: files.into_iter().collect() }

@@ -1,75 +1,77 @@
-//! A storage is where bytes live: in a file, behind a codec, in the catalog itself, or in ranges of other storages.
+//! A storage holds bytes: in a file, behind a codec, in the catalog itself, or in ranges of other
+//! storages.
 
 use crate::{Digest, Dtype, FileId, Result, SharedBytes};
 use std::fmt;
 use std::sync::Arc;
 
-/// A storage of a catalog, by its place.
+/// A storage of a catalog, by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StorageId(pub u32);
 
-/// Which byte of a number comes first.
+/// The order of the bytes of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ByteOrder {
-    /// The least significant one.
+    /// Least significant byte first.
     #[default]
     Little,
-    /// The most significant one.
+    /// Most significant byte first.
     Big,
 }
 
-/// Where bytes live.
+/// A place that holds bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
-    /// In a file, behind a codec, here, or in other storages.
+    /// Where the bytes are.
     pub place: Place,
-    /// Bytes, exactly.
+    /// Exact length in bytes.
     pub len: u64,
-    /// The order of the numbers in it.
+    /// Byte order of its numbers.
     pub byte_order: ByteOrder,
-    /// The checksum that the file has for these bytes; the host checks it when it reads them.
+    /// Checksum that the file stores for these bytes. The host checks it when it reads them.
     pub digest: Option<Digest>,
 }
 
-/// In a file, behind a codec, here, or in other storages.
+/// The kinds of places: in a file, behind a codec, inline, or in other storages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Bytes of a file of the source, as they are.
+    /// Raw bytes of a file of the source.
     File {
         /// The file.
         file: FileId,
-        /// Its first byte in the file.
+        /// Offset of the first byte in the file.
         offset: u64,
     },
     /// Bytes that are decoded on request ([`TensorDecoder::decode`](crate::TensorDecoder::decode)).
     Encoded {
-        /// The reader's own name for it.
+        /// The reader's own identifier for it.
         handle: u64,
     },
-    /// These bytes; clones of a catalog share them.
+    /// Inline bytes, shared by clones of a catalog.
     Inline(SharedBytes),
-    /// Ranges of other storages, one after the other; an element may lie in two of them.
+    /// Ranges of other storages, one after the other. An element may span two of them.
     Joined(Arc<JoinedRanges>),
-    /// The numbers of another storage in another dtype ([`Catalog::cast`](crate::Catalog::cast)). The
-    /// host alone makes these, of what a reader has described; no reader can, and none crosses the ABI.
+    /// The numbers of another storage, in a different dtype
+    /// ([`Catalog::cast`](crate::Catalog::cast)). Only the host creates these, from storages of a
+    /// reader. They never cross the ABI.
     Cast(Arc<CastStorage>),
-    /// Nowhere: computed of other storages ([`Catalog::add_computed`](crate::Catalog::add_computed)). The host alone makes
-    /// these too.
+    /// Bytes that are computed from other storages
+    /// ([`Catalog::add_computed`](crate::Catalog::add_computed)). Only the host creates these.
     Computed(ComputedStorage),
 }
 
-/// Bytes of a storage.
+/// A range of bytes of a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StorageRange {
     /// The storage.
     pub storage: StorageId,
-    /// The first byte.
+    /// First byte.
     pub offset: u64,
-    /// How many.
+    /// Number of bytes.
     pub len: u64,
 }
 
-/// Ranges that are one storage, and where each of them ends in it.
+/// Ranges that form one storage, and their ends within it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinedRanges {
     ranges: Vec<StorageRange>,
@@ -86,25 +88,26 @@ impl JoinedRanges {
         Self { ends: ends.collect(), ranges }
     }
 
-    /// The ranges, in order.
+    /// Returns the ranges, in order.
     #[must_use]
     pub fn ranges(&self) -> &[StorageRange] {
         &self.ranges
     }
 
-    /// What all ranges have together.
+    /// Returns the total length of the ranges in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Whether there are no bytes.
+    /// Returns whether the total length is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The ranges of other storages that `len` bytes from `offset` on lie in, in order. They are there.
+    /// Returns the ranges of other storages that hold `len` bytes from `offset`, in order. The
+    /// bytes must exist.
     pub fn within(&self, offset: u64, len: u64) -> impl Iterator<Item = StorageRange> + '_ {
         let end = offset + len;
         let first = self.ends.partition_point(|&range_end| range_end <= offset);
@@ -125,32 +128,33 @@ impl JoinedRanges {
 /// Numbers that are cast whenever they are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CastStorage {
-    /// Where the numbers lie; never itself a cast one.
+    /// Storage that holds the numbers; never itself a cast storage.
     pub of: StorageId,
-    /// The first of them, in bytes from that storage's start.
+    /// Offset of the first number in that storage, in bytes.
     pub start: u64,
-    /// The dtype that they lie in there, and those that they are cast to, one after the other; the
-    /// last is the one that this storage is read in.
+    /// The dtype in that storage, followed by the dtypes that the numbers are cast to, in order.
+    /// The last is the dtype in which this storage is read.
     pub dtypes: Vec<Dtype>,
 }
 
-/// What computes the bytes of a storage.
+/// Computes the bytes of a storage.
 pub trait Compute: fmt::Debug + Send + Sync {
-    /// The storages whose bytes it reads; none is itself computed.
+    /// Returns the storages that are read. None of them may itself be computed.
     fn inputs(&self) -> &[StorageId];
 
-    /// Fills `buffer` with the computed bytes from `offset` on, which are there. `read` fills a buffer with bytes of a
-    /// storage, from an offset in it on.
+    /// Fills `buffer` with computed bytes from `offset`, which are within the storage. `read` fills
+    /// a buffer with bytes of an input storage, from an offset in it.
     ///
     /// # Errors
-    /// Whatever `read` gives; malformed or unsupported, where the inputs' bytes are not what they have to be.
+    /// Returns the errors of `read`, or an error if the bytes of the inputs are malformed or
+    /// unsupported.
     fn compute(&self, read: &ReadStorage<'_>, offset: u64, buffer: &mut [u8]) -> Result<()>;
 }
 
-/// Fills a buffer with bytes of a storage, from an offset in it on.
+/// Fills a buffer with bytes of a storage, from an offset in it.
 pub type ReadStorage<'a> = dyn Fn(StorageId, u64, &mut [u8]) -> Result<()> + 'a;
 
-/// What computes a storage; clones of a catalog share it, and it equals itself alone.
+/// The computation of a storage. Clones of a catalog share it, and it is equal only to itself.
 #[derive(Debug, Clone)]
 pub struct ComputedStorage(pub Arc<dyn Compute>);
 
@@ -163,10 +167,10 @@ impl PartialEq for ComputedStorage {
 impl Eq for ComputedStorage {}
 
 impl CastStorage {
-    /// Bytes of a number as it lies, and as it is read.
+    /// Returns the bytes of a number as it is stored, and as it is read.
     #[must_use]
     pub fn widths(&self) -> (u64, u64) {
-        // A catalog makes casts of dtypes alone whose elements are whole bytes.
+        // A catalog only casts dtypes whose elements are whole bytes.
         let width = |dtype: Option<&Dtype>| {
             dtype.and_then(|dtype| dtype.info()?.element_bytes()).map_or(1, u64::from)
         };
@@ -175,35 +179,37 @@ impl CastStorage {
 }
 
 impl Storage {
-    /// `len` bytes of `file` at `offset`, little-endian.
+    /// Creates a storage of `len` bytes of `file` at `offset`, little-endian.
     #[must_use]
     pub fn file(file: FileId, offset: u64, len: u64) -> Self {
         Self::at(Place::File { file, offset }, len)
     }
 
-    /// `len` bytes that the decoder gives for `handle`.
+    /// Creates a storage of `len` bytes that the decoder produces for `handle`.
     #[must_use]
     pub fn encoded(handle: u64, len: u64) -> Self {
         Self::at(Place::Encoded { handle }, len)
     }
 
-    /// Bytes that are known now.
+    /// Creates a storage of these bytes.
     #[must_use]
     pub fn inline(bytes: impl Into<Vec<u8>>) -> Self {
         Self::shared(SharedBytes::from(bytes.into()))
     }
 
-    /// Bytes that somebody keeps in memory.
+    /// Creates a storage of bytes that are owned elsewhere.
     #[must_use]
     pub fn shared(bytes: SharedBytes) -> Self {
         let len = bytes.len() as u64;
         Self::at(Place::Inline(bytes), len)
     }
 
-    /// Ranges of storages that are there already, one after the other: a file's part that goes on in the next
-    /// file, a vector that is cut wherever it falls. Their bytes are taken as they lie, so that all of them have
-    /// the byte order that is [said here](Self::byte_order); none is itself joined. Encoded ones of at most 4 MiB are decoded
-    /// when they are read, and let go of soon: a long tensor in pieces takes no memory.
+    /// Creates a storage of ranges of existing storages, one after the other: for example, part of
+    /// a file that continues in the next file, or a vector that is split at arbitrary places. The
+    /// bytes are not converted, so all ranges must have the byte order that is [set
+    /// here](Self::byte_order). None of them may be joined itself. Encoded storages of at most 4
+    /// MiB are decoded when they are read, and released soon after, so a long tensor in pieces does
+    /// not take memory.
     #[must_use]
     pub fn joined(ranges: impl Into<Vec<StorageRange>>) -> Self {
         let ranges = JoinedRanges::new(ranges.into());
@@ -215,14 +221,14 @@ impl Storage {
         Self { place, len, byte_order: ByteOrder::Little, digest: None }
     }
 
-    /// The same bytes, read in this order.
+    /// Sets the byte order in which the bytes are read.
     #[must_use]
     pub fn byte_order(mut self, byte_order: ByteOrder) -> Self {
         self.byte_order = byte_order;
         self
     }
 
-    /// The same bytes, with the digest that the format gives for them.
+    /// Sets the digest that the file stores for the bytes.
     #[must_use]
     pub fn digest(mut self, digest: Digest) -> Self {
         self.digest = Some(digest);
@@ -236,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_storage_of_a_grid_costs_64_bytes() {
-        // There may be millions, each with its checksum.
+        // There may be millions of storages, each with its checksum.
         assert!(size_of::<Storage>() <= 64, "{}", size_of::<Storage>());
     }
 }

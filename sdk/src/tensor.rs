@@ -3,48 +3,48 @@
 use crate::{Block, Dtype, Grid, Region, StorageId, Value, row_major_strides};
 use std::collections::BTreeMap;
 
-/// Where a tensor's bytes are.
+/// The place of a tensor's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Data {
-    /// It has no bytes.
+    /// The tensor has no bytes.
     Empty,
-    /// Row-major, side by side: the common case.
+    /// Contiguous and row-major: the common case.
     Whole {
-        /// The storage that holds it.
+        /// Storage that holds the tensor.
         storage: StorageId,
-        /// Bytes from the storage's start.
+        /// Bytes from the start of the storage.
         offset: u64,
     },
-    /// Anything else: blocks that tile it.
+    /// Blocks that tile the tensor, for all other layouts.
     Blocks(Vec<Block>),
-    /// Tiles of one shape with a storage each: chunked formats.
+    /// Tiles of one shape, each with its own storage, as in chunked formats.
     Grid(Box<Grid>),
 }
 
-/// The attribute of a tensor whose elements are codes of quantized numbers, and not numbers: the text names what
+/// The attribute of a tensor whose elements are codes of quantized numbers. Its text names what
 /// dequantizes them. Steps and writers that need numbers refuse such a tensor.
 pub const CODES_OF: &str = "codes_of";
 
 /// A tensor of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
-    /// Unique in its catalog; any UTF-8, also empty.
+    /// Name, unique in its catalog; any UTF-8, possibly empty.
     pub name: String,
-    /// What an element is.
+    /// Element type.
     pub dtype: Dtype,
-    /// Its dimensions, in elements; a scalar has none.
+    /// Dimensions, in elements; empty for a scalar.
     pub shape: Vec<u64>,
-    /// Its logical length: row-major, little-endian, contiguous.
+    /// Logical length in bytes: row-major, little-endian, contiguous.
     pub bytes: u64,
-    /// Where its bytes are.
+    /// Place of its bytes.
     pub data: Data,
-    /// What else the input says of it: units, spacings, names of its axes. Steps that give it other axes leave them
-    /// behind, and say so.
+    /// Other facts about the tensor: units, spacings, names of its axes. Steps that change the axes
+    /// drop them, and report it.
     pub attributes: BTreeMap<String, Value>,
 }
 
 impl Tensor {
-    /// How many blocks it is made of: none if it is empty.
+    /// Returns the number of blocks; 0 if the tensor is empty.
     #[must_use]
     pub fn block_count(&self) -> u64 {
         match &self.data {
@@ -55,7 +55,7 @@ impl Tensor {
         }
     }
 
-    /// A block by its number.
+    /// Returns a block by its number.
     #[must_use]
     pub fn block(&self, number: u64) -> Option<Block> {
         match &self.data {
@@ -71,7 +71,7 @@ impl Tensor {
         }
     }
 
-    /// Those of its blocks that have a part of `region`, and maybe others.
+    /// Iterates over all blocks that overlap `region`, and possibly others.
     pub fn blocks_of<'a>(&'a self, region: &Region) -> impl Iterator<Item = Block> + use<'a> {
         let grid = if let Data::Grid(grid) = &self.data { Some(&**grid) } else { None };
         let touching = grid.map(|grid| grid.touching(&self.shape, region));
@@ -79,12 +79,13 @@ impl Tensor {
         touching.into_iter().flatten().chain(all).filter_map(|number| self.block(number))
     }
 
-    /// Its blocks in order; each is made when it is asked for.
+    /// Iterates over the blocks in order. Each is created on request.
     pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
         (0..self.block_count()).filter_map(|number| self.block(number))
     }
 
-    /// The storages that its blocks name, once for each, and that of a grid's fill.
+    /// Iterates over the storages that its blocks refer to, without repeats, and the storage of a
+    /// grid's fill.
     pub fn storages(&self) -> impl Iterator<Item = StorageId> + '_ {
         let (whole, blocks, grid) = match &self.data {
             Data::Empty => (None, None, None),

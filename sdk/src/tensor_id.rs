@@ -1,5 +1,5 @@
-//! The id of a tensor: its place in the catalog.
+//! The id of a tensor: its index in the catalog.
 
-/// A tensor of a catalog, by its place.
+/// A tensor of a catalog, by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub u32);

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-/// Returns the first `most` items of a list, and how many more there are: `a, b and 3 more`.
+/// Returns the first `most` items of a list, and the number of the others: `a, b and 3 more`.
 pub fn listed(items: impl IntoIterator<Item: Display>, most: usize) -> String {
     let mut items = items.into_iter();
     let shown: Vec<String> = items.by_ref().take(most).map(|item| item.to_string()).collect();

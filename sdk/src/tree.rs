@@ -1,13 +1,14 @@
-//! A tree is a checkpoint's non-tensor state: an arena of nodes, tensors among them by index.
+//! A tree is the non-tensor state of a checkpoint: an arena of nodes that refer to tensors by
+//! index.
 //!
-//! A node may name only nodes that exist already, so a tree has no cycles, and neither building
-//! nor dropping it recurses. A node may be shared by several parents.
+//! A node may refer only to nodes that exist already. A tree therefore has no cycles, and neither
+//! building nor dropping it recurses. Several parents may share a node.
 
 use crate::{Dtype, DtypeInfo, Error, Limits, Result, TensorId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Bytes that a node is taken to have, of itself and of what a reader keeps for it.
+/// Estimated memory of a node, including what a reader keeps for it.
 const NODE_BYTES: u64 = 320;
 
 /// A node of a [`Tree`].
@@ -15,8 +16,7 @@ const NODE_BYTES: u64 = 320;
 #[repr(transparent)]
 pub struct NodeId(pub u32);
 
-/// What a node is: an open set of numbers. A reader of a tree treats a kind that it does not know
-/// as [`NodeKind::OBJECT`].
+/// The kind of a node: an open set of numbers. Treat an unknown kind as [`NodeKind::OBJECT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeKind(pub u32);
 
@@ -25,16 +25,16 @@ impl NodeKind {
     pub const NONE: Self = Self(1);
     /// One byte, 0 or 1.
     pub const BOOL: Self = Self(2);
-    /// A signed integer of any length: two's complement, little-endian, at least one byte. Its class is the name
-    /// of the dtype that it has where it lies, if it has one.
+    /// A signed integer of any length: two's complement, little-endian, at least one byte. Its
+    /// class is the name of its dtype in the file, if it has one.
     pub const INT: Self = Self(3);
-    /// An f64, little-endian. Its class is as that of an [`INT`](Self::INT).
+    /// An f64, little-endian. Its class is used as in [`INT`](Self::INT).
     pub const FLOAT: Self = Self(4);
     /// Two f64, little-endian.
     pub const COMPLEX: Self = Self(5);
     /// UTF-8.
     pub const TEXT: Self = Self(6);
-    /// Bytes.
+    /// Arbitrary bytes.
     pub const BYTES: Self = Self(7);
     /// A list: its children.
     pub const LIST: Self = Self(8);
@@ -42,69 +42,69 @@ impl NodeKind {
     pub const TUPLE: Self = Self(9);
     /// A set: its children.
     pub const SET: Self = Self(10);
-    /// A mapping: key, value, key, value. The class is empty for the format's plain one.
+    /// A mapping: key, value, key, value. The class is empty for the format's plain mapping type.
     pub const MAP: Self = Self(11);
     /// A tensor: its index in the catalog, u32 little-endian.
     pub const TENSOR: Self = Self(12);
-    /// An object that only the format itself understands: its class, and its parts.
+    /// An object that only the format itself understands: its class and its parts.
     pub const OBJECT: Self = Self(13);
-    /// A value, then the attributes that were set on it (a map).
+    /// A value, followed by a map of the attributes that were set on it.
     pub const ATTRIBUTED: Self = Self(14);
-    /// A run of numbers of one built-in dtype: its class is the dtype's name, its bytes are the elements side by
-    /// side, little-endian.
+    /// A run of numbers of one built-in dtype. Its class is the name of the dtype, and its bytes
+    /// are the contiguous elements, little-endian.
     pub const NUMBERS: Self = Self(15);
 }
 
-/// One node: its kind, its class where it has one, its own bytes, its children.
+/// A node of a [`Tree`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// What it is.
+    /// Kind of the node.
     pub kind: NodeKind,
-    /// A class or function (`collections.OrderedDict`), empty where there is none.
+    /// Name of a class or function (`collections.OrderedDict`), or empty.
     pub class: Box<str>,
-    /// The value of a scalar, encoded as [`NodeKind`] says.
+    /// Value of a scalar, encoded as [`NodeKind`] defines.
     pub bytes: Box<[u8]>,
-    /// What it contains, in order.
+    /// Child nodes, in order.
     pub children: Box<[NodeId]>,
 }
 
 impl Node {
-    /// A node of `kind` that is its bytes.
+    /// Creates a node of `kind` with these bytes and no children.
     #[must_use]
     pub fn scalar(kind: NodeKind, bytes: &[u8]) -> Self {
         Self { kind, class: "".into(), bytes: bytes.into(), children: [].into() }
     }
 
-    /// A node of `kind` that is its children.
+    /// Creates a node of `kind` with these children and no bytes.
     #[must_use]
     pub fn container(kind: NodeKind, class: &str, children: impl Into<Box<[NodeId]>>) -> Self {
         Self { kind, class: class.into(), bytes: [].into(), children: children.into() }
     }
 
-    /// Nothing.
+    /// Creates a node of kind [`NONE`](NodeKind::NONE).
     #[must_use]
     pub fn none() -> Self {
         Self::scalar(NodeKind::NONE, &[])
     }
 
-    /// A boolean.
+    /// Creates a boolean.
     #[must_use]
     pub fn bool(value: bool) -> Self {
         Self::scalar(NodeKind::BOOL, &[value.into()])
     }
 
-    /// An integer, in as few bytes as it needs.
+    /// Creates an integer, in as few bytes as possible.
     #[must_use]
     pub fn int(value: i64) -> Self {
         Self::wide_int(value.into())
     }
 
-    /// As [`int`](Self::int), for an integer of any built-in dtype.
+    /// Creates an integer like [`int`](Self::int), but large enough for any built-in dtype.
     #[must_use]
     pub fn wide_int(value: i128) -> Self {
         let bytes = value.to_le_bytes();
         let mut len = bytes.len();
-        // The last byte is redundant while it only repeats the sign of the one before it.
+        // The last byte is redundant if it only repeats the sign of the byte before it.
         while len > 1 {
             let sign = if bytes[len - 2] & 0x80 == 0 { 0 } else { 0xff };
             if bytes[len - 1] != sign {
@@ -115,44 +115,44 @@ impl Node {
         Self::scalar(NodeKind::INT, &bytes[..len])
     }
 
-    /// A number.
+    /// Creates a floating-point number.
     #[must_use]
     pub fn float(value: f64) -> Self {
         Self::scalar(NodeKind::FLOAT, &value.to_le_bytes())
     }
 
-    /// A text.
+    /// Creates a text.
     #[must_use]
     pub fn text(value: &str) -> Self {
         Self::scalar(NodeKind::TEXT, value.as_bytes())
     }
 
-    /// A tensor of the catalog.
+    /// Creates a reference to a tensor of the catalog.
     #[must_use]
     pub fn tensor(id: TensorId) -> Self {
         Self::scalar(NodeKind::TENSOR, &id.0.to_le_bytes())
     }
 
-    /// A mapping from its keys and values.
+    /// Creates a mapping from keys and values.
     #[must_use]
     pub fn map(class: &str, entries: &[(NodeId, NodeId)]) -> Self {
         let children: Vec<NodeId> = entries.iter().flat_map(|&(key, value)| [key, value]).collect();
         Self::container(NodeKind::MAP, class, children)
     }
 
-    /// The text, if it is one.
+    /// Returns the text, if the node is a text.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         (self.kind == NodeKind::TEXT).then(|| std::str::from_utf8(&self.bytes).ok())?
     }
 
-    /// The integer, if it is one of at most 64 bits.
+    /// Returns the integer, if the node is an integer of at most 64 bits.
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {
         self.as_wide_int().and_then(|value| i64::try_from(value).ok())
     }
 
-    /// The integer, if it is one of at most 128 bits.
+    /// Returns the integer, if the node is an integer of at most 128 bits.
     #[must_use]
     pub fn as_wide_int(&self) -> Option<i128> {
         if self.kind != NodeKind::INT || self.bytes.is_empty() || self.bytes.len() > 16 {
@@ -168,33 +168,33 @@ impl Node {
         Self { bytes: bytes.into(), ..self }
     }
 
-    /// The number, if it is one.
+    /// Returns the number, if the node is a floating-point number.
     #[must_use]
     pub fn as_float(&self) -> Option<f64> {
         let bytes = (self.kind == NodeKind::FLOAT).then_some(&*self.bytes)?;
         Some(f64::from_le_bytes(bytes.try_into().ok()?))
     }
 
-    /// The boolean, if it is one.
+    /// Returns the boolean, if the node is a boolean.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         (self.kind == NodeKind::BOOL).then(|| self.bytes.first() == Some(&1))
     }
 
-    /// The tensor, if it is one.
+    /// Returns the tensor, if the node is a tensor.
     #[must_use]
     pub fn as_tensor(&self) -> Option<TensorId> {
         let bytes = (self.kind == NodeKind::TENSOR).then_some(&*self.bytes)?;
         Some(TensorId(u32::from_le_bytes(bytes.try_into().ok()?)))
     }
 
-    /// The entries of a mapping, in order; none for other kinds.
+    /// Iterates over the entries of a mapping, in order; other kinds have none.
     pub fn entries(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
         let children: &[NodeId] = if self.kind == NodeKind::MAP { &self.children } else { &[] };
         children.chunks_exact(2).map(|pair| (pair[0], pair[1]))
     }
 
-    /// How many nodes of few bytes it counts as.
+    /// Returns how many small nodes it counts as.
     pub(crate) fn weight(&self) -> u64 {
         let held = self.class.len() + self.bytes.len() + size_of_val(&*self.children);
         1 + held as u64 / NODE_BYTES
@@ -222,21 +222,21 @@ impl Node {
             return Ok(());
         }
         Err(Error::plugin(format!(
-            "a tree's node of kind {} has {bytes} bytes and {children} children",
+            "a tree node of kind {} has {bytes} bytes and {children} children",
             self.kind.0
         )))
     }
 }
 
 impl Node {
-    /// Whether the bytes are whole elements of the built-in dtype that the class names.
+    /// Returns whether the bytes are whole elements of the built-in dtype that the class names.
     fn is_whole_numbers(&self) -> bool {
         let width = Dtype::named(&self.class).and_then(Dtype::info).and_then(DtypeInfo::element_bytes);
         width.is_some_and(|width| self.bytes.len().is_multiple_of(width as usize))
     }
 }
 
-/// The arena, and its root. Clones share the arena until one of them gets another node.
+/// An arena of nodes and its root. Clones share the arena until a node is added to one of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree {
     arena: Arc<Arena>,
@@ -247,21 +247,23 @@ pub struct Tree {
 struct Arena {
     nodes: Vec<Node>,
     depths: Vec<u32>,
-    /// Of all nodes.
+    /// Total weight of all nodes.
     weight: u64,
 }
 
 impl Tree {
-    /// Adds a node whose children are there already.
+    /// Adds a node whose children exist already.
     ///
     /// # Errors
-    /// A limit on nodes or nesting; malformed, if a mapping has a text or an integer twice for a key; a plugin error if a
-    /// child is not there, or if the bytes are not what the kind requires.
+    /// Returns a limit error if there are too many nodes or levels, and a malformed error if a
+    /// mapping has the same text or integer key twice. Returns a plugin error if a child does not
+    /// exist, or if the bytes do not fit the kind.
     pub fn push(&mut self, node: Node, limits: &Limits) -> Result<NodeId> {
         let weight = self.arena.weight.saturating_add(node.weight());
         if weight > limits.nodes {
             return Err(Error::limit("too many nodes of non-tensor state")
-                .expected(format!("at most {}, or --bound nodes=N", limits.nodes)));
+                .expected(format!("at most {}", limits.nodes))
+                .hint("if you trust the file, raise the limit with --bound nodes=N"));
         }
         node.check()?;
         let mut depth = 0;
@@ -271,7 +273,8 @@ impl Tree {
         }
         if u64::from(depth) > limits.nesting {
             return Err(Error::limit("non-tensor state is nested too deep")
-                .expected(format!("at most {} levels, or --bound nesting=N", limits.nesting)));
+                .expected(format!("at most {} levels", limits.nesting))
+                .hint("if you trust the file, raise the limit with --bound nesting=N"));
         }
         self.check_keys(&node)?;
         let id = NodeId(u32::try_from(self.len()).map_err(|_| Error::limit("too many nodes"))?);
@@ -282,65 +285,66 @@ impl Tree {
         Ok(id)
     }
 
-    /// Whoever loads a mapping that has a key twice has one of the two values.
+    /// Checks that keys are unique: programs that load a mapping with a duplicate key keep only one
+    /// of the values.
     fn check_keys(&self, mapping: &Node) -> Result<()> {
         if mapping.kind != NodeKind::MAP || mapping.children.len() < 4 {
             return Ok(());
         }
         let mut seen = HashSet::with_capacity(mapping.children.len() / 2);
         let keys = mapping.entries().filter_map(|(key, _)| self.get(key));
-        // Other keys, NaN among them, may be as another is and still be another.
+        // Keys of other kinds, such as NaN, may look alike and still be distinct.
         let named = keys.filter(|key| matches!(key.kind, NodeKind::TEXT | NodeKind::INT));
         for key in named {
             if !seen.insert(key) {
                 let text = key.as_text().map(|text| format!("{text:?}"));
                 let number = || key.as_wide_int().map_or_else(String::new, |number| number.to_string());
-                return Err(Error::malformed("a mapping has a key twice").found(text.unwrap_or_else(number)));
+                return Err(Error::malformed("duplicate key in a mapping").found(text.unwrap_or_else(number)));
             }
         }
         Ok(())
     }
 
-    /// Names the root.
+    /// Sets the root.
     ///
     /// # Errors
-    /// A plugin error if there is no such node.
+    /// Returns a plugin error if there is no such node.
     pub fn set_root(&mut self, root: NodeId) -> Result<()> {
         self.get(root).ok_or_else(|| no_node(root))?;
         self.root = Some(root);
         Ok(())
     }
 
-    /// The root, if the format has a tree.
+    /// Returns the root, if there is a tree.
     #[must_use]
     pub fn root(&self) -> Option<NodeId> {
         self.root
     }
 
-    /// The node.
+    /// Returns a node by its id.
     #[must_use]
     pub fn get(&self, id: NodeId) -> Option<&Node> {
         self.nodes().get(id.0 as usize)
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.arena.nodes.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no nodes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.arena.nodes.is_empty()
     }
 
-    /// The tree below a node, with tensors at other places.
+    /// Returns the tree below a node, with tensor ids mapped by `places`.
     pub(crate) fn below(&self, root: NodeId, places: &HashMap<TensorId, TensorId>) -> Result<Self> {
         let (nodes, depths) = (&self.arena.nodes, &self.arena.depths);
         let mut wanted = vec![false; nodes.len()];
         *wanted.get_mut(root.0 as usize).ok_or_else(|| no_node(root))? = true;
-        // Children stand before their parents, so that one walk backwards finds all that is below.
+        // Children precede their parents, so one backward pass finds everything below the root.
         for index in (0..=root.0 as usize).rev().filter(|&index| index < nodes.len()) {
             if wanted[index] {
                 nodes[index].children.iter().for_each(|child| wanted[child.0 as usize] = true);
@@ -370,7 +374,7 @@ impl Tree {
         Ok(Self { arena: Arc::new(below), root: Some(moved[root.0 as usize]) })
     }
 
-    /// The nodes, children before parents.
+    /// Returns the nodes, children before parents.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.arena.nodes

@@ -1,10 +1,10 @@
-//! A typed option is declared once, as a constant, and reads its own value.
+//! A typed option is declared once, as a constant, and parses its own value.
 
 use crate::{Error, OptionKind, OptionSpec, Options, Result, Side, parse_size};
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// An option as a constant: what a format declares of it, and how its value is read.
+/// An option as a constant: its declaration, and how its value is parsed.
 ///
 /// ```
 /// use tensorferry_sdk::{Options, Result, Side::Writer, TypedOption};
@@ -19,12 +19,12 @@ use std::ops::RangeInclusive;
 ///     Writer,
 ///     "codec",
 ///     &[("none", Codec::Plain), ("gzip", Codec::Gzip)],
-///     "how files are compressed",
+///     "compression of the files",
 /// );
-/// const LEVEL: TypedOption<Option<u32>> = TypedOption::integer(Writer, "level", 0..=9, "how hard");
+/// const LEVEL: TypedOption<Option<u32>> = TypedOption::integer(Writer, "level", 0..=9, "compression level");
 ///
 /// # fn main() -> Result<()> {
-/// // `Format::describe` declares them, `Format::writer` reads them.
+/// `Format::describe` declares them, `Format::writer` reads them.
 /// let declared = [CODEC.spec(), LEVEL.spec()];
 /// let options = Options::check(&declared, Writer, &[("codec".into(), "gzip".into())])?;
 /// assert_eq!((CODEC.get(&options)?, LEVEL.get(&options)?), (Codec::Gzip, None));
@@ -37,7 +37,7 @@ pub struct TypedOption<T: 'static> {
     help: &'static str,
     default: Option<&'static str>,
     kind: Kind,
-    /// The words of a choice, and what each stands for.
+    /// Words of a choice, and their values.
     words: &'static [(&'static str, T)],
     read: fn(&Self, &Options) -> Result<T>,
 }
@@ -64,7 +64,7 @@ impl<T> TypedOption<T> {
         Self { side, key, help, default: None, kind, words: &[], read }
     }
 
-    /// One of these words, of which the first holds if none is given.
+    /// Declares a choice of these words. The first is the default.
     #[must_use]
     pub const fn choice(
         side: Side,
@@ -97,7 +97,7 @@ impl<T> TypedOption<T> {
         })
     }
 
-    /// What the format declares.
+    /// Returns the option, for the format to declare.
     #[must_use]
     pub fn spec(&self) -> OptionSpec {
         let kind = match self.kind {
@@ -114,28 +114,29 @@ impl<T> TypedOption<T> {
         OptionSpec { side: self.side, ..OptionSpec::reader(self.key, kind, self.default, self.help) }
     }
 
-    /// Its value among the options that were given.
+    /// Returns the value of this option.
     ///
     /// # Errors
-    /// Usage: a number that is out of range.
+    /// Returns a usage error if a number is out of range.
     pub fn get(&self, options: &Options) -> Result<T> {
         (self.read)(self, options)
     }
 
-    /// What was given, or else its default.
+    /// Returns the given text, or otherwise the default.
     fn text_in<'a>(&self, options: &'a Options) -> Option<&'a str> {
         options.text(self.key).or(self.default)
     }
 
-    /// The error for a value that cannot be.
+    /// Returns the error for an invalid value: `expected` says what is allowed, `found` what was
+    /// given.
     #[must_use]
     pub fn refuse(&self, expected: impl fmt::Display, found: impl fmt::Display) -> Error {
-        Error::usage(format!("option {}", self.key)).expected(expected).found(found)
+        Error::usage(format!("invalid value for option `{}`: expected {expected}, found {found}", self.key))
     }
 }
 
 impl TypedOption<bool> {
-    /// `true` or `false`.
+    /// Declares a choice of `true` or `false`.
     #[must_use]
     pub const fn flag(side: Side, key: &'static str, default: bool, help: &'static str) -> Self {
         let default = Some(if default { "true" } else { "false" });
@@ -153,13 +154,14 @@ impl TypedOption<bool> {
 }
 
 impl TypedOption<Option<String>> {
-    /// Any text.
+    /// Declares an option that takes any text.
     #[must_use]
     pub const fn text(side: Side, key: &'static str, help: &'static str) -> Self {
         Self::new(side, key, Kind::Text, help, |this, options| Ok(this.text_in(options).map(str::to_owned)))
     }
 
-    /// A path to another input, for [`Context::open`](crate::Context::open).
+    /// Declares an option that takes a path to another input, for
+    /// [`Context::open`](crate::Context::open).
     #[must_use]
     pub const fn source(side: Side, key: &'static str, help: &'static str) -> Self {
         Self { kind: Kind::Source, ..Self::text(side, key, help) }
@@ -167,7 +169,7 @@ impl TypedOption<Option<String>> {
 }
 
 impl TypedOption<Vec<String>> {
-    /// Texts, one for each time that it is given, in that order.
+    /// Declares an option that may be given several times, and yields all texts in that order.
     #[must_use]
     pub const fn list(side: Side, key: &'static str, help: &'static str) -> Self {
         let read = |this: &Self, options: &Options| Ok(options.texts(this.key).map(str::to_owned).collect());
@@ -176,7 +178,7 @@ impl TypedOption<Vec<String>> {
 }
 
 impl<T: Copy> TypedOption<Option<T>> {
-    /// The same choice with nothing, `None`, where no word is given.
+    /// Removes the default of a choice: the value is `None` if no word is given.
     #[must_use]
     pub const fn without_default(self) -> Self {
         let read = |this: &Self, options: &Options| {
@@ -187,7 +189,7 @@ impl<T: Copy> TypedOption<Option<T>> {
 }
 
 impl<N: TryFrom<u64>> TypedOption<Option<N>> {
-    /// A whole number in a range.
+    /// Declares a whole number in a range.
     #[must_use]
     pub const fn integer(
         side: Side,
@@ -201,13 +203,13 @@ impl<N: TryFrom<u64>> TypedOption<Option<N>> {
         })
     }
 
-    /// A number of bytes, `least` or more.
+    /// Declares a number of bytes, `least` or more.
     #[must_use]
     pub const fn size(side: Side, key: &'static str, least: u64, help: &'static str) -> Self {
         Self { kind: Kind::Size { least }, ..Self::integer(side, key, 0..=0, help) }
     }
 
-    /// The same number with a default, in the form that a user writes.
+    /// Adds a default to a number, in the form that a user writes.
     #[must_use]
     pub const fn or(self, default: &'static str) -> TypedOption<N> {
         let read =
@@ -234,7 +236,7 @@ impl<T> TypedOption<T> {
     }
 }
 
-/// As messages name it: `-o codec`.
+/// Formats the option as users pass it: `-o codec`.
 impl<T> fmt::Display for TypedOption<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flag = match self.side {
@@ -274,14 +276,14 @@ mod tests {
         assert_eq!((SIZE.get(&given), ON.get(&given)), (Ok(Some(1024)), Ok(false)));
         assert_eq!(SET.get(&defaults), Ok(vec![]));
         assert_eq!(SET.get(&options(&[("set", "b"), ("set", "a")])).unwrap(), ["b", "a"]);
-        // A host checks options; a test may come without.
+        // A host fills in defaults, but a test may pass empty options.
         assert_eq!(ROWS.get(&Options::default()), Ok(7));
     }
 
     #[test]
     fn what_is_out_of_range_is_refused() {
         let error = ROWS.get(&options(&[("rows", "0")])).unwrap_err().to_string();
-        assert!(error.contains("option rows") && error.contains("at least 1"), "{error}");
+        assert!(error.contains("option `rows`") && error.contains("at least 1"), "{error}");
         assert!(ROWS.get(&options(&[("rows", "65536")])).is_err());
         assert!(SIZE.get(&options(&[("size", "0B")])).is_err());
         assert_eq!(SIZE.to_string(), "-o size");

@@ -1,18 +1,19 @@
-//! A reader that joins the keys of nested containers may get one name twice: `{"a.b": x, "a": {"b": y}}`.
+//! Makes names unique: a reader that joins the keys of nested containers may produce a name twice,
+//! as in `{"a.b": x, "a": {"b": y}}`.
 
 use crate::{CatalogSink, Loss, LossKind, Result};
 use std::collections::HashMap;
 
 /// The names that a reader has given its tensors.
 ///
-/// Each has the number from which on the next one like it is looked for: many tensors may want one
-/// name.
+/// Each name is stored with the number at which the search for the next free variant starts,
+/// because many tensors may want the same name.
 #[derive(Debug, Default)]
 pub struct UniqueNames(HashMap<String, u64>);
 
 impl UniqueNames {
-    /// Returns the wanted name if no tensor has it, otherwise the first of `wanted#2`, `wanted#3`, ...
-    /// that is free. The same order of calls gives the same names.
+    /// Returns the wanted name if no tensor has it, otherwise the first of `wanted#2`, `wanted#3`,
+    /// ... that is free. The same order of calls gives the same names.
     pub fn take(&mut self, wanted: &str) -> String {
         let Some(&taken) = self.0.get(wanted) else {
             self.0.insert(wanted.to_owned(), 1);
@@ -30,14 +31,15 @@ impl UniqueNames {
         }
     }
 
-    /// As [`take`](Self::take), with a loss if the tensor gets another name.
+    /// Returns a name as [`take`](Self::take) does, and reports a loss if it differs from the
+    /// wanted name.
     ///
     /// # Errors
-    /// Returns a limit of the catalog's.
+    /// Returns an error if the catalog does not accept the loss.
     pub fn take_for(&mut self, catalog: &mut dyn CatalogSink, wanted: String) -> Result<String> {
         let name = self.take(&wanted);
         if name != wanted {
-            let why = format!("another tensor has this name; it is {name:?} now");
+            let why = format!("another tensor has this name, so it is renamed to {name:?}");
             catalog.loss(Loss::new(LossKind::Name, wanted, why))?;
         }
         Ok(name)

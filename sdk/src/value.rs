@@ -1,56 +1,57 @@
-//! A value is what an entry of the metadata or an attribute of a tensor says: a text, a number of an exact
-//! type, a list, a mapping, in the vocabulary of the [tree](crate::Tree)'s nodes.
+//! A value of a metadata entry or of an attribute of a tensor: a text, a number of an exact type, a
+//! list, or a mapping. It is made of the nodes of a [tree](crate::Tree).
 //!
-//! A value owns its nodes and names no tensor, so that it stays what it is whatever steps do to tensors and
-//! tree. Nothing in it is shared: two values that say the same are equal, and writing one out takes no more
-//! than it holds.
+//! A value owns its nodes and does not refer to tensors, so steps that change tensors and the tree
+//! do not affect it. Its nodes are not shared: two values with the same content are equal, and
+//! writing one takes no more space than it holds.
 
 use crate::text::hex;
 use crate::{Dtype, Error, Limits, Node, NodeId, NodeKind, Result};
 use std::fmt;
 use std::sync::Arc;
 
-/// What an entry of the metadata or an attribute says. Clones share its nodes.
+/// The value of a metadata entry or of an attribute. Clones share its nodes.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Value {
-    /// Children before their parents, each child of one parent alone; the last node is the value.
+    /// Children before their parents, each with exactly one parent; the last node is the value.
     nodes: Arc<[Node]>,
 }
 
 impl Value {
-    /// A text.
+    /// Creates a text.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self::leaf(Node::text(text))
     }
 
-    /// A boolean.
+    /// Creates a boolean.
     #[must_use]
     pub fn bool(value: bool) -> Self {
         Self::leaf(Node::bool(value))
     }
 
-    /// An integer of no particular type.
+    /// Creates an integer of no particular type.
     #[must_use]
     pub fn int(value: i64) -> Self {
         Self::leaf(Node::int(value))
     }
 
-    /// A number of no particular type.
+    /// Creates a floating-point number of no particular type.
     #[must_use]
     pub fn float(value: f64) -> Self {
         Self::leaf(Node::float(value))
     }
 
-    /// A number of exactly this type, from its little-endian bytes: an integer, F32 or F64. Its node is an
-    /// [`INT`](NodeKind::INT) or a [`FLOAT`](NodeKind::FLOAT) whose class is the dtype's name. `BOOL` is
-    /// [`bool`](Self::bool).
+    /// Creates a number of exactly this dtype from its little-endian bytes: an integer, F32 or F64.
+    /// Its node is an [`INT`](NodeKind::INT) or a [`FLOAT`](NodeKind::FLOAT) whose class is the
+    /// name of the dtype. For `BOOL`, use [`bool`](Self::bool).
     ///
     /// # Errors
-    /// Unsupported, for another dtype; a plugin error, if the bytes are not one element.
+    /// Returns an unsupported error for any other dtype, or a plugin error if the bytes are not one
+    /// element.
     pub fn number(dtype: Dtype, bytes: &[u8]) -> Result<Self> {
         let info =
-            dtype.info().ok_or_else(|| Error::unsupported("a number of a dtype that is not built in"))?;
+            dtype.info().ok_or_else(|| Error::unsupported("a number has a dtype that is not built in"))?;
         if info.element_bytes().map(|width| width as usize) != Some(bytes.len()) {
             let error = Error::plugin("the bytes of a number are not one element of its dtype");
             return Err(error.expected(info.name()).found(format!("{} bytes", bytes.len())));
@@ -67,38 +68,39 @@ impl Value {
         Ok(Self::leaf(Node { class: info.name().into(), ..node }))
     }
 
-    /// A run of numbers of one dtype, from their little-endian bytes.
+    /// Creates a run of numbers of one dtype from their little-endian bytes.
     ///
     /// # Errors
-    /// Unsupported, for a dtype whose elements are not whole bytes; a plugin error, if the bytes are not whole
-    /// elements.
+    /// Returns an unsupported error for a dtype whose elements are not whole bytes, or a plugin
+    /// error if the bytes are not whole elements.
     pub fn numbers(dtype: Dtype, bytes: impl Into<Box<[u8]>>) -> Result<Self> {
         let name = dtype.info().map_or("", |info| info.name());
         Self::of(Node { class: name.into(), ..Node::scalar(NodeKind::NUMBERS, &[]) }.with_bytes(bytes), [])
     }
 
-    /// A list.
+    /// Creates a list.
     ///
     /// # Errors
-    /// A limit: more nodes than can be numbered.
+    /// Returns a limit error if there are more nodes than ids.
     pub fn list(items: impl IntoIterator<Item = Self>) -> Result<Self> {
         Self::of(Node::container(NodeKind::LIST, "", []), items)
     }
 
-    /// A mapping from its keys and values.
+    /// Creates a mapping from keys and values.
     ///
     /// # Errors
-    /// As of [`list`](Self::list).
+    /// Returns a limit error if there are more nodes than ids.
     pub fn map(entries: impl IntoIterator<Item = (Self, Self)>) -> Result<Self> {
         let entries = entries.into_iter().flat_map(|(key, value)| [key, value]);
         Self::of(Node::container(NodeKind::MAP, "", []), entries)
     }
 
-    /// A value of any kind: its own node, whose children are replaced by these values.
+    /// Creates a value of any kind from its own node, whose children are replaced by these values.
     ///
     /// # Errors
-    /// A plugin error, if the node is not what its kind requires, or if it names a tensor; unsupported, for an
-    /// object, for [`ATTRIBUTED`](NodeKind::ATTRIBUTED), and for a kind that is not known; a limit.
+    /// Returns a plugin error if the node does not fit its kind or refers to a tensor. Returns an
+    /// unsupported error for an object, for [`ATTRIBUTED`](NodeKind::ATTRIBUTED), and for an
+    /// unknown kind, and a limit error if there are more nodes than ids.
     pub fn of(mut node: Node, children: impl IntoIterator<Item = Self>) -> Result<Self> {
         let mut nodes: Vec<Node> = Vec::new();
         let mut ids = Vec::new();
@@ -123,31 +125,31 @@ impl Value {
         Self { nodes: [node].into() }
     }
 
-    /// Its nodes, children before their parents; the last one is the value itself.
+    /// Returns the nodes, children before their parents; the last one is the value itself.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The node that is the value itself.
+    /// Returns the node that is the value itself.
     #[must_use]
     pub fn root(&self) -> &Node {
-        // There is one in every value.
+        // Every value has at least one node.
         &self.nodes[self.nodes.len() - 1]
     }
 
-    /// The text, if it is one.
+    /// Returns the text, if the value is a text.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         self.root().as_text()
     }
 
-    /// The bytes that it takes: what a limit on bytes in memory counts.
+    /// Returns the bytes that count against limits on memory.
     pub(crate) fn bytes(&self) -> usize {
         self.nodes.iter().map(|node| node.bytes.len() + node.class.len()).sum()
     }
 
-    /// How deep it nests: 0 for a scalar.
+    /// Returns the nesting depth: 0 for a scalar.
     pub(crate) fn depth(&self) -> u64 {
         let mut depths: Vec<u64> = Vec::with_capacity(self.nodes.len());
         for node in self.nodes.iter() {
@@ -157,9 +159,10 @@ impl Value {
         depths.last().copied().unwrap_or(0)
     }
 
-    /// Compact JSON: a text is a string, a mapping whose keys are texts an object, another one a list of pairs,
-    /// a tuple or a set a list. What JSON has no word for is a string: infinities and NaN by their names,
-    /// bytes in hexadecimal. It is for people and for formats that hold nothing but text: types are not kept.
+    /// Returns the value as compact JSON, for people and for formats that hold only text; types are
+    /// not kept. A mapping is an object if its keys are texts, otherwise a list of pairs. Tuples
+    /// and sets are lists. Infinities and NaN are strings with their names, and bytes are
+    /// hexadecimal strings.
     #[must_use]
     pub fn json(&self) -> String {
         let mut json = String::new();
@@ -173,7 +176,8 @@ impl Value {
         json
     }
 
-    /// Writes a leaf, or puts the pieces of a container on the stack: a file decides how deep it nests.
+    /// Writes a leaf, or pushes the pieces of a container onto a stack instead of recursing,
+    /// because a file controls the nesting depth.
     fn write_json(&self, index: usize, json: &mut String, open: &mut Vec<Piece>) {
         let node = &self.nodes[index];
         let child = |id: &NodeId| Piece::Node(id.0 as usize);
@@ -220,22 +224,23 @@ fn too_many() -> Error {
 fn check(node: &Node) -> Result<()> {
     let is_number = matches!(node.kind, NodeKind::INT | NodeKind::FLOAT | NodeKind::NUMBERS);
     if is_number && !node.class.is_empty() && Dtype::named(&node.class).is_none() {
-        return Err(Error::unsupported("a number of a dtype that is not known here").found(&node.class));
+        return Err(Error::unsupported("a number has an unknown dtype").found(&node.class));
     }
     match node.kind {
-        NodeKind::TENSOR => Err(Error::plugin("a value of metadata or an attribute names no tensor")),
+        NodeKind::TENSOR => Err(Error::plugin("metadata and attributes cannot refer to tensors")),
         NodeKind(1..=11) | NodeKind::NUMBERS if is_of_its_class(node) => node.check(),
         NodeKind(1..=11) | NodeKind::NUMBERS => {
-            Err(Error::plugin("a number that is none of the dtype that its class names").found(&node.class))
+            Err(Error::plugin("a number does not fit the dtype that its class names").found(&node.class))
         }
-        // Objects mean something to their format alone, and kinds of a later revision nothing here.
+        // Only its own format understands an object, and kinds of a later revision are unknown
+        // here.
         NodeKind(other) => {
-            Err(Error::unsupported("a value of a kind that metadata and attributes cannot have").found(other))
+            Err(Error::unsupported("metadata and attributes cannot have a value of this kind").found(other))
         }
     }
 }
 
-/// Whether a number is one of the dtype that its class names, if it names one.
+/// Returns whether a number fits the dtype that its class names, if it names one.
 fn is_of_its_class(node: &Node) -> bool {
     let is_float = || matches!(&*node.class, "F16" | "BF16" | "F32" | "F64");
     match node.kind {
@@ -243,7 +248,7 @@ fn is_of_its_class(node: &Node) -> bool {
             let dtype = Dtype::named(&node.class);
             let width =
                 dtype.and_then(Dtype::info).and_then(|info| info.element_bytes()).unwrap_or(0) as usize;
-            // What an element of the dtype can hold comes back from its bytes.
+            // The value fits the dtype if it survives a round trip through the bytes of an element.
             let value = node.as_wide_int();
             let bytes = value.map(i128::to_le_bytes).unwrap_or_default();
             let element = bytes.get(..width).unwrap_or_default();
@@ -254,7 +259,7 @@ fn is_of_its_class(node: &Node) -> bool {
     }
 }
 
-/// The integer in these bytes of an integer's dtype.
+/// Decodes an integer from little-endian bytes of an integer dtype.
 fn integer(dtype: Dtype, bytes: &[u8]) -> Option<i128> {
     let is_signed = match dtype {
         Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => false,
@@ -276,7 +281,7 @@ fn write_leaf(node: &Node, json: &mut String) {
             None => write_string(&hex(&node.bytes), json),
         },
         NodeKind::FLOAT => match (node.as_float(), &*node.class) {
-            #[expect(clippy::cast_possible_truncation, reason = "it came from an F32, and is shown as one")]
+            #[expect(clippy::cast_possible_truncation, reason = "the value came from an F32")]
             (Some(value), "F32") => write_float(f64::from(value as f32).is_finite(), value as f32, json),
             (Some(value), _) => write_float(value.is_finite(), value, json),
             (None, _) => write_string(&hex(&node.bytes), json),
@@ -288,7 +293,8 @@ fn write_leaf(node: &Node, json: &mut String) {
     }
 }
 
-/// The shortest text that reads as the same number; Rust's is JSON's, but for what JSON has no word for.
+/// Writes the shortest text that reads as the same number. Rust's format is valid JSON except for
+/// infinities and NaN, which become strings.
 fn write_float(is_finite: bool, value: impl fmt::Debug, json: &mut String) {
     let text = format!("{value:?}");
     if is_finite { json.push_str(&text) } else { write_string(&text, json) }
@@ -344,7 +350,7 @@ impl From<&str> for Value {
     }
 }
 
-/// Whether it is this text.
+/// Compares the value with a text.
 impl PartialEq<str> for Value {
     fn eq(&self, text: &str) -> bool {
         self.as_text() == Some(text)
@@ -357,17 +363,18 @@ impl PartialEq<&str> for Value {
     }
 }
 
-/// Takes nodes one after the other, as they cross the boundary, and gives the values that they are.
+/// Takes nodes one after the other, as they cross the boundary, and yields the values that they
+/// form.
 #[derive(Debug, Default)]
 pub(crate) struct ValueNodes {
     nodes: Vec<Node>,
-    /// For each node how many there are from it down, however often one is shared.
+    /// Number of nodes in the subtree of each node, counting shared nodes once per parent.
     sizes: Vec<u64>,
     bytes: u64,
 }
 
 impl ValueNodes {
-    /// Adds a node whose children are there already; gives its number.
+    /// Adds a node whose children exist already, and returns its number.
     pub(crate) fn push(&mut self, node: Node, limits: &Limits) -> Result<u32> {
         check(&node)?;
         self.bytes = self.bytes.saturating_add((node.bytes.len() + node.class.len()) as u64);
@@ -378,11 +385,13 @@ impl ValueNodes {
         }
         if size > limits.nodes || self.nodes.len() as u64 >= limits.nodes {
             return Err(Error::limit("too many nodes in values")
-                .expected(format!("at most {}, or --bound nodes=N", limits.nodes)));
+                .expected(format!("at most {}", limits.nodes))
+                .hint("if you trust the file, raise the limit with --bound nodes=N"));
         }
         if self.bytes > limits.header_bytes {
             return Err(Error::limit("values hold too many bytes")
-                .expected(format!("at most {}, or --bound header_bytes=N", limits.header_bytes)));
+                .expected(format!("at most {}", limits.header_bytes))
+                .hint("if you trust the file, raise the limit with --bound header_bytes=N"));
         }
         let id = u32::try_from(self.nodes.len()).map_err(|_| too_many())?;
         self.nodes.push(node);
@@ -390,13 +399,13 @@ impl ValueNodes {
         Ok(id)
     }
 
-    /// The value that a node is, with nodes that are shared once for each parent.
+    /// Returns the value of a node. Shared nodes are repeated for each parent.
     pub(crate) fn value(&self, id: u32) -> Result<Value> {
         let size = *self.sizes.get(id as usize).ok_or_else(|| no_value(id))?;
         if size == 1 {
             return Ok(Value::leaf(self.nodes[id as usize].clone()));
         }
-        // Parents before children, the last child first; then turned round.
+        // Collects parents before children, the last child first, and then reverses the order.
         let mut order = Vec::new();
         let mut open = vec![(id, None)];
         while let Some((id, parent)) = open.pop() {
@@ -424,7 +433,7 @@ impl ValueNodes {
 }
 
 fn no_value(id: u32) -> Error {
-    Error::plugin(format!("there is no node {id} of a value"))
+    Error::plugin(format!("no node {id} of a value"))
 }
 
 #[cfg(test)]
@@ -496,7 +505,7 @@ mod tests {
         let value = Value::map([(Value::text("x"), inner.clone()), (Value::text("y"), inner)]).unwrap();
         let limits = Limits::default();
         let mut nodes = ValueNodes::default();
-        // The list is sent once, and named twice.
+        // The list is sent once and used twice.
         let [x, y, a, seven] = [Node::text("x"), Node::text("y"), Node::text("a"), Node::int(7)]
             .map(|node| NodeId(nodes.push(node, &limits).unwrap()));
         let list = NodeId(nodes.push(Node::container(NodeKind::LIST, "", [a, seven]), &limits).unwrap());

@@ -1,11 +1,12 @@
-//! A view is a catalog as a writer sees it: the same facts, and the tensors' bytes on request.
+//! A view is a catalog as a writer sees it: the same facts, and the bytes of tensors on request.
 
 use crate::{
     Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Limits, Node, NodeId, Order, Result, StorageId,
     TensorId, TensorPart, Value, element_count,
 };
 
-/// How many blocks are asked for together: enough that the calls cost nothing, few enough to hold.
+/// Maximum blocks that are requested together: enough that calls cost little, few enough to hold in
+/// memory.
 pub(crate) const BLOCKS_AT_ONCE: u64 = 1024;
 
 /// A tensor as a writer sees it.
@@ -13,54 +14,55 @@ pub(crate) const BLOCKS_AT_ONCE: u64 = 1024;
 pub struct TensorView<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its dtype; [`CatalogView::dtype_info`] knows those that the host does not.
+    /// Dtype. [`CatalogView::dtype_info`] also knows dtypes that are not built in.
     pub dtype: Dtype,
-    /// Its dimensions, in elements.
+    /// Dimensions, in elements.
     pub shape: &'a [u64],
-    /// Its logical length in bytes.
+    /// Logical length in bytes.
     pub bytes: u64,
 }
 
 /// A storage as a writer sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageView {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// The order of the numbers in it.
+    /// Byte order of its numbers.
     pub byte_order: ByteOrder,
 }
 
-/// The catalog that a writer is to lay out.
+/// The catalog that a writer lays out.
 pub trait CatalogView: Send + Sync {
-    /// How many tensors there are; their ids count from 0.
+    /// Returns the number of tensors. Their ids count from 0.
     fn tensor_count(&self) -> u32;
 
-    /// The tensor.
+    /// Returns a tensor.
     ///
     /// # Panics
-    /// If there is none of this id.
+    /// Panics if there is no tensor with this id.
     fn tensor(&self, id: TensorId) -> TensorView<'_>;
 
-    /// The facts of a dtype.
+    /// Returns the properties of a dtype.
     ///
     /// # Errors
-    /// A plugin error, if there is none of this id.
+    /// Returns a plugin error if there is no dtype with this id.
     fn dtype_info(&self, dtype: Dtype) -> Result<DtypeInfo>;
 
-    /// The first tensor that is the same one by reference: itself, unless it is tied to another.
+    /// Returns the first tensor with the same bytes by reference: the tensor itself, unless it is
+    /// tied to another.
     fn tied_to(&self, id: TensorId) -> TensorId;
 
-    /// The blocks that the tensor is made of, from number `from` on: `most` of them, or as many as there are. Most
-    /// tensors have one, those without bytes none; an array of small chunks may have millions.
+    /// Returns at most `most` blocks of a tensor, from number `from`. Most tensors have one block,
+    /// tensors without bytes have none, and an array of small chunks may have millions.
     ///
     /// # Errors
-    /// A plugin error, if there is no such tensor.
+    /// Returns a plugin error if there is no such tensor.
     fn blocks(&self, id: TensorId, from: u64, most: u64) -> Result<Vec<Block>>;
 
-    /// Gives each block of the tensor to `each`, in order, and holds few of them at once.
+    /// Calls `each` for each block of the tensor, in order, while keeping only a few in memory.
     ///
     /// # Errors
-    /// A plugin error, if there is no such tensor; whatever `each` gives.
+    /// Returns a plugin error if there is no such tensor, or the first error of `each`.
     fn each_block(&self, id: TensorId, each: &mut dyn FnMut(Block) -> Result<()>) -> Result<()> {
         let mut from = 0;
         loop {
@@ -73,17 +75,19 @@ pub trait CatalogView: Send + Sync {
         }
     }
 
-    /// All blocks of the tensor, for who needs them side by side.
+    /// Returns all blocks of the tensor at once.
     ///
     /// # Errors
-    /// A plugin error, if there is no such tensor; a limit, if there are more than `limits` has entries.
+    /// Returns a plugin error if there is no such tensor, or a limit error if there are more than
+    /// [`Limits::entries`].
     fn all_blocks(&self, id: TensorId, limits: &Limits) -> Result<Vec<Block>> {
         let mut all = Vec::new();
         self.each_block(id, &mut |block| {
             if all.len() as u64 >= limits.entries {
                 return Err(Error::limit("too many blocks to hold at once")
                     .tensor(self.tensor(id).name)
-                    .expected(format!("at most {}, or --bound entries=N", limits.entries)));
+                    .expected(format!("at most {}", limits.entries))
+                    .hint("if you trust the file, raise the limit with --bound entries=N"));
             }
             all.push(block);
             Ok(())
@@ -91,73 +95,75 @@ pub trait CatalogView: Send + Sync {
         Ok(all)
     }
 
-    /// How many storages there are; their ids count from 0.
+    /// Returns the number of storages. Their ids count from 0.
     fn storage_count(&self) -> u32;
 
-    /// The storage.
+    /// Returns a storage.
     ///
     /// # Errors
-    /// A plugin error, if there is none of this id.
+    /// Returns a plugin error if there is no storage with this id.
     fn storage(&self, id: StorageId) -> Result<StorageView>;
 
-    /// The metadata, sorted by key. What is no text arrives at writers with
-    /// [`Capabilities::VALUES`](crate::Capabilities::VALUES) alone; the others look at
+    /// Returns the metadata, sorted by key. Values that are not text reach only writers with
+    /// [`Capabilities::VALUES`](crate::Capabilities::VALUES). Other writers use
     /// [`metadata_texts`](Self::metadata_texts).
     fn metadata(&self) -> Vec<(String, Value)>;
 
-    /// The metadata as texts, sorted by key: compact JSON for what is none.
+    /// Returns the metadata as texts, sorted by key. Values that are not text become compact JSON.
     fn metadata_texts(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_text().map_or_else(|| value.json(), str::to_owned);
         self.metadata().into_iter().map(|(key, value)| (key, text(&value))).collect()
     }
 
-    /// The attributes of a tensor, sorted by key; for writers with
+    /// Returns the attributes of a tensor, sorted by key, for writers with
     /// [`Capabilities::ATTRIBUTES`](crate::Capabilities::ATTRIBUTES).
     ///
     /// # Errors
-    /// A plugin error, if there is no such tensor.
+    /// Returns a plugin error if there is no such tensor.
     fn attributes(&self, id: TensorId) -> Result<Vec<(String, Value)>>;
 
-    /// The root of the tree of non-tensor state, if there is one.
+    /// Returns the root of the tree of non-tensor state, if there is one.
     fn root(&self) -> Option<NodeId>;
 
-    /// A node of that tree.
+    /// Returns a node of that tree.
     ///
     /// # Errors
-    /// A plugin error, if there is none of this id.
+    /// Returns a plugin error if there is no node with this id.
     fn node(&self, id: NodeId) -> Result<Node>;
 
-    /// The id of the format that the tensors and the tree came from; empty if a step gave the tree other keys.
+    /// Returns the id of the format that the tensors and the tree came from; empty if a step
+    /// changed the keys of the tree.
     fn origin(&self) -> String;
 
-    /// Fills `buffer` with a tensor's logical bytes (row-major, little-endian) from `offset`. For
-    /// small tensors while planning; a streamed file reads all of them this way.
+    /// Fills `buffer` with logical bytes (row-major, little-endian) of a tensor, from `offset`. Use
+    /// it for small tensors while planning. A streamed file reads all of its tensors this way.
     ///
     /// # Errors
-    /// A plugin error past the tensor's end; else whatever reading it gives.
+    /// Returns a plugin error past the end of the tensor, or an error if it cannot be read.
     fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Fills `buffer` with all bytes of a part of a tensor, in the order of elements and of bytes that the part
-    /// asks for: what a writer of tiles encodes.
+    /// Fills `buffer` with all bytes of a part of a tensor, in the element order and byte order of
+    /// the part. Writers of tiles use it to encode them.
     ///
     /// # Errors
-    /// A plugin error, if the tensor has no such part, or the buffer another length; unsupported, for elements that
-    /// share bytes, unless all of them are asked for row-major; else whatever reading it gives.
+    /// Returns a plugin error if the tensor has no such part, or if the buffer has the wrong
+    /// length. Returns an unsupported error if elements share bytes, unless the whole tensor is
+    /// requested row-major. Returns an error if the tensor cannot be read.
     fn read_region(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()>;
 
-    /// All tensors' ids.
+    /// Iterates over the ids of all tensors.
     fn tensor_ids(&self) -> Box<dyn Iterator<Item = TensorId>> {
         Box::new((0..self.tensor_count()).map(TensorId))
     }
 }
 
-/// The length in bytes of a part of a tensor.
+/// Returns the length in bytes of a part of a tensor.
 pub(crate) fn part_len(catalog: &dyn CatalogView, part: &TensorPart) -> Result<u64> {
     if part.tensor.0 >= catalog.tensor_count() {
         return Err(Error::plugin(format!("no tensor {}", part.tensor.0)));
     }
     let view = catalog.tensor(part.tensor);
-    // By far the most, of a model with a hundred thousand of them.
+    // A fast path for almost all tensors of a model, which may have a hundred thousand.
     if part.region.is_none() && part.order == Order::C {
         return Ok(view.bytes);
     }
@@ -175,24 +181,25 @@ pub(crate) fn part_len(catalog: &dyn CatalogView, part: &TensorPart) -> Result<u
     };
     let as_it_lies = is_whole && (part.order == Order::C || view.shape.len() < 2);
     if info.element_bytes().is_none() && !as_it_lies {
-        let why = format!("{} is written whole and row-major", info.name());
+        let why = format!("{} can only be written whole and row-major", info.name());
         return Err(Error::unsupported(why).tensor(view.name));
     }
     Ok(len)
 }
 
-/// A catalog and the bytes of its tensors: a host that has these has a [`CatalogView`].
+/// A catalog and the bytes of its tensors. A host that implements this has a [`CatalogView`].
 pub trait CatalogBytes: Send + Sync {
-    /// The catalog.
+    /// Returns the catalog.
     fn catalog(&self) -> &Catalog;
 
-    /// What [`Catalog::ties`] gives, kept by whoever computed it.
+    /// Returns the cached result of [`Catalog::ties`].
     fn ties(&self) -> &[TensorId];
 
-    /// As [`CatalogView::read`].
+    /// Reads bytes as [`CatalogView::read`] does.
     fn read_tensor(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// As [`CatalogView::read_region`], of a part that the tensor has, into a buffer of its length.
+    /// Reads bytes as [`CatalogView::read_region`] does. The caller has checked the part and the
+    /// length of the buffer.
     fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()>;
 }
 
@@ -262,7 +269,7 @@ impl<T: CatalogBytes> CatalogView for T {
         let len = part_len(self, part)?;
         if len != buffer.len() as u64 {
             let name = self.tensor(part.tensor).name;
-            return Err(Error::plugin("a buffer of another length than the region")
+            return Err(Error::plugin("the length of the buffer differs from the region")
                 .tensor(name)
                 .expected(len)
                 .found(buffer.len()));

@@ -1,7 +1,8 @@
-//! A format that is as small as a format can be, for examples and documentation.
+//! A minimal format, for examples and documentation.
 //!
-//! `tensors-in-memory`, `.mem`: a header as long as its first eight bytes say (little-endian), then the
-//! tensors' bytes one after the other. The header has a line for each tensor: `F32 2,3 NAME`.
+//! `tensors-in-memory`, `.mem`: the first eight bytes are the length of the header, little-endian.
+//! The header has one line per tensor: `F32 2,3 NAME`. The bytes of the tensors follow, one after
+//! the other.
 
 use crate::{
     Capabilities, CatalogSink, CatalogView, Context, Description, Dtype, Error, Format, LayoutSink,
@@ -9,13 +10,14 @@ use crate::{
     TensorPlan, TensorReader, TensorWriter,
 };
 
-/// The formats of this module, to be registered: `Registry::new().with_all(memory::formats())`.
+/// Returns the formats of this module, to be registered with
+/// `Registry::new().with_all(memory::formats())`.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(MemoryTensors)]
 }
 
-/// Tensors, with their names, dtypes and shapes.
+/// A format of tensors with names, dtypes and shapes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MemoryTensors;
 
@@ -55,7 +57,7 @@ impl TensorReader for MemoryTensors {
             let wrong = |what: &str| Error::malformed(what.to_owned()).file(path).found(format!("{line:?}"));
             let mut words = line.splitn(3, ' ');
             let (Some(dtype), Some(shape), Some(name)) = (words.next(), words.next(), words.next()) else {
-                return Err(wrong("not a line of dtype, shape and name"));
+                return Err(wrong("a line is not a dtype, shape and name"));
             };
             let dtype = Dtype::named(dtype).ok_or_else(|| wrong("no such dtype"))?;
             let dims = shape.split(',').filter(|dim| !dim.is_empty());
@@ -85,7 +87,7 @@ impl TensorWriter for MemoryTensors {
             let tensor = catalog.tensor(id);
             let dtype = tensor.dtype.info().filter(|info| info.bytes_of(0).is_ok());
             let Some(dtype) = dtype.filter(|_| !tensor.name.contains(['\n', '\r'])) else {
-                layout.omit(id, "no place for strings, other dtypes and names of several lines")?;
+                layout.omit(id, "the format cannot hold strings, other dtypes and names of several lines")?;
                 continue;
             };
             let dims: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
@@ -93,7 +95,7 @@ impl TensorWriter for MemoryTensors {
             kept.push(id);
         }
         let Target::File(path) = target else {
-            return Err(Error::usage("the output is a file"));
+            return Err(Error::usage("the output must be a file"));
         };
         let file = layout.file(path, Role::Data)?;
         layout.bytes(file, &(header.len() as u64).to_le_bytes())?;

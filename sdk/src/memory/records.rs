@@ -1,4 +1,4 @@
-//! A host of rows in memory, for the tests of formats that hold records.
+//! An in-memory host for rows, for tests of formats that hold records.
 
 use crate::records::{Batches, PlacedPiece, RecordSet, WrittenFile, from_stream};
 use crate::{Context, Format, Loss, Options, Result, Side, Source, Target};
@@ -15,10 +15,10 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// What was lost as the input was opened, and by the streams that were read since.
+    /// Returns the losses from opening the input and from the streams read since.
     ///
     /// # Errors
-    /// Whatever the set gives.
+    /// Returns an error if the set fails.
     pub fn losses(&self) -> Result<Vec<Loss>> {
         let mut losses = self.losses.clone();
         self.set.losses(&mut losses)?;
@@ -34,10 +34,10 @@ impl Deref for Opened {
     }
 }
 
-/// Opens `source` with a format's reader, under its default options and those of `given`.
+/// Opens `source` with a format's reader, under its default options and those in `given`.
 ///
 /// # Errors
-/// Whatever the reader says.
+/// Returns an error if the reader fails.
 pub fn open(
     format: &dyn Format,
     given: &[(String, String)],
@@ -50,10 +50,10 @@ pub fn open(
     Ok(Opened { set, losses })
 }
 
-/// The batches of each split of a set.
+/// Reads the batches of each split of a set.
 ///
 /// # Errors
-/// Whatever the streams say.
+/// Returns an error if a stream fails.
 pub fn read(set: &dyn RecordSet, request: &Batches) -> Result<Vec<Vec<RecordBatch>>> {
     let split = |split| set.stream(split, request)?.map(|batch| batch.map_err(from_stream)).collect();
     (0..set.splits().len()).map(split).collect()
@@ -62,19 +62,20 @@ pub fn read(set: &dyn RecordSet, request: &Batches) -> Result<Vec<Vec<RecordBatc
 /// The files that a writer of rows wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordOutput {
-    /// Each file's bytes by its name.
+    /// Bytes of each data file, by name.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Those over all others.
+    /// Bytes of each sealed file, by name.
     pub sealed: BTreeMap<String, Vec<u8>>,
-    /// What the plan and then the pieces lost.
+    /// Losses of the plan, then those of the pieces.
     pub losses: Vec<Loss>,
 }
 
-/// Writes pieces, each of some batches, dealt over the plan's files by turns, or one after the other where they roll:
-/// with a format's writer, under its default options and those of `given`.
+/// Writes pieces, each of some batches, with a format's writer, under its default options and those
+/// in `given`. Pieces are dealt over the plan's files in turn. If the files roll, pieces go one
+/// after the other.
 ///
 /// # Errors
-/// Whatever the writer says.
+/// Returns an error if the writer fails.
 pub fn write(
     format: &dyn Format,
     given: &[(String, String)],
@@ -104,7 +105,8 @@ pub fn write(
     };
     let all: Vec<&Vec<RecordBatch>> = pieces.iter().collect();
     if plan.roll().is_some() {
-        // A piece a file, whatever it asks for: files roll over more of them than that.
+        // One piece per file, regardless of the plan's roll size, so that even a small test rolls
+        // over several files.
         all.chunks(1)
             .chain(all.is_empty().then_some(&all[..]))
             .enumerate()

@@ -112,7 +112,8 @@ impl Bound {
         let spent = self.spent.fetch_add(more, Ordering::Relaxed).saturating_add(more);
         if spent > self.most {
             return Err(Error::limit("values are repeated too often for so short a file")
-                .expected(format!("at most {} bytes, or --bound expanded_bytes=N", self.most)));
+                .expected(format!("at most {} bytes", self.most))
+                .hint("if you trust the file, raise the limit with --bound expanded_bytes=N"));
         }
         Ok(())
     }
