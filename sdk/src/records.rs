@@ -1,9 +1,10 @@
 //! Records are rows. A reader opens an input as a schema and *splits*, each of which is a stream of
-//! Arrow batches; a writer plans files and encodes batches as pieces. As with tensors, neither writes a
-//! file: the host pulls, transforms, and puts pieces where they belong, on many threads.
+//! Arrow batches. A writer plans files and encodes batches as pieces. As with tensors, neither
+//! writes a file: the host pulls batches, transforms them, and puts pieces into place, on many
+//! threads.
 //!
-//! [`conformance::check`](crate::conformance::check) holds a format of records to what is written here, in its
-//! author's `cargo test`:
+//! [`conformance::check`](crate::conformance::check) checks a format of records against the rules
+//! on this page, in its author's `cargo test`:
 //!
 //! ```no_run
 //! # use tensorferry_sdk::{Format, conformance::{Preset, Sample, check}, Side};
@@ -14,14 +15,16 @@
 //! # }
 //! ```
 //!
-//! A format whose rows lie one after the other says how one row is decoded ([`DecodeRow`]), and has splits, batches,
-//! projection and ranges of rows done for it by [`RowSet`]: the reader of `tests/third-party/rows`, a whole plugin with a
-//! schema, lists, sets of files and faults with their places, has 73 lines of code. [`memory::records`](crate::memory::records) reads
-//! and writes rows in unit tests.
+//! A format whose rows follow one another only implements how one row is decoded ([`DecodeRow`]).
+//! [`RowSet`] adds splits, batches, projection and ranges of rows. With it, the reader of
+//! `tests/third-party/rows`, a whole plugin with a schema, lists, sets of files and errors with
+//! their places, has 73 lines of code. [`memory::records`](crate::memory::records) reads and writes
+//! rows in unit tests.
 //!
-//! Rows cross the boundary as the Arrow C stream interface has them, and that alone is promised for good. Here they are
-//! batches of arrow-rs, behind a feature that is named for its major version, `arrow-60`; its crates are re-exported. A
-//! later SDK may offer another version beside it. `records` is the newest one.
+//! Rows cross the boundary through the Arrow C stream interface, which is the only stable promise.
+//! In this module they are batches of arrow-rs, behind a feature that is named for its major
+//! version, `arrow-60`. The crates of arrow-rs are re-exported. A later SDK may also offer other
+//! versions. The feature `records` is the newest one.
 
 pub(crate) mod c_data;
 pub(crate) mod c_import;
@@ -62,11 +65,13 @@ use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use std::sync::Arc;
 
-/// The batches of a stream, in order. An error of this crate goes through as
-/// [`ArrowError::ExternalError`] and stays what it is across the boundary; see [`stream_error`].
+/// The batches of a stream, in order. An error of this crate is wrapped as
+/// [`ArrowError::ExternalError`] and keeps its kind and details across the boundary; see
+/// [`stream_error`].
 pub type Batched = Box<dyn RecordBatchReader + Send>;
 
-/// A stream of batches with this schema. It calls `next` until that returns `None` or an error, and then drops it.
+/// Creates a stream of batches with this schema. It calls `next` until that returns `None` or an
+/// error, and then drops it.
 #[must_use]
 pub fn batches(
     schema: SchemaRef,
@@ -83,13 +88,15 @@ pub fn batches(
     Box::new(RecordBatchIterator::new(std::iter::from_fn(pull), schema))
 }
 
-/// Opens inputs of rows.
+/// A reader of rows: opens inputs.
 pub trait RecordReader: Send + Sync {
-    /// Finds the schema and the splits; what rows of that schema cannot hold is a loss. The set may keep
-    /// the source. For [`Purpose::ONCE`](crate::Purpose::ONCE) schema and splits may be guessed.
+    /// Determines the schema and the splits. Content that rows of that schema cannot hold is a
+    /// loss. The set may keep the source. For [`Purpose::ONCE`](crate::Purpose::ONCE), schema and
+    /// splits may be guessed.
     ///
     /// # Errors
-    /// Whatever is wrong with the input, with its place.
+    /// Returns an error with its place if the input is malformed, unsupported or over a limit, or
+    /// cannot be read.
     fn open(
         &self,
         source: Arc<dyn Source>,
@@ -97,11 +104,12 @@ pub trait RecordReader: Send + Sync {
         context: &dyn Context,
     ) -> Result<Box<dyn RecordSet>>;
 
-    /// Checks the framing of every record, and pushes an index of them. A format that has one declares
-    /// [`Capabilities::INDEX`](crate::Capabilities::INDEX).
+    /// Checks the framing of every record, and pushes an index of the records. A format with an
+    /// index declares [`Capabilities::INDEX`](crate::Capabilities::INDEX).
     ///
     /// # Errors
-    /// Unsupported, where the format has no index; else whatever is wrong with the input.
+    /// Returns an unsupported error if the format has no index, or an error if the input is
+    /// malformed or cannot be read.
     fn index(
         &self,
         source: &dyn Source,
@@ -113,78 +121,84 @@ pub trait RecordReader: Send + Sync {
     }
 }
 
-/// What an index is of.
+/// The extent of the input that an index covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Indexed {
-    /// Records.
+    /// Number of records.
     pub records: u64,
-    /// Bytes of the input, once decompressed, framing included.
+    /// Bytes of the decompressed input, including framing.
     pub bytes: u64,
 }
 
 /// An opened input of rows. The host calls it from many threads, and streams outlive the calls.
 pub trait RecordSet: Send + Sync {
-    /// The schema of every batch of every split.
+    /// Returns the schema of every batch of every split.
     fn schema(&self) -> SchemaRef;
 
-    /// The splits, in the input's order; together they are all rows.
+    /// Returns the splits, in the order of the input. Together they contain all rows.
     fn splits(&self) -> &[Split];
 
-    /// The rows of a split that a [`Scan`] wants, in order. The host may read a split again. A reader that streams all rows
-    /// in whole columns drops what is not wanted with [`narrowed`].
+    /// Returns a stream of the rows of a split that a [`Scan`] requests, in order. The host may
+    /// read a split several times. A reader that streams all rows in whole columns can drop the
+    /// rest with [`narrowed`].
     ///
     /// # Errors
-    /// A plugin error, if there is no such split or field; whatever is wrong with the input, here or in the stream.
+    /// Returns a plugin error if there is no such split or field. Errors in the input may be
+    /// returned here or by the stream.
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched>;
 
-    /// All rows of a split, in order and in whole columns.
+    /// Returns a stream of all rows of a split, in order and in whole columns.
     fn stream(&self, split: usize, batches: &Batches) -> Result<Batched> {
         self.scan(split, &batches.clone().into())
     }
 
-    /// At most `most` rows of a split as lines of JSON in the format's own mapping, each line (without a
-    /// newline) one write; and how many they were. `None`: the host writes rows as plain objects.
+    /// Writes at most `most` rows of a split as JSON lines in the format's own mapping, and returns
+    /// how many there were. Each line, without a newline, is one write. Return `None` to let the
+    /// host write rows as plain objects.
     ///
     /// # Errors
-    /// Whatever is wrong with the input; the rows before it were pushed.
+    /// Returns an error if the input is malformed or cannot be read. The rows before it were
+    /// written.
     fn json(&self, split: usize, most: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
         let _ = (split, most, output);
         Ok(None)
     }
 
-    /// The records that streams have left out so far, where an option lets them go on after errors.
+    /// Returns the records that streams have skipped so far, if an option lets them continue after
+    /// errors.
     fn skipped(&self) -> Vec<Skipped> {
         Vec::new()
     }
 
-    /// What rows that were read so far could not hold, beyond the losses of [`RecordReader::open`].
+    /// Reports content that the rows read so far could not hold, beyond the losses of
+    /// [`RecordReader::open`].
     fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
         let _ = losses;
         Ok(())
     }
 }
 
-/// Rows that can be read without those before them.
+/// A run of rows that can be read without the rows before them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Split {
-    /// The file that they lie in.
+    /// File that contains the rows.
     pub file: String,
-    /// Where in the file.
+    /// Offset of the first row in the file.
     pub offset: u64,
-    /// Bytes of the file.
+    /// Bytes of the file that the split covers.
     pub bytes: u64,
-    /// Rows, where that is known without reading them.
+    /// Number of rows, if it is known without reading them.
     pub records: Option<u64>,
 }
 
-/// Which columns a stream reads, and how long its batches are.
+/// The columns that a stream reads, and the length of its batches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batches {
-    /// The columns that are wanted, by their places in the schema, ascending; `None`: all.
+    /// Requested columns as indices into the schema, ascending; `None` means all.
     pub columns: Option<Vec<usize>>,
-    /// Rows of one batch, at most.
+    /// Maximum rows of one batch.
     pub rows: usize,
-    /// Bytes of one batch, roughly; a single row may be longer.
+    /// Approximate bytes of one batch; a single row may be longer.
     pub bytes: u64,
 }
 
@@ -194,26 +208,26 @@ impl Default for Batches {
     }
 }
 
-/// A record that was left out.
+/// A record that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// The file.
+    /// File that contains the record.
     pub file: String,
-    /// The record's number in the file, from 0, where it is known.
+    /// Number of the record in the file, from 0, if known.
     pub record: Option<u64>,
-    /// Where it lies in the file, once decompressed.
+    /// Offset in the decompressed file.
     pub offset: u64,
-    /// What is wrong with it.
+    /// Why the record was skipped.
     pub why: String,
 }
 
-/// Writes rows.
+/// A writer of rows: plans outputs.
 pub trait RecordWriter: Send + Sync {
-    /// Plans the files for rows of a schema. `rows`: how many there will be, where that is known.
+    /// Plans the files for rows of a schema. `rows` is the number of rows, if known.
     ///
     /// # Errors
-    /// Usage or unsupported: rows that the format cannot hold at all. What it cannot hold in part is a
-    /// loss.
+    /// Returns a usage or unsupported error for rows that the format cannot hold at all. Report
+    /// what it cannot hold in part as a loss.
     fn plan(
         &self,
         schema: &SchemaRef,
@@ -224,59 +238,65 @@ pub trait RecordWriter: Send + Sync {
     ) -> Result<Box<dyn RecordPlan>>;
 }
 
-/// The files of an output: each a head, pieces in order, and a tail. Either all are [named](Self::files) in advance, or
-/// they [roll](Self::roll): one follows the other, and they are named when the last one is written.
+/// The files of an output, each of which is a head, pieces in order, and a tail. Either all files
+/// are [named](Self::files) in advance, or they [roll](Self::roll): one follows another, and they
+/// are named when the last one is complete.
 pub trait RecordPlan: Send + Sync {
-    /// The files of a plan that takes the options of [`Sharding`]. They answer [`files`](Self::files),
-    /// [`roll`](Self::roll), [`name`](Self::name), [`supersedes`](Self::supersedes) and [`group`](Self::group), unless the
-    /// plan does.
+    /// Returns the files of a plan that uses the options of [`Sharding`]. By default they provide
+    /// [`files`](Self::files), [`roll`](Self::roll), [`name`](Self::name),
+    /// [`supersedes`](Self::supersedes) and [`group`](Self::group).
     fn shard_files(&self) -> Option<&ShardFiles> {
         None
     }
 
-    /// The files, by relative name, over which the host deals rows; none for a plan that rolls.
+    /// Returns the relative names of the files over which the host deals rows; empty for a plan
+    /// that rolls.
     fn files(&self) -> &[String] {
         self.shard_files().map_or(&[], ShardFiles::files)
     }
 
-    /// When a file is full and the next one begins, where their number is not known in advance. The host counts.
+    /// Returns when a file is full and the next one begins, if the number of files is not known in
+    /// advance. The host does the counting.
     fn roll(&self) -> Option<Roll> {
         self.shard_files().and_then(ShardFiles::roll)
     }
 
-    /// The name of a file of a plan that rolls: asked once there are `count` files, at least one.
+    /// Returns the name of a file of a plan that rolls. The host asks once the `count` of files is
+    /// known; it is at least one.
     ///
     /// # Errors
-    /// Unsupported, if there are too many; a plugin error, for a plan that does not roll.
+    /// Returns an unsupported error if there are too many files, or a plugin error if the plan does
+    /// not roll.
     fn name(&self, file: usize, count: usize) -> Result<String> {
-        let files = self.shard_files().ok_or_else(|| crate::Error::plugin("a plan that does not roll"))?;
+        let files = self.shard_files().ok_or_else(|| crate::Error::plugin("this plan does not roll"))?;
         files.name(file, count)
     }
 
-    /// Patterns of the names that files of an older output may have, such as shards of another number: with `--force`
-    /// they go when these come.
+    /// Returns patterns of names of files of an older output, such as shards of a different count.
+    /// With `--force` they are removed when the new files are committed.
     fn supersedes(&self) -> &[String] {
         self.shard_files().map_or(&[], ShardFiles::supersedes)
     }
 
-    /// How many rows make a piece.
+    /// Returns how many rows make a piece.
     fn group(&self) -> Group {
         let usual = Group::default();
         self.shard_files().map_or(usual, |files| files.group(usual))
     }
 
-    /// The head of a file.
+    /// Writes the head of a file.
     fn begin(&self, file: usize, output: &mut dyn ByteSink) -> Result<()> {
         let _ = (file, output);
         Ok(())
     }
 
-    /// Encodes rows as a piece that depends on no other and on no file: many are encoded at once, and where a piece
-    /// comes to lie is decided afterwards. The same rows give the same bytes and losses. Returns what
-    /// [`finish`](Self::finish) has to know of the piece.
+    /// Encodes rows as a piece that does not depend on any other piece or on its file. Many pieces
+    /// are encoded at once, and their places are decided afterwards. The same rows must give the
+    /// same bytes and losses. Returns a note for [`finish`](Self::finish).
     ///
     /// # Errors
-    /// Unsupported, for a value that the format cannot hold; whatever `output` gives.
+    /// Returns an unsupported error for a value that the format cannot hold, or an error of
+    /// `output`.
     fn encode(
         &self,
         batches: &[RecordBatch],
@@ -284,64 +304,68 @@ pub trait RecordPlan: Send + Sync {
         losses: &mut dyn LossSink,
     ) -> Result<Vec<u8>>;
 
-    /// Notes for the user about the rows that were encoded; the host asks once, after the last piece.
+    /// Returns notes for the user about the rows that were encoded. The host asks once, after the
+    /// last piece.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The tail of a file whose pieces lie in it.
+    /// Writes the tail of a file with these pieces.
     ///
     /// # Errors
-    /// A plugin error, for a note that is not its own; whatever `output` gives.
+    /// Returns a plugin error for a note that the plan did not create, or an error of `output`.
     fn finish(&self, file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
         let _ = (file, pieces, output);
         Ok(())
     }
 
-    /// The names of files over all others, such as a list of shards: they become visible last.
+    /// Returns the names of files that describe all others, such as a list of shards. They become
+    /// visible last.
     fn sealed(&self) -> &[String] {
         &[]
     }
 
-    /// All bytes of one of [`sealed`](Self::sealed), once all files are finished.
+    /// Writes all bytes of one of the [`sealed`](Self::sealed) files, once all other files are
+    /// finished.
     fn seal(&self, sealed: usize, files: &[WrittenFile], output: &mut dyn ByteSink) -> Result<()> {
         let _ = (sealed, files, output);
-        Err(crate::Error::plugin("a plan that seals nothing"))
+        Err(crate::Error::plugin("this plan does not seal files"))
     }
 }
 
-/// When a file of a plan that rolls is full.
+/// The condition under which a file of a plan that rolls is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Roll {
-    /// It has so many rows, at least one.
+    /// The file has this many rows, at least one.
     Rows(u64),
-    /// With the next piece it would have more than so many bytes. It has one piece at least.
+    /// The next piece would make the file longer than this many bytes. A file has at least one
+    /// piece.
     Bytes(u64),
 }
 
-/// A file that is finished.
+/// A finished file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenFile {
-    /// Its name.
+    /// Name of the file.
     pub name: String,
-    /// Its bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Its pieces, in order.
+    /// Pieces, in order.
     pub pieces: Vec<PlacedPiece>,
 }
 
 impl WrittenFile {
-    /// Its rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.rows).sum()
     }
 }
 
-/// How many rows make a piece: whichever of the two is reached first.
+/// The size of a piece: the limit that is reached first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
     /// Bytes of the rows in memory.
     pub bytes: u64,
@@ -353,27 +377,27 @@ impl Default for Group {
     }
 }
 
-/// A piece where it lies.
+/// A piece and its place in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedPiece {
-    /// Its first byte in the file.
+    /// Offset of its first byte in the file.
     pub offset: u64,
-    /// Its bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Its rows.
+    /// Number of rows.
     pub rows: u64,
-    /// What [`RecordPlan::encode`] returned.
+    /// Note that [`RecordPlan::encode`] returned.
     pub note: Vec<u8>,
 }
 
-/// An error as a stream gives it.
+/// Wraps an error for a stream.
 #[must_use]
 pub fn stream_error(error: crate::Error) -> ArrowError {
     ArrowError::ExternalError(Box::new(error))
 }
 
-/// The error that a stream gave: its own, where it came from [`stream_error`], else one of a malformed
-/// input.
+/// Returns the error in a stream's error: the original error if it came from [`stream_error`],
+/// otherwise a malformed error.
 #[must_use]
 pub fn from_stream(error: ArrowError) -> crate::Error {
     match error {

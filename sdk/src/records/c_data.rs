@@ -1,9 +1,10 @@
-//! Converts between Arrow's C structures of the ABI crate and those of arrow-rs, which are the same bytes. This, `c_shape.rs` and `c_import.rs` are the SDK's only unsafe code.
+//! Converts between Arrow's C structures of the ABI crate and those of arrow-rs, which have the
+//! same layout. This file, `c_shape.rs` and `c_import.rs` contain the SDK's only unsafe code.
 //!
 //! # Contract
 //! Both sides declare the structures of the Arrow C data interface field for field, `repr(C)`: see
-//! `tensorferry_abi::ArrowSchema` and `arrow_schema::ffi::FFI_ArrowSchema`. An owned structure stays
-//! owned: a transmutation moves it, and neither side's `Drop` runs on the way.
+//! `tensorferry_abi::ArrowSchema` and `arrow_schema::ffi::FFI_ArrowSchema`. An owned structure
+//! stays owned: transmuting moves it, and neither side's `Drop` runs in between.
 #![allow(unsafe_code, reason = "the C data interface has no other form")]
 
 use super::c_shape::check_schema;
@@ -19,18 +20,18 @@ use tensorferry_abi::{ArrowArrayStream, ArrowSchema};
 pub(crate) fn schema_to_abi(schema: &Schema) -> Result<ArrowSchema> {
     check_names(schema.fields())?;
     let exported = FFI_ArrowSchema::try_from(schema)
-        .map_err(|e| Error::plugin(format!("a schema that does not cross the boundary: {e}")))?;
+        .map_err(|e| Error::plugin(format!("the schema cannot cross the boundary: {e}")))?;
     // SAFETY: the module's contract.
     Ok(unsafe { transmute::<FFI_ArrowSchema, ArrowSchema>(exported) })
 }
 
-/// Checks that a C string can hold the name of each column and nested field.
+/// Checks that the names of all columns and nested fields fit into C strings.
 fn check_names(fields: &Fields) -> Result<()> {
     let has_nul = |field: &&FieldRef| has_nul_in_name(field);
     let Some(column) = fields.iter().find(has_nul) else { return Ok(()) };
     let what = if column.name().contains('\0') { "column name" } else { "name of a nested field" };
-    let why = format!("a {what} contains a NUL character: rename it in the input");
-    Err(Error::unsupported(why).column(column.name()))
+    let error = Error::unsupported(format!("a {what} contains a NUL character"));
+    Err(error.hint("rename it in the input").column(column.name()))
 }
 
 fn has_nul_in_name(field: &FieldRef) -> bool {
@@ -56,10 +57,10 @@ fn has_nul_in_name(field: &FieldRef) -> bool {
 
 pub(crate) fn schema_from_abi(schema: ArrowSchema) -> Result<SchemaRef> {
     check_schema(&schema)?;
-    // SAFETY: the module's contract; it was not released.
+    // SAFETY: the module's contract; the schema was not released.
     let imported = unsafe { transmute::<ArrowSchema, FFI_ArrowSchema>(schema) };
     let schema = Schema::try_from(&imported);
-    schema.map(Arc::new).map_err(|e| Error::plugin(format!("a schema that is not Arrow's: {e}")))
+    schema.map(Arc::new).map_err(|e| Error::plugin(format!("invalid Arrow schema: {e}")))
 }
 
 pub(crate) fn stream_to_abi(stream: Box<dyn RecordBatchReader + Send>) -> ArrowArrayStream {

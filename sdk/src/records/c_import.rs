@@ -1,4 +1,4 @@
-//! The batches of a stream of C.
+//! Imports the batches of a C stream.
 #![allow(unsafe_code, reason = "the C data interface has no other form")]
 
 use super::c_data::schema_from_abi;
@@ -12,7 +12,7 @@ use std::ffi::CStr;
 use std::mem::transmute;
 use tensorferry_abi::{ArrowArray, ArrowArrayStream, ArrowSchema, Failure, caught};
 
-/// The batches of a stream of C.
+/// The batches of a C stream.
 pub(crate) struct CStream {
     stream: ArrowArrayStream,
     schema: SchemaRef,
@@ -22,19 +22,19 @@ pub(crate) struct CStream {
 impl CStream {
     pub(crate) fn new(mut stream: ArrowArrayStream) -> Result<Self> {
         if stream.release.is_none() {
-            return Err(Error::plugin("a stream that was released already"));
+            return Err(Error::plugin("the stream was already released"));
         }
         let Some(get_schema) = stream.get_schema else {
-            return Err(wrong("a stream whose get_schema is null"));
+            return Err(wrong("get_schema of the stream is null"));
         };
         if stream.get_next.is_none() {
-            return Err(wrong("a stream whose get_next is null"));
+            return Err(wrong("get_next of the stream is null"));
         }
         let mut schema = ArrowSchema::released();
-        // SAFETY: a stream that was not released.
+        // SAFETY: the stream was not released.
         let code = unsafe { get_schema(&raw mut stream, &raw mut schema) };
         if code != 0 {
-            return Err(Error::plugin(format!("a stream without a schema: {}", reason(&mut stream, code))));
+            return Err(Error::plugin(format!("the stream has no schema: {}", reason(&mut stream, code))));
         }
         let schema = schema_from_abi(schema)?;
         let shape = Shape::of(&DataType::Struct(schema.fields().clone()));
@@ -43,9 +43,9 @@ impl CStream {
 
     fn pull(&mut self) -> Result<Option<RecordBatch>> {
         let Some(get_next) = self.stream.get_next else { return Ok(None) };
-        // SAFETY: null pointers and zeros are what the interface calls released.
+        // SAFETY: null pointers and zeros are a released structure.
         let mut array: ArrowArray = unsafe { std::mem::zeroed() };
-        // SAFETY: a stream that was not released.
+        // SAFETY: the stream was not released.
         let code = unsafe { get_next(&raw mut self.stream, &raw mut array) };
         if code != 0 {
             return Err(Error::malformed(reason(&mut self.stream, code)));
@@ -56,8 +56,8 @@ impl CStream {
         self.shape.check(&array)?;
         let import = || {
             let data_type = DataType::Struct(self.schema.fields().clone());
-            // SAFETY: both sides declare the array of the interface field for field; it was not released, and has the
-            // shape of its type.
+            // SAFETY: both sides declare the array of the interface field for field. It was not
+            // released, and has the shape of its type.
             let data =
                 unsafe { from_ffi_and_data_type(transmute::<ArrowArray, FFI_ArrowArray>(array), data_type) };
             let batch = data.and_then(|data| {
@@ -71,16 +71,15 @@ impl CStream {
     }
 }
 
-/// Why a stream failed.
 fn reason(stream: &mut ArrowArrayStream, code: i32) -> String {
     let text = stream.get_last_error.map(|last_error| {
-        // SAFETY: a stream that was not released.
+        // SAFETY: the stream was not released.
         unsafe { last_error(stream) }
     });
     match text.filter(|text| !text.is_null()) {
-        // SAFETY: a text that ends with a zero byte, and lives until the stream's next call.
+        // SAFETY: the text ends with a zero byte, and lives until the next call of the stream.
         Some(text) => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
-        None => format!("a stream failed with the number {code}, and gave no reason"),
+        None => format!("the stream failed with code {code} and gave no reason"),
     }
 }
 

@@ -1,16 +1,17 @@
-//! How the columns of a set's files differ.
+//! Compares the columns of a set's files.
 
 use super::type_text;
 use crate::Error;
 use arrow_schema::{DataType, FieldRef};
 
-/// Columns that an error lists, at most.
+/// Maximum columns that an error lists.
 const MAX_LISTED: usize = 20;
 
-/// The first difference between the columns of a set's first file and those of another, as an error that names both files
-/// and the column. Each file is valid by itself: the set is unsupported.
+/// Returns the first difference between the columns of a set's first file and those of another
+/// file, as an error that names both files and the column. The error is unsupported, not malformed,
+/// because each file is valid on its own.
 ///
-/// `fits` says whether a column of the second type can be read together with one of the first.
+/// `fits` returns whether a column of the second type can be read together with one of the first.
 #[must_use]
 pub fn difference(
     first: (&str, &[FieldRef]),
@@ -19,7 +20,7 @@ pub fn difference(
 ) -> Option<Error> {
     let ((first_file, first), (file, own)) = (first, own);
     let named = |fields: &[FieldRef], name: &str| fields.iter().find(|field| field.name() == name).cloned();
-    let error = |why: String| Error::unsupported(format!("{why}: convert {file:?} by itself")).file(file);
+    let error = |why: String| Error::unsupported(why).hint(format!("convert {file:?} separately")).file(file);
     if let Some(added) = own.iter().find(|own| named(first, own.name()).is_none()) {
         return Some(error(format!("a column is not in {first_file:?}")).column(added.name()));
     }
@@ -31,7 +32,7 @@ pub fn difference(
             && !fits(field.data_type(), own.data_type())
         {
             let (mut expected, mut found) = (type_text(field.data_type()), type_text(own.data_type()));
-            // Large types have the words of the plain ones.
+            // Large types have the same words as the plain ones, so these texts may be equal.
             if expected == found {
                 (expected, found) = (field.data_type().to_string(), own.data_type().to_string());
             }

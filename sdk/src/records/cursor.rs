@@ -1,43 +1,45 @@
-//! Cursors take bytes in order: of a file, or of a row that is in memory. What is not there is malformed, before anything
-//! is allocated.
+//! Cursors read bytes in order, from a file or from a row in memory. Missing bytes are reported as
+//! malformed before anything is allocated.
 
 use crate::file_name::has_suffix;
 use crate::{Entry, Error, FileId, Limits, Result, Source};
 use std::sync::Arc;
 
-/// Bytes that are read at once, at least.
+/// Minimum bytes per read.
 const WINDOW: u64 = 64 << 10;
 
-/// A place in a file, and bytes that follow it.
+/// A position in a file, and buffered bytes that follow it.
 #[derive(Clone)]
 pub struct FileCursor {
     source: Arc<dyn Source>,
     file: FileId,
     offset: u64,
-    /// Where the file ends, or the part of it that is looked at.
+    /// End of the file, or of the part of it that is read.
     end: u64,
     limits: Limits,
-    /// Bytes of the file from `begin` on.
+    /// Bytes of the file from `begin`.
     window: Vec<u8>,
     begin: u64,
 }
 
 impl FileCursor {
-    /// The beginning of a file.
+    /// Creates a cursor at the beginning of a file.
     ///
     /// # Errors
-    /// I/o.
+    /// Returns an error if the file cannot be opened.
     pub fn new(source: &Arc<dyn Source>, name: &str, limits: &Limits) -> Result<Self> {
         let file = source.open(name)?;
         let (source, limits, end) = (source.clone(), limits.clone(), source.len(file));
         Ok(Self { source, file, offset: 0, end, limits, window: Vec::new(), begin: 0 })
     }
 
-    /// Each file of an input behind its header, and the header, which has to be the same in all: of the file that the
-    /// user named, or of those that end so, by their names.
+    /// Opens each file of an input and reads its header with `header`. Returns the cursors behind
+    /// the headers, and the header, which must be the same in all files. The files are the file
+    /// that the user named, or all files of the folder or prefix with this suffix, sorted by name.
     ///
     /// # Errors
-    /// Malformed, if there are no such files or a header is another one; what `header` gives.
+    /// Returns a malformed error if there are no such files or if headers differ, or an error of
+    /// `header`.
     pub fn all<H: PartialEq>(
         source: &Arc<dyn Source>,
         suffix: &str,
@@ -60,41 +62,41 @@ impl FileCursor {
                 Some((files, _)) => {
                     let other =
                         Error::malformed("the files of a set begin with different headers").file(name);
-                    return Err(other.expected(format!("the one of {:?}", files[0].file_name())));
+                    return Err(other.expected(format!("the header of {:?}", files[0].file_name())));
                 }
             }
         }
-        all.ok_or_else(|| Error::malformed("no such files here").expected(format!("*{suffix}")))
+        all.ok_or_else(|| Error::malformed("no matching files").expected(format!("*{suffix}")))
     }
 
-    /// A part of the file, from its beginning.
+    /// Returns a cursor over part of the file, at the beginning of that part.
     #[must_use]
     pub fn part(&self, start: u64, end: u64) -> Self {
         Self { offset: start, end: end.min(self.end), window: Vec::new(), ..self.clone() }
     }
 
-    /// The file's name.
+    /// Returns the name of the file.
     #[must_use]
     pub fn file_name(&self) -> &str {
         self.source.name(self.file)
     }
 
-    /// Where the next byte lies in the file.
+    /// Returns the offset of the next byte in the file.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Whether there is no next byte.
+    /// Returns whether there are no more bytes.
     #[must_use]
     pub fn is_at_end(&self) -> bool {
         self.offset >= self.end
     }
 
-    /// Goes past bytes.
+    /// Skips bytes.
     ///
     /// # Errors
-    /// Malformed, with the place: there are not so many.
+    /// Returns a malformed error with its place if fewer bytes are left.
     pub fn skip(&mut self, len: u64) -> Result<()> {
         let left = self.end.saturating_sub(self.offset);
         if len > left {
@@ -105,10 +107,11 @@ impl FileCursor {
         Ok(())
     }
 
-    /// The next bytes.
+    /// Returns the next `len` bytes.
     ///
     /// # Errors
-    /// As of [`skip`](Self::skip); a limit, if they are too many to hold in memory; i/o.
+    /// Returns a malformed error if fewer bytes are left, a limit error if they are too many to
+    /// hold in memory, or an error if they cannot be read.
     pub fn take(&mut self, len: u64) -> Result<&[u8]> {
         let start = self.offset;
         self.skip(len)?;
@@ -119,57 +122,57 @@ impl FileCursor {
             self.window = self.source.read_vec(self.file, start, read, &self.limits)?;
             self.begin = start;
         }
-        // Both lie in the window, which is in memory.
+        // Both offsets are within the window, which is in memory.
         let place = |offset: u64| usize::try_from(offset - self.begin).unwrap_or(usize::MAX);
         Ok(self.window.get(place(start)..place(self.offset)).unwrap_or_default())
     }
 
-    /// The next bytes, as many as the array has.
+    /// Returns the next `N` bytes.
     ///
     /// # Errors
-    /// As of [`take`](Self::take).
+    /// Returns the errors of [`take`](Self::take).
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.take(N as u64)?.first_chunk();
-        bytes.copied().ok_or_else(|| Error::plugin("a window that is too short"))
+        bytes.copied().ok_or_else(|| Error::plugin("the window is too short"))
     }
 }
 
-/// The bytes of a row that are still to be decoded.
+/// The bytes of a row that are not decoded yet.
 #[derive(Debug, Clone, Copy)]
 pub struct RowBytes<'a>(pub &'a [u8]);
 
 impl<'a> RowBytes<'a> {
-    /// The next bytes.
+    /// Returns the next `len` bytes.
     ///
     /// # Errors
-    /// Malformed: there are not so many.
+    /// Returns a malformed error if fewer bytes are left.
     pub fn take(&mut self, len: u64) -> Result<&'a [u8]> {
         let split = usize::try_from(len).ok().and_then(|len| self.0.split_at_checked(len));
-        let cut = || Error::malformed("a row that is shorter than its values");
+        let cut = || Error::malformed("the row is shorter than its values");
         let (bytes, rest) =
             split.ok_or_else(|| cut().expected(format!("{len} more bytes")).found(self.0.len()))?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    /// The next bytes, as many as the array has.
+    /// Returns the next `N` bytes.
     ///
     /// # Errors
-    /// As of [`take`](Self::take).
+    /// Returns the errors of [`take`](Self::take).
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.take(N as u64)?.first_chunk();
-        bytes.copied().ok_or_else(|| Error::plugin("a slice that is too short"))
+        bytes.copied().ok_or_else(|| Error::plugin("the slice is too short"))
     }
 
-    /// Checks that nothing is left.
+    /// Checks that no bytes are left.
     ///
     /// # Errors
-    /// Malformed.
+    /// Returns a malformed error if bytes are left.
     pub fn end(self) -> Result<()> {
         match self.0.len() {
             0 => Ok(()),
             more => {
-                Err(Error::malformed("a row that is longer than its values")
+                Err(Error::malformed("the row is longer than its values")
                     .found(format!("{more} more bytes")))
             }
         }

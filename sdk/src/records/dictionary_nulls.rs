@@ -1,5 +1,6 @@
-//! Moves the nulls of dictionaries into their keys. Arrow allows a null in the keys or among the dictionary's values; code
-//! that looks only at the keys would take the second kind for a value.
+//! Moves the nulls of dictionaries into their keys. Arrow allows nulls among the keys or among the
+//! values of a dictionary, but code that looks only at the keys would take nulls of the second kind
+//! for values.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowDictionaryKeyType;
@@ -7,11 +8,11 @@ use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, downcast_dic
 use arrow_schema::{ArrowError, DataType};
 use std::sync::Arc;
 
-/// Returns the same column with all nulls of its dictionaries in their keys, at every depth. A reader of batches that it did
-/// not make itself calls this, since writers look only at the keys.
+/// Returns the column with all nulls of its dictionaries in their keys, at every depth. A reader
+/// calls this for batches that it did not create itself, because writers look only at the keys.
 ///
 /// # Errors
-/// Returns an error if the library refuses the parts of a nested column.
+/// Returns an error if Arrow refuses the parts of a nested column.
 pub fn nulls_in_keys(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     if !needs_change(column.as_ref()) {
         return Ok(column.clone());
@@ -29,7 +30,7 @@ pub fn nulls_in_keys(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     )
 }
 
-/// Whether some dictionary in a column has nulls among its values.
+/// Returns whether a dictionary in a column has nulls among its values.
 fn needs_change(array: &dyn Array) -> bool {
     match array.data_type() {
         DataType::Dictionary(..) => {

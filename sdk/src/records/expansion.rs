@@ -1,4 +1,5 @@
-//! Counts the bytes that rows stand for: a few bytes of indices, views or runs may repeat a value billions of times.
+//! Counts the bytes that rows expand to: a few bytes of indices, views or runs can repeat a value
+//! billions of times.
 
 use crate::{Error, Limits, Result};
 use arrow_array::cast::AsArray;
@@ -10,23 +11,25 @@ use arrow_array::{Array, ArrayRef, GenericByteArray, GenericByteViewArray, Offse
 use arrow_schema::DataType;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of texts for each byte of the files, up to what may be shared. A column that is constant has more, but other
-/// columns of its file do not: one of a bit a row pays for 8 KiB of texts in each.
+/// Bytes of texts that are allowed for each byte of the files, up to the limit on shared bytes. A
+/// constant column may exceed this, but other columns of its file compensate: a column with one bit
+/// per row allows 8 KiB of text per row.
 const BYTES_A_BYTE: u64 = 1 << 16;
-/// Bytes of a repeated value that its index, view or run pays for: what categories have is compression.
+/// Bytes of a repeated value that are free for each index, view or run: repeating categories is
+/// ordinary compression.
 const FREE_BYTES: u64 = 256;
 
-/// The bytes that rows stand for.
+/// The bytes that rows expand to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Expanded {
-    /// Of texts, and of all values that indices, views or runs name: each as often as it is there.
+    /// Bytes of all texts, and of all values of indices, views or runs, counting each occurrence.
     pub bytes: u64,
-    /// Of long values that are named again, beyond the bytes that are there.
+    /// Bytes of repeated long values beyond the stored bytes.
     pub shared: u64,
 }
 
 impl Expanded {
-    /// What two columns or batches have together.
+    /// Returns the sum for two columns or batches.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -35,7 +38,7 @@ impl Expanded {
         }
     }
 
-    /// What a column stands for.
+    /// Returns the bytes that a column expands to.
     #[must_use]
     pub fn of(array: &dyn Array) -> Self {
         let all = |columns: &[ArrayRef]| {
@@ -67,13 +70,13 @@ impl Expanded {
         }
     }
 
-    /// Texts side by side.
+    /// Counts contiguous texts.
     fn flat<O: OffsetSizeTrait>(offsets: &[O]) -> Self {
         let [first, last] = [offsets.first(), offsets.last()].map(|end| end.map_or(0, |end| end.as_usize()));
         Self { bytes: (last - first) as u64, shared: 0 }
     }
 
-    /// What values stand for that are named among `own` bytes.
+    /// Counts values that refer to `own` stored bytes.
     fn named(array: &dyn Array, own: u64) -> Self {
         let (mut bytes, mut long) = (0_u64, 0_u64);
         each(array, &mut |len| {
@@ -84,19 +87,19 @@ impl Expanded {
     }
 }
 
-/// What all rows of an input may be decoded to, and what was decoded of it so far.
+/// The number of bytes that all rows of an input may expand to, and those decoded so far.
 #[derive(Debug)]
 pub struct Expansion {
     bytes: Bound,
     shared: Bound,
 }
 
-/// A bound on what all splits have together.
+/// A limit on the total of all splits.
 #[derive(Debug)]
 struct Bound {
     most: u64,
     spent: AtomicU64,
-    /// The most that was decoded of each split in one go: who reads it again has paid already.
+    /// Maximum bytes decoded of each split in one pass; reading a split again is not counted again.
     splits: Vec<AtomicU64>,
 }
 
@@ -120,7 +123,7 @@ impl Bound {
 }
 
 impl Expansion {
-    /// For files of so many bytes with so many splits.
+    /// Creates an account for files of `bytes` bytes in total with this many splits.
     #[must_use]
     pub fn new(bytes: u64, limits: &Limits, splits: usize) -> Self {
         let paid = bytes.saturating_mul(BYTES_A_BYTE).min(limits.shared_bytes);
@@ -130,29 +133,29 @@ impl Expansion {
         }
     }
 
-    /// Counts what rows of a split were decoded to since a stream of it began.
+    /// Counts the total that rows of a split were decoded to since the current stream of it began.
     ///
     /// # Errors
-    /// A limit: it is too much for so short files.
+    /// Returns a limit error if it is too much for files of this size.
     pub fn count(&self, split: usize, decoded: Expanded) -> Result<()> {
         self.bytes.count(split, decoded.bytes)?;
         self.shared.count(split, decoded.shared)
     }
 }
 
-/// The bytes of all values of a column.
+/// Returns the bytes of all values of a column.
 fn total(array: &dyn Array) -> u64 {
     let mut all = 0_u64;
     each(array, &mut |len| all = all.saturating_add(len));
     all
 }
 
-/// The bytes that the views of a column are of.
+/// Returns the stored bytes that the views of a column refer to.
 fn stored<B: ByteViewType + ?Sized>(array: &GenericByteViewArray<B>) -> u64 {
     array.data_buffers().iter().map(|buffer| buffer.len() as u64).sum()
 }
 
-/// Gives the bytes of each value of a column.
+/// Passes the length of each value of a column to `give`.
 fn each(array: &dyn Array, give: &mut dyn FnMut(u64)) {
     match array.data_type() {
         DataType::Utf8 => flat(array.as_string::<i32>(), give),
@@ -190,12 +193,12 @@ fn each(array: &dyn Array, give: &mut dyn FnMut(u64)) {
         DataType::LargeListView(_) => list_views::<i64>(array, give),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
-            // The library panics if there are none.
+            // `normalized_keys` panics if there are no values.
             if dictionary.values().is_empty() {
                 return repeated(0, array.len(), give);
             }
             let lengths = lengths(dictionary.values());
-            // Values that nothing refers to have no length, and so have nulls.
+            // Values that nothing refers to have no length; nulls count as 0 too.
             let of_key = |key: usize| lengths.get(key).copied().unwrap_or(0);
             dictionary.normalized_keys().into_iter().for_each(|key| give(of_key(key)));
         }
@@ -226,7 +229,7 @@ fn lengths(values: &dyn Array) -> Vec<u64> {
     all
 }
 
-/// Where each value would end if all lay side by side, in bytes.
+/// Returns the end of each value, in bytes, as if all values were contiguous.
 fn ends(values: &dyn Array) -> Vec<u64> {
     let mut end = 0_u64;
     let mut all = Vec::with_capacity(values.len());
@@ -237,7 +240,7 @@ fn ends(values: &dyn Array) -> Vec<u64> {
     all
 }
 
-/// The bytes of `count` values from a first one on.
+/// Returns the bytes of `count` values from the value `first`.
 fn between(ends: &[u64], first: usize, count: usize) -> u64 {
     let end = |behind: usize| behind.checked_sub(1).and_then(|last| ends.get(last)).copied().unwrap_or(0);
     end(first.saturating_add(count).min(ends.len())).saturating_sub(end(first.min(ends.len())))

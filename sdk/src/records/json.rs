@@ -1,12 +1,12 @@
-//! Values of records as JSON: one mapping for what formats write and for what the program prints.
+//! Values of records as JSON. Formats and the program's own output use the same mapping.
 //!
 //! | Value | JSON |
 //! |---|---|
-//! | bytes | a text in base64 |
-//! | a float that is no number | a text, or a word of Python's `json` |
-//! | a timestamp | ISO 8601, one with a zone in UTC |
+//! | bytes | a base64 string |
+//! | infinity or NaN | a string, or a literal of Python's `json` |
+//! | a timestamp | ISO 8601; in UTC if it has a time zone |
 //! | a date, time of day or duration | ISO 8601, as [`value_text`](super::value_text) prints it |
-//! | a union | the value alone |
+//! | a union | only the value |
 //! | others | as `arrow-json` writes them |
 
 use super::value_text::OwnTexts;
@@ -27,31 +27,32 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How floats that are no numbers are said, for which JSON has no words.
+/// The representation of infinities and NaN, for which JSON has no literals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NonNumbers {
-    /// As texts: `"NaN"`, `"Infinity"`, `"-Infinity"`.
+    /// Strings: `"NaN"`, `"Infinity"`, `"-Infinity"`.
     Quoted,
-    /// In the words of Python's `json`: `NaN`, `Infinity`, `-Infinity`.
+    /// The literals of Python's `json`: `NaN`, `Infinity`, `-Infinity`.
     Python,
 }
 
-/// Makes encoders of what JSON has no word for, and `arrow-json` writes as something else.
+/// Creates encoders for values that JSON cannot represent directly and that `arrow-json` would
+/// write in a different way.
 #[derive(Debug, Clone)]
 pub struct JsonEncoders {
     non_numbers: NonNumbers,
-    /// Set when a value has no text: an encoder cannot fail.
+    /// Set when a value has no text, because an encoder cannot return an error.
     has_no_text: Arc<AtomicBool>,
 }
 
 impl JsonEncoders {
-    /// With these words for floats that are no numbers.
+    /// Creates encoders with this representation of infinities and NaN.
     #[must_use]
     pub fn new(non_numbers: NonNumbers) -> Self {
         Self { non_numbers, has_no_text: Arc::default() }
     }
 
-    /// Options of `arrow-json` with these encoders.
+    /// Returns options for `arrow-json` with these encoders.
     #[must_use]
     pub fn options(&self, explicit_nulls: bool) -> EncoderOptions {
         EncoderOptions::default()
@@ -59,24 +60,22 @@ impl JsonEncoders {
             .with_encoder_factory(Arc::new(self.clone()))
     }
 
-    /// Whether all that was encoded had a text.
+    /// Checks that everything encoded so far had a text.
     ///
     /// # Errors
-    /// Unsupported.
+    /// Returns an unsupported error if a value had no text.
     pub fn check(&self) -> Result<()> {
         if self.has_no_text.load(Ordering::Relaxed) {
-            return Err(Error::unsupported(
-                "a date or time is out of the range that has a text: --step map:cast,columns=COLUMN,to=int64 makes a \
-                 number of it",
-            ));
+            return Err(Error::unsupported("a date or time is out of the range that can be written as text")
+                .hint("pass --step map:cast,columns=COLUMN,to=int64 to write it as a number"));
         }
         Ok(())
     }
 
-    /// As [`check`](Self::check), after these rows were encoded.
+    /// Checks as [`check`](Self::check) does, after these rows were encoded.
     ///
     /// # Errors
-    /// Unsupported, naming the column.
+    /// Returns an unsupported error with the column if a value had no text.
     pub fn check_batch(&self, batch: &RecordBatch) -> Result<()> {
         let Err(error) = self.check() else { return Ok(()) };
         let is_culprit = |(field, column): &(&FieldRef, &ArrayRef)| {
@@ -97,12 +96,13 @@ impl JsonEncoders {
         })
     }
 
-    /// A timestamp as ISO 8601 writes it, one with a zone in UTC: the library knows no zones by name, and
-    /// would write an error's text for one that it has no date for.
+    /// Encodes a timestamp as ISO 8601, in UTC if it has a time zone. `arrow-json` does not know
+    /// zones by name, and would write the text of an error for a timestamp that it cannot convert
+    /// to a date.
     fn time<'a, T: ArrowTimestampType>(&self, array: &'a dyn Array, is_utc: bool) -> Box<dyn Encoder + 'a> {
         let (values, has_no_text) = (array.as_primitive::<T>(), self.has_no_text.clone());
         Box::new(FnEncoder(move |row, out: &mut Vec<u8>| match as_datetime::<T>(values.value(row)) {
-            // Into memory: it cannot fail.
+            // Writing to memory cannot fail.
             Some(time) => drop(write!(out, "\"{time:?}{}\"", if is_utc { "Z" } else { "" })),
             None => has_no_text.store(true, Ordering::Relaxed),
         }))
@@ -122,15 +122,15 @@ impl JsonEncoders {
     }
 }
 
-/// The texts of a column's values, null among them.
+/// Returns the JSON texts of a column's values, including nulls.
 ///
 /// # Errors
-/// Unsupported, naming the column: there is no text for one.
+/// Returns an unsupported error with the column if a value has no text.
 pub fn json_texts(field: &FieldRef, array: &dyn Array, non_numbers: NonNumbers) -> Result<Vec<Vec<u8>>> {
     let encoders = JsonEncoders::new(non_numbers);
     let options = encoders.options(true);
     let refused = |error: ArrowError| {
-        Error::unsupported(error.to_string()).context("JSON cannot say this").column(field.name())
+        Error::unsupported(error.to_string()).context("JSON cannot represent this").column(field.name())
     };
     let mut encoder = make_encoder(field, array, &options).map_err(refused)?;
     let text = |row| {
@@ -199,7 +199,7 @@ impl EncoderFactory for JsonEncoders {
             }
             _ => return Ok(None),
         };
-        // A union's nulls are those of its values.
+        // The nulls of a union are those of its values.
         Ok(Some(NullableEncoder::new(encoder, array.logical_nulls())))
     }
 }
@@ -212,7 +212,7 @@ impl<F: Fn(usize, &mut Vec<u8>)> Encoder for FnEncoder<F> {
     }
 }
 
-/// The value alone: which of the types it has, JSON cannot say.
+/// Encodes only the value: JSON cannot represent which of the types it has.
 struct UnionEncoder<'a> {
     union: &'a UnionArray,
     values: Vec<(i8, NullableEncoder<'a>)>,
@@ -233,13 +233,13 @@ fn bytes<'a>(value: impl Fn(usize) -> &'a [u8] + 'a) -> Box<dyn Encoder + 'a> {
         out.push(b'"');
         let (bytes, start) = (value(row), out.len());
         out.resize(start + base64::encoded_len(bytes.len(), true).unwrap_or(0), 0);
-        // It has the length that was asked for.
+        // The buffer has exactly the length that base64 needs.
         let _ = STANDARD.encode_slice(bytes, &mut out[start..]);
         out.push(b'"');
     }))
 }
 
-/// The shortest text that is read as the same number again.
+/// Encodes a float as the shortest text that reads as the same number.
 fn float<'a, T>(value: impl Fn(usize) -> T + 'a, words: NonNumbers) -> Box<dyn Encoder + 'a>
 where
     T: Into<f64> + Copy + FloatText,
@@ -268,7 +268,7 @@ macro_rules! float_text {
     ($($float:ty),*) => {
         $(impl FloatText for $float {
             fn write(self, out: &mut Vec<u8>) {
-                // A number into memory: it cannot fail.
+                // Writing a number to memory cannot fail.
                 let _ = serde_json::to_writer(out, &self);
             }
         })*

@@ -1,16 +1,19 @@
-//! A predicate is a list of comparisons that all have to be true of a row.
+//! A predicate is a list of comparisons, all of which must be true of a row.
 //!
-//! What a comparison means, for hosts and readers alike:
+//! Hosts and readers agree on these rules:
 //!
-//! - A missing value, or one below a missing struct, makes no comparison true but `IsNull`; `IsNull` and `IsNotNull`
-//!   look at no value.
-//! - Whole numbers are compared with whole numbers exactly. All other numbers (floats of any width, decimals) are
-//!   compared as 64-bit floats, whole numbers and decimals rounded to the nearest one.
-//! - NaN is unequal to everything, itself too, and neither less nor greater than anything; -0 equals 0.
-//! - Texts and bytes are compared bytewise, with one another too; a prefix is less than what it begins.
-//! - Truths: false is less than true.
-//! - Columns of other types (times, lists, structs), and columns of one of these kinds with a value of another, are not
-//!   compared: a reader ignores such a comparison.
+//! - A missing value, or one below a missing struct, makes every comparison false except `IsNull`.
+//!   `IsNull` and `IsNotNull` do not look at values.
+//! - Whole numbers are compared with whole numbers exactly. All other numbers (floats of any width,
+//!   decimals) are compared as 64-bit floats; whole numbers and decimals are rounded to the nearest
+//!   one.
+//! - NaN is unequal to everything, including itself, and neither less nor greater than anything; -0
+//!   equals 0.
+//! - Texts and bytes are compared bytewise, also with each other; a prefix is less than the text
+//!   that it begins.
+//! - Booleans: false is less than true.
+//! - Columns of other types (times, lists, structs) are not compared, and neither are columns of
+//!   one of these kinds with a value of a different kind. A reader ignores such a comparison.
 
 use super::FieldPath;
 use std::cmp::Ordering;
@@ -18,33 +21,33 @@ use std::cmp::Ordering;
 /// A comparison of a column with values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// The column, or the field below structs.
+    /// Column, or field below structs.
     pub column: FieldPath,
-    /// How it is compared.
+    /// Kind of comparison.
     pub comparator: Comparator,
-    /// With what: one value; none for [`Comparator::IsNull`] and [`Comparator::IsNotNull`]; any number of them for
-    /// [`Comparator::In`].
+    /// Values to compare with: none for [`Comparator::IsNull`] and [`Comparator::IsNotNull`], any
+    /// number for [`Comparator::In`], otherwise one.
     pub values: Vec<Value>,
 }
 
-/// How a column is compared.
+/// A kind of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Comparator {
     /// Equal to the value.
     Equal,
-    /// There, and not equal to the value.
+    /// Present, and not equal to the value.
     Unequal,
     /// Less than the value.
     Less,
-    /// Less than the value, or equal.
+    /// Less than or equal to the value.
     LessOrEqual,
     /// Greater than the value.
     Greater,
-    /// Greater than the value, or equal.
+    /// Greater than or equal to the value.
     GreaterOrEqual,
     /// Missing.
     IsNull,
-    /// There.
+    /// Present.
     IsNotNull,
     /// Equal to one of the values.
     In,
@@ -53,18 +56,18 @@ pub enum Comparator {
 /// A value that columns are compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A truth.
+    /// A boolean.
     Bool(bool),
     /// A whole number.
     Int(i128),
-    /// A number.
+    /// A floating-point number.
     Float(f64),
-    /// The bytes of a text, or bytes.
+    /// A text as its UTF-8 bytes, or bytes.
     Bytes(Vec<u8>),
 }
 
 impl Value {
-    /// How two values compare; none if they do not: kinds that are not compared, or NaN.
+    /// Compares two values; `None` for kinds that are not compared, and for NaN.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
@@ -75,7 +78,7 @@ impl Value {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "what comparing as floats means")]
+    #[expect(clippy::cast_precision_loss, reason = "numbers of two kinds are compared as floats")]
     fn as_float(&self) -> Option<f64> {
         match self {
             Self::Int(value) => Some(*value as f64),
@@ -85,21 +88,22 @@ impl Value {
     }
 }
 
-/// What is known of a column's values in some rows without reading them.
+/// Facts about a column's values in some rows that are known without reading them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Bounds {
-    /// A value that none is less than, NaN aside; it need not be one of them. `None`: not known.
+    /// Lower bound of the values, ignoring NaN; it need not be one of them. `None` if unknown.
     pub least: Option<Value>,
-    /// A value that none is greater than, NaN aside.
+    /// Upper bound of the values, ignoring NaN; it need not be one of them. `None` if unknown.
     pub greatest: Option<Value>,
-    /// How many values are missing.
+    /// Number of missing values, if known.
     pub nulls: Option<u64>,
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: u64,
 }
 
 impl Comparison {
-    /// Whether this is known to be true of no row whose values are within these bounds: such rows may be left out.
+    /// Returns whether the comparison is known to be false for every row whose values are within
+    /// these bounds. Such rows may be left out.
     #[must_use]
     pub fn excludes(&self, bounds: &Bounds) -> bool {
         let is_all_null = bounds.nulls.is_some_and(|nulls| nulls >= bounds.rows);
@@ -122,7 +126,7 @@ fn excludes(comparator: Comparator, value: &Value, bounds: &Bounds) -> bool {
         Comparator::LessOrEqual => least().is_some_and(Ordering::is_gt),
         Comparator::Greater => greatest().is_some_and(Ordering::is_le),
         Comparator::GreaterOrEqual => greatest().is_some_and(Ordering::is_lt),
-        // Bounds say nothing of NaN, which is unequal to all.
+        // The bounds ignore NaN, which is unequal to everything.
         Comparator::Unequal => false,
         Comparator::IsNull | Comparator::IsNotNull | Comparator::In => false,
     }
@@ -162,11 +166,11 @@ mod tests {
         assert!(excluded(In, &[Value::Int(1), Value::Int(11)], &ints(5, 9)));
         assert!(!excluded(In, &[Value::Int(1), Value::Int(7)], &ints(5, 9)));
         assert!(excluded(In, &[], &ints(5, 9)));
-        // Numbers of two kinds are compared as floats: 2^53 + 1 is rounded.
+        // Numbers of two kinds are compared as floats, so 2^53 + 1 is rounded.
         let wide = ints((1 << 53) + 1, (1 << 53) + 1);
         assert!(!excluded(Equal, &[Value::Float(9_007_199_254_740_992.0)], &wide));
         assert!(excluded(Equal, &int(1 << 53), &wide));
-        // What is not compared excludes nothing.
+        // Values that are not compared do not exclude anything.
         assert!(!excluded(Equal, &[Value::Bytes(b"5".to_vec())], &ints(1, 2)));
         assert!(!excluded(Less, &[Value::Float(f64::NAN)], &ints(1, 2)));
         let unknown = bounds(None, None, None);

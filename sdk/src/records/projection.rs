@@ -1,4 +1,4 @@
-//! A projection takes fields out of columns: those below structs too.
+//! A projection selects columns, and fields of structs.
 
 use super::Batched;
 use crate::{Error, Result};
@@ -8,17 +8,17 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, Schema
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A field of a schema: the place of a column, then the places of fields within structs.
+/// A field of a schema: the index of a column, then the indices of fields within structs.
 pub type FieldPath = Vec<usize>;
 
-/// The fields of a schema that are wanted, as a tree.
+/// The selected fields of a schema, as a tree.
 #[derive(Debug, Clone)]
 pub struct Projection {
     wanted: Wanted,
     schema: SchemaRef,
 }
 
-/// What is wanted of some fields, by their places: all of one where its own tree is empty.
+/// The selected fields by index. An empty subtree selects the whole field.
 #[derive(Debug, Clone, Default)]
 struct Wanted(BTreeMap<usize, Wanted>);
 
@@ -42,7 +42,7 @@ impl Wanted {
                 return Ok(field.clone());
             }
             let DataType::Struct(children) = field.data_type() else {
-                return Err(Error::plugin("a path through what is no struct").column(field.name()));
+                return Err(Error::plugin("a field path enters a field that is not a struct").column(field.name()));
             };
             let children = DataType::Struct(inner.fields(children)?);
             Ok(Arc::new(Field::clone(field).with_data_type(children)))
@@ -50,13 +50,13 @@ impl Wanted {
         self.0.iter().map(of).collect()
     }
 
-    /// The fields of a struct of which some are wanted, all if none is named.
+    /// Returns the selected fields of a struct, or the whole array if none is named.
     fn array(&self, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         if self.0.is_empty() {
             return Ok(array.clone());
         }
         let Some(whole) = array.as_struct_opt() else {
-            return Err(ArrowError::SchemaError("a path through what is no struct".to_owned()));
+            return Err(ArrowError::SchemaError("a field path enters a field that is not a struct".to_owned()));
         };
         let mut fields = Vec::new();
         let mut children = Vec::new();
@@ -74,15 +74,16 @@ impl Wanted {
 }
 
 impl Projection {
-    /// These fields of a schema. The order of the paths is of no matter, and a path that begins another takes all of it.
+    /// Creates a projection to these fields of a schema. The order of the paths does not matter. If
+    /// one path begins another, the whole field of the shorter path is selected.
     ///
     /// # Errors
-    /// A plugin error, for a path that leads nowhere.
+    /// Returns a plugin error if a path does not lead to a field.
     pub fn new(schema: &Schema, paths: &[FieldPath]) -> Result<Self> {
         let mut wanted = Wanted::default();
         for path in paths {
             if path.is_empty() {
-                return Err(Error::plugin("a path of no field"));
+                return Err(Error::plugin("a field path is empty"));
             }
             wanted.add(path);
         }
@@ -91,29 +92,30 @@ impl Projection {
         Ok(Self { wanted, schema })
     }
 
-    /// The schema of what is wanted.
+    /// Returns the schema of the selected fields.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    /// What is wanted of a batch that has all columns.
+    /// Returns the selected fields of a batch that has all columns.
     ///
     /// # Errors
-    /// A plugin error, if the batch is of another schema.
+    /// Returns a plugin error if the batch has a different schema.
     pub fn batch(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let columns = self.wanted.0.keys().map(|&place| batch.columns().get(place));
         let columns = columns.collect::<Option<Vec<_>>>().ok_or_else(|| Error::plugin("no such column"))?;
         self.of(&columns, batch.num_rows()).map_err(|error| Error::plugin(error.to_string()))
     }
 
-    /// What is wanted of a stream that has whole columns: those that are wanted in part, and no other.
+    /// Returns the selected fields of a stream that consists of exactly the columns with selected
+    /// fields.
     ///
     /// # Errors
-    /// A plugin error, if the stream has others.
+    /// Returns a plugin error if the stream has different columns.
     pub fn of_whole_columns(self, stream: Batched) -> Result<Batched> {
         if stream.schema().fields().len() != self.wanted.0.len() {
-            return Err(Error::plugin("a stream of other columns than were asked for"));
+            return Err(Error::plugin("a stream has columns that were not requested"));
         }
         let schema = self.schema();
         let project =

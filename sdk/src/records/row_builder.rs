@@ -13,15 +13,15 @@ use std::sync::Arc;
 /// A value of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell<'a> {
-    /// None.
+    /// A missing value.
     Null,
-    /// A truth.
+    /// A boolean.
     Bool(bool),
-    /// A whole number, of any integer column that has room for it.
+    /// A whole number, for any integer column in whose range it is.
     Int(i64),
-    /// One of a column of 64 bits without a sign.
+    /// A whole number that is not negative, for any integer column in whose range it is.
     Unsigned(u64),
-    /// A number, of a column of floats; of one of 32 bits the nearest.
+    /// A number for a column of floats; a 32-bit column stores the nearest value.
     Float(f64),
     /// A text.
     Text(&'a str),
@@ -31,29 +31,30 @@ pub enum Cell<'a> {
     List(Vec<Cell<'a>>),
 }
 
-/// The columns of a batch that is being made.
+/// Builds the columns of a batch.
 pub struct RowBuilder {
-    /// All columns of the rows, and the builders of those that are wanted.
+    /// All columns of the rows, with builders for the requested ones.
     columns: Vec<(String, DataType, Option<Box<dyn ArrayBuilder>>)>,
     wanted: SchemaRef,
-    /// The column of the next cell.
+    /// Index of the column of the next cell.
     next: usize,
     rows: usize,
 }
 
 impl RowBuilder {
-    /// For rows of a schema, of which these columns are wanted; `None`: all.
+    /// Creates a builder for rows of a schema. `wanted` are the requested columns; `None` means
+    /// all.
     ///
     /// # Errors
-    /// A plugin error, for a column that is not there; unsupported, for one of a type that has no cells: they are
-    /// truths, numbers, texts and bytes, and lists of them.
+    /// Returns a plugin error if a column does not exist. Returns an unsupported error for types
+    /// other than booleans, numbers, texts, bytes, and lists of them.
     pub fn new(schema: &Schema, wanted: Option<&[usize]>) -> Result<Self> {
         let all: Vec<usize> = (0..schema.fields().len()).collect();
         let wanted = wanted.unwrap_or(&all);
         let column = |(place, field): (usize, &Arc<arrow_schema::Field>)| {
             let data_type = field.data_type();
             if !has_cells(data_type) {
-                let error = Error::unsupported(format!("a column of {data_type} is not built of cells"));
+                let error = Error::unsupported(format!("cannot build a column of {data_type} from cells"));
                 return Err(error.column(field.name()));
             }
             let builder = wanted.contains(&place).then(|| make_builder(data_type, 0));
@@ -64,7 +65,7 @@ impl RowBuilder {
         Ok(Self { columns, wanted: Arc::new(wanted), next: 0, rows: 0 })
     }
 
-    /// The columns that are wanted.
+    /// Returns the schema of the requested columns.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         self.wanted.clone()
@@ -73,12 +74,12 @@ impl RowBuilder {
     /// Adds the value of the next column.
     ///
     /// # Errors
-    /// A plugin error, if the row has no other column or the value is none of its type; malformed, if it has no room for
-    /// the number.
-    #[expect(clippy::needless_pass_by_value, reason = "who pushes a value has no other use for it")]
+    /// Returns a plugin error if the row has no more columns or the value does not fit the type of
+    /// the column, or a malformed error if a number is out of range.
+    #[expect(clippy::needless_pass_by_value, reason = "callers have no other use for the cell")]
     pub fn push(&mut self, cell: Cell<'_>) -> Result<()> {
         let column = self.columns.get_mut(self.next);
-        let (name, data_type, builder) = column.ok_or_else(|| Error::plugin("more values than columns"))?;
+        let (name, data_type, builder) = column.ok_or_else(|| Error::plugin("too many values in a row"))?;
         self.next += 1;
         let Some(builder) = builder else { return Ok(()) };
         append(&mut **builder, data_type, &cell).map_err(|error| error.column(&*name))
@@ -87,10 +88,10 @@ impl RowBuilder {
     /// Ends a row.
     ///
     /// # Errors
-    /// A plugin error, if columns have no value.
+    /// Returns a plugin error if columns have no value.
     pub fn end_row(&mut self) -> Result<()> {
         if self.next != self.columns.len() {
-            return Err(Error::plugin("a row without all columns")
+            return Err(Error::plugin("too few values in a row")
                 .expected(self.columns.len())
                 .found(self.next));
         }
@@ -99,10 +100,10 @@ impl RowBuilder {
         Ok(())
     }
 
-    /// The rows so far; the next one is the first of another batch.
+    /// Returns the rows so far, and starts a new batch.
     ///
     /// # Errors
-    /// A plugin error, inside of a row.
+    /// Returns a plugin error if the last row is not complete.
     pub fn finish(&mut self) -> Result<RecordBatch> {
         let builders = self.columns.iter_mut().filter_map(|(_, _, builder)| builder.as_mut());
         let arrays = builders.map(|builder| builder.finish()).collect();
@@ -127,7 +128,7 @@ fn has_cells(data_type: &DataType) -> bool {
 }
 
 fn append(builder: &mut dyn ArrayBuilder, data_type: &DataType, cell: &Cell<'_>) -> Result<()> {
-    let wrong = || Error::plugin(format!("a value that is no {data_type}")).found(format!("{cell:?}"));
+    let wrong = || Error::plugin(format!("a value is not of type {data_type}")).found(format!("{cell:?}"));
     macro_rules! value {
         ($builder:ty, $value:expr) => {
             builder.as_any_mut().downcast_mut::<$builder>().ok_or_else(wrong)?.append_option($value)
@@ -136,7 +137,7 @@ fn append(builder: &mut dyn ArrayBuilder, data_type: &DataType, cell: &Cell<'_>)
     macro_rules! whole {
         ($builder:ty) => {{
             let narrow =
-                || Error::malformed(format!("a number that is no {data_type}")).found(format!("{cell:?}"));
+                || Error::malformed(format!("a number does not fit {data_type}")).found(format!("{cell:?}"));
             let value = match *cell {
                 Cell::Null => None,
                 Cell::Int(value) => Some(value.try_into().map_err(|_| narrow())?),
@@ -166,7 +167,7 @@ fn append(builder: &mut dyn ArrayBuilder, data_type: &DataType, cell: &Cell<'_>)
         DataType::UInt16 => whole!(UInt16Builder),
         DataType::UInt32 => whole!(UInt32Builder),
         DataType::UInt64 => whole!(UInt64Builder),
-        #[expect(clippy::cast_possible_truncation, reason = "the nearest, as is said")]
+        #[expect(clippy::cast_possible_truncation, reason = "documented to store the nearest value")]
         DataType::Float32 => plain!(Float32Builder, Cell::Float(value) => value as f32),
         DataType::Float64 => plain!(Float64Builder, Cell::Float(value) => value),
         DataType::Utf8 => plain!(StringBuilder, Cell::Text(value) => value),

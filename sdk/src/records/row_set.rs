@@ -1,4 +1,4 @@
-//! A set of rows that lie one after the other in files: its author says how one row is decoded, and where splits begin.
+//! A set of rows that follow one another in files. The author implements how one row is decoded.
 
 use super::{Batched, Batches, FileCursor, RecordSet, RowBuilder, Scan, Split, narrowed};
 use crate::{Context, Error, Result, records};
@@ -6,33 +6,36 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 
-/// How one row is decoded.
+/// Decodes single rows.
 pub trait DecodeRow: Send + Sync {
-    /// Takes the row that begins at the cursor, and pushes a [`Cell`](super::Cell) for each column, in their order.
+    /// Reads the row that begins at the cursor, and pushes a [`Cell`](super::Cell) for each column,
+    /// in order.
     ///
     /// # Errors
-    /// What is wrong with the row; its file, number and offset are added.
+    /// Returns an error if the row is malformed. The caller adds the file, number and offset of the
+    /// row.
     fn decode(&self, at: &mut FileCursor, row: &mut RowBuilder) -> Result<()>;
 
-    /// Goes past the row that begins at the cursor.
+    /// Skips the row that begins at the cursor.
     fn skip(&self, at: &mut FileCursor) -> Result<()>;
 }
 
-/// Rows of files, in each one after the other from where its header ends.
+/// The rows of files, which follow one another from the end of each file's header.
 pub struct RowSet<D> {
     schema: SchemaRef,
     files: Vec<FileCursor>,
     splits: Vec<Split>,
-    /// Of each split its file, and the number of its first row in there.
+    /// For each split, the index of its file and the number of its first row in that file.
     places: Vec<(usize, u64)>,
     decode: Arc<D>,
 }
 
 impl<D: DecodeRow + 'static> RowSet<D> {
-    /// All rows from each cursor to the end of its file, in splits of so many rows: the framing of each is looked at.
+    /// Creates a set of all rows from each cursor to the end of its file, in splits of
+    /// `rows_of_a_split` rows. It checks the framing of each row.
     ///
     /// # Errors
-    /// Cancelled; what is wrong with the framing.
+    /// Returns an error if the framing is malformed or the user cancels.
     pub fn new(
         schema: SchemaRef,
         files: Vec<FileCursor>,
@@ -72,7 +75,7 @@ impl<D: DecodeRow + 'static> RecordSet for RowSet<D> {
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let place = self.splits.get(split).zip(self.places.get(split));
         let (of, &(file, number)) =
-            place.ok_or_else(|| Error::plugin(format!("there is no split {split}")))?;
+            place.ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let batches = scan.batches();
         let rows = of.records.unwrap_or(0);
         let mut stream = Rows {
@@ -101,9 +104,9 @@ struct Rows<D> {
     decode: Arc<D>,
     at: FileCursor,
     builder: RowBuilder,
-    /// The number of the next row.
+    /// Number of the next row.
     number: u64,
-    /// Rows that are still wanted.
+    /// Number of requested rows that are left.
     left: u64,
     most: Batches,
 }

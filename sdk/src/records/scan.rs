@@ -1,27 +1,28 @@
-//! A scan says which rows and columns of a split are wanted.
+//! A scan selects rows and columns of a split.
 
 use super::{Batched, Batches, Comparison, FieldPath, Projection, batches, from_stream};
 use arrow_schema::SchemaRef;
 
-/// Which rows and columns of a split a stream reads, and how long its batches are.
+/// The rows and columns of a split that a stream reads, and the length of its batches.
 ///
-/// Rows are counted from the split's first one, before any comparison. A reader need not look at what is not asked
-/// for: faults in other columns, or in rows before `first_row` and behind the last one, may stay unfound.
+/// Rows are counted from the first row of the split, before any comparison. A reader need not look
+/// at data that is not requested. Errors in other columns, in rows before `first_row` and in rows
+/// after the last requested one may go unnoticed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scan {
-    /// The fields that are wanted, as paths in ascending order of which none begins another; `None`: all columns. A
-    /// struct has the fields that are named of it; lists and maps are taken whole.
+    /// Requested fields, as paths in ascending order, none of which begins another; `None` means
+    /// all columns. A struct is reduced to its requested fields. Lists and maps are taken whole.
     pub columns: Option<Vec<FieldPath>>,
-    /// The first row that is wanted.
+    /// First requested row.
     pub first_row: u64,
-    /// How many rows are wanted from there on; `None`: all.
+    /// Maximum number of rows from there; `None` means all.
     pub limit: Option<u64>,
-    /// What is true of every row that the host goes on with. A reader may leave out rows for which one of these is
-    /// not true, none of them, or some; it leaves out no other row.
+    /// Comparisons that are true of every row that the host keeps. A reader may leave out any rows
+    /// for which one of these is false, but no other rows.
     pub predicate: Vec<Comparison>,
-    /// Rows of one batch, at most.
+    /// Maximum rows of one batch.
     pub rows: usize,
-    /// Bytes of one batch, roughly; a single row may be longer.
+    /// Approximate bytes of one batch; a single row may be longer.
     pub bytes: u64,
 }
 
@@ -39,7 +40,8 @@ impl From<Batches> for Scan {
 }
 
 impl Scan {
-    /// Whole columns that hold all wanted fields, in batches as long as this asks for.
+    /// Returns a request for the whole columns that contain all requested fields, in batches of the
+    /// same length.
     #[must_use]
     pub fn batches(&self) -> Batches {
         let whole = |paths: &Vec<FieldPath>| {
@@ -50,17 +52,18 @@ impl Scan {
         Batches { columns: self.columns.as_ref().map(whole), rows: self.rows, bytes: self.bytes }
     }
 
-    /// Whether all rows are wanted.
+    /// Returns whether all rows are requested.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.first_row == 0 && self.limit.is_none() && self.predicate.is_empty()
     }
 }
 
-/// What a scan wants of a stream that has its [whole columns](Scan::batches) in all rows of a split, of this schema.
+/// Reduces a stream to the rows and fields of a scan. The stream has all rows of a split in the
+/// [whole columns](Scan::batches) of the scan; `schema` is that of the set.
 ///
 /// # Errors
-/// A plugin error, for a path that leads nowhere.
+/// Returns a plugin error if a path does not lead to a field.
 pub fn narrowed(stream: Batched, schema: &SchemaRef, scan: &Scan) -> crate::Result<Batched> {
     let rows = sliced(stream, scan.first_row, scan.limit);
     match &scan.columns {
@@ -71,7 +74,7 @@ pub fn narrowed(stream: Batched, schema: &SchemaRef, scan: &Scan) -> crate::Resu
     }
 }
 
-/// The rows of a stream from `first_row` on, at most `limit`.
+/// Returns at most `limit` rows of a stream from `first_row`.
 #[must_use]
 pub fn sliced(mut stream: Batched, first_row: u64, limit: Option<u64>) -> Batched {
     if first_row == 0 && limit.is_none() {
@@ -80,7 +83,7 @@ pub fn sliced(mut stream: Batched, first_row: u64, limit: Option<u64>) -> Batche
     let (mut skip, mut left) = (first_row, limit.unwrap_or(u64::MAX));
     batches(stream.schema(), move || {
         let next = if left > 0 { stream.next().transpose().map_err(from_stream)? } else { None };
-        // One without rows lets whoever pulls look whether the user ended the run.
+        // A batch may be empty here, so that the caller can check for cancellation.
         Ok(next.map(|batch| {
             let rows = batch.num_rows();
             let from = usize::try_from(skip).unwrap_or(usize::MAX).min(rows);

@@ -1,51 +1,51 @@
-//! How rows are divided over files: by the options that formats of rows share, and the names that they share too.
+//! Divides rows over files, with options and names that formats of rows share.
 
 use super::{Group, Roll};
 use crate::Side::Writer;
 use crate::file_name::split_suffix;
 use crate::{Error, OptionSpec, Options, Result, ShardName, TypedOption};
 
-/// The most that five digits can number.
+/// Maximum count with five digits.
 const MOST: u32 = 99_999;
 
 const SHARDS: TypedOption<Option<u32>> = TypedOption::integer(
     Writer,
     "shards",
     1..=99_999,
-    "deal the rows over so many files, NAME-00000-of-0000N and so on",
+    "number of output files, named NAME-00000-of-0000N and so on",
 );
 const SHARD_ROWS: TypedOption<Option<u64>> =
-    TypedOption::integer(Writer, "shard_rows", 1..=u64::MAX, "begin another such file after so many rows");
+    TypedOption::integer(Writer, "shard_rows", 1..=u64::MAX, "maximum rows per output file");
 const MAX_SHARD_SIZE: TypedOption<Option<u64>> = TypedOption::size(
     Writer,
     "max_shard_size",
     1,
-    "begin another such file before one has more bytes than this (500MB is usual), whatever lies behind its rows",
+    "maximum bytes per output file, not counting its tail (e.g. 500MB)",
 );
 
-/// How rows are divided over files.
+/// The division of rows over files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sharding {
-    /// They are not.
+    /// A single file.
     #[default]
     One,
-    /// Over so many.
+    /// This number of files.
     Count(u32),
-    /// Over as many as it takes.
+    /// As many files as necessary.
     Roll(Roll),
 }
 
 impl Sharding {
-    /// The options `shards`, `shard_rows` and `max_shard_size`, for a format to declare.
+    /// Returns the options `shards`, `shard_rows` and `max_shard_size`, for a format to declare.
     #[must_use]
     pub fn options() -> [OptionSpec; 3] {
         [SHARDS.spec(), SHARD_ROWS.spec(), MAX_SHARD_SIZE.spec()]
     }
 
-    /// What those options say.
+    /// Returns the division that these options select.
     ///
     /// # Errors
-    /// Usage, if more than one of them is given.
+    /// Returns a usage error if more than one of them is given.
     pub fn of(options: &Options) -> Result<Self> {
         let count = SHARDS.get(options)?.map(Self::Count);
         let rows = SHARD_ROWS.get(options)?.map(|rows| Self::Roll(Roll::Rows(rows)));
@@ -53,14 +53,15 @@ impl Sharding {
         let mut given = [count, rows, bytes].into_iter().flatten();
         match (given.next(), given.next()) {
             (_, Some(_)) => {
-                Err(Error::usage(format!("give one of {SHARDS}, {SHARD_ROWS} and {MAX_SHARD_SIZE}")))
+                Err(Error::usage(format!("{SHARDS}, {SHARD_ROWS} and {MAX_SHARD_SIZE} exclude each other")))
             }
             (given, None) => Ok(given.unwrap_or_default()),
         }
     }
 }
 
-/// The files that a [`Sharding`] comes to, for a [`RecordPlan`](super::RecordPlan) to answer with.
+/// The files that result from a [`Sharding`]; see
+/// [`RecordPlan::shard_files`](super::RecordPlan::shard_files).
 #[derive(Debug, Clone)]
 pub struct ShardFiles {
     files: Vec<String>,
@@ -71,7 +72,8 @@ pub struct ShardFiles {
 }
 
 impl ShardFiles {
-    /// Names files after `name`, whose suffix is one of these in any case; the first is the usual one.
+    /// Names files after `name`, which may end with one of these suffixes in any case. The first
+    /// suffix is the default.
     #[must_use]
     pub fn named(sharding: Sharding, name: &str, suffixes: &[&str]) -> Self {
         let usual = suffixes.first().copied().unwrap_or_default();
@@ -79,7 +81,7 @@ impl ShardFiles {
         Self::new(sharding, name, stem, suffix)
     }
 
-    /// `name` where there is one file, else `STEM-00000-of-0000N` and the ending.
+    /// Uses `name` for a single file, otherwise `STEM-00000-of-0000N` and the ending.
     #[must_use]
     pub fn new(sharding: Sharding, name: &str, stem: &str, ending: &str) -> Self {
         let (files, roll) = match sharding {
@@ -92,33 +94,34 @@ impl ShardFiles {
         Self { files, roll, stem: stem.to_owned(), ending: ending.to_owned(), supersedes }
     }
 
-    /// For [`RecordPlan::files`](super::RecordPlan::files).
+    /// Implements [`RecordPlan::files`](super::RecordPlan::files).
     #[must_use]
     pub fn files(&self) -> &[String] {
         &self.files
     }
 
-    /// For [`RecordPlan::roll`](super::RecordPlan::roll).
+    /// Implements [`RecordPlan::roll`](super::RecordPlan::roll).
     #[must_use]
     pub fn roll(&self) -> Option<Roll> {
         self.roll
     }
 
-    /// For [`RecordPlan::name`](super::RecordPlan::name).
+    /// Implements [`RecordPlan::name`](super::RecordPlan::name).
     ///
     /// # Errors
-    /// Unsupported: more files than five digits can number.
+    /// Returns an unsupported error if there are more than 99,999 files.
     pub fn name(&self, file: usize, count: usize) -> Result<String> {
         if u32::try_from(count).is_ok_and(|count| count <= MOST) {
             return Ok(ShardName::format(&self.stem, file as u64, count as u64, &self.ending));
         }
-        Err(Error::unsupported("too many files: let each hold more")
+        Err(Error::unsupported("too many files")
+            .hint("raise shard_rows or max_shard_size")
             .expected(format!("at most {MOST}"))
             .found(count))
     }
 
-    /// For [`RecordPlan::group`](super::RecordPlan::group): pieces that are short enough for files of a size to come out
-    /// nearly as long as that.
+    /// Implements [`RecordPlan::group`](super::RecordPlan::group). If files have a maximum size,
+    /// pieces are kept short enough that files come close to it.
     #[must_use]
     pub fn group(&self, group: Group) -> Group {
         match self.roll {
@@ -127,7 +130,7 @@ impl ShardFiles {
         }
     }
 
-    /// For [`RecordPlan::supersedes`](super::RecordPlan::supersedes): shards of any number.
+    /// Implements [`RecordPlan::supersedes`](super::RecordPlan::supersedes): shards of any count.
     #[must_use]
     pub fn supersedes(&self) -> &[String] {
         &self.supersedes

@@ -1,5 +1,6 @@
-//! Rows of another Arrow than this crate's: of another major version of arrow-rs, of another library, or made by hand. They come
-//! and go as the C stream interface has them, which all versions share.
+//! Rows from any version of Arrow: a different major version of arrow-rs, a different library, or
+//! handmade structures. They are exchanged through the C stream interface, which all versions
+//! share.
 //!
 //! | From another arrow-rs | To |
 //! |---|---|
@@ -15,8 +16,8 @@ use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{Schema, SchemaRef};
 use tensorferry_abi::{ArrowArrayStream, ArrowSchema};
 
-/// A set of rows whose splits are C streams. Ranges of rows, columns, fields of structs, comparisons and the length of batches
-/// are done behind them.
+/// A set of rows whose splits are C streams. It implements ranges of rows, columns, fields of
+/// structs, comparisons and the length of batches.
 pub struct StreamSet<F> {
     schema: SchemaRef,
     splits: Vec<Split>,
@@ -24,12 +25,13 @@ pub struct StreamSet<F> {
 }
 
 impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> StreamSet<F> {
-    /// A set of this schema. `open` gives all rows of the split of a number, in order, either in all columns or in those
-    /// that [`Batches::columns`] names; it may be asked again, on any thread. What a stream fails with is a malformed input,
-    /// with its own text and the split's file.
+    /// Creates a set of this schema. `open` returns all rows of the split with this number, in
+    /// order, either in all columns or in those that [`Batches::columns`] names. It may be called
+    /// several times, on any thread. An error of a stream becomes a malformed error with the
+    /// stream's own text and the split's file.
     ///
     /// # Errors
-    /// A plugin error, for a schema that is not one of rows.
+    /// Returns a plugin error if the schema is not one of rows.
     pub fn new(schema: ArrowSchema, splits: Vec<Split>, open: F) -> Result<Self> {
         Ok(Self { schema: schema_from_abi(schema)?, splits, open })
     }
@@ -46,7 +48,7 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> RecordSet
 
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let batches = scan.batches();
-        let of = self.splits.get(split).ok_or_else(|| Error::plugin(format!("there is no split {split}")))?;
+        let of = self.splits.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let wanted = batches.columns.as_deref().map_or(Ok(self.schema.as_ref().clone()), |columns| {
             self.schema.project(columns).map_err(|e| Error::plugin(e.to_string()))
         })?;
@@ -60,7 +62,7 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> RecordSet
             }
         };
         let (most, file) = (scan.rows.max(1), of.file.clone());
-        // What is left of a batch that is too long.
+        // The rest of a batch that is too long.
         let mut rest: Option<RecordBatch> = None;
         let rows = records::batches(wanted.into(), move || {
             let batch = match rest.take() {
@@ -81,25 +83,26 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> RecordSet
     }
 }
 
-/// The columns of a schema as people read them.
+/// Lists the columns of a schema for a message.
 fn names(schema: &Schema) -> String {
     let column =
         |field: &arrow_schema::FieldRef| format!("{}: {}", field.name(), super::type_text(field.data_type()));
     schema.fields().iter().map(column).collect::<Vec<_>>().join(", ")
 }
 
-/// A schema, for a writer that has another Arrow.
+/// Converts a schema, for a writer with a different Arrow.
 ///
 /// # Errors
-/// A plugin error, for a type that the C interface has no word for.
+/// Returns a plugin error for a type that the C interface cannot represent.
 pub fn c_schema(schema: &Schema) -> Result<ArrowSchema> {
     schema_to_abi(schema)
 }
 
-/// The batches of a piece, for a writer that has another Arrow. They share the rows' memory.
+/// Returns the batches of a piece as a stream, for a writer with a different Arrow. It shares the
+/// memory of the rows.
 #[must_use]
 pub fn c_stream(schema: &SchemaRef, batches: &[RecordBatch]) -> ArrowArrayStream {
-    // The stream outlives the slice, as far as its owner knows.
+    // The stream may outlive the slice.
     let owned = batches.to_vec();
     stream_to_abi(Box::new(RecordBatchIterator::new(owned.into_iter().map(Ok), schema.clone())))
 }

@@ -1,4 +1,4 @@
-//! The words by which schema files call types, the same for every format.
+//! The names of types in schema files, the same for every format.
 
 use arrow_schema::{DataType, FieldRef, TimeUnit};
 
@@ -26,15 +26,15 @@ static WORDS: [(&str, DataType); 21] = [
     ("timestamp[ns]", DataType::Timestamp(TimeUnit::Nanosecond, None)),
 ];
 
-/// The words that TensorFlow's and other users know them by.
+/// Names that users of TensorFlow and other libraries know.
 static OTHERS: [(&str, &str); 4] =
     [("float", "float32"), ("double", "float64"), ("bytes", "binary"), ("string", "utf8")];
 
-/// How many brackets a word opens, at most: Arrow's parser calls itself for each, on a stack that has an end.
+/// Maximum brackets that a type name opens, because Arrow's parser recurses for each.
 const MOST_BRACKETS: usize = 256;
 
-/// The type of a word: `int64`, `utf8`, `timestamp[us]`, `timestamp[us, UTC]`, `decimal128(10, 2)`, or any of at most 256
-/// brackets as Arrow's Rust library writes it.
+/// Returns the type with this name: `int64`, `utf8`, `timestamp[us]`, `timestamp[us, UTC]`,
+/// `decimal128(10, 2)`, or any name of at most 256 brackets in the syntax of Arrow's Rust library.
 #[must_use]
 pub fn type_named(word: &str) -> Option<DataType> {
     if word.matches(['(', '[', '{']).count() > MOST_BRACKETS {
@@ -62,7 +62,8 @@ pub fn type_named(word: &str) -> Option<DataType> {
     library.replace("(us)", "(µs)").parse().ok()
 }
 
-/// The word of a type; of those that are laid out otherwise in memory alone, that of the plain one.
+/// Returns the name of a type. Types that differ only in their memory layout have the name of the
+/// plain type.
 #[must_use]
 pub fn type_word(data_type: &DataType) -> String {
     let plain = match data_type {
@@ -99,7 +100,8 @@ fn unit_word(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// A type as people read it: the word of one without parts, else `list<int64>`, `struct<a: int64, b: utf8>`.
+/// Returns a type in readable form: its name, or for nested types `list<int64>`, `struct<a: int64,
+/// b: utf8>`.
 #[must_use]
 pub fn type_text(data_type: &DataType) -> String {
     let of = |field: &FieldRef| type_text(field.data_type());
@@ -134,7 +136,7 @@ pub fn type_text(data_type: &DataType) -> String {
     }
 }
 
-/// Whether a type, or one nested in it at any depth, satisfies the predicate.
+/// Returns whether a type, or a type nested in it at any depth, satisfies the predicate.
 pub fn has_type(data_type: &DataType, is_such: &dyn Fn(&DataType) -> bool) -> bool {
     let of = |field: &FieldRef| has_type(field.data_type(), is_such);
     is_such(data_type)

@@ -1,8 +1,8 @@
-//! The text of one value of a column, for formats of text and for tables.
+//! The text of one value of a column, for text formats and for tables.
 //!
-//! `arrow-cast` prints dates up to the year 262142 only, wraps times beyond 2^32 seconds, and prints `<invalid>` for
-//! durations beyond its own range. Dates and durations are printed here, whatever they are; a time of day outside of
-//! the day has no text.
+//! `arrow-cast` prints dates only up to the year 262142, wraps times beyond 2^32 seconds, and
+//! prints `<invalid>` for durations beyond its own range. This module prints all dates and
+//! durations. A time of day that is not within a day has no text.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -26,8 +26,10 @@ enum Texts<'a> {
 }
 
 impl<'a> ValueTexts<'a> {
+    /// Creates the texts of a column.
+    ///
     /// # Errors
-    /// Returns the library's error for a type without texts.
+    /// Returns an error for a type without texts.
     pub fn new(array: &'a dyn Array) -> Result<Self, ArrowError> {
         Ok(Self(match OwnTexts::new(array) {
             Some(own) => Texts::Own(own),
@@ -50,7 +52,7 @@ impl<'a> ValueTexts<'a> {
     }
 }
 
-/// Dates, times of day and durations.
+/// Prints dates, times of day and durations.
 pub(super) struct OwnTexts<'a> {
     value: Box<dyn Fn(usize) -> i64 + 'a>,
     kind: Kind,
@@ -67,7 +69,7 @@ enum Kind {
 }
 
 impl<'a> OwnTexts<'a> {
-    /// `None` for other types.
+    /// Returns `None` for other types.
     pub(super) fn new(array: &'a dyn Array) -> Option<Self> {
         fn values<'a, T: ArrowPrimitiveType<Native: Into<i64>>>(
             array: &'a dyn Array,
@@ -100,7 +102,6 @@ impl<'a> OwnTexts<'a> {
         Some(Self { value, kind })
     }
 
-    /// Appends a value's text.
     pub(super) fn write(&self, row: usize, text: &mut impl Write) -> Result<(), ArrowError> {
         let value = (self.value)(row);
         let written = match self.kind {
@@ -115,7 +116,7 @@ impl<'a> OwnTexts<'a> {
                 let per_second = per_second(unit);
                 if !(0..SECONDS_OF_A_DAY * per_second).contains(&value) {
                     return Err(ArrowError::CastError(format!(
-                        "{value} is outside of a day, and has no text"
+                        "{value} is not within a day, and has no text"
                     )));
                 }
                 time(value, per_second, text)
@@ -135,12 +136,12 @@ fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// A day of the Gregorian calendar, by its number since 1970, as ISO 8601 writes it.
+/// Prints a day of the Gregorian calendar, given as days since 1970, in ISO 8601.
 ///
 /// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
 fn date(days: i64, text: &mut impl Write) -> fmt::Result {
     const DAYS_OF_400_YEARS: i64 = 146_097;
-    // From the first of March of the year 0.
+    // Days since March 1 of the year 0.
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(DAYS_OF_400_YEARS), days.rem_euclid(DAYS_OF_400_YEARS));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -155,7 +156,7 @@ fn date(days: i64, text: &mut impl Write) -> fmt::Result {
     }
 }
 
-/// A time within a day, with 0, 3, 6 or 9 digits of a second's part.
+/// Prints a time within a day, with 0, 3, 6 or 9 digits for the fraction of a second.
 fn time(value: i64, per_second: i64, text: &mut impl Write) -> fmt::Result {
     let (seconds, part) = (value / per_second, value % per_second);
     write!(text, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
@@ -168,7 +169,7 @@ fn time(value: i64, per_second: i64, text: &mut impl Write) -> fmt::Result {
     }
 }
 
-/// A duration in seconds, as ISO 8601 writes it.
+/// Prints a duration in seconds, in ISO 8601.
 fn duration(value: i64, per_second: i64, text: &mut impl Write) -> fmt::Result {
     if value == 0 {
         return text.write_str("P0D");

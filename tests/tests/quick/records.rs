@@ -594,7 +594,7 @@ fn a_nul_in_the_name_of_a_column_is_refused_by_that_name() {
         let input = ferry.write("rows.jsonl", format!("{row}\n"));
         for output in ["out.csv", "out.parquet", "out.tfrecord"] {
             let refused = ferry.try_convert(&input, &ferry.at(output), &[]).expect(3);
-            refused.says(&["contains a NUL character: rename it in the input", name]);
+            refused.says(&["contains a NUL character", name]);
             assert!(!ferry.at(output).exists());
         }
     }

@@ -239,7 +239,9 @@ fn files_of_a_folder_have_one_schema() {
     assert!(error.to_string().contains("different order than in \"a.csv\""), "{error}");
     let error = open(folder(&[("a.csv", "a,b\n"), ("b.csv", "a,c\n")]), &[], "{}").err().unwrap();
     let text = error.to_string();
-    assert!(text.contains("column \"c\"") && text.contains("convert \"b.csv\" by itself"), "{text}");
+    let hint = error.details().find(|(name, _)| *name == "hint");
+    assert!(text.contains("column \"c\""), "{text}");
+    assert_eq!(hint, Some(("hint", "convert \"b.csv\" separately".to_owned())));
 }
 
 #[test]
