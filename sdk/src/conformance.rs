@@ -1,40 +1,46 @@
-//! The tests that every format passes: the meaning of [`Format`],
-//! [`TensorReader`](crate::TensorReader) and [`TensorWriter`](crate::TensorWriter) beyond their types.
+//! The tests that every format must pass: the meaning of [`Format`],
+//! [`TensorReader`](crate::TensorReader) and [`TensorWriter`](crate::TensorWriter) beyond their
+//! types.
 //!
-//! A plugin's author calls [`check`] from a test, with a few small files of the format. It panics at
-//! the first rule that does not hold, and names the rule and the input. [`examine`] goes on and says of each rule whether it
-//! held; `ferry plugin test` runs it over a built library, in whatever language that is. What a format is held to:
+//! The author of a plugin calls [`check`] from a test, with a few small files of the format. It
+//! panics at the first rule that is broken, and names the rule and the input. [`examine`] continues
+//! and reports for each rule whether it held. `ferry plugin test` runs it on a built library, in
+//! any language. The suite checks:
 //!
-//! - **description**: ids, suffixes and options are well formed, and capabilities are what
+//! - **description**: ids, suffixes and options are well formed, and the capabilities match what
 //!   [`Format::reader`] and [`Format::writer`] do;
-//! - **reading**: each sample is recognised, reads the same every time, and holds the tensors that
-//!   its author named; limits hold; no buffer is longer than the file that fills it;
-//! - **damage**: a sample cut at any byte, or with any byte changed, is an error or a catalog, never a
-//!   panic, and a cut one does not lose tensors in silence;
-//! - **writing**: catalogs of every dtype, of scalars and empty tensors, odd names, views, blocks, both
-//!   byte orders, encoded storages, ties, metadata and a tree are refused as usage or unsupported, or
-//!   written; the same files each time, and in them the same encoded segments, whoever asks for them, when and how
-//!   many at once; read back, they hold the same names, dtypes, shapes and bytes,
-//!   and the ties, metadata and tree that the capabilities promise, or there is a loss that says
-//!   otherwise.
+//! - **reading**: each sample is recognized, reads the same every time, and holds the tensors that
+//!   its author named; limits are enforced; no buffer is longer than the file that fills it;
+//! - **damage**: a sample that is cut at any byte, or has any byte changed, gives an error or a
+//!   catalog, never a panic; a cut sample does not lose tensors silently;
+//! - **writing**: catalogs of every dtype, of scalars and empty tensors, odd names, views, blocks,
+//!   both byte orders, encoded storages, ties, metadata and a tree are written, or refused as usage
+//!   or unsupported. Writing gives the same files each time. Segments have the same bytes
+//!   regardless of when, in which order and on how many threads they are encoded. When read back,
+//!   the files hold the same names, dtypes, shapes and bytes, and the ties, metadata and tree that
+//!   the capabilities promise, unless a loss reports otherwise.
 //!
-//! A format of records is held to the same, with rows for tensors, where the feature `records` is on:
+//! A format of records is checked in the same way, with rows instead of tensors, if the feature
+//! `records` is enabled:
 //!
-//! - **reading**: the splits together are all rows, in order, and as many as they say; a split may be
-//!   asked again, several times at once; every batch has the set's schema, the columns that were asked
-//!   for, and no more rows and bytes; lines and an index, where there are some, are of all rows;
-//! - **damage**: as above; what is left of a cut file are its first rows;
-//! - **writing**: rows of every Arrow type, with nulls, empty and nested lists, slices, odd names, without
-//!   rows or columns. A piece depends on no other, the same rows give the same bytes in whatever batches,
-//!   and what is read back are the same values, maybe in wider types: integers for booleans, bytes for
-//!   strings, a value for a list of one. A column that is not so has a loss.
+//! - **reading**: the splits together contain all rows, in order, and as many as declared; a split
+//!   can be read several times, also at once; every batch has the schema of the set, the requested
+//!   columns, and at most the requested rows and bytes; JSON lines and an index, if any, cover all
+//!   rows;
+//! - **damage**: as above; the rows of a cut file are its first rows;
+//! - **writing**: rows of every Arrow type, with nulls, empty and nested lists, slices, odd names,
+//!   without rows or columns. A piece does not depend on others, and the same rows give the same
+//!   bytes in any batches. The same values are read back, possibly in wider types: integers for
+//!   booleans, bytes for strings, a single value for a list of one. Any other difference needs a
+//!   loss of the column.
 //!
-//! A format that only reads is held to the first three, one that only writes to the first and to
-//! what can be told of the last.
+//! A format that only reads must pass the first three. A format that only writes must pass the
+//! first, and the part of the last that does not need reading.
 //!
 //! # The rules
-//! B is the boundary, D the description, R reading and W writing of tensors, S reading and T writing of rows. Numbers stay what
-//! they are. B1 and B2 are what `ferry plugin test` adds.
+//! Rules are numbered by part: B for the boundary, D for the description, R for reading and W for
+//! writing tensors, S for reading and T for writing rows. Numbers never change. Only `ferry plugin
+//! test` checks B1 and B2.
 //!
 #![doc = include_str!("conformance/rules.md")]
 //!
@@ -43,7 +49,7 @@
 //! ```
 //! use tensorferry_sdk::*;
 //!
-//! /// A file is a tensor: its bytes.
+//! /// A file is one tensor of bytes.
 //! struct Raw;
 //!
 //! impl Format for Raw {
@@ -74,7 +80,7 @@
 //! }
 //!
 //! let report = conformance::check(&Raw, &[conformance::Sample::file("a.raw", *b"abc").holding(&["bytes"])]);
-//! // Cut at 3 places, 3 bytes changed in two ways.
+//! // Cut at 3 places, and 3 bytes changed in two ways each.
 //! assert_eq!(report.damaged, 9);
 //! ```
 
@@ -109,13 +115,13 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// One file.
+    /// Creates a sample of one file.
     #[must_use]
     pub fn file(name: &str, bytes: impl Into<Vec<u8>>) -> Self {
         Self::set(Entry::File(name.to_owned()), BTreeMap::from([(name.to_owned(), bytes.into())]))
     }
 
-    /// Several files, pointed at by `entry`.
+    /// Creates a sample of several files, which a user would name by `entry`.
     #[must_use]
     pub fn set(entry: Entry, files: BTreeMap<String, Vec<u8>>) -> Self {
         Self {
@@ -127,14 +133,14 @@ impl Sample {
         }
     }
 
-    /// The same input, of which it is known that it holds tensors, or columns, of these names.
+    /// Sets the names of tensors, or columns, that the sample must hold.
     #[must_use]
     pub fn holding(mut self, names: &[&str]) -> Self {
         self.holds.extend(names.iter().map(|&name| name.to_owned()));
         self
     }
 
-    /// The same input, of which it is known that it holds so many rows.
+    /// Sets the number of rows that the sample must hold.
     #[cfg(feature = "arrow-60")]
     #[must_use]
     pub fn of_rows(mut self, rows: u64) -> Self {
@@ -142,13 +148,13 @@ impl Sample {
         self
     }
 
-    /// What a user would point at.
+    /// Returns the entry that a user would name.
     #[must_use]
     pub fn entry(&self) -> &Entry {
         &self.entry
     }
 
-    /// The files by their names.
+    /// Returns the files by name.
     #[must_use]
     pub fn files(&self) -> &BTreeMap<String, Vec<u8>> {
         &self.files
@@ -158,7 +164,7 @@ impl Sample {
         MemorySource::new(self.entry.clone(), self.files.clone())
     }
 
-    /// What it is called in a message.
+    /// Returns the name of the sample in messages.
     fn title(&self) -> String {
         match &self.entry {
             Entry::Folder => format!("folder of {}", self.files.len()),
@@ -166,7 +172,7 @@ impl Sample {
         }
     }
 
-    /// The same, and which limits it is read under, where they are not the usual ones.
+    /// Returns the title with the limits, if they are not the default.
     fn under(&self, limits: &Limits) -> String {
         let usual = Limits::default();
         let changed = Limits::NAMES.iter().filter(|name| limits.get(name) != usual.get(name));
@@ -175,7 +181,8 @@ impl Sample {
     }
 }
 
-/// How much was checked: a test asserts it, so that it cannot pass because nothing was there.
+/// The number of checks. Assert it in a test, so that the test cannot pass because nothing was
+/// checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -185,15 +192,15 @@ pub struct Report {
     pub rows: u64,
     /// Catalogs, or tables of rows, that were written.
     pub written: usize,
-    /// Those that the writer refused, each with its reason.
+    /// Catalogs or tables that the writer refused, each with its reason.
     pub refused: Vec<String>,
 }
 
-/// Holds a format to the rules.
+/// Checks a format against all rules.
 ///
 /// # Panics
-/// If a rule is broken: the message names it, and the input that shows it. Also if a format that
-/// reads is given no sample.
+/// Panics if a rule is broken; the message names the rule and the input. Also panics if a format
+/// that reads is given no sample.
 #[must_use]
 pub fn check(format: &dyn Format, samples: &[Sample]) -> Report {
     let rules = Rules::new(format, None);
@@ -203,50 +210,50 @@ pub fn check(format: &dyn Format, samples: &[Sample]) -> Report {
     })
 }
 
-/// What became of each rule.
+/// The results of all rules.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Examination {
-    /// How much was checked.
+    /// Number of checks.
     pub report: Report,
-    /// Every rule that was asked for, in the order of its number.
+    /// Results of all rules that were checked, ordered by number.
     pub verdicts: Vec<Verdict>,
 }
 
 impl Examination {
-    /// Whether every rule held.
+    /// Returns whether every rule held.
     #[must_use]
     pub fn is_conformant(&self) -> bool {
         self.verdicts.iter().all(|verdict| verdict.violations.is_empty())
     }
 }
 
-/// What became of a rule.
+/// The result of one rule.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Verdict {
-    /// Its number in the table of this module.
+    /// Number of the rule in the table of this module.
     pub number: &'static str,
-    /// The rule, as a sentence.
+    /// The rule as a sentence.
     pub rule: &'static str,
-    /// How often it was asked for.
+    /// How often the rule was checked.
     pub checks: u64,
-    /// Where it was broken: the first of each part of the suite.
+    /// Violations: the first in each part of the suite.
     pub violations: Vec<Violation>,
 }
 
-/// What broke a rule.
+/// A violation of a rule.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Violation {
     /// The input, and what was found.
     pub found: String,
-    /// The files that show it, damaged as they were; `None` where it shows without any.
+    /// Files that show the violation, including any damage, or `None` if no files are needed.
     pub input: Option<Sample>,
 }
 
-/// Looks at everything that [`check`] looks at, and goes on where a rule is broken: one part of the suite ends there (a
-/// sample, a catalog that is written), the others do not.
+/// Checks the same rules as [`check`], but continues after a violation. Only the part of the suite
+/// in which it occurred ends (a sample, or a catalog that is written).
 #[must_use]
 pub fn examine(format: &dyn Format, samples: &[Sample], observer: &dyn Observer) -> Examination {
     let rules = Rules::new(format, Some(observer));
@@ -284,7 +291,7 @@ fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(Broken)) ->
     });
     if can(Capabilities::READ) {
         for sample in samples {
-            // What is wrong with a sound sample is wrong with all damaged ones.
+            // If the sample itself fails, all damaged versions of it would fail too.
             if part(&mut || reading::check(rules, sample)) {
                 part(&mut || report.damaged += damage::check(rules, sample));
             }
@@ -298,5 +305,5 @@ fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(Broken)) ->
     report
 }
 
-/// Runs a part of the suite; whether it kept every rule.
+/// Runs a part of the suite, and returns whether all rules held.
 type Part<'a> = &'a mut dyn FnMut(&mut dyn FnMut()) -> bool;

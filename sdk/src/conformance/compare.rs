@@ -1,4 +1,4 @@
-//! Compares two catalogs: whether they are the same, and whether one keeps all of the other.
+//! Compares two catalogs: whether they are equal, and whether one keeps everything of the other.
 
 use super::rules::Rules;
 use crate::memory::MemoryView;
@@ -9,7 +9,7 @@ pub(super) fn names(catalog: &Catalog) -> impl Iterator<Item = &String> {
     catalog.tensors().iter().map(|tensor| &tensor.name)
 }
 
-/// Whether two catalogs of one input are equal.
+/// Returns whether two catalogs of one input are equal.
 pub(super) fn same_catalog(one: &Catalog, other: &Catalog) -> bool {
     one.tensors() == other.tensors()
         && one.storages() == other.storages()
@@ -20,7 +20,7 @@ pub(super) fn same_catalog(one: &Catalog, other: &Catalog) -> bool {
         && one.globals() == other.globals()
 }
 
-/// What was written, and what reading it back gave.
+/// A catalog that was written, and the result of reading it back.
 pub(super) struct CatalogRoundTrip<'a> {
     pub(super) input: &'a str,
     pub(super) before: &'a MemoryView<'a>,
@@ -29,7 +29,7 @@ pub(super) struct CatalogRoundTrip<'a> {
 }
 
 impl CatalogRoundTrip<'_> {
-    /// Everything of `before` is in `after`, or a loss says otherwise.
+    /// Checks that `after` has everything of `before`, unless a loss reports otherwise.
     pub(super) fn check(&self, rules: &Rules<'_>) {
         for name in names(self.before.catalog()) {
             self.check_tensor(rules, name);
@@ -53,8 +53,8 @@ impl CatalogRoundTrip<'_> {
         self.losses.iter().any(|loss| loss.kind == kind)
     }
 
-    /// Whether the format promises to keep something, and did not say that it has not. What a format
-    /// does not promise the host leaves out itself, and says so.
+    /// Returns whether the format promises to keep something and reported no loss of it. Content
+    /// that a format does not promise to keep is left out and reported by the host.
     fn keeps(&self, rules: &Rules<'_>, promise: Capabilities, loss: LossKind) -> bool {
         rules.description.capabilities.has(promise) && !self.lost_any(loss)
     }
@@ -64,13 +64,13 @@ impl CatalogRoundTrip<'_> {
             return;
         }
         let input = format!("{}, tensor {name:?}", self.input);
-        let before = rules.holds(self.before.tensor_named(name), "a tensor has bytes", &input);
+        let before = rules.holds(self.before.tensor_named(name), "a tensor to write can be read", &input);
         let renamed = self.lost(LossKind::Name, name);
         let after: Vec<_> = names(self.after.catalog())
             .filter(|other| renamed || *other == name)
-            .map(|other| rules.holds(self.after.tensor_named(other), "what was written has bytes", &input))
+            .map(|other| rules.holds(self.after.tensor_named(other), "a written tensor can be read", &input))
             .collect();
-        rules.require(!after.is_empty(), "a tensor is written, or its loss or its name's is said", || {
+        rules.require(!after.is_empty(), "a tensor is written, or it or its name is a reported loss", || {
             let there: Vec<_> = names(self.after.catalog()).collect();
             format!("{input}: the output has {there:?}; losses {:?}", self.losses)
         });
@@ -102,7 +102,7 @@ impl CatalogRoundTrip<'_> {
             let first = self.before.tied_to(id);
             if let (Some(one), Some(other)) = (place(name(first)), place(name(id))) {
                 let tied = first == id || self.after.tied_to(one) == self.after.tied_to(other);
-                rules.require(tied, "tied tensors stay tied, or their loss is said", || {
+                rules.require(tied, "tied tensors stay tied, or their loss is reported", || {
                     format!("{}: {:?} and {:?}", self.input, name(first), name(id))
                 });
             }
@@ -115,7 +115,7 @@ impl CatalogRoundTrip<'_> {
         }
         let after = self.after.catalog().metadata();
         for (key, value) in self.before.catalog().metadata() {
-            rules.require(after.get(key) == Some(value), "metadata is kept, or its loss is said", || {
+            rules.require(after.get(key) == Some(value), "metadata is kept, or its loss is reported", || {
                 format!("{}: {key:?} is {value:?}, became {:?}", self.input, after.get(key))
             });
         }
@@ -130,7 +130,7 @@ impl CatalogRoundTrip<'_> {
             let renamed = self.lost(LossKind::Name, &tensor.name);
             let found: Vec<_> = after.iter().filter(|other| renamed || other.name == tensor.name).collect();
             let kept = found.is_empty() || found.iter().any(|other| other.attributes == tensor.attributes);
-            rules.require(kept, "attributes are kept, or their loss is said", || {
+            rules.require(kept, "attributes are kept, or their loss is reported", || {
                 let found: Vec<_> = found.iter().map(|other| &other.attributes).collect();
                 format!("{}, tensor {:?}: {:?} became {found:?}", self.input, tensor.name, tensor.attributes)
             });
@@ -141,7 +141,7 @@ impl CatalogRoundTrip<'_> {
     fn check_tree(&self, rules: &Rules<'_>) {
         let kept = self.keeps(rules, Capabilities::TREE, LossKind::State);
         let Some(root) = self.before.root().filter(|_| kept) else { return };
-        let rule = "the tree is kept, or its loss is said";
+        let rule = "the tree is kept, or its loss is reported";
         let Some(other) = self.after.root() else {
             rules.broken(rule, &format!("{}: the output has no tree and no loss of kind state", self.input));
         };

@@ -1,4 +1,5 @@
-//! Checks a reader with damaged inputs: an error or a catalog, at once, and no panic.
+//! Checks a reader with damaged inputs. It must return an error or a catalog promptly, and must not
+//! panic.
 
 use super::Sample;
 use super::compare::names;
@@ -7,27 +8,27 @@ use super::watched::Watched;
 use crate::{Limits, LossKind, MemoryContext, Place, Result};
 use std::collections::BTreeSet;
 
-/// Damages per file and sort: a longer file is damaged at places that lie evenly in it.
+/// Maximum damages per file and kind. A longer file is damaged at evenly spaced places.
 const MOST: usize = 4096;
-/// A catalog of damaged bytes may claim terabytes of encoded data; this much is read of it.
+/// Maximum bytes that are read of a damaged catalog, which may claim terabytes of encoded data.
 pub(super) const MOST_BYTES: u64 = 1 << 20;
 
-/// Cuts and changes each file of a sample; how many inputs that made.
+/// Cuts and changes each file of a sample, and returns the number of damaged inputs.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     let whole = read(rules, sample, &|| sample.title()).unwrap_or_default();
     each(sample, |damaged, is_cut, input| {
         let found = read(rules, damaged, input);
         if is_cut {
             let missing = found.as_ref().ok().and_then(|found| whole.difference(found).next());
-            rules.require(missing.is_none(), "a file that ends too early loses no tensor in silence", || {
+            rules.require(missing.is_none(), "a truncated file never loses tensors silently", || {
                 format!("{}: {missing:?}", input())
             });
         }
     })
 }
 
-/// Has `look` take every damaged form of a sample, whether a file of it was cut, and words for it; how many
-/// they were.
+/// Calls `look` with every damaged version of a sample, whether a file of it was cut, and a
+/// description. Returns the number of versions.
 pub(super) fn each(sample: &Sample, look: impl Fn(&Sample, bool, &dyn Fn() -> String)) -> usize {
     let mut count = 0;
     for (name, bytes) in &sample.files {
@@ -52,13 +53,14 @@ fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
     other
 }
 
-/// Probes and reads an input and what it holds; the names of its tensors, and of those it gave up.
+/// Probes an input, and reads it with all of its tensors. Returns the names of the tensors and of
+/// those reported as lost.
 fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<BTreeSet<String>> {
     rules.look_at(sample);
     let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MOST_BYTES, ..Limits::default() };
     let (watched, context) = (Watched::new(sample.source()), MemoryContext::new(limits));
     let score = rules.calm(input, || rules.format.probe(&watched, &context));
-    rules.holds(score, "probing fails by i/o alone", &input());
+    rules.holds(score, "probing fails only with I/O errors", &input());
     let found = rules.calm(input, || {
         let view = rules.read(&watched, &context)?;
         let catalog = view.catalog();
@@ -68,7 +70,7 @@ fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Resul
             .all(|storage| !matches!(storage.place, Place::Encoded { .. }) || storage.len <= MOST_BYTES);
         for tensor in catalog.tensors() {
             if bounded && tensor.bytes <= MOST_BYTES {
-                // Whether they can be had is the input's affair; that asking is safe is the format's.
+                // A damaged tensor may be unreadable, but reading it must be safe.
                 let _ = view.tensor_named(&tensor.name);
             }
         }

@@ -1,5 +1,3 @@
-//! Checks a format's description.
-
 use super::rules::Rules;
 use crate::{Capabilities, ErrorKind, OptionKind, Options, Result, Side};
 use std::collections::HashSet;
@@ -16,7 +14,7 @@ pub(super) fn check(rules: &Rules<'_>) {
     rules.require(!description.title.is_empty(), "a format has a title", String::new);
     for suffix in &description.suffixes {
         let sane = suffix.len() > 1 && suffix.starts_with('.') && !suffix.contains(['/', '\\']);
-        rules.require(sane, "a suffix begins with its dot", || format!("{suffix:?}"));
+        rules.require(sane, "a suffix starts with a dot", || format!("{suffix:?}"));
     }
     for magic in &description.magic {
         let place = || format!("at offset {}", magic.offset);
@@ -54,7 +52,8 @@ fn check_options(rules: &Rules<'_>) {
     }
 }
 
-/// A declared side is given under default options; one that is not declared is unsupported.
+/// Checks that a declared side works with default options, and that an undeclared side is
+/// unsupported.
 pub(super) fn check_side(
     rules: &Rules<'_>,
     capability: Capabilities,
@@ -65,14 +64,14 @@ pub(super) fn check_side(
     let made = rules.calm(|| format!("{side:?} with default options"), || make(&options));
     let declared = rules.description.capabilities.has(capability);
     match made {
-        Ok(()) => rules.require(declared, "what a format can do is declared", || format!("{side:?}")),
+        Ok(()) => rules.require(declared, "every side of a format is declared", || format!("{side:?}")),
         Err(error) if declared => {
             let rule = rules.rule_of(&error, "a declared side works with default options");
             rules.broken(rule, &error.to_string())
         }
         Err(error) => rules.require(
             error.kind() == ErrorKind::Unsupported,
-            "a side that is not there is unsupported",
+            "an undeclared side is unsupported",
             || error.to_string(),
         ),
     }

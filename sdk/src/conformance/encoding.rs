@@ -1,4 +1,5 @@
-//! Checks encoded segments: each comes out the same, whoever asks for it, how often, and when.
+//! Checks that encoded segments have the same bytes regardless of when, how often and on which
+//! thread they are encoded.
 
 use super::rules::Rules;
 use crate::memory::{MemoryOutput, MemoryView};
@@ -6,11 +7,11 @@ use crate::{
     EncodedId, LayoutBuilder, MemoryContext, Options, PlacedEncoded, Result, Side, Target, TensorPlan,
 };
 
-/// How many ask at once.
+/// Threads that encode at the same time.
 const THREADS: usize = 4;
 
-/// Encodes every segment of a layout again, several times at once and in other orders, and compares it with what
-/// `output` has.
+/// Encodes every segment of a layout again, on several threads and in different orders, and
+/// compares it with `output`.
 pub(super) fn check(
     rules: &Rules<'_>,
     input: &str,
@@ -22,7 +23,7 @@ pub(super) fn check(
         return;
     }
     let context = MemoryContext::default();
-    let plan = rules.holds(plan(rules, view, target, &context), "a writer plans the same again", input);
+    let plan = rules.holds(plan(rules, view, target, &context), "planning again gives the same plan", input);
     let encode = |thread: usize| {
         let segments = output.layout.encoded();
         for place in 0..segments.len() {
@@ -39,7 +40,7 @@ pub(super) fn check(
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || encode(thread))).collect();
-        // A broken rule is told in its own words.
+        // Passes on the panic of a broken rule.
         for thread in threads {
             if let Err(payload) = thread.join() {
                 std::panic::resume_unwind(payload);

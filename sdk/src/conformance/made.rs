@@ -1,4 +1,4 @@
-//! Catalogs for tests of writers: each has one feature that a catalog can have.
+//! Catalogs for tests of writers. Each has one feature that a catalog can have.
 
 use crate::memory::MemoryView;
 use crate::{
@@ -9,13 +9,13 @@ use crate::{
 
 type Fill = dyn Fn(&mut dyn CatalogSink) -> Result<()>;
 
-/// A catalog by the calls that make it.
+/// A catalog, as the calls that build it.
 pub(super) struct MadeCatalog {
     pub(super) title: String,
     fill: Box<Fill>,
 }
 
-/// Bytes that the catalogs' storages lie in: no two neighbours are equal.
+/// Returns the file for the catalogs' storages, in which no two neighboring bytes are equal.
 pub(super) fn source() -> MemorySource {
     MemorySource::file("made", pattern(LEN))
 }
@@ -28,7 +28,7 @@ fn pattern(len: u64) -> Vec<u8> {
 }
 
 impl MadeCatalog {
-    /// The catalog, with the bytes of [`source`].
+    /// Returns the catalog with the bytes of [`source`].
     pub(super) fn view<'a>(
         &self,
         source: &'a MemorySource,
@@ -44,13 +44,12 @@ impl MadeCatalog {
 struct Decoder;
 
 impl TensorDecoder for Decoder {
-    /// A handle is the length of what it stands for.
+    /// Decodes a storage whose length is its handle.
     fn decode(&self, _: &dyn Source, handle: u64, output: &mut dyn ByteSink, _: &dyn Context) -> Result<()> {
         output.write(&pattern(handle))
     }
 }
 
-/// All of them.
 pub(super) fn catalogs() -> Vec<MadeCatalog> {
     let mut all = Vec::new();
     dtypes(&mut all);
@@ -70,7 +69,7 @@ fn add(
     all.push(MadeCatalog { title: title.into(), fill: Box::new(fill) });
 }
 
-/// A row-major tensor at `offset` of the file.
+/// Adds a row-major tensor at `offset` of the file.
 fn plain(
     catalog: &mut dyn CatalogSink,
     name: &str,
@@ -99,7 +98,7 @@ fn dtypes(all: &mut Vec<MadeCatalog>) {
             _ => plain(catalog, "t", dtype, &[2, 4], 0).map(drop),
         });
     }
-    add(all, "a dtype that no host knows", |catalog| {
+    add(all, "a dtype that is not built in", |catalog| {
         let dtype = catalog.dtype(&DtypeInfo::extension("CONFORMANCE_4", 32, 18, 1)?)?;
         plain(catalog, "t", dtype, &[2, 32], 0).map(drop)
     });
@@ -166,7 +165,7 @@ fn named(all: &mut Vec<MadeCatalog>) {
         let title: String = format!("name {name:?}").chars().take(40).collect();
         add(all, title, move |catalog| plain(catalog, &name, Dtype::F32, &[2], 0).map(drop));
     }
-    add(all, "names that hold each other", |catalog| {
+    add(all, "names that contain each other", |catalog| {
         let names = ["a", "a.b", "A", "a/b", "a b", "a.b.0", "b", "b.", ".b"];
         for (index, name) in (0..).zip(names) {
             plain(catalog, name, Dtype::F32, &[2], index * 8)?;
@@ -198,7 +197,7 @@ fn views(all: &mut Vec<MadeCatalog>) {
     view(all, "a repeated row", &[3, 4], 0, &[0, 1]);
     view(all, "a repeated element", &[2, 2], 4, &[0, 0]);
     view(all, "overlapping windows", &[4, 3], 0, &[1, 1]);
-    view(all, "a view in the midst", &[2, 2, 2], 100, &[4, 2, 1]);
+    view(all, "a view inside a storage", &[2, 2, 2], 100, &[4, 2, 1]);
     add(all, "two views of one storage that overlap", |catalog| {
         let storage = catalog.storage(Storage::file(FILE, 0, 96))?;
         catalog.tensor("a", Dtype::F32, &[4, 4], storage, 0)?;
@@ -246,7 +245,7 @@ fn storages(all: &mut Vec<MadeCatalog>) {
             let encoded = catalog.storage(Storage::encoded(48, 48).byte_order(order))?;
             let inline = catalog.storage(Storage::inline(pattern(5)).byte_order(order))?;
             let range = |storage, offset, len| StorageRange { storage, offset, len };
-            // Elements lie in two and in three ranges.
+            // Some elements span two or three ranges.
             let ranges = [range(file, 3, 9), range(inline, 0, 5), range(encoded, 1, 2), range(file, 0, 32)];
             let joined = catalog.storage(Storage::joined(ranges).byte_order(order))?;
             catalog.tensor("t", Dtype::F32, &[3, 4], joined, 0)?;
@@ -260,7 +259,8 @@ fn storages(all: &mut Vec<MadeCatalog>) {
             format!("tiles that are absent, encoded or big-endian, {edges:?} at the edges, {order:?}");
         add(all, title, move |catalog| {
             let fill = catalog.storage(Storage::inline(7.5_f32.to_be_bytes()).byte_order(ByteOrder::Big))?;
-            // Tiles of [2, 3] in a tensor of [5, 7]: those at the edges have one row, one column, or both.
+            // Tiles of [2, 3] in a tensor of [5, 7]: tiles at the edges have one row, one column,
+            // or both.
             let len =
                 |[rows, columns]: [u64; 2]| if edges == Edges::Padded { 24 } else { rows * columns * 4 };
             let mut tiles = Vec::new();
@@ -285,7 +285,7 @@ fn storages(all: &mut Vec<MadeCatalog>) {
     });
 }
 
-/// The dtypes that numbers of metadata have.
+/// Dtypes of numbers in metadata.
 const NUMBERS: [Dtype; 10] = [
     Dtype::U8,
     Dtype::I8,
@@ -299,7 +299,7 @@ const NUMBERS: [Dtype; 10] = [
     Dtype::F64,
 ];
 
-/// Values of one node, each with a key that says what it is.
+/// Returns values of one node, with keys that describe them.
 fn scalars() -> Vec<(&'static str, Value)> {
     vec![
         ("text", Value::text("a")),
@@ -327,7 +327,7 @@ fn beside_tensors(all: &mut Vec<MadeCatalog>) {
         }
         Ok(())
     });
-    // Some formats take one dtype alone.
+    // Some formats accept only one dtype.
     for dtype in [Dtype::F32, Dtype::U8, Dtype::I64] {
         let name = dtype.info().map_or("", DtypeInfo::name);
         add(all, format!("metadata beside {name}"), move |catalog| {
@@ -346,7 +346,7 @@ fn beside_tensors(all: &mut Vec<MadeCatalog>) {
         for dtype in NUMBERS {
             let name = dtype.info().map_or("", DtypeInfo::name);
             let width = dtype.info().and_then(DtypeInfo::element_bytes).unwrap_or(1) as usize;
-            // None of them is a NaN.
+            // No element is NaN.
             let bytes: Vec<u8> = (1..).map(|byte: u8| byte.wrapping_mul(0x15)).take(5 * width).collect();
             catalog.metadata(name, Value::number(dtype, &bytes[..width])?)?;
             catalog.metadata(&format!("{name}s"), Value::numbers(dtype, bytes)?)?;
@@ -371,13 +371,14 @@ fn beside_tensors(all: &mut Vec<MadeCatalog>) {
         let spacings: Vec<u8> = [0.5_f64, 1.25].iter().flat_map(|number| number.to_le_bytes()).collect();
         catalog.attribute(first, "spacings", Value::numbers(Dtype::F64, spacings)?)?;
         catalog.attribute(first, "units", Value::list(["mm", ""].map(Value::text))?)?;
-        // The same key as the other's, and another value.
+        // The same key as on the other tensor, with a different value.
         catalog.attribute(second, "text", Value::text("b"))
     });
-    add(all, "metadata and no tensors", |catalog| catalog.metadata_text("step", "3"));
+    add(all, "metadata without tensors", |catalog| catalog.metadata_text("step", "3"));
 }
 
-/// `{"w": tensor, "step": 3, "lr": 0.5, "none": None, "deep": [True, ("text", bytes, -70000)]}`
+/// Adds `{"w": tensor, "step": 3, "lr": 0.5, "none": None, "deep": [True, ("text", bytes,
+/// -70000)]}`.
 fn tree(catalog: &mut dyn CatalogSink, tensor: TensorId) -> Result<()> {
     let inner = [Node::text("text"), Node::scalar(NodeKind::BYTES, b"\0\xff"), Node::int(-70_000)];
     let inner = inner.into_iter().map(|node| catalog.node(node)).collect::<Result<Vec<_>, Error>>()?;

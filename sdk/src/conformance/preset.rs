@@ -1,9 +1,9 @@
-//! A format with other default options, so that the tests cover what an option changes.
+//! A format with different default options, so that tests can cover the effect of an option.
 
 use crate::{Context, Description, Format, Options, Result, Score, Side, Source, TensorReader, TensorWriter};
 
-/// A format some of whose options have other defaults: `Preset::new(Csv).with(Side::Writer, "codec",
-/// "gzip")`.
+/// A format with different defaults for some of its options: `Preset::new(Csv).with(Side::Writer,
+/// "codec", "gzip")`.
 #[derive(Debug, Clone)]
 pub struct Preset<F> {
     format: F,
@@ -11,13 +11,13 @@ pub struct Preset<F> {
 }
 
 impl<F: Format> Preset<F> {
-    /// The format as it is.
+    /// Wraps a format without changes.
     #[must_use]
     pub fn new(format: F) -> Self {
         Self { format, given: Vec::new() }
     }
 
-    /// With another default for an option.
+    /// Sets the default of an option.
     #[must_use]
     pub fn with(mut self, side: Side, key: &str, value: &str) -> Self {
         self.given.push((side, key.to_owned(), value.to_owned()));
@@ -31,8 +31,8 @@ impl<F: Format> Format for Preset<F> {
         let mut description = self.format.describe();
         for (side, key, value) in &self.given {
             let spec = description.options.iter_mut().find(|spec| spec.side == *side && spec.key == *key);
-            // An option that is not there would change nothing, and the test would not show it.
-            spec.unwrap_or_else(|| panic!("the format has no option {key:?} of its {side:?}")).default =
+            // An unknown option would silently have no effect on the test.
+            spec.unwrap_or_else(|| panic!("the {side:?} of the format has no option {key:?}")).default =
                 Some(value.clone());
         }
         description

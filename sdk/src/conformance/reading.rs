@@ -1,4 +1,4 @@
-//! Checks a reader with sound inputs.
+//! Checks a reader with valid inputs.
 
 use super::Sample;
 use super::compare::{names, same_catalog};
@@ -14,14 +14,14 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) {
     let source = sample.source();
     let context = MemoryContext::default();
     let score = rules.calm(|| title.clone(), || rules.format.probe(&source, &context));
-    let score = rules.holds(score, "probing fails by i/o alone", &title);
-    rules.require(knows(rules, &source, score), "a format knows its own files", || title.clone());
+    let score = rules.holds(score, "probing fails only with I/O errors", &title);
+    rules.require(knows(rules, &source, score), "a format recognizes its own files", || title.clone());
 
     let catalog = rules.holds(read(rules, sample, &Limits::default()), "a sample can be read", &title);
     for name in &sample.holds {
         let there = names(&catalog).any(|tensor| tensor == name)
             || catalog.losses().iter().any(|loss| loss.kind == LossKind::Tensor && &loss.what == name);
-        rules.require(there, "no tensor is left out in silence", || format!("{title}: {name:?}"));
+        rules.require(there, "no tensor is dropped silently", || format!("{title}: {name:?}"));
     }
     let again = rules.holds(read(rules, sample, &Limits::default()), "a sample can be read twice", &title);
     rules.require(same_catalog(&catalog, &again), "the same input gives the same catalog", || title.clone());
@@ -29,7 +29,7 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) {
     check_limits(rules, sample, &catalog);
 }
 
-/// Whether a format takes a source for its own: by its score, or by the magic that it declares.
+/// Returns whether a format recognizes a source, by its score or by its declared magic.
 pub(super) fn knows(rules: &Rules<'_>, source: &MemorySource, score: Option<Score>) -> bool {
     let magic = &rules.description.magic;
     match (score, source.entry()) {
@@ -41,7 +41,7 @@ pub(super) fn knows(rules: &Rules<'_>, source: &MemorySource, score: Option<Scor
     }
 }
 
-/// Reads a sample, watching its buffers.
+/// Reads a sample while watching the lengths of buffers.
 fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Catalog> {
     let title = || sample.under(limits);
     let (watched, context) = (Watched::new(sample.source()), MemoryContext::new(limits.clone()));
@@ -55,11 +55,12 @@ fn check_bytes(rules: &Rules<'_>, source: &MemorySource, title: &str) {
     let view = rules.holds(rules.read(source, &context), "a sample can be read", title);
     for name in names(view.catalog()) {
         let bytes = rules.calm(|| format!("{title}: {name:?}"), || view.tensor_named(name));
-        rules.holds(bytes, "a sample's tensors have bytes", title);
+        rules.holds(bytes, "the tensors of a sample can be read", title);
     }
 }
 
-/// Under tiny limits a reader says so, or needed no more.
+/// Checks that a reader under tiny limits either fails with a limit error or gives the same
+/// catalog.
 fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Catalog) {
     let tight = [
         Limits { header_bytes: 0, ..Limits::default() },
@@ -77,10 +78,10 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Catalog) {
         let input = || sample.under(limits);
         match read(rules, sample, limits) {
             Ok(catalog) => {
-                rules.require(same_catalog(&catalog, whole), "a limit leaves nothing out in silence", input);
+                rules.require(same_catalog(&catalog, whole), "a limit never drops content silently", input);
             }
             Err(error) => {
-                let rule = rules.rule_of(&error, "an input over a limit is over a limit");
+                let rule = rules.rule_of(&error, "an input over a limit is a limit error");
                 rules.require(over(&error), rule, || format!("{}: {error}", input()));
             }
         }
@@ -88,7 +89,7 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Catalog) {
     if let Some(fewer) = (whole.tensors().len() as u64).checked_sub(1) {
         let limits = Limits { tensors: fewer, ..Limits::default() };
         let refused = read(rules, sample, &limits).err().is_some_and(|e| e.kind() == ErrorKind::Limit);
-        rules.require(refused, "what a sink refuses, the reader refuses", || {
+        rules.require(refused, "a reader returns the errors of its sink", || {
             format!("{}: one tensor too many", sample.title())
         });
     }

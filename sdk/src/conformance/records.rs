@@ -17,7 +17,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 
-/// So many batches of a small input are as good as no end.
+/// Batches after which a stream of a small input counts as endless.
 const MOST_BATCHES: usize = 1 << 16;
 
 pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, part: Part<'_>) {
@@ -47,11 +47,10 @@ fn open(rules: &Rules<'_>, source: Arc<dyn Source>, context: &dyn Context) -> Re
     records::open(rules.format, &[], source, context)
 }
 
-/// Rows that were read.
 struct Rows {
-    /// What the set says.
+    /// Schema that the set declares.
     schema: SchemaRef,
-    /// The batches of all splits.
+    /// Batches of all splits.
     batches: Vec<RecordBatch>,
 }
 
@@ -65,7 +64,7 @@ fn count(batches: &[RecordBatch]) -> u64 {
     batches.iter().map(|batch| batch.num_rows() as u64).sum()
 }
 
-/// Pulls a stream to its end; each batch has the schema that it should have.
+/// Reads a stream to its end, and checks the schema of each batch.
 fn pull(
     rules: &Rules<'_>,
     stream: Batched,
@@ -74,7 +73,7 @@ fn pull(
 ) -> Result<Vec<RecordBatch>> {
     let rule = "every batch has the schema of its set";
     rules.require(stream.schema().fields() == schema.fields(), rule, || {
-        format!("{}: expected {:?}, the stream says {:?}", input(), schema.fields(), stream.schema().fields())
+        format!("{}: expected {:?}, the stream has {:?}", input(), schema.fields(), stream.schema().fields())
     });
     let (mut stream, mut all) = (stream, Vec::new());
     while let Some(batch) = stream.next() {
@@ -89,10 +88,10 @@ fn pull(
         rules.require(batch.schema_ref().fields() == schema.fields(), rule, || {
             format!("{}: expected {:?}, found {:?}", input(), schema.fields(), batch.schema_ref().fields())
         });
-        // Of what comes as C's structures nobody has looked at a text, or at where it begins and ends.
+        // Texts and offsets that came through C structures have not been validated yet.
         for (field, column) in schema.fields().iter().zip(batch.columns()) {
             let sound = column.to_data().validate_full();
-            rules.require(sound.is_ok(), "the values of a batch are what its types say", || {
+            rules.require(sound.is_ok(), "the values of a batch are valid for their types", || {
                 format!(
                     "{}: column {:?}: {}",
                     input(),

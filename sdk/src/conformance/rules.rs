@@ -1,4 +1,5 @@
-//! A rule is what holds for every format, in a sentence. A part of the suite ends at the first one that is broken.
+//! A rule is a requirement for every format, as a sentence. A part of the suite ends at the first
+//! violation.
 
 use super::Sample;
 use crate::memory::MemoryView;
@@ -12,40 +13,40 @@ const NEVER_PANICS: &str = "a format never panics";
 const KEEPS_THE_BOUNDARY: &str = "the boundary's rules are kept";
 const DROPS_WELL: &str = "a destructor never fails";
 
-/// A rule's number and its sentence, as the table of [`crate::conformance`] has them.
+/// Iterates over the rules in the table of [`crate::conformance`], as number and sentence.
 pub(super) fn numbered() -> impl Iterator<Item = (&'static str, &'static str)> {
     let cells = |line: &'static str| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ");
     include_str!("rules.md").lines().skip(2).filter_map(cells)
 }
 
-/// Follows the suite: a program that runs it in a process of its own knows then what was done last. Some of it is done
-/// on several threads.
+/// Observes the suite, so that a program that runs it in a separate process knows what was done
+/// last. Its methods may be called on several threads.
 pub trait Observer: Sync {
-    /// Something is done with this input next, which these files are, if it is files.
+    /// Called before something is done with this input. `files` are its files, if it consists of
+    /// files.
     fn before(&self, input: &str, files: Option<&Sample>) {
         let _ = (input, files);
     }
 
-    /// It is done.
+    /// Called afterwards.
     fn after(&self) -> Result<()> {
         Ok(())
     }
 }
 
-/// A rule that was broken.
 pub(super) struct Broken {
     pub(super) rule: &'static str,
     pub(super) found: String,
-    /// The files that it was broken with, where there were some.
+    /// Files with which the rule was broken, if any.
     pub(super) input: Option<Sample>,
 }
 
-/// The format under test, and what was found so far.
+/// The format under test, and the results so far.
 pub(super) struct Rules<'a> {
     pub(super) format: &'a dyn Format,
     pub(super) description: Description,
     observer: Option<&'a dyn Observer>,
-    /// How often each rule was asked for.
+    /// How often each rule was checked.
     asked: Mutex<BTreeMap<&'static str, u64>>,
     input: Mutex<Option<Sample>>,
 }
@@ -56,26 +57,25 @@ impl<'a> Rules<'a> {
         Self { format, description: format.describe(), observer, asked, input }
     }
 
-    /// How often each rule was asked for.
     pub(super) fn asked(&self) -> BTreeMap<&'static str, u64> {
         locked(&self.asked).clone()
     }
 
-    /// Says which files are looked at from now on.
+    /// Sets the files that are checked from now on.
     pub(super) fn look_at(&self, sample: &Sample) {
         if self.observer.is_some() {
             *locked(&self.input) = Some(sample.clone());
         }
     }
 
-    /// Runs a part of the suite; the rule that it broke.
+    /// Runs a part of the suite, and returns the rule that it broke.
     pub(super) fn part(&self, part: impl FnOnce()) -> Result<(), Box<Broken>> {
         *locked(&self.input) = None;
         let Err(payload) = catch_unwind(AssertUnwindSafe(part)) else { return Ok(()) };
         Err(payload.downcast::<Broken>().unwrap_or_else(|other| resume_unwind(other)))
     }
 
-    /// Ends the part, if the rule does not hold.
+    /// Ends the part if the rule does not hold.
     pub(super) fn require(&self, holds: bool, rule: &'static str, found: impl FnOnce() -> String) {
         *locked(&self.asked).entry(rule).or_default() += 1;
         if !holds {
@@ -86,11 +86,11 @@ impl<'a> Rules<'a> {
     pub(super) fn broken(&self, rule: &'static str, found: &str) -> ! {
         *locked(&self.asked).entry(rule).or_default() += 1;
         let input = locked(&self.input).take();
-        // No panic's message: who runs the suite says what was found.
+        // `resume_unwind` prints no message; the caller of the suite reports what was found.
         resume_unwind(Box::new(Broken { rule, found: found.to_owned(), input }))
     }
 
-    /// The value, or the end of the part.
+    /// Returns the value, or ends the part.
     pub(super) fn holds<T>(&self, result: Result<T>, rule: &'static str, input: &str) -> T {
         match result {
             Ok(value) => {
@@ -101,7 +101,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Runs a call of the format; a panic in it ends the part under the rule's name.
+    /// Runs a call of the format. A panic in it ends the part under the rule of its own.
     pub(super) fn calm<T>(&self, input: impl Fn() -> String, call: impl FnOnce() -> T) -> T {
         if let Some(observer) = self.observer {
             observer.before(&input(), locked(&self.input).as_ref());
@@ -129,15 +129,15 @@ impl<'a> Rules<'a> {
         MemoryView::read(self.format, &[], source, context)
     }
 
-    /// An error that says whose fault it is: a plugin error means that the format broke a contract.
+    /// Checks whose fault an error is: a plugin error means that the format broke its contract.
     pub(super) fn blames_input(&self, error: &Error, input: &str) {
         let own = matches!(error.kind(), ErrorKind::Plugin | ErrorKind::Io);
-        let rule = self.rule_of(error, "an input's faults are not the plugin's or the system's");
+        let rule = self.rule_of(error, "a damaged input is not a plugin or system error");
         self.require(!own, rule, || format!("{input}: {error}"));
     }
 
-    /// The rule that an error shows to be broken, where another one would be said to be: what a library does wrong arrives
-    /// as an error from across the boundary.
+    /// Returns the rule that an error breaks, or `otherwise`. Violations by a library arrive as
+    /// errors from across the boundary.
     pub(super) fn rule_of(&self, error: &Error, otherwise: &'static str) -> &'static str {
         let says = |text: &str| error.kind() == ErrorKind::Plugin && error.message().contains(text);
         if says("panicked in ") {

@@ -1,10 +1,10 @@
-//! A source that notes reads into buffers longer than its file: a buffer that long was allocated by a
-//! length that nobody checked.
+//! A source that records reads into buffers longer than the file. Such a buffer was allocated with
+//! an unchecked length.
 
 use crate::{Entry, FileId, FileRange, MemorySource, Result, Source};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Buffers up to this length may be longer than the file: a fixed one on the stack.
+/// Buffers up to this length may be longer than the file, such as fixed buffers on the stack.
 const SMALL: u64 = 64 << 10;
 
 pub(super) struct Watched {
@@ -17,7 +17,7 @@ impl Watched {
         Self { source, too_long: AtomicBool::new(false) }
     }
 
-    /// Whether a buffer was longer than the file that it was for.
+    /// Returns whether a buffer was longer than the file that it was for.
     pub(super) fn allocated_by_claim(&self) -> bool {
         self.too_long.load(Ordering::Relaxed)
     }
@@ -61,7 +61,8 @@ impl Source for Watched {
     }
 
     fn read_ranges(&self, ranges: &[FileRange], buffer: &mut [u8]) -> Result<()> {
-        // Ranges may overlap, so that the buffer may be longer than all files; each is no longer than its own.
+        // Ranges may overlap, so the whole buffer may be longer than all files, but no range may be
+        // longer than its file.
         let is_long = |range: &FileRange| range.len > self.source.len(range.file).max(SMALL);
         if ranges.iter().any(is_long) {
             self.too_long.store(true, Ordering::Relaxed);
@@ -74,7 +75,7 @@ impl Source for Watched {
     }
 
     fn read_vec(&self, file: FileId, offset: u64, len: u64, limits: &crate::Limits) -> Result<Vec<u8>> {
-        // It checks the length itself, before it allocates.
+        // This checks the length itself before it allocates.
         self.source.read_vec(file, offset, len, limits)
     }
 }

@@ -1,4 +1,4 @@
-//! Checks a writer: the same files each time, and in them everything, or a loss.
+//! Checks a writer. It must give the same files each time, with everything or a loss.
 
 use super::compare::CatalogRoundTrip;
 use super::made::{self, MadeCatalog};
@@ -15,7 +15,7 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, 
     for catalog in made::catalogs() {
         let MadeCatalog { title, .. } = &catalog;
         part(&mut || {
-            let view = rules.holds(catalog.view(&source, &context), "a made catalog is sound", title);
+            let view = rules.holds(catalog.view(&source, &context), "a test catalog is valid", title);
             check_view(rules, title, view, report);
         });
     }
@@ -76,7 +76,7 @@ fn write(
     rules.calm(|| input.to_owned(), || memory::write(rules.format, &[], view, target, &context))
 }
 
-/// What a writer holds whole may be too long for the memory that the run has.
+/// Checks a writer with little memory, which may be too small for what the writer holds as a whole.
 fn check_memory(
     rules: &Rules<'_>,
     input: &str,
@@ -90,11 +90,11 @@ fn check_memory(
         Ok(_) => Some("other bytes".to_owned()),
         Err(error) => Some(error).filter(|error| error.kind() != ErrorKind::Limit).map(|e| e.to_string()),
     };
-    let rule = "without memory a writer says that a limit is hit, or writes the same";
+    let rule = "with little memory a writer fails with a limit error or writes the same";
     rules.require(said.is_none(), rule, || format!("{input}: {}", said.unwrap_or_default()));
 }
 
-/// What a plan gives up has its loss: the layout's checks see to it, unless they are broken.
+/// Checks that every omitted tensor has a loss. The layout's own checks should ensure this.
 fn check_omitted(rules: &Rules<'_>, input: &str, view: &MemoryView<'_>, output: &MemoryOutput) {
     for &TensorId(index) in output.layout.omitted() {
         let name = &view.catalog().tensors()[index as usize].name;
@@ -120,7 +120,8 @@ fn read_back(
     CatalogRoundTrip { input, before, after: &after, losses: &losses }.check(rules);
 }
 
-/// What a user would point at: the file that was asked for, else the index, else the folder.
+/// Returns the entry that a user would name: the requested file, otherwise the index, otherwise the
+/// folder.
 fn entry(output: &MemoryOutput, target: &Target) -> Entry {
     let index =
         || output.layout.files().iter().find(|file| file.role == Role::Index).map(|file| file.path.clone());

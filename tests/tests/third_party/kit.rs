@@ -201,8 +201,8 @@ fn each_misbehaviour_is_caught_by_its_rule() {
         ("drop-plan", "B5", "panicked in drop"),
         ("drop-format", "B5", "panicked in drop"),
         ("extent", "R3", "ends too early"),
-        ("decode-short", "R8", "another length"),
-        ("decode-long", "R8", "another length"),
+        ("decode-short", "R8", "different length"),
+        ("decode-long", "R8", "different length"),
         ("left-out", "W4", "leaves a tensor out"),
         ("deferred", "W4", "deferred bytes"),
     ];

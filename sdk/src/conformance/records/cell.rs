@@ -1,5 +1,6 @@
-//! A cell is one value of a column, whatever type a format reads it back as: a format may read back wider numbers,
-//! bytes instead of strings, a list of one value as that value, and lists within lists flat.
+//! A cell is one value of a column, independent of the type in which a format reads it back. A
+//! format may read back wider numbers, bytes for strings, a list of one value as that value, and
+//! nested lists as flat lists.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -15,24 +16,24 @@ const DAY: i128 = 86_400_000_000_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Cell {
-    /// Nothing: a null, or no column.
+    /// A null, or a missing column.
     Null,
     Whole(i128),
     Real(f64),
-    /// Of 32 bits: its text may be read as the number of 64 bits that is nearest to that.
+    /// A 32-bit number. Its text may be read back as the nearest 64-bit number.
     Single(f32),
     Bytes(Vec<u8>),
-    /// Nanoseconds, of a day or since 1970.
+    /// Nanoseconds of a day, or since 1970.
     Time(i128),
     Many(Vec<Cell>),
     Fields(Vec<(String, Cell)>),
-    /// A type that only the format that wrote it can say.
+    /// A type that only the format that wrote it can interpret.
     Other,
 }
 
 impl Cell {
-    /// Whether `other` is this value in another type.
-    #[expect(clippy::cast_possible_truncation, reason = "the same number, or it is another")]
+    /// Returns whether `other` is this value in a different type.
+    #[expect(clippy::cast_possible_truncation, reason = "compares numbers of different widths")]
     pub(super) fn is_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Other, _) | (_, Self::Other) => false,
@@ -63,7 +64,7 @@ impl Cell {
         }
     }
 
-    /// The values below all lists.
+    /// Returns the values below all lists.
     fn flat(&self) -> Vec<&Self> {
         match self {
             Self::Many(cells) => cells.iter().flat_map(Self::flat).collect(),
@@ -72,7 +73,7 @@ impl Cell {
     }
 }
 
-/// The value of a row.
+/// Returns the value of a row.
 pub(super) fn cell(column: &ArrayRef, row: usize) -> Cell {
     if column.is_null(row) {
         return Cell::Null;
@@ -115,7 +116,8 @@ pub(super) fn cell(column: &ArrayRef, row: usize) -> Cell {
         DataType::Time64(TimeUnit::Nanosecond) => time!(Time64NanosecondType, 1),
         DataType::Decimal128(_, scale) => {
             let text = column.as_primitive::<Decimal128Type>().value(row);
-            // By its text, so that it is rounded once, as a reader of the text does.
+            // Converts through text, so that the value is rounded once, as for a reader of the
+            // text.
             format!("{text}e{}", -i32::from(*scale)).parse().map_or(Cell::Other, Cell::Real)
         }
         DataType::Utf8 => Cell::Bytes(column.as_string::<i32>().value(row).into()),

@@ -1,4 +1,5 @@
-//! Checks a reader of rows with damaged inputs: rows, or an error, at once, and no panic.
+//! Checks a reader of rows with damaged inputs. It must return rows or an error promptly, and must
+//! not panic.
 
 use super::same::difference;
 use super::{Rows, count, open, pull};
@@ -11,12 +12,12 @@ use crate::{Limits, MemoryContext, Purpose, Result};
 use arrow_array::RecordBatch;
 use std::sync::Arc;
 
-/// Rows of one batch, at most.
+/// Maximum rows of one batch.
 const ROWS: usize = 64;
-/// Damaged bytes may claim any number of rows; so many are read.
+/// Maximum rows that are read of a damaged input, which may claim any number.
 const MOST_ROWS: u64 = 1 << 16;
 
-/// Cuts and changes each file of a sample; how many inputs that made.
+/// Cuts and changes each file of a sample, and returns the number of damaged inputs.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     let Ok(whole) = read(rules, sample, &|| sample.title()) else { return 0 };
     each(sample, |damaged, is_cut, input| {
@@ -29,10 +30,10 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     })
 }
 
-/// What is left of a file that was cut are its first rows; the last of them may have lost its end, in
-/// formats that do not say where a row ends.
+/// Checks that a cut file gives its first rows. The last of them may be truncated, in formats that
+/// do not mark where a row ends.
 fn check_cut(rules: &Rules<'_>, whole: &Rows, found: &Rows, input: &dyn Fn() -> String) {
-    let rule = "a file that ends too early has no rows but those before its end";
+    let rule = "a truncated file has only rows from before its end";
     rules.require(found.count() <= whole.count(), rule, || {
         format!("{}: {} rows of {}", input(), found.count(), whole.count())
     });
@@ -61,7 +62,7 @@ fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Resul
     let context = MemoryContext::new(limits.clone());
     let watched = Arc::new(Watched::new(sample.source()));
     let score = rules.calm(input, || rules.format.probe(&*watched, &context));
-    rules.holds(score, "probing fails by i/o alone", &input());
+    rules.holds(score, "probing fails only with I/O errors", &input());
     let for_purpose = |purpose| {
         let mut context = MemoryContext::new(limits.clone());
         context.purpose = purpose;
@@ -89,16 +90,17 @@ fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Resul
     found
 }
 
-/// Who reads an input once gets the rows that a look at all of it first would have given, or an error.
+/// Checks that an input that is read only once gives the same rows as after a full scan, or an
+/// error.
 fn check_guess(rules: &Rules<'_>, certain: &Result<Rows>, guessed: Result<Rows>, input: &dyn Fn() -> String) {
-    // What goes on for too long has been cut off.
+    // Streams that are too long were cut off.
     let Some(guessed) = guessed.ok().filter(|rows| rows.count() <= MOST_ROWS) else { return };
     let found = match certain {
-        Err(error) => Some(format!("{} rows and no error, where there is one: {error}", guessed.count())),
+        Err(error) => Some(format!("{} rows instead of the error: {error}", guessed.count())),
         Ok(certain) if certain.schema != guessed.schema => Some(format!("the schema {:?}", guessed.schema)),
         Ok(certain) => difference(&certain.batches, &guessed.batches),
     };
-    rules.require(found.is_none(), "what is read once is what is there, or an error", || {
+    rules.require(found.is_none(), "reading once gives the same rows or an error", || {
         format!("{}: {}", input(), found.unwrap_or_default())
     });
 }
@@ -108,13 +110,13 @@ fn rows(rules: &Rules<'_>, set: &dyn RecordSet, input: &dyn Fn() -> String) -> R
     let (schema, mut batches) = (set.schema(), Vec::new());
     for split in 0..set.splits().len() {
         let stream = set.stream(split, &request)?;
-        // A stream is cut off where it goes on for too long, which is not wrong.
+        // A stream that is too long is cut off, which is not an error.
         if set.splits()[split].records.is_some_and(|records| records > MOST_ROWS) {
             continue;
         }
         let found = pull(rules, stream, &schema, input)?;
         let longest = found.iter().map(RecordBatch::num_rows).max().unwrap_or(0);
-        rules.require(longest <= ROWS, "a batch has at most as many rows as were asked for", || {
+        rules.require(longest <= ROWS, "a batch has at most the requested number of rows", || {
             format!("{}: {longest}", input())
         });
         batches.extend(found);

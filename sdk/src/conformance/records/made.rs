@@ -1,4 +1,4 @@
-//! Tables for tests of writers: each has one feature that rows can have.
+//! Tables for tests of writers. Each has one feature that rows can have.
 
 use arrow_array::builder::{
     FixedSizeListBuilder, Float32Builder, Int64Builder, ListBuilder, StringBuilder, StringDictionaryBuilder,
@@ -15,14 +15,13 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// Rows, in the pieces that they are written in.
+/// Rows, in the pieces in which they are written.
 pub(super) struct MadeTable {
     pub(super) title: String,
     pub(super) schema: SchemaRef,
     pub(super) pieces: Vec<Vec<RecordBatch>>,
 }
 
-/// All of them.
 pub(super) fn tables() -> Vec<MadeTable> {
     let mut all = Vec::new();
     for column in columns() {
@@ -33,7 +32,7 @@ pub(super) fn tables() -> Vec<MadeTable> {
     for name in ["", " ", "a.b", "a/b", "\"", "\n", "\u{e4}\u{f6}", "with spaces, and commas"] {
         add(&mut all, format!("a column called {name:?}"), &[(name, ids(0..3))]);
     }
-    add(&mut all, "two columns of one name", &[("a", ids(0..3)), ("a", ids(3..6))]);
+    add(&mut all, "two columns of the same name", &[("a", ids(0..3)), ("a", ids(3..6))]);
     add(&mut all, "no rows in a batch", &[("a", ids(0..0))]);
     required(&mut all);
     without(&mut all);
@@ -46,7 +45,7 @@ fn add(all: &mut Vec<MadeTable>, title: impl Into<String>, columns: &[(&str, Arr
     all.push(MadeTable { title: title.into(), schema: batch.schema(), pieces: vec![vec![batch]] });
 }
 
-/// Rows of columns that may be null.
+/// Creates rows of nullable columns.
 fn batch(columns: &[(&str, ArrayRef)]) -> RecordBatch {
     let fields: Vec<_> =
         columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true)).collect();
@@ -59,7 +58,7 @@ fn ids(range: std::ops::Range<i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(range))
 }
 
-/// One column of each type: values at its ends, and a null.
+/// Returns one column of each type, with its extreme values and a null.
 fn columns() -> Vec<ArrayRef> {
     let half = <Float16Type as ArrowPrimitiveType>::Native::from_f32;
     let mut all: Vec<ArrayRef> = vec![
@@ -131,7 +130,7 @@ fn nested(all: &mut Vec<ArrayRef>) {
         ints.append_option(Some(row));
     }
     all.push(Arc::new(ints.finish()));
-    // Every list is empty, or missing.
+    // Every list is empty or null.
     for row in [Some(vec![]), None, Some(vec![])] {
         ints.append_option(row.map(|row: Vec<i64>| row.into_iter().map(Some)));
     }
@@ -170,7 +169,7 @@ fn nested(all: &mut Vec<ArrayRef>) {
     ])));
 }
 
-/// Columns that are never null.
+/// Adds columns that are never null.
 fn required(all: &mut Vec<MadeTable>) {
     let columns: [ArrayRef; 3] = [
         ids(0..3),
@@ -186,7 +185,7 @@ fn required(all: &mut Vec<MadeTable>) {
     }
 }
 
-/// Without pieces, and without columns.
+/// Adds tables without pieces, and without columns.
 fn without(all: &mut Vec<MadeTable>) {
     let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
     all.push(MadeTable { title: "no rows at all".to_owned(), schema, pieces: Vec::new() });
@@ -197,9 +196,9 @@ fn without(all: &mut Vec<MadeTable>) {
     all.push(MadeTable { title: "rows without columns".to_owned(), schema, pieces });
 }
 
-/// Enough rows for several pieces and batches.
+/// Adds enough rows for several pieces and batches.
 fn many(all: &mut Vec<MadeTable>) {
-    /// Each predicate reads all rows again.
+    /// Kept small, because each predicate reads all rows again.
     const ROWS: i64 = 300;
     let piece = |first: i64| {
         let range = first..first + ROWS;
@@ -214,7 +213,7 @@ fn many(all: &mut Vec<MadeTable>) {
     let pieces: Vec<_> = [0, ROWS, 2 * ROWS].map(piece).into();
     let schema = pieces[0][0].schema();
     all.push(MadeTable { title: "rows in three pieces".to_owned(), schema, pieces });
-    // As many as a batch of the bytes that are asked for must not have.
+    // More rows than fit into one batch of the requested bytes.
     let piece = |first: i64| vec![batch(&[("id", ids(first..first + 1000))])];
     let pieces: Vec<_> = [0, 1000, 2000].map(piece).into();
     let schema = pieces[0][0].schema();

@@ -1,4 +1,4 @@
-//! Checks a reader of rows with sound inputs.
+//! Checks a reader of rows with valid inputs.
 
 use super::same::difference;
 use super::{Rows, count, open, pull, scanning};
@@ -15,25 +15,25 @@ use arrow_schema::{Schema, SchemaRef};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a set's threads may take to end.
+/// Maximum time for a set's threads to end.
 const MOST_WAITED: Duration = Duration::from_secs(2);
 
-/// Checks a sample; how many rows it has.
+/// Checks a sample, and returns its number of rows.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
     rules.look_at(sample);
     let title = sample.title();
     let score =
         rules.calm(|| title.clone(), || rules.format.probe(&sample.source(), &MemoryContext::default()));
-    let score = rules.holds(score, "probing fails by i/o alone", &title);
-    rules.require(knows(rules, &sample.source(), score), "a format knows its own files", || title.clone());
+    let score = rules.holds(score, "probing fails only with I/O errors", &title);
+    rules.require(knows(rules, &sample.source(), score), "a format recognizes its own files", || title.clone());
 
     let rows = rules.holds(read(rules, sample, &Limits::default()), "a sample can be read", &title);
     for name in &sample.holds {
         let there = rows.schema.field_with_name(name).is_ok();
-        rules.require(there, "no column is left out in silence", || format!("{title}: {name:?}"));
+        rules.require(there, "no column is dropped silently", || format!("{title}: {name:?}"));
     }
     if let Some(expected) = sample.rows {
-        rules.require(rows.count() == expected, "the splits together are all rows", || {
+        rules.require(rows.count() == expected, "the splits together contain all rows", || {
             format!("{title}: expected {expected} rows, found {}", rows.count())
         });
     }
@@ -48,7 +48,7 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
     rows.count()
 }
 
-/// What every set owes, by whatever its rows were made.
+/// Checks the rules for every set, including sets of rows that a test wrote.
 pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &Rows, title: &str) {
     let same = set.schema() == rows.schema;
     rules.require(same, "the same input gives the same schema", || title.to_owned());
@@ -58,22 +58,22 @@ pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &Rows, tit
     scanning::check(rules, set, rows, title);
     let none = set.splits().len();
     let stream = rules.calm(|| format!("{title}, split {none}"), || set.stream(none, &Batches::default()));
-    rules.require(stream.is_err(), "a split that is not there is an error", || title.to_owned());
+    rules.require(stream.is_err(), "a split that does not exist is an error", || title.to_owned());
 }
 
-/// All rows of a sample, watching the reader's buffers.
+/// Reads all rows of a sample while watching the reader's buffers.
 fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Rows> {
     let title = || sample.under(limits);
     let watched = Arc::new(Watched::new(sample.source()));
     let source: Arc<dyn Source> = watched.clone();
     let rows = read_source(rules, &source, &MemoryContext::new(limits.clone()), &title);
     drop(source);
-    rules.require(is_let_go(&watched), "a set lets go of the source that it was given", title);
+    rules.require(is_let_go(&watched), "a set releases its source", title);
     rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", title);
     rows
 }
 
-/// Whether nobody has a source any more; threads that a reader began may take a moment.
+/// Returns whether the source was released. Threads of the reader may need a moment for that.
 fn is_let_go(source: &Arc<Watched>) -> bool {
     let start = Instant::now();
     while Arc::strong_count(source) > 1 {
@@ -85,7 +85,7 @@ fn is_let_go(source: &Arc<Watched>) -> bool {
     true
 }
 
-/// All rows of a source; each split has as many as it says.
+/// Reads all rows of a source, and checks the declared number of rows of each split.
 pub(super) fn read_source(
     rules: &Rules<'_>,
     source: &Arc<dyn Source>,
@@ -99,9 +99,9 @@ pub(super) fn read_source(
         for (number, split) in set.splits().iter().enumerate() {
             let of_split = pull(rules, set.stream(number, &Batches::default())?, &schema, title)?;
             let said = split.records.is_none_or(|records| records == count(&of_split));
-            rules.require(said, "a split has as many rows as it says", || {
+            rules.require(said, "a split has as many rows as declared", || {
                 let says = split.records.unwrap_or_default();
-                format!("{}, split {number} says {says}, found {}", title(), count(&of_split))
+                format!("{}, split {number} declares {says} rows, found {}", title(), count(&of_split))
             });
             batches.extend(of_split);
         }
@@ -109,7 +109,7 @@ pub(super) fn read_source(
     })
 }
 
-/// The rows as they are asked for, with the schema that they should have.
+/// Reads the requested rows, and checks their schema.
 fn rows(
     rules: &Rules<'_>,
     set: &dyn RecordSet,
@@ -121,14 +121,14 @@ fn rows(
     let mut all = Vec::new();
     for split in 0..set.splits().len() {
         let batches = rules.calm(input, || pull(rules, set.stream(split, request)?, schema, &input));
-        all.extend(rules.holds(batches, "a sample's rows can be read in any way", &input()));
+        all.extend(rules.holds(batches, "the rows of a sample can be read with any request", &input()));
     }
     all
 }
 
-/// Two streams of each split at once, in turns.
+/// Reads two streams of each split at once, in turns.
 fn check_again(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &str) {
-    let rule = "a split may be asked again, and gives the same rows";
+    let rule = "reading a split again gives the same rows";
     let (mut one, mut other) = (Vec::new(), Vec::new());
     let request = Batches { rows: 2, ..Batches::default() };
     for split in 0..set.splits().len() {
@@ -148,12 +148,12 @@ fn check_again(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &
     }
 }
 
-/// None of the columns, each alone, and all but the first.
+/// Requests no columns, each column on its own, and all but the first.
 fn check_columns(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &str) {
     let all = expected.schema.fields().len();
     let alone = (0..all).map(|column| vec![column]);
     for columns in [vec![], (1..all).collect()].into_iter().chain(alone) {
-        let rule = "a stream has the columns that were asked for";
+        let rule = "a stream has the requested columns";
         let fields: Vec<_> = columns.iter().map(|&column| expected.schema.fields()[column].clone()).collect();
         let schema = Arc::new(Schema::new(fields));
         let request = Batches { columns: Some(columns.clone()), ..Batches::default() };
@@ -162,18 +162,18 @@ fn check_columns(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title:
             .collect();
         let found = rules.holds(found, rule, title);
         rules.require(found.iter().all(|fields| *fields == schema.fields), rule, || {
-            format!("{title}: asked for {columns:?}, found {:?}", found.first())
+            format!("{title}: requested {columns:?}, found {:?}", found.first())
         });
         let found = rows(rules, set, &request, &schema, title);
         let projected: Vec<_> = expected.batches.iter().filter_map(|b| b.project(&columns).ok()).collect();
         let difference = difference(&projected, &found);
-        rules.require(difference.is_none(), "the columns that were asked for hold what they hold", || {
+        rules.require(difference.is_none(), "requested columns have the same values", || {
             format!("{title}: {columns:?}: {difference:?}")
         });
     }
 }
 
-/// Batches of few rows and of few bytes.
+/// Requests batches of few rows and of few bytes.
 fn check_batches(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &str) {
     let whole = expected.batches.iter().map(size).sum::<u64>();
     let default = Batches::default();
@@ -186,16 +186,16 @@ fn check_batches(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title:
     ] {
         let found = rows(rules, set, &request, &expected.schema, title);
         let longest = found.iter().map(RecordBatch::num_rows).max().unwrap_or(0);
-        rules.require(longest <= request.rows, "a batch has at most as many rows as were asked for", || {
+        rules.require(longest <= request.rows, "a batch has at most the requested number of rows", || {
             format!("{title}, {request:?}: a batch of {longest} rows")
         });
-        // Roughly: what a few rows more or less make is nobody's concern.
+        // The size is approximate, so a few extra rows are allowed.
         let over = found.iter().find(|batch| {
             batch.num_rows() > 64 && size(batch) > request.bytes.saturating_mul(2).saturating_add(SLACK)
         });
-        rules.require(over.is_none(), "a batch is about as long as was asked for", || {
+        rules.require(over.is_none(), "a batch has about the requested size", || {
             let over = over.map(|batch| (batch.num_rows(), size(batch)));
-            format!("{title}, {request:?}: a batch of {over:?} rows and bytes, of {whole} bytes")
+            format!("{title}, {request:?}: a batch of {over:?} (rows, bytes), of {whole} bytes in total")
         });
         let difference = difference(&expected.batches, &found);
         rules.require(difference.is_none(), "the same rows come in batches of any length", || {
@@ -204,21 +204,21 @@ fn check_batches(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title:
     }
 }
 
-/// What a batch may always have more.
+/// Bytes by which a batch may always exceed the request.
 const SLACK: u64 = 4096;
 
-/// Bytes of a batch's rows.
+/// Returns the bytes of the rows of a batch.
 fn size(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|c| c.to_data().get_slice_memory_size().unwrap_or(0) as u64).sum()
 }
 
-/// Where splits lie: in files that are there, in order.
+/// Checks that splits are in existing files, and in order.
 fn check_splits(rules: &Rules<'_>, set: &dyn RecordSet, sample: &Sample, title: &str) {
     let mut seen: Vec<&str> = Vec::new();
     let mut last = 0;
     for split in set.splits() {
         let len = sample.files.get(&split.file).map(Vec::len);
-        rules.require(len.is_some(), "a split lies in one of the input's files", || {
+        rules.require(len.is_some(), "a split is in one of the input's files", || {
             format!("{title}: {split:?}")
         });
         let fits = split.bytes <= len.unwrap_or(0) as u64;
@@ -227,13 +227,13 @@ fn check_splits(rules: &Rules<'_>, set: &dyn RecordSet, sample: &Sample, title: 
             Some(&file) if file == split.file => split.offset >= last,
             _ => !seen.contains(&&*split.file),
         };
-        rules.require(is_next, "splits lie in the input's order", || format!("{title}: {:?}", set.splits()));
+        rules.require(is_next, "splits are in the order of the input", || format!("{title}: {:?}", set.splits()));
         seen.push(&split.file);
         last = split.offset;
     }
 }
 
-/// Under tiny limits a reader says so, or needed no more.
+/// Checks that a reader under tiny limits either fails with a limit error or gives the same rows.
 fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Rows) {
     let tight = [
         Limits { header_bytes: 0, ..Limits::default() },
@@ -250,19 +250,19 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Rows) {
         match read(rules, sample, limits) {
             Ok(rows) => {
                 let difference = difference(&whole.batches, &rows.batches);
-                rules.require(difference.is_none(), "a limit leaves nothing out in silence", || {
+                rules.require(difference.is_none(), "a limit never drops content silently", || {
                     format!("{}: {difference:?}", input())
                 });
             }
             Err(error) => {
-                let rule = rules.rule_of(&error, "an input over a limit is over a limit");
+                let rule = rules.rule_of(&error, "an input over a limit is a limit error");
                 rules.require(over(&error), rule, || format!("{}: {error}", input()));
             }
         }
     }
 }
 
-/// Lines of JSON, where the format has its own.
+/// Checks JSON lines, if the format has its own.
 fn check_lines(rules: &Rules<'_>, sample: &Sample, expected: &Rows) {
     let title = format!("{}, as lines", sample.title());
     let mut context = MemoryContext::default();
@@ -278,14 +278,14 @@ fn check_lines(rules: &Rules<'_>, sample: &Sample, expected: &Rows) {
             let Some(shown) = rules.holds(shown, "a sample can be shown", &title) else { continue };
             has_lines = true;
             let right = shown == lines.count && shown <= most;
-            rules.require(right, "lines are as many as were asked for, and counted", || {
-                format!("{title}: at most {most}, said {shown}, pushed {}", lines.count)
+            rules.require(right, "lines are limited as requested and counted correctly", || {
+                format!("{title}: at most {most}, returned {shown}, wrote {}", lines.count)
             });
             rules.require(!lines.is_broken, "a line is text without a newline", || title.clone());
             total += if most == u64::MAX { shown } else { 0 };
         }
     }
-    rules.require(!has_lines || total == expected.count(), "every row has its line", || {
+    rules.require(!has_lines || total == expected.count(), "every row has a line", || {
         format!("{title}: {total} lines, {} rows", expected.count())
     });
 }
@@ -304,7 +304,7 @@ impl ByteSink for Lines {
     }
 }
 
-/// An index, where one is declared.
+/// Checks the index, if one is declared.
 fn check_index(rules: &Rules<'_>, sample: &Sample, expected: &Rows) {
     let title = format!("{}, its index", sample.title());
     let context = MemoryContext::default();
@@ -320,7 +320,7 @@ fn check_index(rules: &Rules<'_>, sample: &Sample, expected: &Rows) {
         Ok((indexed, bytes)) => {
             rules.require(is_declared, "an index is declared", || title.clone());
             if matches!(sample.entry, Entry::File(_)) && sample.files.len() == 1 {
-                rules.require(indexed.records == expected.count(), "an index is of all records", || {
+                rules.require(indexed.records == expected.count(), "an index covers all records", || {
                     format!("{title}: {} records, {} rows", indexed.records, expected.count())
                 });
             }

@@ -1,5 +1,5 @@
-//! Compares rows, whatever batches they lie in: whether they are the same, and whether a writer kept all
-//! of them.
+//! Compares rows independently of their batches: whether they are equal, and whether a writer kept
+//! all of them.
 
 use super::cell::{Cell, cell};
 use super::count;
@@ -8,7 +8,7 @@ use crate::{Loss, LossKind};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::Schema;
 
-/// The first row in which two sequences of batches of one schema differ.
+/// Returns the first row in which two sequences of batches of one schema differ.
 pub(super) fn difference(one: &[RecordBatch], other: &[RecordBatch]) -> Option<String> {
     if count(one) != count(other) {
         return Some(format!("{} rows and {}", count(one), count(other)));
@@ -27,7 +27,7 @@ pub(super) fn difference(one: &[RecordBatch], other: &[RecordBatch]) -> Option<S
     None
 }
 
-/// The rows of both, aligned: the number of the first, and a run of each.
+/// Aligns the rows of both: the number of the first row, and a run of each.
 fn runs<'a>(
     one: &'a [RecordBatch],
     other: &'a [RecordBatch],
@@ -50,7 +50,7 @@ fn runs<'a>(
     })
 }
 
-/// What was written, and what reading it back gave.
+/// A table that was written, and the result of reading it back.
 pub(super) struct TableRoundTrip<'a> {
     pub(super) input: &'a str,
     pub(super) schema: &'a Schema,
@@ -61,7 +61,8 @@ pub(super) struct TableRoundTrip<'a> {
 }
 
 impl TableRoundTrip<'_> {
-    /// Every value of `before` is in `after`, in a type of the format's own, or a loss says otherwise.
+    /// Checks that `after` has every value of `before`, possibly in a different type, unless a loss
+    /// reports otherwise.
     pub(super) fn check(&self, rules: &Rules<'_>) {
         rules.require(count(self.before) == count(self.after), "all rows are read back", || {
             format!("{}: {} rows became {}", self.input, count(self.before), count(self.after))
@@ -84,7 +85,7 @@ impl TableRoundTrip<'_> {
         self.losses.iter().any(|loss| loss.what == name || below(&loss.what))
     }
 
-    /// Whether a column may have come of one whose name is lost.
+    /// Returns whether a column may come from a column whose name is lost.
     fn is_part_of_lost(&self, name: &str) -> bool {
         self.losses.iter().any(|loss| loss.kind == LossKind::Name && name.starts_with(&loss.what))
     }
@@ -101,11 +102,11 @@ impl TableRoundTrip<'_> {
         for row in 0..before.len() {
             let same = match after {
                 Some(after) if is_same_type => before.slice(row, 1) == after.slice(row, 1),
-                // A column that is not there holds nothing.
+                // A missing column holds only nulls.
                 None => cell(before, row) == Cell::Null,
                 Some(after) => cell(before, row).is_as(&cell(after, row)),
             };
-            rules.require(same, "rows are read back as they were written, or their loss is said", || {
+            rules.require(same, "rows are read back as they were written, or their loss is reported", || {
                 format!(
                     "{}, column {name:?}, row {}: {:?} became {:?}; losses {:?}",
                     self.input,

@@ -1,4 +1,4 @@
-//! Checks what a reader gives where only some rows and fields are asked for.
+//! Checks scans that request only some rows and fields.
 
 use super::cell::{Cell, cell};
 use super::same::difference;
@@ -8,10 +8,10 @@ use crate::records::{Comparator, Comparison, FieldPath, Projection, RecordSet, S
 use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Fields, SchemaRef};
 
-/// Columns, and fields of structs, that are looked at: a sample may have thousands.
+/// Maximum columns and fields of structs that are checked, because a sample may have thousands.
 const MOST_FIELDS: usize = 16;
 
-/// Ranges of rows, fields of structs, and comparisons.
+/// Checks ranges of rows, fields of structs, and comparisons.
 pub(super) fn check(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &str) {
     let schema = expected.schema.clone();
     let all: Vec<Vec<RecordBatch>> = (0..set.splits().len())
@@ -32,10 +32,10 @@ fn scan(
 ) -> Vec<RecordBatch> {
     let input = || format!("{title}, split {split}, {scan:?}");
     let rows = rules.calm(input, || pull(rules, set.scan(split, scan)?, schema, &input));
-    rules.holds(rows, "a sample's rows can be read in any way", &input())
+    rules.holds(rows, "the rows of a sample can be read with any request", &input())
 }
 
-/// Rows of some batches from `first_row` on, at most `limit`.
+/// Returns at most `limit` rows of some batches from `first_row`.
 fn window(batches: &[RecordBatch], first_row: u64, limit: Option<u64>) -> Vec<RecordBatch> {
     let (mut skip, mut left) = (first_row, limit.unwrap_or(u64::MAX));
     let mut rows = Vec::new();
@@ -71,16 +71,16 @@ fn check_ranges(
             let request = Scan { first_row, limit, rows: 3, ..Scan::default() };
             let found = scan(rules, set, split, &request, schema, title);
             let difference = difference(&window(whole, first_row, limit), &found);
-            rules.require(difference.is_none(), "a scan has the rows of its range, and no other", || {
+            rules.require(difference.is_none(), "a scan has exactly the rows of its range", || {
                 let most = limit.map_or("all".to_owned(), |limit| format!("at most {limit}"));
                 let difference = difference.unwrap_or_default();
-                format!("{title}, split {split}, {most} rows from {first_row} on, expected and found: {difference}")
+                format!("{title}, split {split}, {most} rows from {first_row}, expected and found: {difference}")
             });
         }
     }
 }
 
-/// The paths of all fields of structs.
+/// Collects the paths of all fields of structs.
 fn fields_of_structs(fields: &Fields, above: &FieldPath, paths: &mut Vec<FieldPath>) {
     for (place, field) in fields.iter().enumerate() {
         let path = [&above[..], &[place]].concat();
@@ -103,8 +103,8 @@ fn check_fields(
     let mut paths = Vec::new();
     fields_of_structs(schema.fields(), &Vec::new(), &mut paths);
     for path in paths {
-        let rule = "a scan has the fields that were asked for";
-        // The field, and the last column beside it.
+        let rule = "a scan has the requested fields";
+        // Requests the field and the last column.
         let last = vec![schema.fields().len() - 1];
         let columns = if path[0] < last[0] { vec![path, last] } else { vec![path] };
         let projection = rules.holds(Projection::new(schema, &columns), rule, title);
@@ -121,7 +121,7 @@ fn check_fields(
     }
 }
 
-/// Rows that a comparison is true of are there, in order, whatever else is.
+/// Checks that all rows for which a comparison is true are present, in order.
 fn check_predicates(
     rules: &Rules<'_>,
     set: &dyn RecordSet,
@@ -129,7 +129,7 @@ fn check_predicates(
     schema: &SchemaRef,
     title: &str,
 ) {
-    let rule = "a predicate leaves out no row that it is true of";
+    let rule = "a predicate keeps every row that it is true of";
     for (column, field) in schema.fields().iter().enumerate().take(MOST_FIELDS) {
         for (comparator, values) in [(Comparator::IsNull, vec![]), (Comparator::IsNotNull, vec![])]
             .into_iter()
@@ -143,14 +143,14 @@ fn check_predicates(
                 let must: u64 = whole.iter().map(|batch| matching(batch, &comparison)).sum();
                 let still: u64 = found.iter().map(|batch| matching(batch, &comparison)).sum();
                 rules.require(must == still && kept <= count(whole), rule, || {
-                    format!("{title}, split {split}, {comparison:?}: of {must} rows there are {still}")
+                    format!("{title}, split {split}, {comparison:?}: {still} of {must} rows are present")
                 });
             }
         }
     }
 }
 
-/// Comparisons that part the values of a column, whatever they are.
+/// Returns comparisons that divide the values of any column.
 fn probes(data_type: &DataType) -> Vec<(Comparator, Vec<Value>)> {
     let values = match data_type {
         DataType::Boolean => vec![Value::Bool(false)],
@@ -172,13 +172,13 @@ fn probes(data_type: &DataType) -> Vec<(Comparator, Vec<Value>)> {
     values.iter().flat_map(with).collect()
 }
 
-/// How many rows of a batch a comparison is true of.
+/// Returns how many rows of a batch a comparison is true of.
 fn matching(batch: &RecordBatch, comparison: &Comparison) -> u64 {
     let column = batch.column(comparison.column[0]);
     (0..batch.num_rows()).filter(|&row| is_true(comparison, value(column, row).as_ref())).count() as u64
 }
 
-/// A value as it is compared; none if it is missing.
+/// Returns a value in the form in which it is compared; `None` if it is missing.
 fn value(column: &ArrayRef, row: usize) -> Option<Value> {
     Some(match cell(column, row) {
         Cell::Whole(number) if *column.data_type() == DataType::Boolean => Value::Bool(number == 1),
@@ -187,7 +187,7 @@ fn value(column: &ArrayRef, row: usize) -> Option<Value> {
         Cell::Real(number) => Value::Float(number),
         Cell::Bytes(bytes) => Value::Bytes(bytes),
         Cell::Null => return None,
-        // It equals nothing.
+        // NaN equals nothing.
         _ => Value::Float(f64::NAN),
     })
 }

@@ -1,4 +1,4 @@
-//! Checks a writer of rows: the same bytes for the same rows, and in them every value, or a loss.
+//! Checks a writer of rows. The same rows must give the same bytes, with every value or a loss.
 
 use super::made::{self, MadeTable};
 use super::same::TableRoundTrip;
@@ -71,10 +71,10 @@ fn check_table(rules: &Rules<'_>, made: &MadeTable, report: &mut Report) {
     }
 }
 
-/// A piece's bytes, its note and its losses.
+/// The bytes, the note and the losses of a piece.
 type Piece = (Vec<u8>, Vec<u8>, Vec<Loss>);
 
-/// Pieces depend on no other, nor on the batches that their rows lie in.
+/// Checks that pieces do not depend on others, nor on the batches of their rows.
 fn check_pieces(rules: &Rules<'_>, made: &MadeTable, target: &Target, input: &str) {
     let plan = || {
         let options = Options::defaults(&rules.description.options, Side::Writer);
@@ -91,7 +91,7 @@ fn check_pieces(rules: &Rules<'_>, made: &MadeTable, target: &Target, input: &st
     let one: Vec<Piece> = made.pieces.iter().map(|piece| encode(&*forwards, piece)).collect();
     let mut other: Vec<Piece> = made.pieces.iter().rev().map(|piece| encode(&*backwards, piece)).collect();
     other.reverse();
-    rules.require(one == other, "a piece depends on no other", || input.to_owned());
+    rules.require(one == other, "a piece does not depend on others", || input.to_owned());
     for (piece, batches) in one.iter().zip(&made.pieces) {
         let rows =
             |batch: &RecordBatch| (0..batch.num_rows().min(16)).map(|row| batch.slice(row, 1)).collect();
@@ -110,17 +110,17 @@ fn encode(plan: &dyn RecordPlan, batches: &[RecordBatch]) -> Result<Piece> {
 }
 
 fn check_names(rules: &Rules<'_>, plan: &dyn RecordPlan, input: &str) {
-    // Those that roll are named once they are there.
+    // Files that roll are named once their number is known.
     let rolled = (0..3).map(|file| plan.name(file, 3)).collect::<Result<Vec<String>>>();
     let files = match plan.roll() {
         Some(_) => rules.holds(rolled, "a file that rolled has a name", input),
         None => plan.files().to_vec(),
     };
     let is_one = plan.roll().is_none() || plan.files().is_empty();
-    rules.require(is_one, "a plan that rolls names no file in advance", || format!("{input}: {files:?}"));
+    rules.require(is_one, "a plan that rolls does not name files in advance", || format!("{input}: {files:?}"));
     let mut seen = HashSet::new();
     let sane = files.iter().chain(plan.sealed()).all(|file| check_name(file).is_ok() && seen.insert(file));
-    rules.require(sane && !files.is_empty(), "a plan has files, each of its own name in the folder", || {
+    rules.require(sane && !files.is_empty(), "a plan has files with unique names in the folder", || {
         format!("{input}: {files:?}")
     });
     let group = plan.group();
@@ -154,7 +154,7 @@ fn read_back(rules: &Rules<'_>, made: &MadeTable, output: &RecordOutput, target:
     }
 }
 
-/// The batches of pieces that were dealt over files by turns.
+/// Iterates over the batches of pieces that were dealt over files in turn.
 fn in_order(pieces: &[Vec<RecordBatch>], files: usize) -> impl Iterator<Item = &RecordBatch> {
     (0..files).flat_map(move |file| pieces.iter().skip(file).step_by(files).flatten())
 }
