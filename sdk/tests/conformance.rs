@@ -10,7 +10,7 @@ use tensorferry_sdk::{
     Storage, Target, TensorDecoder, TensorPart, TensorPlan, TensorReader, TensorWriter,
 };
 
-/// How a format is bad.
+/// The rule that a format breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -32,7 +32,7 @@ enum Fault {
     EncodesOtherwise,
 }
 
-/// `n: u8, n bytes`: one tensor of U8, called `bytes`.
+/// A format of `n: u8, n bytes`: one tensor of U8 with the name `bytes`.
 #[derive(Clone, Copy)]
 struct Counted(Fault);
 
@@ -87,7 +87,7 @@ impl TensorReader for Counted {
         }
         let len = u64::from(count[0]);
         if self.0 == Fault::BelievesLengths {
-            // A failure is passed over: the buffer was too long before it.
+            // The result is ignored: only the length of the buffer matters.
             let _ = source.read_at(file, 1, &mut vec![0; usize::from(count[0]) << 16]);
         }
         source.read_vec(file, 0, 1, context.limits())?;
@@ -119,7 +119,7 @@ impl TensorWriter for Counted {
         let id = chosen.ok_or_else(|| Error::unsupported("no row of U8"))?;
         let tensor = catalog.tensor(id);
         if tensor.name != "bytes" && self.0 != Fault::ForgetsNames {
-            layout.loss(Loss::new(LossKind::Name, tensor.name, "there are no names"))?;
+            layout.loss(Loss::new(LossKind::Name, tensor.name, "the format has no names"))?;
         }
         let path = match target {
             Target::File(path) => path,
@@ -140,7 +140,7 @@ impl TensorWriter for Counted {
     }
 }
 
-/// Encodes the tensor right once, and otherwise when it is asked again.
+/// Encodes the tensor correctly the first time, and differently afterwards.
 struct Fickle(AtomicU8);
 
 impl TensorPlan for Fickle {
@@ -221,12 +221,12 @@ fn a_rule_that_is_broken_does_not_hide_the_others() {
     assert_eq!(good.report, run(Fault::None));
     assert!(good.verdicts.len() > 30, "{}", good.verdicts.len());
     let numbered = good.verdicts.iter().all(|verdict| verdict.number != "-");
-    assert!(numbered, "a rule stands in no line of conformance/rules.md: {:?}", good.verdicts);
+    assert!(numbered, "conformance/rules.md does not list a rule: {:?}", good.verdicts);
     let damaged = examine(&Counted(Fault::PanicsWhenCut), &[sample()], &Silent);
     let broken: Vec<_> = damaged.verdicts.iter().filter(|verdict| !verdict.violations.is_empty()).collect();
     assert_eq!(broken.len(), 1, "{broken:?}");
     assert_eq!((broken[0].number, broken[0].rule), ("B3", "a format never panics"));
-    // The file that shows it is there, cut as it was.
+    // The violation includes the file that shows it, cut as it was.
     let shown = broken[0].violations[0].input.as_ref().unwrap();
     assert_ne!(shown.files(), sample().files());
     assert_eq!(damaged.report.written, good.report.written);

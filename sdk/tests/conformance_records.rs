@@ -1,4 +1,5 @@
-//! The conformance suite catches formats of records that break its rules, and passes one that does not.
+//! The conformance suite catches formats of records that break its rules, and passes one that does
+//! not.
 #![cfg(feature = "arrow-60")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -21,7 +22,7 @@ use tensorferry_sdk::{
     Result, Score, Source, Target,
 };
 
-/// How a format is bad.
+/// The rule that a format breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -66,8 +67,9 @@ enum Fault {
     RefusesAsMalformed,
 }
 
-/// `count: u8`, then for each column `len: u8, name`; then rows, of `is_there: u8, i64` for each column.
-/// All columns are integers. The first half of the rows is one split, the rest the other.
+/// A format of `count: u8`, then for each column `len: u8, name`; then rows, of `is_there: u8, i64`
+/// for each column. All columns are integers. The first half of the rows is one split, the rest the
+/// other.
 #[derive(Clone, Copy)]
 struct Ints(Fault);
 
@@ -267,7 +269,7 @@ impl RecordSet for Set {
             given.pop();
         }
         if self.fault == Fault::GoesOnAfterErrors {
-            // A value that only a damaged file has.
+            // A value that occurs only in damaged files.
             let is_odd =
                 |row: &Vec<Option<i64>>| row.iter().flatten().any(|value| value.unsigned_abs() > 1 << 50);
             if rows.iter().any(is_odd) && rows.len() < 10 && batches.rows == 64 {
@@ -282,7 +284,7 @@ impl RecordSet for Set {
                 schema,
             )));
         }
-        // It goes on after its errors.
+        // The stream continues after errors.
         Ok(Box::new(RecordBatchIterator::new(given, schema)))
     }
 
@@ -333,13 +335,13 @@ impl RecordWriter for Ints {
         let (mut columns, mut head) = (Vec::new(), vec![0]);
         for (place, field) in schema.fields().iter().enumerate() {
             if *field.data_type() != DataType::Int64 {
-                losses.loss(Loss::new(LossKind::Record, field.name(), "only integers have a place"))?;
+                losses.loss(Loss::new(LossKind::Record, field.name(), "the format holds only integers"))?;
                 continue;
             }
             if schema.fields().iter().take(place).any(|other| other.name() == field.name()) {
-                let refusal = Error::unsupported("two columns of one name");
+                let refusal = Error::unsupported("two columns of the same name");
                 return Err(match self.0 {
-                    Fault::RefusesAsMalformed => Error::malformed("two columns of one name"),
+                    Fault::RefusesAsMalformed => Error::malformed("two columns of the same name"),
                     _ => refusal,
                 });
             }
@@ -435,7 +437,7 @@ fn a_sound_format_passes() {
     assert_eq!((report.damaged, report.rows), (3 * 95, 5));
     assert!(report.written > 20, "{report:?}");
     let fair =
-        |refusal: &String| refusal.ends_with("no column of integers") || refusal.ends_with("of one name");
+        |refusal: &String| refusal.ends_with("no column of integers") || refusal.ends_with("of the same name");
     assert!(report.refused.iter().all(fair), "{report:?}");
 }
 

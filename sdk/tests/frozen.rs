@@ -1,5 +1,6 @@
-//! What revision 1.0 of the boundary has is frozen: the committed dump of it may be appended to, and no line of it changed. What is
-//! added to the boundary is frozen as well: `FERRY_FREEZE=1 cargo test -p tensorferry-sdk --test frozen` appends it.
+//! Revision 1.0 of the boundary is frozen: lines may be appended to the committed dump of it, but
+//! none may be changed. Additions to the boundary are frozen as well: `FERRY_FREEZE=1 cargo test -p
+//! tensorferry-sdk --test frozen` appends them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -7,7 +8,7 @@ use std::fmt::Write;
 use tensorferry_sdk::mirror::c_header;
 use tensorferry_sdk::{DigestAlgorithm, Dtype, Limits, LossKind, NodeKind};
 
-/// What stands in the dump above what was added after the golden libraries were built.
+/// Line in the dump before additions that are newer than the golden libraries.
 const SINCE: &str = "# since the golden libraries were built";
 
 const NODES: [(&str, NodeKind); 15] = [
@@ -28,12 +29,12 @@ const NODES: [(&str, NodeKind); 15] = [
     ("numbers", NodeKind::NUMBERS),
 ];
 
-/// The dump of this source: a fact a line.
+/// Returns the dump of this source, one fact per line.
 fn dump() -> String {
     let mut text = String::new();
     for line in tensorferry_abi::layout().lines() {
         let (what, number) = line.split_once(' ').unwrap();
-        // How long a table is may change, where its slots are may not.
+        // The length of a table may change, but not the offsets of its slots.
         if what.contains('.') {
             writeln!(text, "offset {what} {number}").unwrap();
         }
@@ -59,11 +60,12 @@ fn dump() -> String {
     text
 }
 
-/// The constants and the types of the header: each field and each function by its structure.
+/// Appends the constants and types of the header; each field and function with the name of its
+/// structure.
 fn declarations(header: &str, text: &mut String) {
     let mut structure = String::new();
     let mut fields = Vec::new();
-    // A declaration may take several lines, and comments stand between them.
+    // A declaration may span several lines, with comments in between.
     let mut rest = header.to_owned();
     while let Some((before, comment)) = rest.split_once("/*") {
         rest = format!("{before}{}", comment.split_once("*/").unwrap().1);
@@ -111,16 +113,16 @@ fn what_was_frozen_is_as_it_was() {
     }
     assert!(
         added.is_empty(),
-        "what was added is not in the dump: FERRY_FREEZE=1 puts it there:\n{}",
+        "additions are missing from the dump; run with FERRY_FREEZE=1 to append them:\n{}",
         added.join("\n")
     );
     let changed: Vec<&str> = before.lines().filter(|line| *line != SINCE && !lines.contains(line)).collect();
     assert!(
         changed.is_empty(),
-        "revision 1.0 of the boundary is frozen; these facts of it are gone or changed:\n{}",
+        "revision 1.0 of the boundary is frozen, but these lines were removed or changed:\n{}",
         changed.join("\n")
     );
-    assert!(before.lines().count() > 500, "the dump is not whole: {} lines", before.lines().count());
+    assert!(before.lines().count() > 500, "the dump is incomplete: {} lines", before.lines().count());
 }
 
 #[test]

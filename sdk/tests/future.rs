@@ -1,5 +1,5 @@
-//! A plugin and a host of a later revision, whose numbers, bits and words this side does not know: refused or passed over, never
-//! taken for something else.
+//! A plugin and a host of a later revision, with numbers, bits and words that this side does not
+//! know. They must be refused or ignored, and never mistaken for something else.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,10 +18,10 @@ use tensorferry_sdk::{
     MemorySource, OptionKind, Purpose, Result, Score, Severity, Source,
 };
 
-/// A number that is in no list of this revision.
+/// A number that this revision does not use.
 const LATER: u32 = 4711;
 
-/// What the plugin says that this side does not know.
+/// What the plugin sends that this side does not know.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Says {
     Nothing,
@@ -139,7 +139,7 @@ impl TensorReaderCalls for Later {
             catalog.loss(LossFacts { kind: "soul", severity: LATER, asked: true, what: "w", why: "y" })?;
         }
         if self.0 == Says::ErrorClass {
-            return Err(Failure::new(99, "as later revisions have it"));
+            return Err(Failure::new(99, "an error of a later revision"));
         }
         Ok(Owned::give(*self))
     }
@@ -161,7 +161,7 @@ fn format(says: Says) -> Result<RemoteFormat> {
     RemoteFormat::new("later", Owned::<FormatTable>::give(Later(says)))
 }
 
-/// What the catalog has then.
+/// Returns the resulting catalog.
 fn read(says: Says) -> Result<tensorferry_sdk::Catalog> {
     let (source, context) = (MemorySource::file("a", *b"x"), MemoryContext::default());
     MemoryView::read(&format(says).unwrap(), &[], &source, &context).map(|view| view.catalog().clone())
@@ -176,7 +176,7 @@ fn what_a_later_plugin_describes_is_kept_or_passed_over() {
     );
     assert_eq!(description.options[0].kind, OptionKind::Text);
     assert_eq!(description.attributes, [("from-the-future".to_owned(), "something".to_owned())]);
-    // A score below every other is none.
+    // A score below all others means no score.
     let (source, context) = (MemorySource::file("a", *b"x"), MemoryContext::default());
     assert_eq!(format(Says::Nothing).unwrap().probe(&source, &context), Ok(None));
     assert_eq!(context.notes(), ["a line"]);
@@ -218,7 +218,7 @@ fn losses_nodes_dtypes_and_errors_of_later_stay_what_they_are() {
     assert_eq!(read(Says::ErrorClass).unwrap_err().kind(), ErrorKind::Plugin);
 }
 
-/// What an SDK declares as its own goes on working with one that has it built in.
+/// A dtype that an SDK declares itself keeps working with an SDK that has it built in.
 #[test]
 fn an_extension_dtype_that_is_built_in_by_then_is_the_built_in_one() {
     let info = DtypeInfo::extension("F8_E8M0", 1, 1, 1).unwrap();
@@ -238,7 +238,8 @@ fn a_purpose_is_told_by_the_bits_that_are_known() {
     assert!(!Purpose(1 << 31).has(Purpose::SHOW));
 }
 
-/// A host of a later revision: it knows no length of a file, or none any more once it was asked for it.
+/// A host of a later revision that does not know the length of a file, or no longer knows it after
+/// the first request.
 struct LaterHost {
     knows_lengths: bool,
     asked: AtomicBool,
@@ -328,7 +329,7 @@ impl ContextCalls for LaterHost {
     }
 }
 
-/// A plugin that looks at a file's length, which its SDK cannot say no to.
+/// A plugin that asks for the length of a file through a method that cannot fail.
 struct Looks;
 
 impl Exported for Looks {

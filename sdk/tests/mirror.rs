@@ -16,7 +16,7 @@ use tensorferry_sdk::{
     TensorReader, TensorWriter, Tiles, Value,
 };
 
-/// A format that does on request what a library may do: the entry's name says what.
+/// A format that does what the name of the entry requests.
 struct Lent;
 
 impl Exported for Lent {
@@ -52,7 +52,7 @@ fn description() -> Description {
             OptionSpec::writer("on", OptionKind::Bool, Some("true"), "a switch"),
             OptionSpec::writer("n", OptionKind::Integer, Some("3"), "a number"),
             OptionSpec::writer("mode", OptionKind::Text, None, "what to do"),
-            OptionSpec::writer("steps", OptionKind::List, None, "what to ask for"),
+            OptionSpec::writer("steps", OptionKind::List, None, "steps to request"),
         ])
         .output_revision(9)
 }
@@ -81,7 +81,7 @@ impl Format for Lent {
     }
 }
 
-/// What it is to do, as a reader, a decoder, a writer and a plan.
+/// The requested behavior of a reader, decoder, writer or plan.
 #[derive(Clone)]
 struct Doing(String);
 
@@ -215,7 +215,7 @@ impl TensorWriter for Doing {
             let count = |id| catalog.all_blocks(id, context.limits()).map(|blocks| blocks.len());
             let counts = catalog.tensor_ids().map(count).collect::<Result<Vec<usize>>>()?;
             context.note(&format!("{:?} {counts:?}", catalog.blocks(TensorId(5), 1, 2)?));
-            return Err(Error::unsupported("this mode looks, and writes nothing"));
+            return Err(Error::unsupported("this mode does not write"));
         }
         let file = layout.file("out", Role::Data)?;
         let seen = format!("{:?} {:?}", catalog.metadata(), catalog.attributes(TensorId(0))?);
@@ -226,7 +226,7 @@ impl TensorWriter for Doing {
         for id in catalog.tensor_ids() {
             let first = catalog.tied_to(id);
             if catalog.tensor(id).name == "d" {
-                // How long the first becomes is known afterwards.
+                // The length of the first segment is only known after encoding.
                 let (one, start) = layout.encoded(file, Encoded::region(id, region(0, 1)))?;
                 let (other, end) = layout.encoded(file, Encoded::region(id, region(1, 3)).of_len(5))?;
                 assert_eq!((one, start, other, end), (EncodedId(0), 12, EncodedId(1), 13));
@@ -303,12 +303,12 @@ impl TensorPlan for Doing {
     }
 }
 
-/// Elements of a tensor of one dimension.
+/// Creates a region of a one-dimensional tensor.
 fn region(start: u64, len: u64) -> Region {
     Region { origin: vec![start], shape: vec![len] }
 }
 
-/// Lends and wraps. A library silences its own panics; these tests want to hear theirs.
+/// Lends and wraps the format, and restores the panic hook that a library silences.
 fn remote() -> RemoteFormat {
     static LOUD: Once = Once::new();
     let formats = offered_by::<Root<Lent>>().unwrap();
@@ -347,7 +347,7 @@ fn steps_and_files_that_go_along_cross() {
     let view = MemoryView::read(&through, &mode("steps"), &source, &context).unwrap();
     assert_eq!(view.catalog().steps(), ["rename:a,to=b", "transpose"]);
     assert_eq!(view.catalog().sidecars()["config.json"], b"{}");
-    assert!(read_error("sidecar").to_string().contains("no file's in the folder"));
+    assert!(read_error("sidecar").to_string().contains("not a plain file name"));
     let given = memory::pairs(&[("steps", "one"), ("steps", "two")]);
     let options = Options::check(&description().options, Side::Writer, &given).unwrap();
     let writer = through.writer(&options).unwrap();
@@ -440,7 +440,7 @@ fn an_error_names_its_format_if_the_library_has_several() {
 #[test]
 fn what_the_host_refuses_comes_back_as_it_was_said() {
     let twice = read_error("twice");
-    assert_eq!((twice.kind(), twice.message()), (ErrorKind::Malformed, "two tensors have this name"));
+    assert_eq!((twice.kind(), twice.message()), (ErrorKind::Malformed, "two tensors have the same name"));
     assert!(twice.details().eq([("tensor", "a".to_owned())]));
     let past = read_error("past the end");
     assert_eq!(
@@ -458,7 +458,7 @@ fn an_encoded_segment_that_lies_or_looks_past_its_tensor_is_refused() {
     let refused = |doing| memory::write(&format, &mode(doing), &view, &target, &context).unwrap_err();
     let short = refused("too short");
     assert_eq!(short.kind(), ErrorKind::Plugin);
-    assert!(short.message().contains("encoded segment 1 has another length"), "{short}");
+    assert!(short.message().contains("encoded segment 1 has a different length"), "{short}");
     let details = [("file", "out"), ("expected", "5"), ("found", "4")];
     assert!(short.details().eq(details.map(|(key, value)| (key, value.to_owned()))), "{short}");
     let past = refused("past the region");

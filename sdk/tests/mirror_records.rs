@@ -1,5 +1,5 @@
-//! Rows across the boundary in one process: what a scan and a plan say comes over as it was said, and what a plugin does
-//! wrong is an error that names it.
+//! Rows across the boundary in one process. Scans and plans arrive unchanged, and faults of a
+//! plugin are errors that name it.
 #![cfg(feature = "arrow-60")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -19,10 +19,10 @@ use tensorferry_sdk::{
     MemorySource, OptionKind, OptionSpec, Options, Result, Source, Target,
 };
 
-/// What the last scan asked for.
+/// The last scan that was requested.
 static ASKED: Mutex<Option<Scan>> = Mutex::new(None);
 
-/// A format that panics where it is told to. Its rows are the numbers 0 to 9.
+/// A format that panics on request. Its rows are the numbers 0 to 9.
 struct Lent;
 
 impl Exported for Lent {
@@ -175,7 +175,7 @@ impl RecordPlan for Plan {
     }
 }
 
-/// Lends and wraps. A library silences its own panics; these tests want to hear theirs.
+/// Lends and wraps the format, and restores the panic hook that a library silences.
 fn remote() -> RemoteFormat {
     static LOUD: Once = Once::new();
     let formats = offered_by::<Root<Lent>>().unwrap();
@@ -198,7 +198,7 @@ fn write(doing: &str) -> Result<records::RecordOutput> {
     records::write(&remote(), &mode(doing), &schema(), &pieces, &Target::Folder, &context)
 }
 
-/// That an error is a panic on request in this entry point.
+/// Asserts that an error is a requested panic in this entry point.
 fn is_panic(error: &Error, entry: &str) {
     assert_eq!(error.kind(), ErrorKind::Plugin);
     let start = format!("plugin lender: panicked in {entry}: on request");

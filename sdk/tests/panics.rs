@@ -1,5 +1,6 @@
-//! A plugin that panics: in each entry point of each table, and in the destructor of each object. What the list of them is
-//! comes from the boundary's layout, so that a slot which is added later must be tried too.
+//! A plugin that panics in each entry point of each table, and in the destructor of each object.
+//! The list of entry points comes from the layout of the boundary, so that a slot that is added
+//! later must be tested too.
 #![cfg(feature = "arrow-60")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -35,7 +36,7 @@ const OBJECTS: [&str; 9] = [
     "RecordPlan",
 ];
 
-/// Where the plugin panics now.
+/// Entry point in which the plugin panics.
 static TRAP: Mutex<&'static str> = Mutex::new("");
 
 fn trap(entry: &str) {
@@ -43,7 +44,7 @@ fn trap(entry: &str) {
     assert!(there != entry, "on request");
 }
 
-/// Panics where it is dropped, if that is the entry.
+/// Panics when it is dropped, if that is the entry point.
 struct Dropped(&'static str);
 
 impl Drop for Dropped {
@@ -97,7 +98,7 @@ impl Format for TrapFormat {
     }
 }
 
-/// Any object that is nothing but what panics when it is dropped.
+/// An object that does nothing but panic when it is dropped.
 struct Of(#[expect(dead_code, reason = "for its drop")] Dropped);
 
 impl TensorReader for Of {
@@ -323,7 +324,8 @@ impl RecordPlan for Plan {
     }
 }
 
-/// Calls everything that a host may call, with a trap in one entry, and gives what was said of it.
+/// Calls everything that a host may call, with a panic in one entry point, and returns the
+/// resulting error.
 fn all_calls(entry: &'static str) -> Result<()> {
     *TRAP.lock().unwrap_or_else(PoisonError::into_inner) = entry;
     let formats = offered_by::<Root<Trap>>()?;
@@ -358,7 +360,7 @@ fn all_calls_of(format: &RemoteFormat) -> Result<()> {
     Ok(())
 }
 
-/// The functions of a plugin that the boundary has.
+/// Returns the entry points of a plugin in the boundary.
 fn entries() -> BTreeSet<&'static str> {
     let is_of_plugin = |place: &&str| {
         OBJECTS.iter().any(|object| place.strip_prefix(object).is_some_and(|rest| rest.starts_with('.')))
@@ -375,7 +377,7 @@ fn entries() -> BTreeSet<&'static str> {
 fn a_panic_in_every_entry_point_and_destructor_names_it() {
     all_calls("").unwrap();
     let mut entries = entries();
-    // The SDK's own: an author has nothing there that could panic.
+    // Implemented by the SDK: an author has no code there that could panic.
     assert!(entries.remove("RecordSet.fault"));
     assert!(entries.len() > 30, "{entries:?}");
     for entry in entries {
@@ -390,10 +392,10 @@ fn a_panic_in_every_entry_point_and_destructor_names_it() {
     assert!(error.message().starts_with("panicked in init: on request"), "{error}");
 }
 
-/// A trap is an error of the plugin, which names it and the entry.
+/// Asserts that a panic is an error that names the plugin and the entry point.
 fn is_told(entry: &'static str, named: &str) {
     let error: Error =
-        all_calls(entry).err().unwrap_or_else(|| panic!("nothing was said of a panic in {entry}"));
+        all_calls(entry).err().unwrap_or_else(|| panic!("a panic in {entry} was not reported"));
     assert_eq!(error.kind(), ErrorKind::Plugin, "{entry}: {error}");
     let start = format!("plugin trap: panicked in {named}: on request");
     assert!(error.message().starts_with(&start), "{entry}: {error}");

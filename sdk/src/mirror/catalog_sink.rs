@@ -15,21 +15,21 @@ use tensorferry_abi::{
     TensorFacts,
 };
 
-/// The kinds of [`StorageFacts`].
+/// Values of `kind` in [`StorageFacts`].
 const IN_FILE: u32 = 0;
 const ENCODED: u32 = 1;
 const INLINE: u32 = 2;
 const JOINED: u32 = 3;
 
-/// The kinds of [`TensorFacts`].
+/// Values of `kind` in [`TensorFacts`].
 const WHOLE: u32 = 0;
 const IN_BLOCKS: u32 = 1;
 const IN_TILES: u32 = 2;
 
-/// Stands for no storage: of a tile that is absent, of a grid without a fill.
+/// Represents a missing storage: that of an absent tile, or of a grid without a fill.
 const NO_STORAGE: u32 = u32::MAX;
 
-/// The [`TensorFacts`] of a tensor without bytes of its own, for the kinds to fill in.
+/// Returns the [`TensorFacts`] of a tensor without data, which is added for each kind.
 fn bare_facts<'a>(name: &'a str, dtype: u32, shape: &'a [u64], kind: u32) -> TensorFacts<'a> {
     let (storage, offset, blocks, tile) = (0, 0, &[][..], &[][..]);
     let (order, edges, tiles, tile_count, fill) = (0, 0, &[][..], 0, NO_STORAGE);
@@ -66,7 +66,7 @@ fn decode_grid(tensor: &TensorFacts<'_>) -> Result<Grid> {
     })
 }
 
-/// Blocks as numbers: storage, offset, origin, shape, strides.
+/// Encodes blocks as numbers: storage, offset, origin, shape, strides.
 pub(super) fn encode_blocks(blocks: &[Block]) -> Vec<u64> {
     let mut numbers = Vec::new();
     for block in blocks {
@@ -78,9 +78,9 @@ pub(super) fn encode_blocks(blocks: &[Block]) -> Vec<u64> {
     numbers
 }
 
-/// The inverse of [`encode_blocks`] for a tensor of this rank.
+/// Inverts [`encode_blocks`] for a tensor of this rank.
 pub(super) fn decode_blocks(rank: usize, numbers: &[u64]) -> Result<Vec<Block>> {
-    let wrong = || Error::plugin("blocks are not of the tensor's rank");
+    let wrong = || Error::plugin("blocks do not have the rank of the tensor");
     let width = 2 + 3 * rank;
     if !numbers.len().is_multiple_of(width) {
         return Err(wrong());
@@ -98,9 +98,9 @@ pub(super) fn decode_blocks(rank: usize, numbers: &[u64]) -> Result<Vec<Block>> 
     numbers.chunks_exact(width).map(block).collect()
 }
 
-/// The ranges of a joined storage.
+/// Decodes the ranges of a joined storage.
 fn decode_ranges(numbers: &[u64]) -> Result<Vec<StorageRange>> {
-    let wrong = || Error::plugin("ranges of a joined storage are three numbers each");
+    let wrong = || Error::plugin("ranges of a joined storage must be three numbers each");
     let (ranges, []) = numbers.as_chunks::<3>() else { return Err(wrong()) };
     let range = |&[storage, offset, len]: &[u64; 3]| {
         let storage = StorageId(u32::try_from(storage).map_err(|_| wrong())?);
@@ -140,7 +140,7 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
 
     fn dtype(&mut self, dtype: DtypeFacts<'_>) -> Result<u32, Failure> {
         let info = DtypeInfo::extension(dtype.name, dtype.block_elements, dtype.block_bytes, dtype.swap_unit)
-            // Of the plugin, and nothing that a user asked for.
+            // The declaration comes from the plugin, so an invalid one is not a usage error.
             .map_err(|error| Error::plugin(error.message()))?;
         Ok(self.catalog.dtype(&info)?.id())
     }
@@ -212,7 +212,7 @@ impl<'a> RemoteCatalogSink<'a> {
         Self { object, dtypes: Dtypes::default() }
     }
 
-    /// The host's number of a dtype, which is told to it once.
+    /// Returns the host's number of a dtype, which is declared to the host once.
     fn number(&mut self, dtype: Dtype) -> Result<u32> {
         if let Some(number) = self.dtypes.number(dtype) {
             return Ok(number);
@@ -265,7 +265,7 @@ impl CatalogSink for RemoteCatalogSink<'_> {
                 (facts.kind, facts.ranges) = (JOINED, &ranges);
             }
             Place::Cast(_) | Place::Computed(_) => {
-                return Err(Error::plugin("a reader describes bytes as they lie, and casts none"));
+                return Err(Error::plugin("a reader cannot add cast or computed storages"));
             }
         }
         Ok(StorageId(self.object.storage(facts)?))
@@ -303,7 +303,7 @@ impl CatalogSink for RemoteCatalogSink<'_> {
             .iter()
             .any(|b| b.region.origin.len() != rank || b.region.shape.len() != rank || b.strides.len() != rank)
         {
-            return Err(Error::plugin("a block is not of the tensor's rank").tensor(name));
+            return Err(Error::plugin("a block does not have the rank of the tensor").tensor(name));
         }
         let (dtype, blocks) = (self.number(dtype)?, encode_blocks(&blocks));
         let facts = TensorFacts { blocks: &blocks, ..bare_facts(name, dtype, shape, IN_BLOCKS) };

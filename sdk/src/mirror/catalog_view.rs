@@ -19,7 +19,7 @@ use tensorferry_abi::{
     NodeSinkTable, NumberSinkTable, RegionFacts, ValueSinkTable,
 };
 
-/// Stands for no root.
+/// Represents a missing root.
 const NONE: u32 = u32::MAX;
 
 pub(super) struct LentCatalogView<'a>(pub(super) &'a dyn CatalogView);
@@ -112,7 +112,8 @@ fn send_entries(entries: &[(String, Value)], sink: &Handle<ValueSinkTable>) -> R
 
 pub(super) struct RemoteCatalogView<'a> {
     object: &'a Handle<CatalogViewTable>,
-    /// All tensors, where they were asked for; else each is asked for when it is looked at.
+    /// All tensors, if they were fetched in advance; otherwise empty, and each is fetched on
+    /// request.
     tensors: Vec<(TensorView<'a>, TensorId)>,
     tensor_count: u32,
     storage_count: u32,
@@ -138,7 +139,8 @@ impl<'a> RemoteCatalogView<'a> {
         Ok(Self { object, tensors, tensor_count, storage_count, root, dtypes })
     }
 
-    /// For who looks at every tensor, and again and again.
+    /// Creates a view that fetches all tensors in advance, for callers that use all of them
+    /// repeatedly.
     pub(super) fn whole(object: &'a Handle<CatalogViewTable>) -> Result<Self> {
         let mut view = Self::new(object)?;
         view.tensors = (0..view.tensor_count).map(|id| view.ask(id)).collect::<Result<_>>()?;
@@ -157,7 +159,7 @@ impl<'a> RemoteCatalogView<'a> {
         }
     }
 
-    /// The dtype that the host gives a number.
+    /// Returns the dtype with the host's number.
     fn dtype(&self, number: u32) -> Result<Dtype> {
         if let Some(dtype) = self.dtypes.read().unwrap_or_else(PoisonError::into_inner).dtype(number) {
             return Ok(dtype);
@@ -167,7 +169,7 @@ impl<'a> RemoteCatalogView<'a> {
         let info = DtypeInfo::extension(&name.0.concat(), elements, bytes, swap_unit)?;
         let mut dtypes = self.dtypes.write().unwrap_or_else(PoisonError::into_inner);
         match dtypes.dtype(number) {
-            // Another thread was asking too.
+            // Another thread has added it in the meantime.
             Some(dtype) => Ok(dtype),
             None => dtypes.keep(number, info),
         }

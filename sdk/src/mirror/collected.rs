@@ -1,8 +1,8 @@
-//! Lists cross through sinks: these collect what arrives.
+//! Lists cross the boundary through sinks. These collect the elements.
 
 use tensorferry_abi::{ByteSinkCalls, Failure, NameSinkCalls, NumberSinkCalls};
 
-/// What one call has pushed.
+/// The elements pushed by one call.
 #[derive(Default)]
 pub(super) struct Collected<T>(pub(super) Vec<T>);
 

@@ -6,9 +6,9 @@ use crate::{Context, Level, Limits, Purpose, Result, Source};
 use std::sync::Arc;
 use tensorferry_abi::{Borrowed, ContextCalls, ContextTable, Failure, Owned, SourceTable, UNKNOWN};
 
-/// The name of the attribute that says whether nothing of the output is there yet.
+/// Attribute that says whether the output is new.
 const OUTPUT_IS_NEW: &str = "output_is_new";
-/// The name of the attribute that says whether there is a folder to ask for.
+/// Attribute that says whether `input_folder` returns a folder.
 const INPUT_IS_FOLDER: &str = "input_is_folder";
 
 pub(super) struct LentContext<'a>(pub(super) &'a dyn Context);
@@ -45,7 +45,7 @@ impl ContextCalls for LentContext<'_> {
     }
 
     fn input_folder(&self) -> Result<Owned<SourceTable>, Failure> {
-        let folder = self.0.input_folder()?.ok_or_else(|| Failure::contract("the input is no folder"))?;
+        let folder = self.0.input_folder()?.ok_or_else(|| Failure::contract("the input is not a folder"))?;
         Ok(Owned::give(LentSource(folder)))
     }
 
@@ -92,12 +92,12 @@ impl Context for RemoteContext<'_> {
     }
 
     fn is_cancelled(&self) -> bool {
-        // A host that cannot say is not one to go on for.
+        // Stop if the host cannot answer.
         self.object.cancelled().unwrap_or(true)
     }
 
     fn log(&self, level: Level, message: &str) {
-        // A line that does not arrive is no reason to end.
+        // A line that the host does not accept is not an error.
         let _ = self.object.log(level_number(level), message);
     }
 

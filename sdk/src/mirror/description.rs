@@ -26,7 +26,7 @@ impl DescriptionCalls for LentDescription {
     fn magic(&mut self, magic: MagicFacts<'_>) -> Result<(), Failure> {
         let (bytes, mask) = (magic.bytes.to_vec(), magic.mask.to_vec());
         if !mask.is_empty() && mask.len() != bytes.len() {
-            return Err(Failure::contract("a magic whose mask is of another length"));
+            return Err(Failure::contract("the mask of a magic has the wrong length"));
         }
         self.0.magic.push(Magic { offset: magic.offset, bytes, mask, from_end: magic.from_end });
         Ok(())
@@ -50,7 +50,7 @@ impl DescriptionCalls for LentDescription {
             4 => OptionKind::Choice(option.choices.iter().map(|word| word.text().to_owned()).collect()),
             5 => OptionKind::Source,
             6 => OptionKind::List,
-            // What a later SDK has crosses as text, as all options do.
+            // Kinds of a later SDK are treated as text, since all options cross as text.
             _ => OptionKind::Text,
         };
         let default = option.defaults.first().map(|word| word.text().to_owned());
@@ -65,7 +65,7 @@ impl DescriptionCalls for LentDescription {
     }
 }
 
-/// Says a description to the other side.
+/// Sends a description to the other side.
 pub(super) fn send(description: &Description, sink: &Borrowed<'_, DescriptionTable>) -> Result<(), Failure> {
     let d = description;
     sink.identity(IdentityFacts {

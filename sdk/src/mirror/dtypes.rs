@@ -1,9 +1,10 @@
-//! Dtypes cross as facts. The number that the host gives one is its own: a plugin keeps a list of what the
-//! numbers mean, in which a dtype that says the same as a built-in one is that one.
+//! Dtypes cross the boundary by their properties. The host chooses a number for each, and the
+//! plugin keeps a list of these numbers. A dtype with the properties of a built-in one is that
+//! built-in dtype.
 
 use crate::{Dtype, DtypeInfo, Error, Result};
 
-/// What a host's numbers mean.
+/// The dtypes behind the numbers of a host.
 #[derive(Default)]
 pub(super) struct Dtypes(Vec<Known>);
 
@@ -14,29 +15,29 @@ struct Known {
 }
 
 impl Dtypes {
-    /// The number of a dtype of these facts.
+    /// Returns the number of a dtype with these properties, and the dtype.
     pub(super) fn number_of(&self, info: &DtypeInfo) -> Option<(u32, Dtype)> {
         self.0.iter().find(|known| known.info == *info).map(|known| (known.number, known.dtype))
     }
 
-    /// The number of a dtype of this side.
+    /// Returns the host's number of a dtype.
     pub(super) fn number(&self, dtype: Dtype) -> Option<u32> {
         self.0.iter().find(|known| known.dtype == dtype).map(|known| known.number)
     }
 
-    /// The dtype of a number.
+    /// Returns the dtype with the host's number.
     pub(super) fn dtype(&self, number: u32) -> Option<Dtype> {
         self.0.iter().find(|known| known.number == number).map(|known| known.dtype)
     }
 
-    /// The facts of a dtype of this side.
+    /// Returns the properties of a dtype.
     pub(super) fn info(&self, dtype: Dtype) -> Result<DtypeInfo> {
         let known = self.0.iter().find(|known| known.dtype == dtype).map(|known| &known.info);
         let info = known.or_else(|| dtype.info());
         info.cloned().ok_or_else(|| Error::plugin(format!("no dtype {}", dtype.id())))
     }
 
-    /// Keeps what a number means.
+    /// Adds the host's number for a dtype.
     pub(super) fn keep(&mut self, number: u32, info: DtypeInfo) -> Result<Dtype> {
         let dtype = match Dtype::named(info.name()) {
             Some(built_in) => Some(built_in),

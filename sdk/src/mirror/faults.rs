@@ -1,11 +1,11 @@
-//! Faults are errors that a plugin is to blame for, and those that its destructors could not return.
+//! Faults are errors of a plugin, including those that its destructors could not return.
 
 use crate::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tensorferry_abi::{Failure, Handle, Owned, Table};
 
-/// Who is called, and what went wrong where no call could say it: destructors.
+/// The name of a plugin, and errors that no call could return, such as those of destructors.
 #[derive(Debug)]
 pub struct Faults {
     plugin: String,
@@ -18,12 +18,12 @@ impl Faults {
         Self { plugin: plugin.to_owned(), format: OnceLock::new(), found: Mutex::default() }
     }
 
-    /// From now on, errors name this format next to the plugin: its library has several.
+    /// Makes errors name this format in addition to the plugin, for a library with several formats.
     pub fn name_format(&self, id: &str) {
         let _ = self.format.set(format!(", format {id}"));
     }
 
-    /// Names the plugin in an error that is its own fault.
+    /// Adds the name of the plugin to an error of kind [`ErrorKind::Plugin`].
     #[must_use]
     pub fn blame(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Plugin { self.name_plugin(error) } else { error }
@@ -38,18 +38,18 @@ impl Faults {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).push(fault);
     }
 
-    /// The first fault since the last call.
+    /// Returns the first fault since the last call as an error.
     ///
     /// # Errors
-    /// That fault.
+    /// Returns an error if there is a fault.
     pub fn check(&self) -> Result<()> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.drain(..).next().map_or(Ok(()), Err)
     }
 }
 
-/// An object of a plugin. It keeps alive what it was made by, and what its destructor says is kept: the host asks
-/// before it commits.
+/// An object of a plugin. It keeps its parent alive, and stores errors of its destructor, which the
+/// host checks before it commits.
 pub(super) struct Plugged<T: Table> {
     object: Owned<T>,
     pub(super) faults: Arc<Faults>,
@@ -61,7 +61,7 @@ impl<T: Table> Plugged<T> {
         Arc::new(Self { object, faults, _parent: None })
     }
 
-    /// What a call of this object gave.
+    /// Wraps the object that a call of this object returned.
     pub(super) fn child<C: Table>(
         self: &Arc<Self>,
         object: Result<Owned<C>, Failure>,
@@ -73,7 +73,7 @@ impl<T: Table> Plugged<T> {
         Ok(Arc::new(Plugged { object, faults, _parent: Some(self.clone()) }))
     }
 
-    /// What a call of this object gave.
+    /// Converts the result of a call of this object.
     pub(super) fn answer<A>(&self, answer: Result<A, Failure>) -> Result<A> {
         answer.map_err(|failure| {
             if failure.is_missing() {
@@ -83,12 +83,14 @@ impl<T: Table> Plugged<T> {
         })
     }
 
-    /// What a call of this object gave; nothing, where the plugin leaves its slot null.
+    /// Converts the result of a call of this object, with the default value if the plugin leaves
+    /// the slot null.
     pub(super) fn answer_if_offered<A: Default>(&self, answer: Result<A, Failure>) -> Result<A> {
         self.answer_or(answer, A::default())
     }
 
-    /// What a call of this object gave; the usual, where the plugin leaves its slot null.
+    /// Converts the result of a call of this object, with `usual` if the plugin leaves the slot
+    /// null.
     pub(super) fn answer_or<A>(&self, answer: Result<A, Failure>, usual: A) -> Result<A> {
         match answer {
             Err(failure) if failure.is_missing() => Ok(usual),
@@ -96,8 +98,8 @@ impl<T: Table> Plugged<T> {
         }
     }
 
-    /// What a call of this object gave whose counterpart in the SDK cannot fail: a failure is a fault, and a
-    /// null slot says nothing.
+    /// Stores the failure of a call whose counterpart in the SDK cannot fail. A null slot is not a
+    /// failure.
     #[cfg(feature = "arrow-60")]
     pub(super) fn answer_or_fault(&self, answer: Result<(), Failure>) {
         if let Err(fault) = self.answer_if_offered(answer) {

@@ -17,7 +17,7 @@ use tensorferry_abi::{
     RecordReaderTable, RecordWriterTable, SourceTable, TensorReaderTable, TensorWriterTable,
 };
 
-/// A library's formats, as they go to the host.
+/// Lends the formats of a library to the host.
 pub(crate) fn lend_formats(formats: Vec<Box<dyn Format>>) -> Vec<Owned<FormatTable>> {
     formats.into_iter().map(|format| Owned::give(LentFormat(format))).collect()
 }
@@ -62,12 +62,12 @@ impl FormatCalls for LentFormat {
 
     #[cfg(not(feature = "arrow-60"))]
     fn record_reader(&self, _given: &[Pair<'_>]) -> Result<Owned<RecordReaderTable>, Failure> {
-        Err(Error::unsupported("this format reads no records").into())
+        Err(Error::unsupported("this format does not read records").into())
     }
 
     #[cfg(not(feature = "arrow-60"))]
     fn record_writer(&self, _given: &[Pair<'_>]) -> Result<Owned<RecordWriterTable>, Failure> {
-        Err(Error::unsupported("this format writes no records").into())
+        Err(Error::unsupported("this format does not write records").into())
     }
 }
 
@@ -78,10 +78,10 @@ pub struct RemoteFormat {
 }
 
 impl RemoteFormat {
-    /// Asks a format of the library that is called `plugin` for its description.
+    /// Wraps a format of the library with the name `plugin`, and asks it for its description.
     ///
     /// # Errors
-    /// A plugin error, if it panics, or describes itself badly.
+    /// Returns a plugin error if the format panics or its description is invalid.
     pub fn new(plugin: &str, object: Owned<FormatTable>) -> Result<Self> {
         let object = Plugged::new(object, Arc::new(Faults::of(plugin)));
         let mut lent = LentDescription(Description::default());
@@ -90,21 +90,20 @@ impl RemoteFormat {
         let id_is_sane = !description.id.is_empty()
             && description.id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         if !id_is_sane {
-            let error = Error::plugin("not a format id").expected("lowercase letters, digits and dashes");
+            let error = Error::plugin("invalid format id").expected("lowercase letters, digits and dashes");
             let error = error.found(format!("{:?}", description.id));
             return Err(object.blame(error));
         }
         Ok(Self { object, description })
     }
 
-    /// What its destructors said, its own among them.
+    /// Returns the faults of its destructors, including its own.
     #[must_use]
     pub fn faults(&self) -> &Arc<Faults> {
         &self.object.faults
     }
 }
 
-/// Options as they cross.
 fn pairs(options: &Options) -> Vec<Pair<'_>> {
     options.iter().map(|(key, value)| Pair::new(key, value)).collect()
 }

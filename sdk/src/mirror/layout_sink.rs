@@ -13,7 +13,7 @@ use tensorferry_abi::{
     LossFacts, PartFacts, StoragePartFacts, UNKNOWN,
 };
 
-/// The kinds of [`FileFacts`].
+/// Values of `kind` in [`FileFacts`].
 const LAID_OUT: u32 = 0;
 const STREAMED: u32 = 1;
 const LATE: u32 = 2;
@@ -54,7 +54,7 @@ impl LayoutSinkCalls for LentLayoutSink<'_> {
     fn copy(&mut self, copy: CopyFacts<'_>) -> Result<u64, Failure> {
         let CopyFacts { file, source, name, offset, len } = copy;
         let range =
-            offset..offset.checked_add(len).ok_or_else(|| Error::plugin("a copy of more than 64 bits"))?;
+            offset..offset.checked_add(len).ok_or_else(|| Error::plugin("the end of a copy exceeds 64 bits"))?;
         let from = SourceRange { source: source.to_owned(), file: name.to_owned(), range };
         Ok(self.0.copy(OutputId(file), from)?)
     }
@@ -164,7 +164,7 @@ impl LayoutSink for RemoteLayoutSink<'_> {
         let len = range
             .end
             .checked_sub(range.start)
-            .ok_or_else(|| Error::plugin("a range that ends before it begins"))?;
+            .ok_or_else(|| Error::plugin("a range ends before it begins"))?;
         Ok(self.0.copy(CopyFacts { file: file.0, source, name, offset: range.start, len })?)
     }
 

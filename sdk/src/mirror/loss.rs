@@ -13,8 +13,8 @@ pub(super) fn sent_loss(loss: &Loss) -> LossFacts<'_> {
 }
 
 pub(super) fn received_loss(loss: &LossFacts<'_>) -> Loss {
-    // A kind that this side does not know is still a loss: state is what is left when nothing fits. A severity that
-    // it does not know is the worst.
+    // A kind that this side does not know is still a loss, and becomes the most general kind,
+    // state. An unknown severity becomes the worst.
     let named = LossKind::named(loss.kind).filter(|kind| *kind != LossKind::Input);
     let kind = named.unwrap_or(LossKind::State);
     let severity = match loss.severity {

@@ -1,8 +1,8 @@
-//! The two faces of each object that crosses the boundary.
+//! The two sides of each object that crosses the boundary.
 //!
-//! `Lent…` wraps one of the SDK's traits and is called from the other side. `Remote…` wraps what came from the
-//! other side and is one of the SDK's traits again. A plugin lends formats and gets remote sources; the host
-//! lends sources and gets remote formats.
+//! `Lent…` wraps one of the SDK's traits and is called from the other side. `Remote…` wraps an
+//! object of the other side and implements the trait again. A plugin lends formats and receives
+//! remote sources; the host lends sources and receives remote formats.
 
 mod byte_sink;
 mod catalog_sink;
@@ -32,5 +32,5 @@ pub use faults::Faults;
 pub use format::RemoteFormat;
 pub(crate) use format::lend_formats;
 pub use numbers::level;
-/// The text of `ferry_plugin.h`, for plugins in C.
+/// Returns the text of `ferry_plugin.h`, for plugins in C.
 pub use tensorferry_abi::header as c_header;

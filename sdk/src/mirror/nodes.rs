@@ -1,9 +1,8 @@
-//! Nodes of the tree, and of values, as they cross the boundary.
+//! Nodes of the tree and of values, as they cross the boundary.
 
 use crate::{Node, NodeId, NodeKind};
 use tensorferry_abi::NodeFacts;
 
-/// A node as it arrives.
 pub(super) fn received_node(node: &NodeFacts<'_>) -> Node {
     Node {
         kind: NodeKind(node.kind),
@@ -13,12 +12,10 @@ pub(super) fn received_node(node: &NodeFacts<'_>) -> Node {
     }
 }
 
-/// The children of a node as they cross.
 pub(super) fn children(node: &Node) -> Vec<u32> {
     node.children.iter().map(|child| child.0).collect()
 }
 
-/// A node as it crosses.
 pub(super) fn sent_node<'a>(node: &'a Node, children: &'a [u32]) -> NodeFacts<'a> {
     NodeFacts { kind: node.kind.0, class_name: &node.class, bytes: &node.bytes, children }
 }

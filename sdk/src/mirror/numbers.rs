@@ -1,9 +1,10 @@
-//! The numbers of small sets at the boundary. One that this side does not know is unsupported, never a default.
+//! The numbers of enumerations at the boundary. An unknown number is unsupported, and is never
+//! replaced by a default.
 
 use crate::{ByteOrder, Edges, Error, Level, Order, Result, Role, Target};
 
 pub(super) fn unknown(what: &str, number: u32) -> Error {
-    Error::unsupported(format!("the other side of the boundary has a {what} that this one does not know"))
+    Error::unsupported(format!("the other side of the boundary uses an unknown {what}"))
         .found(number)
 }
 
@@ -63,7 +64,7 @@ pub(super) fn edges(number: u32) -> Result<Edges> {
     match number {
         0 => Ok(Edges::Clipped),
         1 => Ok(Edges::Padded),
-        _ => Err(unknown("way of storing tiles at the edges", number)),
+        _ => Err(unknown("storage of tiles at the edges", number)),
     }
 }
 
@@ -91,7 +92,8 @@ pub(super) fn level_number(level: Level) -> u32 {
     }
 }
 
-/// The level of a line for the user. One of a later revision is a note: no call fails for what it has to say.
+/// Returns the level of a line for the user. An unknown level becomes a note, so that no call fails
+/// because of a message.
 #[must_use]
 pub fn level(number: u32) -> Level {
     match number {
@@ -107,7 +109,8 @@ mod tests {
     use super::*;
     use crate::ErrorKind;
 
-    /// A later revision's, whichever side it is on: it is refused, and taken for no other.
+    /// An unknown number of a later revision, on either side, is refused and not mistaken for a
+    /// known one.
     #[test]
     fn a_number_that_is_not_known_is_unsupported() {
         for number in [2, 4711, u32::MAX] {

@@ -8,7 +8,7 @@ pub(super) fn sent_region(region: Option<&Region>) -> Vec<u64> {
 
 pub(super) fn received_region(is_region: bool, numbers: &[u64]) -> Result<Option<Region>> {
     if !numbers.len().is_multiple_of(2) {
-        return Err(Error::plugin("a region's origin and shape differ in rank"));
+        return Err(Error::plugin("the origin and the shape of a region differ in rank"));
     }
     let (origin, shape) = numbers.split_at(numbers.len() / 2);
     Ok(is_region.then(|| Region { origin: origin.to_vec(), shape: shape.to_vec() }))

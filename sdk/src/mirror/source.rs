@@ -7,10 +7,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use tensorferry_abi::{Borrowed, Failure, Handle, NameSinkTable, SourceCalls, SourceTable, UNKNOWN};
 
-/// A source by reference, or one that the other side keeps.
+/// A source that is borrowed, or that the other side may keep.
 pub(super) struct LentSource<S>(pub(super) S);
 
-/// How a lent source is held.
+/// The ways in which a lent source is held.
 pub(super) trait Hold: Send + Sync {
     fn source(&self) -> &dyn Source;
 }
@@ -73,13 +73,13 @@ impl<S: Hold> SourceCalls for LentSource<S> {
     }
 }
 
-/// Ranges as numbers: file, offset, length.
+/// Encodes ranges as numbers: file, offset, length.
 fn encode_ranges(ranges: &[FileRange]) -> Vec<u64> {
     ranges.iter().flat_map(|range| [range.file.0.into(), range.offset, range.len]).collect()
 }
 
 fn decode_ranges(numbers: &[u64]) -> Result<Vec<FileRange>> {
-    let wrong = || Error::plugin("ranges of files are three numbers each");
+    let wrong = || Error::plugin("ranges of files must be three numbers each");
     let (ranges, []) = numbers.as_chunks::<3>() else { return Err(wrong()) };
     let range = |&[file, offset, len]: &[u64; 3]| {
         Ok(FileRange { file: FileId(u32::try_from(file).map_err(|_| wrong())?), offset, len })
@@ -101,7 +101,7 @@ impl<O: Deref<Target = Handle<SourceTable>>> RemoteSource<O> {
             2 => Entry::Prefix(name.to_owned()),
             _ => {
                 return Err(Error::unsupported(
-                    "this host has a kind of input that the plugin does not know",
+                    "the host has a kind of input that the plugin does not know",
                 ));
             }
         };
@@ -116,9 +116,10 @@ impl<O: Deref<Target = Handle<SourceTable>> + Send + Sync> Source for RemoteSour
 
     fn open(&self, name: &str) -> Result<FileId> {
         let file = self.object.open(name)?;
-        // Of a later host: no length that could be taken for one.
+        // A later host may have files of unknown length. The value must not be mistaken for a
+        // length.
         if self.object.info(file)?.0 == UNKNOWN {
-            return Err(Error::unsupported("the plugin reads no file whose length is not known").file(name));
+            return Err(Error::unsupported("the plugin cannot read files whose length is not known").file(name));
         }
         Ok(FileId(file))
     }
@@ -156,7 +157,7 @@ impl<O: Deref<Target = Handle<SourceTable>> + Send + Sync> Source for RemoteSour
     }
 
     fn advise(&self, ranges: &[FileRange]) {
-        // A hint: nothing depends on its being taken.
+        // Only a hint: errors are ignored.
         let _ = self.object.advise(&encode_ranges(ranges));
     }
 }

@@ -1,12 +1,12 @@
-//! [`Value`]s across the boundary: their nodes one by one, then the key.
+//! [`Value`]s across the boundary: first the nodes, then the key.
 
 use super::nodes::{children, received_node, sent_node};
 use crate::value::ValueNodes;
 use crate::{Limits, Node, NodeId, Value};
 use tensorferry_abi::{Failure, NodeFacts, ValueSinkCalls};
 
-/// Sends the nodes of a value through `send`, which gives the number that each has on the other side; gives
-/// that of the value.
+/// Sends the nodes of a value through `send`, which returns the number of each on the other side.
+/// Returns the number of the value.
 pub(super) fn send_value<E>(
     value: &Value,
     mut send: impl FnMut(NodeFacts<'_>) -> Result<u32, E>,
@@ -22,10 +22,10 @@ pub(super) fn send_value<E>(
     Ok(last)
 }
 
-/// The entries that one call has pushed.
+/// The entries pushed by one call.
 pub(super) struct CollectedValues {
     nodes: ValueNodes,
-    /// What the host shows it has bounded already.
+    /// Nodes and bytes are unlimited, because the host has already checked what it sends.
     limits: Limits,
     pub(super) entries: Vec<(String, Value)>,
 }

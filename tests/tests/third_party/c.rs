@@ -85,7 +85,7 @@ fn attributes_go_through_c_and_come_back() {
     assert_eq!(ferry.inspect(&turned)["tensors"][0].get("attributes"), None);
     let different = ferry.run(args!["diff", "--step", "transpose", turned, kept]).expect(1);
     different.prints(&["attribute: \"data\": \"units\" is nothing in A"]);
-    ferry.convert(&input, &lost, &[]).says(&["attribute", "data: space origin", "no place for attributes"]);
+    ferry.convert(&input, &lost, &[]).says(&["attribute", "data: space origin", "cannot hold attributes"]);
     let outcome = ferry.try_convert(&input, &lost, &["--force", "--strict"]);
     assert_ne!(outcome.code, Some(0));
     ferry.convert(&input, &lost, &["--force", "--strict", "--allow-loss", "attribute"]);

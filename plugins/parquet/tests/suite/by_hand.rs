@@ -374,7 +374,8 @@ fn a_repeated_value_is_paid_for_by_bytes() {
     assert!(many.len() < 1300, "{}", many.len());
     let error = read_within(&many, few.clone()).unwrap_err();
     assert!(
-        error.kind() == ErrorKind::Limit && error.to_string().contains("--bound expanded_bytes=N"),
+        error.kind() == ErrorKind::Limit
+            && error.details().any(|(_, text)| text.contains("--bound expanded_bytes=N")),
         "{error}"
     );
     // Reading the same rows again does not count twice.

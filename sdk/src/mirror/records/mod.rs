@@ -1,4 +1,4 @@
-//! Formats of rows across the boundary: rows as Arrow C streams, everything else as calls.
+//! Formats of rows across the boundary. Rows cross as Arrow C streams, everything else as calls.
 
 mod loss_sink;
 mod plan;

@@ -109,7 +109,7 @@ impl RecordPlanCalls for LentRecordPlan {
     }
 }
 
-/// What the number of `RecordPlan.roll` says.
+/// Values of `kind` in `RecordPlan.roll`.
 const NO_ROLL: u32 = 0;
 const ROLL_ROWS: u32 = 1;
 const ROLL_BYTES: u32 = 2;
@@ -149,7 +149,7 @@ fn number(file: usize) -> Result<u32> {
     u32::try_from(file).map_err(|_| Error::plugin("no such file"))
 }
 
-/// The pieces of a file, for the plugin to ask for.
+/// The pieces of a file, which the plugin can query.
 struct LentPieces<'a>(&'a [PlacedPiece]);
 
 impl PiecesCalls for LentPieces<'_> {
@@ -163,7 +163,7 @@ impl PiecesCalls for LentPieces<'_> {
     }
 }
 
-/// The files of a plan, for the plugin to ask for.
+/// The files of a plan, which the plugin can query.
 struct LentWrittenFiles<'a>(&'a [WrittenFile]);
 
 impl WrittenFilesCalls for LentWrittenFiles<'_> {
@@ -238,7 +238,7 @@ impl RecordPlan for RemoteRecordPlan {
         output: &mut dyn ByteSink,
         losses: &mut dyn LossSink,
     ) -> Result<Vec<u8>> {
-        let first = batches.first().ok_or_else(|| Error::plugin("a piece of no rows"))?;
+        let first = batches.first().ok_or_else(|| Error::plugin("the piece has no rows"))?;
         let mut stream = c_stream(&first.schema(), batches);
         let (mut output, mut losses) = (LentByteSink(output), LentLossSink(losses));
         let mut note = Collected::<u8>::default();

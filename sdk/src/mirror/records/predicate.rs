@@ -1,5 +1,5 @@
-//! A scan's [`Comparison`]s across the boundary: values are nodes. What this side does not know is left out, since a
-//! reader need not honour any of them.
+//! A scan's [`Comparison`]s across the boundary. Values cross as nodes. Comparisons that this side
+//! does not know are left out, because a reader may ignore any of them.
 
 use crate::records::{Comparator, Comparison, FieldPath, Value};
 use crate::{Error, NodeKind, Result};
@@ -51,7 +51,7 @@ impl PredicateCalls for LentPredicate<'_> {
     }
 }
 
-/// The comparisons that this side knows.
+/// Returns the comparisons that this side knows.
 pub(super) fn received_predicate(predicate: &Borrowed<'_, PredicateTable>) -> Result<Vec<Comparison>> {
     let mut known = Vec::new();
     for index in 0..predicate.count()? {
@@ -66,7 +66,7 @@ pub(super) fn received_predicate(predicate: &Borrowed<'_, PredicateTable>) -> Re
     Ok(known)
 }
 
-/// Values; none once there was one that this side does not know.
+/// Collects values; `None` once a value is unknown on this side.
 struct CollectedValues(Option<Vec<Value>>);
 
 impl NodeSinkCalls for CollectedValues {
@@ -100,7 +100,7 @@ fn path_numbers(path: &FieldPath) -> Result<Vec<u32>> {
     path.iter().map(number).collect()
 }
 
-/// Paths one after the other, each behind its length.
+/// Encodes paths one after the other, each preceded by its length.
 pub(super) fn sent_paths(paths: &[FieldPath]) -> Result<Vec<u32>> {
     let mut sent = Vec::new();
     for path in paths {
@@ -110,13 +110,13 @@ pub(super) fn sent_paths(paths: &[FieldPath]) -> Result<Vec<u32>> {
     Ok(sent)
 }
 
-/// The paths that [`sent_paths`] wrote.
+/// Decodes the paths of [`sent_paths`].
 pub(super) fn received_paths(mut sent: &[u32]) -> Result<Vec<FieldPath>> {
     let mut paths = Vec::new();
     while let Some((&len, rest)) = sent.split_first() {
         let path =
             usize::try_from(len).ok().filter(|&len| len > 0).and_then(|len| rest.split_at_checked(len));
-        let (path, rest) = path.ok_or_else(|| Error::plugin("paths that end in their middle"))?;
+        let (path, rest) = path.ok_or_else(|| Error::plugin("the list of field paths is incomplete"))?;
         paths.push(path.iter().map(|&place| place as usize).collect());
         sent = rest;
     }
@@ -154,7 +154,8 @@ mod tests {
                 index: u32,
                 values: Borrowed<'_, NodeSinkTable>,
             ) -> Result<(&[u32], u32), Failure> {
-                // A comparator of tomorrow, then a value of tomorrow, then one of today in fewer bytes.
+                // An unknown comparator, then an unknown kind of value, then a known one in fewer
+                // bytes.
                 let kind = if index == 1 { 99 } else { NodeKind::INT.0 };
                 values.node(NodeFacts { kind, class_name: "", bytes: &[0xfe], children: &[] })?;
                 Ok((&[1], if index == 0 { 77 } else { 0 }))

@@ -1,5 +1,5 @@
-//! Streams across the boundary. The C stream interface knows a number and a text for an error, so the
-//! typed one stays behind, under the stream's ticket.
+//! Streams across the boundary. The C stream interface has only a number and a text for an error.
+//! The typed error stays behind, and is fetched with the stream's ticket.
 
 use super::super::faults::Plugged;
 use crate::records::c_import::CStream;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_abi::{ArrowArrayStream, Failure, RecordSetTable, caught};
 
-/// What streams failed with, by their tickets.
+/// Errors of streams, by ticket.
 #[derive(Default)]
 pub(super) struct Tickets {
     last: Mutex<u64>,
@@ -34,7 +34,8 @@ impl Tickets {
     }
 }
 
-/// A stream of a plugin's author: panics are caught, errors kept, and nothing follows one.
+/// A stream of a plugin author. Panics are caught, errors are stored, and the stream ends after the
+/// first.
 pub(super) struct LentStream {
     schema: SchemaRef,
     stream: Option<Batched>,
@@ -90,9 +91,9 @@ impl Drop for LentStream {
     }
 }
 
-/// A stream of a plugin; its set has the errors behind its ticket.
+/// A stream of a plugin. Its set provides the error for its ticket.
 pub(super) struct RemoteStream {
-    /// Until it is released.
+    /// `None` once released.
     stream: Option<CStream>,
     schema: SchemaRef,
     set: Arc<Plugged<RecordSetTable>>,
@@ -117,7 +118,7 @@ impl RemoteStream {
     }
 }
 
-/// What went wrong with the stream of a ticket, once.
+/// Fetches the error of the stream with this ticket, once.
 fn fault_of(set: &Plugged<RecordSetTable>, ticket: u64) -> Option<Error> {
     set.answer_if_offered(set.fault(ticket)).err()
 }
@@ -145,7 +146,7 @@ impl RecordBatchReader for RemoteStream {
 
 impl Drop for RemoteStream {
     fn drop(&mut self) {
-        // To release a stream gives nothing back, so that what went wrong then lies under its ticket.
+        // Releasing a stream returns nothing, so an error of the release is fetched with the ticket.
         drop(self.stream.take());
         if let Some(fault) = self.fault() {
             self.set.faults.keep(fault);

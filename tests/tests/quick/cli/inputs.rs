@@ -178,7 +178,7 @@ fn the_state_of_a_saved_data_set_lists_its_files() {
     assert_eq!(split.stdout.lines().count(), 5);
     for (files, said) in [
         (r#"{"filename": "gone.arrow"}"#, "gone.arrow"),
-        (r#"{"filename": "../test/cache-1a.arrow"}"#, "inside the folder"),
+        (r#"{"filename": "../test/cache-1a.arrow"}"#, "leaves its folder"),
     ] {
         ferry.write("set/train/state.json", state(files));
         ferry.on("cat", ferry.at("set/train"), &[]).expect(3).says(&[said]);
