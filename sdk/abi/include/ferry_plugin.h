@@ -1,23 +1,23 @@
-/* The boundary between ferry and its format plugins, for C and whatever calls C.
+/* The boundary between ferry and its format plugins, for C and for languages that can call C.
  *
- * This file is made of the declarations in the crate tensorferry-abi; the rules stand there and in the guide for
- * authors. In short:
- * - An object is { table, self }. A table lies in static memory, begins with its size, and grows at its end. A
- *   slot past the end of the other side's table, or null, is not offered: see FERRY_HAS.
- *   A plugin may leave null what it does not need: every drop and extension; of FerryFormat all but describe; of
- *   FerryTensorDecoder and FerryTensorPlan all; FerryRecordReader.index; of FerryRecordSet fault, json, skipped and
- *   losses; of FerryRecordPlan all but encode, and files or what rolls instead.
- * - A call returns FERRY_DONE, or a status whose high 16 bits are a class; say why with ferry's error sink first.
- *   Results are written where pointers say, on success alone. What fails with FERRY_CANCELLED says that the user has
- *   ended the run: give it back.
- * - Arguments are borrowed until the call returns, also objects, texts and slices. Objects that leave as results,
- *   and those that FerryRegistrar.add and FerryRecordReader.open are given, belong to the receiver, who calls
- *   their drop once. Texts and slices that are results stay valid for as long as the object that was called.
- * - An object is dropped after those that it made: a set after its streams, a reader after its set.
- * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. Sinks belong to the
- *   thread that was given them. Libraries are never unloaded.
- * - Text is UTF-8, not terminated. Numbers that are not known are unsupported, never a default.
- * - No exception and no longjmp leaves a function.
+ * This file is generated from the declarations in the crate tensorferry-abi. The full rules are in that crate and in
+ * the guide for authors. In short:
+ * - An object is { table, self }. A table is in static memory, begins with its size, and grows at its end. A slot
+ *   that is null or past the end of the other side's table is not offered: see FERRY_HAS.
+ *   A plugin may leave these slots null: every drop and extension; all of FerryFormat except describe; all of
+ *   FerryTensorDecoder and FerryTensorPlan; FerryRecordReader.index; fault, json, skipped and losses of
+ *   FerryRecordSet; all of FerryRecordPlan except encode, and either files or the slots for rolling.
+ * - A call returns FERRY_DONE, or a status whose high 16 bits are a class. Before you return an error, report the
+ *   reason to ferry's error sink. Results are written through pointers, only on success. If a call fails with
+ *   FERRY_CANCELLED, the user has canceled the run: return that status.
+ * - Arguments are borrowed until the call returns, including objects, texts and slices. The receiver owns objects
+ *   that are results, and those that are passed to FerryRegistrar.add and FerryRecordReader.open. It calls their
+ *   drop once. Texts and slices that are results stay valid for as long as the object that was called.
+ * - An object is dropped after the objects that it created: a set after its streams, a reader after its set.
+ * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. A sink may only be
+ *   called on the thread that received it. Libraries are never unloaded.
+ * - Text is UTF-8, not terminated. Treat an unknown number as unsupported, never as a default.
+ * - No exception and no longjmp may leave a function.
  */
 #ifndef FERRY_PLUGIN_H
 #define FERRY_PLUGIN_H
@@ -28,7 +28,7 @@ extern "C" {
 #endif
 
 #define FERRY_DONE 0
-/* A status of a class. */
+/* Returns the status of a class. */
 #define FERRY_STATUS(class) ((int32_t)((class) << 16))
 #define FERRY_MALFORMED FERRY_STATUS(1)
 #define FERRY_UNSUPPORTED FERRY_STATUS(2)
@@ -59,21 +59,21 @@ extern "C" {
 #define FERRY_NEEDS_NUMBERS 4096
 #define FERRY_EXTERNAL 8192
 
-/* FerryNode.kind: what its bytes are, or its children. */
+/* FerryNode.kind: the meaning of its bytes or children. */
 #define FERRY_NONE 1       /* nothing */
 #define FERRY_BOOL 2       /* one byte, 0 or 1 */
 #define FERRY_INT 3        /* two's complement, little-endian, at least one byte */
 #define FERRY_FLOAT 4      /* a double, little-endian */
-#define FERRY_COMPLEX 5    /* two of them */
+#define FERRY_COMPLEX 5    /* two doubles, little-endian */
 #define FERRY_TEXT 6       /* UTF-8 */
 #define FERRY_BYTES 7      /* any bytes */
 #define FERRY_LIST 8       /* its children */
 #define FERRY_TUPLE 9      /* its children */
 #define FERRY_SET 10       /* its children */
-#define FERRY_MAP 11       /* key, value, key, value; the kinds up to here and FERRY_NUMBERS are those of values */
+#define FERRY_MAP 11       /* key, value, key, value; values have only the kinds up to here and FERRY_NUMBERS */
 #define FERRY_TENSOR 12    /* the tensor's id, a uint32_t, little-endian */
-#define FERRY_OBJECT 13    /* an object of a class that its format alone understands: its parts */
-#define FERRY_ATTRIBUTED 14 /* a value, then what was set on it */
+#define FERRY_OBJECT 13    /* an object of a class that only its format understands: its parts */
+#define FERRY_ATTRIBUTED 14 /* a value, then the attributes that were set on it */
 #define FERRY_NUMBERS 15   /* elements of the dtype that class_name names, little-endian */
 
 /* The bits of FerryContext.purpose. */
@@ -101,7 +101,7 @@ struct ArrowArrayStream;
 typedef struct FerryErrorSinkTable FerryErrorSinkTable;
 typedef struct { const FerryErrorSinkTable *table; void *self; } FerryErrorSink;
 
-/* Takes what a call failed with: the message first, then file, tensor, offset, expected, found. */
+/* Takes the reason of a failure: the message first, then details such as file, tensor, offset, expected, found. */
 struct FerryErrorSinkTable {
   size_t size;
   int32_t (*drop)(void *self, FerryErrorSink err);
@@ -110,7 +110,7 @@ struct FerryErrorSinkTable {
   int32_t (*detail)(void *self, FerryText name, FerryText value);
 };
 
-/* What every table begins with, after its size. */
+/* The slots that every table begins with, after its size. */
 #define FERRY_COMMON_SLOTS \
   int32_t (*drop)(void *self, FerryErrorSink err); \
   int32_t (*extension)(void *self, FerryText id, const void **table, FerryErrorSink err);
@@ -178,16 +178,16 @@ typedef struct { const FerryWrittenFilesTable *table; void *self; } FerryWritten
 typedef struct FerryRecordPlanTable FerryRecordPlanTable;
 typedef struct { const FerryRecordPlanTable *table; void *self; } FerryRecordPlan;
 
-/* What the other side does not hold. */
+/* Content that the other side does not hold. */
 typedef struct {
   size_t size;
   /* The word of the SDK's `LossKind`. */
   FerryText kind;
-  /* 0 lost, 1 changed, 2 a note; a number that is not known is the first. */
+  /* 0 lost, 1 changed, 2 a note; an unknown number counts as 0. */
   uint32_t severity;
-  /* Whether it follows from what the user asked for. */
+  /* Whether the user asked for it. */
   uint8_t asked;
-  /* A tensor's name, a path in the tree, a file. */
+  /* A tensor name, a path in the tree, or a file. */
   FerryText what;
   /* Why it was not carried. */
   FerryText why;
@@ -198,137 +198,139 @@ typedef struct {
   size_t size;
   /* 0 of the reader, 1 of the writer. */
   uint32_t side;
-  /* Its key. */
+  /* Key of the option. */
   FerryText key;
-  /* 0 text, 1 bool, 2 integer, 3 size, 4 one of `choices`, 5 a source, 6 texts, one for each time that it is
-   * given, each with its own pair; a host treats another as text. */
+  /* 0 text, 1 bool, 2 integer, 3 size, 4 one of `choices`, 5 a source, 6 a list of texts,
+   * each of which is passed as a separate pair. A host treats any other number as text. */
   uint32_t kind;
-  /* What it may be. */
+  /* Allowed words, for kind 4. */
   FerryTexts choices;
-  /* What it is where nothing is said; none or one. */
+  /* Default value: none or one. */
   FerryTexts defaults;
-  /* What a user reads about it. */
+  /* Help for users. */
   FerryText help;
 } FerryFormatOption;
 
-/* What a format is called and can do. */
+/* The name and the capabilities of a format. */
 typedef struct {
   size_t size;
-  /* The id for `--from` and `--to`: lowercase, digits, dashes. */
+  /* Id for `--from` and `--to`: lowercase letters, digits, dashes. */
   FerryText id;
-  /* What a person calls it. */
+  /* Display name. */
   FerryText title;
   /* The bits of the SDK's `Capabilities`. */
   uint64_t capabilities;
-  /* Raised whenever the same input and options would give other bytes. */
+  /* Raised whenever the same input and options would give different bytes. */
   uint32_t output_revision;
 } FerryIdentity;
 
 /* Bytes that each file of a format has. */
 typedef struct {
   size_t size;
-  /* Where: from the file's start, or how far before its end. */
+  /* Offset from the start of the file, or distance from its end. */
   uint64_t offset;
-  /* What stands there. */
+  /* Bytes at that offset. */
   FerryBytes bytes;
-  /* Which bits of each byte count, as many bytes; none where all do. */
+  /* Bits of each byte to compare; as long as `bytes`, or empty to compare all bits. */
   FerryBytes mask;
-  /* Whether `offset` is counted from the file's end. */
+  /* Whether `offset` is counted from the end of the file. */
   uint8_t from_end;
 } FerryMagic;
 
-/* Bytes of tensors, where they lie. */
+/* The place of bytes of tensors. */
 typedef struct {
   size_t size;
-  /* 0 in a file, 1 encoded, 2 inline, 3 joined of ranges of storages that were given before. */
+  /* 0 in a file, 1 encoded, 2 inline, 3 joined from ranges of earlier storages. */
   uint32_t kind;
   /* 0 little, 1 big. */
   uint32_t byte_order;
   /* Kind 0: the file. */
   uint32_t file;
-  /* Kind 0: where in the file. */
+  /* Kind 0: offset in the file. */
   uint64_t offset;
-  /* Bytes, as tensors see them. */
+  /* Length in bytes, as tensors see it. */
   uint64_t len;
-  /* Kind 1: what the decoder is asked with. */
+  /* Kind 1: the handle that is passed to the decoder. */
   uint64_t handle;
   /* Kind 2: the bytes. */
   FerryBytes bytes;
-  /* Kind 3: for each range its storage, where it begins there, and its length. None is itself joined, and
-   * all are of this byte order. */
+  /* Kind 3: for each range its storage, its offset in that storage, and its length. None of
+   * the storages is itself joined, and all have this byte order. */
   FerryNumbers ranges;
-  /* The number of the SDK's `DigestAlgorithm`; 0 where no digest is known. */
+  /* The number of the SDK's `DigestAlgorithm`; 0 if there is no digest. */
   uint32_t digest_algorithm;
-  /* The digest that the file itself has of these bytes. */
+  /* The digest that the file stores for these bytes. */
   FerryBytes digest;
 } FerryStorage;
 
-/* How elements of a dtype lie in memory. */
+/* The memory layout of a dtype's elements. */
 typedef struct {
   size_t size;
-  /* Its name. */
+  /* Name of the dtype. */
   FerryText name;
-  /* How many elements share a block. */
+  /* Number of elements that share a block. */
   uint32_t block_elements;
-  /* Bytes of a block; 0 where the values decide. */
+  /* Bytes of a block; 0 if the length depends on the values. */
   uint32_t block_bytes;
-  /* How many bytes are reversed together where byte orders differ. */
+  /* Number of bytes that are reversed together if byte orders differ. */
   uint32_t swap_unit;
 } FerryDtype;
 
 /* A tensor that a reader found. */
 typedef struct {
   size_t size;
-  /* Its name. */
+  /* Name of the tensor. */
   FerryText name;
-  /* What `dtype` gave. */
+  /* The number that `dtype` returned. */
   uint32_t dtype;
-  /* Its shape. */
+  /* Dimensions, in elements. */
   FerryNumbers shape;
-  /* 0 it lies in one storage, row by row; 1 it lies in blocks; 2 it lies in tiles of one shape. */
+  /* 0 contiguous in one storage, row-major; 1 in blocks; 2 in tiles of one shape. */
   uint32_t kind;
-  /* Kind 0: the storage. Kind 2 without `tiles`: that of the first tile. */
+  /* Kind 0: the storage. Kind 2 without `tiles`: the storage of the first tile. */
   uint32_t storage;
-  /* Kind 0: where in the storage, in bytes. */
+  /* Kind 0: offset in the storage, in bytes. */
   uint64_t offset;
-  /* Kind 1: for each block its storage, its offset, its origin and shape (rank numbers each), and its strides
-   * (rank numbers, two's complement). */
+  /* Kind 1: for each block its storage, its offset, its origin and shape (rank numbers
+   * each), and its strides (rank numbers, two's complement). */
   FerryNumbers blocks;
   /* Kind 2: the shape of a tile. */
   FerryNumbers tile;
   /* Kind 2: the order of the elements in a tile: 0 row-major, 1 column-major. */
   uint32_t order;
-  /* Kind 2: how tiles are stored that reach past the tensor's end: 0 what is inside alone, 1 whole tiles. */
+  /* Kind 2: how tiles that reach past the end of the tensor are stored: 0 only the part
+   * inside, 1 whole tiles. */
   uint32_t edges;
-  /* Kind 2: the storage of each tile, in row-major order of the tiles; `UINT32_MAX` for one that is absent. */
+  /* Kind 2: the storage of each tile, in row-major order of the tiles; `UINT32_MAX` for an
+   * absent tile. */
   FerryIds tiles;
-  /* Kind 2 without `tiles`: how many tiles there are, in storages of consecutive ids. */
+  /* Kind 2 without `tiles`: the number of tiles, in storages with consecutive ids. */
   uint32_t tile_count;
-  /* Kind 2: the storage of one element, which absent tiles repeat; `UINT32_MAX`: none. */
+  /* Kind 2: the storage of one element, which absent tiles repeat; `UINT32_MAX` for none. */
   uint32_t fill;
 } FerryTensor;
 
-/* A node of the tree of what is no tensor. */
+/* A node of the tree of non-tensor state. */
 typedef struct {
   size_t size;
   /* The number of the SDK's `NodeKind`. */
   uint32_t kind;
-  /* The class of an object. */
+  /* Class of an object. */
   FerryText class_name;
-  /* Its own bytes. */
+  /* Bytes of the node itself. */
   FerryBytes bytes;
-  /* Its children. */
+  /* Child nodes, in order. */
   FerryIds children;
 } FerryNode;
 
-/* A region of a tensor, and how its elements are wanted. */
+/* A region of a tensor, and the requested form of its elements. */
 typedef struct {
   size_t size;
   /* The tensor. */
   uint32_t tensor;
-  /* Whether a region of it is meant, and not all. */
+  /* Whether only a region of the tensor is meant. */
   uint8_t is_region;
-  /* The region's origin, then its shape. */
+  /* Origin of the region, followed by its shape. */
   FerryNumbers region;
   /* 0 C, 1 Fortran. */
   uint32_t order;
@@ -339,13 +341,13 @@ typedef struct {
 /* A file of the output. */
 typedef struct {
   size_t size;
-  /* Its name in the output's folder. */
+  /* Path in the output folder. */
   FerryText path;
   /* 0 data, 1 index. */
   uint32_t role;
-  /* 0 laid out, 1 streamed by the plan, 2 given when all others are there. */
+  /* 0 laid out, 1 streamed by the plan, 2 written after all others. */
   uint32_t kind;
-  /* Kind 1: the tensors that it holds. */
+  /* Kind 1: the tensors in the file. */
   FerryIds tensors;
 } FerryOutputFile;
 
@@ -356,9 +358,9 @@ typedef struct {
   uint32_t file;
   /* The tensor. */
   uint32_t tensor;
-  /* Whether a region of it is meant, and not all. */
+  /* Whether only a region of the tensor is meant. */
   uint8_t is_region;
-  /* The region's origin, then its shape. */
+  /* Origin of the region, followed by its shape. */
   FerryNumbers region;
   /* 0 C, 1 Fortran. */
   uint32_t order;
@@ -366,33 +368,33 @@ typedef struct {
   uint32_t byte_order;
 } FerryTensorPart;
 
-/* Bytes of a storage in a file, as they lie. */
+/* Raw bytes of a storage in a file. */
 typedef struct {
   size_t size;
   /* The file. */
   uint32_t file;
   /* The storage. */
   uint32_t storage;
-  /* Where in the storage. */
+  /* Offset in the storage. */
   uint64_t offset;
-  /* How many. */
+  /* Number of bytes. */
   uint64_t len;
-  /* How many are reversed together if they are big-endian. */
+  /* Number of bytes that are reversed together if the storage is big-endian. */
   uint32_t swap_unit;
 } FerryStoragePart;
 
 /* Bytes of a file of another input, which an option of kind 5 names. */
 typedef struct {
   size_t size;
-  /* The file of the output. */
+  /* The output file. */
   uint32_t file;
-  /* What `Context.open` was asked for. */
+  /* The path that was passed to `Context.open`. */
   FerryText source;
-  /* The file's name there. */
+  /* Name of the file in that input. */
   FerryText name;
-  /* Where in that file. */
+  /* Offset in that file. */
   uint64_t offset;
-  /* How many. */
+  /* Number of bytes. */
   uint64_t len;
 } FerrySourceCopy;
 
@@ -401,97 +403,98 @@ typedef struct {
   size_t size;
   /* The file. */
   uint32_t file;
-  /* How many bytes it will have; all bits are set where that is known afterwards. */
+  /* Length in bytes; `UINT64_MAX` if it is not known in advance. */
   uint64_t len;
-  /* The tensors that it holds. */
+  /* The tensors in the segment. */
   FerryIds tensors;
-  /* Whether it holds a region of the one tensor, and not all. */
+  /* Whether the segment holds only a region of its single tensor. */
   uint8_t is_region;
-  /* The region's origin, then its shape. */
+  /* Origin of the region, followed by its shape. */
   FerryNumbers region;
 } FerryEncodedSegment;
 
-/* A digest of a file's bytes. */
+/* A request for a digest of bytes of a file. */
 typedef struct {
   size_t size;
   /* The file. */
   uint32_t file;
-  /* The first byte. */
+  /* Offset of the first byte. */
   uint64_t start;
-  /* The byte after the last. */
+  /* Offset after the last byte. */
   uint64_t end;
   /* The number of the SDK's `DigestAlgorithm`. */
   uint32_t algorithm;
 } FerryDigestRequest;
 
-/* A part of the input that is read on its own. */
+/* A part of the input that is read independently. */
 typedef struct {
   size_t size;
-  /* Its file. */
+  /* Name of its file. */
   FerryText file;
-  /* Where it begins. */
+  /* Offset of its first byte. */
   uint64_t offset;
-  /* Its bytes. */
+  /* Length in bytes. */
   uint64_t bytes;
-  /* Its records; all bits are set where that is not known. */
+  /* Number of records; `UINT64_MAX` if unknown. */
   uint64_t records;
 } FerrySplit;
 
-/* A record that was passed over. */
+/* A record that was skipped. */
 typedef struct {
   size_t size;
-  /* Its file. */
+  /* Name of its file. */
   FerryText file;
-  /* Its number; all bits are set where that is not known. */
+  /* Number of the record; `UINT64_MAX` if unknown. */
   uint64_t record;
-  /* Where it begins. */
+  /* Offset of its first byte. */
   uint64_t offset;
-  /* Why. */
+  /* Why it was skipped. */
   FerryText why;
 } FerrySkipped;
 
-/* Which rows are wanted, and how. */
+/* The requested rows and columns. */
 typedef struct {
   size_t size;
   /* The split. */
   uint32_t split;
-  /* Whether `columns` says which, and not all are wanted. */
+  /* Whether only the fields in `columns` are requested. */
   uint8_t is_projected;
-  /* The fields, in ascending order: for each the length of its path, and the path: the place of a column, then
-   * places within structs. */
+  /* The fields, in ascending order: for each the length of its path, then the path: the
+   * index of a column, then indices within structs. */
   FerryIds columns;
-  /* The first row of the split that is wanted, before any comparison. */
+  /* First requested row of the split, counted before any comparison. */
   uint64_t first_row;
-  /* At most so many rows from there on; all bits are set where all are wanted. */
+  /* Maximum number of rows from there; `UINT64_MAX` for all. */
   uint64_t limit;
-  /* At most so many rows a batch. */
+  /* Maximum rows of a batch. */
   uint64_t rows;
-  /* About so many bytes a batch. */
+  /* Approximate bytes of a batch. */
   uint64_t bytes;
 } FerryScan;
 
-/* What an output of rows is to be. */
+/* The requested output of rows. */
 typedef struct {
   size_t size;
-  /* How many rows there will be; all bits are set where that is not known. */
+  /* Number of rows; `UINT64_MAX` if unknown. */
   uint64_t rows;
   /* 0 a file, 1 a folder. */
   uint32_t target_kind;
-  /* The file's name. */
+  /* Name of the file. */
   FerryText target_name;
 } FerryRecordOutput;
 
-/* The program, as a library's `init` sees it. */
+/* The program, as seen by a library's `init`. */
 struct FerryHostTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* The revision of the boundary that it has. */
+  /* Returns the revision of the boundary that the host has. */
   int32_t (*revision)(void *self, uint32_t *major, uint32_t *minor, FerryErrorSink err);
-  /* A line for the user, as of `Context.log`. */
+  /* Shows the user a line, as `Context.log` does. */
   int32_t (*log)(void *self, uint32_t level, FerryText message, FerryErrorSink err);
 };
 
-/* An object of a kind that a text beside it names: what every table begins with. */
+/* An object whose kind is passed next to it as text. Its table has only the slots that every
+ * table begins with. */
 struct FerryObjectTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -501,62 +504,64 @@ struct FerryObjectTable {
 struct FerryRegistrarTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* An object of a kind: `format`. One that the host does not know is unsupported, which a library that can do
-   * without may pass over. */
+  /* Adds an object of a kind: `format`. An unknown kind is unsupported; a library that can
+   * do without it may ignore that error. */
   int32_t (*add)(void *self, FerryText kind, FerryObject object, FerryErrorSink err);
 };
 
-/* What a plugin may know of the run. */
+/* What a plugin may know about the run. */
 struct FerryContextTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* A limit by its name, as `header_bytes` or `memory_bytes`; all bits are set where the host knows no such limit,
-   * and the plugin's own default stands. */
+  /* Returns a limit by its name, such as `header_bytes` or `memory_bytes`. `UINT64_MAX`
+   * means that the host does not know the limit; use your own default then. */
   int32_t (*limit)(void *self, FerryText name, uint64_t *value, FerryErrorSink err);
-  /* Whether the user ended the run. */
+  /* Returns whether the user has canceled the run. */
   int32_t (*cancelled)(void *self, uint8_t *cancelled, FerryErrorSink err);
-  /* A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown; another one is taken
-   * for a note. */
+  /* Shows the user a line. `level`: 0 error, 1 warning, 2 note, 3 detail (not shown). Any
+   * other number counts as a note. */
   int32_t (*log)(void *self, uint32_t level, FerryText message, FerryErrorSink err);
-  /* How many bytes of the input a long call has gone through, of how many. */
+  /* Reports the progress of a long call: `done` of `total` bytes of the input. */
   int32_t (*progress)(void *self, uint64_t done, uint64_t total, FerryErrorSink err);
-  /* What the result is for: the bits of the SDK's `Purpose`. Bits that are not known say nothing. */
+  /* Returns what the result is for: the bits of the SDK's `Purpose`. Ignore unknown bits. */
   int32_t (*purpose)(void *self, uint32_t *purpose, FerryErrorSink err);
-  /* How many threads a call may use. */
+  /* Returns how many threads a call may use. */
   int32_t (*threads)(void *self, uint32_t *threads, FerryErrorSink err);
-  /* The input that an option of kind 5 names. */
+  /* Opens the input that an option of kind 5 names. */
   int32_t (*open)(void *self, FerryText path, FerrySource *source, FerryErrorSink err);
-  /* A fact by its name; all bits are set where the host does not know it. `output_is_new`: 1 where nothing
-   * of the output is there yet. `input_is_folder`: 1 where `input_folder` gives one. */
+  /* Returns a fact by its name; `UINT64_MAX` if the host does not know the name.
+   * `output_is_new`: 1 if the output is a new folder. `input_is_folder`: 1 if
+   * `input_folder` returns a folder. */
   int32_t (*attribute)(void *self, FerryText name, uint64_t *value, FerryErrorSink err);
-  /* The folder of the model that an output is planned of; the attribute `input_is_folder` says whether it is one.
-   * What is opened in it counts as held by the output. */
+  /* Opens the folder of the model that is converted. The attribute `input_is_folder` says
+   * whether there is one. Files opened here count as part of the output. */
   int32_t (*input_folder)(void *self, FerrySource *source, FerryErrorSink err);
 };
 
-/* The input's files. It may be kept where it is given. */
+/* The files of the input. The plugin may keep the object if the call gives it away. */
 struct FerrySourceTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* What the user named. `kind`: 0 a file, 1 a folder, 2 a prefix. */
+  /* Returns what the user named. `kind`: 0 a file, 1 a folder, 2 a prefix. */
   int32_t (*entry)(void *self, uint32_t *kind, FerryText *name, FerryErrorSink err);
-  /* Opens a file by its name in the folder. */
+  /* Opens a file of the folder by its name. */
   int32_t (*open)(void *self, FerryText name, uint32_t *file, FerryErrorSink err);
-  /* Whether there is such a file. */
+  /* Returns whether there is a file with this name. */
   int32_t (*exists)(void *self, FerryText name, uint8_t *exists, FerryErrorSink err);
-  /* The names that begin so, in order, without folders. */
+  /* Lists the names of files that begin with `prefix`, sorted, without folders. */
   int32_t (*list)(void *self, FerryText prefix, FerryNameSink names, FerryErrorSink err);
-  /* The folders in a folder, in order. */
+  /* Lists the folders in a folder, sorted. */
   int32_t (*folders)(void *self, FerryText folder, FerryNameSink names, FerryErrorSink err);
-  /* The length and the name of an open file. All bits of `len` are set where the length is not known: a plugin that
-   * needs it cannot read such a file. */
+  /* Returns the length and the name of an open file. A `len` of `UINT64_MAX` means that the
+   * length is not known; a plugin that needs it cannot read such a file. */
   int32_t (*info)(void *self, uint32_t file, uint64_t *len, FerryText *name, FerryErrorSink err);
-  /* Fills the buffer from an offset on, or fails. */
+  /* Fills the whole buffer from an offset, or fails. */
   int32_t (*read_at)(void *self, uint32_t file, uint64_t offset, FerryBytesMut buffer,
       FerryErrorSink err);
-  /* Fills the buffer with ranges one after the other, or fails; for each its file, its offset and its length. */
+  /* Fills the whole buffer with ranges, one after the other, or fails. A range is three
+   * numbers: file, offset, length. */
   int32_t (*read_ranges)(void *self, FerryNumbers ranges, FerryBytesMut buffer, FerryErrorSink err);
-  /* Ranges that will be read soon, as of `read_ranges`. */
+  /* Announces ranges that will be read soon, in the form of `read_ranges`. */
   int32_t (*advise)(void *self, FerryNumbers ranges, FerryErrorSink err);
 };
 
@@ -564,7 +569,7 @@ struct FerrySourceTable {
 struct FerryNameSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* One. */
+  /* Adds a name. */
   int32_t (*name)(void *self, FerryText name, FerryErrorSink err);
 };
 
@@ -572,7 +577,7 @@ struct FerryNameSinkTable {
 struct FerryNumberSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Some of them, in order. */
+  /* Adds some numbers, in order. */
   int32_t (*numbers)(void *self, FerryNumbers numbers, FerryErrorSink err);
 };
 
@@ -580,15 +585,15 @@ struct FerryNumberSinkTable {
 struct FerryByteSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* The next ones. */
+  /* Appends bytes. */
   int32_t (*write)(void *self, FerryBytes bytes, FerryErrorSink err);
 };
 
-/* Takes what rows or their files cannot say. */
+/* Takes losses of rows or of their files. */
 struct FerryLossSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* One of them. */
+  /* Adds a loss. */
   int32_t (*loss)(void *self, const FerryLoss *loss, FerryErrorSink err);
 };
 
@@ -596,18 +601,18 @@ struct FerryLossSinkTable {
 struct FerryDescriptionTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* First: what it is called and can do. */
+  /* Sets the name and the capabilities. Must be called first. */
   int32_t (*identity)(void *self, const FerryIdentity *identity, FerryErrorSink err);
-  /* A file name ending, with its dot. */
+  /* Adds a file name ending, with its dot. */
   int32_t (*suffix)(void *self, FerryText suffix, FerryErrorSink err);
-  /* Bytes at an offset. */
+  /* Adds a magic. */
   int32_t (*magic)(void *self, const FerryMagic *magic, FerryErrorSink err);
-  /* A file name that a folder of this format has; `*` stands for any run of characters. */
+  /* Adds the name of a file in a folder of this format; `*` matches any run of characters. */
   int32_t (*member)(void *self, FerryText pattern, FerryErrorSink err);
-  /* An option of its reader or its writer. */
+  /* Adds an option of the reader or the writer. */
   int32_t (*option)(void *self, const FerryFormatOption *option, FerryErrorSink err);
-  /* A fact about the format by its name: `specification`, where the format is written down. Names that the host
-   * does not know are passed over. */
+  /* Adds a fact about the format by its name, such as `specification`: where the format is
+   * specified. The host ignores unknown names. */
   int32_t (*attribute)(void *self, FerryText name, FerryText value, FerryErrorSink err);
 };
 
@@ -615,51 +620,53 @@ struct FerryDescriptionTable {
 struct FerryCatalogSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Bytes of tensors. */
+  /* Adds a storage, which holds bytes of tensors. */
   int32_t (*storage)(void *self, const FerryStorage *storage, uint32_t *id, FerryErrorSink err);
-  /* A dtype, before the first tensor that has it. */
+  /* Declares a dtype, before the first tensor that has it. */
   int32_t (*dtype)(void *self, const FerryDtype *dtype, uint32_t *id, FerryErrorSink err);
-  /* A tensor. */
+  /* Adds a tensor. */
   int32_t (*tensor)(void *self, const FerryTensor *tensor, uint32_t *id, FerryErrorSink err);
-  /* A node of a value, after its children, which are nodes of values too; none is a tensor. */
+  /* Adds a node of a value, after its children, which are nodes of values too. No node is a
+   * tensor. */
   int32_t (*value)(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err);
-  /* An entry of the metadata: a key with what `value` gave. */
+  /* Adds a metadata entry: a key, and a number that `value` returned. */
   int32_t (*metadata)(void *self, FerryText key, uint32_t value, FerryErrorSink err);
-  /* An attribute of a tensor: a key with what `value` gave. */
+  /* Adds an attribute of a tensor: a key, and a number that `value` returned. */
   int32_t (*attribute)(void *self, uint32_t tensor, FerryText key, uint32_t value,
       FerryErrorSink err);
-  /* A node, after its children. */
+  /* Adds a node of the tree, after its children. */
   int32_t (*node)(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err);
-  /* The node that all others hang on. */
+  /* Sets the root of the tree. */
   int32_t (*root)(void *self, uint32_t node, FerryErrorSink err);
-  /* What the catalog does not hold of the input. */
+  /* Reports content of the input that the catalog does not hold. */
   int32_t (*loss)(void *self, const FerryLoss *loss, FerryErrorSink err);
-  /* The format that the input was written in, where that is not the reader's own. */
+  /* Sets the format that the input was converted from, if it is not the reader's own. */
   int32_t (*origin)(void *self, FerryText format, FerryErrorSink err);
-  /* A name that the input wants to have called, and was not. */
+  /* Adds a function or class that the input asks its reader to call. It was not called. */
   int32_t (*global)(void *self, FerryText name, FerryErrorSink err);
-  /* A step, as users write it, that the catalog goes through where it is converted, before all others. */
+  /* Adds a step, in the syntax of `--step`, that is applied before all others when the
+   * catalog is converted. */
   int32_t (*step)(void *self, FerryText step, FerryErrorSink err);
-  /* A file that goes into the folder that the tensors are written to. */
+  /* Adds a file to the folder that the tensors are written to. */
   int32_t (*sidecar)(void *self, FerryText name, FerryBytes bytes, FerryErrorSink err);
 };
 
-/* Takes keys with their values: for each the nodes, children before their parents, then the key with the number
- * of the last one. */
+/* Takes keys with their values. For each entry, add the nodes, children before their parents,
+ * then the key with the number of the last node. */
 struct FerryValueSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* A node of a value. */
+  /* Adds a node of a value. */
   int32_t (*value)(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err);
-  /* A key with what `value` gave. */
+  /* Adds a key with a number that `value` returned. */
   int32_t (*entry)(void *self, FerryText key, uint32_t value, FerryErrorSink err);
 };
 
-/* Takes a node. */
+/* Takes one node. */
 struct FerryNodeSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* It. */
+  /* Sets the node. */
   int32_t (*node)(void *self, const FerryNode *node, FerryErrorSink err);
 };
 
@@ -667,31 +674,34 @@ struct FerryNodeSinkTable {
 struct FerryCatalogViewTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* How many tensors and storages there are, and the root; all bits of `root` are set where there is none. */
+  /* Returns the number of tensors and storages, and the root of the tree; `UINT32_MAX` if
+   * there is no tree. */
   int32_t (*counts)(void *self, uint32_t *tensors, uint32_t *storages, uint32_t *root,
       FerryErrorSink err);
-  /* A tensor: its bytes, and the first tensor that it is tied to or itself. */
+  /* Returns a tensor: its length in bytes, and the first tensor that it is tied to, or
+   * itself. */
   int32_t (*tensor)(void *self, uint32_t id, FerryText *name, uint32_t *dtype, FerryNumbers *shape,
       uint64_t *bytes, uint32_t *tied_to, FerryErrorSink err);
-  /* The blocks of a tensor from number `from` on, at most so many, as in `FerryTensor`; fewer, or none, at the
-   * end of them. */
+  /* Lists at most `most` blocks of a tensor from number `from`, in the form of
+   * `FerryTensor`; fewer or none at the end. */
   int32_t (*blocks)(void *self, uint32_t tensor, uint64_t from, uint64_t most,
       FerryNumberSink blocks, FerryErrorSink err);
-  /* A dtype that a tensor has. */
+  /* Returns the properties of a dtype that a tensor has. */
   int32_t (*dtype)(void *self, uint32_t id, FerryNameSink name, uint32_t *block_elements,
       uint32_t *block_bytes, uint32_t *swap_unit, FerryErrorSink err);
-  /* A storage. */
+  /* Returns a storage. */
   int32_t (*storage)(void *self, uint32_t id, uint64_t *len, uint32_t *byte_order,
       FerryErrorSink err);
-  /* All metadata, in order of the keys. */
+  /* Lists the metadata, sorted by key. */
   int32_t (*metadata)(void *self, FerryValueSink entries, FerryErrorSink err);
-  /* The attributes of a tensor, in order of the keys. */
+  /* Lists the attributes of a tensor, sorted by key. */
   int32_t (*attributes)(void *self, uint32_t tensor, FerryValueSink entries, FerryErrorSink err);
-  /* A node. */
+  /* Returns a node of the tree. */
   int32_t (*node)(void *self, uint32_t id, FerryNodeSink node, FerryErrorSink err);
-  /* The format that the input was written in. */
+  /* Returns the format that the tensors came from. */
   int32_t (*origin)(void *self, FerryNameSink name, FerryErrorSink err);
-  /* Fills the buffer with a tensor's logical bytes (row-major, little-endian) from an offset on. */
+  /* Fills the whole buffer with logical bytes (row-major, little-endian) of a tensor, from
+   * an offset. */
   int32_t (*read)(void *self, uint32_t tensor, uint64_t offset, FerryBytesMut buffer,
       FerryErrorSink err);
   /* Fills the buffer with all bytes of a region. */
@@ -699,65 +709,65 @@ struct FerryCatalogViewTable {
       FerryErrorSink err);
 };
 
-/* Takes what a writer plans. */
+/* Takes the plan of a writer. */
 struct FerryLayoutSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* A file. */
+  /* Adds a file. */
   int32_t (*file)(void *self, const FerryOutputFile *file, uint32_t *id, FerryErrorSink err);
-  /* Bytes; gives where they lie. */
+  /* Appends literal bytes, and returns their offset. */
   int32_t (*bytes)(void *self, uint32_t file, FerryBytes bytes, uint64_t *offset,
       FerryErrorSink err);
-  /* A tensor or a part of it. */
+  /* Appends a tensor or part of a tensor. */
   int32_t (*tensor)(void *self, const FerryTensorPart *part, uint64_t *offset, FerryErrorSink err);
-  /* A storage or a part of it. */
+  /* Appends a storage or part of a storage. */
   int32_t (*storage)(void *self, const FerryStoragePart *part, uint64_t *offset,
       FerryErrorSink err);
-  /* Bytes of another input. */
+  /* Appends bytes of another input. */
   int32_t (*copy)(void *self, const FerrySourceCopy *copy, uint64_t *offset, FerryErrorSink err);
-  /* Zeros. */
+  /* Appends zeros. */
   int32_t (*pad)(void *self, uint32_t file, uint64_t len, uint64_t *offset, FerryErrorSink err);
-  /* Bytes that `encode` gives. One of a length that is not known counts as one byte in the offsets of what
-   * follows it and in the ranges of digests. */
+  /* Appends bytes that `encode` produces. A segment of unknown length counts as one byte in
+   * the offsets of what follows it and in the ranges of digests. */
   int32_t (*encoded)(void *self, const FerryEncodedSegment *segment, uint32_t *id,
       uint64_t *offset, FerryErrorSink err);
-  /* Bytes that `seal` gives. */
+  /* Appends bytes that `seal` supplies. */
   int32_t (*deferred)(void *self, uint32_t file, uint64_t len, uint32_t *id, FerryErrorSink err);
-  /* A digest that `seal` needs. */
+  /* Requests a digest for `seal`. */
   int32_t (*digest)(void *self, const FerryDigestRequest *digest, uint32_t *id, FerryErrorSink err);
-  /* A tensor that the output holds as another one. */
+  /* Declares that the output holds `tensor` as `of`, which it is tied to. */
   int32_t (*alias)(void *self, uint32_t tensor, uint32_t of, FerryErrorSink err);
-  /* A tensor that the output does not hold. */
+  /* Leaves a tensor out of the output. */
   int32_t (*omit)(void *self, uint32_t tensor, FerryText why, FerryErrorSink err);
-  /* What the output does not hold. */
+  /* Reports content that the output does not hold. */
   int32_t (*loss)(void *self, const FerryLoss *loss, FerryErrorSink err);
-  /* The name that a tensor has in the output, where it is another one. */
+  /* Declares the name of a tensor in the output, if it differs. */
   int32_t (*written_as)(void *self, uint32_t tensor, FerryText name, FerryErrorSink err);
-  /* A tensor that stands in the writer's own bytes. */
+  /* Declares that a tensor is part of the writer's literal bytes. */
   int32_t (*held_in_bytes)(void *self, uint32_t tensor, FerryErrorSink err);
-  /* Files of an earlier output that this one replaces. */
+  /* Declares files of an earlier output that this one replaces. */
   int32_t (*supersedes)(void *self, FerryText pattern, uint32_t role, FerryErrorSink err);
 };
 
-/* The digests that a layout asked for. */
+/* The digests that a layout requested. */
 struct FerryDigestsTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* One of them. */
+  /* Returns a digest. */
   int32_t (*get)(void *self, uint32_t id, FerryByteSink value, uint32_t *algorithm,
       FerryErrorSink err);
-  /* Where an encoded segment came to lie, and what `encode` said of it. */
+  /* Returns the final place of an encoded segment, and the note of `encode`. */
   int32_t (*encoded)(void *self, uint32_t id, FerryByteSink note, uint64_t *offset, uint64_t *len,
       FerryErrorSink err);
-  /* The length of a file. */
+  /* Returns the length of a file in bytes. */
   int32_t (*file_len)(void *self, uint32_t file, uint64_t *len, FerryErrorSink err);
 };
 
-/* Takes what needed digests. */
+/* Takes the bytes that depend on digests. */
 struct FerrySealSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* All bytes of a deferred segment. */
+  /* Sets all bytes of a deferred segment. */
   int32_t (*deferred)(void *self, uint32_t id, FerryBytes bytes, FerryErrorSink err);
   /* Appends to a late file. */
   int32_t (*late)(void *self, uint32_t file, FerryBytes bytes, FerryErrorSink err);
@@ -767,30 +777,31 @@ struct FerrySealSinkTable {
 struct FerryFormatTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* What it is. */
+  /* Describes the format. */
   int32_t (*describe)(void *self, FerryDescription description, FerryErrorSink err);
-  /* How sure it is of this input, from 0 to 100; -1 where the declared magic, suffixes and members decide. */
+  /* Returns how likely this input is of the format, from 0 to 100; -1 to use the declared
+   * magic, suffixes and members. */
   int32_t (*probe)(void *self, FerrySource source, FerryContext context, int64_t *score,
       FerryErrorSink err);
-  /* A reader with these options, which were checked, and defaults filled in. */
+  /* Creates a reader with these options, which are checked, with defaults filled in. */
   int32_t (*tensor_reader)(void *self, FerryPairs options, FerryTensorReader *reader,
       FerryErrorSink err);
-  /* A writer. */
+  /* Creates a writer with these options. */
   int32_t (*tensor_writer)(void *self, FerryPairs options, FerryTensorWriter *writer,
       FerryErrorSink err);
-  /* A reader of rows. */
+  /* Creates a reader of rows with these options. */
   int32_t (*record_reader)(void *self, FerryPairs options, FerryRecordReader *reader,
       FerryErrorSink err);
-  /* A writer of rows. */
+  /* Creates a writer of rows with these options. */
   int32_t (*record_writer)(void *self, FerryPairs options, FerryRecordWriter *writer,
       FerryErrorSink err);
 };
 
-/* Describes what an input holds. */
+/* A reader of tensors: describes what an input holds. */
 struct FerryTensorReaderTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Fills the catalog, and gives what decodes its encoded storages. */
+  /* Fills the catalog, and returns the decoder of its encoded storages. */
   int32_t (*read)(void *self, FerrySource source, FerryCatalogSink catalog, FerryContext context,
       FerryTensorDecoder *decoder, FerryErrorSink err);
 };
@@ -799,12 +810,12 @@ struct FerryTensorReaderTable {
 struct FerryTensorDecoderTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Pushes all bytes of a storage, in order. */
+  /* Pushes all decoded bytes of a storage, in order. */
   int32_t (*decode)(void *self, FerrySource source, uint64_t handle, FerryByteSink output,
       FerryContext context, FerryErrorSink err);
 };
 
-/* Describes an output. */
+/* A writer of tensors: plans an output. */
 struct FerryTensorWriterTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -812,34 +823,36 @@ struct FerryTensorWriterTable {
   int32_t (*plan)(void *self, FerryCatalogView catalog, uint32_t target_kind,
       FerryText target_name, FerryLayoutSink layout, FerryContext context, FerryTensorPlan *plan,
       FerryErrorSink err);
-  /* Before `plan`: the steps that make of this catalog one that the output can have, as users write them. */
+  /* Lists, before `plan`, the steps that turn this catalog into one that the output can
+   * hold, in the syntax of `--step`. */
   int32_t (*steps)(void *self, FerryCatalogView catalog, FerryNameSink steps, FerryContext context,
       FerryErrorSink err);
 };
 
-/* A plan of tensors in hand. */
+/* The plan of an output of tensors. */
 struct FerryTensorPlanTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Pushes a streamed file's bytes, in order. */
+  /* Pushes the bytes of a streamed file, in order. */
   int32_t (*stream)(void *self, uint32_t file, FerryCatalogView catalog, FerryByteSink output,
       FerryContext context, FerryErrorSink err);
-  /* Pushes an encoded segment's bytes, in order; many at once. `note` is for `seal`. */
+  /* Pushes the bytes of an encoded segment, in order. The host encodes many segments at
+   * once. `note` is kept for `seal`. */
   int32_t (*encode)(void *self, uint32_t id, FerryCatalogView catalog, FerryByteSink output,
       FerryByteSink note, FerryContext context, FerryErrorSink err);
-  /* Gives the deferred bytes and the late files. */
+  /* Supplies the deferred bytes and the late files. */
   int32_t (*seal)(void *self, FerryDigests digests, FerrySealSink output, FerryContext context,
       FerryErrorSink err);
 };
 
-/* Opens inputs of rows. */
+/* A reader of rows: opens inputs. */
 struct FerryRecordReaderTable {
   size_t size;
   FERRY_COMMON_SLOTS
   /* Opens an input, which the set keeps. */
   int32_t (*open)(void *self, FerrySource source, FerryLossSink losses, FerryContext context,
       FerryRecordSet *set, FerryErrorSink err);
-  /* Writes an index; gives the records and the bytes that it saw. */
+  /* Writes an index, and returns the number of records and bytes that it covers. */
   int32_t (*index)(void *self, FerrySource source, FerryByteSink output, FerryContext context,
       uint64_t *records, uint64_t *bytes, FerryErrorSink err);
 };
@@ -848,28 +861,29 @@ struct FerryRecordReaderTable {
 struct FerrySplitSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* One, in order. */
+  /* Adds the next split. */
   int32_t (*split)(void *self, const FerrySplit *split, FerryErrorSink err);
 };
 
-/* Takes records that were passed over. */
+/* Takes records that were skipped. */
 struct FerrySkippedSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* One. */
+  /* Adds a skipped record. */
   int32_t (*skipped)(void *self, const FerrySkipped *skipped, FerryErrorSink err);
 };
 
-/* Comparisons that are all true of every row that the host goes on with. A plugin may leave out rows for which
- * one is not; the host looks again. */
+/* Comparisons that are all true of every row that the host keeps. A plugin may leave out rows
+ * for which one is false; the host checks again. */
 struct FerryPredicateTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* How many there are. */
+  /* Returns the number of comparisons. */
   int32_t (*count)(void *self, uint32_t *count, FerryErrorSink err);
-  /* A comparison: a path as in `FerryScan`, what it is compared with, and how: 0 equal, 1 unequal, 2 less, 3 less or
-   * equal, 4 greater, 5 greater or equal, 6 missing, 7 not missing, 8 equal to one of the values. A plugin ignores
-   * a comparison whose number or values it does not know. */
+  /* Returns a comparison: a path as in `FerryScan`, the values to compare with, and the
+   * comparator: 0 equal, 1 unequal, 2 less, 3 less or equal, 4 greater, 5 greater or equal,
+   * 6 missing, 7 not missing, 8 equal to one of the values. A plugin ignores a comparison
+   * whose comparator or values it does not know. */
   int32_t (*comparison)(void *self, uint32_t index, FerryNodeSink values, FerryIds *column,
       uint32_t *comparator, FerryErrorSink err);
 };
@@ -878,26 +892,27 @@ struct FerryPredicateTable {
 struct FerryRecordSetTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Its columns. */
+  /* Returns the columns. */
   int32_t (*schema)(void *self, struct ArrowSchema *schema, FerryErrorSink err);
-  /* Its splits, in order. */
+  /* Lists the splits, in order. */
   int32_t (*splits)(void *self, FerrySplitSink splits, FerryErrorSink err);
-  /* A stream of rows. When it reports an error, `fault` gives what is behind its ticket. */
+  /* Returns a stream of rows. If the stream reports an error, `fault` returns the full error
+   * for its ticket. */
   int32_t (*scan)(void *self, const FerryScan *scan, FerryPredicate predicate,
       struct ArrowArrayStream *stream, uint64_t *ticket, FerryErrorSink err);
-  /* Fails with the error of the stream of this ticket, once. */
+  /* Fails once with the error of the stream of this ticket. */
   int32_t (*fault)(void *self, uint64_t ticket, FerryErrorSink err);
-  /* Writes a split's records as JSON lines, at most so many; all bits of `written` are set where the format has
-   * no mapping of its own. */
+  /* Writes at most `most` records of a split as JSON lines. Sets `written` to `UINT64_MAX`
+   * if the format has no mapping of its own. */
   int32_t (*json)(void *self, uint32_t split, uint64_t most, FerryByteSink output,
       uint64_t *written, FerryErrorSink err);
-  /* The records that were passed over. */
+  /* Lists the records that were skipped. */
   int32_t (*skipped)(void *self, FerrySkippedSink skipped, FerryErrorSink err);
-  /* What the columns do not hold of the input. */
+  /* Reports content of the input that the columns do not hold. */
   int32_t (*losses)(void *self, FerryLossSink losses, FerryErrorSink err);
 };
 
-/* Plans outputs of rows. */
+/* A writer of rows: plans outputs. */
 struct FerryRecordWriterTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -910,67 +925,68 @@ struct FerryRecordWriterTable {
 struct FerryPiecesTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* How many there are. */
+  /* Returns the number of pieces. */
   int32_t (*count)(void *self, uint64_t *count, FerryErrorSink err);
-  /* A piece: where it lies, and what `encode` said of it. */
+  /* Returns a piece: its place, and the note of `encode`. */
   int32_t (*piece)(void *self, uint64_t index, uint64_t *offset, uint64_t *len, uint64_t *rows,
       FerryBytes *note, FerryErrorSink err);
 };
 
-/* The files of an output of rows that are finished, in order. */
+/* The finished files of an output of rows, in order. */
 struct FerryWrittenFilesTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* How many there are. */
+  /* Returns the number of files. */
   int32_t (*count)(void *self, uint64_t *count, FerryErrorSink err);
-  /* A file: its name, its bytes, and how many pieces it has. */
+  /* Returns a file: its name, its length in bytes, and its number of pieces. */
   int32_t (*file)(void *self, uint64_t index, FerryText *name, uint64_t *bytes, uint64_t *pieces,
       FerryErrorSink err);
-  /* A piece of a file, as in `FerryPieces`. */
+  /* Returns a piece of a file, as in `FerryPieces`. */
   int32_t (*piece)(void *self, uint64_t file, uint64_t index, uint64_t *offset, uint64_t *len,
       uint64_t *rows, FerryBytes *note, FerryErrorSink err);
 };
 
-/* A plan of rows in hand. */
+/* The plan of an output of rows. */
 struct FerryRecordPlanTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* The names of its files; none for a plan that rolls. */
+  /* Lists the names of its files; none for a plan that rolls. */
   int32_t (*files)(void *self, FerryNameSink names, FerryErrorSink err);
-  /* When a file is full and the next one begins. `kind`: 0 the plan does not roll, 1 at so many rows, 2 before a piece
-   * with which it would have more than so many bytes. */
+  /* Returns when a file is full and the next one begins. `kind`: 0 the plan does not roll, 1
+   * at `size` rows, 2 before a piece that would make the file longer than `size` bytes. */
   int32_t (*roll)(void *self, uint32_t *kind, uint64_t *size, FerryErrorSink err);
-  /* The name of a file of a plan that rolls, once it is known how many there are. */
+  /* Returns the name of a file of a plan that rolls, once the number of files is known. */
   int32_t (*name)(void *self, uint32_t file, uint32_t count, FerryNameSink name,
       FerryErrorSink err);
-  /* Patterns of the names of files of an earlier output that this one replaces. */
+  /* Lists patterns of names of files of an earlier output that this one replaces. */
   int32_t (*supersedes)(void *self, FerryNameSink patterns, FerryErrorSink err);
-  /* How many rows and bytes are encoded together. */
+  /* Returns how many rows and bytes are encoded together. */
   int32_t (*group)(void *self, uint64_t *rows, uint64_t *bytes, FerryErrorSink err);
-  /* What a file begins with. */
+  /* Writes the head of a file. */
   int32_t (*begin)(void *self, uint32_t file, FerryByteSink output, FerryErrorSink err);
-  /* Encodes rows; many pieces at once, before it is known which file they go to. `note` is for `finish`. */
+  /* Encodes rows as a piece. The host encodes many pieces at once, before it is known which
+   * file they go to. `note` is kept for `finish`. */
   int32_t (*encode)(void *self, struct ArrowArrayStream *batches, FerryByteSink output,
       FerryLossSink losses, FerryByteSink note, FerryErrorSink err);
-  /* What a file ends with. */
+  /* Writes the tail of a file. */
   int32_t (*finish)(void *self, uint32_t file, FerryPieces pieces, FerryByteSink output,
       FerryErrorSink err);
-  /* The names of files over all others. */
+  /* Lists the names of files that describe all others. */
   int32_t (*sealed)(void *self, FerryNameSink names, FerryErrorSink err);
-  /* All bytes of one of those, once all others are finished. */
+  /* Writes all bytes of one of the `sealed` files, once all others are finished. */
   int32_t (*seal)(void *self, uint32_t sealed, FerryWrittenFiles files, FerryByteSink output,
       FerryErrorSink err);
-  /* What the user should know. */
+  /* Lists notes for the user. */
   int32_t (*notes)(void *self, FerryNameSink notes, FerryErrorSink err);
 };
 
-/* What a library exports under the name FERRY_PLUGIN. Texts are UTF-8, cut to fit, padded with zeros. */
+/* The data that a library exports as FERRY_PLUGIN. Texts are UTF-8, cut to fit, padded with zeros. */
 typedef struct {
   uint8_t magic[16];
   uint32_t size;
   uint32_t major;
   uint32_t minor_built;  /* the revision of this header */
-  uint32_t minor_needed; /* the least that the host must have */
+  uint32_t minor_needed; /* the minimum revision of the host */
   uint32_t flags;        /* 0 for libraries in C */
   uint8_t name[64];
   uint8_t version[32];
@@ -982,7 +998,7 @@ typedef struct {
 #define FERRY_MAJOR 1
 #define FERRY_MINOR 0
 
-/* Whether the other side offers a slot. */
+/* Returns whether the other side offers a slot. */
 #define FERRY_HAS(object, slot) \
   ((object).table->size >= (size_t)((const char *)(&(object).table->slot + 1) - (const char *)(object).table) && \
    (object).table->slot)

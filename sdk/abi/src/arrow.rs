@@ -1,17 +1,17 @@
-//! The structures of the Arrow C data interface and the Arrow C stream interface, as rows cross the
-//! boundary. Their layout is Arrow's, frozen and public
-//! (<https://arrow.apache.org/docs/format/CDataInterface.html>, `CStreamInterface.html`): any Arrow
-//! library speaks them, and a plugin without rows needs none.
+//! The structures of the Arrow C data interface and the Arrow C stream interface, in which rows
+//! cross the boundary. Their layout is defined by Arrow, frozen and public
+//! (<https://arrow.apache.org/docs/format/CDataInterface.html>, `CStreamInterface.html`). Every
+//! Arrow library supports them, and a plugin without rows needs no Arrow library.
 //!
-//! They cross by pointer, and their bytes are moved, as the interface allows. Who holds one owns it; dropping it
-//! calls its `release`.
+//! They cross by pointer, and their bytes are moved, as the interface allows. The holder owns a
+//! structure; dropping it calls its `release`.
 
 use crate::crossing::{Answer, Argument};
 use crate::failure::Failure;
 use abi_stable::StableAbi;
 use std::ffi::{c_char, c_int, c_void};
 
-/// A schema: one field, with its children.
+/// A schema: one field with its children.
 #[repr(C)]
 #[derive(StableAbi, Debug)]
 #[sabi(unsafe_opaque_fields)]
@@ -64,8 +64,8 @@ macro_rules! released {
         impl Drop for $name {
             fn drop(&mut self) {
                 if let Some(release) = self.release {
-                    // SAFETY: an owned structure that was not released; its release is called once, as
-                    // the interface asks, and sets `release` to null.
+                    // SAFETY: an owned structure that was not released. Its release is called once,
+                    // as the interface requires, and sets `release` to null.
                     unsafe { release(self) }
                 }
             }
@@ -75,52 +75,52 @@ macro_rules! released {
 
 released!(ArrowSchema, ArrowArray, ArrowArrayStream);
 
-// SAFETY: the interface lets a structure be moved to, and released on, another thread.
+// SAFETY: the interface allows moving a structure to, and releasing it on, another thread.
 unsafe impl Send for ArrowSchema {}
-// SAFETY: as above; a stream is called by one thread at a time, which `&mut` sees to.
+// SAFETY: as above; `&mut` ensures that only one thread at a time calls a stream.
 unsafe impl Send for ArrowArrayStream {}
 
 impl ArrowSchema {
-    /// Moves the schema away that lies at a place, and leaves a released one there: of another library's Arrow, whose
-    /// structure of the same name is the same bytes.
+    /// Moves the schema out of a structure of a different Arrow library, which has the same layout,
+    /// and leaves a released one in its place.
     ///
     /// # Safety
-    /// The place is aligned, and holds a schema as the interface has it, or a released one.
+    /// `place` is aligned, and holds a schema as defined by the interface, or a released one.
     #[must_use]
     pub unsafe fn from_raw(place: *mut c_void) -> Self {
         // SAFETY: the caller's contract.
         unsafe { std::ptr::replace(place.cast(), Self::released()) }
     }
 
-    /// One that was released: what is left where one was moved from.
+    /// Returns a released structure, which is what remains after a move.
     #[must_use]
     pub fn released() -> Self {
-        // SAFETY: null pointers and zeros are what the interface calls released.
+        // SAFETY: null pointers and zeros are a released structure.
         unsafe { std::mem::zeroed() }
     }
 }
 
 impl ArrowArrayStream {
-    /// Moves the stream away that lies at a place, and leaves a released one there: of another library's Arrow, whose
-    /// structure of the same name is the same bytes.
+    /// Moves the stream out of a structure of a different Arrow library, which has the same layout,
+    /// and leaves a released one in its place.
     ///
     /// # Safety
-    /// The place is aligned, and holds a stream as the interface has it, or a released one.
+    /// `place` is aligned, and holds a stream as defined by the interface, or a released one.
     #[must_use]
     pub unsafe fn from_raw(place: *mut c_void) -> Self {
         // SAFETY: the caller's contract.
         unsafe { std::ptr::replace(place.cast(), Self::released()) }
     }
 
-    /// One that was released: what is left where one was moved from.
+    /// Returns a released structure, which is what remains after a move.
     #[must_use]
     pub fn released() -> Self {
-        // SAFETY: null pointers and zeros are what the interface calls released.
+        // SAFETY: null pointers and zeros are a released structure.
         unsafe { std::mem::zeroed() }
     }
 }
 
-/// A structure of Arrow's that the side which is called may move away: it leaves a released one then.
+/// A structure of Arrow that the called side may move out, leaving a released one.
 #[repr(transparent)]
 #[derive(StableAbi, Debug)]
 pub struct Moved<T>(*mut T);

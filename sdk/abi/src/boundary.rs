@@ -1,8 +1,10 @@
-//! What crosses, declared once: each kind of object with its functions, each request with its facts.
+//! Everything that crosses the boundary, declared once: each kind of object with its functions, and
+//! each request with its facts.
 //!
-//! The SDK's traits of the same names say what a call means; here stands how its facts are numbered. What the golden
-//! libraries of revision 1.0 were built with stays as it is, for good; additions follow after `then`, at the end, each fact of
-//! a request at a multiple of eight bytes.
+//! The SDK's traits of the same names define what a call means. This file defines the numbers of
+//! their facts. Everything that the golden libraries of revision 1.0 were built with never changes.
+//! Additions follow after `then`, at the end, with each fact of a request at a multiple of eight
+//! bytes.
 #![allow(clippy::len_without_is_empty, reason = "accessors of `len`, which the derive of the twin makes")]
 
 use crate::arrow::{ArrowArrayStream, ArrowSchema, Moved};
@@ -18,79 +20,82 @@ use abi_stable::StableAbi;
 use std::ffi::c_void;
 
 object! {
-    /// The program, as a library's `init` sees it.
+    /// The program, as seen by a library's `init`.
     shared Host: HostTable, HostTableRef, HostCalls, Host {
-        /// The revision of the boundary that it has.
+        /// Returns the revision of the boundary that the host has.
         revision() -> (major: u32, minor: u32);
-        /// A line for the user, as of `Context.log`.
+        /// Shows the user a line, as `Context.log` does.
         log(level: u32, message: Text);
     }
 }
 
 object! {
-    /// An object of a kind that a text beside it names: what every table begins with.
+    /// An object whose kind is passed next to it as text. Its table has only the slots that every
+    /// table begins with.
     shared Object: ObjectTable, ObjectTableRef, ObjectCalls, Plugin {}
 }
 
 object! {
     /// Takes what a library offers.
     sink Registrar: RegistrarTable, RegistrarTableRef, RegistrarCalls, Host {
-        /// An object of a kind: `format`. One that the host does not know is unsupported, which a library that can do
-        /// without may pass over.
+        /// Adds an object of a kind: `format`. An unknown kind is unsupported; a library that can
+        /// do without it may ignore that error.
         add(kind: Text, object: Given<Object>);
     }
 }
 
 object! {
-    /// What a plugin may know of the run.
+    /// What a plugin may know about the run.
     shared Context: ContextTable, ContextTableRef, ContextCalls, Host {
-        /// A limit by its name, as `header_bytes` or `memory_bytes`; all bits are set where the host knows no such limit,
-        /// and the plugin's own default stands.
+        /// Returns a limit by its name, such as `header_bytes` or `memory_bytes`. `UINT64_MAX`
+        /// means that the host does not know the limit; use your own default then.
         limit(name: Text) -> (value: u64);
-        /// Whether the user ended the run.
+        /// Returns whether the user has canceled the run.
         cancelled() -> (cancelled: Flag);
-        /// A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown; another one is taken
-        /// for a note.
+        /// Shows the user a line. `level`: 0 error, 1 warning, 2 note, 3 detail (not shown). Any
+        /// other number counts as a note.
         log(level: u32, message: Text);
-        /// How many bytes of the input a long call has gone through, of how many.
+        /// Reports the progress of a long call: `done` of `total` bytes of the input.
         progress(done: u64, total: u64);
-        /// What the result is for: the bits of the SDK's `Purpose`. Bits that are not known say nothing.
+        /// Returns what the result is for: the bits of the SDK's `Purpose`. Ignore unknown bits.
         purpose() -> (purpose: u32);
-        /// How many threads a call may use.
+        /// Returns how many threads a call may use.
         threads() -> (threads: u32);
-        /// The input that an option of kind 5 names.
+        /// Opens the input that an option of kind 5 names.
         open(path: Text) -> (source: Given<Source>);
-        /// A fact by its name; all bits are set where the host does not know it. `output_is_new`: 1 where nothing
-        /// of the output is there yet. `input_is_folder`: 1 where `input_folder` gives one.
+        /// Returns a fact by its name; `UINT64_MAX` if the host does not know the name.
+        /// `output_is_new`: 1 if the output is a new folder. `input_is_folder`: 1 if
+        /// `input_folder` returns a folder.
         attribute(name: Text) -> (value: u64);
     } then {
-        /// The folder of the model that an output is planned of; the attribute `input_is_folder` says whether it is one.
-        /// What is opened in it counts as held by the output.
+        /// Opens the folder of the model that is converted. The attribute `input_is_folder` says
+        /// whether there is one. Files opened here count as part of the output.
         input_folder() -> (source: Given<Source>);
     }
 }
 
 object! {
-    /// The input's files. It may be kept where it is given.
+    /// The files of the input. The plugin may keep the object if the call gives it away.
     shared Source: SourceTable, SourceTableRef, SourceCalls, Host {
-        /// What the user named. `kind`: 0 a file, 1 a folder, 2 a prefix.
+        /// Returns what the user named. `kind`: 0 a file, 1 a folder, 2 a prefix.
         entry() -> (kind: u32, name: Text);
-        /// Opens a file by its name in the folder.
+        /// Opens a file of the folder by its name.
         open(name: Text) -> (file: u32);
-        /// Whether there is such a file.
+        /// Returns whether there is a file with this name.
         exists(name: Text) -> (exists: Flag);
-        /// The names that begin so, in order, without folders.
+        /// Lists the names of files that begin with `prefix`, sorted, without folders.
         list(prefix: Text, names: NameSink);
-        /// The folders in a folder, in order.
+        /// Lists the folders in a folder, sorted.
         folders(folder: Text, names: NameSink);
-        /// The length and the name of an open file. All bits of `len` are set where the length is not known: a plugin that
-        /// needs it cannot read such a file.
+        /// Returns the length and the name of an open file. A `len` of `UINT64_MAX` means that the
+        /// length is not known; a plugin that needs it cannot read such a file.
         info(file: u32) -> (len: u64, name: Text);
-        /// Fills the buffer from an offset on, or fails.
+        /// Fills the whole buffer from an offset, or fails.
         read_at(file: u32, offset: u64, buffer: BytesMut);
-        /// Fills the buffer with ranges one after the other, or fails; for each its file, its offset and its length.
+        /// Fills the whole buffer with ranges, one after the other, or fails. A range is three
+        /// numbers: file, offset, length.
         read_ranges(ranges: Numbers, buffer: BytesMut);
-        /// Ranges that will be read soon, as of `read_ranges`.
+        /// Announces ranges that will be read soon, in the form of `read_ranges`.
         advise(ranges: Numbers);
     }
 }
@@ -98,7 +103,7 @@ object! {
 object! {
     /// Takes names, or other texts.
     sink NameSink: NameSinkTable, NameSinkTableRef, NameSinkCalls, Host {
-        /// One.
+        /// Adds a name.
         name(name: Text);
     }
 }
@@ -106,7 +111,7 @@ object! {
 object! {
     /// Takes numbers.
     sink NumberSink: NumberSinkTable, NumberSinkTableRef, NumberSinkCalls, Host {
-        /// Some of them, in order.
+        /// Adds some numbers, in order.
         numbers(numbers: Numbers);
     }
 }
@@ -114,21 +119,21 @@ object! {
 object! {
     /// Takes bytes in order.
     sink ByteSink: ByteSinkTable, ByteSinkTableRef, ByteSinkCalls, Host {
-        /// The next ones.
+        /// Appends bytes.
         write(bytes: Bytes);
     }
 }
 
 request! {
-    /// What the other side does not hold.
+    /// Content that the other side does not hold.
     LossAt: Loss, LossRef, LossFacts {
         /// The word of the SDK's `LossKind`.
         kind: Text,
-        /// 0 lost, 1 changed, 2 a note; a number that is not known is the first.
+        /// 0 lost, 1 changed, 2 a note; an unknown number counts as 0.
         severity: u32,
-        /// Whether it follows from what the user asked for.
+        /// Whether the user asked for it.
         asked: Flag,
-        /// A tensor's name, a path in the tree, a file.
+        /// A tensor name, a path in the tree, or a file.
         what: Text,
         /// Why it was not carried.
         why: Text,
@@ -136,9 +141,9 @@ request! {
 }
 
 object! {
-    /// Takes what rows or their files cannot say.
+    /// Takes losses of rows or of their files.
     sink LossSink: LossSinkTable, LossSinkTableRef, LossSinkCalls, Host {
-        /// One of them.
+        /// Adds a loss.
         loss(loss: LossAt);
     }
 }
@@ -148,30 +153,30 @@ request! {
     OptionAt: FormatOption, FormatOptionRef, OptionFacts {
         /// 0 of the reader, 1 of the writer.
         side: u32,
-        /// Its key.
+        /// Key of the option.
         key: Text,
-        /// 0 text, 1 bool, 2 integer, 3 size, 4 one of `choices`, 5 a source, 6 texts, one for each time that it is
-        /// given, each with its own pair; a host treats another as text.
+        /// 0 text, 1 bool, 2 integer, 3 size, 4 one of `choices`, 5 a source, 6 a list of texts,
+        /// each of which is passed as a separate pair. A host treats any other number as text.
         kind: u32,
-        /// What it may be.
+        /// Allowed words, for kind 4.
         choices: Words,
-        /// What it is where nothing is said; none or one.
+        /// Default value: none or one.
         defaults: Words,
-        /// What a user reads about it.
+        /// Help for users.
         help: Text,
     }
 }
 
 request! {
-    /// What a format is called and can do.
+    /// The name and the capabilities of a format.
     IdentityAt: Identity, IdentityRef, IdentityFacts {
-        /// The id for `--from` and `--to`: lowercase, digits, dashes.
+        /// Id for `--from` and `--to`: lowercase letters, digits, dashes.
         id: Text,
-        /// What a person calls it.
+        /// Display name.
         title: Text,
         /// The bits of the SDK's `Capabilities`.
         capabilities: u64,
-        /// Raised whenever the same input and options would give other bytes.
+        /// Raised whenever the same input and options would give different bytes.
         output_revision: u32,
     }
 }
@@ -179,13 +184,13 @@ request! {
 request! {
     /// Bytes that each file of a format has.
     MagicAt: Magic, MagicRef, MagicFacts {
-        /// Where: from the file's start, or how far before its end.
+        /// Offset from the start of the file, or distance from its end.
         offset: u64,
-        /// What stands there.
+        /// Bytes at that offset.
         bytes: Bytes,
-        /// Which bits of each byte count, as many bytes; none where all do.
+        /// Bits of each byte to compare; as long as `bytes`, or empty to compare all bits.
         mask: Bytes,
-        /// Whether `offset` is counted from the file's end.
+        /// Whether `offset` is counted from the end of the file.
         from_end: Flag,
     }
 }
@@ -193,59 +198,59 @@ request! {
 object! {
     /// Takes a format's description.
     sink Description: DescriptionTable, DescriptionTableRef, DescriptionCalls, Host {
-        /// First: what it is called and can do.
+        /// Sets the name and the capabilities. Must be called first.
         identity(identity: IdentityAt);
-        /// A file name ending, with its dot.
+        /// Adds a file name ending, with its dot.
         suffix(suffix: Text);
-        /// Bytes at an offset.
+        /// Adds a magic.
         magic(magic: MagicAt);
-        /// A file name that a folder of this format has; `*` stands for any run of characters.
+        /// Adds the name of a file in a folder of this format; `*` matches any run of characters.
         member(pattern: Text);
-        /// An option of its reader or its writer.
+        /// Adds an option of the reader or the writer.
         option(option: OptionAt);
-        /// A fact about the format by its name: `specification`, where the format is written down. Names that the host
-        /// does not know are passed over.
+        /// Adds a fact about the format by its name, such as `specification`: where the format is
+        /// specified. The host ignores unknown names.
         attribute(name: Text, value: Text);
     }
 }
 
 request! {
-    /// Bytes of tensors, where they lie.
+    /// The place of bytes of tensors.
     StorageAt: Storage, StorageRef, StorageFacts {
-        /// 0 in a file, 1 encoded, 2 inline, 3 joined of ranges of storages that were given before.
+        /// 0 in a file, 1 encoded, 2 inline, 3 joined from ranges of earlier storages.
         kind: u32,
         /// 0 little, 1 big.
         byte_order: u32,
         /// Kind 0: the file.
         file: u32,
-        /// Kind 0: where in the file.
+        /// Kind 0: offset in the file.
         offset: u64,
-        /// Bytes, as tensors see them.
+        /// Length in bytes, as tensors see it.
         len: u64,
-        /// Kind 1: what the decoder is asked with.
+        /// Kind 1: the handle that is passed to the decoder.
         handle: u64,
         /// Kind 2: the bytes.
         bytes: Bytes,
-        /// Kind 3: for each range its storage, where it begins there, and its length. None is itself joined, and
-        /// all are of this byte order.
+        /// Kind 3: for each range its storage, its offset in that storage, and its length. None of
+        /// the storages is itself joined, and all have this byte order.
         ranges: Numbers,
-        /// The number of the SDK's `DigestAlgorithm`; 0 where no digest is known.
+        /// The number of the SDK's `DigestAlgorithm`; 0 if there is no digest.
         digest_algorithm: u32,
-        /// The digest that the file itself has of these bytes.
+        /// The digest that the file stores for these bytes.
         digest: Bytes,
     }
 }
 
 request! {
-    /// How elements of a dtype lie in memory.
+    /// The memory layout of a dtype's elements.
     DtypeAt: Dtype, DtypeRef, DtypeFacts {
-        /// Its name.
+        /// Name of the dtype.
         name: Text,
-        /// How many elements share a block.
+        /// Number of elements that share a block.
         block_elements: u32,
-        /// Bytes of a block; 0 where the values decide.
+        /// Bytes of a block; 0 if the length depends on the values.
         block_bytes: u32,
-        /// How many bytes are reversed together where byte orders differ.
+        /// Number of bytes that are reversed together if byte orders differ.
         swap_unit: u32,
     }
 }
@@ -253,46 +258,48 @@ request! {
 request! {
     /// A tensor that a reader found.
     TensorAt: Tensor, TensorRef, TensorFacts {
-        /// Its name.
+        /// Name of the tensor.
         name: Text,
-        /// What `dtype` gave.
+        /// The number that `dtype` returned.
         dtype: u32,
-        /// Its shape.
+        /// Dimensions, in elements.
         shape: Numbers,
-        /// 0 it lies in one storage, row by row; 1 it lies in blocks; 2 it lies in tiles of one shape.
+        /// 0 contiguous in one storage, row-major; 1 in blocks; 2 in tiles of one shape.
         kind: u32,
-        /// Kind 0: the storage. Kind 2 without `tiles`: that of the first tile.
+        /// Kind 0: the storage. Kind 2 without `tiles`: the storage of the first tile.
         storage: u32,
-        /// Kind 0: where in the storage, in bytes.
+        /// Kind 0: offset in the storage, in bytes.
         offset: u64,
-        /// Kind 1: for each block its storage, its offset, its origin and shape (rank numbers each), and its strides
-        /// (rank numbers, two's complement).
+        /// Kind 1: for each block its storage, its offset, its origin and shape (rank numbers
+        /// each), and its strides (rank numbers, two's complement).
         blocks: Numbers,
         /// Kind 2: the shape of a tile.
         tile: Numbers,
         /// Kind 2: the order of the elements in a tile: 0 row-major, 1 column-major.
         order: u32,
-        /// Kind 2: how tiles are stored that reach past the tensor's end: 0 what is inside alone, 1 whole tiles.
+        /// Kind 2: how tiles that reach past the end of the tensor are stored: 0 only the part
+        /// inside, 1 whole tiles.
         edges: u32,
-        /// Kind 2: the storage of each tile, in row-major order of the tiles; `UINT32_MAX` for one that is absent.
+        /// Kind 2: the storage of each tile, in row-major order of the tiles; `UINT32_MAX` for an
+        /// absent tile.
         tiles: Ids,
-        /// Kind 2 without `tiles`: how many tiles there are, in storages of consecutive ids.
+        /// Kind 2 without `tiles`: the number of tiles, in storages with consecutive ids.
         tile_count: u32,
-        /// Kind 2: the storage of one element, which absent tiles repeat; `UINT32_MAX`: none.
+        /// Kind 2: the storage of one element, which absent tiles repeat; `UINT32_MAX` for none.
         fill: u32,
     }
 }
 
 request! {
-    /// A node of the tree of what is no tensor.
+    /// A node of the tree of non-tensor state.
     NodeAt: Node, NodeRef, NodeFacts {
         /// The number of the SDK's `NodeKind`.
         kind: u32,
-        /// The class of an object.
+        /// Class of an object.
         class_name: Text,
-        /// Its own bytes.
+        /// Bytes of the node itself.
         bytes: Bytes,
-        /// Its children.
+        /// Child nodes, in order.
         children: Ids,
     }
 }
@@ -300,63 +307,65 @@ request! {
 object! {
     /// Takes what a reader finds.
     sink CatalogSink: CatalogSinkTable, CatalogSinkTableRef, CatalogSinkCalls, Host {
-        /// Bytes of tensors.
+        /// Adds a storage, which holds bytes of tensors.
         storage(storage: StorageAt) -> (id: u32);
-        /// A dtype, before the first tensor that has it.
+        /// Declares a dtype, before the first tensor that has it.
         dtype(dtype: DtypeAt) -> (id: u32);
-        /// A tensor.
+        /// Adds a tensor.
         tensor(tensor: TensorAt) -> (id: u32);
-        /// A node of a value, after its children, which are nodes of values too; none is a tensor.
+        /// Adds a node of a value, after its children, which are nodes of values too. No node is a
+        /// tensor.
         value(node: NodeAt) -> (id: u32);
-        /// An entry of the metadata: a key with what `value` gave.
+        /// Adds a metadata entry: a key, and a number that `value` returned.
         metadata(key: Text, value: u32);
-        /// An attribute of a tensor: a key with what `value` gave.
+        /// Adds an attribute of a tensor: a key, and a number that `value` returned.
         attribute(tensor: u32, key: Text, value: u32);
-        /// A node, after its children.
+        /// Adds a node of the tree, after its children.
         node(node: NodeAt) -> (id: u32);
-        /// The node that all others hang on.
+        /// Sets the root of the tree.
         root(node: u32);
-        /// What the catalog does not hold of the input.
+        /// Reports content of the input that the catalog does not hold.
         loss(loss: LossAt);
-        /// The format that the input was written in, where that is not the reader's own.
+        /// Sets the format that the input was converted from, if it is not the reader's own.
         origin(format: Text);
-        /// A name that the input wants to have called, and was not.
+        /// Adds a function or class that the input asks its reader to call. It was not called.
         global(name: Text);
     } then {
-        /// A step, as users write it, that the catalog goes through where it is converted, before all others.
+        /// Adds a step, in the syntax of `--step`, that is applied before all others when the
+        /// catalog is converted.
         step(step: Text);
-        /// A file that goes into the folder that the tensors are written to.
+        /// Adds a file to the folder that the tensors are written to.
         sidecar(name: Text, bytes: Bytes);
     }
 }
 
 object! {
-    /// Takes keys with their values: for each the nodes, children before their parents, then the key with the number
-    /// of the last one.
+    /// Takes keys with their values. For each entry, add the nodes, children before their parents,
+    /// then the key with the number of the last node.
     sink ValueSink: ValueSinkTable, ValueSinkTableRef, ValueSinkCalls, Host {
-        /// A node of a value.
+        /// Adds a node of a value.
         value(node: NodeAt) -> (id: u32);
-        /// A key with what `value` gave.
+        /// Adds a key with a number that `value` returned.
         entry(key: Text, value: u32);
     }
 }
 
 object! {
-    /// Takes a node.
+    /// Takes one node.
     sink NodeSink: NodeSinkTable, NodeSinkTableRef, NodeSinkCalls, Host {
-        /// It.
+        /// Sets the node.
         node(node: NodeAt);
     }
 }
 
 request! {
-    /// A region of a tensor, and how its elements are wanted.
+    /// A region of a tensor, and the requested form of its elements.
     RegionAt: TensorRegion, TensorRegionRef, RegionFacts {
         /// The tensor.
         tensor: u32,
-        /// Whether a region of it is meant, and not all.
+        /// Whether only a region of the tensor is meant.
         is_region: Flag,
-        /// The region's origin, then its shape.
+        /// Origin of the region, followed by its shape.
         region: Numbers,
         /// 0 C, 1 Fortran.
         order: u32,
@@ -368,26 +377,29 @@ request! {
 object! {
     /// The catalog that a writer lays out.
     shared CatalogView: CatalogViewTable, CatalogViewTableRef, CatalogViewCalls, Host {
-        /// How many tensors and storages there are, and the root; all bits of `root` are set where there is none.
+        /// Returns the number of tensors and storages, and the root of the tree; `UINT32_MAX` if
+        /// there is no tree.
         counts() -> (tensors: u32, storages: u32, root: u32);
-        /// A tensor: its bytes, and the first tensor that it is tied to or itself.
+        /// Returns a tensor: its length in bytes, and the first tensor that it is tied to, or
+        /// itself.
         tensor(id: u32) -> (name: Text, dtype: u32, shape: Numbers, bytes: u64, tied_to: u32);
-        /// The blocks of a tensor from number `from` on, at most so many, as in `FerryTensor`; fewer, or none, at the
-        /// end of them.
+        /// Lists at most `most` blocks of a tensor from number `from`, in the form of
+        /// `FerryTensor`; fewer or none at the end.
         blocks(tensor: u32, from: u64, most: u64, blocks: NumberSink);
-        /// A dtype that a tensor has.
+        /// Returns the properties of a dtype that a tensor has.
         dtype(id: u32, name: NameSink) -> (block_elements: u32, block_bytes: u32, swap_unit: u32);
-        /// A storage.
+        /// Returns a storage.
         storage(id: u32) -> (len: u64, byte_order: u32);
-        /// All metadata, in order of the keys.
+        /// Lists the metadata, sorted by key.
         metadata(entries: ValueSink);
-        /// The attributes of a tensor, in order of the keys.
+        /// Lists the attributes of a tensor, sorted by key.
         attributes(tensor: u32, entries: ValueSink);
-        /// A node.
+        /// Returns a node of the tree.
         node(id: u32, node: NodeSink);
-        /// The format that the input was written in.
+        /// Returns the format that the tensors came from.
         origin(name: NameSink);
-        /// Fills the buffer with a tensor's logical bytes (row-major, little-endian) from an offset on.
+        /// Fills the whole buffer with logical bytes (row-major, little-endian) of a tensor, from
+        /// an offset.
         read(tensor: u32, offset: u64, buffer: BytesMut);
         /// Fills the buffer with all bytes of a region.
         read_region(region: RegionAt, buffer: BytesMut);
@@ -397,13 +409,13 @@ object! {
 request! {
     /// A file of the output.
     FileAt: OutputFile, OutputFileRef, FileFacts {
-        /// Its name in the output's folder.
+        /// Path in the output folder.
         path: Text,
         /// 0 data, 1 index.
         role: u32,
-        /// 0 laid out, 1 streamed by the plan, 2 given when all others are there.
+        /// 0 laid out, 1 streamed by the plan, 2 written after all others.
         kind: u32,
-        /// Kind 1: the tensors that it holds.
+        /// Kind 1: the tensors in the file.
         tensors: Ids,
     }
 }
@@ -415,9 +427,9 @@ request! {
         file: u32,
         /// The tensor.
         tensor: u32,
-        /// Whether a region of it is meant, and not all.
+        /// Whether only a region of the tensor is meant.
         is_region: Flag,
-        /// The region's origin, then its shape.
+        /// Origin of the region, followed by its shape.
         region: Numbers,
         /// 0 C, 1 Fortran.
         order: u32,
@@ -427,17 +439,17 @@ request! {
 }
 
 request! {
-    /// Bytes of a storage in a file, as they lie.
+    /// Raw bytes of a storage in a file.
     StoragePartAt: StoragePart, StoragePartRef, StoragePartFacts {
         /// The file.
         file: u32,
         /// The storage.
         storage: u32,
-        /// Where in the storage.
+        /// Offset in the storage.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
-        /// How many are reversed together if they are big-endian.
+        /// Number of bytes that are reversed together if the storage is big-endian.
         swap_unit: u32,
     }
 }
@@ -445,15 +457,15 @@ request! {
 request! {
     /// Bytes of a file of another input, which an option of kind 5 names.
     CopyAt: SourceCopy, SourceCopyRef, CopyFacts {
-        /// The file of the output.
+        /// The output file.
         file: u32,
-        /// What `Context.open` was asked for.
+        /// The path that was passed to `Context.open`.
         source: Text,
-        /// The file's name there.
+        /// Name of the file in that input.
         name: Text,
-        /// Where in that file.
+        /// Offset in that file.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
     }
 }
@@ -463,25 +475,25 @@ request! {
     EncodedAt: EncodedSegment, EncodedSegmentRef, EncodedFacts {
         /// The file.
         file: u32,
-        /// How many bytes it will have; all bits are set where that is known afterwards.
+        /// Length in bytes; `UINT64_MAX` if it is not known in advance.
         len: u64,
-        /// The tensors that it holds.
+        /// The tensors in the segment.
         tensors: Ids,
-        /// Whether it holds a region of the one tensor, and not all.
+        /// Whether the segment holds only a region of its single tensor.
         is_region: Flag,
-        /// The region's origin, then its shape.
+        /// Origin of the region, followed by its shape.
         region: Numbers,
     }
 }
 
 request! {
-    /// A digest of a file's bytes.
+    /// A request for a digest of bytes of a file.
     DigestAt: DigestRequest, DigestRequestRef, DigestFacts {
         /// The file.
         file: u32,
-        /// The first byte.
+        /// Offset of the first byte.
         start: u64,
-        /// The byte after the last.
+        /// Offset after the last byte.
         end: u64,
         /// The number of the SDK's `DigestAlgorithm`.
         algorithm: u32,
@@ -489,58 +501,58 @@ request! {
 }
 
 object! {
-    /// Takes what a writer plans.
+    /// Takes the plan of a writer.
     sink LayoutSink: LayoutSinkTable, LayoutSinkTableRef, LayoutSinkCalls, Host {
-        /// A file.
+        /// Adds a file.
         file(file: FileAt) -> (id: u32);
-        /// Bytes; gives where they lie.
+        /// Appends literal bytes, and returns their offset.
         bytes(file: u32, bytes: Bytes) -> (offset: u64);
-        /// A tensor or a part of it.
+        /// Appends a tensor or part of a tensor.
         tensor(part: PartAt) -> (offset: u64);
-        /// A storage or a part of it.
+        /// Appends a storage or part of a storage.
         storage(part: StoragePartAt) -> (offset: u64);
-        /// Bytes of another input.
+        /// Appends bytes of another input.
         copy(copy: CopyAt) -> (offset: u64);
-        /// Zeros.
+        /// Appends zeros.
         pad(file: u32, len: u64) -> (offset: u64);
-        /// Bytes that `encode` gives. One of a length that is not known counts as one byte in the offsets of what
-        /// follows it and in the ranges of digests.
+        /// Appends bytes that `encode` produces. A segment of unknown length counts as one byte in
+        /// the offsets of what follows it and in the ranges of digests.
         encoded(segment: EncodedAt) -> (id: u32, offset: u64);
-        /// Bytes that `seal` gives.
+        /// Appends bytes that `seal` supplies.
         deferred(file: u32, len: u64) -> (id: u32);
-        /// A digest that `seal` needs.
+        /// Requests a digest for `seal`.
         digest(digest: DigestAt) -> (id: u32);
-        /// A tensor that the output holds as another one.
+        /// Declares that the output holds `tensor` as `of`, which it is tied to.
         alias(tensor: u32, of: u32);
-        /// A tensor that the output does not hold.
+        /// Leaves a tensor out of the output.
         omit(tensor: u32, why: Text);
-        /// What the output does not hold.
+        /// Reports content that the output does not hold.
         loss(loss: LossAt);
-        /// The name that a tensor has in the output, where it is another one.
+        /// Declares the name of a tensor in the output, if it differs.
         written_as(tensor: u32, name: Text);
-        /// A tensor that stands in the writer's own bytes.
+        /// Declares that a tensor is part of the writer's literal bytes.
         held_in_bytes(tensor: u32);
-        /// Files of an earlier output that this one replaces.
+        /// Declares files of an earlier output that this one replaces.
         supersedes(pattern: Text, role: u32);
     }
 }
 
 object! {
-    /// The digests that a layout asked for.
+    /// The digests that a layout requested.
     sink Digests: DigestsTable, DigestsTableRef, DigestsCalls, Host {
-        /// One of them.
+        /// Returns a digest.
         get(id: u32, value: ByteSink) -> (algorithm: u32);
-        /// Where an encoded segment came to lie, and what `encode` said of it.
+        /// Returns the final place of an encoded segment, and the note of `encode`.
         encoded(id: u32, note: ByteSink) -> (offset: u64, len: u64);
-        /// The length of a file.
+        /// Returns the length of a file in bytes.
         file_len(file: u32) -> (len: u64);
     }
 }
 
 object! {
-    /// Takes what needed digests.
+    /// Takes the bytes that depend on digests.
     sink SealSink: SealSinkTable, SealSinkTableRef, SealSinkCalls, Host {
-        /// All bytes of a deferred segment.
+        /// Sets all bytes of a deferred segment.
         deferred(id: u32, bytes: Bytes);
         /// Appends to a late file.
         late(file: u32, bytes: Bytes);
@@ -550,25 +562,26 @@ object! {
 object! {
     /// A format.
     shared Format: FormatTable, FormatTableRef, FormatCalls, Plugin {
-        /// What it is.
+        /// Describes the format.
         describe(description: Description);
-        /// How sure it is of this input, from 0 to 100; -1 where the declared magic, suffixes and members decide.
+        /// Returns how likely this input is of the format, from 0 to 100; -1 to use the declared
+        /// magic, suffixes and members.
         probe(source: Source, context: Context) -> (score: i64);
-        /// A reader with these options, which were checked, and defaults filled in.
+        /// Creates a reader with these options, which are checked, with defaults filled in.
         tensor_reader(options: Pairs) -> (reader: Given<TensorReader>);
-        /// A writer.
+        /// Creates a writer with these options.
         tensor_writer(options: Pairs) -> (writer: Given<TensorWriter>);
-        /// A reader of rows.
+        /// Creates a reader of rows with these options.
         record_reader(options: Pairs) -> (reader: Given<RecordReader>);
-        /// A writer of rows.
+        /// Creates a writer of rows with these options.
         record_writer(options: Pairs) -> (writer: Given<RecordWriter>);
     }
 }
 
 object! {
-    /// Describes what an input holds.
+    /// A reader of tensors: describes what an input holds.
     shared TensorReader: TensorReaderTable, TensorReaderTableRef, TensorReaderCalls, Plugin {
-        /// Fills the catalog, and gives what decodes its encoded storages.
+        /// Fills the catalog, and returns the decoder of its encoded storages.
         read(source: Source, catalog: CatalogSink, context: Context) -> (decoder: Given<TensorDecoder>);
     }
 }
@@ -576,55 +589,57 @@ object! {
 object! {
     /// Decodes the encoded storages of an input that was read.
     shared TensorDecoder: TensorDecoderTable, TensorDecoderTableRef, TensorDecoderCalls, Plugin {
-        /// Pushes all bytes of a storage, in order.
+        /// Pushes all decoded bytes of a storage, in order.
         decode(source: Source, handle: u64, output: ByteSink, context: Context);
     }
 }
 
 object! {
-    /// Describes an output.
+    /// A writer of tensors: plans an output.
     shared TensorWriter: TensorWriterTable, TensorWriterTableRef, TensorWriterCalls, Plugin {
         /// Plans the files. `target_kind`: 0 a file, 1 a folder.
         plan(catalog: CatalogView, target_kind: u32, target_name: Text, layout: LayoutSink, context: Context)
             -> (plan: Given<TensorPlan>);
     } then {
-        /// Before `plan`: the steps that make of this catalog one that the output can have, as users write them.
+        /// Lists, before `plan`, the steps that turn this catalog into one that the output can
+        /// hold, in the syntax of `--step`.
         steps(catalog: CatalogView, steps: NameSink, context: Context);
     }
 }
 
 object! {
-    /// A plan of tensors in hand.
+    /// The plan of an output of tensors.
     shared TensorPlan: TensorPlanTable, TensorPlanTableRef, TensorPlanCalls, Plugin {
-        /// Pushes a streamed file's bytes, in order.
+        /// Pushes the bytes of a streamed file, in order.
         stream(file: u32, catalog: CatalogView, output: ByteSink, context: Context);
-        /// Pushes an encoded segment's bytes, in order; many at once. `note` is for `seal`.
+        /// Pushes the bytes of an encoded segment, in order. The host encodes many segments at
+        /// once. `note` is kept for `seal`.
         encode(id: u32, catalog: CatalogView, output: ByteSink, note: ByteSink, context: Context);
-        /// Gives the deferred bytes and the late files.
+        /// Supplies the deferred bytes and the late files.
         seal(digests: Digests, output: SealSink, context: Context);
     }
 }
 
 object! {
-    /// Opens inputs of rows.
+    /// A reader of rows: opens inputs.
     shared RecordReader: RecordReaderTable, RecordReaderTableRef, RecordReaderCalls, Plugin {
         /// Opens an input, which the set keeps.
         open(source: Given<Source>, losses: LossSink, context: Context) -> (set: Given<RecordSet>);
-        /// Writes an index; gives the records and the bytes that it saw.
+        /// Writes an index, and returns the number of records and bytes that it covers.
         index(source: Source, output: ByteSink, context: Context) -> (records: u64, bytes: u64);
     }
 }
 
 request! {
-    /// A part of the input that is read on its own.
+    /// A part of the input that is read independently.
     SplitAt: Split, SplitRef, SplitFacts {
-        /// Its file.
+        /// Name of its file.
         file: Text,
-        /// Where it begins.
+        /// Offset of its first byte.
         offset: u64,
-        /// Its bytes.
+        /// Length in bytes.
         bytes: u64,
-        /// Its records; all bits are set where that is not known.
+        /// Number of records; `UINT64_MAX` if unknown.
         records: u64,
     }
 }
@@ -632,63 +647,64 @@ request! {
 object! {
     /// Takes splits.
     sink SplitSink: SplitSinkTable, SplitSinkTableRef, SplitSinkCalls, Host {
-        /// One, in order.
+        /// Adds the next split.
         split(split: SplitAt);
     }
 }
 
 request! {
-    /// A record that was passed over.
+    /// A record that was skipped.
     SkippedAt: Skipped, SkippedRef, SkippedFacts {
-        /// Its file.
+        /// Name of its file.
         file: Text,
-        /// Its number; all bits are set where that is not known.
+        /// Number of the record; `UINT64_MAX` if unknown.
         record: u64,
-        /// Where it begins.
+        /// Offset of its first byte.
         offset: u64,
-        /// Why.
+        /// Why it was skipped.
         why: Text,
     }
 }
 
 object! {
-    /// Takes records that were passed over.
+    /// Takes records that were skipped.
     sink SkippedSink: SkippedSinkTable, SkippedSinkTableRef, SkippedSinkCalls, Host {
-        /// One.
+        /// Adds a skipped record.
         skipped(skipped: SkippedAt);
     }
 }
 
 request! {
-    /// Which rows are wanted, and how.
+    /// The requested rows and columns.
     ScanAt: Scan, ScanRef, ScanFacts {
         /// The split.
         split: u32,
-        /// Whether `columns` says which, and not all are wanted.
+        /// Whether only the fields in `columns` are requested.
         is_projected: Flag,
-        /// The fields, in ascending order: for each the length of its path, and the path: the place of a column, then
-        /// places within structs.
+        /// The fields, in ascending order: for each the length of its path, then the path: the
+        /// index of a column, then indices within structs.
         columns: Ids,
-        /// The first row of the split that is wanted, before any comparison.
+        /// First requested row of the split, counted before any comparison.
         first_row: u64,
-        /// At most so many rows from there on; all bits are set where all are wanted.
+        /// Maximum number of rows from there; `UINT64_MAX` for all.
         limit: u64,
-        /// At most so many rows a batch.
+        /// Maximum rows of a batch.
         rows: u64,
-        /// About so many bytes a batch.
+        /// Approximate bytes of a batch.
         bytes: u64,
     }
 }
 
 object! {
-    /// Comparisons that are all true of every row that the host goes on with. A plugin may leave out rows for which
-    /// one is not; the host looks again.
+    /// Comparisons that are all true of every row that the host keeps. A plugin may leave out rows
+    /// for which one is false; the host checks again.
     shared Predicate: PredicateTable, PredicateTableRef, PredicateCalls, Host {
-        /// How many there are.
+        /// Returns the number of comparisons.
         count() -> (count: u32);
-        /// A comparison: a path as in `FerryScan`, what it is compared with, and how: 0 equal, 1 unequal, 2 less, 3 less or
-        /// equal, 4 greater, 5 greater or equal, 6 missing, 7 not missing, 8 equal to one of the values. A plugin ignores
-        /// a comparison whose number or values it does not know.
+        /// Returns a comparison: a path as in `FerryScan`, the values to compare with, and the
+        /// comparator: 0 equal, 1 unequal, 2 less, 3 less or equal, 4 greater, 5 greater or equal,
+        /// 6 missing, 7 not missing, 8 equal to one of the values. A plugin ignores a comparison
+        /// whose comparator or values it does not know.
         comparison(index: u32, values: NodeSink) -> (column: Ids, comparator: u32);
     }
 }
@@ -696,38 +712,39 @@ object! {
 object! {
     /// An opened input of rows.
     shared RecordSet: RecordSetTable, RecordSetTableRef, RecordSetCalls, Plugin {
-        /// Its columns.
+        /// Returns the columns.
         schema() -> (schema: ArrowSchema);
-        /// Its splits, in order.
+        /// Lists the splits, in order.
         splits(splits: SplitSink);
-        /// A stream of rows. When it reports an error, `fault` gives what is behind its ticket.
+        /// Returns a stream of rows. If the stream reports an error, `fault` returns the full error
+        /// for its ticket.
         scan(scan: ScanAt, predicate: Predicate) -> (stream: ArrowArrayStream, ticket: u64);
-        /// Fails with the error of the stream of this ticket, once.
+        /// Fails once with the error of the stream of this ticket.
         fault(ticket: u64);
-        /// Writes a split's records as JSON lines, at most so many; all bits of `written` are set where the format has
-        /// no mapping of its own.
+        /// Writes at most `most` records of a split as JSON lines. Sets `written` to `UINT64_MAX`
+        /// if the format has no mapping of its own.
         json(split: u32, most: u64, output: ByteSink) -> (written: u64);
-        /// The records that were passed over.
+        /// Lists the records that were skipped.
         skipped(skipped: SkippedSink);
-        /// What the columns do not hold of the input.
+        /// Reports content of the input that the columns do not hold.
         losses(losses: LossSink);
     }
 }
 
 request! {
-    /// What an output of rows is to be.
+    /// The requested output of rows.
     OutputAt: RecordOutput, RecordOutputRef, OutputFacts {
-        /// How many rows there will be; all bits are set where that is not known.
+        /// Number of rows; `UINT64_MAX` if unknown.
         rows: u64,
         /// 0 a file, 1 a folder.
         target_kind: u32,
-        /// The file's name.
+        /// Name of the file.
         target_name: Text,
     }
 }
 
 object! {
-    /// Plans outputs of rows.
+    /// A writer of rows: plans outputs.
     shared RecordWriter: RecordWriterTable, RecordWriterTableRef, RecordWriterCalls, Plugin {
         /// Plans the files.
         plan(schema: Moved<ArrowSchema>, output: OutputAt, losses: LossSink, context: Context)
@@ -738,50 +755,51 @@ object! {
 object! {
     /// The encoded pieces of a file, in order.
     shared Pieces: PiecesTable, PiecesTableRef, PiecesCalls, Host {
-        /// How many there are.
+        /// Returns the number of pieces.
         count() -> (count: u64);
-        /// A piece: where it lies, and what `encode` said of it.
+        /// Returns a piece: its place, and the note of `encode`.
         piece(index: u64) -> (offset: u64, len: u64, rows: u64, note: Bytes);
     }
 }
 
 object! {
-    /// The files of an output of rows that are finished, in order.
+    /// The finished files of an output of rows, in order.
     shared WrittenFiles: WrittenFilesTable, WrittenFilesTableRef, WrittenFilesCalls, Host {
-        /// How many there are.
+        /// Returns the number of files.
         count() -> (count: u64);
-        /// A file: its name, its bytes, and how many pieces it has.
+        /// Returns a file: its name, its length in bytes, and its number of pieces.
         file(index: u64) -> (name: Text, bytes: u64, pieces: u64);
-        /// A piece of a file, as in `FerryPieces`.
+        /// Returns a piece of a file, as in `FerryPieces`.
         piece(file: u64, index: u64) -> (offset: u64, len: u64, rows: u64, note: Bytes);
     }
 }
 
 object! {
-    /// A plan of rows in hand.
+    /// The plan of an output of rows.
     shared RecordPlan: RecordPlanTable, RecordPlanTableRef, RecordPlanCalls, Plugin {
-        /// The names of its files; none for a plan that rolls.
+        /// Lists the names of its files; none for a plan that rolls.
         files(names: NameSink);
-        /// When a file is full and the next one begins. `kind`: 0 the plan does not roll, 1 at so many rows, 2 before a piece
-        /// with which it would have more than so many bytes.
+        /// Returns when a file is full and the next one begins. `kind`: 0 the plan does not roll, 1
+        /// at `size` rows, 2 before a piece that would make the file longer than `size` bytes.
         roll() -> (kind: u32, size: u64);
-        /// The name of a file of a plan that rolls, once it is known how many there are.
+        /// Returns the name of a file of a plan that rolls, once the number of files is known.
         name(file: u32, count: u32, name: NameSink);
-        /// Patterns of the names of files of an earlier output that this one replaces.
+        /// Lists patterns of names of files of an earlier output that this one replaces.
         supersedes(patterns: NameSink);
-        /// How many rows and bytes are encoded together.
+        /// Returns how many rows and bytes are encoded together.
         group() -> (rows: u64, bytes: u64);
-        /// What a file begins with.
+        /// Writes the head of a file.
         begin(file: u32, output: ByteSink);
-        /// Encodes rows; many pieces at once, before it is known which file they go to. `note` is for `finish`.
+        /// Encodes rows as a piece. The host encodes many pieces at once, before it is known which
+        /// file they go to. `note` is kept for `finish`.
         encode(batches: Moved<ArrowArrayStream>, output: ByteSink, losses: LossSink, note: ByteSink);
-        /// What a file ends with.
+        /// Writes the tail of a file.
         finish(file: u32, pieces: Pieces, output: ByteSink);
-        /// The names of files over all others.
+        /// Lists the names of files that describe all others.
         sealed(names: NameSink);
-        /// All bytes of one of those, once all others are finished.
+        /// Writes all bytes of one of the `sealed` files, once all others are finished.
         seal(sealed: u32, files: WrittenFiles, output: ByteSink);
-        /// What the user should know.
+        /// Lists notes for the user.
         notes(notes: NameSink);
     }
 }

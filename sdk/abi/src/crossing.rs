@@ -1,57 +1,58 @@
-//! How each type of the boundary is seen by safe code, on the side that calls and on the side that is called.
+//! The representation of each type of the boundary in safe code, on the calling side and on the
+//! called side.
 
 use crate::failure::Failure;
 
-/// A type that is handed to a call.
+/// A type of an argument of a call.
 pub trait Argument: Copy {
-    /// What safe code hands over and receives.
+    /// Type in safe code.
     type Safe<'a>;
-    /// What must stay in place while the call runs.
+    /// Data that must stay in place during the call.
     type Stored;
-    /// Its name in C.
+    /// Name of the type in C.
     const C: &'static str;
 
-    /// For the side that calls.
+    /// Prepares an argument, on the calling side.
     fn store(safe: Self::Safe<'_>) -> Self::Stored;
 
-    /// What crosses.
+    /// Returns the value that crosses.
     fn raw(stored: &mut Self::Stored) -> Self;
 
-    /// For the side that is called.
+    /// Converts a received argument, on the called side.
     ///
     /// # Safety
-    /// What the other side handed over keeps the crate's rules, and is valid for `'a`.
+    /// The value from the other side follows the crate's rules, and is valid for `'a`.
     unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure>;
 }
 
-/// A type that a call gives back through a pointer. All zeros are a value of it.
+/// A type of a result that a call writes through a pointer. All zeros are a valid value.
 pub trait Answer: Sized {
-    /// What safe code gives and receives; borrowed ones live as long as the object that was called.
+    /// Type in safe code; borrowed values live as long as the object that was called.
     type Safe<'s>;
-    /// Its name in C.
+    /// Name of the type in C.
     const C: &'static str;
 
-    /// For the side that is called.
+    /// Converts a result, on the called side.
     fn lower(safe: Self::Safe<'_>) -> Self;
 
-    /// For the side that calls.
+    /// Converts a received result, on the calling side.
     ///
     /// # Safety
-    /// What the other side wrote keeps the crate's rules, and is valid for `'s`.
+    /// The value from the other side follows the crate's rules, and is valid for `'s`.
     unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure>;
 }
 
-/// A type that is handed to calls and given back by them in the same form.
+/// A type with the same form as an argument and as a result.
 pub trait Plain: Copy {
-    /// What safe code hands over and receives.
+    /// Type in safe code.
     type Seen<'a>;
-    /// Its name in C.
+    /// Name of the type in C.
     const NAME: &'static str;
 
-    /// What crosses.
+    /// Returns the value that crosses.
     fn of(seen: Self::Seen<'_>) -> Self;
 
-    /// What safe code sees of it.
+    /// Converts a received value for safe code.
     ///
     /// # Safety
     /// As for [`Argument::raise`].
@@ -91,7 +92,7 @@ impl<P: Plain> Answer for P {
     }
 }
 
-/// Declares numbers, which cross as they are.
+/// Declares number types, which cross unchanged.
 macro_rules! numbers {
     ($($number:ident as $c:literal),+) => { $(
         impl Plain for $number {
@@ -111,20 +112,20 @@ macro_rules! numbers {
 
 numbers!(u32 as "uint32_t", u64 as "uint64_t", i64 as "int64_t");
 
-/// What a call gives back: nothing, one answer, or several.
+/// The results of a call: none, one, or several.
 pub trait Answers: Sized {
-    /// What safe code gives and receives.
+    /// Type in safe code.
     type Safe<'s>;
-    /// Where they are written.
+    /// Pointers to which the results are written.
     type Places: Copy;
 
-    /// For the side that is called.
+    /// Writes the results, on the called side.
     ///
     /// # Safety
-    /// The places may be written to.
+    /// The pointers are valid for writes.
     unsafe fn write(places: Self::Places, safe: Self::Safe<'_>);
 
-    /// For the side that calls.
+    /// Converts the received results, on the calling side.
     ///
     /// # Safety
     /// As for [`Answer::raise`].
@@ -157,7 +158,7 @@ impl<A: Answer> Answers for (A,) {
     }
 }
 
-/// Declares what several answers are.
+/// Implements [`Answers`] for tuples of results.
 macro_rules! several {
     ($($Type:ident $index:tt),+) => {
         impl<$($Type: Answer),+> Answers for ($($Type,)+) {

@@ -40,25 +40,25 @@ slice!(/// Ids of tensors, nodes or columns.
     Ids of u32 as "FerryIds");
 
 /// # Safety
-/// `ptr` is valid for `len` elements, for as long as the caller says, unless it is null or misaligned.
+/// Unless `ptr` is null or misaligned, it is valid for `len` elements during `'a`.
 unsafe fn slice<'a, T>(ptr: *const T, len: usize) -> Result<&'a [T], Failure> {
     if len == 0 {
         return Ok(&[]);
     }
     check(ptr.is_null() || !ptr.is_aligned(), len, size_of::<T>())?;
-    // SAFETY: not null, aligned, not longer than memory; the rest is the caller's contract.
+    // SAFETY: not null, aligned, and not longer than memory; the rest is the caller's contract.
     Ok(unsafe { std::slice::from_raw_parts(ptr, len) })
 }
 
 fn check(is_wrong: bool, len: usize, size: usize) -> Result<(), Failure> {
     let fits = len.checked_mul(size).is_some_and(|bytes| isize::try_from(bytes).is_ok());
     if is_wrong || !fits {
-        return Err(Failure::contract("a slice that points nowhere"));
+        return Err(Failure::contract("the pointer of a slice is invalid"));
     }
     Ok(())
 }
 
-/// Bytes to fill.
+/// A buffer to fill.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct BytesMut {
@@ -84,12 +84,12 @@ impl Argument for BytesMut {
             return Ok(&mut []);
         }
         check(self.ptr.is_null(), self.len, 1)?;
-        // SAFETY: not null, not longer than memory; the rest is the caller's contract.
+        // SAFETY: not null, and not longer than memory; the rest is the caller's contract.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) })
     }
 }
 
-/// Text: UTF-8, not terminated.
+/// UTF-8 text, not terminated.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct Text {
@@ -97,7 +97,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// What is not UTF-8 is replaced: for errors, which must not be lost.
+    /// Returns the text with invalid UTF-8 replaced, for errors, which must not be lost.
     ///
     /// # Safety
     /// As for [`Argument::raise`].
@@ -118,11 +118,11 @@ impl Plain for Text {
     unsafe fn seen<'a>(self) -> Result<Self::Seen<'a>, Failure> {
         // SAFETY: the caller's contract.
         let bytes = unsafe { self.bytes.seen() }?;
-        std::str::from_utf8(bytes).map_err(|_| Failure::contract("text that is not UTF-8"))
+        std::str::from_utf8(bytes).map_err(|_| Failure::contract("a text is not valid UTF-8"))
     }
 }
 
-/// Yes or no: 1 or 0.
+/// A boolean: 1 or 0.
 #[repr(transparent)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct Flag(u8);
@@ -139,12 +139,12 @@ impl Plain for Flag {
         match self.0 {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(Failure::contract("a flag that is neither 0 nor 1")),
+            _ => Err(Failure::contract("a flag is neither 0 nor 1")),
         }
     }
 }
 
-/// Declares a slice of texts that was checked once as a whole.
+/// Declares a slice of texts that is validated once as a whole.
 macro_rules! texts {
     ($(#[$doc:meta])* $Raw:ident of $(#[$element_doc:meta])* $Element:ident { $($(#[$field_doc:meta])* $field:ident),+ } as $c:literal) => {
         $(#[$element_doc])*
@@ -166,7 +166,7 @@ macro_rules! texts {
                 $(#[$field_doc])*
                 #[must_use]
                 pub fn $field(&self) -> &'a str {
-                    // SAFETY: made of a text that lives that long, or looked at where it arrived.
+                    // SAFETY: created from a text that lives that long, or validated on arrival.
                     unsafe { self.$field.seen() }.unwrap_or_default()
                 }
             )+
@@ -209,16 +209,16 @@ macro_rules! texts {
 texts! {
     /// A list of words.
     Words of
-    /// One word.
+    /// A word of a list.
     Word {
-        /// It.
+        /// The word as text.
         text
     } as "FerryTexts"
 }
 texts! {
-    /// A list of keys with their values.
+    /// A list of keys with values.
     Pairs of
-    /// A key with its value.
+    /// A key with a value.
     Pair {
         /// The key.
         key,

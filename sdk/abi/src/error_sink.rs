@@ -1,4 +1,4 @@
-//! Errors and panics on their way across the boundary.
+//! Carries errors and panics across the boundary.
 
 use crate::crossing::Plain;
 use crate::data::Text;
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Takes what a call failed with. It belongs to the call that it was handed to.
+/// Takes the reason of a failed call. It is only valid during the call that received it.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct ErrorSink {
@@ -24,24 +24,24 @@ pub struct ErrorSink {
 #[derive(StableAbi, Clone, Copy)]
 #[sabi(kind(Prefix(prefix_ref = ErrorSinkTableRef)))]
 pub struct ErrorSinkTable {
-    /// Bytes of this table.
+    /// Length of this table in bytes.
     pub size: usize,
-    /// An error is borrowed, and has none.
+    /// Null, because an error sink is always borrowed.
     pub drop: Option<unsafe extern "C" fn(this: *mut c_void, err: ErrorSink) -> i32>,
-    /// For what comes later.
+    /// Reserved for later revisions.
     #[sabi(last_prefix_field)]
     pub extension: Option<
         unsafe extern "C" fn(this: *mut c_void, id: Text, out: *mut *const c_void, err: ErrorSink) -> i32,
     >,
-    /// The message, before its details. The status is what the call returns.
+    /// Sets the message, before any details. The status is the return value of the call.
     pub message: Option<unsafe extern "C" fn(this: *mut c_void, message: Text) -> i32>,
-    /// A detail: `file`, `tensor`, `offset`, `expected`, `found` and others.
+    /// Adds a detail: `file`, `tensor`, `offset`, `expected`, `found` and others.
     pub detail: Option<unsafe extern "C" fn(this: *mut c_void, name: Text, value: Text) -> i32>,
 }
 
-// SAFETY: numbers and nullable pointers after its size.
+// SAFETY: the size is followed by numbers and nullable pointers.
 unsafe impl Grows for ErrorSinkTable {
-    /// What it has in revision 1.0, whatever is added behind it.
+    /// Length in revision 1.0, without later additions.
     const LEAST: usize = std::mem::offset_of!(Self, detail) + size_of::<usize>();
 }
 
@@ -49,8 +49,8 @@ thread_local! {
     static LAST_PANIC_AT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Sets this library's panic hook to one that writes nothing: the message goes into the failure that the
-/// call gives, and the host says it once, in its own words.
+/// Installs a panic hook for this library that prints nothing. The message becomes part of the
+/// failure of the call, which the host reports once.
 pub(crate) fn keep_panics_quiet() {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string);
@@ -59,7 +59,7 @@ pub(crate) fn keep_panics_quiet() {
 }
 
 fn panicked(entry: &str, payload: Box<dyn Any + Send>) -> Failure {
-    // A failure of the other side, on its way through code that cannot return one.
+    // A failure of the other side that passes through code that cannot return errors.
     let payload = match payload.downcast::<Failure>() {
         Ok(failure) => return *failure,
         Err(payload) => payload,
@@ -70,7 +70,7 @@ fn panicked(entry: &str, payload: Box<dyn Any + Send>) -> Failure {
         .or_else(|| payload.downcast_ref::<&str>().copied())
         .unwrap_or("without a message")
         .to_owned();
-    // The payload's own destructor may panic too, and what it panics with again.
+    // The destructor of the payload may panic too, and so may that of its payload.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(again);
     }
@@ -79,18 +79,18 @@ fn panicked(entry: &str, payload: Box<dyn Any + Send>) -> Failure {
     Failure::new(class::PLUGIN, format!("panicked in {entry}: {message}{place}"))
 }
 
-/// Runs what must not panic: a panic becomes a failure that names the entry.
+/// Runs a closure, and turns a panic into a failure that names the entry point.
 ///
 /// # Errors
-/// What `run` fails with.
+/// Returns the failure of `run`, or a failure for a panic.
 pub fn caught<T>(entry: &str, run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panicked(entry, payload)))
 }
 
-/// Runs one call of the other side: a failure or a panic becomes a status, and is told to `err`.
+/// Runs a call from the other side. A failure or panic becomes a status, and is reported to `err`.
 ///
 /// # Safety
-/// `err` keeps the crate's rules.
+/// `err` follows the crate's rules.
 pub(crate) unsafe fn guard(err: ErrorSink, entry: &str, run: impl FnOnce() -> Result<(), Failure>) -> Code {
     let Err(failure) = caught(entry, run) else { return DONE };
     // SAFETY: the caller's contract.
@@ -99,7 +99,7 @@ pub(crate) unsafe fn guard(err: ErrorSink, entry: &str, run: impl FnOnce() -> Re
 }
 
 /// # Safety
-/// `err` keeps the crate's rules.
+/// `err` follows the crate's rules.
 unsafe fn tell(err: ErrorSink, failure: &Failure) {
     // SAFETY: the caller's contract.
     let Ok(table) = (unsafe { adopt(err.table) }) else { return };
@@ -130,7 +130,7 @@ static TELLS: ErrorSinkTable = ErrorSinkTable {
 };
 
 unsafe extern "C" fn told_message(this: *mut c_void, message: Text) -> Code {
-    // SAFETY: `this` is the `Told` of the call that is running, on its thread.
+    // SAFETY: `this` is the `Told` of the current call, on its thread.
     let told = unsafe { &mut *this.cast::<Told>() };
     // SAFETY: texts are valid until the call returns.
     told.message = unsafe { message.lossy() }.unwrap_or_default();
@@ -146,15 +146,15 @@ unsafe extern "C" fn told_detail(this: *mut c_void, name: Text, value: Text) -> 
     DONE
 }
 
-/// What stands for the reason of a call that gave none.
+/// Returns the message for a call that gave no reason.
 fn unsaid(code: Code) -> String {
     if (class::MALFORMED..=class::GUESS).contains(&(code >> 16)) {
         return "a call failed and gave no reason".to_owned();
     }
-    format!("a call failed with the status {code}, which is of no class, and gave no reason")
+    format!("a call failed with the unknown status {code} and gave no reason")
 }
 
-/// Calls the other side, whose objects are `owner`'s, and collects what it says of a failure.
+/// Calls an object of `owner` on the other side, and collects the reason of a failure.
 pub(crate) fn call(owner: Sender, run: impl FnOnce(ErrorSink) -> Code) -> Result<(), Failure> {
     let mut told = Told::default();
     let code = run(ErrorSink { table: &raw const TELLS, this: (&raw mut told).cast() });

@@ -1,4 +1,4 @@
-//! What a declaration says of itself: for the header in C and the list of where everything lies.
+//! The facts about declarations, for the C header and the list of offsets.
 
 /// A function of a table, or a fact of a request.
 pub(crate) struct SlotFacts {
@@ -15,13 +15,11 @@ pub(crate) struct ObjectFacts {
     pub(crate) docs: &'static [&'static str],
     pub(crate) slots: &'static [SlotFacts],
     pub(crate) size: usize,
-    /// What this side takes of such a structure of the other one's.
+    /// Returns what this side adopts of such a structure of the other side.
     #[cfg(test)]
     pub(crate) adopted: fn(&[u64]) -> Result<Vec<u64>, crate::failure::Failure>,
 }
 
-/// What a declaration says of itself.
 pub(crate) trait Described {
-    /// It.
     const FACTS: ObjectFacts;
 }

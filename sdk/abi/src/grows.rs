@@ -1,4 +1,4 @@
-//! Structures that grow: tables and requests.
+//! Structures that grow across revisions: tables and requests.
 
 use crate::failure::Failure;
 use std::mem::MaybeUninit;
@@ -6,25 +6,27 @@ use std::mem::MaybeUninit;
 /// A structure that begins with its size and grows at its end.
 ///
 /// # Safety
-/// `repr(C)`, its first field is `size: usize`, and all zeros are a value of the rest.
+/// The type is `repr(C)`, its first field is `size: usize`, and all zeros are a valid value of the
+/// rest.
 pub unsafe trait Grows: Copy {
-    /// The least size that a side may give.
+    /// Minimum size that a side may declare.
     const LEAST: usize;
 }
 
-/// Why the other side's structure cannot be used.
+/// The reason why a structure of the other side cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// It is null or misaligned.
+    /// The pointer is null or misaligned.
     Nowhere,
-    /// It says that it has so many bytes, which are fewer than revision 1.0's.
+    /// The declared size, which is smaller than that of revision 1.0.
     TooShort(usize),
 }
 
-/// Copies what the other side has of a structure; what it does not have is zero.
+/// Copies the part of a structure that the other side has; the rest is zero.
 ///
 /// # Safety
-/// `structure` is null, misaligned, or points to a structure of this kind, as long as its size says.
+/// `structure` is null or misaligned, or points to a structure of this kind that is as long as its
+/// size says.
 pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
     if structure.is_null() || !structure.is_aligned() {
         return Err(Unfit::Nowhere);
@@ -34,10 +36,11 @@ pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
     if size < S::LEAST {
         return Err(Unfit::TooShort(size));
     }
-    // A size that ends inside a pointer must not give half of one.
+    // Drop a partial word, so that no half pointer is copied.
     let size = size - size % align_of::<S>();
     let mut own = MaybeUninit::<S>::zeroed();
-    // SAFETY: both are at least as long as what is copied, and zeros are a value of the rest.
+    // SAFETY: both are at least as long as the copied part, and zeros are a valid value of the
+    // rest.
     unsafe {
         std::ptr::copy_nonoverlapping(
             structure.cast::<u8>(),
@@ -48,10 +51,10 @@ pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
     }
 }
 
-/// [`adopt`], with a failure that names what was looked for.
+/// Calls [`adopt`], with a failure that names the structure.
 ///
 /// # Safety
-/// As of [`adopt`].
+/// As for [`adopt`].
 pub(crate) unsafe fn adopt_as<S: Grows>(what: &str, structure: *const S) -> Result<S, Failure> {
     // SAFETY: the caller's contract.
     unsafe { adopt(structure) }.map_err(|unfit| match unfit {
@@ -68,11 +71,11 @@ pub(crate) unsafe fn adopt_as<S: Grows>(what: &str, structure: *const S) -> Resu
     })
 }
 
-/// What is taken of a structure in these words, the first of which is its size.
+/// Returns what is adopted of a structure in these words, the first of which is its size.
 #[cfg(test)]
 pub(crate) fn adopted<S: Grows>(words: &[u64]) -> Result<Vec<u64>, Failure> {
-    // SAFETY: the tests give at least as many words as their first one says, and any word is a value of numbers and pointers
-    // which nobody calls.
+    // SAFETY: the tests pass at least as many words as the first one says. Any word is a valid
+    // value of numbers and of pointers that are never called.
     let own = unsafe { adopt_as::<S>("it", words.as_ptr().cast()) }?;
     // SAFETY: a structure of whole words, each byte of which was copied or is zero.
     Ok(unsafe { std::slice::from_raw_parts((&raw const own).cast(), size_of::<S>() / size_of::<u64>()) }
@@ -83,7 +86,7 @@ pub(crate) fn adopted<S: Grows>(words: &[u64]) -> Result<Vec<u64>, Failure> {
 mod tests {
     use super::*;
 
-    /// A table of this revision, whose last slot came after the first.
+    /// A table of this revision, whose last slot was added later.
     #[repr(C)]
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     struct Slots {
@@ -92,7 +95,7 @@ mod tests {
         later: usize,
     }
 
-    // SAFETY: numbers after its size.
+    // SAFETY: the size is followed by numbers.
     unsafe impl Grows for Slots {
         const LEAST: usize = std::mem::offset_of!(Slots, later);
     }
@@ -101,7 +104,7 @@ mod tests {
     fn a_slot_is_there_as_a_whole_or_not_at_all() {
         for size in 0..2 * size_of::<Slots>() {
             let theirs = Slots { size, first: usize::MAX, later: usize::MAX };
-            // SAFETY: no byte past it is read, whatever it says.
+            // SAFETY: no byte past the structure is read, regardless of its declared size.
             let adopted = unsafe { adopt(&raw const theirs) };
             let later = if size < size_of::<Slots>() { 0 } else { usize::MAX };
             let expected = (size >= Slots::LEAST).then_some((usize::MAX, later));

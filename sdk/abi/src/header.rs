@@ -1,4 +1,4 @@
-//! `ferry_plugin.h`: the boundary's declarations in C.
+//! Generates `ferry_plugin.h`: the declarations of the boundary in C.
 
 use crate::boundary::*;
 use crate::facts::{Described, ObjectFacts};
@@ -60,7 +60,7 @@ pub(crate) const OBJECTS: &[ObjectFacts] = &[
     RecordPlanTable::FACTS,
 ];
 
-/// The text of `include/ferry_plugin.h`.
+/// Returns the text of `include/ferry_plugin.h`.
 #[must_use]
 pub fn header() -> String {
     let mut text = include_str!("header_start.h").to_owned();
@@ -100,7 +100,7 @@ pub fn header() -> String {
     text
 }
 
-/// A function's parameters, in lines of 100 columns.
+/// Wraps the parameters of a function into lines of 100 columns.
 fn wrapped(start: String, parameters: impl Iterator<Item = String>) -> String {
     let (mut text, mut line) = (String::new(), start);
     for parameter in parameters {
@@ -114,7 +114,7 @@ fn wrapped(start: String, parameters: impl Iterator<Item = String>) -> String {
     text + &line + "\n"
 }
 
-/// Where everything lies, a line each.
+/// Lists all sizes and offsets, one per line.
 #[must_use]
 pub fn layout() -> String {
     let mut text = String::new();
@@ -129,7 +129,7 @@ pub fn layout() -> String {
     text
 }
 
-/// A declaration: `const FerryLoss *loss`, `uint32_t file`.
+/// Returns a declaration: `const FerryLoss *loss`, `uint32_t file`.
 fn joined(kind: &str, name: &str) -> String {
     if kind.ends_with('*') { format!("{kind}{name}") } else { format!("{kind} {name}") }
 }
@@ -154,7 +154,7 @@ mod tests {
     fn the_header_in_the_package_is_this_one() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/include/ferry_plugin.h");
         if std::env::var_os("FERRY_UPDATE_HEADER").is_some() {
-            std::fs::write(path, header()).expect("the package is writable");
+            std::fs::write(path, header()).expect("the package directory is writable");
         }
         let there = std::fs::read_to_string(path).unwrap_or_default();
         assert!(there == header(), "{path}: run this test with FERRY_UPDATE_HEADER=1");

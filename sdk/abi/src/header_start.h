@@ -1,23 +1,23 @@
-/* The boundary between ferry and its format plugins, for C and whatever calls C.
+/* The boundary between ferry and its format plugins, for C and for languages that can call C.
  *
- * This file is made of the declarations in the crate tensorferry-abi; the rules stand there and in the guide for
- * authors. In short:
- * - An object is { table, self }. A table lies in static memory, begins with its size, and grows at its end. A
- *   slot past the end of the other side's table, or null, is not offered: see FERRY_HAS.
- *   A plugin may leave null what it does not need: every drop and extension; of FerryFormat all but describe; of
- *   FerryTensorDecoder and FerryTensorPlan all; FerryRecordReader.index; of FerryRecordSet fault, json, skipped and
- *   losses; of FerryRecordPlan all but encode, and files or what rolls instead.
- * - A call returns FERRY_DONE, or a status whose high 16 bits are a class; say why with ferry's error sink first.
- *   Results are written where pointers say, on success alone. What fails with FERRY_CANCELLED says that the user has
- *   ended the run: give it back.
- * - Arguments are borrowed until the call returns, also objects, texts and slices. Objects that leave as results,
- *   and those that FerryRegistrar.add and FerryRecordReader.open are given, belong to the receiver, who calls
- *   their drop once. Texts and slices that are results stay valid for as long as the object that was called.
- * - An object is dropped after those that it made: a set after its streams, a reader after its set.
- * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. Sinks belong to the
- *   thread that was given them. Libraries are never unloaded.
- * - Text is UTF-8, not terminated. Numbers that are not known are unsupported, never a default.
- * - No exception and no longjmp leaves a function.
+ * This file is generated from the declarations in the crate tensorferry-abi. The full rules are in that crate and in
+ * the guide for authors. In short:
+ * - An object is { table, self }. A table is in static memory, begins with its size, and grows at its end. A slot
+ *   that is null or past the end of the other side's table is not offered: see FERRY_HAS.
+ *   A plugin may leave these slots null: every drop and extension; all of FerryFormat except describe; all of
+ *   FerryTensorDecoder and FerryTensorPlan; FerryRecordReader.index; fault, json, skipped and losses of
+ *   FerryRecordSet; all of FerryRecordPlan except encode, and either files or the slots for rolling.
+ * - A call returns FERRY_DONE, or a status whose high 16 bits are a class. Before you return an error, report the
+ *   reason to ferry's error sink. Results are written through pointers, only on success. If a call fails with
+ *   FERRY_CANCELLED, the user has canceled the run: return that status.
+ * - Arguments are borrowed until the call returns, including objects, texts and slices. The receiver owns objects
+ *   that are results, and those that are passed to FerryRegistrar.add and FerryRecordReader.open. It calls their
+ *   drop once. Texts and slices that are results stay valid for as long as the object that was called.
+ * - An object is dropped after the objects that it created: a set after its streams, a reader after its set.
+ * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. A sink may only be
+ *   called on the thread that received it. Libraries are never unloaded.
+ * - Text is UTF-8, not terminated. Treat an unknown number as unsupported, never as a default.
+ * - No exception and no longjmp may leave a function.
  */
 #ifndef FERRY_PLUGIN_H
 #define FERRY_PLUGIN_H
@@ -28,7 +28,7 @@ extern "C" {
 #endif
 
 #define FERRY_DONE 0
-/* A status of a class. */
+/* Returns the status of a class. */
 #define FERRY_STATUS(class) ((int32_t)((class) << 16))
 #define FERRY_MALFORMED FERRY_STATUS(1)
 #define FERRY_UNSUPPORTED FERRY_STATUS(2)
@@ -59,21 +59,21 @@ extern "C" {
 #define FERRY_NEEDS_NUMBERS 4096
 #define FERRY_EXTERNAL 8192
 
-/* FerryNode.kind: what its bytes are, or its children. */
+/* FerryNode.kind: the meaning of its bytes or children. */
 #define FERRY_NONE 1       /* nothing */
 #define FERRY_BOOL 2       /* one byte, 0 or 1 */
 #define FERRY_INT 3        /* two's complement, little-endian, at least one byte */
 #define FERRY_FLOAT 4      /* a double, little-endian */
-#define FERRY_COMPLEX 5    /* two of them */
+#define FERRY_COMPLEX 5    /* two doubles, little-endian */
 #define FERRY_TEXT 6       /* UTF-8 */
 #define FERRY_BYTES 7      /* any bytes */
 #define FERRY_LIST 8       /* its children */
 #define FERRY_TUPLE 9      /* its children */
 #define FERRY_SET 10       /* its children */
-#define FERRY_MAP 11       /* key, value, key, value; the kinds up to here and FERRY_NUMBERS are those of values */
+#define FERRY_MAP 11       /* key, value, key, value; values have only the kinds up to here and FERRY_NUMBERS */
 #define FERRY_TENSOR 12    /* the tensor's id, a uint32_t, little-endian */
-#define FERRY_OBJECT 13    /* an object of a class that its format alone understands: its parts */
-#define FERRY_ATTRIBUTED 14 /* a value, then what was set on it */
+#define FERRY_OBJECT 13    /* an object of a class that only its format understands: its parts */
+#define FERRY_ATTRIBUTED 14 /* a value, then the attributes that were set on it */
 #define FERRY_NUMBERS 15   /* elements of the dtype that class_name names, little-endian */
 
 /* The bits of FerryContext.purpose. */
@@ -101,7 +101,7 @@ struct ArrowArrayStream;
 typedef struct FerryErrorSinkTable FerryErrorSinkTable;
 typedef struct { const FerryErrorSinkTable *table; void *self; } FerryErrorSink;
 
-/* Takes what a call failed with: the message first, then file, tensor, offset, expected, found. */
+/* Takes the reason of a failure: the message first, then details such as file, tensor, offset, expected, found. */
 struct FerryErrorSinkTable {
   size_t size;
   int32_t (*drop)(void *self, FerryErrorSink err);
@@ -110,7 +110,7 @@ struct FerryErrorSinkTable {
   int32_t (*detail)(void *self, FerryText name, FerryText value);
 };
 
-/* What every table begins with, after its size. */
+/* The slots that every table begins with, after its size. */
 #define FERRY_COMMON_SLOTS \
   int32_t (*drop)(void *self, FerryErrorSink err); \
   int32_t (*extension)(void *self, FerryText id, const void **table, FerryErrorSink err);

@@ -1,31 +1,35 @@
-//! The boundary between the `ferry` host and a plugin's library, in tables of C functions.
+//! The boundary between the `ferry` host and the library of a plugin, as tables of C functions.
 //!
-//! Plugin authors do not use this crate: those who write Rust have `tensorferry-sdk`, which shows its traits
-//! as plain Rust; those who write in another language have `include/ferry_plugin.h`, which is made of the same
-//! declarations as everything here (`boundary.rs`).
+//! Plugin authors do not use this crate. In Rust, use `tensorferry-sdk`, which offers the boundary
+//! as plain traits. In other languages, use `include/ferry_plugin.h`, which is generated from the
+//! same declarations as everything here (`boundary.rs`).
 //!
 //! # Rules
-//! 1. An object is `{ table, self }`. Its table lies in static memory, begins with its `size` in bytes, and grows
-//!    at its end only. Who receives an object copies the slots that it knows; a slot that is past the end, or
-//!    null, is not offered.
-//! 2. Every call returns a status: 0 is done, and anything else an error, whose class stands in the high 16 bits
-//!    ([`class`]) and whose details went to the last argument, an [`ErrorSink`]. Results are written where pointers
-//!    say, on success alone. When the user has ended the run, whatever is read from or pushed to may fail as
-//!    [`class::CANCELLED`], which goes through.
-//! 3. An object that arrives as an argument is borrowed until the call returns, and so are texts and slices. One
-//!    that is declared as [`Given`], and each that leaves as a result, belongs to the receiver, who calls its
-//!    `drop` once. A text or slice that is a result stays valid, and the same, for as long as the object that was called.
-//! 4. Objects that are `shared` are called by many threads at once; those that are a `sink` by the thread that
-//!    was given them, during the call. A child keeps its parent alive. Libraries are never unloaded.
-//! 5. Text is UTF-8 and not terminated. A [`Flag`] is 0 or 1. What may grow is a number, never an `enum`; a number
-//!    that a side does not know is unsupported, never a default. Requests of several facts are structures that
-//!    begin with their size and grow as tables do; facts that an older side did not send are zeros.
-//! 6. No panic, exception or jump crosses.
-//! 7. Dtypes cross as facts: their numbers are those of one catalog.
+//! 1. An object is `{ table, self }`. Its table is in static memory, begins with its `size` in
+//!    bytes, and grows only at its end. The receiver of an object copies the slots that it knows. A
+//!    slot that is null or past the end is not offered.
+//! 2. Every call returns a status. 0 means success. Any other value is an error: its high 16 bits
+//!    are a class ([`class`]), and its details were passed to the last argument, an [`ErrorSink`].
+//!    Results are written through pointers, only on success. If the user has canceled the run, any
+//!    read or push may fail with [`class::CANCELLED`], which must be passed on.
+//! 3. An argument that is an object, text or slice is borrowed until the call returns. Objects that
+//!    are declared as [`Given`], and all objects that are results, belong to the receiver, who
+//!    calls their `drop` once. A text or slice that is a result stays valid and unchanged for as
+//!    long as the object that was called.
+//! 4. A `shared` object is called by many threads at once. A `sink` is called only by the thread
+//!    that received it, during the call. A child keeps its parent alive. Libraries are never
+//!    unloaded.
+//! 5. Text is UTF-8 and not terminated. A [`Flag`] is 0 or 1. Anything that may grow is a number,
+//!    never an `enum`. A number that a side does not know is unsupported, never a default. Requests
+//!    of several facts are structures that begin with their size and grow as tables do; facts that
+//!    an older side did not send are zero.
+//! 6. No panic, exception or jump crosses the boundary.
+//! 7. Dtypes cross by their properties; their numbers belong to one catalog.
 //!
 //! # The twin
-//! A library in Rust also exports a root module of `abi_stable` ([`twin`]), whose layout names the same tables:
-//! so that a library whose tables differ is refused with the place, whatever its manifest claims.
+//! A library in Rust also exports a root module of `abi_stable` ([`twin`]), whose layout names the
+//! same tables. A library whose tables differ is therefore refused with the place of the
+//! difference, regardless of its manifest.
 
 mod arrow;
 mod boundary;
@@ -58,5 +62,5 @@ pub use object::{Borrowed, Given, Handle, Lend, ObjectOf, Owned, Shared, Table};
 
 pub use abi_stable;
 
-/// Stands for a number that is not known.
+/// Represents an unknown number.
 pub const UNKNOWN: u64 = u64::MAX;

@@ -1,4 +1,5 @@
-//! A manifest is what a library says of itself before any of its functions is called: one symbol of plain data.
+//! A manifest describes a library before any of its functions is called. It is one symbol of plain
+//! data.
 
 use crate::boundary::{FormatTable, Host, HostCalls, ObjectTable, Registrar, RegistrarCalls, RegistrarTable};
 use crate::crossing::Argument;
@@ -10,26 +11,26 @@ use std::sync::{Mutex, PoisonError};
 /// The symbol under which a library exports its [`Manifest`].
 pub const MANIFEST_SYMBOL: &str = "FERRY_PLUGIN";
 
-/// The symbol of libraries for the boundary before 1.0, which had no promise.
+/// The symbol of libraries for the boundary before 1.0, which had no stability promise.
 pub const PREVIEW_SYMBOL: &str = "FERRY_PLUGIN_MANIFEST";
 
-/// The boundary's revision: major (another one is refused) and minor (additions).
+/// The revision of the boundary: major (a different one is refused) and minor (additions).
 pub const REVISION: (u32, u32) =
     (number(env!("CARGO_PKG_VERSION_MAJOR")), number(env!("CARGO_PKG_VERSION_MINOR")));
 
 /// The flag of a library that exports a twin ([`crate::twin`]).
 pub const HAS_TWIN: u32 = 1;
 
-/// The kind of object that a format is, as a library offers it.
+/// Name of the kind of object that a format is.
 const FORMAT: &str = "format";
 
-/// Offers what a library has.
+/// The function that adds everything a library offers to the registrar.
 pub type Init = unsafe extern "C" fn(host: Host, registrar: Registrar, err: ErrorSink) -> i32;
 
 const MAGIC: [u8; 16] = *b"ferry plugin\0\0\0\x02";
 
-/// The layout is fixed for ever, also across revisions: it is read to learn the revision. Texts are UTF-8, cut to
-/// fit, padded with zeros.
+/// The description of a library. Its layout never changes, even across revisions, because it is
+/// read to determine the revision. Texts are UTF-8, cut to fit, padded with zeros.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Manifest {
@@ -46,9 +47,9 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The manifest of a library in Rust of this crate's revision, which exports a twin.
+    /// Creates the manifest of a Rust library of this crate's revision, which exports a twin.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "it takes some 200 bytes")]
+    #[expect(clippy::cast_possible_truncation, reason = "the manifest takes about 200 bytes")]
     pub const fn new<L: Library>(name: &str, version: &str, sdk: &str) -> Self {
         Self {
             magic: MAGIC,
@@ -64,13 +65,14 @@ impl Manifest {
         }
     }
 
-    /// Reads the manifest that a symbol is.
+    /// Reads the manifest behind a symbol.
     ///
     /// # Safety
-    /// The symbol is not null, and has at least the manifest's first 20 bytes, magic and size.
+    /// The symbol is not null, and points to at least the first 20 bytes of a manifest, magic and
+    /// size.
     ///
     /// # Errors
-    /// Why it is none, in words for its author.
+    /// Returns an error with a reason for the library's author if the symbol is not a manifest.
     pub unsafe fn read(symbol: *const Self) -> Result<Self, String> {
         // SAFETY: the caller's contract.
         let is_marked = symbol.is_aligned() && unsafe { (&raw const (*symbol).magic).read() } == MAGIC;
@@ -82,59 +84,59 @@ impl Manifest {
         if size < least {
             return Err(format!("must say its size in bytes: expected at least {least}, found {size}"));
         }
-        // SAFETY: it has as many bytes as it says.
+        // SAFETY: it is as long as its size says.
         Ok(unsafe { symbol.read() })
     }
 
-    /// The revision that the library was built for.
+    /// Returns the revision that the library was built for.
     #[must_use]
     pub fn revision(&self) -> (u32, u32) {
         (self.major, self.minor_built)
     }
 
-    /// The least revision that its host must have.
+    /// Returns the minimum revision that the host must have.
     #[must_use]
     pub fn needs(&self) -> (u32, u32) {
         (self.major, self.minor_needed)
     }
 
-    /// Whether it says that there is a twin.
+    /// Returns whether the library declares a twin.
     #[must_use]
     pub fn has_twin(&self) -> bool {
         self.flags & HAS_TWIN != 0
     }
 
-    /// Offers what the library has.
+    /// Returns the function that offers the library's objects.
     #[must_use]
     pub fn init(&self) -> Option<Init> {
         self.init
     }
 
-    /// The library's package.
+    /// Returns the name of the library's package.
     #[must_use]
     pub fn name(&self) -> String {
         text(&self.name)
     }
 
-    /// The package's version.
+    /// Returns the version of the package.
     #[must_use]
     pub fn version(&self) -> String {
         text(&self.version)
     }
 
-    /// The SDK that it was built with.
+    /// Returns the version of the SDK that the library was built with.
     #[must_use]
     pub fn sdk_version(&self) -> String {
         text(&self.sdk)
     }
 }
 
-/// More lines of a library that starts are not kept.
+/// Maximum lines that are kept while a library starts.
 const MOST_LINES: usize = 100;
 
-/// What a library in Rust is.
+/// A library in Rust.
 pub trait Library: 'static {
-    /// Makes its formats.
+    /// Creates the formats of the library.
     fn formats() -> Result<Vec<Owned<FormatTable>>, Failure>;
 }
 
@@ -142,7 +144,7 @@ pub trait Library: 'static {
 pub(crate) unsafe extern "C" fn init<L: Library>(_host: Host, registrar: Registrar, err: ErrorSink) -> i32 {
     keep_panics_quiet();
     let run = || {
-        // SAFETY: the host keeps the crate's rules.
+        // SAFETY: the host follows the crate's rules.
         let registrar: Borrowed<'_, RegistrarTable> = unsafe { Argument::raise(registrar) }?;
         L::formats()?.into_iter().try_for_each(|format| registrar.add(FORMAT, untyped(format)?))
     };
@@ -150,14 +152,14 @@ pub(crate) unsafe extern "C" fn init<L: Library>(_host: Host, registrar: Registr
     unsafe { guard(err, "init", run) }
 }
 
-/// The formats that a library offers, and the lines that it has for the user: each with its level, as of
+/// Returns the formats that a library offers, and its lines for the user, each with its level as in
 /// `Context.log`.
 ///
 /// # Safety
-/// `init` keeps the crate's rules.
+/// `init` follows the crate's rules.
 ///
 /// # Errors
-/// What `init` failed with.
+/// Returns the failure of `init`.
 pub unsafe fn formats_of(init: Init) -> Result<(Vec<Owned<FormatTable>>, Vec<(u32, String)>), Failure> {
     #[derive(Default)]
     struct Program(Mutex<Vec<(u32, String)>>);
@@ -181,10 +183,10 @@ pub unsafe fn formats_of(init: Init) -> Result<(Vec<Owned<FormatTable>>, Vec<(u3
     impl RegistrarCalls for Offered {
         fn add(&mut self, kind: &str, object: Owned<ObjectTable>) -> Result<(), Failure> {
             if kind != FORMAT {
-                let message = format!("this ferry takes no {kind:?} from a plugin, formats alone");
+                let message = format!("this ferry does not accept {kind:?} from a plugin, only formats");
                 return Err(Failure::new(class::UNSUPPORTED, message));
             }
-            // SAFETY: a library that keeps the rules offers an object of the kind that it names.
+            // SAFETY: a library that follows the rules offers an object of the kind that it names.
             self.0.push(unsafe { typed(object) }?);
             Ok(())
         }
@@ -198,26 +200,26 @@ pub unsafe fn formats_of(init: Init) -> Result<(Vec<Owned<FormatTable>>, Vec<(u3
     Ok((offered.0, program.0.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// What a library in this very program offers: for tests, which see it as a host would.
+/// Returns the formats of a library in this program, as a host would see them; for tests.
 ///
 /// # Errors
-/// What it failed with.
+/// Returns the failure of the library.
 pub fn offered_by<L: Library>() -> Result<Vec<Owned<FormatTable>>, Failure> {
-    // SAFETY: the function of this crate.
+    // SAFETY: a function of this crate.
     Ok(unsafe { formats_of(init::<L>) }?.0)
 }
 
-/// The same object, as one whose kind is said beside it.
+/// Returns the same object without its type; its kind is passed separately.
 fn untyped<T: Table>(object: Owned<T>) -> Result<Owned<ObjectTable>, Failure> {
     let (table, this) = T::halves(object.into_object());
-    // SAFETY: every table begins as that one does, and the object changes its owner.
+    // SAFETY: every table begins with these slots, and the object changes its owner.
     unsafe { Owned::raise(ObjectTable::object(table.cast(), this)) }
 }
 
-/// The same object, as one of a kind.
+/// Returns the same object with a type.
 ///
 /// # Safety
-/// It is of that kind.
+/// The object is of that kind.
 unsafe fn typed<T: Table>(object: Owned<ObjectTable>) -> Result<Owned<T>, Failure> {
     let (table, this) = ObjectTable::halves(object.into_object());
     // SAFETY: the caller's contract, and the object changes its owner.

@@ -1,4 +1,4 @@
-//! Objects: a table of functions and what they work on, borrowed or owned.
+//! Objects: a table of functions and the data that they work on, borrowed or owned.
 
 use crate::crossing::{Answer, Argument};
 use crate::error_sink::{ErrorSink, call};
@@ -11,39 +11,40 @@ use std::marker::PhantomData;
 /// The functions of one kind of object.
 ///
 /// # Safety
-/// The object is a pointer to such a table, then a pointer that is handed to its functions.
+/// The object consists of a pointer to such a table, and a pointer that is passed to its functions.
 pub unsafe trait Table: Grows + 'static {
-    /// The object as it crosses.
+    /// Object as it crosses.
     type Object: Copy + 'static;
-    /// What it is called.
+    /// Name of the kind.
     const NAME: &'static str;
-    /// Who has such objects.
+    /// Side that implements such objects.
     const OWNER: Sender;
 
-    /// An object of its two halves.
+    /// Combines the two pointers of an object.
     fn object(table: *const Self, this: *mut c_void) -> Self::Object;
 
-    /// The two halves of an object.
+    /// Returns the two pointers of an object.
     fn halves(object: Self::Object) -> (*const Self, *mut c_void);
 
-    /// The function that ends an object's life.
+    /// Returns the function that destroys the object.
     fn drop_slot(&self) -> Option<unsafe extern "C" fn(this: *mut c_void, err: ErrorSink) -> i32>;
 }
 
-/// A table whose objects many threads may call at once.
+/// A table whose objects may be called by many threads at once.
 ///
 /// # Safety
-/// The crate's rules say so of its objects.
+/// The crate's rules must allow this for its objects.
 pub unsafe trait Shared: Table {}
 
 /// A type of this side whose values can be lent as objects of a table.
 ///
 /// # Safety
-/// Both tables' functions take a pointer to a value of the type; that of [`OWNED`](Self::OWNED) a boxed one.
+/// The functions of both tables take a pointer to a value of the type; those of
+/// [`OWNED`](Self::OWNED) take a boxed one.
 pub unsafe trait Lend<T: Table> {
-    /// Its `drop` does nothing.
+    /// Table whose `drop` does nothing.
     const BORROWED: &'static T;
-    /// Its `drop` frees the value.
+    /// Table whose `drop` frees the value.
     const OWNED: &'static T;
 }
 
@@ -53,14 +54,14 @@ pub struct Handle<T> {
     pub(crate) this: *mut c_void,
 }
 
-// SAFETY: the rules let many threads call a shared object.
+// SAFETY: the rules allow many threads to call a shared object.
 unsafe impl<T: Shared> Send for Handle<T> {}
 // SAFETY: as above.
 unsafe impl<T: Shared> Sync for Handle<T> {}
 
 impl<T: Table> Handle<T> {
     /// # Safety
-    /// The object keeps the crate's rules for as long as the handle is used.
+    /// The object follows the crate's rules for as long as the handle is used.
     unsafe fn new(object: T::Object) -> Result<Self, Failure> {
         let (table, this) = T::halves(object);
         // SAFETY: the caller's contract.
@@ -69,14 +70,14 @@ impl<T: Table> Handle<T> {
     }
 }
 
-/// An object that is borrowed.
+/// A borrowed object.
 pub struct Borrowed<'a, T: Table> {
     handle: Handle<T>,
     object: T::Object,
     life: PhantomData<&'a mut ()>,
 }
 
-// SAFETY: as of its handle, which is all that is used of it on another thread.
+// SAFETY: as for its handle, which is the only part that other threads use.
 unsafe impl<T: Shared> Send for Borrowed<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Shared> Sync for Borrowed<'_, T> {}
@@ -119,20 +120,20 @@ impl<T: Table> std::ops::Deref for Borrowed<'_, T> {
     }
 }
 
-/// An object that is owned: dropped once, by [`close`](Self::close) or at the end of its life.
+/// An owned object. It is dropped once, by [`close`](Self::close) or at the end of its life.
 pub struct Owned<T: Table> {
     handle: Handle<T>,
     object: T::Object,
     is_open: bool,
 }
 
-// SAFETY: as of its handle.
+// SAFETY: as for its handle.
 unsafe impl<T: Shared> Send for Owned<T> {}
 // SAFETY: as above.
 unsafe impl<T: Shared> Sync for Owned<T> {}
 
 impl<T: Table> Owned<T> {
-    /// A value of this side, for the other one to keep.
+    /// Creates an object from a value of this side, for the other side to keep.
     #[must_use]
     pub fn give<V: Lend<T> + 'static>(value: V) -> Self {
         let this = Box::into_raw(Box::new(value)).cast();
@@ -140,35 +141,35 @@ impl<T: Table> Owned<T> {
     }
 
     /// # Safety
-    /// As for [`Argument::raise`], and nobody else owns the object.
+    /// As for [`Argument::raise`], and the object has no other owner.
     pub(crate) unsafe fn raise(object: T::Object) -> Result<Self, Failure> {
         // SAFETY: the caller's contract.
         Ok(Self { handle: unsafe { Handle::new(object) }?, object, is_open: true })
     }
 
-    /// Gives the object away.
+    /// Releases the object to a new owner.
     pub(crate) fn into_object(mut self) -> T::Object {
         self.is_open = false;
         self.object
     }
 
-    /// Ends its life, and says how that went.
+    /// Destroys the object and returns the result.
     ///
     /// # Errors
-    /// What the object's `drop` said.
+    /// Returns the failure of the object's `drop`.
     pub fn close(&mut self) -> Result<(), Failure> {
         if !std::mem::take(&mut self.is_open) {
             return Ok(());
         }
         let Some(drop) = self.handle.table.drop_slot() else { return Ok(()) };
-        // SAFETY: an owned object, which was not dropped before and is not used again.
+        // SAFETY: an owned object that was not dropped before and is not used again.
         call(T::OWNER, |err| unsafe { drop(self.handle.this, err) })
     }
 }
 
 impl<T: Table> Drop for Owned<T> {
     fn drop(&mut self) {
-        // Who wants to know how it went calls `close`.
+        // Callers that need the result use `close`.
         let _ = self.close();
     }
 }
@@ -181,16 +182,16 @@ impl<T: Table> std::ops::Deref for Owned<T> {
     }
 }
 
-/// An object that changes hands with the call.
+/// An object that changes its owner with the call.
 #[repr(transparent)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct Given<O>(pub(crate) O);
 
-/// The table of a kind of object.
+/// An object type with a table.
 pub trait ObjectOf: Copy + 'static {
-    /// It.
+    /// Table of the object.
     type Table: Table<Object = Self>;
-    /// The object's name in C.
+    /// Name of the object in C.
     const C: &'static str;
 }
 

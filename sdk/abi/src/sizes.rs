@@ -1,5 +1,5 @@
-//! Every structure that grows, at every size that it had, may come to have, or may claim: what a side takes of it does not depend
-//! on which side it is, since both adopt the other one's.
+//! Tests every structure that grows, at every size that it had, may get, or may declare. The
+//! adopted part does not depend on the side, since both sides adopt structures of the other.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::failure::class;
@@ -7,10 +7,11 @@ use crate::header::{OBJECTS, REQUESTS};
 use std::collections::BTreeMap;
 
 const WORD: usize = size_of::<u64>();
-/// A word that no side ever writes: what it stands in for was taken from the other side.
+/// A word that neither side ever writes: where it appears, it was adopted from the other side.
 const SET: u64 = 0x5555_5555_5555_5555;
 
-/// Bytes of each structure as the golden libraries have it, which the frozen dump begins with.
+/// Returns the size in bytes of each structure of the golden libraries, from the beginning of the
+/// frozen dump.
 fn frozen_sizes() -> BTreeMap<String, usize> {
     let (dump, _) = include_str!("../revision-1.0.txt").split_once('#').unwrap();
     let mut ends: BTreeMap<String, usize> = BTreeMap::new();
@@ -38,7 +39,7 @@ fn size_of_field(dump: &str, name: &str, field: &str) -> usize {
         "uint32_t" => 4,
         "uint64_t" | "int64_t" => 8,
         "FerryText" | "FerryBytes" | "FerryNumbers" | "FerryIds" | "FerryTexts" => 16,
-        other => panic!("{name}.{field}: how long is {other}?"),
+        other => panic!("{name}.{field}: unknown length of {other}"),
     }
 }
 
@@ -49,11 +50,11 @@ fn every_structure_is_taken_at_every_size() {
     let requests = REQUESTS.iter().map(|facts| (facts.name.to_owned(), facts));
     let mut seen = 0;
     for (name, facts) in objects.chain(requests) {
-        // One that has no functions of its own is as long as what all tables begin with.
+        // A table without functions of its own is as long as the slots that all tables begin with.
         let least = *frozen.get(&name).unwrap_or(&(3 * WORD));
         let own = facts.size / WORD;
         assert!(least <= facts.size && facts.size % WORD == 0, "{name}");
-        // As long as ours and longer, by a tail that a later revision has.
+        // Sizes up to ours and beyond, with extra slots of a later revision.
         let tail = 5;
         for size in 0..=facts.size + tail * WORD {
             let mut words = vec![SET; own + tail];
@@ -67,7 +68,7 @@ fn every_structure_is_taken_at_every_size() {
                 assert_eq!(failure.details, expected, "{name} of {size} bytes");
                 continue;
             }
-            // A word is there as a whole or not at all.
+            // Only whole words are adopted.
             let there = (size / WORD).min(own);
             let expected: Vec<u64> = (0..own)
                 .map(|word| if word == 0 { size as u64 } else { SET * u64::from(word < there) })
@@ -76,6 +77,6 @@ fn every_structure_is_taken_at_every_size() {
             seen += 1;
         }
     }
-    assert!(seen > 40 * OBJECTS.len(), "only {seen} sizes were looked at");
+    assert!(seen > 40 * OBJECTS.len(), "only {seen} sizes were checked");
     assert!(frozen.len() + 1 >= OBJECTS.len() + REQUESTS.len(), "{} structures are frozen", frozen.len());
 }

@@ -1,14 +1,14 @@
-//! What one declaration of the boundary becomes: the table, its twin for `abi_stable`, the object, the trait that
-//! a side implements to be called, the functions in between, the methods of who calls, and the facts for the C
-//! header.
+//! Expands a declaration of the boundary: the table, its twin for `abi_stable`, the object, the
+//! trait that a side implements to be called, the functions in between, the methods for the caller,
+//! and the facts for the C header.
 
 use crate::data::Text;
 use crate::error_sink::ErrorSink;
 use crate::failure::DONE;
 use std::ffi::c_void;
 
-/// Declares a kind of object, as in [`crate::boundary`]. Slots after `then` are younger than the golden libraries, whose tables
-/// end before them.
+/// Declares a kind of object, as in [`crate::boundary`]. Slots after `then` are newer than the
+/// golden libraries, whose tables end before them.
 macro_rules! object {
     (
         $(#[doc = $doc:literal])*
@@ -44,11 +44,12 @@ macro_rules! object {
         #[derive(StableAbi, Clone, Copy)]
         #[sabi(kind(Prefix(prefix_ref = $Ref)))]
         pub struct $Table {
-            /// Bytes of this table.
+            /// Length of this table in bytes.
             pub size: usize,
-            /// Ends the object's life; null where there is nothing to do.
+            /// Destroys the object; may be null if there is nothing to do.
             pub drop: Option<unsafe extern "C" fn(this: *mut c_void, err: ErrorSink) -> i32>,
-            /// Gives the table of an extension of this object, or null: for what comes later.
+            /// Returns the table of an extension of this object, or null; reserved for later
+            /// revisions.
             #[sabi(last_prefix_field)]
             pub extension: Option<
                 unsafe extern "C" fn(
@@ -71,7 +72,7 @@ macro_rules! object {
             )*
         }
 
-        // SAFETY: nullable pointers after its size.
+        // SAFETY: the size is followed by nullable pointers.
         unsafe impl Grows for $Table {
             const LEAST: usize = size_of::<usize>() * (3 + <[&str]>::len(&[$(stringify!($first)),*]));
         }
@@ -136,9 +137,9 @@ macro_rules! object {
                         err: ErrorSink
                     ) -> i32 {
                         let run = || {
-                            // SAFETY: the value that was lent, which lives until the call returns.
+                            // SAFETY: the value was lent, and lives until the call returns.
                             let value = unsafe { object!(@value $kind this T) };
-                            // SAFETY: the other side keeps the crate's rules.
+                            // SAFETY: the other side follows the crate's rules.
                             $(let $p = unsafe { <$t as Argument>::raise($p) }?;)*
                             let answers = value.$slot($($p),*)?;
                             // SAFETY: as above.
@@ -152,16 +153,16 @@ macro_rules! object {
 
                 unsafe extern "C" fn free(this: *mut c_void, err: ErrorSink) -> i32 {
                     let run = || {
-                        // SAFETY: a value that `Owned::give` boxed, which its owner drops once.
+                        // SAFETY: a value that `Owned::give` boxed, and that its owner drops once.
                         drop(unsafe { Box::from_raw(this.cast::<T>()) });
                         Ok(())
                     };
-                    // SAFETY: the other side keeps the crate's rules.
+                    // SAFETY: the other side follows the crate's rules.
                     unsafe { guard(err, "drop", run) }
                 }
             }
 
-            // SAFETY: the functions above take a pointer to a `T`, and `free` a boxed one.
+            // SAFETY: the functions above take a pointer to a `T`, and `free` takes a boxed one.
             unsafe impl<T: $Calls> Lend<$Table> for T {
                 const BORROWED: &'static $Table = &$Table {
                     size: size_of::<$Table>(),
@@ -205,7 +206,8 @@ macro_rules! object {
                     $(let mut $p = <$t as Argument>::store($p);)*
                     $($(let mut $o = std::mem::MaybeUninit::<$ot>::zeroed();)+)?
                     call(<$Table as Table>::OWNER, |err| {
-                        // SAFETY: the object keeps the crate's rules; what is handed over lives in this frame.
+                        // SAFETY: the object follows the crate's rules; the arguments live in this
+                        // frame.
                         unsafe {
                             slot(
                                 self.this
@@ -215,7 +217,8 @@ macro_rules! object {
                             )
                         }
                     })?;
-                    // SAFETY: zeros are a value of each answer, and the other side wrote what the rules say.
+                    // SAFETY: zeros are a valid value of each result, and the other side wrote it
+                    // according to the rules.
                     unsafe { Answers::raise(($($($o.assume_init(),)+)?)) }
                 }
             )*
@@ -231,7 +234,7 @@ macro_rules! object {
         // SAFETY: declared as shared.
         unsafe impl Shared for $Table {}
 
-        #[doc = concat!("What a side implements to lend a [`", stringify!($Object), "`].")]
+        #[doc = concat!("The functions that a side implements to lend a [`", stringify!($Object), "`].")]
         pub trait $Calls: Send + Sync {
             $(
                 $(#[doc = $doc])*
@@ -247,7 +250,7 @@ macro_rules! object {
     (@trait sink $Object:ident $Table:ident $Calls:ident { $(
         $(#[doc = $doc:literal])* $slot:ident ($($p:ident: $t:ty),*) ($($ot:ty,)*);
     )* }) => {
-        #[doc = concat!("What a side implements to lend a [`", stringify!($Object), "`].")]
+        #[doc = concat!("The functions that a side implements to lend a [`", stringify!($Object), "`].")]
         pub trait $Calls {
             $(
                 $(#[doc = $doc])*
@@ -261,7 +264,7 @@ macro_rules! object {
     };
 }
 
-/// Declares a request: a structure of facts that grows.
+/// Declares a request: a structure of facts that grows across revisions.
 macro_rules! request {
     (
         $(#[doc = $doc:literal])*
@@ -284,7 +287,7 @@ macro_rules! request {
         #[derive(StableAbi, Clone, Copy)]
         #[sabi(kind(Prefix(prefix_ref = $Ref)))]
         pub struct $Raw {
-            /// Bytes of this structure.
+            /// Length of this structure in bytes.
             #[sabi(last_prefix_field)]
             pub size: usize,
             $( $(#[doc = $field_doc])* pub $field: $t, )*
@@ -303,21 +306,21 @@ macro_rules! request {
             $( $(#[doc = $field_doc])* pub $field: <$t as Argument>::Safe<'a>, )*
         }
 
-        // SAFETY: facts of which all zeros are a value, after its size.
+        // SAFETY: the size is followed by facts for which all zeros are a valid value.
         unsafe impl Grows for $Raw {
             const LEAST: usize = {
                 let ends = [$( std::mem::offset_of!($Raw, $first) + size_of::<$first_type>() ),*];
-                // With the padding at its end, which its size counts too.
+                // Includes the padding at its end, which its size includes too.
                 ends[ends.len() - 1].next_multiple_of(align_of::<$Raw>())
             };
         }
 
-        // A fact that were added within what was padding would be read of a side that never set it.
+        // A fact added within former padding would be read from a side that never set it.
         const _: () = {
             let offsets = [$( std::mem::offset_of!($Raw, $field) ),*];
             let mut added = <[&str]>::len(&[$(stringify!($first)),*]);
             while added < offsets.len() {
-                assert!(offsets[added] % align_of::<$Raw>() == 0, "an added fact begins at a multiple of eight bytes");
+                assert!(offsets[added] % align_of::<$Raw>() == 0, "an added fact must be at a multiple of eight bytes");
                 added += 1;
             }
         };
@@ -365,14 +368,14 @@ macro_rules! request {
     };
 }
 
-/// No object of this revision has an extension.
+/// The `extension` slot of all objects: this revision has no extensions.
 pub(crate) unsafe extern "C" fn no_extension(
     _this: *mut c_void,
     _id: Text,
     table: *mut *const c_void,
     _err: ErrorSink,
 ) -> i32 {
-    // SAFETY: the rules let a result be written.
+    // SAFETY: the rules allow writing a result.
     unsafe { table.write(std::ptr::null()) };
     DONE
 }

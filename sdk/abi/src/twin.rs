@@ -1,4 +1,5 @@
-//! The twin: the boundary's tables as `abi_stable` sees them. It is never called; its layout is compared.
+//! The twin: the tables of the boundary as seen by `abi_stable`. It is never called; only its
+//! layout is compared.
 
 use crate::boundary::{Format, Host, Registrar};
 use crate::error_sink::ErrorSink;
@@ -13,15 +14,15 @@ use abi_stable::prefix_type::{PrefixTypeTrait, WithMetadata};
 use abi_stable::sabi_types::VersionStrings;
 use abi_stable::type_layout::{TLFieldOrFunction, TypeLayout};
 
-/// What a library in Rust has. Every other type is reached from the parameters of `init`, and from the kinds of objects that
-/// it may add.
+/// The root module of a library in Rust. Every other type is reached through the parameters of
+/// `init`, and through the kinds of objects that it may add.
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = TwinRef)))]
 pub struct Twin {
-    /// The function that the manifest names too.
+    /// The same function as in the manifest.
     pub init: unsafe extern "C" fn(host: Host, registrar: Registrar, err: ErrorSink) -> i32,
-    /// The kind `format`: null, and there for its type alone.
+    /// The kind `format`: always null, and present only for its type.
     #[sabi(last_prefix_field)]
     pub format: Option<unsafe extern "C" fn(format: Format) -> i32>,
 }
@@ -43,37 +44,39 @@ extern "C" fn root_module<L: Library>() -> RootModuleResult {
     __call_root_module_loader(|| TwinRef(Make::<L>::TWIN.static_as_prefix()))
 }
 
-/// The header that a library exports as `_1as_0lib_1header_0root_bmodule_bloader`.
+/// Returns the header that a library exports as `_1as_0lib_1header_0root_bmodule_bloader`.
 #[must_use]
 pub const fn twin<L: Library>() -> LibHeader {
-    // SAFETY: `root_module` returns an erased `TwinRef`, as its type parameter and this one say.
+    // SAFETY: `root_module` returns an erased `TwinRef`, as its type parameter and this one state.
     unsafe { LibHeader::from_constructor::<TwinRef>(root_module::<L>, CheckTypeLayout::Yes) }
 }
 
-/// Compares a library's twin with this side's tables, whichever is the older one, and gives its `init`.
+/// Compares a library's twin with this side's tables, in either direction of age, and returns its
+/// `init`.
 ///
 /// # Errors
-/// The first difference, with the way to it.
+/// Returns the first difference, with the path to it.
 pub fn check(header: &'static LibHeader) -> Result<Init, String> {
-    let theirs = header.layout().ok_or("it carries no layout")?;
+    let theirs = header.layout().ok_or("the library has no layout information")?;
     check_both_ways(<TwinRef as StableAbi>::LAYOUT, theirs)?;
-    // SAFETY: the layouts were compared above, in whichever direction the older one is the prefix.
+    // SAFETY: the layouts were compared above, in the direction in which the older one is the
+    // prefix.
     let root = unsafe { header.init_root_module_with_unchecked_layout::<TwinRef>() };
     Ok(root.map_err(|error| first_line(&error.to_string()))?.init())
 }
 
-/// `abi_stable` compares one way: an interface with an implementation that may have more. An older plugin has
-/// less than this host, so that it is the interface then.
+/// Compares both ways. `abi_stable` compares an interface with an implementation that may have
+/// more. An older plugin has less than this host, so it takes the role of the interface.
 fn check_both_ways(ours: &'static TypeLayout, theirs: &'static TypeLayout) -> Result<(), String> {
-    // Fresh globals for each check: the process-wide ones remember the fields of whatever was loaded before, and
-    // refuse a plugin of this revision after one of an older.
+    // Each check gets fresh globals. The process-wide ones remember the fields of libraries loaded
+    // before, and refuse a plugin of this revision after an older one.
     let check = |interface, plugin| {
         check_layout_compatibility_with_globals(interface, plugin, &CheckingGlobals::new())
     };
     check(ours, theirs).or_else(|forward| check(theirs, ours).map_err(|_| first_error(&forward)))
 }
 
-/// The first difference, named; the whole text can be 62 KB.
+/// Returns the first difference; the whole text can be 62 KB.
 fn first_error(errors: &AbiInstabilityErrors) -> String {
     let Some(first) = errors.errors.iter().find(|error| !error.errs.is_empty()) else {
         return first_line(&errors.to_string());
@@ -84,7 +87,7 @@ fn first_error(errors: &AbiInstabilityErrors) -> String {
     text.chars().take(400).collect()
 }
 
-/// The way to the difference, as in `format > format > probe`.
+/// Returns the path to the difference, as in `format > format > probe`.
 fn place(error: &AbiInstabilityError) -> String {
     let fields = error.stack_trace.iter().filter_map(|step| match step.found {
         TLFieldOrFunction::Field(field) => Some(field.name()),

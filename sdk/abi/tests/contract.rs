@@ -1,4 +1,4 @@
-//! What a side does with one that is older, newer, or breaks the rules.
+//! How a side reacts to one that is older, newer, or breaks the rules.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::ffi::c_void;
@@ -8,7 +8,7 @@ use tensorferry_abi::{
     Sender, Source, SourceCalls, SourceTable, Table, Text, class,
 };
 
-/// A source of one file, which fails where its name asks for it.
+/// A source of one file that fails if its name requests it.
 struct Letters(&'static str);
 
 impl SourceCalls for Letters {
@@ -64,7 +64,7 @@ impl SourceCalls for Letters {
     }
 }
 
-/// The table of a borrowed [`Letters`], to be changed.
+/// Returns the table of a borrowed [`Letters`], for tests to modify.
 fn table(letters: &Letters) -> (SourceTable, *mut c_void) {
     let (table, this) =
         SourceTable::halves(Argument::raw(&mut <Source as Argument>::store(Borrowed::shared(letters))));
@@ -72,9 +72,9 @@ fn table(letters: &Letters) -> (SourceTable, *mut c_void) {
     (unsafe { *table }, this)
 }
 
-/// An object as the other side would hand it over.
+/// Receives an object as if from the other side.
 fn arrives(table: *const SourceTable, this: *mut c_void) -> Result<Borrowed<'static, SourceTable>, Failure> {
-    // SAFETY: the tests' tables live long enough, and what is wrong with them is what is looked for.
+    // SAFETY: the tables of the tests live long enough, and their faults are what is tested.
     unsafe { <Source as Argument>::raise(SourceTable::object(table, this)) }
 }
 
@@ -151,21 +151,21 @@ fn text_flags_and_slices_are_looked_at_where_they_arrive() {
     let text = unsafe { std::mem::transmute::<(*const u8, usize), Text>(text) };
     // SAFETY: the bytes live in this frame.
     assert!(unsafe { <Text as Argument>::raise(text) }.unwrap_err().message.contains("UTF-8"));
-    // SAFETY: as above; nothing is read of it.
+    // SAFETY: as above; nothing is read through it.
     let nowhere = unsafe { std::mem::transmute::<(usize, usize), Text>((0, 3)) };
-    // SAFETY: a null pointer is what is looked for.
+    // SAFETY: tests that a null pointer is refused.
     assert!(unsafe { <Text as Argument>::raise(nowhere) }.is_err());
     // SAFETY: as above.
     let endless = unsafe { std::mem::transmute::<(*const u8, usize), Text>((bytes.as_ptr(), usize::MAX)) };
-    // SAFETY: a length that cannot be is what is looked for.
+    // SAFETY: tests that an impossible length is refused.
     assert!(unsafe { <Text as Argument>::raise(endless) }.is_err());
     // SAFETY: a flag is a byte.
     let flag = unsafe { std::mem::transmute::<u8, Flag>(2) };
     // SAFETY: as above.
     assert!(unsafe { <Flag as Answer>::raise(flag) }.is_err());
-    // SAFETY: a pointer to nothing.
+    // SAFETY: a null pointer.
     let loss = unsafe { std::mem::transmute::<usize, LossAt>(0) };
-    // SAFETY: it is looked at first.
+    // SAFETY: it is checked first.
     assert!(unsafe { <LossAt as Argument>::raise(loss) }.is_err());
 }
 
@@ -201,7 +201,7 @@ fn an_owned_object_is_dropped_once_whoever_has_it() {
     assert_eq!(DROPPED.load(Ordering::Relaxed), 3);
 }
 
-/// A status of a class that nobody knows, from a function in C.
+/// A C function that returns a status of an unknown class.
 unsafe extern "C" fn future(
     _this: *mut c_void,
     _file: u32,
