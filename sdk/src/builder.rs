@@ -173,7 +173,8 @@ impl<'a> CatalogBuilder<'a> {
         if self.proof.catalog.losses.iter().any(|loss| loss.what == what) {
             return Ok(());
         }
-        let why = "this version of ferry does not know the algorithm, so bytes with such a digest are not checked";
+        let why =
+            "this version of ferry does not know the algorithm, so bytes with such a digest are not checked";
         self.loss(Loss::new(LossKind::Metadata, what, why).severity(Severity::Note))
     }
 
@@ -395,7 +396,8 @@ impl CatalogSink for CatalogBuilder<'_> {
     fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()> {
         self.hold_entry(key, &value)?;
         let tensor = self.proof.catalog.tensors.get_mut(tensor.0 as usize);
-        let tensor = tensor.ok_or_else(|| Error::plugin("an attribute names a tensor that does not exist"))?;
+        let tensor =
+            tensor.ok_or_else(|| Error::plugin("an attribute names a tensor that does not exist"))?;
         match tensor.attributes.entry(key.to_owned()) {
             Entry::Vacant(entry) => drop(entry.insert(value)),
             Entry::Occupied(_) => {

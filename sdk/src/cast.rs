@@ -105,7 +105,8 @@ impl Pair {
         let width = |dtype| {
             let info = info(dtype)?;
             let bytes = info.element_bytes();
-            bytes.ok_or_else(|| Error::unsupported(format!("elements of {} are not whole bytes", info.name())))
+            bytes
+                .ok_or_else(|| Error::unsupported(format!("elements of {} are not whole bytes", info.name())))
         };
         Ok(Self { from, to, from_width: width(from)?, to_width: width(to)? })
     }

@@ -38,7 +38,8 @@ impl Catalog {
             }
         }
         if capabilities.has(Capabilities::METADATA) && !capabilities.has(Capabilities::VALUES) {
-            let why = "the target format holds metadata only as text, so it is written as JSON without its type";
+            let why =
+                "the target format holds metadata only as text, so it is written as JSON without its type";
             for (key, value) in self.metadata.iter_mut().filter(|(_, value)| value.as_text().is_none()) {
                 *value = Value::text(&value.json());
                 losses.push(Loss::new(LossKind::Metadata, key, why).severity(Severity::Changed));

@@ -144,7 +144,8 @@ impl<'a> LayoutBuilder<'a> {
     }
 
     fn add_file(&mut self, path: &str, role: Role, content: Content) -> Result<OutputId> {
-        check_name(path).map_err(|e| Error::plugin("the path of a file leaves the output folder").found(e))?;
+        check_name(path)
+            .map_err(|e| Error::plugin("the path of a file leaves the output folder").found(e))?;
         if let Some(part) = path.split('/').find(|part| part.len() > MAX_FILE_NAME) {
             return Err(Error::unsupported("the name of an output file is too long")
                 .file(path)

@@ -204,8 +204,7 @@ impl<'a> Proof<'a> {
         let grid = grid.simplified();
         for number in 0..tiles {
             let block = grid.block(&tensor.shape, number);
-            let block =
-                block.ok_or_else(|| Error::plugin("a tile is absent and the grid has no fill"))?;
+            let block = block.ok_or_else(|| Error::plugin("a tile is absent and the grid has no fill"))?;
             let (_, bytes) = self.check_block(&info, &tensor.shape, &block)?;
             if grid.tiles.get(number).is_some() {
                 self.sharing.tile(block.storage, bytes)?;

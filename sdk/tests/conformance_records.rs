@@ -436,8 +436,9 @@ fn a_sound_format_passes() {
     // 95 bytes, each cut and changed in two ways.
     assert_eq!((report.damaged, report.rows), (3 * 95, 5));
     assert!(report.written > 20, "{report:?}");
-    let fair =
-        |refusal: &String| refusal.ends_with("no column of integers") || refusal.ends_with("of the same name");
+    let fair = |refusal: &String| {
+        refusal.ends_with("no column of integers") || refusal.ends_with("of the same name")
+    };
     assert!(report.refused.iter().all(fair), "{report:?}");
 }
 

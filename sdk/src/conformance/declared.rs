@@ -69,10 +69,10 @@ pub(super) fn check_side(
             let rule = rules.rule_of(&error, "a declared side works with default options");
             rules.broken(rule, &error.to_string())
         }
-        Err(error) => rules.require(
-            error.kind() == ErrorKind::Unsupported,
-            "an undeclared side is unsupported",
-            || error.to_string(),
-        ),
+        Err(error) => {
+            rules.require(error.kind() == ErrorKind::Unsupported, "an undeclared side is unsupported", || {
+                error.to_string()
+            })
+        }
     }
 }

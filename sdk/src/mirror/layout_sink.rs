@@ -53,8 +53,8 @@ impl LayoutSinkCalls for LentLayoutSink<'_> {
 
     fn copy(&mut self, copy: CopyFacts<'_>) -> Result<u64, Failure> {
         let CopyFacts { file, source, name, offset, len } = copy;
-        let range =
-            offset..offset.checked_add(len).ok_or_else(|| Error::plugin("the end of a copy exceeds 64 bits"))?;
+        let range = offset
+            ..offset.checked_add(len).ok_or_else(|| Error::plugin("the end of a copy exceeds 64 bits"))?;
         let from = SourceRange { source: source.to_owned(), file: name.to_owned(), range };
         Ok(self.0.copy(OutputId(file), from)?)
     }

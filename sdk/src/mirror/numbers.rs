@@ -4,8 +4,7 @@
 use crate::{ByteOrder, Edges, Error, Level, Order, Result, Role, Target};
 
 pub(super) fn unknown(what: &str, number: u32) -> Error {
-    Error::unsupported(format!("the other side of the boundary uses an unknown {what}"))
-        .found(number)
+    Error::unsupported(format!("the other side of the boundary uses an unknown {what}")).found(number)
 }
 
 pub(super) fn byte_order_number(order: ByteOrder) -> u32 {

@@ -100,9 +100,7 @@ impl<O: Deref<Target = Handle<SourceTable>>> RemoteSource<O> {
             1 => Entry::Folder,
             2 => Entry::Prefix(name.to_owned()),
             _ => {
-                return Err(Error::unsupported(
-                    "the host has a kind of input that the plugin does not know",
-                ));
+                return Err(Error::unsupported("the host has a kind of input that the plugin does not know"));
             }
         };
         Ok(Self { object, entry })
@@ -119,7 +117,9 @@ impl<O: Deref<Target = Handle<SourceTable>> + Send + Sync> Source for RemoteSour
         // A later host may have files of unknown length. The value must not be mistaken for a
         // length.
         if self.object.info(file)?.0 == UNKNOWN {
-            return Err(Error::unsupported("the plugin cannot read files whose length is not known").file(name));
+            return Err(
+                Error::unsupported("the plugin cannot read files whose length is not known").file(name)
+            );
         }
         Ok(FileId(file))
     }

@@ -172,8 +172,7 @@ impl<'a> RowBytes<'a> {
         match self.0.len() {
             0 => Ok(()),
             more => {
-                Err(Error::malformed("the row is longer than its values")
-                    .found(format!("{more} more bytes")))
+                Err(Error::malformed("the row is longer than its values").found(format!("{more} more bytes")))
             }
         }
     }

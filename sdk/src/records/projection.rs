@@ -42,7 +42,9 @@ impl Wanted {
                 return Ok(field.clone());
             }
             let DataType::Struct(children) = field.data_type() else {
-                return Err(Error::plugin("a field path enters a field that is not a struct").column(field.name()));
+                return Err(
+                    Error::plugin("a field path enters a field that is not a struct").column(field.name())
+                );
             };
             let children = DataType::Struct(inner.fields(children)?);
             Ok(Arc::new(Field::clone(field).with_data_type(children)))
@@ -56,7 +58,9 @@ impl Wanted {
             return Ok(array.clone());
         }
         let Some(whole) = array.as_struct_opt() else {
-            return Err(ArrowError::SchemaError("a field path enters a field that is not a struct".to_owned()));
+            return Err(ArrowError::SchemaError(
+                "a field path enters a field that is not a struct".to_owned(),
+            ));
         };
         let mut fields = Vec::new();
         let mut children = Vec::new();

@@ -74,8 +74,7 @@ impl<D: DecodeRow + 'static> RecordSet for RowSet<D> {
 
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let place = self.splits.get(split).zip(self.places.get(split));
-        let (of, &(file, number)) =
-            place.ok_or_else(|| Error::plugin(format!("no split {split}")))?;
+        let (of, &(file, number)) = place.ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let batches = scan.batches();
         let rows = of.records.unwrap_or(0);
         let mut stream = Rows {

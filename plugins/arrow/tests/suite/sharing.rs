@@ -174,7 +174,10 @@ fn bytes_that_are_named_again_are_refused() {
         assert!(bytes.len() < 2 * MEBIBYTE, "{name}: {}", bytes.len());
         let error = error_of(bytes).unwrap_or_else(|| panic!("{name} is read"));
         assert_eq!(error.kind(), ErrorKind::Limit, "{name}: {error}");
-        assert!(error.details().any(|(_, text)| text.contains("--bound expanded_bytes=N")), "{name}: {error}");
+        assert!(
+            error.details().any(|(_, text)| text.contains("--bound expanded_bytes=N")),
+            "{name}: {error}"
+        );
     }
 }
 

@@ -25,7 +25,9 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
     let score =
         rules.calm(|| title.clone(), || rules.format.probe(&sample.source(), &MemoryContext::default()));
     let score = rules.holds(score, "probing fails only with I/O errors", &title);
-    rules.require(knows(rules, &sample.source(), score), "a format recognizes its own files", || title.clone());
+    rules.require(knows(rules, &sample.source(), score), "a format recognizes its own files", || {
+        title.clone()
+    });
 
     let rows = rules.holds(read(rules, sample, &Limits::default()), "a sample can be read", &title);
     for name in &sample.holds {
@@ -227,7 +229,9 @@ fn check_splits(rules: &Rules<'_>, set: &dyn RecordSet, sample: &Sample, title: 
             Some(&file) if file == split.file => split.offset >= last,
             _ => !seen.contains(&&*split.file),
         };
-        rules.require(is_next, "splits are in the order of the input", || format!("{title}: {:?}", set.splits()));
+        rules.require(is_next, "splits are in the order of the input", || {
+            format!("{title}: {:?}", set.splits())
+        });
         seen.push(&split.file);
         last = split.offset;
     }

@@ -74,7 +74,9 @@ fn check_ranges(
             rules.require(difference.is_none(), "a scan has exactly the rows of its range", || {
                 let most = limit.map_or("all".to_owned(), |limit| format!("at most {limit}"));
                 let difference = difference.unwrap_or_default();
-                format!("{title}, split {split}, {most} rows from {first_row}, expected and found: {difference}")
+                format!(
+                    "{title}, split {split}, {most} rows from {first_row}, expected and found: {difference}"
+                )
             });
         }
     }

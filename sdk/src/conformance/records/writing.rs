@@ -117,7 +117,9 @@ fn check_names(rules: &Rules<'_>, plan: &dyn RecordPlan, input: &str) {
         None => plan.files().to_vec(),
     };
     let is_one = plan.roll().is_none() || plan.files().is_empty();
-    rules.require(is_one, "a plan that rolls does not name files in advance", || format!("{input}: {files:?}"));
+    rules.require(is_one, "a plan that rolls does not name files in advance", || {
+        format!("{input}: {files:?}")
+    });
     let mut seen = HashSet::new();
     let sane = files.iter().chain(plan.sealed()).all(|file| check_name(file).is_ok() && seen.insert(file));
     rules.require(sane && !files.is_empty(), "a plan has files with unique names in the folder", || {
