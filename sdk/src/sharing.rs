@@ -1,6 +1,6 @@
 //! Accounts for shared bytes: the bytes of all tensors of a catalog beyond the stored bytes, if
-//! several tensors refer to the same ones. A small hostile file could otherwise claim any number of
-//! such references.
+//! several tensors refer to the same stored bytes. A small hostile file could otherwise claim any
+//! number of such references.
 
 use crate::{Error, FileId, Limits, Place, Result, Storage, StorageId};
 use std::collections::HashMap;
