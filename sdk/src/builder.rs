@@ -185,7 +185,7 @@ impl<'a> CatalogBuilder<'a> {
         if self.inline_bytes > self.limits.header_bytes {
             return Err(Error::limit("the catalog holds too many bytes")
                 .expected(format!("at most {}", self.limits.header_bytes))
-                .hint("if you trust the file, raise the limit with --bound header_bytes=N"));
+                .hint("if you trust the file, raise the limit with --limit header_bytes=N"));
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ impl CatalogBuilder<'_> {
         if self.joined_ranges > self.limits.entries {
             return Err(Error::limit("too many ranges of joined storages")
                 .expected(format!("at most {}", self.limits.entries))
-                .hint("if you trust the file, raise the limit with --bound entries=N"));
+                .hint("if you trust the file, raise the limit with --limit entries=N"));
         }
         let mut total = 0_u64;
         for range in joined.ranges() {
@@ -238,12 +238,12 @@ impl CatalogBuilder<'_> {
         if self.value_nodes > limits.nodes {
             return Err(Error::limit("too many nodes in metadata and attributes")
                 .expected(format!("at most {}", limits.nodes))
-                .hint("if you trust the file, raise the limit with --bound nodes=N"));
+                .hint("if you trust the file, raise the limit with --limit nodes=N"));
         }
         if value.depth() > limits.nesting {
             return Err(Error::limit("a value is nested too deep")
                 .expected(format!("at most {} levels", limits.nesting))
-                .hint("if you trust the file, raise the limit with --bound nesting=N"));
+                .hint("if you trust the file, raise the limit with --limit nesting=N"));
         }
         self.hold(key.len() + value.bytes())
     }
@@ -290,7 +290,7 @@ impl CatalogSink for CatalogBuilder<'_> {
             .ok_or_else(|| {
                 Error::limit("too many storages")
                     .expected(format!("at most {}", self.limits.entries))
-                    .hint("if you trust the file, raise the limit with --bound entries=N")
+                    .hint("if you trust the file, raise the limit with --limit entries=N")
             })?;
         self.proof.catalog.storages.push(storage);
         Ok(StorageId(id))

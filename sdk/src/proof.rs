@@ -77,7 +77,7 @@ impl<'a> Proof<'a> {
             .ok_or_else(|| {
                 Error::limit("too many tensors")
                     .expected(format!("at most {}", limits.tensors))
-                    .hint("if you trust the file, raise the limit with --bound tensors=N")
+                    .hint("if you trust the file, raise the limit with --limit tensors=N")
             })?;
         if !self.names.insert(tensor.name.clone()) {
             return Err(Error::malformed("two tensors have the same name").tensor(tensor.name));
@@ -170,7 +170,7 @@ impl<'a> Proof<'a> {
         if self.blocks > self.limits.entries {
             return Err(Error::limit("too many blocks")
                 .expected(format!("at most {}", self.limits.entries))
-                .hint("if you trust the file, raise the limit with --bound entries=N"));
+                .hint("if you trust the file, raise the limit with --limit entries=N"));
         }
         Ok(())
     }
@@ -254,7 +254,7 @@ impl<'a> Proof<'a> {
         if self.expanded_bytes > self.limits.expanded_bytes {
             return Err(Error::limit("views repeat stored bytes too often")
                 .expected(format!("at most {} bytes more than are stored", self.limits.expanded_bytes))
-                .hint("if you trust the file, raise the limit with --bound expanded_bytes=N")
+                .hint("if you trust the file, raise the limit with --limit expanded_bytes=N")
                 .found(self.expanded_bytes));
         }
         Ok(())

@@ -114,7 +114,7 @@ impl Sharing {
         }
         Err(Error::limit("tensors share stored bytes too often")
             .expected(format!("at most {} bytes more than are stored", self.allowed))
-            .hint("if you trust the file, raise the limit with --bound expanded_bytes=N")
+            .hint("if you trust the file, raise the limit with --limit expanded_bytes=N")
             .found(self.shared))
     }
 }

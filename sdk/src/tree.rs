@@ -263,7 +263,7 @@ impl Tree {
         if weight > limits.nodes {
             return Err(Error::limit("too many nodes of non-tensor state")
                 .expected(format!("at most {}", limits.nodes))
-                .hint("if you trust the file, raise the limit with --bound nodes=N"));
+                .hint("if you trust the file, raise the limit with --limit nodes=N"));
         }
         node.check()?;
         let mut depth = 0;
@@ -274,7 +274,7 @@ impl Tree {
         if u64::from(depth) > limits.nesting {
             return Err(Error::limit("non-tensor state is nested too deep")
                 .expected(format!("at most {} levels", limits.nesting))
-                .hint("if you trust the file, raise the limit with --bound nesting=N"));
+                .hint("if you trust the file, raise the limit with --limit nesting=N"));
         }
         self.check_keys(&node)?;
         let id = NodeId(u32::try_from(self.len()).map_err(|_| Error::limit("too many nodes"))?);

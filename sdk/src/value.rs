@@ -386,12 +386,12 @@ impl ValueNodes {
         if size > limits.nodes || self.nodes.len() as u64 >= limits.nodes {
             return Err(Error::limit("too many nodes in values")
                 .expected(format!("at most {}", limits.nodes))
-                .hint("if you trust the file, raise the limit with --bound nodes=N"));
+                .hint("if you trust the file, raise the limit with --limit nodes=N"));
         }
         if self.bytes > limits.header_bytes {
             return Err(Error::limit("values hold too many bytes")
                 .expected(format!("at most {}", limits.header_bytes))
-                .hint("if you trust the file, raise the limit with --bound header_bytes=N"));
+                .hint("if you trust the file, raise the limit with --limit header_bytes=N"));
         }
         let id = u32::try_from(self.nodes.len()).map_err(|_| too_many())?;
         self.nodes.push(node);

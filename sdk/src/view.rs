@@ -87,7 +87,7 @@ pub trait CatalogView: Send + Sync {
                 return Err(Error::limit("too many blocks to hold at once")
                     .tensor(self.tensor(id).name)
                     .expected(format!("at most {}", limits.entries))
-                    .hint("if you trust the file, raise the limit with --bound entries=N"));
+                    .hint("if you trust the file, raise the limit with --limit entries=N"));
             }
             all.push(block);
             Ok(())

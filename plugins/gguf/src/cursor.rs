@@ -50,7 +50,7 @@ impl<'a> Cursor<'a> {
             return Err(Error::limit("the header is too long to hold in memory")
                 .offset(self.at)
                 .expected(format!("at most {limit} bytes"))
-                .hint("raise the limit with --bound header_bytes=N"));
+                .hint("raise the limit with --limit header_bytes=N"));
         }
         if self.at + len > self.window_at + self.window.len() as u64 {
             let most = self.left().min(limit - self.at);
@@ -109,7 +109,7 @@ impl<'a> Cursor<'a> {
             return Err(Error::limit("a name is too long")
                 .offset(at)
                 .expected(format!("at most {most} bytes"))
-                .hint("raise the limit with --bound name_bytes=N")
+                .hint("raise the limit with --limit name_bytes=N")
                 .found(text.len()));
         }
         let text = std::str::from_utf8(text);

@@ -145,7 +145,7 @@ fn read_tensors(cursor: &mut Cursor<'_>, count: u64) -> Result<Vec<Entry>> {
     if count > most {
         return Err(Error::limit("too many tensors")
             .expected(format!("at most {most}"))
-            .hint("raise the limit with --bound tensors=N")
+            .hint("raise the limit with --limit tensors=N")
             .found(count));
     }
     let (mut tensors, mut names) = (Vec::new(), HashSet::new());

@@ -54,13 +54,13 @@ impl Budget {
             let most = self.limits.nodes;
             Error::limit("too many values in metadata")
                 .expected(format!("at most {most}"))
-                .hint("raise the limit with --bound nodes=N")
+                .hint("raise the limit with --limit nodes=N")
         })?;
         let bytes = self.bytes.checked_sub(bytes.saturating_mul(levels)).ok_or_else(|| {
             let most = self.limits.header_bytes;
             Error::limit("the metadata values take too many bytes")
                 .expected(format!("at most {most}"))
-                .hint("raise the limit with --bound header_bytes=N")
+                .hint("raise the limit with --limit header_bytes=N")
         })?;
         (self.nodes, self.bytes) = (nodes, bytes);
         Ok(())
@@ -93,7 +93,7 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value
                     return Err(Error::limit("an array is nested too deep")
                         .offset(at)
                         .expected(format!("at most {most} levels"))
-                        .hint("raise the limit with --bound nesting=N"));
+                        .hint("raise the limit with --limit nesting=N"));
                 }
                 budget.take(open.len(), 0)?;
                 open.push(Open { element, left: count, items: Vec::new() });

@@ -13,7 +13,7 @@ pub(crate) fn parse(bytes: &[u8], what: &str, limits: &Limits) -> Result<Value> 
     if nodes > limits.nodes {
         return Err(Error::limit(format!("{what} has too many values"))
             .expected(format!("at most {}", limits.nodes))
-            .hint("pass --bound nodes=N to raise the limit")
+            .hint("pass --limit nodes=N to raise the limit")
             .found(nodes));
     }
     let value: Value = serde_json::from_slice(bytes)

@@ -46,7 +46,7 @@ impl Links {
                 if (datasets.len() + found.len()) as u64 >= limits.entries {
                     return Err(Error::limit("too many links")
                         .expected(format!("at most {}", limits.entries))
-                        .hint("pass --bound entries=N to raise the limit"));
+                        .hint("pass --limit entries=N to raise the limit"));
                 }
                 found.push(Found {
                     file: dataset.file,

@@ -269,7 +269,7 @@ impl Tensors<'_> {
             if (logical.len() + text.len()) as u64 > most {
                 return Err(Error::limit("the strings of a dataset are too long to keep in memory")
                     .expected(format!("at most {most} bytes"))
-                    .hint("pass --bound header_bytes=N to raise the limit"));
+                    .hint("pass --limit header_bytes=N to raise the limit"));
             }
             logical.extend((text.len() as u64).to_le_bytes());
             logical.extend(text);
@@ -372,7 +372,7 @@ impl Tensors<'_> {
         if absent <= most {
             return Ok(());
         }
-        let error = Error::limit("too many missing chunks").hint("pass --bound entries=N to raise the limit");
+        let error = Error::limit("too many missing chunks").hint("pass --limit entries=N to raise the limit");
         Err(error.expected(format!("at most {most}")).found(absent))
     }
 
@@ -385,7 +385,7 @@ impl Tensors<'_> {
         }
         Err(Error::limit("the compressed chunks expand too much")
             .expected(format!("at most {most} bytes more than stored"))
-            .hint("pass --bound expanded_bytes=N to raise the limit")
+            .hint("pass --limit expanded_bytes=N to raise the limit")
             .found(self.expanded))
     }
 }

@@ -108,7 +108,7 @@ fn snappy_block(mut input: impl Read, len: u64, most: u64, held: u64) -> io::Res
             return Ok(());
         }
         let error = Error::limit("a snappy block is too long to hold in memory")
-            .hint("pass --bound header_bytes=N to allow more");
+            .hint("pass --limit header_bytes=N to allow more");
         let expected = format!("at most {held} bytes including its content");
         Err(io::Error::other(error.expected(expected).found(together)))
     };

@@ -82,7 +82,7 @@ fn parse(text: &[u8], limits: &Limits) -> Result<Index> {
     if document.shards.len() as u64 > limits.entries {
         let expected = format!("at most {}", limits.entries);
         return Err(Error::limit("too many shards")
-            .hint("pass --bound entries=N to allow more")
+            .hint("pass --limit entries=N to allow more")
             .expected(expected)
             .found(document.shards.len()));
     }
@@ -137,7 +137,7 @@ impl Entry {
         if names.len() as u64 > limits.columns {
             let expected = format!("at most {}", limits.columns);
             return Err(Error::limit("too many columns")
-                .hint("pass --bound columns=N to allow more")
+                .hint("pass --limit columns=N to allow more")
                 .expected(expected)
                 .found(names.len()));
         }

@@ -180,7 +180,7 @@ impl Arrays<'_> {
             return Ok(());
         }
         Err(Error::limit("deflated arrays expand too much")
-            .hint("raise the limit with --bound expanded_bytes=N")
+            .hint("raise the limit with --limit expanded_bytes=N")
             .expected(format!("at most {most} bytes more than stored"))
             .found(self.expanded))
     }

@@ -158,7 +158,7 @@ pub(crate) fn collect(
     if len > limits.header_bytes {
         let error = Error::limit("strings are too long to hold in memory").found(len);
         let error = error.expected(format!("at most {} bytes", limits.header_bytes));
-        return Err(error.hint("raise the limit with --bound header_bytes=N"));
+        return Err(error.hint("raise the limit with --limit header_bytes=N"));
     }
     let mut bytes = Vec::new();
     write(&mut bytes)?;

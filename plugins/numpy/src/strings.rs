@@ -19,7 +19,7 @@ pub(crate) fn logical(
         return Err(Error::limit("too many strings to hold in memory")
             .expected(format!("at most {} bytes", limits.header_bytes))
             .found(format!("shape {shape:?}"))
-            .hint("raise the limit with --bound header_bytes=N"));
+            .hint("raise the limit with --limit header_bytes=N"));
     };
     let width = element.width().and_then(|width| usize::try_from(width).ok()).unwrap_or(usize::MAX);
     let mut logical = Vec::new();

@@ -373,7 +373,7 @@ impl Held<'_> {
                     let error =
                         Error::limit("the parts kept of the -o like= model are too long to hold in memory");
                     let most = format!("at most {} bytes", limits.header_bytes);
-                    let error = error.hint("raise the limit with --bound header_bytes=N");
+                    let error = error.hint("raise the limit with --limit header_bytes=N");
                     return Err(error.file(&self.template.name).expected(most));
                 }
                 let bytes = self.template.source.read_vec(from, range.start, len, limits)?;

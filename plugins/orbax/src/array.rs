@@ -52,7 +52,7 @@ impl Counted {
         if self.chunks > limits.entries {
             return Err(Error::limit("too many chunks")
                 .expected(format!("at most {}", limits.entries))
-                .hint("raise the limit with --bound entries=N"));
+                .hint("raise the limit with --limit entries=N"));
         }
         Ok(())
     }
@@ -64,7 +64,7 @@ impl Counted {
         if self.absent <= most {
             return Ok(());
         }
-        let error = Error::limit("too many missing chunks").hint("raise the limit with --bound entries=N");
+        let error = Error::limit("too many missing chunks").hint("raise the limit with --limit entries=N");
         Err(error.expected(format!("at most {most}")).found(self.absent))
     }
 
@@ -74,7 +74,7 @@ impl Counted {
             return Ok(());
         }
         let error = Error::limit("inline chunks take too many bytes");
-        let error = error.hint("raise the limit with --bound header_bytes=N");
+        let error = error.hint("raise the limit with --limit header_bytes=N");
         Err(error.expected(format!("at most {}", limits.header_bytes)))
     }
 
@@ -85,7 +85,7 @@ impl Counted {
             return Ok(());
         }
         Err(Error::limit("compressed chunks expand too much")
-            .hint("raise the limit with --bound expanded_bytes=N")
+            .hint("raise the limit with --limit expanded_bytes=N")
             .expected(format!("at most {most} bytes more than stored"))
             .found(self.expanded))
     }

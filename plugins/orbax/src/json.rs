@@ -29,7 +29,7 @@ impl Json {
             if left.get() == 0 {
                 let error =
                     Error::limit("too many JSON values").expected(format!("at most {}", limits.nodes));
-                return error.hint("raise the limit with --bound nodes=N");
+                return error.hint("raise the limit with --limit nodes=N");
             }
             let message: String = error.to_string().chars().take(500).collect();
             Error::malformed(format!("invalid JSON: {message}"))

@@ -139,7 +139,7 @@ pub(crate) fn keys(
             if found.len() as u64 >= limits.entries {
                 return Err(Error::limit("the OCDBT store has too many keys")
                     .expected(format!("at most {}", limits.entries))
-                    .hint("raise the limit with --bound entries=N"));
+                    .hint("raise the limit with --limit entries=N"));
             }
             if last.as_ref().is_some_and(|last| *last >= key) {
                 return Err(Error::malformed("keys are not in order").found(key.escape_ascii()));

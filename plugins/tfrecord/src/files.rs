@@ -70,7 +70,7 @@ fn matching<S: Source + ?Sized>(source: &S, glob: &str, limits: &Limits) -> Resu
         seen += files.len() as u64 + 1;
         if seen > limits.entries {
             return Err(Error::limit("too many files")
-                .expected(format!("at most {}, or --bound entries=N", limits.entries))
+                .expected(format!("at most {}, or --limit entries=N", limits.entries))
                 .found(seen));
         }
         names.extend(files.into_iter().filter(|name| matcher.is_match(name)));

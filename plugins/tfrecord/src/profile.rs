@@ -161,7 +161,7 @@ impl Profile {
     #[cold]
     fn add(&mut self, part: Part, key: &[u8]) -> Result<usize, Refusal> {
         if key.len() as u64 > self.most_name {
-            let error = Error::limit("a feature's name is too long (--bound name_bytes=N allows more)");
+            let error = Error::limit("a feature's name is too long (--limit name_bytes=N allows more)");
             return Err(Refusal::Error(
                 error.expected(format!("at most {}", self.most_name)).found(key.len()),
             ));
@@ -175,7 +175,7 @@ impl Profile {
     /// Adds a feature whose name is right.
     fn add_checked(&mut self, part: Part, key: &[u8]) -> Result<usize> {
         if self.features.len() as u64 >= self.most_columns {
-            return Err(Error::limit("too many columns (--bound columns=N allows more)")
+            return Err(Error::limit("too many columns (--limit columns=N allows more)")
                 .expected(format!("at most {}", self.most_columns)));
         }
         self.features.push(FeatureProfile::NEW);

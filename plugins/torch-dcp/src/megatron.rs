@@ -73,7 +73,7 @@ fn slices(whole: Blocks, limits: &Limits) -> Result<Vec<Blocks>> {
         if count > limits.entries {
             return Err(Error::limit("too many layers or experts")
                 .expected(format!("at most {}", limits.entries))
-                .hint("pass --bound entries=N to raise the limit"));
+                .hint("pass --limit entries=N to raise the limit"));
         }
         for inside in 0..block.region.shape[0] {
             let moved = i64::try_from(inside)

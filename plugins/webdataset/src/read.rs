@@ -242,14 +242,14 @@ impl Members {
         // The keys are a column too.
         let columns = self.names.len() as u64 + 2;
         if columns > limits.columns {
-            let expected = format!("at most {}, or --bound columns=N", limits.columns);
+            let expected = format!("at most {}, or --limit columns=N", limits.columns);
             return Err(Error::limit("too many columns").expected(expected).found(columns));
         }
         self.bytes += name.len() as u64;
         let most = limits.header_bytes / COPIES_OF_A_NAME;
         if self.bytes > most {
             let error = Error::limit("the names of columns are too long to hold in memory");
-            let expected = format!("at most {most} bytes together (--bound header_bytes=N allows more)");
+            let expected = format!("at most {most} bytes together (--limit header_bytes=N allows more)");
             return Err(error.expected(expected).found(self.bytes));
         }
         self.names.insert(name);

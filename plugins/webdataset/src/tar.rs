@@ -139,7 +139,7 @@ fn bounded(name: &str, limits: &Limits) -> Result<String> {
     if name.len() as u64 <= limits.name_bytes {
         return Ok(name.to_owned());
     }
-    let expected = format!("at most {} bytes, or --bound name_bytes=N", limits.name_bytes);
+    let expected = format!("at most {} bytes, or --limit name_bytes=N", limits.name_bytes);
     Err(Error::limit("a member's name is too long").expected(expected).found(name.len()))
 }
 

@@ -116,7 +116,7 @@ impl Bound {
         if spent > self.most {
             return Err(Error::limit("values are repeated too often for so short a file")
                 .expected(format!("at most {} bytes", self.most))
-                .hint("if you trust the file, raise the limit with --bound expanded_bytes=N"));
+                .hint("if you trust the file, raise the limit with --limit expanded_bytes=N"));
         }
         Ok(())
     }

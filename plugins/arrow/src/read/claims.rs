@@ -90,7 +90,7 @@ pub(super) fn decompressed(batch: RecordBatch<'_>, body: &Buffer, limits: &Limit
     }
     if all > limits.header_bytes {
         return Err(Error::limit("a decompressed message is too long to hold in memory")
-            .hint("pass --bound header_bytes=N to allow more")
+            .hint("pass --limit header_bytes=N to allow more")
             .expected(format!("at most {} bytes", limits.header_bytes))
             .found(all));
     }

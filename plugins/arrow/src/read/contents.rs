@@ -224,7 +224,7 @@ fn schema_of(schema: arrow_ipc::Schema<'_>, limits: &Limits) -> Result<SchemaRef
     if columns > limits.columns {
         let expected = format!("at most {}", limits.columns);
         return Err(Error::limit("too many columns")
-            .hint("pass --bound columns=N to allow more")
+            .hint("pass --limit columns=N to allow more")
             .expected(expected)
             .found(columns));
     }

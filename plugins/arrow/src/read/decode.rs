@@ -33,7 +33,7 @@ pub(super) fn dictionary(
         let held: usize = values.values().map(|values| values.get_array_memory_size()).sum();
         if held as u64 > limits.header_bytes {
             return Err(Error::limit("the dictionaries are too long to hold in memory")
-                .hint("pass --bound header_bytes=N to allow more")
+                .hint("pass --limit header_bytes=N to allow more")
                 .expected(format!("at most {} bytes", limits.header_bytes))
                 .found(held));
         }

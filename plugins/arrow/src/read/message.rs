@@ -57,7 +57,7 @@ impl SourceFile {
         check_range(self.name(), self.len(), place.body, place.body_len)?;
         if place.body_len > limits.header_bytes {
             return Err(Error::limit("a message is too long to hold in memory")
-                .hint("pass --bound header_bytes=N to allow more")
+                .hint("pass --limit header_bytes=N to allow more")
                 .offset(place.body)
                 .expected(format!("at most {} bytes", limits.header_bytes))
                 .found(place.body_len));

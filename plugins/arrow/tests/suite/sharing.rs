@@ -175,7 +175,7 @@ fn bytes_that_are_named_again_are_refused() {
         let error = error_of(bytes).unwrap_or_else(|| panic!("{name} is read"));
         assert_eq!(error.kind(), ErrorKind::Limit, "{name}: {error}");
         assert!(
-            error.details().any(|(_, text)| text.contains("--bound expanded_bytes=N")),
+            error.details().any(|(_, text)| text.contains("--limit expanded_bytes=N")),
             "{name}: {error}"
         );
     }

@@ -232,7 +232,7 @@ impl Rows {
             None => {
                 let expected = format!("at most {}", self.columns);
                 Error::limit("too many columns")
-                    .hint("pass --bound columns=N to allow more")
+                    .hint("pass --limit columns=N to allow more")
                     .expected(expected)
                     .found(found)
             }
@@ -242,7 +242,7 @@ impl Rows {
 
     fn too_long(&self) -> Error {
         let error = Error::limit("a row is too long to hold in memory")
-            .hint("pass --bound header_bytes=N to allow more");
+            .hint("pass --limit header_bytes=N to allow more");
         self.at(error.expected(format!("at most {} bytes in memory", self.most)))
     }
 

@@ -177,6 +177,6 @@ fn too_deep(most: u64) -> Error {
 
 fn too_many_columns(most: u64) -> Error {
     Error::limit("too many columns")
-        .hint("pass --bound columns=N to allow more")
+        .hint("pass --limit columns=N to allow more")
         .expected(format!("at most {most}"))
 }

@@ -75,7 +75,7 @@ fn after_newline(text: &TextFile, from: u64, limits: &Limits) -> Result<u64> {
 /// Returns the error for a line that needs more than `most` bytes of memory.
 pub(super) fn too_long(most: u64) -> Error {
     Error::limit("a line is too long to decode in memory")
-        .hint("pass --bound header_bytes=N to allow more")
+        .hint("pass --limit header_bytes=N to allow more")
         .expected(format!("at most {most} bytes in memory"))
 }
 

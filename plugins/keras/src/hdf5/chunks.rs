@@ -92,7 +92,7 @@ impl Chunks {
         self.count = count.filter(|&count| count <= most).ok_or_else(|| {
             Error::limit("too many chunks")
                 .expected(format!("at most {most}"))
-                .hint("pass --bound entries=N to raise the limit")
+                .hint("pass --limit entries=N to raise the limit")
                 .found(format!("{counts:?}"))
         })?;
         for entry in self.entries(file, shape, index)? {

@@ -46,7 +46,7 @@ impl Held {
         }
         Err(Error::limit("the paths and strings in the file are too long to keep in memory")
             .expected(format!("at most {} bytes", self.most))
-            .hint("pass --bound header_bytes=N to raise the limit"))
+            .hint("pass --limit header_bytes=N to raise the limit"))
     }
 }
 

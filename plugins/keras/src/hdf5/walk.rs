@@ -46,7 +46,7 @@ pub(crate) fn walk(
         if visited > limits.entries {
             return Err(Error::limit("too many objects")
                 .expected(format!("at most {}", limits.entries))
-                .hint("pass --bound entries=N to raise the limit"));
+                .hint("pass --limit entries=N to raise the limit"));
         }
         if path.len() as u64 > limits.name_bytes {
             return Err(file.at(Error::limit("the path of an object is too long"), address));
@@ -78,7 +78,7 @@ pub(crate) fn walk(
                 if open.len() as u64 > limits.entries {
                     return Err(Error::limit("too many links")
                         .expected(format!("at most {}", limits.entries))
-                        .hint("pass --bound entries=N to raise the limit"));
+                        .hint("pass --limit entries=N to raise the limit"));
                 }
             }
         }

@@ -153,7 +153,7 @@ fn tensors_on_one_range_are_counted() {
     assert_eq!(read(84_000).unwrap(), 100);
     let error = read(83_999).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit);
-    assert!(error.details().any(|(_, text)| text.contains("--bound expanded_bytes=N")), "{error}");
+    assert!(error.details().any(|(_, text)| text.contains("--limit expanded_bytes=N")), "{error}");
 }
 
 /// Attributes of a Constant node other than `value` are not tensors. Their loss must be reported.

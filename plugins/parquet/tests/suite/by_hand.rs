@@ -375,7 +375,7 @@ fn a_repeated_value_is_paid_for_by_bytes() {
     let error = read_within(&many, few.clone()).unwrap_err();
     assert!(
         error.kind() == ErrorKind::Limit
-            && error.details().any(|(_, text)| text.contains("--bound expanded_bytes=N")),
+            && error.details().any(|(_, text)| text.contains("--limit expanded_bytes=N")),
         "{error}"
     );
     // Reading the same rows again does not count twice.

@@ -99,8 +99,8 @@ fn limits_hold() {
         assert!(error.to_string().contains(bound), "{bound}: {error}");
     };
     limited(good(), |limits| limits.header_bytes = 100, "");
-    limited(good(), |limits| limits.tensors = 2, "--bound tensors=N");
-    let name = "--bound name_bytes=N";
+    limited(good(), |limits| limits.tensors = 2, "--limit tensors=N");
+    let name = "--limit name_bytes=N";
     limited(bytes_file("{}", &[("long name", b"x")]), |limits| limits.name_bytes = 8, name);
     limited(bytes_file(r#"{"long key":""}"#, &[]), |limits| limits.name_bytes = 7, name);
 }

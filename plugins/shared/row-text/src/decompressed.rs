@@ -95,7 +95,7 @@ impl Decompressed {
             if self.offset > self.most {
                 return Err(Error::limit(format!("the compressed {} expands to too many bytes", self.noun))
                     .file(&self.name)
-                    .expected(format!("at most {} bytes, or --bound expanded_bytes=N", self.most)));
+                    .expected(format!("at most {} bytes, or --limit expanded_bytes=N", self.most)));
             }
         }
         Ok(filled)
@@ -108,7 +108,7 @@ impl Decompressed {
         }
         Err(Error::limit("too long to hold in memory")
             .file(&self.name)
-            .expected(format!("at most {} bytes, or --bound header_bytes=N", self.header_bytes))
+            .expected(format!("at most {} bytes, or --limit header_bytes=N", self.header_bytes))
             .found(len))
     }
 

@@ -196,7 +196,7 @@ impl<'l> Storages<'l> {
         if self.expanded_bytes > self.limits.expanded_bytes {
             return Err(Error::limit("tensors expand to far more bytes than are stored")
                 .expected(format!(
-                    "at most {} bytes more, or --bound expanded_bytes=N",
+                    "at most {} bytes more, or --limit expanded_bytes=N",
                     self.limits.expanded_bytes
                 ))
                 .found(self.expanded_bytes));

@@ -99,7 +99,7 @@ fn read(source: &dyn Source, extent: Extent, names: Names, limits: &Limits) -> R
     let end = end::find(source, extent, limits)?;
     if end.entries > limits.entries {
         return Err(Error::limit("too many zip entries")
-            .expected(format!("at most {}, or --bound entries=N", limits.entries))
+            .expected(format!("at most {}, or --limit entries=N", limits.entries))
             .found(end.entries));
     }
     if end.entries.saturating_mul(ENTRY_LEN) > end.len {

@@ -144,7 +144,7 @@ impl Placing<'_> {
         if self.repeated_len > self.limits.expanded_bytes {
             return Err(Error::limit("constants repeat their last value too often")
                 .expected(format!(
-                    "at most {} bytes more than are stored, or --bound expanded_bytes=N",
+                    "at most {} bytes more than are stored, or --limit expanded_bytes=N",
                     self.limits.expanded_bytes
                 ))
                 .found(self.repeated_len));

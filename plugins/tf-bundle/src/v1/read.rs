@@ -99,7 +99,7 @@ impl FileReading<'_> {
             let region = slice_region(slice, &listed.shape)?;
             let wanted = ListedSlice { tensor: listed.name.clone(), region, text: slice_key::text(slice) };
             if self.wanted.len() as u64 >= self.limits.entries {
-                let most = format!("at most {}, or --bound entries=N", self.limits.entries);
+                let most = format!("at most {}, or --limit entries=N", self.limits.entries);
                 return Err(Error::limit("the checkpoint lists too many slices").expected(most));
             }
             if let Some(twice) = self.wanted.insert(slice_key::encode(&listed.name, slice), wanted) {

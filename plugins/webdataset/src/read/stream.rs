@@ -185,7 +185,7 @@ impl Stream {
                     bytes = bytes.saturating_add(member.size);
                     if bytes > most {
                         let error = Error::limit(format!("sample {key:?} is too long to hold in memory"));
-                        let expected = format!("at most {most} bytes of members, or --bound header_bytes=N");
+                        let expected = format!("at most {most} bytes of members, or --limit header_bytes=N");
                         let error = error.file(self.input.file_name()).column(&ending).offset(member.offset);
                         return Err(error
                             .expected(expected)

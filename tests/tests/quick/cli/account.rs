@@ -179,7 +179,11 @@ fn files_and_folders_without_permission_are_errors_or_losses() {
     for command in
         [&args!["convert", input, output, "--force"][..], &args!["cat", input], &args!["diff", input, input]]
     {
-        bound(&ferry, command).expect(5).says(&["b.jsonl", "Permission denied", "or pass --allow-loss input"]);
+        bound(&ferry, command).expect(5).says(&[
+            "b.jsonl",
+            "Permission denied",
+            "or pass --allow-loss input",
+        ]);
         let allowed = [command, &args!["--allow-loss", "input"]].concat();
         bound(&ferry, &allowed).expect(0).says(&["b.jsonl", "README", "\"sub\"", "Permission denied"]);
     }

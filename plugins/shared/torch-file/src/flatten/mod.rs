@@ -391,7 +391,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let limits = self.to.context.limits();
         if self.frames.len() as u64 >= limits.nesting {
             return Err(Error::limit("values are nested too deep")
-                .expected(format!("at most {} levels, or --bound nesting=N", limits.nesting))
+                .expected(format!("at most {} levels, or --limit nesting=N", limits.nesting))
                 .found(format!("at {:.200?}", self.path.text())));
         }
         let count = match &children {

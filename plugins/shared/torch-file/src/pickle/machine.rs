@@ -261,7 +261,7 @@ impl<'l> Machine<'l> {
             return Ok(());
         }
         Err(Error::limit("the pickle refers to its values too often").expected(format!(
-            "at most {most} times, {REFERENCES} for each of the limit nodes; --bound nodes=N raises it"
+            "at most {most} times, {REFERENCES} for each of the limit nodes; --limit nodes=N raises it"
         )))
     }
 
@@ -463,7 +463,7 @@ fn bound(len: usize, limits: &Limits) -> Result<()> {
         return Ok(());
     }
     Err(Error::limit("the pickle creates too many values")
-        .expected(format!("at most {}, or --bound nodes=N", limits.nodes)))
+        .expected(format!("at most {}, or --limit nodes=N", limits.nodes)))
 }
 
 fn text(bytes: Cow<'_, [u8]>) -> Value {
