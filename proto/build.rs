@@ -1,12 +1,12 @@
-//! Compiles the `.proto` files to Rust. `protox` stands in for `protoc`, so that a build needs no
-//! program that cargo does not bring.
+//! Compiles the `.proto` files to Rust with `protox` instead of `protoc`, so that a build needs
+//! only cargo.
 
 #[cfg(feature = "messages")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use prost::Message;
 
     const ROOT: &str = "proto";
-    /// The files that no other one imports; imports come along.
+    /// The files that no other file imports; the compiler adds their imports.
     const FILES: [&str; 6] = [
         "tensorflow/core/example/example.proto",
         "tensorflow/core/protobuf/fingerprint.proto",
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ];
     println!("cargo::rerun-if-changed={ROOT}");
     let descriptors = protox::compile(FILES, [ROOT])?;
-    let folder = std::path::PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo says where")?);
+    let folder = std::path::PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is set by cargo")?);
     std::fs::write(folder.join("descriptors.bin"), descriptors.encode_to_vec())?;
     // Sorted maps, so that the same message always has the same bytes.
     prost_build::Config::new().btree_map(["."]).compile_fds(descriptors)?;

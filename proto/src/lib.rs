@@ -1,19 +1,18 @@
-//! TensorFlow's messages: checkpoints, graphs, saved models, records.
+//! TensorFlow's protobuf messages for checkpoints, graphs, SavedModels and records.
 //!
-//! Names and field numbers are those of the `.proto` files that TensorFlow publishes (release 2.21).
-//! The files in `proto/` have the same paths and hold the messages and fields that ferry reads, no
-//! others; they are compiled while the crate is built.
+//! Names and field numbers are those of the `.proto` files that TensorFlow publishes (release
+//! 2.21). The files in `proto/` have the same paths and contain only the messages and fields that
+//! ferry reads. They are compiled during the build.
 //!
-//! Decoding drops what it does not know: prost keeps no unknown fields, so a message that is decoded
-//! and encoded again may be shorter than it was. A program that carries a message on must carry its
-//! bytes. Enumerations are open: a field holds the number, and the name is found by
-//! `DataType::try_from`.
+//! Decoding drops unknown fields, because prost does not keep them: decoding and encoding a message
+//! may shorten it. A program that copies a message must copy its bytes. Enumerations are open: a
+//! field contains the number, and `DataType::try_from` finds the name.
 //!
-//! Numbers are as hostile as the file that they come from. Lengths and offsets are signed, nothing
-//! says that a shape's product fits 64 bits, and nothing is checked here.
+//! This crate does not validate values. Lengths and offsets are signed, and the product of a shape
+//! may exceed 64 bits.
 //!
-//! What is read where it lies, because it may be as long as a file, is read with [`wire`]. A program
-//! that needs no more leaves the feature `messages` out.
+//! Messages that may be as long as a file are read in place with [`wire`]. A program that needs
+//! only [`wire`] disables the feature `messages`.
 #![forbid(unsafe_code)]
 
 pub mod masked_crc;
@@ -25,8 +24,8 @@ mod messages {
 
     include!(concat!(env!("OUT_DIR"), "/tensorflow.rs"));
 
-    /// The messages' descriptors, a serialized `google.protobuf.FileDescriptorSet`: for readers of the
-    /// text form, which has names where the binary form has numbers.
+    /// The messages' descriptors, as a serialized `google.protobuf.FileDescriptorSet`. Readers of
+    /// the text form need it, because that form has names where the binary form has numbers.
     pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 }
 

@@ -1,18 +1,18 @@
-//! Masked checksums: TensorFlow stores a CRC-32C rotated and shifted, because the CRC of bytes that
-//! hold their own CRC says little about them.
+//! Masked checksums: TensorFlow rotates and shifts each CRC-32C before it stores it, because the
+//! CRC of bytes that contain their own CRC is a poor checksum.
 //!
 //! Source: `Mask` and `Unmask` of tensorflow/core/lib/hash/crc32c.h.
 
 const MASK_DELTA: u32 = 0xa282_ead8;
 
-/// A CRC-32C as TensorFlow stores it.
+/// Returns a CRC-32C in the form in which TensorFlow stores it.
 #[must_use]
 #[inline]
 pub fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(MASK_DELTA)
 }
 
-/// The CRC-32C that is stored as `masked`.
+/// Returns the CRC-32C that is stored as `masked`.
 #[must_use]
 #[inline]
 pub fn unmask(masked: u32) -> u32 {
@@ -33,7 +33,7 @@ mod tests {
     #[test]
     fn no_bytes_have_the_masked_checksum_that_tensorflow_writes() {
         assert_eq!(mask(crc32c::crc32c(b"")), 0xa282_ead8);
-        // The checksums of "abc" and of its length in a TFRecord's frame, as TensorFlow wrote them.
+        // The checksums of "abc" and of its length in a TFRecord frame, as TensorFlow wrote them.
         assert_eq!(mask(crc32c::crc32c(b"abc")).to_le_bytes(), [0x6e, 0x57, 0xf1, 0x21]);
         assert_eq!(mask(crc32c::crc32c(&3_u64.to_le_bytes())).to_le_bytes(), [0xb0, 0x99, 0x49, 0x0e]);
     }

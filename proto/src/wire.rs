@@ -1,67 +1,65 @@
-//! Protobuf's wire format: fields, each a tag and a value.
+//! Protobuf's wire format: fields, each with a tag and a value.
 //!
 //! ```text
 //! varint tag    the field's number, shifted left by 3, and its wire type
-//!   0 varint    seven bits a byte, the lowest first, the high bit set in all bytes but the last
+//!   0 varint    seven bits per byte, the lowest first; the high bit is set in all bytes but the last
 //!   1 fixed64   8 bytes, little-endian
-//!   2 len       a varint length, then as many bytes: a message, a string, packed numbers
-//!   3, 4 group  fields up to the end tag of the same number: nobody writes it, all readers skip it
+//!   2 len       a varint length, then that many bytes: a message, a string, packed numbers
+//!   3, 4 group  fields up to the end tag of the same number; obsolete, and all readers skip it
 //!   5 fixed32   4 bytes, little-endian
 //! ```
 //!
-//! [`Fields`] walks a message in memory; of one that is not, a reader takes tags and numbers from the
-//! bytes that it holds. A message inside another is a field's content: how deep to go is the caller's.
+//! [`Fields`] iterates over a message in memory. For a message that is not in memory, a reader
+//! takes tags and numbers from the bytes that it has. A nested message is the content of a field;
+//! the caller limits the depth.
 //!
-//! Source: <https://protobuf.dev/programming-guides/encoding/>. As protobuf's own readers do, `Fields`
-//! takes a field whose wire type is not that of its declaration for an unknown one, and drops the bits
-//! of a varint's tenth byte that do not fit.
+//! Source: <https://protobuf.dev/programming-guides/encoding/>. Like protobuf's own readers,
+//! `Fields` treats a field with an unexpected wire type as an unknown field, and drops the bits of
+//! a varint's tenth byte that do not fit.
 
 use std::fmt;
 
-/// How deep groups may lie in each other, as in protobuf's own readers.
+/// Maximum depth of nested groups, as in protobuf's own readers.
 const MOST_GROUPS: usize = 100;
-/// The longest varint: 64 bits.
+/// Maximum length of a varint, which has 64 bits.
 pub const MOST_VARINT_BYTES: usize = 10;
-/// The most bytes that a field has before its content: a tag, and a varint or a length.
+/// Maximum number of bytes before a field's content: a tag, and a varint or a length.
 pub const MOST_HEAD_BYTES: usize = 2 * MOST_VARINT_BYTES;
 
-/// How many bytes' high bits a word holds.
+/// Number of bytes whose high bits fit in a word.
 const BLOCK: usize = 64;
 const PADDED: usize = BLOCK + 8;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// What is wrong with a message.
+/// A fault in the encoding of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
-    /// A length or a number goes past the end.
+    /// A length or a number extends past the end.
     Cut,
-    /// A varint has more than ten bytes, or more bits than are read.
+    /// A varint has more than ten bytes, or more bits than the reader accepts.
     Varint,
-    /// A tag with a number, or a wire type, that there is not.
+    /// A tag has an invalid number or wire type.
     Tag(u64),
-    /// The end of a group that has not begun, or groups that are too deep.
+    /// A group ends that has not begun, or groups are nested too deeply.
     Group,
-    /// A name that is not UTF-8.
+    /// A name is not UTF-8.
     Text,
 }
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Cut => "a field goes past the end",
-            Self::Varint => "a varint of more than ten bytes",
-            Self::Tag(_) => "a field that cannot be",
-            Self::Group => "a group that does not match",
-            Self::Text => "a name that is not UTF-8",
+            Self::Cut => "a field extends past the end",
+            Self::Varint => "a varint has more than ten bytes",
+            Self::Tag(_) => "invalid field tag",
+            Self::Group => "mismatched group",
+            Self::Text => "a name is not UTF-8",
         })
     }
 }
 
-/// Takes a tag from the front: a field's number and its wire type. `take` reads the varint:
-/// [`take_varint`], or [`take_exact_varint`].
-///
-/// # Errors
-/// A tag that is not whole, or has a number or a wire type that there is not.
+/// Takes a tag from the front and returns the field's number and wire type. `take` reads the
+/// varint: [`take_varint`] or [`take_exact_varint`].
 #[inline]
 pub fn take_tag(
     bytes: &mut &[u8],
@@ -73,37 +71,30 @@ pub fn take_tag(
     if tag >> 3 == 0 { Err(Broken::Tag(long)) } else { Ok((tag >> 3, tag & 7)) }
 }
 
-/// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// A varint.
     Varint(u64),
-    /// Eight bytes.
     Fixed64,
-    /// A message, a string, packed numbers.
+    /// A message, a string or packed numbers.
     Len(&'a [u8]),
-    /// Four bytes.
     Fixed32([u8; 4]),
-    /// A group, which is skipped.
+    /// A group, whose content is skipped.
     Group,
 }
 
-/// The fields of a message, in order.
+/// The fields of a message, in file order.
 #[derive(Debug, Clone, Copy)]
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// The next field's number and value; `None` at the end.
-    ///
-    /// # Errors
-    /// Bytes that are no field.
-    #[expect(clippy::should_implement_trait, reason = "an error ends the walk, which no iterator says")]
-    #[expect(clippy::inline_always, reason = "a call would pass the field through memory, at twice the time")]
+    /// Returns the number and the value of the next field, or `None` at the end.
+    #[expect(clippy::should_implement_trait, reason = "an iterator cannot express that an error ends the iteration")]
+    #[expect(clippy::inline_always, reason = "a call would pass the field through memory, which takes twice the time")]
     #[inline(always)]
     pub fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Broken> {
         match self.0 {
             [] => Ok(None),
-            // Most fields: of a low number, with a length.
+            // Most fields have a low number and a length.
             [tag @ (0x08..0x80), rest @ ..] if tag & 7 == 2 => {
                 let mut rest = rest;
                 let content = take_len(&mut rest)?;
@@ -119,8 +110,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The field in front, and what follows it. Here and below, what is not compiled into its callers takes
-/// bytes and gives the rest: who calls it then keeps them in registers.
+/// Returns the first field and the bytes after it. Here and below, functions that are not inlined
+/// take bytes and return the rest, so that their callers can keep the slice in registers.
 #[inline(never)]
 fn field(mut bytes: &[u8]) -> Result<(u32, Value<'_>, &[u8]), Broken> {
     let (number, wire_type) = take_tag(&mut bytes, take_varint)?;
@@ -154,10 +145,7 @@ fn skip_group(bytes: &mut &[u8], number: u32) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Takes so many bytes from the front.
-///
-/// # Errors
-/// There are fewer.
+/// Takes `N` bytes from the front.
 #[inline]
 pub fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Broken> {
     let (array, rest) = bytes.split_first_chunk().ok_or(Broken::Cut)?;
@@ -165,10 +153,7 @@ pub fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Broken> 
     Ok(*array)
 }
 
-/// Takes a varint from the front. A tenth byte loses the bits that do not fit.
-///
-/// # Errors
-/// Bytes that end before the varint does, or one of more than ten bytes.
+/// Takes a varint from the front. Bits of the tenth byte that do not fit are dropped.
 #[inline]
 pub fn take_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
     match **bytes {
@@ -188,10 +173,7 @@ pub fn take_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
     }
 }
 
-/// Takes a varint from the front, as [`take_varint`], but none of more than 64 bits.
-///
-/// # Errors
-/// As [`take_varint`]; a tenth byte with bits that do not fit.
+/// Takes a varint from the front like [`take_varint`], but rejects varints of more than 64 bits.
 #[inline]
 pub fn take_exact_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
     let mut rest = *bytes;
@@ -204,30 +186,29 @@ pub fn take_exact_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
     Ok(value)
 }
 
-/// Appends varints that lie one after the other, up to the end, as whole numbers with a sign.
-///
-/// # Errors
-/// As [`take_varint`]; some have been appended then.
+/// Appends all varints of `bytes` as signed integers. After an error, `values` may contain some of
+/// them.
 #[inline]
 pub fn take_varints(bytes: &[u8], values: &mut Vec<i64>) -> Result<(), Broken> {
     let place = take_short_varints(bytes, values);
     take_any_varints(&bytes[place..], |some| values.extend(some.iter().map(|value| value.cast_signed())))
 }
 
-/// Appends varints of up to four bytes, as nearly all are, from runs of at least 64 bytes; gives the place of what
-/// is left.
+/// Appends varints of up to four bytes, which is nearly all of them, from at least 64 bytes.
+/// Returns the position of the remaining bytes.
 ///
-/// Where a varint begins depends on those before it. The high bits of 64 bytes together tell it of all varints in
-/// them, so that nothing waits for the value before: that takes two thirds of the time of [`take_any_varints`].
+/// The start of a varint depends on the varints before it. The high bits of 64 bytes show at once
+/// where all varints in them end, so that no varint waits for the one before it. This takes two
+/// thirds of the time of [`take_any_varints`].
 #[inline]
 fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
     let Some(last) = bytes.len().checked_sub(BLOCK) else { return 0 };
-    // A varint is read as four bytes, wherever in the block it begins or right behind it.
+    // Each varint is read as four bytes that start in the block or right after it.
     let mut padded = [0; PADDED];
     let mut short = [0; BLOCK];
     let mut place = 0;
     while place < bytes.len() {
-        // The last block lies over the one before.
+        // The last block overlaps the one before it.
         let from = place.min(last);
         let mut start = place - from;
         let block = match bytes[from..].first_chunk() {
@@ -250,12 +231,12 @@ fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
         }
         let count = ends.count_ones() as usize;
         place = from + BLOCK - ends.leading_zeros() as usize;
-        // Eight at a time, since a loop that ends after some number of them would be foreseen less often.
+        // Eight at a time, because the exit of a loop with a fixed count is easier to predict.
         for group in short.as_chunks_mut::<8>().0.iter_mut().take(count.div_ceil(8)) {
             start %= BLOCK;
             for value in group {
                 *value = short_varint(block[start..].first_chunk().copied().unwrap_or_default());
-                // Past the last one this is any place, and the value is dropped.
+                // After the last varint this is an arbitrary position, and the value is dropped.
                 start = (ends | 1 << (BLOCK - 1)).trailing_zeros() as usize + 1;
                 ends &= ends.wrapping_sub(1);
             }
@@ -265,19 +246,19 @@ fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
     place
 }
 
-/// For each byte of a block, the lowest bit the first, whether a varint ends there.
+/// Returns one bit per byte of the block, lowest first: whether a varint ends in that byte.
 #[inline]
 fn ends(block: &[u8; PADDED]) -> u64 {
     let words = block[..BLOCK].as_chunks().0.iter().enumerate();
     let goes_on = words.fold(0, |bits, (index, word)| {
-        // The product has the high bits of all bytes in its highest byte.
+        // The highest byte of the product contains the high bits of all bytes.
         let word = (u64::from_le_bytes(*word) & HIGH_BITS).wrapping_mul(0x0002_0408_1020_4081);
         bits | word >> 56 << (8 * index)
     });
     !goes_on
 }
 
-/// The varint in front of four bytes, which ends in them.
+/// Returns the first varint of `bytes`, which ends within the four bytes.
 #[inline]
 fn short_varint(bytes: [u8; 4]) -> u32 {
     let word = u32::from_le_bytes(bytes);
@@ -287,10 +268,11 @@ fn short_varint(bytes: [u8; 4]) -> u32 {
     (word & 0x0000_3fff) | ((word & 0x3fff_0000) >> 2)
 }
 
-/// Takes varints one after the other, up to the end; `visit` gets some at a time.
+/// Takes all varints of `bytes` in order, and passes one or more at a time to `visit`.
 #[inline]
 fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), Broken> {
-    // Eight bytes at once: how long each varint is cannot be foreseen, and hardly a branch asks.
+    // Eight bytes at once: the length of a varint is unpredictable, so the code avoids branches on
+    // it.
     let mut place = 0;
     while let Some(eight) = bytes[place..].first_chunk::<8>() {
         let word = u64::from_le_bytes(*eight);
@@ -300,8 +282,9 @@ fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), B
             visit(&eight.map(u64::from));
             place += 8;
         } else if others > 0 {
-            // Up to the first byte without the high bit, and from there up to the second: of two at
-            // once the second need not wait for where the first one ends.
+            // The first varint ends at the first byte without the high bit, and the second one at
+            // the next such byte. The second one does not have to wait until the end of the first
+            // one is known.
             let first = up_to(ends);
             let second = (word & up_to(others) & !first) >> (ends.trailing_zeros() + 1);
             visit(&[joined(word & first), joined(second)]);
@@ -313,7 +296,8 @@ fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), B
         }
     }
     let mut left = bytes.len() - place;
-    // Fewer than eight, in the lower bytes; behind them none that ends a varint.
+    // The last bytes, fewer than eight, are in the lower bytes of the word. No byte above them ends
+    // a varint.
     let mut word = match bytes.last_chunk::<8>() {
         Some(last) if left > 0 => shifted(u64::from_le_bytes(*last), 64 - 8 * left),
         _ => bytes[place..].iter().rev().fold(u64::MAX, |word, &byte| word << 8 | u64::from(byte)),
@@ -331,19 +315,19 @@ fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), B
     Ok(())
 }
 
-/// The lowest bit that is set, and all below it.
+/// Returns a mask of the lowest set bit and all bits below it.
 #[inline]
 fn up_to(bits: u64) -> u64 {
     bits ^ bits.wrapping_sub(1)
 }
 
-/// The word without its lowest bits, and ones above it.
+/// Shifts the word right and fills it with ones.
 #[inline]
 fn shifted(word: u64, by: usize) -> u64 {
     word >> by | !(u64::MAX >> by)
 }
 
-/// The lower seven bits of each byte, the first byte's lowest.
+/// Joins the lower seven bits of each byte; the first byte is the lowest.
 #[inline]
 fn joined(word: u64) -> u64 {
     let word = (word & 0x007f_007f_007f_007f) | ((word & 0x7f00_7f00_7f00_7f00) >> 1);
@@ -351,7 +335,7 @@ fn joined(word: u64) -> u64 {
     (word & 0x0fff_ffff) | ((word & 0x0fff_ffff_0000_0000) >> 4)
 }
 
-/// The varint in front, and its length.
+/// Returns the first varint and its length.
 #[inline(never)]
 fn long_varint(bytes: &[u8]) -> Result<(u64, usize), Broken> {
     let mut value = 0;
@@ -364,10 +348,7 @@ fn long_varint(bytes: &[u8]) -> Result<(u64, usize), Broken> {
     Err(if bytes.len() < MOST_VARINT_BYTES { Broken::Cut } else { Broken::Varint })
 }
 
-/// Takes a length and as many bytes from the front.
-///
-/// # Errors
-/// As [`take_varint`]; fewer bytes than the length says.
+/// Takes a length and that many bytes from the front.
 #[inline]
 pub fn take_len<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
     let len = usize::try_from(take_varint(bytes)?).map_err(|_| Broken::Cut)?;
@@ -376,7 +357,6 @@ pub fn take_len<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
     Ok(taken)
 }
 
-/// Appends a varint.
 #[inline]
 pub fn put_varint(output: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -386,11 +366,11 @@ pub fn put_varint(output: &mut Vec<u8>, mut value: u64) {
     output.push(value.to_le_bytes()[0]);
 }
 
-/// How many bytes a varint takes.
+/// Returns the encoded length of a varint, in bytes.
 #[must_use]
 #[inline]
 pub fn varint_len(value: u64) -> usize {
-    // One byte for each seven bits, and one for zero.
+    // One byte for every seven bits, and one byte for zero.
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
@@ -426,7 +406,8 @@ mod tests {
         let mut random = 1_u64;
         let mut values = Vec::new();
         for count in 0..500 {
-            // Of one byte, of up to four, of all lengths, and of up to four with few that are longer.
+            // One-byte varints, varints of up to four bytes, varints of all lengths, and short ones
+            // with a few longer ones.
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             values.push(
                 random
@@ -451,7 +432,7 @@ mod tests {
             }
         }
         assert_eq!(take_varints(&[0x80; 11], &mut Vec::new()), Err(Broken::Varint));
-        // A tenth byte loses what does not fit.
+        // A tenth byte loses the bits that do not fit.
         let mut found = Vec::new();
         let over: Vec<u8> = [0xff; 9].into_iter().chain([0x7f]).collect();
         take_varints(&over, &mut found).unwrap();
