@@ -88,8 +88,14 @@ pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
     /// Returns the number and the value of the next field, or `None` at the end.
-    #[expect(clippy::should_implement_trait, reason = "an iterator cannot express that an error ends the iteration")]
-    #[expect(clippy::inline_always, reason = "a call would pass the field through memory, which takes twice the time")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an iterator cannot express that an error ends the iteration"
+    )]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call would pass the field through memory, which takes twice the time"
+    )]
     #[inline(always)]
     pub fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Broken> {
         match self.0 {

@@ -1,12 +1,15 @@
-//! Tells a tar that holds a checkpoint, a model's folder or tables from one that holds samples, by the names of its members.
+//! Distinguishes a tar of samples from a tar that contains a checkpoint, a model folder or tables,
+//! by the names of its members.
 //!
-//! A sample may have tensors in a member (`0001.pth`), so an ending is not enough: the tar holds a name that frameworks
-//! give to a model's files, or weights only once and nothing beside them in their sample. So may it have a table
-//! (`0001.csv`): the tar holds tables if it has nothing else but documents, and their names are not numbers.
+//! A sample may contain tensors (`0001.pth`), so an extension is not sufficient. A tar contains a
+//! checkpoint if one of its files has a typical name of a model file, or if it has exactly one file
+//! of weights and that sample has no other member. A sample may also contain a table (`0001.csv`).
+//! A tar contains tables if all other files are documents and the names of the tables are not
+//! numbers.
 
 use tensorferry_sdk::file_name::uncompressed;
 
-/// Names of a model's files, in lower case: `#` is a number, and `*` is any text.
+/// Names of model files, in lower case. `#` matches a number, and `*` matches any text.
 const MODEL_FILES: [&str; 38] = [
     "pytorch_model*.bin",
     "pytorch_model*.pt",
@@ -48,29 +51,28 @@ const MODEL_FILES: [&str; 38] = [
     "training_args.bin",
 ];
 
-/// Endings of weights, which a sample may have too.
+/// Extensions of weights, which samples may have too.
 const WEIGHTS: [&str; 9] = ["pt", "pth", "pth.tar", "ckpt", "safetensors", "h5", "hdf5", "msgpack", "onnx"];
 
-/// Endings of tables, which a sample may have too.
+/// Extensions of tables, which samples may have too.
 const TABLES: [&str; 9] = ["csv", "tsv", "jsonl", "ndjson", "parquet", "arrow", "feather", "avro", "orc"];
 
-/// What was seen of a tar.
+/// The names of a tar's members, as far as they indicate its content.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
-    /// The first file with a name that frameworks give to a model's.
+    /// The first file with a typical name of a model file.
     model_file: Option<String>,
-    /// The first file of weights, and how many there are.
+    /// The first file of weights, and the number of such files.
     weights: Option<(String, u64)>,
-    /// The key of the first file of weights, and how many files it has.
+    /// The key of the first file of weights, and the number of files with this key.
     sample: (String, u64),
-    /// The first table.
     table: Option<String>,
-    /// Whether something else shows that there are samples.
+    /// Whether a file other than tables and documents was found.
     has_samples: bool,
 }
 
 impl Evidence {
-    /// Takes in the path of a file, with its key and ending if it has them.
+    /// Adds a file by its path, with its key and extension if it has them.
     pub(crate) fn add(&mut self, path: &str, sample: Option<(&str, &str)>) {
         let base = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
         if self.model_file.is_none() && MODEL_FILES.iter().any(|pattern| matches(pattern, &base)) {
@@ -78,7 +80,7 @@ impl Evidence {
         }
         let Some((key, ending)) = sample else { return };
         self.add_table(path, &base, key, ending);
-        // `epoch=3-val.loss=0.2.ckpt` has dots before its ending.
+        // `epoch=3-val.loss=0.2.ckpt` has dots before its extension.
         let is_weights = WEIGHTS.iter().any(|weights| ends_in(ending, weights));
         if is_weights {
             let (_, count) = self.weights.get_or_insert_with(|| (path.to_owned(), 0));
@@ -104,12 +106,12 @@ impl Evidence {
         }
     }
 
-    /// The first table of a tar that holds tables, and not samples.
+    /// Returns the first table if the tar contains tables instead of samples.
     pub(crate) fn table(&self) -> Option<&str> {
         self.table.as_deref().filter(|_| !self.has_samples)
     }
 
-    /// The file of a checkpoint that the tar holds, if it is not one of samples.
+    /// Returns a file of the checkpoint if the tar contains a checkpoint instead of samples.
     pub(crate) fn checkpoint(&self) -> Option<&str> {
         let alone = || match &self.weights {
             Some((path, 1)) if self.sample.1 == 1 => Some(&**path),
@@ -119,12 +121,12 @@ impl Evidence {
     }
 }
 
-/// Whether an ending, which may have dots, is this one or goes on to it.
+/// Whether `ending` is `last`, or ends in a dot and `last`.
 fn ends_in(ending: &str, last: &str) -> bool {
     ending.strip_suffix(last).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Whether a file is one that describes a data set.
+/// Whether a file describes a dataset.
 fn is_document(base: &str) -> bool {
     base.starts_with("readme")
         || base.starts_with("license")

@@ -1,14 +1,15 @@
-//! The bytes of a tar in order: of a plain file by position, or of one that is compressed as a whole.
+//! Reads the bytes of a tar in order, from a plain file by position or from a compressed file.
 
 use std::sync::Arc;
 use tensorferry_row_text::{Codec, Decompressed, SourceRead};
 use tensorferry_sdk::records::FileCursor;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
-/// The codec of a tar that begins so.
+/// Returns the codec of a tar that starts with the bytes `first`.
 pub(crate) fn codec_of(first: &[u8]) -> Result<Codec> {
-    let named =
-        |name| Err(Error::unsupported(format!("a tar that is compressed with {name}: unpack it first")));
+    let named = |name| {
+        Err(Error::unsupported(format!("the tar is compressed with {name}")).hint("unpack the file first"))
+    };
     match first {
         [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', ..] => named("bzip2"),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => named("xz"),
@@ -16,21 +17,18 @@ pub(crate) fn codec_of(first: &[u8]) -> Result<Codec> {
     }
 }
 
-/// The codec of a file.
 pub(crate) fn codec_of_file(source: &dyn Source, name: &str) -> Result<Codec> {
     codec_of(&source.beginning(source.open(name)?, 6)?).map_err(|error| error.file(name))
 }
 
-/// The bytes of a tar, from some place on.
+/// The bytes of a tar, from a position on.
 pub(crate) enum Input {
-    /// As they lie in the file.
     Plain(FileCursor),
-    /// Decompressed on the way.
     Compressed(Decompressed),
 }
 
 impl Input {
-    /// The beginning of a file.
+    /// Opens a file at its beginning.
     pub(crate) fn open(source: &Arc<dyn Source>, name: &str, codec: Codec, limits: &Limits) -> Result<Self> {
         if codec == Codec::Plain {
             return FileCursor::new(source, name, limits).map(Self::Plain);
@@ -48,7 +46,7 @@ impl Input {
         }
     }
 
-    /// Where the next byte lies, once decompressed.
+    /// Returns the offset of the next byte in the decompressed tar.
     pub(crate) fn offset(&self) -> u64 {
         match self {
             Self::Plain(file) => file.offset(),
@@ -56,7 +54,6 @@ impl Input {
         }
     }
 
-    /// The next bytes.
     pub(crate) fn take(&mut self, len: u64) -> Result<&[u8]> {
         match self {
             Self::Plain(file) => file.take(len),
@@ -70,7 +67,7 @@ impl Input {
         }
     }
 
-    /// The next block; none at the end.
+    /// Returns the next block, or `None` at the end.
     pub(crate) fn block(&mut self) -> Result<Option<[u8; 512]>> {
         match self {
             Self::Plain(file) if file.is_at_end() => Ok(None),
@@ -86,7 +83,6 @@ impl Input {
         }
     }
 
-    /// Goes past bytes.
     pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
         match self {
             Self::Plain(file) => file.skip(len),
@@ -106,7 +102,6 @@ impl Input {
 }
 
 impl Input {
-    /// Bytes that are in memory.
     pub(crate) fn of_memory(bytes: Vec<u8>) -> Option<Self> {
         let source: Arc<dyn Source> = Arc::new(tensorferry_sdk::MemorySource::file("first", bytes));
         Self::open(&source, "first", Codec::Plain, &Limits::default()).ok()

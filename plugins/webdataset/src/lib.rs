@@ -6,33 +6,36 @@
 //! a/0002.jpg   the next sample
 //! ```
 //!
-//! A key ends at the first dot behind the last slash; what follows is the member, in lower case. Files without a dot, those
-//! that begin with one, `__NAME__` and all that is no plain file belong to no sample. A file that begins with a dot has its folder
-//! as the key if that has no dot, as in `webdataset`. What macOS adds (`._*`, `.DS_Store`, `__MACOSX`) is skipped. A tar that
-//! holds a checkpoint or tables is refused, unless `-i weights=samples` is passed. Only neighbours are grouped: a key that
-//! returns later is another sample, which is said as a loss. A missing member is a null. An archive without its end, which
-//! `tarfile` and `webdataset` read to the last member, may be one that was cut off there: a loss says so.
+//! A key ends at the first dot after the last slash. The rest is the name of the member, in lower
+//! case. Files without a dot, files that start with a dot, `__NAME__`, and everything that is not a
+//! plain file belong to no sample. As in `webdataset`, the folder of a file that starts with a dot
+//! is its key if the folder has no dot. Files that macOS adds (`._*`, `.DS_Store`, `__MACOSX`) are
+//! skipped. ferry rejects a tar that contains a checkpoint or tables, unless `-i weights=samples`
+//! is passed. Only adjacent members are grouped: if a key occurs again later, it is a different
+//! sample, and ferry reports a loss. A missing member is a null. `tarfile` and `webdataset` read an
+//! archive without its end up to the last member. Such an archive may be truncated, so ferry
+//! reports a loss.
 //!
 //! | Member | Column |
 //! |---|---|
-//! | any | bytes, as they are |
+//! | any | unchanged bytes |
 //! | `txt`, `text`, `transcript`, `json`, `jsn`, with `-i members=typed` | text; JSON is not parsed |
-//! | `cls`, `cls2`, `index`, `inx`, `id`, with `-i members=typed` | int64, as `webdataset` decodes them; zeros before a number are lost, and said to be |
-//! | none | null |
+//! | `cls`, `cls2`, `index`, `inx`, `id`, with `-i members=typed` | int64, as `webdataset` decodes them; leading zeros are lost, which ferry reports |
+//! | missing | null |
 //!
-//! Keys are the column `__key__`, or with `-i key=NAME` another one.
+//! The column `__key__` contains the keys. `-i key=NAME` sets a different name.
 //!
-//! | Column | Is written as |
+//! | Column | Written as |
 //! |---|---|
-//! | bytes, texts | a member of that name, as they are |
-//! | numbers, truths | text: `12`, `0.5`, `true` |
+//! | bytes, text | a member of that name, unchanged |
+//! | numbers, booleans | text: `12`, `0.5`, `true` |
 //! | lists, structs, maps | JSON, as Python's `json` reads it |
-//! | a null | no member; a row of nulls alone is left out, as a loss |
+//! | a null | no member; a row of only nulls is dropped, and reported as a loss |
 //!
-//! A row needs a key: `__key__`, or `-o key=COLUMN`. Running numbers are not made up: pieces are encoded before it is known
-//! where they lie.
+//! A row needs a key: `__key__`, or `-o key=COLUMN`. The writer cannot number the rows, because it
+//! encodes pieces before their positions are known.
 //!
-//! Sources: `webdataset` (tariterators.py, writer.py), POSIX.1-2017 pax, GNU tar's manual.
+//! Sources: `webdataset` (tariterators.py, writer.py), POSIX.1-2017 pax, the GNU tar manual.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -47,12 +50,11 @@ mod tar;
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
-/// Endings; the first names outputs.
+/// File extensions; outputs get the first one.
 const SUFFIXES: [&str; 4] = [".tar", ".tar.gz", ".tgz", ".tar.zst"];
-/// The column of keys.
+/// The default name of the key column.
 const KEY: &str = "__key__";
 
-/// The format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WebDataset;
 
@@ -79,7 +81,7 @@ impl Format for WebDataset {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(WebDataset)]

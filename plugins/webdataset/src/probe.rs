@@ -1,15 +1,15 @@
-//! How sure it is that a source is a WebDataset: by the first file in a tar, or by the names in a folder. Any tar could
-//! be one.
+//! Scores whether a source is a WebDataset, by the first file in a tar or by the names in a folder.
+//! Any tar could be one.
 
 use crate::input::{Input, codec_of};
 use crate::read::{is_called, is_member};
 use crate::tar::{self, Entry as TarEntry};
 use tensorferry_sdk::{Entry, Limits, Result, Score, Source};
 
-/// A tar beside a model's weights is a companion of the model.
+/// Low, because a tar next to a model's weights belongs to the model.
 const IN_A_FOLDER: Score = Score(8);
 
-/// Whether the first blocks are those of a tar of samples.
+/// Scores a source by its first blocks, or by the names of its files.
 pub(crate) fn score(source: &dyn Source, limits: &Limits) -> Result<Score> {
     match source.entry() {
         Entry::File(name) => of_file(source, name, limits),

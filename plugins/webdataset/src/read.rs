@@ -1,5 +1,5 @@
-//! The reader: all headers first, which say what columns there are; then each run of samples is a split. A compressed file
-//! is one split.
+//! The reader. It first reads all headers to find the columns. Each run of samples is then a split;
+//! a compressed file is a single split.
 
 mod stream;
 
@@ -20,17 +20,16 @@ use tensorferry_sdk::{
     Context, Error, Limits, Loss, LossKind, LossSink, Options, Purpose, Result, Severity, Source,
 };
 
-/// Bytes of one split, at least.
+/// Minimum bytes of a split.
 const SPLIT: u64 = 8 << 20;
-/// How often a column's name is held, here and by who reads the columns.
+/// Number of copies of a column name in memory, here and in the program that reads the columns.
 const COPIES_OF_A_NAME: u64 = 8;
 
-/// Reads files and folders of files.
 pub(crate) struct Reader {
     is_typed: bool,
-    /// What the column of keys is called.
+    /// The name of the key column.
     key: String,
-    /// Whether a tar that holds a checkpoint is read.
+    /// Whether to accept a tar that contains a checkpoint or tables.
     takes_weights: bool,
 }
 
@@ -58,7 +57,7 @@ impl RecordReader for Reader {
         }
         if found.of_macos > 0 {
             context.note(&format!(
-                "{} files that macOS adds to archives (._*, .DS_Store) are skipped",
+                "skipped {} files that macOS adds to archives (._*, .DS_Store)",
                 found.of_macos
             ));
         }
@@ -67,17 +66,18 @@ impl RecordReader for Reader {
         let schema =
             Schema::new(std::iter::once(key).chain(found.members.names.iter().map(of)).collect::<Vec<_>>());
         if let Some(key) = found.apart {
-            let why = "its members lie apart from each other: each run of them is a sample of its own";
+            let why =
+                "its members are not adjacent; each group of adjacent members is read as a separate sample";
             losses.loss(Loss::new(LossKind::Record, format!("sample {key:?}"), why))?;
         }
         if let Some((path, count)) = found.others {
-            let why = format!("{count} files and links, which have no key and member, are part of no sample");
+            let why = format!("{count} files and links have no key or member name and belong to no sample");
             losses.loss(Loss::new(LossKind::Record, path, why))?;
         }
         if let Some((file, count)) = found.unended {
             let more = if count > 1 { format!(" (and in {} more files)", count - 1) } else { String::new() };
             let why = format!(
-                "the archive has no end: if the file was cut off behind a member, what followed is missing{more}"
+                "the archive has no end marker; if the file was truncated after a member, the rest is missing{more}"
             );
             losses.loss(Loss::new(LossKind::Record, file, why))?;
         }
@@ -102,22 +102,22 @@ impl Reader {
     }
 }
 
-/// What was found in the headers.
+/// The results of reading all headers.
 #[derive(Default)]
 struct Found {
     key_column: String,
     takes_weights: bool,
-    /// How many files macOS added.
+    /// Number of files that macOS added.
     of_macos: u64,
     members: Members,
     splits: Vec<Split>,
     codecs: Vec<Codec>,
-    /// Digests of the keys so far, and the first one that returned.
+    /// Digests of the keys so far. `apart` is the first key that occurred again.
     keys: HashSet<u64>,
     apart: Option<String>,
-    /// The first entry that is part of no sample, and how many there are.
+    /// The first entry that belongs to no sample, and the number of such entries.
     others: Option<(String, u64)>,
-    /// The first file without the blocks that end an archive, and how many there are.
+    /// The first file without end-of-archive blocks, and the number of such files.
     unended: Option<(String, u64)>,
 }
 
@@ -177,17 +177,16 @@ impl Found {
                     key = Some(of.to_owned());
                 }
                 if ending == self.key_column {
-                    return Err(Error::unsupported(
-                        "a member of the name of the keys' column: -i key=NAME gives that another one",
-                    )
-                    .file(name)
-                    .offset(member.offset));
+                    return Err(Error::unsupported("a member has the same name as the key column")
+                        .hint("pass -i key=NAME to give the key column a different name")
+                        .file(name)
+                        .offset(member.offset));
                 }
                 if !own.insert(ending.clone()) {
-                    return Err(Error::malformed("a sample has a member twice")
+                    return Err(Error::malformed("a sample has two members with the same name")
                         .file(name)
                         .offset(member.offset)
-                        .expected(format!("one {ending:?} of {of:?}"))
+                        .expected(format!("one {ending:?} in sample {of:?}"))
                         .found(format!("{:?}", member.path)));
                 }
                 self.members.add(ending, limits).map_err(|error| error.file(name).offset(member.offset))?;
@@ -202,22 +201,22 @@ impl Found {
         }
         let is_nemo = name.to_ascii_lowercase().ends_with(".nemo");
         let checkpoint = evidence.checkpoint().or((is_nemo && !self.takes_weights).then_some(name));
-        // What was written is read back, whatever its columns are called.
+        // Output of ferry is read back even if its column names look like tables.
         let table = evidence.table().filter(|_| !context.purpose().has(Purpose::COMPARE));
         let other = checkpoint.map(|file| ("a checkpoint", file)).or(table.map(|file| ("tables", file)));
         if let Some((what, file)) = other {
-            let why = format!("the tar holds {what}, and not the samples of a WebDataset");
+            let why = format!("the tar contains {what} instead of WebDataset samples");
             return Err(Error::unsupported(why)
                 .file(name)
-                .expected("a tar of samples: unpack this one and pass its folder, or pass -i weights=samples")
+                .hint("unpack the tar and pass its folder, or pass -i weights=samples")
                 .found(format!("{file:?}")));
         }
-        // Nothing stands behind the last entry, not even a block of zeros.
+        // The file ends right after the last entry, without any block of zeros.
         if input.offset() == end {
             self.unended.get_or_insert_with(|| (name.to_owned(), 0)).1 += 1;
         }
         if samples > 0 || !any {
-            // Of a compressed file, what it has where it is stored.
+            // A split of a compressed file covers its stored bytes.
             let end = if codec == Codec::Plain { input.offset() } else { source.len(source.open(name)?) };
             add(start, end, samples);
         }
@@ -225,21 +224,22 @@ impl Found {
     }
 }
 
-/// The members of all samples, which are columns.
+/// The members of all samples; each is a column.
 #[derive(Default)]
 struct Members {
     names: BTreeSet<String>,
-    /// Bytes of the names together.
+    /// Total bytes of the names.
     bytes: u64,
 }
 
 impl Members {
-    /// Adds one, if it is not there yet: a file can name others without end.
+    /// Adds a member if it is new. The number of members is limited, because a file can name any
+    /// number of them.
     fn add(&mut self, name: String, limits: &Limits) -> Result<()> {
         if self.names.contains(&name) {
             return Ok(());
         }
-        // The keys are a column too.
+        // The key is a column too.
         let columns = self.names.len() as u64 + 2;
         if columns > limits.columns {
             let expected = format!("at most {}, or --limit columns=N", limits.columns);
@@ -263,7 +263,7 @@ struct Set {
     splits: Vec<Split>,
     codecs: Vec<Codec>,
     limits: Limits,
-    /// By column, whether a number was met that is written with zeros before it.
+    /// For each column, whether a number with leading zeros was read.
     zeros: Arc<[AtomicBool]>,
 }
 
@@ -276,7 +276,7 @@ impl RecordSet for Set {
         &self.splits
     }
 
-    /// Of samples before the first one that is wanted, and of members that are not wanted, only headers are read.
+    /// Skipped samples and unrequested members are not read beyond their headers.
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let of = self.splits.get(split).zip(self.codecs.get(split));
         let (of, codec) = of.ok_or_else(|| Error::plugin(format!("no split {split}")))?;
@@ -292,18 +292,18 @@ impl RecordSet for Set {
         let columns = self.schema.fields().iter().zip(&*self.zeros);
         let mut lost = columns.filter(|(_, lost)| lost.load(Ordering::Relaxed));
         lost.try_for_each(|(field, _)| {
-            let why = "numbers lose the zeros that they are written with: -i members=bytes keeps them";
+            let why = "leading zeros of numbers are lost; -i members=bytes keeps them";
             losses.loss(Loss::new(LossKind::Record, field.name(), why).severity(Severity::Changed))
         })
     }
 }
 
-/// Whether a name ends as those of tars do.
+/// Whether a name has an extension of this format.
 pub(crate) fn is_called(name: &str) -> bool {
     has_any_suffix(name, SUFFIXES)
 }
 
-/// Whether a folder's file of this name is one of its data.
+/// Whether a file of a folder belongs to its data.
 pub(crate) fn is_member(name: &str) -> bool {
     file_name::is_member(name, SUFFIXES)
 }

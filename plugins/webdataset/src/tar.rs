@@ -1,45 +1,40 @@
-//! Walks the plain files of a tar, and writes headers.
+//! Iterates over the plain files of a tar, and writes headers.
 //!
 //! | Offset | Bytes | |
 //! |---|---|---|
 //! | 0 | 100 | name |
 //! | 100 | 8, 8, 8 | mode, owner, group: octal |
-//! | 124 | 12 | size: octal, or from a first byte of 80 on binary, high bytes first |
+//! | 124 | 12 | size: octal, or big-endian binary if the first byte is 0x80 or above |
 //! | 136 | 12 | time |
-//! | 148 | 8 | the sum of the header's bytes, these as spaces |
+//! | 148 | 8 | the sum of the header's bytes, with this field as spaces |
 //! | 156 | 1 | kind: `0` or 0 a file, `5` a folder, `x` pax records of the next entry, `L` its name |
-//! | 257 | 8 | `ustar`, 0, `00`; GNU's has spaces |
-//! | 265 | 32, 32 | owner's and group's name |
-//! | 345 | 155 | what comes before the name and a slash, in ustar |
+//! | 257 | 8 | `ustar`, 0, `00`; GNU uses spaces |
+//! | 265 | 32, 32 | names of the owner and the group |
+//! | 345 | 155 | ustar: the part of the path before the name and a slash |
 
 use crate::input::Input;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Bytes of a block.
 pub(crate) const BLOCK: u64 = 512;
-/// The longest records of pax that are believed: they may hold more than a name.
+/// Maximum bytes of pax records, which may contain more than a name.
 const LONGEST: u64 = 1 << 20;
 
-/// A plain file of a tar. The input stands at its first byte.
+/// A plain file of a tar. The input is positioned at its first byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// Its path.
     pub(crate) path: String,
-    /// Its bytes.
     pub(crate) size: u64,
-    /// Where its first header begins.
+    /// The offset of its first header.
     pub(crate) offset: u64,
 }
 
-/// What an entry is.
 pub(crate) enum Entry {
-    /// A plain file.
     File(Member),
-    /// Something else, which was gone past: its path.
+    /// The path of an entry that is not a plain file and was skipped.
     Other(String),
 }
 
-/// The next entry; none at the end.
+/// Returns the next entry, or `None` at the end.
 pub(crate) fn next(input: &mut Input, limits: &Limits) -> Result<Option<Entry>> {
     let offset = input.offset();
     let name = input.file_name().to_owned();
@@ -53,7 +48,7 @@ fn next_at(input: &mut Input, offset: u64, limits: &Limits) -> Result<Option<Ent
             return if long_name.is_none() && long_size.is_none() {
                 Ok(None)
             } else {
-                Err(Error::malformed("the archive ends behind the name of a member"))
+                Err(Error::malformed("the archive ends after the name of a member"))
             };
         };
         if header.iter().all(|byte| *byte == 0) {
@@ -69,8 +64,7 @@ fn next_at(input: &mut Input, offset: u64, limits: &Limits) -> Result<Option<Ent
                     match key {
                         "path" => long_name = Some(bounded(value, limits)?),
                         "size" => {
-                            let wrong =
-                                || Error::malformed("a size in pax records that is no number").found(value);
+                            let wrong = || Error::malformed("invalid size in the pax records").found(value);
                             long_size = Some(value.parse::<u64>().map_err(|_| wrong())?);
                         }
                         _ if key.starts_with("GNU.sparse") => {
@@ -90,12 +84,13 @@ fn next_at(input: &mut Input, offset: u64, limits: &Limits) -> Result<Option<Ent
             kind => {
                 let is_file = matches!(kind, 0 | b'0' | b'7');
                 let path = match long_name.take() {
-                    // The header has the first 100 bytes, which may end within a character.
+                    // The header contains only the first 100 bytes, which may end within a
+                    // character.
                     Some(long) => long,
                     None if is_file => own_name(&header)?,
                     None => own_name(&header).unwrap_or_else(|_| lossy_name(&header)),
                 };
-                // An old tar's folder is a file whose name ends so.
+                // In an old tar, a folder is a file whose name ends in a slash.
                 if is_file && (kind != 0 || !path.ends_with('/')) {
                     let size = long_size.unwrap_or(size);
                     return Ok(Some(Entry::File(Member { path, size, offset })));
@@ -110,23 +105,23 @@ fn next_at(input: &mut Input, offset: u64, limits: &Limits) -> Result<Option<Ent
     }
 }
 
-/// Bytes of zeros behind so many.
+/// Returns the number of zeros after a member of this size.
 pub(crate) fn padding(size: u64) -> u64 {
     (BLOCK - size % BLOCK) % BLOCK
 }
 
-/// Behind the end nothing but zeros may follow: another archive there would be lost.
+/// Checks that only zeros follow the end, because a second archive there would be lost.
 fn check_end(input: &mut Input) -> Result<()> {
-    // A plain file's are looked at as far as tar pads.
+    // In a plain file, checks only as many blocks as tar may pad.
     let most = if matches!(input, Input::Plain(_)) { 40 } else { usize::MAX };
     for _ in 0..most {
         match input.block() {
             Ok(Some(block)) if block.iter().all(|byte| *byte == 0) => {}
             Ok(Some(_)) => {
-                return Err(Error::malformed("bytes behind the archive's end, such as another archive"));
+                return Err(Error::malformed("data after the end of the archive"));
             }
             Ok(None) => break,
-            // A last block that is short.
+            // The last block is incomplete.
             Err(_) if matches!(input, Input::Plain(_)) => break,
             Err(error) => return Err(error),
         }
@@ -134,7 +129,7 @@ fn check_end(input: &mut Input) -> Result<()> {
     Ok(())
 }
 
-/// A name, if it is not too long.
+/// Returns the name, or an error if it is too long.
 fn bounded(name: &str, limits: &Limits) -> Result<String> {
     if name.len() as u64 <= limits.name_bytes {
         return Ok(name.to_owned());
@@ -145,7 +140,7 @@ fn bounded(name: &str, limits: &Limits) -> Result<String> {
 
 fn extra(input: &mut Input, size: u64) -> Result<Vec<u8>> {
     if size > LONGEST {
-        return Err(Error::malformed("a header that is too long").expected(LONGEST).found(size));
+        return Err(Error::malformed("the extended header is too long").expected(LONGEST).found(size));
     }
     let bytes = input.take(size)?.to_vec();
     input.skip(padding(size))?;
@@ -157,12 +152,12 @@ fn check_sum(header: &[u8; 512]) -> Result<()> {
     let mut summed = *header;
     summed[148..156].fill(b' ');
     let sum: u64 = summed.iter().map(|byte| u64::from(*byte)).sum();
-    // Some old programs took bytes as signed.
+    // Some old programs summed signed bytes.
     let signed: i64 = summed.iter().map(|byte| i64::from(byte.cast_signed())).sum();
     if own == sum || i64::try_from(own) == Ok(signed) {
         Ok(())
     } else {
-        Err(Error::malformed("a header whose checksum is wrong").expected(sum).found(own))
+        Err(Error::malformed("the checksum of the header does not match").expected(sum).found(own))
     }
 }
 
@@ -171,9 +166,9 @@ fn number(field: &[u8]) -> Result<u64> {
     match field.first() {
         Some(0x80) => field[1..].iter().try_fold(0_u64, |value, byte| {
             let value = value.checked_mul(256).and_then(|value| value.checked_add(u64::from(*byte)));
-            value.ok_or_else(|| wrong("a number that is too large"))
+            value.ok_or_else(|| wrong("a number in the header is too large"))
         }),
-        Some(0x81..) => Err(wrong("a number below zero, or none")),
+        Some(0x81..) => Err(wrong("a number in the header is negative or invalid")),
         _ => {
             let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
             let digits = field[..end].trim_ascii();
@@ -181,16 +176,15 @@ fn number(field: &[u8]) -> Result<u64> {
                 b'0'..=b'7' => value.checked_mul(8)?.checked_add(u64::from(byte - b'0')),
                 _ => None,
             });
-            value.ok_or_else(|| wrong("what is no octal number"))
+            value.ok_or_else(|| wrong("invalid octal number in the header"))
         }
     }
 }
 
 fn text(bytes: &[u8]) -> Result<&str> {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    let wrong = || {
-        Error::unsupported("a name that is not UTF-8").found(String::from_utf8_lossy(bytes).escape_debug())
-    };
+    let wrong =
+        || Error::unsupported("the name is not UTF-8").found(String::from_utf8_lossy(bytes).escape_debug());
     std::str::from_utf8(&bytes[..end]).map_err(|_| wrong())
 }
 
@@ -200,40 +194,40 @@ fn own_name(header: &[u8; 512]) -> Result<String> {
     Ok(if is_ustar && !prefix.is_empty() { format!("{prefix}/{name}") } else { name.to_owned() })
 }
 
-/// The name of an entry that is not read.
+/// Returns the name of an entry that is not read.
 fn lossy_name(header: &[u8; 512]) -> String {
     let end = header[..100].iter().position(|byte| *byte == 0).unwrap_or(100);
     String::from_utf8_lossy(&header[..end]).into_owned()
 }
 
-/// Records of `LENGTH KEY=VALUE\n`, the length that of all of it.
+/// Parses records of the form `LENGTH KEY=VALUE\n`, where the length covers the whole record.
 fn pax(mut bytes: &[u8]) -> Result<Vec<(&str, &str)>> {
-    let wrong = || Error::malformed("pax records that cannot be");
+    let wrong = || Error::malformed("invalid pax records");
     let mut records = Vec::new();
     while !bytes.is_empty() && bytes[0] != 0 {
         let space = bytes.iter().take(20).position(|byte| *byte == b' ').ok_or_else(wrong)?;
         let len = std::str::from_utf8(&bytes[..space]).ok().and_then(|len| len.parse::<usize>().ok());
         let (record, rest) = len.and_then(|len| bytes.split_at_checked(len)).ok_or_else(wrong)?;
         let pair = record.get(space + 1..).and_then(|pair| pair.strip_suffix(b"\n")).ok_or_else(wrong)?;
-        // Values of others than these may be bytes.
+        // The values of other keys may be arbitrary bytes.
         if let Ok(pair) = std::str::from_utf8(pair) {
             records.push(pair.split_once('=').ok_or_else(wrong)?);
         } else if pair.starts_with(b"path=") {
-            return Err(Error::unsupported("a name that is not UTF-8"));
+            return Err(Error::unsupported("the name is not UTF-8"));
         }
         bytes = rest;
     }
     Ok(records)
 }
 
-/// Whether macOS adds a file of this path to archives, next to the real ones.
+/// Whether macOS adds files with this path to archives, next to the real files.
 pub(crate) fn is_of_macos(path: &str) -> bool {
     let base = path.rsplit('/').next().unwrap_or(path);
     base.starts_with("._") || base == ".DS_Store" || path.split('/').any(|folder| folder == "__MACOSX")
 }
 
-/// The key and the member that a path stands for; none, where it is part of no sample. The library's pattern is
-/// `^((?:.*/|)[^.]+)[.]([^/]*)$`.
+/// Splits a path into its key and member name. Returns `None` if it belongs to no sample. The
+/// library's pattern is `^((?:.*/|)[^.]+)[.]([^/]*)$`.
 pub(crate) fn split(path: &str) -> Option<(&str, String)> {
     let is_meta = path.strip_prefix("__").and_then(|rest| {
         let part = rest.split('/').next()?;
@@ -244,18 +238,19 @@ pub(crate) fn split(path: &str) -> Option<(&str, String)> {
     }
     let base = path.rfind('/').map_or(0, |slash| slash + 1);
     let dot = base + path[base..].find('.')?;
-    // A name that begins with a dot: the pattern takes its folder for the key, if that has no dot.
+    // For a name that starts with a dot, the pattern takes the folder as the key, if the folder has
+    // no dot.
     let folder = path[..base].strip_suffix('/').map(|folder| folder.rsplit('/').next().unwrap_or(folder));
     let has_key = dot > base || folder.is_some_and(|folder| !folder.contains('.'));
     has_key.then(|| (&path[..dot], path[dot + 1..].to_lowercase()))
 }
 
-/// The header of a plain file, with one of pax before it where its name is too long.
+/// Returns the header of a plain file, preceded by a pax header if the name is too long.
 pub(crate) fn header(path: &str, size: u64) -> Result<Vec<u8>> {
     if path.len() <= 100 {
         return Ok(block(path, size, b'0')?.to_vec());
     }
-    // The length counts itself.
+    // The length includes its own digits.
     let rest = format!(" path={path}\n");
     let mut len = rest.len();
     while len != rest.len() + len.to_string().len() {
@@ -275,7 +270,7 @@ pub(crate) fn header(path: &str, size: u64) -> Result<Vec<u8>> {
 
 fn block(name: &str, size: u64, kind: u8) -> Result<[u8; 512]> {
     if size >= 1 << 33 {
-        return Err(Error::unsupported("a member of 8 GiB or more").found(size));
+        return Err(Error::unsupported("a member of 8 GiB or more cannot be written").found(size));
     }
     let mut block = [0; 512];
     let mut put = |at: usize, text: &[u8]| block[at..at + text.len()].copy_from_slice(text);

@@ -1,4 +1,4 @@
-//! The writer: a piece is a run of samples, and the end of a file the two blocks of zeros.
+//! The writer. A piece is a run of samples, and two blocks of zeros end a file.
 
 mod encode;
 
@@ -12,10 +12,9 @@ use tensorferry_sdk::file_name::split_suffix;
 use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter, ShardFiles, Sharding};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
 
-/// Bytes that the file's end is padded to.
+/// File sizes are padded to a multiple of this many bytes.
 const RECORD: u64 = 20 * tar::BLOCK;
 
-/// Writes with these options.
 pub(crate) struct Writer {
     key: Option<String>,
     sharding: Sharding,

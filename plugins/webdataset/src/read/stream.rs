@@ -11,13 +11,14 @@ use tensorferry_sdk::arrow_schema::{DataType, FieldRef, SchemaRef};
 use tensorferry_sdk::records::{Batched, Scan, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Bytes of a batch's column, at most: its offsets have 31 bits.
+/// Maximum bytes of a column in a batch, because offsets have 31 bits.
 const LONGEST: u64 = 1 << 30;
-/// What a row counts for each column, whether it has the member or not. It is half of an offset: the arrays of a batch cost
-/// time and memory too, and with thousands of columns shorter batches would consist of that.
+/// Bytes counted per row and column, even if the row lacks the member. This is half of an offset.
+/// The arrays of a batch take time and memory too, and with thousands of columns they would
+/// otherwise dominate shorter batches.
 const BESIDE: u64 = 2;
 
-/// Streams the samples that are asked for, in whole columns.
+/// Streams the requested samples as batches.
 pub(super) fn open(
     input: Input,
     schema: &SchemaRef,
@@ -28,7 +29,7 @@ pub(super) fn open(
     let all = || (0..schema.fields().len()).collect();
     let wanted: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
     let schema = Arc::new(schema.project(&wanted).map_err(|error| Error::plugin(error.to_string()))?);
-    // The first column of all is that of the keys.
+    // The first column of the schema is the key.
     let key = wanted.iter().position(|column| *column == 0);
     let of = |field: &FieldRef| Column::new(field.data_type());
     let columns: Vec<Column> = schema.fields().iter().map(of).collect();
@@ -53,7 +54,6 @@ pub(super) fn open(
     Ok(batches(schema, next))
 }
 
-/// A column that is being built.
 enum Column {
     Text(StringBuilder),
     Number(Int64Builder),
@@ -61,7 +61,7 @@ enum Column {
 }
 
 impl Column {
-    /// An empty one, without room for rows: there may be many columns that few rows have.
+    /// Returns an empty column without reserved rows, because there may be many sparse columns.
     fn new(data_type: &DataType) -> Self {
         match data_type {
             DataType::Utf8 => Self::Text(StringBuilder::with_capacity(0, 0)),
@@ -72,8 +72,9 @@ impl Column {
 
     fn push(&mut self, bytes: &[u8]) -> Result<()> {
         let text = || {
-            std::str::from_utf8(bytes)
-                .map_err(|_| Error::malformed("a text that is not UTF-8: read it with -i members=bytes"))
+            std::str::from_utf8(bytes).map_err(|_| {
+                Error::malformed("the text is not UTF-8").hint("pass -i members=bytes to read it as bytes")
+            })
         };
         let held = match self {
             Self::Text(builder) => builder.values_slice().len(),
@@ -81,14 +82,15 @@ impl Column {
             Self::Bytes(builder) => builder.values_slice().len(),
         };
         if i32::try_from(held.saturating_add(bytes.len())).is_err() {
-            return Err(Error::limit("a value of 2 GiB or more").found(bytes.len()));
+            return Err(Error::limit("a value has 2 GiB or more").found(bytes.len()));
         }
         match self {
             Self::Text(builder) => builder.append_value(text()?),
             Self::Number(builder) => {
                 let text = text()?.trim();
                 let wrong = || {
-                    Error::malformed("no whole number: read it with -i members=bytes")
+                    Error::malformed("the value is not an integer")
+                        .hint("pass -i members=bytes to read it as bytes")
                         .found(format!("{text:.40?}"))
                 };
                 builder.append_value(text.parse().map_err(|_| wrong())?);
@@ -98,7 +100,7 @@ impl Column {
         Ok(())
     }
 
-    /// Makes all columns as long as the rows are.
+    /// Appends a null if the column has no value for the last row.
     fn fill(&mut self, rows: usize) {
         use tensorferry_sdk::arrow_array::builder::ArrayBuilder;
         match self {
@@ -118,7 +120,7 @@ impl Column {
     }
 }
 
-/// Whether a number is written with zeros before it.
+/// Whether a number has leading zeros.
 fn has_zeros(number: &[u8]) -> bool {
     let digits = number.trim_ascii();
     let digits = digits.strip_prefix(b"-").or(digits.strip_prefix(b"+")).unwrap_or(digits);
@@ -129,15 +131,16 @@ struct Stream {
     input: Input,
     schema: SchemaRef,
     columns: Vec<Column>,
-    /// Which of all columns these are, and of which of those a number was written with zeros before it.
+    /// The indices of the wanted columns. `zeros` has a flag for each column of the schema: whether
+    /// a number with leading zeros was read.
     wanted: Vec<usize>,
     zeros: Arc<[AtomicBool]>,
-    /// The place of the keys, if they are wanted, and those of all columns.
+    /// The index of the key column, if it is wanted. `places` has the indices of all wanted
+    /// columns.
     key: Option<usize>,
     places: HashMap<String, usize>,
-    /// The first member of the next sample.
     next: Option<Member>,
-    /// Samples that are still to be gone past, and those that are wanted behind them.
+    /// The number of samples to skip. `left` is the number of samples to return after them.
     skip: u64,
     left: u64,
     rows: usize,
@@ -146,7 +149,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// The next member of a sample.
+    /// Returns the next member that belongs to a sample.
     fn member(&mut self) -> Result<Option<Member>> {
         if let Some(member) = self.next.take() {
             return Ok(Some(member));
@@ -162,7 +165,7 @@ impl Stream {
         Ok(None)
     }
 
-    /// Takes a sample as a row, or goes past it; how many bytes it had. None at the end.
+    /// Reads a sample into a row, or skips it. Returns its size in bytes, or `None` at the end.
     fn sample(&mut self, row: Option<usize>) -> Result<Option<u64>> {
         let Some(first) = self.member()? else { return Ok(None) };
         let Some((key, _)) = tar::split(&first.path) else { return Ok(None) };
@@ -189,7 +192,7 @@ impl Stream {
                         let error = error.file(self.input.file_name()).column(&ending).offset(member.offset);
                         return Err(error
                             .expected(expected)
-                            .found(format!("{bytes} with this member of {}", member.size)));
+                            .found(format!("{bytes} with this member of {} bytes", member.size)));
                     }
                     let (found, column) = (self.input.take(member.size)?, &mut self.columns[place]);
                     column.push(found).map_err(|error| error.column(&ending).offset(member.offset))?;

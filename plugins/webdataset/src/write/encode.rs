@@ -13,31 +13,30 @@ use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, Schema};
 use tensorferry_sdk::records::{PlacedPiece, type_text};
 use tensorferry_sdk::{Error, Loss, LossKind, LossSink, Result, Severity};
 
-/// How rows of a schema are encoded.
+/// Encodes the rows of one schema.
 pub(super) struct Encoder {
-    /// The keys' column.
+    /// The index of the key column.
     key: usize,
-    /// The other columns that are written, by the names of their members.
+    /// The index of each other written column, with the name of its member.
     members: Vec<(usize, String)>,
 }
 
 impl Encoder {
-    /// For rows of a schema, and what it cannot write of them.
+    /// Creates an encoder for a schema, and returns the losses that follow from the schema.
     pub(super) fn new(schema: &Schema, key: Option<&str>) -> Result<(Self, Vec<Loss>)> {
         let named = key.unwrap_or(KEY);
         let (key, field) = schema.column_with_name(named).ok_or_else(|| {
-            Error::usage(
-                "no column of the samples' keys: name one with -o key=COLUMN, whose values are all different",
-            )
-            .expected(format!("a column {named:?}"))
+            Error::usage(format!("the dataset has no column {named:?} for the sample keys"))
+                .hint("pass -o key=COLUMN with a column of unique values")
         })?;
         let of_key = plain(field.data_type());
         if !matches!(of_key, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
             && !of_key.is_integer()
         {
-            return Err(Error::usage("keys are texts or whole numbers")
-                .column(named)
-                .found(type_text(field.data_type())));
+            let found = type_text(field.data_type());
+            return Err(
+                Error::usage(format!("sample keys must be text or integers, not {found}")).column(named)
+            );
         }
         let (mut members, mut losses): (Vec<(usize, String)>, Vec<Loss>) = (Vec::new(), Vec::new());
         for (place, field) in schema.fields().iter().enumerate().filter(|(place, _)| *place != key) {
@@ -45,7 +44,7 @@ impl Encoder {
             if !is_written(kind) {
                 if !json::can_say(&plain_field(field)) {
                     let why =
-                        format!("a member is bytes, a text, a number or JSON, and no {}", type_text(kind));
+                        format!("a member can be bytes, text, a number or JSON, but not {}", type_text(kind));
                     losses.push(Loss::new(LossKind::Record, name, why));
                     continue;
                 }
@@ -59,18 +58,21 @@ impl Encoder {
             }
             let member = name.to_lowercase();
             if name.contains(['/', '\0']) || name == KEY {
-                return Err(Error::unsupported("no name of a member: rename the column").column(name));
+                return Err(Error::unsupported("the column name is not valid for a member")
+                    .column(name)
+                    .hint("rename the column"));
             }
             if members.iter().any(|(_, other)| *other == member) {
-                return Err(Error::unsupported("two members of one name, in lower case: rename a column")
+                return Err(Error::unsupported("two columns have the same name in lower case")
+                    .hint("rename one of the columns")
                     .column(name));
             }
             if member != *name {
-                losses.push(Loss::new(LossKind::Name, name, "members are read in lower case"));
+                losses.push(Loss::new(LossKind::Name, name, "names of members are read in lower case"));
             }
             let why = match kind {
                 DataType::Binary | DataType::LargeBinary | DataType::BinaryView => None,
-                DataType::Null => Some("it has no values: no sample has this member".to_owned()),
+                DataType::Null => Some("the column has no values, so no sample has this member".to_owned()),
                 DataType::FixedSizeBinary(_) => Some(format!("{} is read as bytes", type_text(kind))),
                 _ if is_written(kind) => {
                     Some(format!("written as text: {} is read as bytes", type_text(kind)))
@@ -83,7 +85,7 @@ impl Encoder {
             members.push((place, member));
         }
         if members.is_empty() {
-            return Err(Error::unsupported("no column beside the keys: a sample has one member at least"));
+            return Err(Error::unsupported("the dataset has only a key column, but a sample needs a member"));
         }
         if key_is_renamed(schema, key) {
             losses.push(Loss::new(LossKind::Name, schema.field(key).name(), format!("read as {KEY}")));
@@ -91,7 +93,8 @@ impl Encoder {
         Ok((Self { key, members }, losses))
     }
 
-    /// The members of all rows; and a note of the first and the last key.
+    /// Returns the members of all rows, and a note with their length, the first key and the last
+    /// key.
     pub(super) fn encode(
         &self,
         batches: &[RecordBatch],
@@ -100,7 +103,7 @@ impl Encoder {
         let (mut bytes, mut value) = (Vec::new(), Vec::new());
         let (mut first, mut last): (Option<String>, Option<String>) = (None, None);
         for batch in batches {
-            let missing = || Error::plugin("rows of another schema");
+            let missing = || Error::plugin("the rows do not match the schema");
             let keys = plain_column(batch.columns().get(self.key).ok_or_else(missing)?)?;
             let schema = batch.schema();
             let mut columns = Vec::with_capacity(self.members.len());
@@ -125,13 +128,14 @@ impl Encoder {
                 check_key(&key, last.as_deref(), keys.is_null(row))?;
                 let mut any = false;
                 for (member, column, texts) in &columns {
-                    // A column of nulls does not mark its rows as null.
+                    // A column of type null does not mark its rows as null.
                     if column.is_null(row) || *column.data_type() == DataType::Null {
                         continue;
                     }
                     value.clear();
                     match texts {
-                        // A member that is one value is a text as it is, as those of other columns are.
+                        // A single value is written as plain text without quotes, like the values
+                        // of other columns.
                         Some(texts) if !column.data_type().is_nested() => {
                             let text = &texts[row];
                             let inner = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\""));
@@ -151,7 +155,7 @@ impl Encoder {
                     losses.loss(Loss::new(
                         LossKind::Record,
                         format!("sample {key:?}"),
-                        "it has no member, and is not there",
+                        "all its members are null, so it is not written",
                     ))?;
                     continue;
                 }
@@ -168,19 +172,20 @@ fn key_is_renamed(schema: &Schema, key: usize) -> bool {
     schema.field(key).name() != KEY
 }
 
-/// How long the pieces of a file are together before they are compressed, once no sample goes on in the next piece.
+/// Checks that no sample continues in the next piece, and returns the uncompressed length of all
+/// pieces.
 pub(super) fn check(pieces: &[PlacedPiece]) -> Result<u64> {
     let (mut all, mut before) = (0, String::new());
     for piece in pieces {
-        let note = std::str::from_utf8(&piece.note).map_err(|_| Error::plugin("a note of another format"))?;
+        let note = std::str::from_utf8(&piece.note).map_err(|_| Error::plugin("invalid note of a piece"))?;
         let mut parts = note.split('\0');
-        let mut part = || parts.next().ok_or_else(|| Error::plugin("a note of another format"));
+        let mut part = || parts.next().ok_or_else(|| Error::plugin("invalid note of a piece"));
         let (len, first, last) = (part()?, part()?, part()?);
         if !first.is_empty() {
             check_key(first, Some(&before), false)?;
             before = last.to_owned();
         }
-        all += len.parse::<u64>().map_err(|_| Error::plugin("a note of another format"))?;
+        all += len.parse::<u64>().map_err(|_| Error::plugin("invalid note of a piece"))?;
     }
     Ok(all)
 }
@@ -189,26 +194,24 @@ fn check_key(key: &str, before: Option<&str>, is_null: bool) -> Result<()> {
     let refused = |what: &str| Err(Error::unsupported(what).found(format!("{key:?}")));
     let base = key.rsplit('/').next().unwrap_or(key);
     if is_null {
-        return refused("a sample without a key");
+        return refused("a sample has no key");
     }
-    // What a reader gives for `dir/.txt`.
+    // A key that ends in a slash is allowed: readers return it for `dir/.txt`.
     if key.is_empty() || base.contains('.') || key.contains('\0') {
-        return refused(
-            "a key that is empty or has a dot behind its last slash: the rest would be the member's name",
-        );
+        return refused("a key is empty, contains NUL or has a dot after its last slash");
     }
     if key.starts_with("__")
         && key.split('/').next().is_some_and(|part| part.len() > 3 && part.ends_with("__"))
     {
-        return refused("a key that readers pass over");
+        return refused("readers skip members with this key");
     }
     if before == Some(key) {
-        return refused("two samples of one key beside each other, which are read as one");
+        return refused("two adjacent samples have the same key and would be read as one");
     }
     Ok(())
 }
 
-/// The type of a column's values: a category is what it stands for.
+/// Returns the type of a column's values. For a dictionary, this is the type of its entries.
 fn plain(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
@@ -248,7 +251,7 @@ fn is_written(data_type: &DataType) -> bool {
     ) || data_type.is_integer()
 }
 
-/// Appends the bytes that stand for a value.
+/// Appends the bytes of a value.
 fn text(array: &dyn Array, row: usize, out: &mut Vec<u8>) -> Result<()> {
     let mut number = String::new();
     macro_rules! plain {
@@ -275,13 +278,13 @@ fn text(array: &dyn Array, row: usize, out: &mut Vec<u8>) -> Result<()> {
         DataType::UInt64 => plain!(UInt64Type),
         DataType::Float32 => plain!(Float32Type),
         DataType::Float64 => plain!(Float64Type),
-        other => return Err(Error::plugin(format!("a column of {other}"))),
+        other => return Err(Error::plugin(format!("unexpected column type {other}"))),
     };
-    written.map_err(|_| Error::plugin("a number without a text"))?;
+    written.map_err(|_| Error::plugin("a number cannot be formatted"))?;
     put(out, number.as_bytes())
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "what its callers return")]
+#[expect(clippy::unnecessary_wraps, reason = "callers return the result")]
 fn put(out: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
     out.extend_from_slice(bytes);
     Ok(())

@@ -1,4 +1,4 @@
-//! WebDatasets, written and read in memory, and files that the library wrote.
+//! WebDatasets that the tests write and read in memory, and files that the library wrote.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn case(name: &str) -> MemorySource {
     MemorySource::new(entry, files)
 }
 
-/// The suite's tables have their keys in `id`, where they have some.
+/// The suite's tables have their keys, if any, in the column `id`.
 fn keyed_by_id() -> Preset<WebDataset> {
     Preset::new(WebDataset).with(Side::Reader, "key", "id").with(Side::Writer, "key", "id")
 }
@@ -126,7 +126,7 @@ fn dates_and_decimals_are_texts_without_quotes() {
     assert_eq!(found("at"), b"1970-01-01T00:00:00Z");
 }
 
-/// A header of a tar with these bytes for a name.
+/// Returns a tar header with the given bytes as the name.
 fn header(name: &[u8], size: usize, kind: u8) -> Vec<u8> {
     let mut block = vec![0; 512];
     block[..name.len().min(100)].copy_from_slice(&name[..name.len().min(100)]);
@@ -139,7 +139,7 @@ fn header(name: &[u8], size: usize, kind: u8) -> Vec<u8> {
     block
 }
 
-/// A tar of files as GNU's writes it, with the whole of a long name in an entry of its own.
+/// Returns a tar in the form of GNU tar, with long names in entries of their own.
 fn gnu_tar(members: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut put = |name: &[u8], content: &[u8], kind| {
@@ -166,7 +166,7 @@ fn keys(members: &[(&str, &str)]) -> Result<(Vec<String>, Vec<Loss>)> {
     Ok((batches.iter().flat_map(of).collect(), losses))
 }
 
-/// The 100 bytes of a header end within a character.
+/// The 100 bytes of the name in a header end within a character.
 #[test]
 fn long_names_of_other_scripts_are_read() {
     let (folder, file) = (format!("{}/", "학습".repeat(20)), "日".repeat(40));
@@ -188,7 +188,7 @@ fn files_that_macos_adds_are_skipped() {
         ("train/b.jpg", "3"),
     ];
     assert_eq!(keys(&mac).unwrap(), (vec!["./a".to_owned(), "train/b".to_owned()], Vec::new()));
-    // A hidden file of another kind belongs to no sample, and does not end the one around it.
+    // Any other hidden file belongs to no sample, and does not end the sample around it.
     let (found, losses) = keys(&[("./a.jpg", "1"), ("./.note.txt", "x"), ("./a.txt", "2")]).unwrap();
     assert_eq!(found, ["./a"]);
     assert_eq!(losses.iter().map(|loss| &*loss.what).collect::<Vec<_>>(), ["./.note.txt"]);
@@ -199,10 +199,10 @@ fn a_checkpoint_is_not_a_data_set() {
     let members = [("./model_config.yaml", "a: 1"), ("./model_weights.ckpt", "PK")];
     let error = keys(&members).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("unpack this one"), "{error}");
+    assert!(error.to_string().contains("contains a checkpoint"), "{error}");
     let source = || MemorySource::file("a.tar", gnu_tar(&members));
     assert_eq!(read(source(), &[("weights", "samples")]).unwrap().0[0].num_rows(), 2);
-    // A .nemo file is a tar of a checkpoint, whatever it holds.
+    // A .nemo file is always treated as a tar of a checkpoint.
     assert!(read(MemorySource::file("a.nemo", gnu_tar(&[("a.txt", "")])), &[]).is_err());
 }
 
@@ -212,7 +212,7 @@ fn tables_are_not_a_data_set() {
     let error = keys(&members).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(
-        error.to_string().contains("holds tables") && error.to_string().contains("train.jsonl"),
+        error.to_string().contains("contains tables") && error.to_string().contains("train.jsonl"),
         "{error}"
     );
     let source = || MemorySource::file("a.tar", gnu_tar(&members));
@@ -248,7 +248,7 @@ fn every_case_is_read_or_refused() {
         let (batches, losses) = found.unwrap_or_else(|error| panic!("{name}: {error}"));
         let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
         assert_eq!(expected(&path)["n_records"], count, "{name}");
-        let apart = losses.iter().any(|loss| loss.why.contains("apart"));
+        let apart = losses.iter().any(|loss| loss.why.contains("not adjacent"));
         assert_eq!(apart, name == "keys_not_adjacent", "{name}: {losses:?}");
         lossy += usize::from(apart);
         ok += 1;
@@ -287,14 +287,15 @@ fn samples_come_back() {
     }
 }
 
-/// `tarfile` refuses what ends within a member's padding, and reads on to the end of what ends behind it.
+/// `tarfile` rejects an archive that ends within the padding of a member, and reads one that ends
+/// after it.
 #[test]
 fn an_archive_that_is_cut_off_is_refused_or_told() {
     let (bytes, _) = written("a.tar", &[rows(&["a", "b", "c"])], &[]).unwrap();
     let body = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
     let body = body.next_multiple_of(512);
     let opened = |len: usize| read(MemorySource::file("a.tar", bytes[..len].to_vec()), &[]);
-    // The last member has a few bytes of its block.
+    // The last member has a few bytes in its block.
     for len in [body - 1, body - 500] {
         let error = opened(len).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed, "{len}: {error}");
@@ -333,12 +334,12 @@ fn keys_that_would_be_read_as_others_are_refused() {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{keys:?}: {error}");
     }
     let error = written("a.tar", &[rows(&["a"]), rows(&["a"])], &[]).unwrap_err();
-    assert!(error.to_string().contains("one key"), "{error}");
+    assert!(error.to_string().contains("same key"), "{error}");
     let error = written("a.tar", &[rows(&["a"])], &[("key", "id")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
 }
 
-/// The error for a tar of these members under some limits, or its batches.
+/// Reads a tar of these members with a changed limit.
 fn read_within(
     members: &[(String, usize)],
     name: &str,
@@ -352,7 +353,7 @@ fn read_within(
             (path.split_once('.').unwrap().1, Arc::new(BinaryArray::from_vec(vec![&vec![0; *len]]))),
         ];
         let (one, _) = written("a.tar", &[RecordBatch::try_from_iter(keyed).unwrap()], &[]).unwrap();
-        // What stands behind the member's blocks is the archive's end.
+        // The bytes after the blocks of the member are the end of the archive.
         let record = if path.len() > 100 { 512 + (path.len() + 13).next_multiple_of(512) } else { 0 };
         bytes.extend_from_slice(&one[..record + 512 + len.next_multiple_of(512)]);
     }
@@ -374,11 +375,11 @@ fn what_one_sample_holds_is_bounded() {
         };
         let error = read(1 << 20, None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-        let said = error.to_string();
+        let said = format!("{error} {:?}", error.details().collect::<Vec<_>>());
         for part in [name, "\"s\"", "\"m10\"", "header_bytes=N", "1100001", "100000"] {
             assert!(said.contains(part), "{part}: {said}");
         }
-        // What is not wanted is not held.
+        // Unrequested members are not held in memory.
         read(1 << 20, Some(vec![0, 1, 30])).unwrap();
         assert_eq!(read(4 << 20, None).unwrap().len(), 1);
     }
@@ -389,16 +390,19 @@ fn long_names_and_columns_without_end_are_refused() {
     let long = |n: usize| vec![(format!("k.{}", "m".repeat(n)), 0)];
     let error = read_within(&long(70_000), "a.tar", ("nesting", 1), &Batches::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error:.200}");
-    assert!(error.to_string().contains("name_bytes=N"), "{error}");
+    let hint = error.details().find(|(name, _)| *name == "hint").map(|(_, text)| text);
+    assert!(hint.is_some_and(|hint| hint.contains("name_bytes=N")), "{error:.200}");
     read_within(&long(60_000), "a.tar", ("nesting", 1), &Batches::default()).unwrap();
 
     let others: Vec<_> = (0..60).map(|n| (format!("k{n}.{}{n}", "m".repeat(80)), 0)).collect();
     for (limit, most, said) in [("columns", 50, "columns=N"), ("header_bytes", 32 << 10, "header_bytes=N")] {
         let error = read_within(&others, "a.tar.zst", (limit, most), &Batches::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-        assert!(error.to_string().contains(said) && error.to_string().contains("offset"), "{error}");
+        let hint = error.details().find(|(name, _)| *name == "hint").map(|(_, text)| text);
+        assert!(hint.is_some_and(|hint| hint.contains(said)), "{error}");
+        assert!(error.to_string().contains("offset"), "{error}");
     }
-    // Each row has room for all columns, whatever it has itself.
+    // Each row takes space in all columns, whatever members it has.
     let request = Batches { bytes: 1000, ..Batches::default() };
     let batches = read_within(&others, "a.tar.zst", ("columns", 61), &request).unwrap();
     assert!(batches.len() > 6, "{}", batches.len());
