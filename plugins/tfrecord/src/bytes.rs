@@ -15,15 +15,15 @@ pub(crate) use snappy::SnappyDecoder;
 
 use tensorferry_sdk::Result;
 
-/// What is read at once: a window stays in the L2 cache while it is looked at.
+/// Bytes read at once; a window of this size stays in the L2 cache while it is processed.
 pub(crate) const WINDOW: usize = 256 << 10;
 
-/// Bytes by offset, going forward.
+/// Gives access to bytes by ascending offset.
 pub(crate) trait Window {
-    /// The bytes from `offset` on: at least `least` of them, or all that there are up to the end.
+    /// Returns the bytes from `offset` on: at least `least` bytes, or all bytes up to the end.
     fn at(&mut self, offset: u64, least: usize) -> Result<&[u8]>;
 
-    /// How many bytes there are, where that is known before they are read.
+    /// Returns the total number of bytes, if it is known before they are read.
     fn len(&self) -> Option<u64>;
 }
 

@@ -1,18 +1,17 @@
-//! A codec is what a whole file is compressed with.
+//! The compression of whole files.
 
 use crate::bytes::{DecodedWindow, Decoder, DeflateDecoder, Input, PlainWindow, SnappyDecoder, Window};
 use crate::frame::{HEADER, length};
 use std::ops::Deref;
 use tensorferry_sdk::{ErrorKind, FileId, Limits, Result, Source};
 
-/// How much of a file is looked at to find out its codec. TensorFlow's blocks of snappy have at most
-/// 256 KiB of records; a longer one starts with its first record all the same.
+/// Number of decompressed bytes that are examined to detect the codec. A block of snappy starts
+/// with its first record, however long the block is.
 const LOOK: usize = 16;
 
-/// What a file is compressed with.
+/// The compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codec {
-    /// Nothing.
     None,
     /// Gzip members.
     Gzip,
@@ -25,7 +24,7 @@ pub(crate) enum Codec {
 impl Codec {
     const COMPRESSED: [Self; 3] = [Self::Gzip, Self::Zlib, Self::Snappy];
 
-    /// A window on the decompressed bytes of a file. `limits` bound what a block may claim.
+    /// Opens a window on the decompressed bytes of a file. `limits` bounds the length of a block.
     pub(crate) fn window<'s, S: SharedSource + 's>(
         self,
         source: &S,
@@ -45,28 +44,30 @@ impl Codec {
     }
 }
 
-/// A source that a call has been lent, or a stream shares.
+/// A source that is borrowed for a call or shared by streams.
 pub(crate) trait SharedSource: Deref<Target: Source> + Clone + Send {}
 
 impl<S: Deref<Target: Source> + Clone + Send> SharedSource for S {}
 
-/// What a look at a file tells.
+/// The result of examining the start of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sniffed {
-    /// Its codec; a file that fits none is read as plain, so that its first length is what is wrong.
+    /// The codec. A file of no known codec is read as plain, so that the error refers to its first
+    /// length.
     pub(crate) codec: Codec,
-    /// Whether there is a first length whose checksum is right.
+    /// Whether the file starts with a length with a valid checksum.
     pub(crate) is_certain: bool,
 }
 
-/// Finds out a file's codec.
+/// Detects the codec of a file.
 pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) -> Result<Sniffed> {
     let starts = |codec: Codec| match codec.window(source, file, limits).at(0, LOOK) {
         Ok(bytes) => Ok(Start { is_sound: true, is_header: length(bytes).is_some() }),
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => Err(error),
         Err(_) => Ok(Start { is_sound: false, is_header: false }),
     };
-    // Of what is plain so many bytes tell: a window would fetch much of a file that may be another format's.
+    // The header is sufficient for a plain file. A window would fetch much of a file that may have
+    // a different format.
     let first = first_bytes(&**source, file)?;
     if length(&first).is_some() {
         return Ok(Sniffed { codec: Codec::None, is_certain: true });
@@ -77,7 +78,7 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
         }
     }
     let codec = match magic(first) {
-        // A file of no records, or a damaged one.
+        // A file without records, or a damaged file.
         Codec::Zlib if starts(Codec::Zlib)?.is_sound => Codec::Zlib,
         Codec::Gzip => Codec::Gzip,
         _ => Codec::None,
@@ -85,7 +86,8 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
     Ok(Sniffed { codec, is_certain: false })
 }
 
-/// The codec that a file's first bytes look like: snappy's look like nothing.
+/// Guesses the codec from the first bytes of a file. Snappy is not detected, because it has no
+/// magic.
 pub(crate) fn sniff_magic<S: Source + ?Sized>(source: &S, file: FileId) -> Result<Codec> {
     Ok(magic(first_bytes(source, file)?))
 }
@@ -99,7 +101,7 @@ fn magic(first: [u8; HEADER]) -> Codec {
     }
 }
 
-/// As many bytes as a record's header has, zeros behind the end.
+/// Returns as many bytes as the header of a record has, with zeros after the end of the file.
 fn first_bytes<S: Source + ?Sized>(source: &S, file: FileId) -> Result<[u8; HEADER]> {
     let mut first = [0; HEADER];
     let there = usize::try_from(source.len(file)).map_or(HEADER, |len| len.min(HEADER));
@@ -112,7 +114,8 @@ struct Start {
     is_header: bool,
 }
 
-/// Whether two bytes are a zlib stream's header: deflate, a window of 32 KiB, checked.
+/// Whether two bytes are the header of a zlib stream: deflate, a window of 32 KiB, and a valid
+/// check value.
 fn is_zlib(cmf: u8, flags: u8) -> bool {
     cmf == 0x78 && u16::from_be_bytes([cmf, flags]).is_multiple_of(31)
 }

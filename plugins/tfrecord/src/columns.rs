@@ -1,14 +1,14 @@
-//! A column is a feature of every record, as Arrow holds it.
+//! A column holds one feature of every record as an Arrow array.
 //!
 //! | Feature | Column |
 //! |---|---|
 //! | always one value | the value |
-//! | a fixed shape, if the user says so | `FixedSizeList`, one in the other for each dimension |
+//! | a fixed shape set by the user | `FixedSizeList`, nested for each dimension |
 //! | any number of values | `List` |
 //! | a list of features | `List` of one of these |
 //! | missing, or without a kind | null |
 //! | an empty list | an empty list |
-//! | nothing but features without a kind | `Null` |
+//! | only features without a kind | `Null` |
 
 mod builder;
 mod leaf;
@@ -22,82 +22,74 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// In a schema's metadata: which message the records are. The names that begin with `ferry.` are those
-/// that a schema file has of them, as the host prints one.
+/// Schema metadata key: the message type of the records. In a schema file that the host prints, the
+/// keys that start with `ferry.` are fields without this prefix.
 pub(crate) const MESSAGE: &str = "ferry.message";
-/// In a field's metadata: which map of a SequenceExample it is of.
+/// Field metadata key: the map of a SequenceExample that contains the feature.
 pub(crate) const PART: &str = "ferry.part";
-/// The lists of a SequenceExample.
 pub(crate) const PART_LISTS: &str = "feature_lists";
-/// Its context.
 pub(crate) const PART_CONTEXT: &str = "context";
-/// Whole records, as bytes.
+/// Whole records as bytes.
 pub(crate) const PART_RAW: &str = "raw";
-/// In a field's metadata: the feature's name, where the column has another.
+/// Field metadata key: the name of the feature, if it differs from the name of the column.
 pub(crate) const KEY: &str = "ferry.key";
-/// The one column of records that are not decoded.
+/// The only column of records that are not decoded.
 pub(crate) const RAW_COLUMN: &str = "record";
 
 /// How a feature becomes a column.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
-    /// What the column is called.
+    /// The name of the column.
     pub(crate) name: String,
-    /// The map that the feature is in.
+    /// The map that contains the feature.
     pub(crate) part: Part,
-    /// What the feature is called.
+    /// The name of the feature.
     pub(crate) key: Box<[u8]>,
-    /// The kind of its list; none, if it never had one.
+    /// The kind of its list; `None` if it never has one.
     pub(crate) kind: Option<Kind>,
-    /// How its values lie, in each step where it is a list of features.
+    /// The shape of the values, per step if it is a list of features.
     pub(crate) shape: Shape,
-    /// What a value is.
+    /// The type of a value.
     pub(crate) leaf: DataType,
-    /// What stands for a feature that is missing.
+    /// The replacement for a missing feature.
     pub(crate) missing: Missing,
 }
 
-/// How the values of a feature lie.
+/// The shape of a feature's values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// As many as these dimensions make, row by row; one, if there are none.
+    /// Exactly these dimensions, row-major; one value if there are none.
     Fixed(Vec<usize>),
-    /// Any number of elements of these dimensions.
+    /// Any number of elements with these dimensions.
     Ragged(Vec<usize>),
 }
 
 impl Shape {
-    /// How many values an element has, or the whole.
+    /// Returns the number of values of an element, or of the whole feature if the shape is fixed.
     pub(crate) fn product(&self) -> usize {
         let (Self::Fixed(dims) | Self::Ragged(dims)) = self;
         dims.iter().product()
     }
 }
 
-/// What stands for a feature that is missing.
+/// The replacement for a missing feature.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Missing {
-    /// Null.
     Null,
-    /// Nothing may: it must be there.
+    /// None: a missing feature is an error.
     Refused,
-    /// These values.
     Values(DefaultValues),
 }
 
-/// Values that stand for a missing feature.
+/// The values that replace a missing feature.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum DefaultValues {
-    /// Whole numbers.
     Ints(Vec<i64>),
-    /// Floats.
     Floats(Vec<f32>),
-    /// Strings of bytes.
     Bytes(Vec<Vec<u8>>),
 }
 
 impl Column {
-    /// The type of the column.
     pub(crate) fn data_type(&self) -> DataType {
         if self.kind.is_none() {
             return DataType::Null;
@@ -109,7 +101,7 @@ impl Column {
         if self.part == Part::Lists { list(value) } else { value }
     }
 
-    /// The field of the column, in a message with or without lists of features.
+    /// Returns the field of the column in an Example or a SequenceExample.
     fn field(&self, is_sequence: bool) -> Field {
         let mut metadata = HashMap::new();
         if is_sequence {
@@ -124,7 +116,7 @@ impl Column {
     }
 }
 
-/// What elements of lists are called, as everywhere in Arrow.
+/// Returns the field of list elements, with the name that Arrow uses everywhere.
 pub(crate) fn item(data_type: DataType) -> Arc<Field> {
     Arc::new(Field::new_list_field(data_type, true))
 }
@@ -133,15 +125,14 @@ fn list(item_type: DataType) -> DataType {
     DataType::List(item(item_type))
 }
 
-/// Lists of fixed lengths, the last dimension innermost.
+/// Returns nested lists of fixed lengths, with the last dimension innermost.
 fn fixed(leaf: DataType, dims: &[usize]) -> DataType {
     dims.iter().rev().fold(leaf, |inner, &dim| {
-        // Dimensions were checked to fit when the schema was read.
+        // Reading the schema has checked that dimensions fit.
         DataType::FixedSizeList(item(inner), i32::try_from(dim).unwrap_or(i32::MAX))
     })
 }
 
-/// The schema of columns.
 pub(crate) fn schema(columns: &[Column], is_sequence: bool) -> SchemaRef {
     let fields: Vec<Field> = columns.iter().map(|column| column.field(is_sequence)).collect();
     let message = if is_sequence { "sequence" } else { "example" };
@@ -149,7 +140,7 @@ pub(crate) fn schema(columns: &[Column], is_sequence: bool) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, metadata))
 }
 
-/// The schema of records that are not decoded.
+/// Returns the schema of records that are not decoded.
 pub(crate) fn raw_schema() -> SchemaRef {
     let metadata = HashMap::from([(PART.to_owned(), PART_RAW.to_owned())]);
     Arc::new(Schema::new(vec![Field::new(RAW_COLUMN, DataType::Binary, false).with_metadata(metadata)]))

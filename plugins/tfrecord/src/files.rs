@@ -1,32 +1,28 @@
-//! The files of an input: one, the shards of a prefix, or those of a folder.
+//! Finds the files of an input: a single file, the shards of a prefix, or the files of a folder.
 
 use crate::codec::{Codec, SharedSource, sniff};
 use globset::GlobBuilder;
 use tensorferry_sdk::{Context, Entry, Error, FileId, Limits, Result, ShardName, Source};
 
-/// How files of records are called.
+/// Extensions of record files.
 pub(crate) const SUFFIXES: [&str; 3] = [".tfrecord", ".tfrecords", ".tfrec"];
-/// What may follow when such a file is compressed.
+/// Further extensions of compressed record files.
 const COMPRESSED: [&str; 5] = [".gz", ".gzip", ".zlib", ".zz", ".snappy"];
-/// What an index beside a file is called after it.
+/// Extensions of index files, after the name of the indexed file.
 pub(crate) const INDEX_SUFFIXES: [&str; 2] = [".idx", ".index"];
-/// How many names an error lists.
+/// Maximum number of names in an error.
 const MOST_LISTED: usize = 8;
 
 /// A file of records.
 #[derive(Debug, Clone)]
 pub(crate) struct InputFile {
-    /// Its name.
     pub(crate) name: String,
-    /// It, opened.
     pub(crate) id: FileId,
-    /// Its length, as it lies there.
+    /// The length of the stored file.
     pub(crate) len: u64,
-    /// What it is compressed with.
     pub(crate) codec: Codec,
 }
 
-/// Opens the files of an input.
 pub(crate) fn open<S: SharedSource>(
     source: &S,
     glob: Option<&str>,
@@ -45,7 +41,6 @@ pub(crate) fn open<S: SharedSource>(
     names.into_iter().map(open).collect()
 }
 
-/// Finds the files of an input.
 pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Limits) -> Result<Vec<String>> {
     match (glob, source.entry()) {
         (Some(glob), _) => matching(&**source, glob, limits),
@@ -55,7 +50,7 @@ pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Lim
     }
 }
 
-/// Every file whose path from the folder matches.
+/// Returns all files whose path relative to the folder matches.
 fn matching<S: Source + ?Sized>(source: &S, glob: &str, limits: &Limits) -> Result<Vec<String>> {
     let matcher = GlobBuilder::new(glob).literal_separator(true).build().map_err(|error| {
         Error::usage(format!("option files: {}", error.kind())).found(format!("{glob:?}"))
@@ -79,19 +74,19 @@ fn matching<S: Source + ?Sized>(source: &S, glob: &str, limits: &Limits) -> Resu
         }
     }
     if names.is_empty() {
-        return Err(Error::usage("no file matches option files").found(format!("{glob:?}")));
+        return Err(Error::usage(format!("no file matches the option files={glob:?}")));
     }
     names.sort();
     Ok(names)
 }
 
-/// The shard that a file is by its name. Some programs write numbers of four digits.
+/// Parses the shard number in a file name. Some programs write four digits.
 fn shard_of(name: &str) -> Option<ShardName<'_>> {
     let ends_well = |ending: &str| ending.is_empty() || ending.starts_with('.');
     ShardName::parse_short(name, 4).filter(|shard| shard.number < shard.count && ends_well(shard.ending))
 }
 
-/// All the shards of a set.
+/// Returns all shards of a set.
 fn shards<S: Source + ?Sized>(source: &S, shard: ShardName<'_>) -> Result<Vec<String>> {
     let mut names = source.list(&format!("{}-", shard.stem))?;
     names.retain(|name| shard_of(name).is_some_and(|other| other.is_of_set(&shard)));
@@ -99,17 +94,16 @@ fn shards<S: Source + ?Sized>(source: &S, shard: ShardName<'_>) -> Result<Vec<St
         |number: &u64| names.iter().any(|name| shard_of(name).is_some_and(|other| other.number == *number));
     let missing: Vec<u64> = (0..shard.count).filter(|number| !is_there(number)).take(MOST_LISTED).collect();
     if !missing.is_empty() || names.len() as u64 != shard.count {
-        return Err(Error::malformed(
-            "not all shards of the set are there (-i files=GLOB reads those that are)",
-        )
-        .file(shard.pattern())
-        .expected(format!("{} files", shard.count))
-        .found(format!("{} files, without number {missing:?}", names.len())));
+        return Err(Error::malformed("shards of the set are missing")
+            .hint("pass -i files=GLOB to read the existing shards")
+            .file(shard.pattern())
+            .expected(format!("{} files", shard.count))
+            .found(format!("{} files; missing numbers {missing:?}", names.len())));
     }
     Ok(names)
 }
 
-/// The shards of a prefix, or else the only file that starts with it.
+/// Returns the shards of a prefix, or the only file that starts with it.
 fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>> {
     let base = prefix.strip_suffix('-').unwrap_or(prefix);
     let mut names = Vec::new();
@@ -124,7 +118,7 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
             sets.push(shard);
         }
     }
-    // `data` stands for the set `data-?????-of-?????` also where `data2` has one.
+    // `data` means the set `data-?????-of-?????` even if there is a set for `data2`.
     if let Some(exact) = sets.iter().position(|set| set.stem == base) {
         let others = sets.iter().filter(|set| set.stem == base).count();
         if others == 1 {
@@ -139,14 +133,15 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
         ([], []) => Err(Error::malformed("no TFRecord file starts with this name").file(prefix)),
         _ => {
             let all: Vec<String> = sets.iter().map(ShardName::pattern).chain(plain.clone()).collect();
-            Err(Error::usage("several files or sets start with this name: name one, or use -i files=GLOB")
-                .file(prefix)
-                .found(listed(&all)))
+            Err(Error::usage(format!("several files or sets start with this name: {}", listed(&all)))
+                .hint("name one of them, or pass -i files=GLOB")
+                .file(prefix))
         }
     }
 }
 
-/// The files of a folder: those that are called so, or else those that start as one.
+/// Returns the files of a folder that have a known extension; if none has, the files that start
+/// with a record.
 fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Vec<String>> {
     let mut called = Vec::new();
     let mut others = Vec::new();
@@ -164,9 +159,9 @@ fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Vec<String>
         }
     }
     if called.is_empty() {
-        return Err(Error::malformed("the folder holds no TFRecord files"));
+        return Err(Error::malformed("the folder contains no TFRecord files"));
     }
-    // A set that is not whole is an error here too.
+    // An incomplete set is an error here too.
     for name in &called {
         if let Some(shard) = shard_of(name)
             && shard.number
@@ -184,7 +179,7 @@ fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Vec<String>
     Ok(called)
 }
 
-/// Whether a file is the index of another one beside it.
+/// Whether a file is the index of a different file in the folder.
 fn is_index_of<S: Source + ?Sized>(source: &S, name: &str) -> Result<bool> {
     for of in INDEX_SUFFIXES.iter().filter_map(|suffix| name.strip_suffix(suffix)) {
         if source.contains(of)? {
@@ -194,8 +189,8 @@ fn is_index_of<S: Source + ?Sized>(source: &S, name: &str) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a name is what files of records are called: by its ending, or that of the set that it is
-/// a shard of.
+/// Whether a name is typical of record files: by its extension, or by the name of the set that it
+/// is a shard of.
 pub(crate) fn is_called(name: &str) -> bool {
     let name = &*name.to_ascii_lowercase();
     let name = COMPRESSED.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);

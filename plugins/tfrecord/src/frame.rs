@@ -1,4 +1,4 @@
-//! A frame is how a record lies in a TFRecord file.
+//! A frame is the stored form of a record in a TFRecord file.
 //!
 //! ```text
 //! u64 LE   the length of the data
@@ -7,7 +7,7 @@
 //! u32 LE   the masked CRC-32C of the data
 //! ```
 //!
-//! There is no magic and no end mark. Source: tensorflow/core/lib/io/record_writer.h.
+//! A file has neither a magic nor an end marker. Source: tensorflow/core/lib/io/record_writer.h.
 
 mod fault;
 mod walk;
@@ -18,20 +18,19 @@ pub(crate) use walk::{Checks, Walk};
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_sdk::crc32c;
 
-/// The length and its checksum.
+/// Bytes of the length and its checksum.
 pub(crate) const HEADER: usize = 12;
-/// What a frame has beside the data.
+/// Bytes of a frame besides the data.
 pub(crate) const OVERHEAD: u64 = 16;
-/// The checksum of the data.
+/// Bytes of the checksum of the data.
 pub(crate) const FOOTER: usize = 4;
 
-/// The masked CRC-32C of some bytes.
 #[inline]
 fn masked(bytes: &[u8]) -> u32 {
     mask(crc32c(bytes))
 }
 
-/// The length that a header gives, if its checksum is right.
+/// Returns the length in a header, if its checksum is valid.
 #[inline]
 pub(crate) fn length(header: &[u8]) -> Option<u64> {
     let (length, rest) = header.split_first_chunk::<8>()?;
@@ -39,7 +38,7 @@ pub(crate) fn length(header: &[u8]) -> Option<u64> {
     (masked(length) == stored).then_some(u64::from_le_bytes(*length))
 }
 
-/// The header of a record of `length` bytes.
+/// Returns the header of a record of `length` bytes.
 pub(crate) fn header(length: u64) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     header[..8].copy_from_slice(&length.to_le_bytes());

@@ -1,22 +1,21 @@
-//! An index says where the records of a file lie: a line for each, in order.
+//! An index lists the positions of the records of a file, one line per record, in order.
 //!
 //! ```text
 //! <offset> <length of the whole frame>\n      in decimal, the length with its 16 bytes of framing
 //! ```
 //!
-//! Source: NVIDIA DALI's `tfrecord2idx` and the `tfrecord` package's, which agree. Anybody may have
-//! written the one that lies beside a file, and when: it is compared with the file before it is used,
-//! and what is read through it must end where it says.
+//! Source: `tfrecord2idx` of NVIDIA DALI and the `tfrecord` package, which agree. An index next to
+//! a file may be outdated or belong to a different file. It is therefore compared with the file
+//! before it is used, and the records read through it must end where it states.
 
 use crate::files::INDEX_SUFFIXES;
 use crate::frame::{HEADER, OVERHEAD, length};
 use crate::scan::{Refusal, Tally};
 use tensorferry_sdk::{FileId, Limits, Result, Source};
 
-/// The lines of a stretch of a file.
+/// The lines for a part of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
-    /// The text.
     pub(crate) text: Vec<u8>,
 }
 
@@ -33,31 +32,29 @@ impl Tally for Lines {
     }
 }
 
-/// A stretch of a file that starts and ends between records.
+/// A part of a file that starts and ends between records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    /// Where its first record starts.
+    /// The offset of its first record.
     pub(crate) start: u64,
-    /// Where the record after it starts.
+    /// The offset of the record after it.
     pub(crate) end: u64,
     /// The number of its first record.
     pub(crate) first: u64,
-    /// How many records it has.
     pub(crate) records: u64,
 }
 
-/// What an index beside a file is worth.
+/// The index next to a file, if any.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum IndexBeside {
-    /// There is none.
     Nothing,
-    /// It is not this file's, or not an index: its name.
+    /// The name of an index that does not match the file or is invalid.
     Unfit(String),
-    /// The file, cut into stretches of about the length that was asked for.
+    /// The file, cut into stretches of about the requested length.
     Stretches(Vec<Stretch>),
 }
 
-/// Looks for an index beside a file, and cuts the file into stretches after it.
+/// Looks for an index next to a file, and uses it to cut the file into stretches.
 pub(crate) fn beside(source: &dyn Source, file: FileId, about: u64, limits: &Limits) -> Result<IndexBeside> {
     let name = source.name(file).to_owned();
     let names = INDEX_SUFFIXES.iter().map(|suffix| format!("{name}{suffix}"));
@@ -80,7 +77,8 @@ pub(crate) fn beside(source: &dyn Source, file: FileId, about: u64, limits: &Lim
     Ok(IndexBeside::Stretches(stretches))
 }
 
-/// Cuts a file of `len` bytes where the index has records, if the index covers it without a gap.
+/// Cuts a file of `len` bytes at record boundaries. Returns `None` unless the index covers the file
+/// without gaps.
 fn stretches(text: &[u8], len: u64, about: u64) -> Option<Vec<Stretch>> {
     let mut stretches: Vec<Stretch> = Vec::new();
     let mut last = Stretch { start: 0, end: 0, first: 0, records: 0 };
@@ -106,7 +104,7 @@ fn stretches(text: &[u8], len: u64, about: u64) -> Option<Vec<Stretch>> {
     is_whole.then_some(stretches)
 }
 
-/// Whether there is a length whose checksum is right.
+/// Whether a length with a valid checksum is at `offset`.
 fn starts_a_record(source: &dyn Source, file: FileId, offset: u64) -> Result<bool> {
     if source.len(file) - offset < HEADER as u64 {
         return Ok(source.len(file) == offset);

@@ -1,9 +1,9 @@
-//! Records in protobuf's JSON mapping.
+//! Converts records to protobuf's JSON mapping.
 //!
-//! Whole numbers are strings, bytes are Base64, floats have the digits that protobuf's Python prints
-//! (six, or as many more as it takes to tell them apart), NaN and infinities are strings; a list
-//! without a value is `{}`. Keys come in the order in which they are stored.
-//! Source: <https://protobuf.dev/programming-guides/json/>, google/protobuf/json_format.py.
+//! Integers are strings, bytes are Base64, and NaN and infinities are strings. Floats have as many
+//! digits as protobuf's Python prints: six, or the number needed to distinguish them. A list
+//! without values is `{}`. Keys appear in stored order. Source:
+//! <https://protobuf.dev/programming-guides/json/>, google/protobuf/json_format.py.
 
 use crate::message::{Kind, MessageKind, Part, Pieces, bytes_values, entries, float_runs, int_values, lists};
 use base64::Engine;
@@ -12,11 +12,13 @@ use std::collections::HashMap;
 use std::io::Write;
 use tensorferry_proto::wire::{Broken, Fields, Value};
 
-/// Appends a record as JSON, without a newline; as bytes, if it is not the message.
+/// Appends a record as JSON without a newline. A record that is not a valid message is appended as
+/// bytes.
 pub(crate) fn append_line(output: &mut Vec<u8>, record: &[u8], message: Option<MessageKind>) {
     let start = output.len();
     let is_message = message.is_some_and(|message| append_message(output, record, message).is_ok());
-    // Bytes of which the mapping says nothing are fields of some other message, or none at all.
+    // If the JSON is empty although the record is not, the record is a different message or not a
+    // message.
     let says_nothing = !record.is_empty() && output[start..] == *b"{}";
     if !is_message || says_nothing {
         output.truncate(start);
@@ -26,7 +28,7 @@ pub(crate) fn append_line(output: &mut Vec<u8>, record: &[u8], message: Option<M
     }
 }
 
-/// A feature, or a list of them, as it is once all its pieces are put together.
+/// A feature, or a list of features, with all its pieces.
 struct Named<'a> {
     key: &'a str,
     value: Pieces<'a>,
@@ -59,7 +61,8 @@ fn append_message(output: &mut Vec<u8>, record: &[u8], message: MessageKind) -> 
     Ok(())
 }
 
-/// The features and the lists of a record: of several with the same key the last, where the first was.
+/// Returns the features and the lists of a record. Of several with the same key, the last one is
+/// returned, at the position of the first one.
 fn named(record: &[u8], message: MessageKind) -> Result<[Vec<Named<'_>>; 2], Broken> {
     let mut named = [Vec::new(), Vec::new()];
     let mut places: [HashMap<&str, usize>; 2] = [HashMap::new(), HashMap::new()];
@@ -169,7 +172,7 @@ fn append_feature(output: &mut Vec<u8>, feature: Pieces<'_>) -> Result<(), Broke
         output.push(b'"');
     }
     if output.len() == empty {
-        // All that is between the braces of the list.
+        // Everything between the braces of the list.
         output.truncate(empty - b"\"value\": [".len());
         output.extend_from_slice(b"}}");
     } else {
@@ -178,7 +181,7 @@ fn append_feature(output: &mut Vec<u8>, feature: Pieces<'_>) -> Result<(), Broke
     Ok(())
 }
 
-/// A comma before all but the first.
+/// Writes a comma before every item but the first.
 #[derive(Default)]
 struct Separator(bool);
 
@@ -205,7 +208,7 @@ fn append_base64(output: &mut Vec<u8>, bytes: &[u8]) {
     output.push(b'"');
 }
 
-/// Appends a float as Python's `json_format` does.
+/// Appends a float in the format of Python's `json_format`.
 fn append_float(output: &mut Vec<u8>, value: f32) {
     if value.is_nan() {
         return output.extend_from_slice(b"\"NaN\"");
@@ -214,8 +217,8 @@ fn append_float(output: &mut Vec<u8>, value: f32) {
         let text: &[u8] = if value > 0.0 { b"\"Infinity\"" } else { b"\"-Infinity\"" };
         return output.extend_from_slice(text);
     }
-    // The shortest digits that tell the float from its neighbours, but never fewer than six of the
-    // exact value: for subnormals these are more.
+    // The shortest digits that identify the float, but at least six digits of the exact value. Only
+    // for subnormals can six digits be more than the shortest form.
     let mut text = [0_u8; 48];
     let mut rest = &mut text[..];
     let six = value.is_subnormal() && format!("{value:.5e}").parse() == Ok(value);
@@ -236,7 +239,7 @@ fn append_float(output: &mut Vec<u8>, value: f32) {
     append_decimal(output, first, after.trim_end_matches('0'), exponent);
 }
 
-/// Appends `first.after` times ten to `exponent` the way Python's `repr` lays it out.
+/// Appends `first.after` times ten to the power of `exponent` in the format of Python's `repr`.
 fn append_decimal(output: &mut Vec<u8>, first: &str, after: &str, exponent: i32) {
     if !(-4..16).contains(&exponent) {
         output.extend_from_slice(first.as_bytes());
@@ -257,7 +260,7 @@ fn append_decimal(output: &mut Vec<u8>, first: &str, after: &str, exponent: i32)
         return;
     }
     output.extend_from_slice(first.as_bytes());
-    // Between 0 and 15.
+    // The exponent is between 0 and 15.
     let whole = usize::try_from(exponent).unwrap_or(0);
     let (before, behind) = after.split_at(whole.min(after.len()));
     output.extend_from_slice(before.as_bytes());
@@ -280,7 +283,7 @@ mod tests {
 
     #[test]
     fn floats_are_as_python_prints_them() {
-        // From google.protobuf.json_format.MessageToJson.
+        // Values of google.protobuf.json_format.MessageToJson.
         for (value, text) in [
             (0.0, "0.0"),
             (-0.0, "-0.0"),

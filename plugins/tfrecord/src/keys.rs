@@ -1,28 +1,28 @@
-//! Finds a feature's number by its name. Programs write the features of each record in the same order, so
-//! a name is compared with the one at its place in the record before, and looked up only if it differs.
+//! Finds the number of a feature by its name. Programs write the features of each record in the
+//! same order. A name is therefore compared with the name at the same position in the previous
+//! record, and looked up only if it differs.
 
 use crate::message::Part;
 use std::collections::HashMap;
 
-/// Names of features, each with a number: that of its place in the list.
+/// Names of features; the number of a feature is its index in the list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Keys {
     names: Vec<(Part, Box<[u8]>)>,
     numbers: [HashMap<Box<[u8]>, usize>; 2],
-    /// The features of the record before, in its order.
+    /// The features of the previous record, in order.
     order: Vec<usize>,
-    /// How many features of this record have been found.
+    /// Number of features of this record that have been found.
     place: usize,
 }
 
 impl Keys {
-    /// Before the first feature of a record.
+    /// Starts a record.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.place = 0;
     }
 
-    /// The number of a feature.
     #[inline]
     pub(crate) fn find(&mut self, part: Part, key: &[u8]) -> Option<usize> {
         if let Some(&number) = self.order.get(self.place)
@@ -46,7 +46,7 @@ impl Keys {
         Some(number)
     }
 
-    /// Adds a feature, which has not been there, and gives it the next number.
+    /// Adds a new feature and returns its number.
     pub(crate) fn add(&mut self, part: Part, key: &[u8]) -> usize {
         let number = self.names.len();
         self.names.push((part, key.into()));
@@ -54,13 +54,14 @@ impl Keys {
         number
     }
 
-    /// Every feature, by its number.
+    /// Returns all features, in the order of their numbers.
     pub(crate) fn names(&self) -> &[(Part, Box<[u8]>)] {
         &self.names
     }
 }
 
-/// Whether two names are the same. Those of up to sixteen bytes are compared here: a call would take longer.
+/// Compares two names. Names of up to sixteen bytes are compared here, because a call would take
+/// longer.
 #[inline]
 fn is_same(known: &[u8], key: &[u8]) -> bool {
     fn ends<const N: usize>(name: &[u8]) -> Option<(&[u8; N], &[u8; N])> {

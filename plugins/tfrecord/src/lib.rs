@@ -1,12 +1,12 @@
 //! TFRecord files of Examples and SequenceExamples, without TensorFlow.
 //!
-//! | What | Where |
+//! | Task | Modules |
 //! |---|---|
-//! | which files an input is, and what they are compressed with | `files/`, `codec.rs`, `bytes/` |
-//! | records: frames, faults, a scan on many threads, indexes | `frame/`, `policy.rs`, `scan/`, `index.rs` |
-//! | messages: features, their JSON | `message.rs`, `keys.rs`, `json.rs` |
-//! | one schema for all records | `profile.rs`, `schema_file.rs`, `columns/` |
-//! | the reader and the writer | `read/`, `write/` |
+//! | find the files of an input and their compression | `files/`, `codec.rs`, `bytes/` |
+//! | read records: frames, faults, multi-threaded scans, indexes | `frame/`, `policy.rs`, `scan/`, `index.rs` |
+//! | parse messages: features and their JSON form | `message.rs`, `keys.rs`, `json.rs` |
+//! | build one schema for all records | `profile.rs`, `schema_file.rs`, `columns/` |
+//! | read and write datasets | `read/`, `write/` |
 #![forbid(unsafe_code)]
 
 mod options;
@@ -31,7 +31,6 @@ mod schema_file;
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
-/// The format `tfrecord`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TfRecord;
 
@@ -60,7 +59,7 @@ impl Format for TfRecord {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(TfRecord)]

@@ -1,5 +1,5 @@
-//! An Example is a map from names to features; a SequenceExample has such a map, its context, and
-//! another from names to lists of features.
+//! An Example is a map from names to features. A SequenceExample has such a map, its context, and a
+//! second map from names to lists of features.
 //!
 //! ```text
 //! Example          1 features: Features
@@ -12,28 +12,25 @@
 //! map<K, V>        repeated entry { 1 key, 2 value }
 //! ```
 //!
-//! Source: tensorflow/core/example/example.proto and feature.proto. A message that comes in several
-//! pieces is their concatenation, which is what protobuf means by merging; of several entries with the
-//! same key the last counts.
+//! Source: tensorflow/core/example/example.proto and feature.proto. A message that is stored in
+//! several pieces is their concatenation, as protobuf merges them. Of several entries with the same
+//! key, the last one counts.
 
 use tensorferry_proto::wire::{Broken, Fields, Value, take_len, take_varints};
 
-/// What the values of a feature are.
+/// The type of a feature's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// Strings of bytes.
     Bytes,
-    /// Numbers of 32 bits.
     Float,
-    /// Whole numbers of 64 bits.
     Int64,
 }
 
 impl Kind {
-    /// Every kind, in the order of their field numbers.
+    /// All kinds, in the order of their field numbers.
     pub(crate) const ALL: [Self; 3] = [Self::Bytes, Self::Float, Self::Int64];
 
-    /// The kind's number in a Feature.
+    /// Returns the field number of the kind in a Feature.
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Bytes => 1,
@@ -42,7 +39,7 @@ impl Kind {
         }
     }
 
-    /// The name of its list, as in the .proto file.
+    /// Returns the name of the list in the .proto file.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Bytes => "bytes_list",
@@ -52,61 +49,59 @@ impl Kind {
     }
 }
 
-/// Which of a message's two maps a feature stands in.
+/// The map of a message that contains a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Part {
-    /// An Example's features, a SequenceExample's context.
+    /// The features of an Example, or the context of a SequenceExample.
     Features,
-    /// A SequenceExample's lists.
+    /// The feature lists of a SequenceExample.
     Lists,
 }
 
-/// Which message a record holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageKind {
-    /// Features alone.
+    /// Only features.
     Example,
     /// A context and lists of features.
     Sequence,
 }
 
-/// An entry of a map.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MapEntry<'a> {
-    /// The name.
     pub(crate) key: &'a [u8],
-    /// The feature, or the list of them.
+    /// The feature, or the list of features.
     pub(crate) value: Pieces<'a>,
 }
 
-/// A message that may come in pieces.
+/// A message that may be stored in several pieces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pieces<'a> {
     bytes: &'a [u8],
-    /// Of the fields that are its pieces; 0: the bytes are the one piece. An enum of the two would go through
-    /// memory wherever it is made, and be waited for there.
+    /// The number of the fields that are the pieces. 0 means that the bytes are the only piece. An
+    /// enum would be passed through memory, which is slower.
     number: u32,
 }
 
 impl<'a> Pieces<'a> {
-    /// One, as everybody writes it.
+    /// Returns a message in one piece, as all programs write it.
     #[inline]
     pub(crate) fn one(bytes: &'a [u8]) -> Self {
         Self { bytes, number: 0 }
     }
 
-    /// The fields of that number in a message.
+    /// Returns the message whose pieces are the fields with this number.
     #[inline]
     pub(crate) fn fields(number: u32, message: &'a [u8]) -> Self {
         Self { bytes: message, number }
     }
 
-    /// Whether it is one.
+    /// Whether the message is in one piece.
     fn is_one(self) -> bool {
         self.number == 0
     }
 
-    /// The kind and the list of a feature that is one list and nothing else, as every program writes it.
+    /// Returns the kind and the list of a feature that consists of exactly one list, as all
+    /// programs write it.
     #[inline]
     pub(crate) fn list(self) -> Option<(Kind, &'a [u8])> {
         let (tag, mut rest) = self.bytes.split_first()?;
@@ -120,13 +115,13 @@ impl<'a> Pieces<'a> {
         (rest.is_empty() && self.is_one()).then_some((kind, list))
     }
 
-    /// Every piece, in order.
+    /// Visits every piece, in order.
     #[inline]
     pub(crate) fn each<E: From<Broken>>(
         self,
         mut visit: impl FnMut(&'a [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // One place that visits, here and below: what it does is compiled into it then.
+        // `visit` has a single call here and in the functions below, so that it is inlined.
         let mut fields = Fields(self.bytes);
         loop {
             let piece = if self.is_one() {
@@ -146,7 +141,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Every entry of the maps of a record, in order.
+/// Visits every entry of the maps of a record, in order.
 #[inline]
 pub(crate) fn entries<'a, E: From<Broken>>(
     record: &'a [u8],
@@ -170,11 +165,11 @@ pub(crate) fn entries<'a, E: From<Broken>>(
     Ok(())
 }
 
-/// The key and the value of a map's entry.
+/// Returns the key and the value of a map entry.
 #[expect(clippy::inline_always, reason = "as of `Fields::next`")]
 #[inline(always)]
 fn entry(bytes: &[u8]) -> Result<MapEntry<'_>, Broken> {
-    // As everybody writes it: the key, the value, nothing else.
+    // The form that all programs write: only the key and the value.
     if let [0x0a, rest @ ..] = bytes {
         let mut rest = rest;
         let key = take_len(&mut rest)?;
@@ -201,7 +196,7 @@ fn last_key(bytes: &[u8]) -> Result<&[u8], Broken> {
     Ok(key)
 }
 
-/// Every list in a piece of a feature, with its kind: one, if it was written by a program.
+/// Visits every list in a piece of a feature, with its kind. Programs write exactly one list.
 #[inline]
 pub(crate) fn lists<'a, E: From<Broken>>(
     feature: &'a [u8],
@@ -221,7 +216,7 @@ pub(crate) fn lists<'a, E: From<Broken>>(
     Ok(())
 }
 
-/// Every string of a list of bytes.
+/// Visits every string of a list of bytes.
 #[inline]
 pub(crate) fn bytes_values<'a>(list: &'a [u8], mut visit: impl FnMut(&'a [u8])) -> Result<(), Broken> {
     let mut fields = Fields(list);
@@ -233,7 +228,7 @@ pub(crate) fn bytes_values<'a>(list: &'a [u8], mut visit: impl FnMut(&'a [u8])) 
     Ok(())
 }
 
-/// The floats of a list, as runs of four bytes each, little-endian: one run, if they are packed.
+/// Visits the floats of a list as runs of four little-endian bytes each. Packed floats are one run.
 #[inline]
 pub(crate) fn float_runs(list: &[u8], mut visit: impl FnMut(&[[u8; 4]])) -> Result<(), Broken> {
     let mut fields = Fields(list);
@@ -253,7 +248,7 @@ pub(crate) fn float_runs(list: &[u8], mut visit: impl FnMut(&[[u8; 4]])) -> Resu
     Ok(())
 }
 
-/// Appends the whole numbers of a list.
+/// Appends the integers of a list.
 #[inline]
 pub(crate) fn int_values(list: &[u8], values: &mut Vec<i64>) -> Result<(), Broken> {
     let mut fields = Fields(list);
@@ -267,7 +262,7 @@ pub(crate) fn int_values(list: &[u8], values: &mut Vec<i64>) -> Result<(), Broke
     Ok(())
 }
 
-/// How many values a list has.
+/// Returns the number of values in a list.
 #[inline]
 pub(crate) fn count(kind: Kind, list: &[u8]) -> Result<u64, Broken> {
     let mut count = 0;
@@ -282,7 +277,7 @@ pub(crate) fn count(kind: Kind, list: &[u8]) -> Result<u64, Broken> {
                         if run.last().is_some_and(|&byte| byte >= 0x80) {
                             return Err(Broken::Cut);
                         }
-                        // Each varint has one byte without the high bit.
+                        // Each varint has exactly one byte without the high bit.
                         count += run.iter().map(|&byte| u64::from(byte < 0x80)).sum::<u64>();
                     }
                     (1, Value::Varint(_)) => count += 1,
@@ -294,19 +289,20 @@ pub(crate) fn count(kind: Kind, list: &[u8]) -> Result<u64, Broken> {
     Ok(count)
 }
 
-/// How well a record fits a message.
+/// How well a record matches a message type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
-    /// It is something else.
+    /// The record is something else.
     No,
-    /// It has features, and fields beside them that the message does not have.
+    /// The record has features, and also fields that the message type does not have.
     WithOthers,
-    /// It has no other fields.
+    /// The record has no unknown fields.
     Exact,
 }
 
-/// How well a record fits a message of that kind, down to the lists. TensorFlow skips fields that it does not know, and
-/// takes those of a map's entry in any order; other messages mostly differ in a field that this one has.
+/// Returns how well a record matches a message type, down to the lists. TensorFlow skips unknown
+/// fields, and accepts the fields of a map entry in any order. Other messages usually differ in a
+/// field that this message type has.
 pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, Broken> {
     let most = if message == MessageKind::Sequence { 2 } else { 1 };
     let mut fit = only_messages(record, most)?;
@@ -334,12 +330,14 @@ pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, Broken> {
             Pieces::fields(1, piece).each(|feature| check(feature, &mut fit))
         })
     })?;
-    // Without a feature, nothing but the fields tells; without a list of them, a SequenceExample is an Example.
+    // Without a feature, only the fields decide. A SequenceExample without feature lists is an
+    // Example.
     let is_told = features > 0 && (message == MessageKind::Example || has_lists);
     Ok(if fit == Fit::WithOthers && !is_told { Fit::No } else { fit })
 }
 
-/// How well a message fits one whose fields have numbers up to `most` and hold messages.
+/// Returns how well a message matches a type whose fields have numbers up to `most` and contain
+/// messages.
 fn only_messages(message: &[u8], most: u32) -> Result<Fit, Broken> {
     let mut fields = Fields(message);
     let mut fit = Fit::Exact;

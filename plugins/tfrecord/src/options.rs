@@ -1,4 +1,4 @@
-//! Options: what a user may tell the reader and the writer.
+//! Options of the reader and the writer.
 
 use crate::codec::Codec;
 use crate::message::MessageKind;
@@ -6,7 +6,7 @@ use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::records::Sharding;
 use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
 
-/// The words for codecs; auto finds one out.
+/// The names of codecs; `auto` detects the codec.
 const CODECS: [(&str, Option<Codec>); 5] = [
     ("auto", None),
     ("none", Some(Codec::None)),
@@ -14,16 +14,12 @@ const CODECS: [(&str, Option<Codec>); 5] = [
     ("zlib", Some(Codec::Zlib)),
     ("snappy", Some(Codec::Snappy)),
 ];
-const READ_CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
-    Reader,
-    "codec",
-    &CODECS,
-    "what the files are compressed with; auto finds out for each",
-);
+const READ_CODEC: TypedOption<Option<Codec>> =
+    TypedOption::choice(Reader, "codec", &CODECS, "compression of the files; auto detects it for each file");
 const FILES: TypedOption<Option<String>> = TypedOption::text(
     Reader,
     "files",
-    "read the files of the folder that match this glob (train/*.tfrecord), and no others",
+    "read only files of the folder that match this glob (train/*.tfrecord)",
 );
 const DECODE: TypedOption<Decode> = TypedOption::choice(
     Reader,
@@ -34,77 +30,75 @@ const DECODE: TypedOption<Decode> = TypedOption::choice(
         ("sequence", Decode::Message(MessageKind::Sequence)),
         ("raw", Decode::Raw),
     ],
-    "what the records are: Examples, SequenceExamples, or bytes (one column, \"record\"); auto finds out",
+    "record type; raw gives one column \"record\" of bytes, auto detects it",
 );
 const READ_SCHEMA: TypedOption<Option<String>> = TypedOption::source(
     Reader,
     "schema",
-    "a JSON file with the columns to read: types, fixed shapes, defaults; features that it does not name are \
-     left out",
+    "JSON file with the columns to read (types, fixed shapes, defaults); other features are dropped",
 );
 const INFER: TypedOption<Option<u64>> = TypedOption::integer(
     Reader,
     "infer",
     0..=u64::MAX,
-    "make the schema of the first so many records; by default of all of them",
+    "infer the schema from the first N records [default: all]",
 );
 const ARE_TEXT: TypedOption<bool> = TypedOption::choice(
     Reader,
     "bytes",
     &[("binary", false), ("utf8", true)],
-    "what bytes_list becomes where no schema says it: bytes, or text, which must then be UTF-8",
+    "type of bytes_list features without a schema; text must be UTF-8",
 );
 const SKIPS: TypedOption<bool> = TypedOption::choice(
     Reader,
     "on_error",
     &[("stop", false), ("skip", true)],
-    "what to do about damaged records: stop, or leave them out and list them",
+    "stop at a damaged record, or skip and list damaged records",
 );
 const MAX_ERRORS: TypedOption<Option<u64>> = TypedOption::integer(
     Reader,
     "max_errors",
     0..=u64::MAX,
-    "with on_error=skip: stop after all, if there are more than so many (default 1000)",
+    "with on_error=skip: maximum number of damaged records [default: 1000]",
 );
 const ALLOWS_TAIL: TypedOption<bool> = TypedOption::choice(
     Reader,
     "tail",
     &[("error", false), ("skip", true)],
-    "what to do about 1 to 11 stray bytes at the end of a file, which TensorFlow does not notice",
+    "reject or ignore 1 to 11 stray bytes at the end of a file (TensorFlow ignores them)",
 );
 const CHECKSUMS: TypedOption<bool> = TypedOption::flag(
     Reader,
     "checksums",
     true,
-    "check the checksum of each record's data; those of the lengths always are",
+    "verify checksums of record data; checksums of lengths are always verified",
 );
 const INDEX: TypedOption<bool> = TypedOption::choice(
     Reader,
     "index",
     &[("auto", true), ("none", false)],
-    "use an index beside a file (FILE.idx, FILE.index), if it fits, to divide the work",
+    "use a matching index next to a file (FILE.idx, FILE.index) to divide the work",
 );
 const WRITE_CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
     Writer,
     "codec",
     &CODECS,
-    "what to compress the files with; auto is gzip if the name ends in .gz, else none",
+    "compression of the files; auto is gzip if the name ends in .gz, otherwise none",
 );
 const LEVEL: TypedOption<Option<u32>> =
-    TypedOption::integer(Writer, "level", 0..=9, "how hard gzip and zlib try, 0 to 9 (default 6)");
+    TypedOption::integer(Writer, "level", 0..=9, "compression level for gzip and zlib [default: 6]");
 const WRITE_SCHEMA: TypedOption<Option<String>> = TypedOption::source(
     Writer,
     "schema",
-    "a JSON file with the columns to write, in the reader's form; what contradicts it is an error",
+    "JSON file with the columns to write, as for reading; mismatches are errors",
 );
 const MESSAGE: TypedOption<Option<MessageKind>> = TypedOption::choice(
     Writer,
     "message",
     &[("auto", None), ("example", Some(MessageKind::Example)), ("sequence", Some(MessageKind::Sequence))],
-    "Examples or SequenceExamples; auto is what the records were, and Examples where they were neither",
+    "message type; auto keeps the type of the input, or writes Examples",
 );
 
-/// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
     let own = [
         READ_CODEC.spec(),
@@ -126,44 +120,39 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
     own.into_iter().chain(Sharding::options()).collect()
 }
 
-/// What records are taken for.
+/// How to decode records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decode {
-    /// What they seem to be.
+    /// Detects the type of the records.
     Auto,
-    /// Messages of this kind.
     Message(MessageKind),
-    /// Bytes.
     Raw,
 }
 
-/// What the reader was told.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadOptions {
-    /// The codec of all files, if the user said.
+    /// The codec of all files, if the user set it.
     pub(crate) codec: Option<Codec>,
-    /// Which files are read.
+    /// The glob of the files to read.
     pub(crate) files: Option<String>,
-    /// What records are.
     pub(crate) decode: Decode,
-    /// The path of a schema.
+    /// The path of a schema file.
     pub(crate) schema: Option<String>,
-    /// How many records the schema is made of, if not of all.
+    /// Number of records to infer the schema from; `None` for all.
     pub(crate) infer: Option<u64>,
-    /// Whether bytes are text.
+    /// Whether to read `bytes_list` features as text.
     pub(crate) utf8: bool,
-    /// How many damaged records may be left out, if any.
+    /// Maximum number of damaged records to skip; `None` to stop at the first one.
     pub(crate) skip: Option<u64>,
-    /// Whether stray bytes at the end are let pass.
+    /// Whether to ignore stray bytes at the end of a file.
     pub(crate) allows_tail: bool,
-    /// Whether the data's checksums are checked.
+    /// Whether to verify the checksums of record data.
     pub(crate) checksums: bool,
-    /// Whether an index beside a file is used.
+    /// Whether to use an index next to a file.
     pub(crate) index: bool,
 }
 
 impl ReadOptions {
-    /// Reads the checked options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let (decode, skips) = (DECODE.get(options)?, SKIPS.get(options)?);
         let (schema, infer) = (READ_SCHEMA.get(options)?, INFER.get(options)?);
@@ -173,11 +162,11 @@ impl ReadOptions {
         }
         if schema.is_some() && (infer.is_some() || decode == Decode::Raw) {
             return Err(Error::usage(format!(
-                "{READ_SCHEMA} says what the columns are: leave {INFER} and {DECODE}=raw out"
+                "{READ_SCHEMA} already sets the columns and cannot be combined with {INFER} or {DECODE}=raw"
             )));
         }
         if infer == Some(0) {
-            return Err(Error::usage(format!("a schema cannot be made of no record: {INFER} is at least 1")));
+            return Err(Error::usage(format!("{INFER} must be at least 1")));
         }
         Ok(Self {
             codec: READ_CODEC.get(options)?,
@@ -194,23 +183,20 @@ impl ReadOptions {
     }
 }
 
-/// What the writer was told.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// The codec, if the user said.
+    /// The codec, if the user set it.
     pub(crate) codec: Option<Codec>,
-    /// How hard deflate tries.
+    /// The compression level of deflate.
     pub(crate) level: u32,
-    /// How rows are divided over files.
     pub(crate) sharding: Sharding,
-    /// The path of a schema.
+    /// The path of a schema file.
     pub(crate) schema: Option<String>,
-    /// Which message, if the user said.
+    /// The message type, if the user set it.
     pub(crate) message: Option<MessageKind>,
 }
 
 impl WriteOptions {
-    /// Reads the checked options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self {
             codec: WRITE_CODEC.get(options)?,

@@ -1,4 +1,4 @@
-//! Decides what a damaged record means: an error, or a record that is skipped and reported.
+//! Decides whether a damaged record is an error, or is skipped and reported.
 
 use crate::bytes::Window;
 use crate::frame::{Fault, FaultKind, Walk};
@@ -8,36 +8,36 @@ use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::Result;
 use tensorferry_sdk::records::Skipped;
 
-/// What is done about faults, and those that were let pass.
+/// The treatment of faults, and the faults that were tolerated.
 #[derive(Debug)]
 pub(crate) struct Policy {
     skips: bool,
-    /// Whether a header that is cut off at the end of a file is let pass, as TensorFlow does.
+    /// Whether to ignore a truncated header at the end of a file, as TensorFlow does.
     allows_tail: bool,
     most: u64,
-    /// By file and offset: records are read more than once, and told of once.
+    /// Keyed by file and offset, because records are read more than once but reported once.
     met: Mutex<LetPass>,
 }
 
 #[derive(Debug, Default)]
 struct LetPass {
     skipped: BTreeMap<(usize, u64), Skipped>,
-    /// Those that count against the limit.
+    /// Number of skipped records that count against the limit.
     damaged: u64,
 }
 
 impl Policy {
-    /// Leaves out at most `most` damaged records, if any.
+    /// Creates a policy that skips at most `most` damaged records, or none if it is `None`.
     pub(crate) fn new(most: Option<u64>, allows_tail: bool) -> Self {
         Self { skips: most.is_some(), allows_tail, most: most.unwrap_or(0), met: Mutex::default() }
     }
 
-    /// Whether damaged records are left out.
+    /// Whether damaged records are skipped.
     pub(crate) fn skips(&self) -> bool {
         self.skips
     }
 
-    /// Lets a fault pass, or makes it an error.
+    /// Tolerates a fault, or returns it as an error.
     pub(crate) fn meet(&self, file: usize, name: &str, record: u64, fault: Fault) -> Result<()> {
         let is_tail = self.allows_tail && matches!(fault.kind, FaultKind::Tail { .. });
         let is_skipped = self.skips && fault.is_damage();
@@ -50,23 +50,22 @@ impl Policy {
         }
         if !is_tail {
             if met.damaged == self.most {
-                let context = format!("more than {} damaged records (-i max_errors)", self.most);
-                return Err(fault.error(name, record).context(context));
+                let context = format!("more than {} damaged records", self.most);
+                let error = fault.error(name, record).context(context);
+                return Err(error.hint("raise the limit with -i max_errors=N"));
             }
             met.damaged += 1;
         }
-        let rest = if fault.next().is_none() && !is_tail {
-            "; what follows in this file cannot be reached"
-        } else {
-            ""
-        };
+        let rest =
+            if fault.next().is_none() && !is_tail { "; the rest of this file cannot be read" } else { "" };
         let why = format!("{}{rest}", fault.why());
         let skipped = Skipped { file: name.to_owned(), record: Some(record), offset: fault.offset, why };
         met.skipped.insert((file, fault.offset), skipped);
         Ok(())
     }
 
-    /// As [`meet`](Self::meet); if it lets the fault pass, `walk` goes on behind the record. Whether it can.
+    /// Like [`meet`](Self::meet), but also moves `walk` past the record if the fault is tolerated.
+    /// Returns whether the walk can continue.
     pub(crate) fn pass<W: Window>(
         &self,
         walk: &mut Walk<W>,
@@ -81,7 +80,7 @@ impl Policy {
         Ok(next.is_some())
     }
 
-    /// What was let pass so far, in order.
+    /// Returns the faults that were tolerated so far, in order.
     pub(crate) fn skipped(&self) -> Vec<Skipped> {
         self.met.lock().unwrap_or_else(PoisonError::into_inner).skipped.values().cloned().collect()
     }

@@ -1,20 +1,19 @@
-//! How sure this format is of an input: by the first length of a file, whose checksum leaves no doubt,
-//! whatever the file is compressed with; or else by its name.
+//! Scores whether an input has this format. A valid checksum of the first length in a file is
+//! decisive, whatever the compression; otherwise the file name counts.
 
 use crate::codec::sniff;
 use crate::files::{find, is_called};
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
-/// For a folder: models come before what lies beside them.
+/// Low for folders, because a model takes precedence over the files next to it.
 const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
-/// How many files of a folder are looked into.
+/// Maximum number of files that are examined in a folder.
 const MOST_FILES: usize = 4;
 
-/// How sure `tfrecord` is of the source.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let names = match find(&source, None, context.limits()) {
         Ok(names) => names,
-        // The user has to choose, or a shard is missing: the reader says it.
+        // The user has to choose files, or a shard is missing. The reader reports it.
         Err(error) if error.kind() == ErrorKind::Usage => return Ok(in_folder(source, Score::MAYBE)),
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => return Err(error),
         Err(_) => {
@@ -32,7 +31,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         if sniff(&source, file, context.limits())?.is_certain {
             return Ok(in_folder(source, Score::CERTAIN));
         }
-        // Empty or broken, by name it is ours.
+        // An empty or damaged file is recognized by its name.
         if is_called(name) {
             score = score.max(if source.len(file) == 0 { Score::LIKELY } else { Score::MAYBE });
         }
@@ -85,7 +84,7 @@ mod tests {
         assert_eq!(score_of(Entry::Folder, &[("a.tfrecord", &record)]), IN_A_FOLDER);
         assert_eq!(score_of(Entry::Folder, &[("a", b"text")]), Score::NO);
         assert_eq!(score_of(Entry::Prefix("a".into()), &[("a.tfrecord", &record)]), Score::CERTAIN);
-        // Of what is not whole the reader says what is missing.
+        // The reader reports which files of an incomplete set are missing.
         let part = [("a.tfrecord-00000-of-00002", &record[..])];
         assert_eq!(score_of(Entry::Folder, &part), IN_A_FOLDER);
         assert_eq!(score_of(Entry::Prefix("a".into()), &part), Score::MAYBE);

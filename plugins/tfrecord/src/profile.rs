@@ -1,5 +1,5 @@
-//! A profile is what is known of the features of many records: which there are, of which kinds, with
-//! how many values. A schema is made of it.
+//! A profile summarizes the features of many records: their names, kinds and numbers of values. The
+//! schema is built from it.
 
 use crate::columns::{Column, Missing, Shape};
 use crate::keys::Keys;
@@ -10,11 +10,12 @@ use std::collections::HashSet;
 use tensorferry_proto::wire::Broken;
 use tensorferry_sdk::{Error, Limits, Loss, LossKind, Result};
 
-/// What the features of some records are.
+/// A summary of the features of some records.
 #[derive(Debug, Clone)]
 pub(crate) struct Profile {
     message: MessageKind,
-    /// Whether a record is looked through before it counts, so that a damaged one leaves no trace.
+    /// Whether to validate a record before it counts, so that a damaged record has no effect on the
+    /// profile.
     is_careful: bool,
     most_columns: u64,
     most_name: u64,
@@ -22,7 +23,7 @@ pub(crate) struct Profile {
     features: Vec<FeatureProfile>,
 }
 
-/// Where a record is.
+/// The position of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     file: usize,
@@ -30,34 +31,33 @@ struct Place {
     offset: u64,
 }
 
-/// A feature, and what has to be taken back if a record turns out to have it twice: of several entries
-/// of a map the last counts.
+/// A feature and the state to restore if a record contains it twice. If a map has several entries
+/// with the same key, the last one counts.
 #[derive(Debug, Clone)]
 struct FeatureProfile {
     known: Known,
-    /// What was known before the record `changed_in`.
+    /// The state before the record `changed_in`.
     before: Known,
     changed_in: u64,
-    /// The last record that has it.
+    /// The last record with this feature.
     seen_in: u64,
 }
 
-/// What is known of a feature.
+/// A summary of one feature.
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    /// The first record in which it is of each kind.
+    /// For each kind, the first record in which the feature has this kind.
     kinds: [Option<Place>; 3],
-    /// The fewest and the most values that it has; in each step, where it is a list.
+    /// The minimum and maximum number of values, per step if the feature is a list.
     least: u64,
     most: u64,
-    /// How often it, or a step of it, has no kind.
+    /// Number of records, or steps of a list, in which the feature has no kind.
     unset: u64,
-    /// How often it is a list without a step.
+    /// Number of records in which the feature is a list without steps.
     no_steps: u64,
 }
 
 impl Profile {
-    /// Of no record.
     pub(crate) fn new(message: MessageKind, is_careful: bool, limits: &Limits) -> Self {
         Self {
             message,
@@ -69,7 +69,8 @@ impl Profile {
         }
     }
 
-    /// Adds what records that follow have. `file` and `first` say where the others begin.
+    /// Adds the profile of the records that follow, which start at record `first` of the file
+    /// `file`.
     pub(crate) fn append(&mut self, other: &Self, file: usize, first: u64) -> Result<()> {
         for ((part, key), added) in other.keys.names().iter().zip(&other.features) {
             self.keys.begin();
@@ -89,7 +90,8 @@ impl Profile {
         Ok(())
     }
 
-    /// The columns that hold all of it, sorted by name, features before lists of them.
+    /// Returns columns that can hold all records, sorted by name; features come before lists of the
+    /// same name.
     pub(crate) fn columns(&self, utf8: bool, name: impl Fn(usize) -> String) -> Result<Vec<Column>> {
         let mut named: Vec<(&(Part, Box<[u8]>), &FeatureProfile)> =
             self.keys.names().iter().zip(&self.features).collect();
@@ -97,7 +99,7 @@ impl Profile {
         let mut columns: Vec<Column> = Vec::with_capacity(named.len());
         let mut taken = HashSet::with_capacity(named.len());
         for ((part, key), feature) in named {
-            // Names were checked when they were first met.
+            // `add` has checked that names are UTF-8.
             let key_text = String::from_utf8_lossy(key).into_owned();
             let feature = &feature.known;
             let kind = feature.kind().map_err(|error| error(&key_text, &name))?;
@@ -122,17 +124,17 @@ impl Profile {
         Ok(columns)
     }
 
-    /// The message that the records are.
     pub(crate) fn message(&self) -> MessageKind {
         self.message
     }
 
-    /// Whether every feature has a kind, so that its column can hold what it may have in other records.
+    /// Whether every feature has a kind, so that the columns can also hold the features of later
+    /// records.
     pub(crate) fn says_all(&self) -> bool {
         !self.features.is_empty() && self.features.iter().all(|feature| feature.known.kinds != [None; 3])
     }
 
-    /// What its columns cannot say.
+    /// Returns the losses of the columns.
     pub(crate) fn losses(&self) -> Vec<Loss> {
         let mut losses = Vec::new();
         for ((_, key), feature) in self.keys.names().iter().zip(&self.features) {
@@ -144,7 +146,7 @@ impl Profile {
             };
             lose(feature.unset, WITHOUT_KIND);
             if feature.kinds == [None; 3] {
-                lose(feature.no_steps, "a list of no features, and never one of any");
+                lose(feature.no_steps, "an empty feature list whose type is unknown");
             }
         }
         losses
@@ -172,7 +174,7 @@ impl Profile {
         self.add_checked(part, key).map_err(Refusal::Error)
     }
 
-    /// Adds a feature whose name is right.
+    /// Adds a feature whose name has been checked.
     fn add_checked(&mut self, part: Part, key: &[u8]) -> Result<usize> {
         if self.features.len() as u64 >= self.most_columns {
             return Err(Error::limit("too many columns (--limit columns=N allows more)")
@@ -183,13 +185,13 @@ impl Profile {
     }
 }
 
-/// What is said of a feature that has lists, but in this record none.
+/// The description of a feature that has no list in a record.
 pub(crate) const WITHOUT_KIND: &str = "a feature without a kind";
 
-/// What a null stands for that was no missing feature.
+/// Returns the loss for values that become nulls although their feature is not missing.
 pub(crate) fn null(column: &str, count: u64, what: &str) -> Loss {
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
-    Loss::new(LossKind::Record, column, format!("{times} {what}: null, as if it were missing"))
+    Loss::new(LossKind::Record, column, format!("{times}, {what} is read as null, like a missing feature"))
 }
 
 impl Tally for Profile {
@@ -223,7 +225,7 @@ impl Tally for Profile {
     }
 }
 
-/// Whether every list of a record can be counted.
+/// Checks that the values of every list in a record can be counted.
 fn look_through(record: &[u8], message: MessageKind) -> Result<(), Broken> {
     let feature = |piece| lists(piece, |kind, list| count(kind, list).map(drop));
     entries(record, message, |part, entry| {
@@ -240,7 +242,7 @@ fn look_through(record: &[u8], message: MessageKind) -> Result<(), Broken> {
 impl FeatureProfile {
     const NEW: Self = Self { known: Known::NEW, before: Known::NEW, changed_in: u64::MAX, seen_in: u64::MAX };
 
-    /// Before an entry of a record is looked at.
+    /// Prepares for an entry of a record.
     #[inline]
     fn begin(&mut self, record: u64) {
         if self.seen_in == record && self.changed_in == record {
@@ -249,7 +251,7 @@ impl FeatureProfile {
         self.seen_in = record;
     }
 
-    /// Changes what is known; after the first records this is rare.
+    /// Changes the summary, which is rare after the first records.
     #[cold]
     fn change(&mut self, record: u64, change: impl FnOnce(&mut Known)) {
         if self.changed_in != record {
@@ -291,7 +293,8 @@ impl FeatureProfile {
 impl Known {
     const NEW: Self = Self { kinds: [None; 3], least: u64::MAX, most: 0, unset: 0, no_steps: 0 };
 
-    /// The kind of all its lists, or what makes an error of several.
+    /// Returns the kind of all lists of the feature, or a function that builds an error if there
+    /// are several kinds.
     fn kind(&self) -> Result<Option<Kind>, impl FnOnce(&str, &dyn Fn(usize) -> String) -> Error> {
         let mut found: Vec<(Place, Kind)> =
             Kind::ALL.into_iter().filter_map(|kind| Some((self.kinds[kind as usize]?, kind))).collect();
@@ -307,8 +310,7 @@ impl Known {
                         format!("record {} of {:?}", first_place.record, name(first_place.file))
                     };
                     Error::malformed(format!(
-                    "the feature is of another kind than in {first_in}; one schema has to hold all records (cat shows \
-                     them as they are, -i decode=raw keeps them as bytes)"
+                    "the feature has a different kind than in {first_in}, but all records need the same schema"
                 ))
                 .column(key)
                 .record(place.record)
@@ -316,6 +318,7 @@ impl Known {
                 .offset(place.offset)
                 .expected(first.word())
                 .found(other.word())
+                .hint("use `ferry cat` to view the records, or pass -i decode=raw to read them as bytes")
                 })
             }
         }

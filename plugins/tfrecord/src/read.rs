@@ -1,4 +1,5 @@
-//! The reader: opens the files, fixes one schema for all of them, and divides them into splits.
+//! The reader. It opens the files, determines one schema for all of them, and divides them into
+//! splits.
 
 mod guess;
 mod pieces;
@@ -27,7 +28,6 @@ use std::sync::Arc;
 use tensorferry_sdk::records::{Indexed, RecordReader, RecordSet};
 use tensorferry_sdk::{ByteSink, Context, Error, Limits, Loss, LossSink, Purpose, Result, Source};
 
-/// Reads TFRecord files.
 pub(crate) struct TfRecordReader {
     pub(crate) options: ReadOptions,
 }
@@ -58,8 +58,8 @@ impl RecordReader for TfRecordReader {
         };
         let Opened { mut table, pieces, are_checked } = opening.open()?;
         table.losses.drain(..).try_for_each(|loss| losses.loss(loss))?;
-        // What has been found right once needs no second look: the host sees to it that the files stay
-        // as they are.
+        // Records that have been verified once are not verified again, because the host ensures
+        // that the files do not change.
         let are_right = are_checked && policy.skipped().is_empty();
         let checks = Checks { data: options.checksums && !are_right, ..opening.checks };
         Ok(Box::new(TfRecordSet::new(source, files, table, pieces, policy, checks, context.limits().clone())))
@@ -73,7 +73,7 @@ impl RecordReader for TfRecordReader {
     ) -> Result<Indexed> {
         let name = source.entry().name();
         if name.is_empty() || !source.contains(name)? {
-            return Err(Error::usage("an index is of one file: name it").file(name));
+            return Err(Error::usage("only a single file can be indexed").file(name).hint("name a file"));
         }
         let id = source.open(name)?;
         let len = source.len(id);
@@ -82,8 +82,9 @@ impl RecordReader for TfRecordReader {
             None => sniff_magic(source, id)?,
         };
         if codec != Codec::None {
-            let error =
-                Error::unsupported("an index of a compressed file: nothing can be read from its middle");
+            let error = Error::unsupported(
+                "a compressed file cannot be indexed, because it cannot be read from the middle",
+            );
             return Err(error.file(name));
         }
         let files = [InputFile { name: name.to_owned(), id, len, codec }];
@@ -111,41 +112,40 @@ impl RecordReader for TfRecordReader {
     }
 }
 
-/// What the rows of an input are.
+/// The schema of an input and how its records become rows.
 pub(crate) struct Table {
     /// The schema of all splits.
     pub(crate) schema: SchemaRef,
-    /// How records become rows; none, if they stay bytes.
+    /// `None` if records stay bytes.
     pub(crate) decoding: Option<Decoding>,
-    /// How records are shown.
+    /// The message type for showing records as JSON.
     pub(crate) shown: Option<MessageKind>,
-    /// What the schema cannot say.
+    /// Losses that follow from the schema.
     pub(crate) losses: Vec<Loss>,
 }
 
 /// How records become rows.
 #[derive(Clone)]
 pub(crate) struct Decoding {
-    /// The message that they are.
     pub(crate) message: MessageKind,
-    /// Its features.
     pub(crate) columns: Arc<[Column]>,
-    /// Whether a feature that is none of these is an error.
+    /// Whether a feature without a column is an error.
     pub(crate) is_closed: bool,
-    /// Whether features without a kind are counted while they are decoded; else they have been.
+    /// Whether to count features without a kind while decoding. If not set, they have been counted
+    /// already.
     pub(crate) counts_unset: bool,
-    /// Whether nobody has looked at all records for the columns.
+    /// Whether the columns come from a part of the records.
     pub(crate) is_guess: bool,
 }
 
 struct Opened {
     table: Table,
     pieces: Vec<Piece>,
-    /// Whether every checksum has been looked at.
+    /// Whether all checksums have been verified.
     are_checked: bool,
 }
 
-/// What it takes to open an input.
+/// The arguments of opening an input.
 struct Opening<'a> {
     options: &'a ReadOptions,
     source: &'a Arc<dyn Source>,
@@ -167,8 +167,8 @@ impl Opening<'_> {
                 MessageGuess::Message(message) => Some(message),
                 MessageGuess::WithOthers(message) => {
                     self.context.note(
-                        "a record has fields that tf.train.Example does not have, which are skipped, as TensorFlow \
-                         does: -i decode=raw reads the records as bytes",
+                        "a record has fields that tf.train.Example does not have; they are skipped, as in TensorFlow \
+                         (-i decode=raw reads the records as bytes)",
                     );
                     Some(message)
                 }
@@ -177,7 +177,8 @@ impl Opening<'_> {
             },
         };
         if self.context.purpose().has(Purpose::LINES) {
-            // Also what contradicts itself, or is damaged further on, can be shown record by record.
+            // Records can be shown one by one even if they contradict each other or later records
+            // are damaged.
             let table = Table { shown: message, ..Table::raw() };
             return Ok(Opened { table, pieces: pieces::undivided(self.files), are_checked: false });
         }
@@ -199,11 +200,11 @@ impl Opening<'_> {
         file.codec.window(self.source, file.id, self.context.limits())
     }
 
-    /// What the first records seem to be.
+    /// Guesses the type of the first records.
     fn guess_message(&self) -> Result<MessageGuess> {
         let mut guess = MessageGuess::NoRecords;
         for file in self.files {
-            // Damage is met, and told of, when the records are read.
+            // Damage is reported later, when the records are read.
             let mut walk = Walk::new(self.window(file), 0, self.checks);
             if sniff_message::look(&mut walk, &mut guess) {
                 break;
@@ -212,13 +213,14 @@ impl Opening<'_> {
         Ok(guess)
     }
 
-    /// The table of an input whose schema needs no look at all records.
+    /// Divides an input whose schema does not depend on all records.
     fn divided(&self, table: Table) -> Result<Opened> {
         let pieces = pieces::divide(self)?;
         Ok(Opened { table, pieces, are_checked: false })
     }
 
-    /// Reads all records: their profile makes the schema, and where they lie the splits.
+    /// Reads all records. Their profile determines the schema, and their positions determine the
+    /// splits.
     fn profiled(&self, message: MessageKind) -> Result<Opened> {
         let new = || Profile::new(message, self.policy.skips(), self.context.limits());
         let mut profile = new();
@@ -233,7 +235,7 @@ impl Opening<'_> {
         Ok(Opened { table, pieces: pieces.finish(), are_checked: true })
     }
 
-    /// The profile of the first records.
+    /// Returns the profile of the first `most` records.
     fn profile_of_first(&self, message: MessageKind, most: u64) -> Result<Profile> {
         let mut profile = Profile::new(message, self.policy.skips(), self.context.limits());
         let mut seen = 0;
@@ -279,7 +281,6 @@ impl Opening<'_> {
         Ok(Table::decoded(message, columns, true, profile.losses()))
     }
 
-    /// A scan of all files.
     fn scan(&self, checks: Checks) -> Scan<'_> {
         Scan {
             source: &**self.source,
@@ -310,7 +311,7 @@ impl Table {
         Self { schema, decoding: Some(decoding), shown: Some(message), losses }
     }
 
-    /// The schema of some of its columns.
+    /// Returns the schema of some of the columns.
     pub(crate) fn projected(&self, columns: &[usize]) -> SchemaRef {
         let fields: Vec<_> =
             columns.iter().filter_map(|&column| self.schema.fields().get(column).cloned()).collect();

@@ -1,11 +1,12 @@
-//! A scan visits every record of all files on many threads, and hands on what it found in each part of a
-//! file, in order.
+//! A scan visits every record of all files on many threads, and returns the results for each part
+//! of a file in order.
 //!
-//! A file that is not compressed is cut into units. Where the first record of a unit starts is only
-//! known once all before it have been walked, so it is guessed: the first place with a length whose
-//! checksum is right, and another behind it. The walk over the unit before ends where this one must
-//! have begun; if it did not (a record may hold a whole TFRecord file), the unit is walked again from
-//! the right place. So the outcome is that of one walk from the start, whatever was guessed.
+//! An uncompressed file is cut into units. The exact start of the first record of a unit is known
+//! only after all earlier records have been walked, so a thread guesses it: the first position with
+//! a length that has a valid checksum and leads to a second such length. The walk over the previous
+//! unit ends at the true start. If the guess was wrong (a record may contain a whole TFRecord
+//! file), the unit is walked again from the true start. The result is therefore always that of a
+//! single walk from the start.
 
 mod ahead;
 mod guess;
@@ -21,27 +22,28 @@ use ahead::Ahead;
 use tensorferry_proto::wire::Broken;
 use tensorferry_sdk::{Context, Error, Result, Source};
 
-/// The bytes of a unit: enough that starting one costs nothing, few enough that threads end together.
+/// Bytes of a unit: large enough that starting one costs little, and small enough that threads
+/// finish together.
 pub(crate) const UNIT: u64 = 4 << 20;
-/// How many units a thread may be ahead of what has been handed on.
+/// Maximum number of units per thread that wait to be taken.
 const AHEAD: usize = 4;
 
-/// What is kept of each record.
+/// Collects results from records.
 pub(crate) trait Tally: Send {
-    /// Whether it looks at the data.
+    /// Whether the tally needs the data of records.
     const DATA: bool;
 
-    /// A record at `offset`, `number` records after the first of its unit; its data are empty unless
-    /// they were asked for. `whole` is the length of its frame.
+    /// Visits the record at `offset`; `number` counts from the first record of the unit. `data` is
+    /// empty unless `DATA` is set. `whole` is the length of the frame.
     fn record(&mut self, number: u64, offset: u64, data: &[u8], whole: u64) -> Result<(), Refusal>;
 }
 
-/// Why a tally refuses a record.
+/// The reason why a tally rejects a record.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// It is damaged.
+    /// The record is damaged.
     Broken(Broken),
-    /// It goes beyond what this run may do.
+    /// The record exceeds a limit of this run.
     Error(Error),
 }
 
@@ -51,7 +53,7 @@ impl From<Broken> for Refusal {
     }
 }
 
-/// Keeps nothing but where records start.
+/// Collects nothing; the scan itself returns the offsets of records.
 impl Tally for () {
     const DATA: bool = false;
 
@@ -60,44 +62,39 @@ impl Tally for () {
     }
 }
 
-/// What the walk over a stretch of a file gave.
+/// The result of walking a part of a file.
 #[derive(Debug)]
 pub(crate) struct Walked<T> {
-    /// Which file.
+    /// The index of the file.
     pub(crate) file: usize,
-    /// Where its first record starts, in decompressed bytes.
+    /// The offset of its first record, in decompressed bytes.
     pub(crate) start: u64,
-    /// Where the record after its last one starts.
+    /// The offset of the record after its last one.
     pub(crate) end: u64,
     /// The number of its first record in the file.
     pub(crate) first: u64,
-    /// How many records there are, those included that were left out.
+    /// Number of records, including skipped ones.
     pub(crate) records: u64,
-    /// How many were left out.
+    /// Number of skipped records.
     pub(crate) skipped: u64,
-    /// What was kept.
     pub(crate) tally: T,
 }
 
-/// How a scan goes about it.
+/// The settings of a scan.
 pub(crate) struct Scan<'a> {
-    /// Where the bytes come from.
     pub(crate) source: &'a dyn Source,
     /// The files, in order.
     pub(crate) files: &'a [InputFile],
-    /// What is checked.
     pub(crate) checks: Checks,
-    /// What is done about faults.
+    /// The treatment of faults.
     pub(crate) policy: &'a Policy,
-    /// Threads, limits, and whether the user has cancelled.
     pub(crate) context: &'a dyn Context,
-    /// How many threads.
     pub(crate) threads: usize,
-    /// The one file to visit, if not all.
+    /// The only file to visit; `None` for all files.
     pub(crate) only: Option<usize>,
 }
 
-/// A stretch of a file, of which one thread takes what records start in it.
+/// A part of a file. One thread visits the records that start in it.
 #[derive(Debug, Clone, Copy)]
 struct Unit {
     file: usize,
@@ -105,7 +102,7 @@ struct Unit {
     end: u64,
 }
 
-/// What a thread made of a unit.
+/// The result of walking a unit from a guessed start.
 struct Attempt<T> {
     start: u64,
     end: u64,
@@ -116,7 +113,7 @@ struct Attempt<T> {
 }
 
 impl Scan<'_> {
-    /// Visits every record; `take` gets what each stretch gave, in order.
+    /// Visits every record, and passes the results of each part to `take` in order.
     pub(crate) fn run<T: Tally>(
         &self,
         new: impl Fn() -> T + Sync,
@@ -125,7 +122,7 @@ impl Scan<'_> {
         let units = self.units();
         let total: u64 = units.iter().map(|unit| self.len_of(*unit)).sum();
         let mut done = 0;
-        // The walk that is certain does it alone where there is nothing to do beside it.
+        // Without parallelism, only the exact walk runs.
         let threads = if self.threads < 2 || units.len() < 2 { 0 } else { self.threads.min(units.len()) };
         let ahead = Ahead::new(units.len(), AHEAD * threads);
         std::thread::scope(|scope| {
@@ -157,7 +154,7 @@ impl Scan<'_> {
         })
     }
 
-    /// Bytes of a unit, as they lie in its file.
+    /// Returns the length of a unit in stored bytes.
     fn len_of(&self, unit: Unit) -> u64 {
         unit.end.min(self.files[unit.file].len) - unit.start
     }
@@ -176,7 +173,7 @@ impl Scan<'_> {
             loop {
                 let end = start + UNIT;
                 if end >= input.len {
-                    // To the end: what is cut off there belongs to the last unit.
+                    // The last unit has no end, so that it includes a truncated record.
                     units.push(Unit { file, start, end: u64::MAX });
                     break;
                 }
@@ -187,11 +184,11 @@ impl Scan<'_> {
         units
     }
 
-    /// Walks unit after unit, each from where it seems to begin.
+    /// Walks unit after unit, each from its guessed start.
     fn attempt<T: Tally>(&self, units: &[Unit], ahead: &Ahead<Attempt<T>>, new: &(impl Fn() -> T + Sync)) {
         while let Some(mut claim) = ahead.claim() {
             let unit = units[claim.unit];
-            // What fails here fails again, or not, once it is certain where the unit begins.
+            // Errors are dropped here, because the exact walk meets them again if they are real.
             let Ok(Some(start)) = self.guess(unit) else { continue };
             claim.made = self.walk(unit, start, new).ok();
         }
@@ -245,7 +242,7 @@ impl Scan<'_> {
         attempt
     }
 
-    /// Tells the policy of an attempt's faults, now that it is certain and its place is known.
+    /// Reports the faults of an attempt to the policy, once its start has been confirmed.
     fn settle<T>(&self, at: &mut Position, attempt: Attempt<T>) -> Result<Walked<T>> {
         let name = &self.files[at.file].name;
         let skipped = attempt.faults.len() as u64;
@@ -271,7 +268,7 @@ impl Scan<'_> {
     }
 }
 
-/// Up to where it is certain.
+/// The end of the part that has been confirmed.
 struct Position {
     file: usize,
     offset: u64,
@@ -279,7 +276,7 @@ struct Position {
     ended: bool,
 }
 
-/// Takes one record; whether there was one.
+/// Visits one record. Returns `false` at the end.
 #[inline]
 fn step<T: Tally, W: crate::bytes::Window>(
     walk: &mut Walk<W>,
@@ -316,7 +313,7 @@ pub(crate) fn refused(refusal: Refusal, offset: u64, next: u64) -> Fault {
     Fault { offset, kind }
 }
 
-/// What is said of a record that is not the message that it should be.
+/// Describes a record that is not the expected message.
 pub(crate) fn message_broken(broken: Broken) -> String {
-    format!("the data are not a message of Examples ({broken})")
+    format!("the record is not a valid Example or SequenceExample ({broken})")
 }

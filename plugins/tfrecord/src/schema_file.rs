@@ -1,4 +1,4 @@
-//! A schema file says which columns records are read into or written from, in JSON.
+//! A schema file is a JSON file with the columns that records are read into or written from.
 //!
 //! ```json
 //! {
@@ -14,16 +14,31 @@
 //! }
 //! ```
 //!
-//! | Field | Means |
+//! | Field | Meaning |
 //! |---|---|
 //! | `message` | `example` (the default) or `sequence` |
 //! | `name` | the column |
-//! | `key` | the feature, where it is called otherwise |
-//! | `part` | `feature_lists` for a list of features of a SequenceExample; else `context`; `raw`, of the only column, for records that are not decoded |
-//! | `type` | of an `int64_list`: `int8` to `int64`, `uint8` to `uint64`, `bool`, `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`; of a `float_list`: `float32` or `float`, `float64` or `double`; of a `bytes_list`: `binary` or `bytes`, `utf8` or `string`; `null` where no record ever has a value |
-//! | `shape` | `[]` (the default) is one value, numbers are a fixed shape, `null` as the first dimension is any number of elements; of a list of features the first is `null`, the others are those of each step |
-//! | `default` | what stands for a missing feature: one value, which fills a fixed shape, or a list of all of them; bytes as text |
+//! | `key` | the name of the feature, if it differs |
+//! | `part` | see below |
+//! | `type` | see below |
+//! | `shape` | see below |
+//! | `default` | the replacement for a missing feature: one value, which fills a fixed shape, or a list of all values; bytes as text |
 //! | `required` | a missing feature is an error |
+//!
+//! `part` is `context` by default, and `feature_lists` for a list of features of a SequenceExample.
+//! A single column with the part `raw` stands for records that are not decoded.
+//!
+//! `type` depends on the kind of the feature:
+//!
+//! - `int64_list`: `int8` to `int64`, `uint8` to `uint64`, `bool`, `date32`, `date64`,
+//!   `timestamp[s]`, `[ms]`, `[us]`, `[ns]`
+//! - `float_list`: `float32` or `float`, `float64` or `double`
+//! - `bytes_list`: `binary` or `bytes`, `utf8` or `string`
+//! - `null` if no record has a value
+//!
+//! `shape` is `[]` by default, which is a single value. Numbers are a fixed shape, and `null` as
+//! the first dimension allows any number of elements. For a list of features the first dimension is
+//! `null`, and the others are the shape of each step.
 
 use crate::columns::{Column, DefaultValues, Missing, Shape};
 use crate::message::{Kind, MessageKind, Part};
@@ -34,15 +49,14 @@ use std::collections::HashSet;
 use tensorferry_sdk::records::type_named;
 use tensorferry_sdk::{Context, Error, Result};
 
-/// The most values of a fixed shape.
+/// Maximum number of values in a fixed shape.
 const MOST_VALUES: usize = 1 << 24;
 
-/// What a schema file says.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SchemaFile {
-    /// Which message the records are; none, if they are not decoded.
+    /// The message type of the records; `None` if they are not decoded.
     pub(crate) message: Option<MessageKind>,
-    /// The columns, in its order.
+    /// The columns, in file order.
     pub(crate) columns: Vec<Column>,
 }
 
@@ -87,7 +101,6 @@ struct ColumnEntry {
     required: bool,
 }
 
-/// Reads the schema file at a path.
 pub(crate) fn read(path: &str, context: &dyn Context) -> Result<SchemaFile> {
     let source = context.open(path)?;
     let file = source.open(source.entry().name())?;
@@ -97,7 +110,7 @@ pub(crate) fn read(path: &str, context: &dyn Context) -> Result<SchemaFile> {
 
 fn parse(text: &[u8]) -> Result<SchemaFile> {
     let file: File = serde_json::from_slice(text)
-        .map_err(|error| Error::usage(format!("not a schema of records: {error}")))?;
+        .map_err(|error| Error::usage(format!("invalid schema file: {error}")))?;
     let message = match file.message {
         Message::Example => MessageKind::Example,
         Message::Sequence => MessageKind::Sequence,
@@ -112,43 +125,45 @@ fn parse(text: &[u8]) -> Result<SchemaFile> {
     let mut columns = Vec::with_capacity(file.columns.len());
     for entry in file.columns {
         let name = entry.name.clone();
-        let wrong = |what: &str| Error::usage(format!("the schema's column {name:?} {what}"));
+        let wrong = |what: &str| Error::usage(format!("column {name:?} of the schema {what}"));
         let part = match entry.part {
             FilePart::Context => Part::Features,
             FilePart::FeatureLists if message == MessageKind::Sequence => Part::Lists,
-            FilePart::FeatureLists => return Err(wrong("is a list of features, which only a sequence has")),
-            FilePart::Raw => return Err(wrong("is the whole record, which stands alone")),
+            FilePart::FeatureLists => {
+                return Err(wrong("is a list of features, but the message is not a sequence"));
+            }
+            FilePart::Raw => return Err(wrong("is the whole record and must be the only column")),
         };
         let key: Box<[u8]> = entry.key.as_deref().unwrap_or(&entry.name).as_bytes().into();
         if !names.insert(entry.name.clone()) || !keys.insert((part, key.clone())) {
-            return Err(wrong("is there twice"));
+            return Err(wrong("is listed twice"));
         }
         let (kind, leaf) = data_type(&entry.data_type).ok_or_else(|| {
-            wrong("has a type that no feature has")
-                .expected("int64, float32, binary, utf8, ...")
-                .found(&entry.data_type)
+            wrong(&format!("has the type {:?}, which no feature can have", entry.data_type))
+                .hint("use a type such as int64, float32, binary or utf8")
         })?;
         let dims = match (part, &entry.shape[..]) {
             (Part::Features, dims) | (Part::Lists, [None, dims @ ..]) => dims,
-            // Of features that are never there nobody knows a shape.
+            // The shape of a feature that never occurs is unknown.
             (Part::Lists, []) if kind.is_none() => &[],
             (Part::Lists, _) => {
-                return Err(wrong("is a list of features, of any length: its shape begins with null"));
+                return Err(wrong("is a list of features, so its shape must begin with null"));
             }
         };
         let shape = shape(dims).ok_or_else(|| {
-            wrong("has a shape that cannot be").expected("dimensions of at least 1; null only as the first")
+            wrong("has an invalid shape")
+                .hint("use dimensions of at least 1, and null only as the first dimension")
         })?;
         let missing = match entry.default {
-            Some(_) if entry.required => return Err(wrong("is required and has a default")),
+            Some(_) if entry.required => return Err(wrong("is required and also has a default")),
             None if entry.required => Missing::Refused,
             None => Missing::Null,
             Some(_) if part == Part::Lists => {
-                return Err(wrong("is a list of features, which has no default"));
+                return Err(wrong("is a list of features, which cannot have a default"));
             }
             Some(value) => Missing::Values(
                 fallback(kind, &shape, value)
-                    .ok_or_else(|| wrong("has a default that its type or shape cannot hold"))?,
+                    .ok_or_else(|| wrong("has a default that does not fit its type or shape"))?,
             ),
         };
         columns.push(Column { name: entry.name, part, key, kind, shape, leaf, missing });
@@ -156,7 +171,7 @@ fn parse(text: &[u8]) -> Result<SchemaFile> {
     Ok(SchemaFile { message: Some(message), columns })
 }
 
-/// The type of a word, and the kind of list that holds its values.
+/// Returns the type with this name, and the kind of list that holds its values.
 fn data_type(word: &str) -> Option<(Option<Kind>, DataType)> {
     let leaf = type_named(word)?;
     let kind = match &leaf {
@@ -210,7 +225,10 @@ fn int(value: &Value) -> Option<i64> {
 }
 
 fn float(value: &Value) -> Option<f32> {
-    #[expect(clippy::cast_possible_truncation, reason = "a default is as near as the feature's floats are")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a default has the precision of the feature's floats"
+    )]
     let near = |value: f64| value as f32;
     match value {
         Value::String(text) => match text.as_str() {

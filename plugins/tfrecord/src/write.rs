@@ -1,5 +1,5 @@
-//! The writer: columns become the features of Examples or SequenceExamples, frames, and compressed
-//! pieces that are made on many threads at once.
+//! The writer. Columns become features of Examples or SequenceExamples, which are framed and
+//! compressed as pieces on many threads.
 
 mod compress;
 mod encode;
@@ -25,10 +25,9 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter, ShardFiles};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Result, Target};
 
-/// Bytes of frames that are pushed at once, where they are not compressed.
+/// Bytes of frames to push at once without compression.
 const PUSH: usize = 1 << 20;
 
-/// Writes TFRecord files.
 pub(crate) struct TfRecordWriter {
     pub(crate) options: WriteOptions,
 }
@@ -59,12 +58,11 @@ impl RecordWriter for TfRecordWriter {
     }
 }
 
-/// Files of records.
 struct TfRecordPlan {
     files: ShardFiles,
     layout: Layout,
     compressor: Compressor,
-    /// Of all pieces so far.
+    /// The shapes in all pieces so far.
     shapes: Mutex<Shapes>,
 }
 

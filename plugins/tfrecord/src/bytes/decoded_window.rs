@@ -1,33 +1,31 @@
-//! A window on what a decoder gives. It grows as data comes, never by what a file claims.
+//! A window on the output of a decoder. It grows with the data, not with the sizes that a file
+//! claims.
 
 use super::{WINDOW, Window};
 use tensorferry_sdk::{Error, Result};
 
-/// Gives decompressed bytes in order.
 pub(crate) trait Decoder: Send {
-    /// Appends some bytes to `output`, about `most`; none at the end.
+    /// Appends about `most` bytes to `output`. Returns their number, which is 0 at the end.
     fn decode(&mut self, output: &mut Vec<u8>, most: usize) -> Result<usize>;
 }
 
-/// A window on a decoder's bytes.
 pub(crate) struct DecodedWindow<D> {
     decoder: D,
-    /// Bytes that have been decoded and may still be looked at.
+    /// Decoded bytes that can still be accessed.
     buffer: Vec<u8>,
-    /// Where the buffer's first byte lies in all decoded bytes.
+    /// The offset of the buffer's first byte in the decoded data.
     start: u64,
     ended: bool,
-    /// Why there is no more; told when more is asked for.
+    /// The error that ended decoding, returned when more bytes are requested.
     failed: Option<Error>,
 }
 
 impl<D: Decoder> DecodedWindow<D> {
-    /// Before the first byte.
     pub(crate) fn new(decoder: D) -> Self {
         Self { decoder, buffer: Vec::new(), start: 0, ended: false, failed: None }
     }
 
-    /// Drops what lies before `offset`, and decodes until `least` bytes follow it.
+    /// Drops the bytes before `offset`, and decodes until `least` bytes follow it.
     #[cold]
     fn advance(&mut self, offset: u64, least: usize) -> Result<()> {
         loop {

@@ -1,7 +1,7 @@
-//! Deflated bytes: a zlib stream, or gzip members one after the other.
+//! Deflated bytes: a zlib stream, or consecutive gzip members.
 //!
-//! flate2's own readers are not used: they end quietly where a zlib stream is cut off, and drop what
-//! a call had decoded before it failed.
+//! flate2's own readers are not suitable: they end silently where a zlib stream is truncated, and
+//! drop the bytes that a call decoded before it failed.
 
 use super::decoded_window::Decoder;
 use super::{Input, gzip_header};
@@ -9,7 +9,6 @@ use flate2::{Decompress, FlushDecompress, Status};
 use std::ops::Deref;
 use tensorferry_sdk::{Error, Result, Source};
 
-/// A decoder of deflated bytes.
 pub(crate) struct DeflateDecoder<S> {
     input: Input<S>,
     inflate: Decompress,
@@ -19,25 +18,25 @@ pub(crate) struct DeflateDecoder<S> {
 
 enum Wrapping {
     Zlib,
-    /// With the checksum and the length of the member so far.
+    /// With the checksum of the member so far.
     Gzip(crc32fast::Hasher),
 }
 
 #[derive(PartialEq)]
 enum StreamState {
-    /// Before a gzip member, or before its end.
+    /// Before a gzip member or the end of the file.
     Between,
     Inside,
     Ended,
 }
 
 impl<S: Deref<Target: Source>> DeflateDecoder<S> {
-    /// A zlib stream.
+    /// Creates a decoder of a zlib stream.
     pub(crate) fn zlib(input: Input<S>) -> Self {
         Self { input, inflate: Decompress::new(true), wrapping: Wrapping::Zlib, state: StreamState::Inside }
     }
 
-    /// Gzip members.
+    /// Creates a decoder of gzip members.
     pub(crate) fn gzip(input: Input<S>) -> Self {
         let wrapping = Wrapping::Gzip(crc32fast::Hasher::new());
         Self { input, inflate: Decompress::new(false), wrapping, state: StreamState::Between }
@@ -47,7 +46,7 @@ impl<S: Deref<Target: Source>> DeflateDecoder<S> {
         Error::malformed(format!("{message}, at byte {} of the compressed file", self.input.position()))
     }
 
-    /// Starts the next member, if there is one. Zeros may follow the last.
+    /// Starts the next member, if there is one. Zeros may follow the last member.
     fn begin(&mut self) -> Result<()> {
         while self.input.position() > 0 && self.input.fill()?.first() == Some(&0) {
             self.input.consume(1);
@@ -63,22 +62,22 @@ impl<S: Deref<Target: Source>> DeflateDecoder<S> {
         Ok(())
     }
 
-    /// Checks what follows the deflated bytes.
+    /// Checks the bytes after the deflated data.
     fn end(&mut self) -> Result<()> {
         let Wrapping::Gzip(crc) = &self.wrapping else {
             self.state = StreamState::Ended;
             if self.input.left() > 0 {
-                return Err(self.malformed("bytes follow the end of the zlib stream"));
+                return Err(self.malformed("data after the end of the zlib stream"));
             }
             return Ok(());
         };
         let crc = crc.clone().finalize().to_le_bytes();
         let len = self.inflate.total_out().to_le_bytes();
         let Ok(trailer) = self.input.array::<8>()? else {
-            return Err(self.malformed("the file ends inside a gzip member's checksum"));
+            return Err(self.malformed("the file ends inside the checksum of a gzip member"));
         };
         if trailer[..4] != crc || trailer[4..] != len[..4] {
-            return Err(self.malformed("the checksum of a gzip member is wrong"));
+            return Err(self.malformed("the checksum of a gzip member does not match"));
         }
         self.state = StreamState::Between;
         Ok(())
@@ -98,7 +97,7 @@ impl<S: Deref<Target: Source> + Send> Decoder for DeflateDecoder<S> {
                     let bytes = self.input.fill()?;
                     let is_end = bytes.is_empty();
                     let status = self.inflate.decompress_vec(bytes, output, FlushDecompress::None);
-                    // No more than the bytes that it was counted in.
+                    // Not greater than the length of `bytes`.
                     let taken = usize::try_from(self.inflate.total_in() - taken_before).unwrap_or(0);
                     let given = output.len() - begin;
                     self.input.consume(taken);
@@ -108,11 +107,11 @@ impl<S: Deref<Target: Source> + Send> Decoder for DeflateDecoder<S> {
                     match status {
                         Ok(Status::StreamEnd) => self.end()?,
                         Ok(_) if given == 0 && (is_end || taken == 0) => {
-                            return Err(self.malformed("the file ends inside its compressed bytes"));
+                            return Err(self.malformed("the compressed data is truncated"));
                         }
                         Ok(_) => {}
                         Err(error) => {
-                            return Err(self.malformed(&format!("bytes that cannot be inflated ({error})")));
+                            return Err(self.malformed(&format!("invalid deflate data ({error})")));
                         }
                     }
                     if given > 0 {

@@ -20,15 +20,15 @@ const EXTRA: u8 = 4;
 const NAME: u8 = 8;
 const COMMENT: u8 = 16;
 
-/// Takes a header from the input.
+/// Reads a header from the input.
 pub(super) fn take<S: Deref<Target: Source>>(input: &mut Input<S>) -> Result<()> {
     let mut header = Header { start: input.position(), input, crc: crc32fast::Hasher::new() };
     if [header.byte()?, header.byte()?, header.byte()?] != [0x1f, 0x8b, 8] {
-        return Err(header.malformed("not the header of a gzip member"));
+        return Err(header.malformed("invalid header of a gzip member"));
     }
     let flags = header.byte()?;
     if flags & !(1 | HEADER_CRC | EXTRA | NAME | COMMENT) != 0 {
-        return Err(header.malformed("a gzip member with flags that nobody has defined"));
+        return Err(header.malformed("the header of a gzip member has undefined flags"));
     }
     for _ in 0..6 {
         header.byte()?;
@@ -47,7 +47,7 @@ pub(super) fn take<S: Deref<Target: Source>>(input: &mut Input<S>) -> Result<()>
     if flags & HEADER_CRC != 0 {
         let crc = header.crc.clone().finalize().to_le_bytes();
         if [header.byte()?, header.byte()?] != [crc[0], crc[1]] {
-            return Err(header.malformed("the checksum of a gzip member's header is wrong"));
+            return Err(header.malformed("the checksum of a gzip header does not match"));
         }
     }
     Ok(())
@@ -64,7 +64,7 @@ impl<S: Deref<Target: Source>> Header<'_, S> {
         let byte = self
             .input
             .byte()?
-            .ok_or_else(|| self.malformed("the file ends inside a gzip member's header"))?;
+            .ok_or_else(|| self.malformed("the file ends inside the header of a gzip member"))?;
         self.crc.update(&[byte]);
         Ok(byte)
     }

@@ -1,41 +1,40 @@
-//! The bytes of a file in order, a buffer at a time: what decoders take.
+//! Reads the bytes of a file in order through a buffer, for decoders.
 
 use std::ops::Deref;
 use tensorferry_sdk::{FileId, Result, Source};
 
 const BUFFER: u64 = 128 << 10;
 
-/// A position in a file, and what has been read from there on.
+/// A position in a file, with the bytes that have been read from there on.
 pub(crate) struct Input<S> {
     source: S,
     file: FileId,
-    /// Where the bytes after the buffer lie.
+    /// The offset of the bytes after the buffer.
     next: u64,
     buffer: Vec<u8>,
     taken: usize,
 }
 
 impl<S: Deref<Target: Source>> Input<S> {
-    /// From the file's first byte on.
     pub(crate) fn new(source: S, file: FileId) -> Self {
         Self { source, file, next: 0, buffer: Vec::new(), taken: 0 }
     }
 
-    /// Where the next byte lies in the file.
+    /// Returns the offset of the next byte in the file.
     pub(crate) fn position(&self) -> u64 {
         self.next - (self.buffer.len() - self.taken) as u64
     }
 
-    /// How many bytes are left.
+    /// Returns the number of remaining bytes.
     pub(crate) fn left(&self) -> u64 {
         self.source.len(self.file) - self.position()
     }
 
-    /// The next bytes, at least one but at the end.
+    /// Returns the next bytes. The result is empty only at the end.
     pub(crate) fn fill(&mut self) -> Result<&[u8]> {
         if self.taken == self.buffer.len() {
             let len = BUFFER.min(self.source.len(self.file) - self.next);
-            // At most BUFFER.
+            // `len` is at most `BUFFER`.
             self.buffer.resize(usize::try_from(len).unwrap_or(0), 0);
             self.taken = self.buffer.len();
             self.source.read_at(self.file, self.next, &mut self.buffer)?;
@@ -45,19 +44,19 @@ impl<S: Deref<Target: Source>> Input<S> {
         Ok(&self.buffer[self.taken..])
     }
 
-    /// Takes `count` of the bytes that [`fill`](Self::fill) gave.
+    /// Consumes `count` of the bytes that [`fill`](Self::fill) returned.
     pub(crate) fn consume(&mut self, count: usize) {
         self.taken = (self.taken + count).min(self.buffer.len());
     }
 
-    /// The next byte, if there is one.
+    /// Returns the next byte, or `None` at the end.
     pub(crate) fn byte(&mut self) -> Result<Option<u8>> {
         let byte = self.fill()?.first().copied();
         self.consume(usize::from(byte.is_some()));
         Ok(byte)
     }
 
-    /// The next `N` bytes, or how many there are.
+    /// Returns the next `N` bytes, or the number of remaining bytes if there are fewer.
     pub(crate) fn array<const N: usize>(&mut self) -> Result<Result<[u8; N], usize>> {
         let mut array = [0; N];
         for (index, slot) in array.iter_mut().enumerate() {

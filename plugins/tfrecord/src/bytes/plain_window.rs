@@ -1,24 +1,23 @@
-//! A file that is not compressed, or a range of one, through a buffer.
+//! Reads an uncompressed file, or a range of it, through a buffer.
 
 use super::{WINDOW, Window};
 use std::ops::Deref;
 use tensorferry_sdk::{FileId, Result, Source};
 
-/// A window on a file.
 pub(crate) struct PlainWindow<S> {
     source: S,
     file: FileId,
-    /// Nothing is given from here on.
+    /// The end of the range.
     end: u64,
     buffer: Vec<u8>,
-    /// Where the buffer's first byte lies in the file.
+    /// The offset of the buffer's first byte in the file.
     start: u64,
-    /// How much of the buffer holds bytes of the file.
+    /// Number of bytes in the buffer that contain file data.
     filled: usize,
 }
 
 impl<S: Deref<Target: Source>> PlainWindow<S> {
-    /// A window on the bytes before `end`.
+    /// Opens a window on the bytes before `end`.
     pub(crate) fn new(source: S, file: FileId, end: u64) -> Self {
         Self { source, file, end, buffer: Vec::new(), start: 0, filled: 0 }
     }
@@ -26,7 +25,7 @@ impl<S: Deref<Target: Source>> PlainWindow<S> {
     #[cold]
     fn refill(&mut self, offset: u64, least: usize) -> Result<()> {
         let left = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
-        // `least` is never allocated for more than the file has.
+        // The buffer never becomes longer than the rest of the file.
         let wanted = least.max(WINDOW).min(left);
         if wanted > self.buffer.len() || self.buffer.len() > 4 * WINDOW.max(wanted) {
             self.buffer = vec![0; wanted];

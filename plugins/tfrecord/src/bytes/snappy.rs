@@ -1,31 +1,30 @@
-//! TensorFlow's SNAPPY: blocks, each on its own.
+//! TensorFlow's SNAPPY compression: independent blocks.
 //!
 //! ```text
 //! u32 BE   the length of the compressed bytes
-//! ...      a varint with their length once they are decompressed, then snappy's elements
+//! ...      a varint with the decompressed length, then snappy's elements
 //! ```
 //!
-//! TensorFlow makes a block of at most 256 KiB, unless a record is longer; then it cannot read the
-//! block back, which we can. Source: tensorflow/core/lib/io/snappy/snappy_outputbuffer.cc.
+//! TensorFlow writes blocks of at most 256 KiB, unless a record is longer. It cannot read such a
+//! longer block back, but this decoder can. Source:
+//! tensorflow/core/lib/io/snappy/snappy_outputbuffer.cc.
 
 use super::Input;
 use super::decoded_window::Decoder;
 use std::ops::Deref;
 use tensorferry_sdk::{Error, Result, Source};
 
-/// The longest that snappy can make of a byte: a copy of 64 bytes takes three.
+/// Maximum number of decompressed bytes per compressed byte: a copy of 64 bytes takes three bytes.
 const MOST_EXPANSION: u64 = 22;
 
-/// A decoder of snappy blocks.
 pub(crate) struct SnappyDecoder<S> {
     input: Input<S>,
-    /// The longest block, compressed or not.
+    /// Maximum length of a block, compressed or decompressed.
     most: u64,
     block: Vec<u8>,
 }
 
 impl<S: Deref<Target: Source>> SnappyDecoder<S> {
-    /// Blocks of at most `most` bytes.
     pub(crate) fn new(input: Input<S>, most: u64) -> Self {
         Self { input, most, block: Vec::new() }
     }
@@ -36,13 +35,13 @@ impl<S: Deref<Target: Source>> SnappyDecoder<S> {
 
     fn limit(&self, start: u64, len: u64) -> Error {
         Error::limit(format!(
-            "a snappy block at byte {start} of the compressed file is too long to hold in memory"
+            "the snappy block at byte {start} of the compressed file is too long to hold in memory"
         ))
         .expected(format!("at most {} bytes", self.most))
         .found(format!("{len} bytes"))
     }
 
-    /// Takes the compressed bytes of the next block.
+    /// Reads the compressed bytes of the next block.
     fn take(&mut self, start: u64, len: u64) -> Result<()> {
         if len > self.input.left() {
             return Err(self.malformed(start, "the file ends inside a snappy block"));
@@ -70,13 +69,17 @@ impl<S: Deref<Target: Source> + Send> Decoder for SnappyDecoder<S> {
             let len = match self.input.array::<4>()? {
                 Ok(len) => u64::from(u32::from_be_bytes(len)),
                 Err(0) => return Ok(0),
-                Err(_) => return Err(self.malformed(start, "the file ends inside a snappy block's length")),
+                Err(_) => {
+                    return Err(self.malformed(start, "the file ends inside the length of a snappy block"));
+                }
             };
             self.take(start, len)?;
-            let wrong = |_| self.malformed(start, "bytes that are not snappy's");
+            let wrong = |_| self.malformed(start, "invalid snappy data");
             let given = snap::raw::decompress_len(&self.block).map_err(wrong)?;
             if given as u64 > len * MOST_EXPANSION {
-                return Err(self.malformed(start, "more is claimed than snappy can make of the bytes"));
+                return Err(
+                    self.malformed(start, "the decompressed length is impossible for the compressed length")
+                );
             }
             if given as u64 > self.most {
                 return Err(self.limit(start, given as u64));
@@ -86,7 +89,7 @@ impl<S: Deref<Target: Source> + Send> Decoder for SnappyDecoder<S> {
             let done = snap::raw::Decoder::new().decompress(&self.block, &mut output[begin..]);
             if done.is_err() {
                 output.truncate(begin);
-                return Err(self.malformed(start, "bytes that are not snappy's"));
+                return Err(self.malformed(start, "invalid snappy data"));
             }
             if given > 0 {
                 return Ok(given);

@@ -1,4 +1,4 @@
-//! A builder takes one column's feature of each record and makes an array of them.
+//! A builder collects one column's feature of each record into an array.
 
 use super::leaf::{self, BadValue};
 use super::values::Values;
@@ -9,48 +9,49 @@ use arrow_buffer::{NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use std::sync::Arc;
 use tensorferry_proto::wire::Broken;
 
-/// The rows so far.
 #[derive(Debug)]
 pub(super) struct Builder {
     column: Column,
     product: usize,
     values: Values,
-    /// Lists of features: where each step ends, in elements of the shape. Not used where it is fixed.
+    /// For lists of features, the end of each step, in elements of the shape. Unused if the shape
+    /// is fixed.
     step_ends: Vec<i32>,
     step_validity: NullBufferBuilder,
-    /// Where each row ends, in elements or in steps. Not used where the shape is fixed.
+    /// The end of each row, in elements or in steps. Unused if the shape is fixed.
     ends: Vec<i32>,
     validity: NullBufferBuilder,
     rows: usize,
-    /// What there was before the last row that was begun.
+    /// The lengths before the last row was started.
     before: Filled,
-    /// What there is of whole rows.
+    /// The lengths at the end of the last complete row.
     whole: Filled,
-    /// How many features had no kind.
+    /// Number of features without a kind.
     unset: u64,
-    /// What was made of rows none of which had the feature; batches mostly have one length.
+    /// The cached array of a batch in which no row had the feature. Most batches have the same
+    /// length.
     absent: Option<ArrayRef>,
 }
 
-/// How much there is of values and of steps.
+/// The numbers of values and steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Filled {
     values: usize,
     steps: usize,
 }
 
-/// Why a feature does not fit its column.
+/// The reason why a feature does not fit its column.
 #[derive(Debug)]
 pub(crate) enum Misfit {
     Broken(Broken),
-    /// It contradicts the schema.
+    /// The feature contradicts the schema.
     Contradiction {
         expected: String,
         found: String,
     },
-    /// It is missing in this row, and must not be.
+    /// The feature is required, but missing in this row.
     Missing(usize),
-    /// A value of this row does not fit the column's type.
+    /// A value of this row does not fit the type of the column.
     Value {
         row: usize,
         expected: String,
@@ -82,7 +83,7 @@ impl Builder {
         }
     }
 
-    /// What a row takes, whatever the record holds.
+    /// Returns the minimum size of a row in bytes, whatever the record contains.
     pub(super) fn row_bytes(&self) -> u64 {
         match (&self.column.shape, self.column.part) {
             (Shape::Fixed(_), Part::Features) => 8 * self.product as u64,
@@ -90,19 +91,20 @@ impl Builder {
         }
     }
 
-    /// What the last row takes beyond the record's own bytes: whole numbers of one byte become eight.
+    /// Returns the bytes of the last row beyond the record's own bytes: one-byte integers become
+    /// eight bytes.
     #[inline]
     pub(super) fn widened(&self) -> u64 {
         let values = self.whole.values.saturating_sub(self.before.values) as u64;
         if self.column.kind == Some(Kind::Int64) { 8 * values } else { 0 }
     }
 
-    /// How many features have had no kind so far, counted anew from here.
+    /// Returns the number of features without a kind, and resets the count.
     pub(super) fn take_unset(&mut self) -> u64 {
         std::mem::take(&mut self.unset)
     }
 
-    /// Sets the feature of a row; of several for one row, the last counts.
+    /// Sets the feature of a row. If a row has several, the last one counts.
     #[inline]
     pub(super) fn set(&mut self, row: usize, feature: Pieces<'_>) -> Result<(), Misfit> {
         if self.rows > row {
@@ -124,7 +126,7 @@ impl Builder {
         self.end_list()
     }
 
-    /// Drops what there is of a row.
+    /// Drops the values of a row.
     pub(super) fn rollback(&mut self, row: usize) {
         if self.rows > row {
             self.rows = row;
@@ -141,7 +143,7 @@ impl Builder {
         Filled { values: self.values.len(), steps: self.step_validity.len() }
     }
 
-    /// Appends a feature's values, and says of which kind they are.
+    /// Appends the values of a feature, and returns their kind.
     #[inline]
     fn feature(&mut self, feature: Pieces<'_>, before: usize) -> Result<Option<Kind>, Broken> {
         let Some((kind, list)) = feature.list() else { return self.any_feature(feature, before) };
@@ -151,13 +153,13 @@ impl Builder {
         Ok(Some(kind))
     }
 
-    /// As [`feature`](Self::feature), of one that is written otherwise than by programs.
+    /// Like [`feature`](Self::feature), for features in a form that programs do not usually write.
     #[cold]
     fn any_feature(&mut self, feature: Pieces<'_>, before: usize) -> Result<Option<Kind>, Broken> {
         let mut seen = None;
         feature.each(|piece| {
             lists(piece, |kind, list| {
-                // Of a oneof the last counts, and pieces of one message are one message.
+                // The last member of a oneof counts, and pieces of the same message are merged.
                 if seen.is_some_and(|seen| seen != kind) {
                     self.values.truncate(before);
                 }
@@ -177,7 +179,7 @@ impl Builder {
         let values = self.values.len();
         self.check(kind, values - self.before.values)?;
         if let Shape::Ragged(_) = self.column.shape {
-            // Most elements are one value, and a division takes as long as a short list.
+            // Most elements are single values, and a division takes as long as a short list.
             self.ends.push(length(if self.product == 1 { values } else { values / self.product }));
         }
         self.complete_row(Filled { values, ..self.before });
@@ -210,7 +212,7 @@ impl Builder {
 
     fn end_list(&mut self) -> Result<(), Misfit> {
         if self.column.kind.is_none() {
-            // Steps without a value: nothing that an array of nulls could hold.
+            // The steps have no values, so an array of nulls cannot hold them.
             return self.pad(self.rows + 1);
         }
         self.ends.push(length(self.step_validity.len()));
@@ -218,7 +220,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Whether a feature is of the column's kind and has as many values as its shape wants.
+    /// Checks that a feature has the kind of the column and a number of values that fits its shape.
     #[inline]
     fn check(&self, kind: Kind, count: usize) -> Result<(), Misfit> {
         let fits = match self.column.shape {
@@ -246,7 +248,7 @@ impl Builder {
         Misfit::Contradiction { expected, found: format!("{count} values") }
     }
 
-    /// Appends what stands for missing features, up to a row.
+    /// Appends replacements for missing features, up to a row.
     #[inline]
     fn pad(&mut self, row: usize) -> Result<(), Misfit> {
         if self.rows < row { self.pad_rows(row) } else { Ok(()) }
@@ -286,7 +288,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Ends rows where the values end.
+    /// Ends `count` rows at the end of the current values.
     fn end_missing(&mut self, count: usize) {
         let end = match (self.column.part, &self.column.shape) {
             (Part::Lists, _) => length(self.step_validity.len()),
@@ -296,17 +298,18 @@ impl Builder {
         self.ends.resize(self.ends.len() + count, end);
     }
 
-    /// The array of `rows` rows; the builder is as new.
+    /// Returns the array of `rows` rows, and resets the builder.
     pub(super) fn finish(&mut self, rows: usize) -> Result<ArrayRef, Misfit> {
         if self.rows == 0 && self.column.missing == Missing::Null {
-            // Where records have few of thousands of features, this is most columns of a batch.
+            // If each record has few of thousands of features, this applies to most columns of a
+            // batch.
             let absent = self.absent.take().filter(|absent| absent.len() == rows);
             let absent = absent.unwrap_or_else(|| new_null_array(&self.column.data_type(), rows));
             self.absent = Some(absent.clone());
             return Ok(absent);
         }
         self.pad(rows)?;
-        // Batches of one input are alike.
+        // Batches of an input have similar sizes.
         let mut fresh = Self::new(self.column.clone(), rows);
         fresh.values = self.values.fresh();
         fresh.ends.reserve(self.ends.len());
@@ -347,12 +350,12 @@ impl Builder {
     }
 }
 
-/// Lists of fixed lengths; only the outermost has nulls.
+/// Returns nested lists of fixed lengths; only the outermost list has nulls.
 fn fixed(leaf: ArrayRef, dims: &[usize], validity: Option<&NullBuffer>) -> ArrayRef {
     let mut array = leaf;
     for (index, &dim) in dims.iter().enumerate().rev() {
         let nulls = if index == 0 { validity.cloned() } else { None };
-        // Dimensions were checked to fit when the schema was read.
+        // Reading the schema has checked that dimensions fit.
         let dim = i32::try_from(dim).unwrap_or(i32::MAX);
         let field = item(array.data_type().clone());
         array = Arc::new(FixedSizeListArray::new(field, dim, array, nulls));
@@ -371,12 +374,12 @@ fn nulls(validity: &mut NullBufferBuilder) -> Option<NullBuffer> {
     validity.finish().filter(|nulls| nulls.null_count() > 0)
 }
 
-/// Which of some stretches an element lies in.
+/// Returns the index of the range that contains an element.
 fn after(ends: &[i32], element: usize) -> usize {
     ends.partition_point(|&end| usize::try_from(end).is_ok_and(|end| end <= element))
 }
 
-/// A number of values of a batch, which is kept below 2^31 (`rows.rs`).
+/// Converts a number of values of a batch; `rows.rs` keeps it below 2^31.
 #[inline]
 fn length(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)

@@ -1,4 +1,4 @@
-//! A leaf is the array of a column's values, in the type that the schema wants.
+//! A leaf is the array of a column's values, in the type that the schema requires.
 
 use super::values::Values;
 use arrow_array::types::{
@@ -11,18 +11,16 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer
 use arrow_schema::{DataType, TimeUnit};
 use std::sync::Arc;
 
-/// A value that the type cannot hold.
+/// A value that does not fit the type.
 #[derive(Debug)]
 pub(super) struct BadValue {
-    /// Which of all values.
+    /// The index among all values.
     pub(super) index: usize,
-    /// What it should be.
     pub(super) expected: String,
-    /// What it is.
     pub(super) found: String,
 }
 
-/// The array of some values.
+/// Converts values to an array of the type `leaf`.
 pub(super) fn array(
     values: Values,
     leaf: &DataType,
@@ -107,12 +105,12 @@ fn bytes(
     let offsets: Vec<i32> = std::iter::once(0).chain(ends.iter().copied()).collect();
     if *leaf == DataType::Utf8 {
         let is_text = |range: &[i32]| {
-            // Ends ascend and are within the data.
+            // The ends ascend and are within the data.
             let place = |end: i32| usize::try_from(end).unwrap_or(0);
             std::str::from_utf8(&data[place(range[0])..place(range[1])]).is_ok()
         };
         if let Some(index) = offsets.windows(2).position(|range| !is_text(range)) {
-            let found = "bytes that are not (-i bytes=binary takes any)".to_owned();
+            let found = "other bytes".to_owned();
             return Err(BadValue { index, expected: "UTF-8".to_owned(), found });
         }
     }

@@ -1,4 +1,4 @@
-//! Rows are the records of a batch, as they are decoded into the builders of their columns.
+//! Decodes the records of a batch into the builders of their columns.
 
 use super::Column;
 use super::builder::{Builder, Misfit};
@@ -10,34 +10,33 @@ use std::collections::HashMap;
 use tensorferry_proto::wire::Broken;
 use tensorferry_sdk::Error;
 
-/// The most that a batch may hold, so that its offsets fit 32 bits with room for what a row adds.
+/// Maximum bytes of a batch, so that offsets fit 32 bits with room for one more row.
 const MOST_BYTES: u64 = i32::MAX as u64 - 1;
 
-/// The rows of a batch.
 #[derive(Debug)]
 pub(crate) struct Rows {
     schema: SchemaRef,
     message: MessageKind,
     names: Vec<String>,
     keys: Keys,
-    /// For each key the place of its builder, if its column is wanted.
+    /// For each key, the index of its builder, if its column is wanted.
     places: Vec<Option<usize>>,
     builders: Vec<Builder>,
-    /// Whether a feature that the schema does not have is an error.
+    /// Whether a feature that the schema lacks is an error.
     is_closed: bool,
-    /// The number and the offset of each row's record, for errors that come late.
+    /// The number and the offset of each row's record, for errors that are found later.
     records: Vec<(u64, u64)>,
     bytes: u64,
     row_bytes: u64,
 }
 
-/// Why a record cannot become a row.
+/// The reason why a record cannot become a row.
 #[derive(Debug)]
 pub(crate) enum RowError {
-    /// It is damaged.
+    /// The record is damaged.
     Broken(Broken),
-    /// It contradicts the schema; with the number and the offset of the record, if it is not the one
-    /// that was given last.
+    /// The record contradicts the schema. `record` has its number and offset, unless it is the
+    /// record that was passed last.
     Contradiction { error: Error, record: Option<(u64, u64)> },
 }
 
@@ -48,7 +47,8 @@ impl From<Broken> for RowError {
 }
 
 impl Rows {
-    /// No row yet. `wanted` are the columns that are decoded, ascending; `schema` has only them.
+    /// Creates an empty batch. `wanted` lists the decoded columns in ascending order, and `schema`
+    /// contains only these.
     pub(crate) fn new(
         columns: &[Column],
         wanted: &[usize],
@@ -81,22 +81,21 @@ impl Rows {
         }
     }
 
-    /// How many rows there are.
     pub(crate) fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// About how many bytes they take.
+    /// Returns the approximate size of the rows in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether a record of that length must wait for the next batch.
+    /// Whether a record of this length must wait for the next batch.
     pub(crate) fn is_full_for(&self, length: usize) -> bool {
         self.bytes + length as u64 + self.row_bytes > MOST_BYTES && !self.records.is_empty()
     }
 
-    /// Decodes a record into a row. One that fails leaves no trace.
+    /// Decodes a record into a row. A record that fails leaves the batch unchanged.
     #[inline]
     pub(crate) fn push(&mut self, record: &[u8], number: u64, offset: u64) -> Result<(), RowError> {
         let row = self.records.len();
@@ -134,12 +133,12 @@ impl Rows {
         Ok(())
     }
 
-    /// Drops what there is of a record: of the columns that it has, since there may be far more than those.
+    /// Drops a record from the columns that it has, because there may be many more columns.
     #[cold]
     fn rollback(&mut self, record: &[u8], row: usize) {
         let Self { keys, places, builders, message, .. } = self;
         keys.begin();
-        // It ends no sooner than the decoding did.
+        // This visits at least the entries that were decoded.
         let _ = entries::<Broken>(record, *message, |part, entry| {
             if let Some(place) = keys.find(part, entry.key).and_then(|key| places[key]) {
                 builders[place].rollback(row);
@@ -148,7 +147,7 @@ impl Rows {
         });
     }
 
-    /// The batch; no rows are left.
+    /// Returns the batch, and removes its rows.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch, RowError> {
         let rows = self.records.len();
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.builders.len());
@@ -163,20 +162,20 @@ impl Rows {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options).map_err(|error| {
             RowError::Contradiction {
-                error: Error::plugin(format!("a batch that does not fit: {error}")),
+                error: Error::plugin(format!("the batch does not match the schema: {error}")),
                 record: None,
             }
         })
     }
 
-    /// How many features had no kind, by column, counted anew from here.
+    /// Returns the number of features without a kind for each column, and resets the counts.
     pub(crate) fn take_unset(&mut self) -> impl Iterator<Item = u64> + '_ {
         self.builders.iter_mut().map(Builder::take_unset)
     }
 }
 
-/// The last entry of each key of a record, which counts if there are several, so that the others may contradict the
-/// schema. None, if the record is broken.
+/// The last entry of each key of a record, or `None` if the record is broken. Only the last entry
+/// of a key counts, so the others may contradict the schema.
 struct LastEntries<'a>(Option<HashMap<(Part, &'a [u8]), *const u8>>);
 
 impl<'a> LastEntries<'a> {
@@ -190,7 +189,7 @@ impl<'a> LastEntries<'a> {
         Self(walked.is_ok().then_some(last))
     }
 
-    /// Whether this is the last one of its key, which lies in the record.
+    /// Whether `key`, a slice of the record, is the last entry with this key.
     fn has(&self, part: Part, key: &'a [u8]) -> bool {
         self.0.as_ref().is_none_or(|last| last.get(&(part, key)) == Some(&key.as_ptr()))
     }
@@ -198,7 +197,8 @@ impl<'a> LastEntries<'a> {
 
 #[cold]
 fn unknown(key: &[u8]) -> RowError {
-    let error = Error::malformed("no record had this feature when the schema was made (-i infer)")
+    let error = Error::malformed("the feature is not in the records that the schema was inferred from")
+        .hint("infer the schema from more records (-i infer=N), or pass one with -i schema=FILE")
         .column(String::from_utf8_lossy(key));
     RowError::Contradiction { error, record: None }
 }
@@ -215,17 +215,19 @@ fn row_error(misfit: Misfit, column: &str, records: &[(u64, u64)]) -> RowError {
             record: None,
         },
         Misfit::Missing(row) => RowError::Contradiction {
-            error: Error::malformed("the record does not have this feature, which is required")
-                .column(column),
+            error: Error::malformed("the record lacks this required feature").column(column),
             record: records.get(row).copied(),
         },
-        Misfit::Value { row, expected, found } => RowError::Contradiction {
-            error: Error::malformed("a value does not fit the schema")
+        Misfit::Value { row, expected, found } => {
+            let is_text = expected == "UTF-8";
+            let error = Error::malformed("a value does not fit the schema")
                 .column(column)
                 .expected(expected)
-                .found(found),
-            record: records.get(row).copied(),
-        },
+                .found(found);
+            let hint = "pass -i bytes=binary, or set the type to binary in the schema";
+            let error = if is_text { error.hint(hint) } else { error };
+            RowError::Contradiction { error, record: records.get(row).copied() }
+        }
     }
 }
 

@@ -1,10 +1,9 @@
-//! The values of a column, of all rows one after the other.
+//! The values of a column, of all rows in order.
 
 use super::DefaultValues;
 use crate::message::{Kind, bytes_values, float_runs, int_values};
 use tensorferry_proto::wire::Broken;
 
-/// Values of one kind.
 #[derive(Debug)]
 pub(super) enum Values {
     Ints(Vec<i64>),
@@ -15,15 +14,15 @@ pub(super) enum Values {
 impl Values {
     pub(super) fn new(kind: Option<Kind>) -> Self {
         match kind {
-            // Without a kind there are no values.
+            // A feature without a kind has no values.
             Some(Kind::Int64) | None => Self::Ints(Vec::new()),
             Some(Kind::Float) => Self::Floats(Vec::new()),
             Some(Kind::Bytes) => Self::Bytes { data: Vec::new(), ends: Vec::new() },
         }
     }
 
-    /// No values, but room for as many as these are, and some more: a batch that is a little longer than the
-    /// one before shall not be moved for it.
+    /// Returns empty values with slightly more capacity than these use, so that a somewhat longer
+    /// batch does not reallocate.
     pub(super) fn fresh(&self) -> Self {
         let room = |len: usize| len + len / 16;
         match self {
@@ -56,7 +55,7 @@ impl Values {
         }
     }
 
-    /// Appends the values of a list, which is of this kind.
+    /// Appends the values of a list of this kind.
     #[inline]
     pub(super) fn append(&mut self, list: &[u8]) -> Result<(), Broken> {
         match self {
@@ -68,7 +67,7 @@ impl Values {
         }
     }
 
-    /// Appends `count` values for a null that has room.
+    /// Appends `count` placeholder values for a null in a fixed shape.
     pub(super) fn fill(&mut self, count: usize) {
         let len = self.len() + count;
         match self {
@@ -78,7 +77,7 @@ impl Values {
         }
     }
 
-    /// Appends values that stand for missing ones.
+    /// Appends the replacement for missing values.
     pub(super) fn extend(&mut self, default: &DefaultValues) {
         match (self, default) {
             (Self::Ints(values), DefaultValues::Ints(default)) => values.extend(default),
@@ -86,7 +85,7 @@ impl Values {
             (Self::Bytes { data, ends }, DefaultValues::Bytes(default)) => {
                 default.iter().for_each(|value| push(data, ends, value));
             }
-            // A schema whose default is of another kind is refused when it is read.
+            // Reading the schema rejects defaults of a different kind.
             _ => {}
         }
     }
@@ -98,7 +97,7 @@ fn push(data: &mut Vec<u8>, ends: &mut Vec<i32>, value: &[u8]) {
     ends.push(end_of(data));
 }
 
-/// The length of what a batch holds, which is kept below 2^31 (`rows.rs`).
+/// Converts the length of a batch's data; `rows.rs` keeps it below 2^31.
 #[inline]
 fn end_of(data: &[u8]) -> i32 {
     i32::try_from(data.len()).unwrap_or(i32::MAX)

@@ -1,51 +1,42 @@
-//! A fault is what is wrong with a frame, and where.
+//! A fault describes what is wrong with a frame, and where.
 
 use super::OVERHEAD;
 use tensorferry_sdk::Error;
 
-/// What is wrong at an offset.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
-    /// Where the record starts, in the bytes of the file once they are decompressed.
+    /// The offset of the record in the decompressed bytes of the file.
     pub(crate) offset: u64,
-    /// What is wrong.
     pub(crate) kind: FaultKind,
 }
 
-/// What can be wrong with a frame.
 #[derive(Debug, Clone)]
 pub(crate) enum FaultKind {
     /// The file ends inside a header.
     Tail {
-        /// The bytes that are there.
+        /// The number of bytes in the incomplete header.
         bytes: u64,
     },
-    /// The checksum of the length is wrong.
+    /// The checksum of the length does not match.
     Length,
     /// The file ends inside a record.
     Cut {
-        /// The length that the header gives.
+        /// The length in the header.
         length: u64,
-        /// The bytes that the file has for the whole frame.
+        /// The number of bytes that the file has for the whole frame.
         available: u64,
     },
-    /// The checksum of the data is wrong.
+    /// The checksum of the data does not match.
     Data {
-        /// Where the next record starts.
+        /// The offset of the next record.
         next: u64,
     },
-    /// The record is longer than what may be held in memory.
-    TooLong {
-        /// Its length.
-        length: u64,
-        /// The limit.
-        most: u64,
-    },
-    /// What lies in the frame is not the message that it should be.
+    /// The record is longer than the memory limit.
+    TooLong { length: u64, most: u64 },
+    /// The content of the frame is not the expected message.
     Message {
-        /// Why.
         why: String,
-        /// Where the next record starts.
+        /// The offset of the next record.
         next: u64,
     },
     /// The file cannot be read or decompressed any further.
@@ -53,7 +44,7 @@ pub(crate) enum FaultKind {
 }
 
 impl Fault {
-    /// Where to go on, if the frames after this one can be found.
+    /// Returns the offset of the next frame, if it can be found.
     pub(crate) fn next(&self) -> Option<u64> {
         match self.kind {
             FaultKind::Data { next } | FaultKind::Message { next, .. } => Some(next),
@@ -62,8 +53,8 @@ impl Fault {
         }
     }
 
-    /// Whether the record is damaged, and not merely beyond what this run may do or what the machine
-    /// gave: only damage is ever skipped.
+    /// Whether the record is damaged, as opposed to exceeding a limit or failing to be read. Only
+    /// damaged records are skipped.
     pub(crate) fn is_damage(&self) -> bool {
         match &self.kind {
             FaultKind::Stream(error) => error.kind() == tensorferry_sdk::ErrorKind::Malformed,
@@ -72,25 +63,25 @@ impl Fault {
         }
     }
 
-    /// What is wrong, for people.
+    /// Describes the fault for users.
     pub(crate) fn why(&self) -> String {
         match &self.kind {
             FaultKind::Tail { bytes } => {
-                format!("the file ends inside a record's header, after {bytes} of 12 bytes")
+                format!("the file ends inside the header of a record, after {bytes} of 12 bytes")
             }
             FaultKind::Length if self.offset == 0 => {
-                "the checksum of the length is wrong: is this a TFRecord file?".to_owned()
+                "the checksum of the first length does not match; this may not be a TFRecord file".to_owned()
             }
-            FaultKind::Length => "the checksum of the length is wrong".to_owned(),
+            FaultKind::Length => "the checksum of the length does not match".to_owned(),
             FaultKind::Cut { .. } => "the file ends inside a record".to_owned(),
-            FaultKind::Data { .. } => "the checksum of the data is wrong".to_owned(),
+            FaultKind::Data { .. } => "the checksum of the data does not match".to_owned(),
             FaultKind::TooLong { .. } => "the record is too long to hold in memory".to_owned(),
             FaultKind::Message { why, .. } => why.clone(),
             FaultKind::Stream(error) => error.message().to_owned(),
         }
     }
 
-    /// The error for the record of that number, counted from 0.
+    /// Returns the error for the record with this number, counted from 0.
     pub(crate) fn error(self, file: &str, record: u64) -> Error {
         let why = self.why();
         let error = match self.kind {
@@ -99,7 +90,8 @@ impl Fault {
                 .expected(format!("{} bytes", u128::from(length) + u128::from(OVERHEAD)))
                 .found(format!("{available} bytes")),
             FaultKind::TooLong { length, most } => {
-                Error::limit(why).expected(format!("at most {most} bytes")).found(format!("{length} bytes"))
+                let error = Error::limit(why).expected(format!("at most {most} bytes"));
+                error.found(format!("{length} bytes")).hint("raise the limit with --bound header_bytes=N")
             }
             _ => Error::malformed(why),
         };

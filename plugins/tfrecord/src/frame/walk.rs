@@ -1,17 +1,17 @@
-//! A walk goes from record to record.
+//! Iterates over the records of a file.
 
 use super::{FOOTER, Fault, FaultKind, HEADER, OVERHEAD, length, masked};
 use crate::bytes::Window;
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_sdk::crc32c_append;
 
-/// What a walk makes sure of. A length's checksum is always looked at: it is all that holds a file of
-/// frames together.
+/// The checks during a walk. Checksums of lengths are always verified, because the frames of a file
+/// cannot be found without them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Checks {
-    /// Whether the checksums of the data are right.
+    /// Whether to verify the checksums of the data.
     pub(crate) data: bool,
-    /// The longest record that may be held in memory.
+    /// Maximum length of a record in memory.
     pub(crate) most: u64,
 }
 
@@ -23,22 +23,23 @@ pub(crate) struct Walk<W> {
 }
 
 impl<W: Window> Walk<W> {
-    /// Before the record at `offset`.
+    /// Creates a walk that starts at the record at `offset`.
     pub(crate) fn new(window: W, offset: u64, checks: Checks) -> Self {
         Self { window, checks, offset }
     }
 
-    /// Where the next record starts.
+    /// Returns the offset of the next record.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Goes on at another place.
+    /// Moves to a different record.
     pub(crate) fn go_to(&mut self, offset: u64) {
         self.offset = offset;
     }
 
-    /// The data of the next record, held for as long as the walk stays there; `None` at the end. After a fault the walk stays where it was.
+    /// Returns the data of the next record, or `None` at the end. After a fault, the position is
+    /// unchanged.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Fault> {
         let offset = self.offset;
@@ -46,7 +47,7 @@ impl<W: Window> Walk<W> {
         if len > self.checks.most {
             return Err(Fault { offset, kind: FaultKind::TooLong { length: len, most: self.checks.most } });
         }
-        // It is below a limit on memory, or below the length of a window in memory.
+        // `len` is at most `checks.most`, or less than the length of a window in memory.
         let data = usize::try_from(len).unwrap_or(usize::MAX - HEADER - FOOTER);
         let whole = HEADER + data + FOOTER;
         let bytes = match self.window.at(offset, whole) {
@@ -68,7 +69,7 @@ impl<W: Window> Walk<W> {
         Ok(Some(data))
     }
 
-    /// Goes past the next record, of whatever length, and says where it started; `None` at the end.
+    /// Skips the next record, whatever its length, and returns its offset, or `None` at the end.
     #[inline]
     pub(crate) fn skim(&mut self) -> Result<Option<u64>, Fault> {
         let offset = self.offset;
@@ -104,7 +105,7 @@ impl<W: Window> Walk<W> {
         Ok(Some(offset))
     }
 
-    /// The length of the next record's data, once it is known that the file can hold as much.
+    /// Returns the data length of the next record, if the file can contain that many bytes.
     #[inline]
     fn header(&mut self) -> Result<Option<u64>, Fault> {
         let offset = self.offset;

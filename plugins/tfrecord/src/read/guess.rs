@@ -1,10 +1,14 @@
-//! Guesses the schema and the splits from a few records here and there, for an input that is read only once.
+//! Guesses the schema and the splits from a few sampled records, for an input that is read only
+//! once.
 //!
-//! What contradicts the guess is [`Error::wrong_guess`](tensorferry_sdk::Error::wrong_guess) of a stream: a feature that
-//! it does not have, one of another kind, one with another number of values than the one that all had; and a split
-//! that does not end where the next one was taken to begin. The host reads the input again then, without a guess.
-//! A fault past the start of a file, where a split may have begun in the wrong place, is told once the records before it
-//! are counted; those of splits that no stream has come to the end of are walked over. So what comes out is what a look at all records first would have given.
+//! A stream reports a contradiction as [`Error::wrong_guess`](tensorferry_sdk::Error::wrong_guess),
+//! and the host then reads the input again without guessing. Contradictions are an unknown feature,
+//! a different kind, a different number of values where all samples had the same number, and a
+//! split that does not end at the guessed start of the next split.
+//!
+//! If a split has a fault, its start may have been guessed wrongly. The fault is reported only
+//! after the records before it have been counted, which includes walking over splits that no stream
+//! has read to the end. The result is therefore the same as that of reading all records first.
 
 use super::pieces::{ABOUT, Piece, WORTH_DIVIDING};
 use super::{Decoding, Opened, Opening};
@@ -15,13 +19,14 @@ use crate::profile::Profile;
 use crate::scan::{Tally, first_record};
 use tensorferry_sdk::{Purpose, Result};
 
-/// How many records of each split are looked at.
+/// Number of records to sample from each split.
 const RECORDS: u64 = 32;
 
 impl Opening<'_> {
-    /// A table and pieces that may be right; `None`, where a guess is not allowed or tells too little.
+    /// Returns a guessed table and pieces, or `None` if guessing is not allowed or the samples are
+    /// insufficient.
     pub(super) fn guessed(&self, message: MessageKind) -> Result<Option<Opened>> {
-        // Numbers of records that are left out are for the user to see.
+        // The user sees the numbers of skipped records, so they must be exact.
         if !self.context.purpose().has(Purpose::ONCE) || self.policy.skips() {
             return Ok(None);
         }
@@ -31,14 +36,16 @@ impl Opening<'_> {
             return Ok(None);
         }
         let Ok(mut table) = self.table_of(&profile, message) else { return Ok(None) };
-        // Where every feature has a kind, those without one are all that is lost: they are counted while they are decoded.
+        // All features have a kind, so only features without a kind in some records are lost.
+        // Decoding counts these.
         table.losses.clear();
         table.decoding =
             table.decoding.map(|decoding| Decoding { counts_unset: true, is_guess: true, ..decoding });
         Ok(Some(Opened { table, pieces, are_checked: false }))
     }
 
-    /// Pieces that begin where records seem to, and do; `None` at the first one that does not.
+    /// Returns pieces that begin at likely record boundaries, or `None` if a sampled record is
+    /// invalid.
     fn likely_pieces(&self, profile: &mut Profile) -> Result<Option<Vec<Piece>>> {
         let mut pieces = Vec::new();
         for (file, input) in self.files.iter().enumerate() {
@@ -64,7 +71,7 @@ impl Opening<'_> {
         Ok(Some(pieces))
     }
 
-    /// Adds the first records of a piece; whether nothing was wrong with them.
+    /// Adds the first records of a piece to the profile. Returns whether all of them were valid.
     fn sample(&self, piece: &Piece, profile: &mut Profile) -> bool {
         let mut part = Profile::new(profile.message(), false, self.context.limits());
         let mut walk = Walk::new(self.window(&self.files[piece.file]), piece.start, self.checks);

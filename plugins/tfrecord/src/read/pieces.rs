@@ -1,4 +1,4 @@
-//! A piece is the part of a file that one split reads: it starts and ends between records.
+//! A piece is the part of a file that a split reads. It starts and ends between records.
 
 use super::Opening;
 use crate::codec::Codec;
@@ -9,23 +9,23 @@ use crate::scan::{Scan, Walked};
 use tensorferry_sdk::Result;
 use tensorferry_sdk::records::Split;
 
-/// About how long a piece of a file is that is not compressed.
+/// Approximate bytes of a piece of an uncompressed file.
 pub(super) const ABOUT: u64 = 16 << 20;
-/// A file is not divided below this, if nothing needs it.
+/// Minimum bytes of a file that is divided.
 pub(super) const WORTH_DIVIDING: u64 = 4 * ABOUT;
 
-/// A stretch of a file.
+/// A part of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
-    /// Which file.
+    /// The index of the file.
     pub(crate) file: usize,
-    /// Where its first record starts, in decompressed bytes.
+    /// The offset of its first record, in decompressed bytes.
     pub(crate) start: u64,
-    /// Where the record after it starts; none: it goes to the end of the file.
+    /// The offset of the record after it; `None` for the end of the file.
     pub(crate) end: Option<u64>,
     /// The number of its first record in the file.
     pub(crate) first: u64,
-    /// How many rows it gives, if they have been counted.
+    /// Number of rows, if they have been counted.
     pub(crate) records: Option<u64>,
 }
 
@@ -34,26 +34,26 @@ impl Piece {
         Self { file, start: 0, end: None, first: 0, records: None }
     }
 
-    /// What the host is told of it.
+    /// Returns the split that describes the piece to the host.
     pub(super) fn split(&self, files: &[InputFile]) -> Split {
         let file = &files[self.file];
         let bytes = match file.codec {
             Codec::None => self.end.unwrap_or(file.len) - self.start,
-            // Compressed bytes are all that is known of the length.
+            // Only the compressed length is known.
             _ => file.len,
         };
         Split { file: file.name.clone(), offset: self.start, bytes, records: self.records }
     }
 }
 
-/// Piece while a scan finds them.
+/// Collects the pieces that a scan finds.
 #[derive(Default)]
 pub(super) struct PieceBuilder {
     pieces: Vec<Piece>,
 }
 
 impl PieceBuilder {
-    /// Adds what a scan has walked.
+    /// Adds a unit that a scan has walked.
     pub(super) fn add<T>(&mut self, walked: &Walked<T>) {
         let rows = walked.records - walked.skipped;
         if let Some(last) = self.pieces.last_mut()
@@ -73,19 +73,18 @@ impl PieceBuilder {
         });
     }
 
-    /// All of them.
     pub(super) fn finish(self) -> Vec<Piece> {
         self.pieces
     }
 }
 
-/// Each file as one piece.
+/// Returns each file as one piece.
 pub(super) fn undivided(files: &[InputFile]) -> Vec<Piece> {
     (0..files.len()).map(Piece::whole).collect()
 }
 
-/// Divides files whose records nobody has looked at: by an index, by a look at the lengths of all
-/// records, or not at all where there are files enough to keep everybody busy.
+/// Divides files whose records have not been read, by an index or by reading the lengths of all
+/// records. If there are enough files to occupy all threads, they are not divided.
 pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
     let Opening { files, context, options, source, .. } = opening;
     let is_many = files.len() >= 4 * context.threads();
@@ -99,10 +98,10 @@ pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
             match beside(&***source, input.id, ABOUT, context.limits())? {
                 IndexBeside::Nothing => {}
                 IndexBeside::Unfit(index) => {
-                    context.note(&format!("{index:?} is not an index of {:?}: not used", input.name));
+                    context.note(&format!("{index:?} does not match {:?} and is ignored", input.name));
                 }
                 IndexBeside::Stretches(stretches) => {
-                    // Damaged records that are left out are in the index too.
+                    // The index also counts damaged records that are skipped.
                     let has_all_rows = options.skip.is_none();
                     all.extend(stretches.into_iter().map(|stretch| of_index(file, stretch, has_all_rows)));
                     continue;

@@ -1,4 +1,4 @@
-//! An opened input: its schema, its splits, and what is told of it afterwards.
+//! An opened input: its schema, its splits, and the losses found while reading.
 
 use super::Table;
 use super::pieces::Piece;
@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::records::{Batched, RecordSet, Scan, Skipped, Split, narrowed};
 use tensorferry_sdk::{ByteSink, Error, Limits, LossSink, Result, Source};
 
-/// An opened input.
 pub(super) struct TfRecordSet {
     shared: Arc<Shared>,
     splits: Vec<Split>,
@@ -54,11 +53,11 @@ impl RecordSet for TfRecordSet {
         &self.splits
     }
 
-    /// Records before the first row that is wanted are gone past without being decoded.
+    /// Skipped rows are not decoded.
     fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let piece = self.piece(split)?.clone();
         let request = scan.batches();
-        // Where damaged records are left out, which record is which row is only known once they are decoded.
+        // If damaged records are skipped, the row of a record is known only after decoding.
         if self.shared.policy.skips() {
             let all = RowStream::open(self.shared.clone(), piece, &request, 0, None);
             return narrowed(all, &self.schema(), scan);

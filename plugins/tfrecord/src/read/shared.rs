@@ -1,4 +1,4 @@
-//! What the streams of an input share: they outlive the calls that made them.
+//! State that the streams of an input share. It outlives the calls that create them.
 
 use super::Table;
 use super::pieces::Piece;
@@ -9,7 +9,6 @@ use crate::policy::Policy;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Error, Limits, Source};
 
-/// An input as its streams see it.
 pub(super) struct Shared {
     pub(super) source: Arc<dyn Source>,
     pub(super) files: Vec<InputFile>,
@@ -17,22 +16,22 @@ pub(super) struct Shared {
     pub(super) policy: Policy,
     pub(super) checks: Checks,
     pub(super) limits: Limits,
-    /// By column, how many features had no kind, where nobody has counted them before.
+    /// Number of features without a kind in each column, unless they have been counted before.
     pub(super) unset: Mutex<Vec<u64>>,
     pub(super) pieces: Vec<Piece>,
-    /// How many records each piece has, once a stream has come to its end and it ended where it should.
+    /// Number of records of each piece, once a stream has reached its end at the expected offset.
     pub(super) counted: Mutex<Vec<Option<u64>>>,
 }
 
 impl Shared {
-    /// A walk over the records of a piece.
+    /// Returns a walk over the records of a piece.
     pub(super) fn walk(&self, piece: &Piece) -> Walk<Box<dyn Window + Send>> {
         let file = &self.files[piece.file];
         Walk::new(file.codec.window(&self.source, file.id, &self.limits), piece.start, self.checks)
     }
 
-    /// Goes past the first records of a piece, whose data is not looked at: how many they were, and where the next one
-    /// begins. What is wrong with the framing is left to whoever reads there.
+    /// Skips the first records of a piece without checking their data. Returns their number and the
+    /// offset of the next record. Framing faults are left to the reader that follows.
     pub(super) fn pass_over(&self, piece: &Piece, records: u64) -> (u64, u64) {
         let file = &self.files[piece.file];
         let window = file.codec.window(&self.source, file.id, &self.limits);
@@ -47,7 +46,7 @@ impl Shared {
         (passed, walk.offset())
     }
 
-    /// An error that a wrong guess may be the cause of, where there is one.
+    /// Turns an error into a wrong guess if the schema and splits are guessed.
     pub(super) fn doubted(&self, error: Error) -> Error {
         if self.is_guess() { Error::wrong_guess(error.to_string()) } else { error }
     }
@@ -56,7 +55,7 @@ impl Shared {
         self.table.decoding.as_ref().is_some_and(|decoding| decoding.is_guess)
     }
 
-    /// Keeps that a piece, which ended where it should, has so many records.
+    /// Stores the number of records of a piece that ended at the expected offset.
     pub(super) fn keep_count(&self, piece: &Piece, records: u64) {
         let place =
             self.pieces.iter().position(|other| (other.file, other.start) == (piece.file, piece.start));
@@ -66,8 +65,9 @@ impl Shared {
         }
     }
 
-    /// The number of a piece's first record; of one that was guessed, if a record begins there. What no stream has
-    /// counted yet of the file before it is walked over.
+    /// Returns the number of the first record of a piece. For a guessed piece, counts the records
+    /// before it that no stream has counted, and returns `None` if no record begins at the guessed
+    /// offset.
     pub(super) fn first_record(&self, piece: &Piece) -> Option<u64> {
         if !self.is_guess() {
             return Some(piece.first);
@@ -78,7 +78,7 @@ impl Shared {
         before.try_fold(0, |first, (other, count)| Some(first + count.or_else(|| self.count(other))?))
     }
 
-    /// How many records a piece has, if it ends where the next one begins.
+    /// Counts the records of a piece. Returns `None` unless it ends where the next piece begins.
     fn count(&self, piece: &Piece) -> Option<u64> {
         let (file, end) = (&self.files[piece.file], piece.end?);
         let window = file.codec.window(&self.source, file.id, &self.limits);
@@ -91,7 +91,7 @@ impl Shared {
         (walk.offset() == end).then_some(records)
     }
 
-    /// Adds what a stream has counted of some columns.
+    /// Adds the counts of a stream for some columns.
     pub(super) fn count_unset(&self, columns: &[usize], counts: impl Iterator<Item = u64>) {
         let mut unset = self.unset.lock().unwrap_or_else(PoisonError::into_inner);
         for (&column, count) in columns.iter().zip(counts) {

@@ -1,31 +1,29 @@
-//! Guesses what records are: Examples, SequenceExamples, or other bytes.
+//! Guesses whether records are Examples, SequenceExamples or other bytes.
 //!
-//! A record that has features or lists of them decides, best one without fields that these messages do not have. A record
-//! without a byte decides nothing: it is a message without features as well as no bytes.
+//! A record with features or feature lists decides, preferably one without unknown fields. An empty
+//! record decides nothing: it may be a message without features or an empty byte string.
 
 use crate::bytes::Window;
 use crate::frame::Walk;
 use crate::message::{Fit, MessageKind, fit};
 
-/// How many records are looked at for one that has lists of features.
+/// Maximum number of records to examine for feature lists.
 const MOST_RECORDS: usize = 256;
-/// How far into a file is looked.
+/// Maximum bytes of a file to examine.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What records seem to be.
+/// The guessed type of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageGuess {
-    /// There is none that tells.
+    /// No record decides.
     NoRecords,
-    /// Messages of this kind.
     Message(MessageKind),
-    /// Messages of this kind, one of which has fields that it does not have.
+    /// Messages of this kind, at least one of which has unknown fields.
     WithOthers(MessageKind),
-    /// Anything.
     Bytes,
 }
 
-/// Looks at the first records of a file; whether no other file has to be looked at.
+/// Examines the first records of a file. Returns whether the guess is final.
 pub(super) fn look<W: Window>(walk: &mut Walk<W>, guess: &mut MessageGuess) -> bool {
     for _ in 0..MOST_RECORDS {
         let Ok(Some(data)) = walk.next() else { break };
@@ -39,7 +37,7 @@ pub(super) fn look<W: Window>(walk: &mut Walk<W>, guess: &mut MessageGuess) -> b
             }
             Some((MessageKind::Example, is_exact)) => *guess = guess.and(MessageKind::Example, is_exact),
             None => {
-                // After a message this is damage, which the reader tells of.
+                // After a message, this is damage, which the reader reports.
                 if *guess == MessageGuess::NoRecords {
                     *guess = MessageGuess::Bytes;
                 }
@@ -54,7 +52,7 @@ pub(super) fn look<W: Window>(walk: &mut Walk<W>, guess: &mut MessageGuess) -> b
 }
 
 impl MessageGuess {
-    /// With a record of that kind.
+    /// Combines the guess with a record of this kind.
     fn and(self, kind: MessageKind, is_exact: bool) -> Self {
         if is_exact && !matches!(self, Self::WithOthers(_)) {
             Self::Message(kind)
@@ -64,11 +62,11 @@ impl MessageGuess {
     }
 }
 
-/// What a record is, and whether it has no other fields.
+/// Returns the message type of a record, and whether it has no unknown fields.
 fn of_record(record: &[u8]) -> Option<(MessageKind, bool)> {
     let fits = |kind| fit(record, kind).unwrap_or(Fit::No);
     let (example, sequence) = (fits(MessageKind::Example), fits(MessageKind::Sequence));
-    // The lists of a SequenceExample are a field that an Example does not have.
+    // An Example does not have the feature lists of a SequenceExample.
     let kind = if example == Fit::Exact || sequence == Fit::No {
         MessageKind::Example
     } else {

@@ -1,4 +1,4 @@
-//! The rows of one split, in order, in batches.
+//! Returns the rows of a split in order, in batches.
 
 use super::Decoding;
 use super::pieces::Piece;
@@ -22,25 +22,26 @@ pub(super) struct RowStream {
     /// The number of the next record in the file.
     number: u64,
     batch: Batch,
-    /// Which columns are decoded.
+    /// The decoded columns.
     columns: Vec<usize>,
     most_rows: usize,
     most_bytes: u64,
-    /// Rows that are still wanted.
+    /// Number of rows that are still wanted.
     left: u64,
-    /// Set once there is nothing to come but what is in `failed`.
+    /// Whether only the error in `failed` is left to return.
     ended: bool,
     failed: Option<Error>,
 }
 
-/// The rows that have not been given yet.
+/// The rows that have not been returned yet.
 enum Batch {
     Decoded(Box<Rows>),
     Raw(RawRows),
 }
 
 impl RowStream {
-    /// Before record `first_row` of the piece, of which at most `limit` follow. Those before it are all taken for rows.
+    /// Opens a stream of at most `limit` rows that starts at record `first_row` of the piece. Each
+    /// record before it counts as a row.
     pub(super) fn open(
         shared: Arc<Shared>,
         piece: Piece,
@@ -81,7 +82,7 @@ impl RowStream {
             self.failed = self.fill().err();
             self.ended |= self.failed.is_some();
         }
-        // What came before an error is given first.
+        // Rows before an error are returned first.
         if self.batch.len() > 0 {
             let batch = self.finish_batch();
             self.ended |= batch.is_err();
@@ -90,7 +91,7 @@ impl RowStream {
         self.failed.take().map_or(Ok(None), Err)
     }
 
-    /// Decodes records until the batch is full or there are no more.
+    /// Decodes records until the batch is full or the piece ends.
     fn fill(&mut self) -> Result<()> {
         let Self { shared, piece, walk, number, batch, .. } = self;
         let file = &shared.files[piece.file];
@@ -175,17 +176,19 @@ impl RowStream {
     }
 }
 
-/// An error of a record, with its place.
+/// Adds the position of a record to an error.
 fn placed(error: Error, file: &str, number: u64, offset: u64) -> Error {
     error.record(number).file(file).offset(offset)
 }
 
-/// Whether a piece ends where it should: an index that was made of another file says something else.
+/// Checks that a piece ends at the expected offset. It does not if the index belongs to a different
+/// file.
 fn at_end(offset: u64, end: u64, file: &str) -> Result<()> {
     if offset == end {
         return Ok(());
     }
-    Err(Error::malformed("records do not end where the index says (-i index=none does without it)")
+    Err(Error::malformed("the records do not end at the offset in the index")
+        .hint("pass -i index=none to ignore the index")
         .file(file)
         .offset(offset)
         .expected(end)
@@ -230,7 +233,7 @@ impl Batch {
             Self::Decoded(rows) => rows.push(record, number, offset),
             Self::Raw(rows) => {
                 rows.data.extend_from_slice(record);
-                // Below 2^31, see `is_full_for`; one record is below the limit on memory.
+                // Less than 2^31, see `is_full_for`; a single record is below the memory limit.
                 rows.ends.push(i32::try_from(rows.data.len()).unwrap_or(i32::MAX));
                 Ok(())
             }
@@ -252,11 +255,11 @@ impl RawRows {
         let rows = ends.len() - 1;
         let array =
             BinaryArray::new(OffsetBuffer::new(ScalarBuffer::from(ends)), Buffer::from_vec(data), None);
-        // None, if the column is not wanted.
+        // Empty if the column is not wanted.
         let arrays: Vec<ArrayRef> =
             self.schema.fields().iter().map(|_| Arc::new(array.clone()) as ArrayRef).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
-            .map_err(|error| Error::plugin(format!("a batch that does not fit: {error}")))
+            .map_err(|error| Error::plugin(format!("the batch does not match the schema: {error}")))
     }
 }

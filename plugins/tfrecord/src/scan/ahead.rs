@@ -1,10 +1,9 @@
-//! Walks units ahead on many threads, from places where they seem to begin. What the threads find waits for
-//! the walk that knows where each unit does begin; how much may wait is bounded.
+//! Walks units in advance on many threads, from guessed starts. The results wait for the exact
+//! walk, which knows where each unit begins. The number of waiting results is bounded.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The attempts at some units.
 pub(super) struct Ahead<A> {
     units: usize,
     most: usize,
@@ -13,17 +12,18 @@ pub(super) struct Ahead<A> {
 }
 
 struct Attempts<A> {
-    /// The unit that is attempted next.
+    /// The next unit to attempt.
     next: usize,
-    /// The unit that is waited for.
+    /// The unit that the exact walk is waiting for.
     wanted: usize,
-    /// What has been made of units; none, where it failed.
+    /// Results by unit; `None` if the attempt failed.
     made: BTreeMap<usize, Option<A>>,
     is_stopped: bool,
 }
 
 impl<A> Ahead<A> {
-    /// No attempts yet at so many units, of which `most` may wait. With 0 there are none.
+    /// Creates attempts at `units` units, of which at most `most` may wait. If `most` is 0, nothing
+    /// is attempted.
     pub(super) fn new(units: usize, most: usize) -> Self {
         let state = Attempts { next: 0, wanted: 0, made: BTreeMap::new(), is_stopped: false };
         Self { units, most, state: Mutex::new(state), changed: Condvar::new() }
@@ -37,7 +37,7 @@ impl<A> Ahead<A> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next unit, for a thread that attempts it, once there is room for what it makes.
+    /// Returns the next unit for a thread to attempt, as soon as there is room for its result.
     pub(super) fn claim(&self) -> Option<Claim<'_, A>> {
         let mut state = self.state();
         while !state.is_stopped && state.next < self.units {
@@ -50,7 +50,7 @@ impl<A> Ahead<A> {
         None
     }
 
-    /// What was made of a unit. They are asked for in order, each once.
+    /// Returns the result of a unit. Units are taken in order, each once.
     pub(super) fn take(&self, unit: usize) -> Option<A> {
         if self.most == 0 {
             return None;
@@ -66,18 +66,16 @@ impl<A> Ahead<A> {
         }
     }
 
-    /// Ends all claims when it is dropped, however that comes.
+    /// Returns a guard that ends all claims when it is dropped.
     pub(super) fn until_dropped(&self) -> Stop<'_, A> {
         Stop(self)
     }
 }
 
-/// A unit that one thread attempts. Dropped, it hands in what was made of it.
+/// A unit that a thread attempts. Dropping it stores the result.
 pub(super) struct Claim<'a, A> {
     ahead: &'a Ahead<A>,
-    /// The unit.
     pub(super) unit: usize,
-    /// What was made of it.
     pub(super) made: Option<A>,
 }
 

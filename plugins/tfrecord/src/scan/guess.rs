@@ -4,14 +4,14 @@ use crate::bytes::WINDOW;
 use crate::frame::{HEADER, OVERHEAD, length};
 use tensorferry_sdk::{FileId, Result, Source};
 
-/// How far is looked. Longer records are walked from the one before.
+/// Maximum bytes to search. The exact walk skips longer records.
 const MOST: u64 = 512 << 10;
 
-/// How much is read first: most records are short.
+/// Bytes of the first read, which is small because most records are short.
 const FIRST: usize = 16 << 10;
 
-/// The first place from `start` on, before `end`, that has a length whose checksum is right and which
-/// leads to another one, or to the end of the file.
+/// Returns the first offset between `start` and `end` with a length that has a valid checksum and
+/// leads to a second such length or to the end of the file.
 pub(crate) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u64) -> Result<Option<u64>> {
     let len = source.len(file);
     let end = end.min(start + MOST).min(len);
@@ -37,12 +37,14 @@ pub(crate) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u
     Ok(None)
 }
 
-/// Where the record after this header's starts, if it is one and lies in the file.
+/// Returns the offset of the record after this header, if the header is valid and the record fits
+/// in the file.
 #[inline]
 fn next_of(header: &[u8], offset: u64, len: u64) -> Option<u64> {
     let claimed = u64::from_le_bytes(*header.first_chunk()?);
     let next = offset.checked_add(claimed)?.checked_add(OVERHEAD)?;
-    // Nearly all that is no length is far too long, and costs no checksum.
+    // Nearly all bytes that are not a length give a number that is too large, which saves the
+    // checksum.
     if next > len { None } else { length(header).map(|_| next) }
 }
 

@@ -82,7 +82,7 @@ fn records_are_shown_as_they_are() {
             assert_eq!(error.kind(), ErrorKind::Malformed, "{case}: {said}");
             let before = expected["records_before_error"].as_u64().unwrap();
             assert_eq!(lines.len() as u64, before, "{case}: {said}");
-            let parts = ["\"data.tfrecord", &format!("record {before}"), "offset"];
+            let parts = ["data.tfrecord", &format!("record {before}"), "offset"];
             assert!(parts.iter().all(|part| said.contains(part)), "{case}: {said}");
             continue;
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tensorferry_proto::{BytesList, Example, Feature, Features, Int64List, Message, feature};
 
-/// Rows of columns `0`, `1`, ... of whole numbers.
+/// Returns empty rows with integer columns `0`, `1`, ...
 fn rows(columns: usize) -> Rows {
     let column = |number: usize| Column {
         name: number.to_string(),
@@ -25,7 +25,7 @@ fn rows(columns: usize) -> Rows {
     Rows::new(&columns, &wanted, schema(&columns, false), MessageKind::Example, true)
 }
 
-/// The map entry of a feature.
+/// Returns the map entry of a feature.
 fn entry(key: &str, kind: feature::Kind) -> Vec<u8> {
     let feature = std::collections::HashMap::from([(key.to_owned(), Feature { kind: Some(kind) })]);
     Example { features: Some(Features { feature: feature.into_iter().collect() }) }.encode_to_vec()
@@ -35,7 +35,7 @@ fn number(key: &str) -> Vec<u8> {
     entry(key, feature::Kind::Int64List(Int64List { value: vec![7] }))
 }
 
-/// The shortest of some runs: what others do on the machine only makes them longer.
+/// Returns the shortest of several runs, because other load on the machine only makes runs longer.
 fn shortest(mut run: impl FnMut()) -> Duration {
     let time = || {
         let start = Instant::now();
@@ -47,7 +47,7 @@ fn shortest(mut run: impl FnMut()) -> Duration {
 
 #[test]
 fn a_broken_record_costs_what_it_holds() {
-    // A whole feature, and another that is cut off.
+    // A complete feature, and a truncated one.
     let broken = [number("1"), vec![0x0a, 100]].concat();
     let time = |columns: usize| {
         let mut rows = rows(columns);
@@ -96,7 +96,7 @@ fn a_column_that_no_row_has_costs_no_row_anything() {
         let arrays = all.iter().map(|batch| batch.column(column));
         made += 1 + arrays.clone().zip(arrays.skip(1)).filter(|(a, b)| !Arc::ptr_eq(a, b)).count();
     }
-    // Each column's own batch, and the nulls before and behind it, which are one array.
+    // The batch of each column, and the nulls before and after it, which are a single array.
     assert_eq!(made, 20 * 3 - 2);
     assert_eq!((all[7].column(7).null_count(), all[7].column(8).null_count()), (0, 10));
 }
