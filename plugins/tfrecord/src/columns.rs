@@ -58,7 +58,7 @@ pub(crate) struct Column {
 /// The shape of a feature's values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Exactly these dimensions, row-major; one value if there are none.
+    /// Exactly these dimensions, row-major. An empty list means a single value.
     Fixed(Vec<usize>),
     /// Any number of elements with these dimensions.
     Ragged(Vec<usize>),

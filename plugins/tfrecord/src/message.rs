@@ -13,8 +13,7 @@
 //! ```
 //!
 //! Source: tensorflow/core/example/example.proto and feature.proto. A message that is stored in
-//! several pieces is their concatenation, as protobuf merges them. Of several entries with the same
-//! key, the last one counts.
+//! several pieces is their concatenation, as protobuf merges them. If several entries have the same key, the last one counts.
 
 use tensorferry_proto::wire::{Broken, Fields, Value, take_len, take_varints};
 
@@ -292,7 +291,7 @@ pub(crate) fn count(kind: Kind, list: &[u8]) -> Result<u64, Broken> {
 /// How well a record matches a message type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
-    /// The record is something else.
+    /// The record does not match.
     No,
     /// The record has features, and also fields that the message type does not have.
     WithOthers,

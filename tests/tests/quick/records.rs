@@ -462,8 +462,8 @@ fn what_a_fixed_shape_would_not_parse_is_noted() {
     let of = |column: &str| {
         notes.iter().copied().find(|note| note.contains(&format!("column \"{column}\""))).unwrap()
     };
-    assert!(of("a").contains("1 an empty list: FixedLenFeature([2]) fails"), "{notes:?}");
-    assert!(of("b").contains("the key is missing: FixedLenFeature([]) fails"), "{notes:?}");
+    assert!(of("a").contains("1 have an empty list; FixedLenFeature([2]) fails"), "{notes:?}");
+    assert!(of("b").contains("lack the feature; FixedLenFeature([]) fails"), "{notes:?}");
 }
 
 /// A file whose records are alike, but for one far behind the first ones.

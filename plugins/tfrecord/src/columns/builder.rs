@@ -83,7 +83,7 @@ impl Builder {
         }
     }
 
-    /// Returns the minimum size of a row in bytes, whatever the record contains.
+    /// Returns the minimum size of a row in bytes, which the record may exceed.
     pub(super) fn row_bytes(&self) -> u64 {
         match (&self.column.shape, self.column.part) {
             (Shape::Fixed(_), Part::Features) => 8 * self.product as u64,

@@ -1,4 +1,4 @@
-//! Whatever a person points at leads to the same files.
+//! All ways to name an input find the same files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;

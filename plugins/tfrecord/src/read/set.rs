@@ -40,7 +40,7 @@ impl TfRecordSet {
 
     fn piece(&self, split: usize) -> Result<&Piece> {
         let piece = self.shared.pieces.get(split);
-        piece.ok_or_else(|| Error::plugin(format!("there is no split {split}")))
+        piece.ok_or_else(|| Error::plugin(format!("invalid split number {split}")))
     }
 }
 

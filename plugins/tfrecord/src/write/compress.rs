@@ -1,9 +1,9 @@
-//! Compressed pieces that depend on no other, and lie one after the other as one stream.
+//! Compresses pieces independently, so that they form a single stream when they are concatenated.
 //!
 //! | Codec | A piece | Around the pieces |
 //! |---|---|---|
 //! | gzip | a member | |
-//! | zlib | deflated blocks, none of them the last, up to a byte's end | the header; an empty last block and the checksum of all |
+//! | zlib | deflated blocks, none of them final, padded to a byte | the header; an empty final block and the checksum of all |
 //! | snappy | blocks of at most 256 KiB before compression | |
 
 use crate::codec::Codec;
@@ -13,16 +13,15 @@ use std::io::Write;
 use tensorferry_sdk::records::PlacedPiece;
 use tensorferry_sdk::{ByteSink, Error, Result};
 
-/// Deflate, a window of 32 KiB, the usual effort.
+/// Deflate with a window of 32 KiB and the default level.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x9c];
-/// An empty last block with fixed codes.
+/// An empty final block with fixed codes.
 const LAST_BLOCK: [u8; 2] = [3, 0];
-/// What TensorFlow can read back.
+/// Maximum length of a block that TensorFlow can read back.
 const SNAPPY_BLOCK: usize = 256 << 10;
 /// The prime of Adler-32.
 const ADLER: u64 = 65_521;
 
-/// Compresses pieces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Compressor {
     pub(super) codec: Codec,
@@ -30,12 +29,12 @@ pub(super) struct Compressor {
 }
 
 impl Compressor {
-    /// What stands before all pieces.
+    /// Returns the bytes before all pieces.
     pub(super) fn head(self) -> &'static [u8] {
         if self.codec == Codec::Zlib { &ZLIB_HEADER } else { &[] }
     }
 
-    /// Pushes a piece. Gives what the tail will want to know of it.
+    /// Writes a piece, and returns the note about it that `tail` needs.
     pub(super) fn piece(self, bytes: &[u8], output: &mut dyn ByteSink) -> Result<Vec<u8>> {
         match self.codec {
             Codec::None => {
@@ -64,16 +63,16 @@ impl Compressor {
         }
     }
 
-    /// What stands after all pieces.
+    /// Returns the bytes after all pieces.
     pub(super) fn tail(self, pieces: &[PlacedPiece]) -> Result<Vec<u8>> {
         match self.codec {
-            // A file of no member is no gzip file.
+            // A gzip file needs at least one member.
             Codec::Gzip if pieces.is_empty() => self.gzip(&[]),
             Codec::Zlib => {
                 let mut adler = 1;
                 for piece in pieces {
                     let (part, len) =
-                        noted(&piece.note).ok_or_else(|| Error::plugin("not a piece of this writer"))?;
+                        noted(&piece.note).ok_or_else(|| Error::plugin("invalid note of a piece"))?;
                     adler = joined(adler, part, len);
                 }
                 Ok([&LAST_BLOCK[..], &adler.to_be_bytes()].concat())
@@ -92,12 +91,12 @@ impl Compressor {
         let mut deflate = Compress::new(Compression::new(self.level), false);
         let mut output = Vec::with_capacity(bytes.len() / 2 + 64);
         loop {
-            // All input has been taken before this fits an address.
+            // `total_in` is at most the length of the input, so it fits.
             let taken = usize::try_from(deflate.total_in()).map_err(failed)?;
             output.reserve(64 << 10);
             let status =
                 deflate.compress_vec(&bytes[taken..], &mut output, FlushCompress::Sync).map_err(failed)?;
-            // The flush is complete once there is room left.
+            // The flush is complete if the output has unused room.
             if status == Status::BufError
                 || (deflate.total_in() == bytes.len() as u64 && output.len() < output.capacity())
             {
@@ -111,21 +110,21 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::plugin(format!("compression failed: {error}"))
 }
 
-/// The checksum and the length of a piece's note.
+/// Parses the checksum and the length in the note of a piece.
 fn noted(note: &[u8]) -> Option<(u32, u64)> {
     let (adler, len) = note.split_first_chunk::<4>()?;
     Some((u32::from_le_bytes(*adler), u64::from_le_bytes(len.try_into().ok()?)))
 }
 
-/// The Adler-32 of two byte strings one after the other, the second of `len` bytes.
+/// Returns the Adler-32 of two concatenated byte strings; the second one has `len` bytes.
 fn joined(first: u32, second: u32, len: u64) -> u32 {
     let halves = |adler: u32| (u64::from(adler & 0xffff), u64::from(adler >> 16));
     let ((low1, high1), (low2, high2)) = (halves(first), halves(second));
     let len = len % ADLER;
-    // The low half counts from 1, which both checksums have and the whole has once.
+    // The low half starts at 1 in both checksums, but must count it once.
     let low = (low1 + low2 + ADLER - 1) % ADLER;
     let high = (high1 + high2 + len * ((low1 + ADLER - 1) % ADLER)) % ADLER;
-    // Both are below 2^16.
+    // Both halves are below 2^16.
     u32::try_from(high << 16 | low).unwrap_or(0)
 }
 

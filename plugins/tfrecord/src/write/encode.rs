@@ -1,4 +1,5 @@
-//! Encodes rows as messages. A length comes before the bytes that it counts, so each row is measured first.
+//! Encodes rows as messages. A length precedes the bytes that it counts, so each row is measured
+//! first.
 
 use super::layout::{Feature, Layout};
 use super::leaf::Leaf;
@@ -12,19 +13,18 @@ use std::ops::Range;
 use tensorferry_proto::wire::{put_varint, varint_len};
 use tensorferry_sdk::{Error, Result};
 
-/// The tags of fields 1 and 2 that hold messages, strings or packed numbers.
+/// The tags of fields 1 and 2 that contain messages, strings or packed numbers.
 const FIELD_1: u8 = 0x0a;
 const FIELD_2: u8 = 0x12;
 
-/// Encodes the rows of a batch.
 pub(super) struct Encoder<'a> {
     layout: &'a Layout,
     views: Vec<View>,
-    /// The lengths of the current row's features; none, where the feature is missing.
+    /// The lengths of the features in the current row; `None` if the feature is missing.
     measured: Vec<Option<Measured>>,
 }
 
-/// The lengths of a feature's parts, the outermost last.
+/// The lengths of the parts of a feature, from inside to outside.
 #[derive(Debug, Clone, Copy, Default)]
 struct Measured {
     /// The packed numbers, or the strings with their tags.
@@ -38,12 +38,11 @@ struct Measured {
 }
 
 impl<'a> Encoder<'a> {
-    /// For the rows of a batch.
     pub(super) fn new(layout: &'a Layout, batch: &RecordBatch, losses: &mut Losses) -> Result<Self> {
         let mut views = Vec::with_capacity(layout.features.len());
         for (number, feature) in layout.features.iter().enumerate() {
             let view = View::new(batch, &feature.path, feature.kind, number, losses).map_err(|error| {
-                Error::unsupported(format!("a value has no place in a {}: {error}", feature.kind.word()))
+                Error::unsupported(format!("a value cannot be stored in a {}: {error}", feature.kind.word()))
                     .column(&feature.column)
             })?;
             views.push(view);
@@ -60,7 +59,7 @@ impl<'a> Encoder<'a> {
         shapes: &mut Shapes,
     ) -> Result<()> {
         let Some(message) = self.layout.message else {
-            // The one column holds whole records; none of them is null.
+            // The only column contains whole records, none of which is null.
             if let Some(Leaf::Bytes(records)) = self.views.first().map(|view| &view.leaf) {
                 output.extend_from_slice(records.value(row));
             }
@@ -75,7 +74,7 @@ impl<'a> Encoder<'a> {
             self.measured[number] = measured;
         }
         let has_lists = message == MessageKind::Sequence;
-        // Both maps are there, as TensorFlow's own programs write them, also where they are empty.
+        // Writes both maps even if they are empty, as TensorFlow's own programs do.
         for (tag, part, len) in [(FIELD_1, Part::Features, maps[0]), (FIELD_2, Part::Lists, maps[1])]
             .into_iter()
             .take(1 + usize::from(has_lists))
@@ -93,7 +92,7 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    /// The lengths of a row's feature.
+    /// Returns the lengths of a feature in a row.
     fn measure(
         &self,
         number: usize,
@@ -105,8 +104,9 @@ impl<'a> Encoder<'a> {
         let view = &self.views[number];
         if !view.has(row) {
             if feature.is_required {
-                return Err(Error::malformed("a row without a value that the schema requires")
-                    .column(&feature.column));
+                return Err(
+                    Error::malformed("a row lacks a value that the schema requires").column(&feature.column)
+                );
             }
             shapes.missing(number);
             return Ok(None);
@@ -140,12 +140,12 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// The length of something with its length before it.
+/// Returns the length of `len` bytes with their length prefix.
 fn prefixed(len: usize) -> usize {
     varint_len(len as u64) + len
 }
 
-/// Whether a list has as many values as a schema says.
+/// Checks that a list has the number of values that the schema requires.
 fn fits(feature: &Feature, count: usize) -> Result<()> {
     let Some(shape) = &feature.shape else { return Ok(()) };
     let expected = match shape {
@@ -154,11 +154,12 @@ fn fits(feature: &Feature, count: usize) -> Result<()> {
         Shape::Fixed(_) => format!("{} values", shape.product()),
         Shape::Ragged(_) => format!("a multiple of {} values", shape.product()),
     };
-    let error = Error::malformed("a row has another shape than the schema asks for").column(&feature.column);
+    let error = Error::malformed("the shape of a row does not match the schema").column(&feature.column);
     Err(error.expected(expected).found(format!("{count} values")))
 }
 
-/// The lengths of the list of an element of a level, how many values it has, and how many nulls not.
+/// Returns the lengths of the list in an element of a level, the number of its values, and the
+/// number of nulls that are dropped.
 fn measure_list(view: &View, level: usize, element: usize) -> (Measured, usize, u64) {
     let (mut payload, mut count) = (0, 0);
     let nulls = view.values(level, element, &mut |range: Range<usize>| {

@@ -1,4 +1,4 @@
-//! A layout says which features the columns become.
+//! A layout maps columns to features.
 
 use crate::columns::{KEY, MESSAGE, PART, PART_LISTS, PART_RAW, Shape};
 use crate::message::{Kind, MessageKind, Part};
@@ -9,36 +9,36 @@ use std::sync::Arc;
 use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 
-/// The features of records.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
-    /// The message; none, if the one column holds whole records.
+    /// The message type; `None` if the only column contains whole records.
     pub(super) message: Option<MessageKind>,
-    /// The features, in the order in which they are written: those of both maps, the lists last.
+    /// The features in the order in which they are written, with feature lists last.
     pub(super) features: Vec<Feature>,
 }
 
-/// A feature and the column that it is made of.
+/// A feature and its column.
 #[derive(Debug, Clone)]
 pub(super) struct Feature {
     /// The name in the records.
     pub(super) key: String,
-    /// The name of the column, with those of the structs that it is in.
+    /// The name of the column, prefixed with the names of the structs that contain it.
     pub(super) column: String,
-    /// Where the column is: the place in the schema, then in each struct.
+    /// The position of the column: the index in the schema, then in each struct.
     pub(super) path: Vec<usize>,
-    /// The map that it goes to.
+    /// The map that contains the feature.
     pub(super) part: Part,
     /// The kind of its list.
     pub(super) kind: Kind,
-    /// How many values each must have, if a schema says so.
+    /// The required shape, if a schema sets one.
     pub(super) shape: Option<Shape>,
-    /// Whether a schema says that it must be there.
+    /// Whether a schema requires the feature.
     pub(super) is_required: bool,
 }
 
 impl Layout {
-    /// For rows of a schema, as a schema file wants them, if there is one; and what it loses of them.
+    /// Creates the layout for rows of a schema, restricted to a schema file if there is one. Also
+    /// returns the losses that follow from it.
     pub(super) fn new(
         schema: &SchemaRef,
         file: Option<SchemaFile>,
@@ -68,7 +68,8 @@ impl Layout {
         }
         let FeatureCollector { mut features, mut losses, .. } = found;
         if let Some(file) = file {
-            // What the file leaves out is not lost: the user wants it so.
+            // Columns that the schema file omits are not losses, because the user chose to omit
+            // them.
             losses.retain(|loss| file.columns.iter().any(|column| column.name == loss.what));
             features = chosen(&features, file)?;
         }
@@ -76,7 +77,7 @@ impl Layout {
         let mut keys = HashSet::new();
         for feature in &features {
             if !keys.insert((feature.part, &feature.key)) {
-                return Err(Error::unsupported(format!("two columns make the feature {:?}", feature.key))
+                return Err(Error::unsupported(format!("two columns map to the feature {:?}", feature.key))
                     .column(&feature.column));
             }
         }
@@ -93,15 +94,15 @@ impl Feature {
 
 struct FeatureCollector {
     message: MessageKind,
-    /// Whether fields say which map they are of.
+    /// Whether metadata of fields names the map of each feature.
     has_parts: bool,
     features: Vec<Feature>,
     losses: Vec<Loss>,
 }
 
 impl FeatureCollector {
-    /// Adds the features of a column. Structs nest as deep as the schema, which is no file's to choose
-    /// without limit: Arrow's own checks walk it the same way.
+    /// Adds the features of a column. The recursion over structs is as deep as the schema, which
+    /// files cannot make arbitrarily deep: Arrow's own checks recurse in the same way.
     fn add(&mut self, field: &Field, path: &mut Vec<usize>, prefix: &str) {
         let name = format!("{prefix}{}", field.name());
         if let DataType::Struct(fields) = field.data_type() {
@@ -118,7 +119,8 @@ impl FeatureCollector {
         let Some(kind) = kind_of(leaf) else {
             // A column of nulls is a feature that no record has.
             if *leaf != DataType::Null || depth.all > 0 {
-                let why = format!("a column of {} has no place in a feature", type_text(field.data_type()));
+                let why =
+                    format!("a column of type {} cannot be stored in features", type_text(field.data_type()));
                 self.lose(LossKind::Record, &name, why);
             }
             return;
@@ -132,15 +134,15 @@ impl FeatureCollector {
         };
         let kept = if part == Part::Lists { 2 } else { 1 };
         if depth.ragged > kept {
-            let why = "lists of different lengths within lists are joined to one";
+            let why = "nested lists of different lengths are joined into one list";
             self.change(LossKind::Record, &name, why);
         } else if depth.all > kept {
-            let why =
-                "lists of a fixed length within lists are joined into one, which does not say that length";
+            let why = "nested lists of fixed length are joined into one list, and their length is not stored";
             self.change(LossKind::Metadata, &name, why);
         }
         if let Some(what) = forgotten(leaf) {
-            let why = format!("{} is written as {what}, which does not say so", type_text(leaf));
+            let why =
+                format!("{} is written as {what}, and the original type is not stored", type_text(leaf));
             self.change(LossKind::Metadata, &name, why);
         }
         let mut feature = Feature::new(&name, path.clone(), part, kind);
@@ -154,20 +156,20 @@ impl FeatureCollector {
         self.losses.push(Loss::new(kind, column.to_owned(), why));
     }
 
-    /// The values are there, in another form.
+    /// Reports that the values are stored in a different form.
     fn change(&mut self, kind: LossKind, column: &str, why: impl Into<String>) {
         self.losses.push(Loss::new(kind, column.to_owned(), why).severity(Severity::Changed));
     }
 }
 
-/// How many lists are around a value.
+/// The number of lists around a value.
 struct Depth {
     all: usize,
-    /// Those that may be of any length.
+    /// The lists of variable length among them.
     ragged: usize,
 }
 
-/// The type of a column's values below all its lists.
+/// Returns the depth and the type of the values inside all lists of a column.
 fn depth(mut data_type: &DataType) -> (Depth, &DataType) {
     let mut depth = Depth { all: 0, ragged: 0 };
     loop {
@@ -183,7 +185,7 @@ fn depth(mut data_type: &DataType) -> (Depth, &DataType) {
     }
 }
 
-/// The kind of list that values of a type go to.
+/// Returns the kind of list for values of a type.
 fn kind_of(leaf: &DataType) -> Option<Kind> {
     Some(match leaf {
         DataType::Dictionary(_, values) => return kind_of(values),
@@ -199,7 +201,7 @@ fn kind_of(leaf: &DataType) -> Option<Kind> {
     })
 }
 
-/// What a type is written as, if that does not say what the values mean.
+/// Returns the type that values are written as, if it does not preserve their meaning.
 fn forgotten(leaf: &DataType) -> Option<&'static str> {
     match leaf {
         _ if leaf.is_temporal() => Some("int64"),
@@ -208,18 +210,18 @@ fn forgotten(leaf: &DataType) -> Option<&'static str> {
     }
 }
 
-/// The features that a schema file names, as it wants them.
+/// Returns the features that a schema file names, in the form that it requires.
 fn chosen(found: &[Feature], file: SchemaFile) -> Result<Vec<Feature>> {
     let mut features = Vec::with_capacity(file.columns.len());
     for column in file.columns {
-        // A column without a kind is one of nulls.
+        // A column without a kind contains only nulls.
         let Some(kind) = column.kind else { continue };
         let wrong = |what: String| Err(Error::usage(format!("option schema: {what}")).column(&column.name));
         let Some(feature) = found.iter().find(|feature| feature.column == column.name) else {
-            return wrong("the rows have no such column, or none that a feature could hold".to_owned());
+            return wrong("the rows lack this column, or its type cannot be stored in features".to_owned());
         };
         if feature.kind != kind {
-            return wrong(format!("the rows' values go to {}, not {}", feature.kind.word(), kind.word()));
+            return wrong(format!("the values belong in {}, not {}", feature.kind.word(), kind.word()));
         }
         features.push(Feature {
             key: String::from_utf8_lossy(&column.key).into_owned(),

@@ -1,5 +1,6 @@
-//! A leaf is the values of a column below all its lists, in the type of the feature's list. It is written
-//! out here for the few types that features have: arrow-cast would add ten megabytes to the plugin.
+//! A leaf holds the values inside all lists of a column, converted to the type of the feature's
+//! list. This module converts the few types of features itself, because arrow-cast would add ten
+//! megabytes to the plugin.
 
 use super::losses::Losses;
 use crate::message::Kind;
@@ -13,14 +14,13 @@ use arrow_array::{Array, ArrayRef, BinaryArray};
 use arrow_buffer::{ArrowNativeType, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType};
 
-/// Values of one kind.
 pub(super) enum Leaf {
     Ints(ScalarBuffer<i64>),
     Floats(ScalarBuffer<f32>),
     Bytes(BinaryArray),
 }
 
-/// The values in the type of their list.
+/// Converts values to the type of their list.
 pub(super) fn leaf(
     array: &ArrayRef,
     kind: Kind,
@@ -35,7 +35,7 @@ pub(super) fn leaf(
         (Kind::Float, DataType::Float16) => Leaf::Floats(each::<Float16Type, _>(array, f32::from)),
         (Kind::Float, _) => {
             let wide = floats(array)?;
-            #[expect(clippy::cast_possible_truncation, reason = "what is lost is counted")]
+            #[expect(clippy::cast_possible_truncation, reason = "lost precision is counted below")]
             let narrow: ScalarBuffer<f32> = wide.iter().map(|&value| value as f32).collect();
             let nulls = array.logical_nulls();
             let lost = wide.iter().zip(&*narrow).enumerate().filter(|&(index, (&wide, &narrow))| {
@@ -68,13 +68,13 @@ fn ints(array: &dyn Array) -> Result<ScalarBuffer<i64>, ArrowError> {
             let fits = |(index, &value): (usize, &u64)| match i64::try_from(value) {
                 Ok(value) => Ok(value),
                 Err(_) if array.is_null(index) => Ok(0),
-                Err(_) => Err(ArrowError::CastError(format!("Can't cast value {value} to type Int64"))),
+                Err(_) => Err(ArrowError::CastError(format!("the value {value} does not fit int64"))),
             };
             let values = array.as_primitive::<UInt64Type>().values();
             values.iter().enumerate().map(fits).collect::<Result<Vec<_>, _>>()?.into()
         }
         DataType::Dictionary(..) => looked_up(array, &ints(array.as_any_dictionary().values())?),
-        // Times are the numbers that they are stored as.
+        // Times are written as their stored numbers.
         other if other.primitive_width() == Some(4) => {
             stored::<i32>(array).iter().copied().map(i64::from).collect()
         }
@@ -95,12 +95,12 @@ fn floats(array: &dyn Array) -> Result<ScalarBuffer<f64>, ArrowError> {
     }
 }
 
-/// The floats next to decimals: those of their texts.
+/// Returns the floats nearest to decimals, by parsing their text.
 fn decimals<T: DecimalType>(array: &dyn Array) -> Result<ScalarBuffer<f64>, ArrowError> {
     let array = array.as_primitive::<T>();
     let float = |row| {
         let text = array.value_as_string(row);
-        text.parse().map_err(|_| ArrowError::CastError(format!("Can't cast value {text} to type Float64")))
+        text.parse().map_err(|_| ArrowError::CastError(format!("the value {text} is not a float64")))
     };
     Ok((0..array.len()).map(float).collect::<Result<Vec<f64>, _>>()?.into())
 }
@@ -140,13 +140,13 @@ fn each<T: ArrowPrimitiveType, V: ArrowNativeType>(
     array.as_primitive::<T>().values().iter().map(|&value| to(value)).collect()
 }
 
-/// Values of a fixed width, whatever they mean.
+/// Returns values of a fixed width as stored, whatever their meaning.
 fn stored<V: ArrowNativeType>(array: &dyn Array) -> ScalarBuffer<V> {
     let data = array.to_data();
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
 }
 
-/// Where the rows' values are in their dictionary.
+/// Returns the dictionary index of each row.
 fn keys(array: &dyn Array) -> Vec<usize> {
     let dictionary = array.as_any_dictionary();
     if dictionary.values().is_empty() { vec![0; array.len()] } else { dictionary.normalized_keys() }

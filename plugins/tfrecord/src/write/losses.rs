@@ -1,9 +1,9 @@
-//! Counts what values lose when they become features.
+//! Counts the losses of values that become features.
 
 use super::layout::Layout;
 use tensorferry_sdk::{Loss, LossKind};
 
-/// What values lost, by feature.
+/// The losses of each feature.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     features: Vec<Lost>,
@@ -25,7 +25,8 @@ impl Losses {
         &mut self.features[feature]
     }
 
-    /// Of so many values of a feature that were narrowed, these lost digits, and these numbers are too large.
+    /// Counts the narrowing of `of` values of a feature: `imprecise` lost precision, and `infinite`
+    /// overflowed.
     pub(super) fn narrowed(&mut self, feature: usize, imprecise: u64, infinite: u64, of: u64) {
         let lost = self.of(feature);
         lost.imprecise += imprecise;
@@ -33,18 +34,20 @@ impl Losses {
         lost.of += of;
     }
 
-    /// So many nulls within lists of a feature were left out.
+    /// Counts dropped nulls inside the lists of a feature.
     pub(super) fn nulls(&mut self, feature: usize, count: u64) {
         self.of(feature).nulls += count;
     }
 
-    /// The losses of a piece.
+    /// Returns the losses of a piece.
     pub(super) fn finish(self, layout: &Layout) -> Vec<Loss> {
         let mut losses = Vec::new();
         for (lost, feature) in self.features.iter().zip(&layout.features) {
             if lost.imprecise > 0 {
-                let why =
-                    format!("{} of {} values lost digits: a float_list has 32 bits", lost.imprecise, lost.of);
+                let why = format!(
+                    "{} of {} values lost precision: a float_list has 32 bits",
+                    lost.imprecise, lost.of
+                );
                 losses.push(Loss::new(LossKind::Precision, feature.column.clone(), why));
             }
             let mut gone = Vec::new();
@@ -55,7 +58,10 @@ impl Losses {
                 ));
             }
             if lost.nulls > 0 {
-                gone.push(format!("{} nulls within lists left out: a list of values has none", lost.nulls));
+                gone.push(format!(
+                    "{} nulls inside lists dropped: a list of values cannot contain nulls",
+                    lost.nulls
+                ));
             }
             if !gone.is_empty() {
                 losses.push(Loss::new(LossKind::Record, feature.column.clone(), gone.join("; ")));

@@ -1,10 +1,10 @@
-//! Notes the features that have one number of values in every record but those in which they are empty or
-//! missing: a program that parses them with a fixed shape fails at these records.
+//! Notes features that have the same number of values in all records, except records in which they
+//! are empty or missing. A program that parses them with a fixed shape fails at these records.
 
 use super::layout::Layout;
 use crate::message::Part;
 
-/// The lengths of features, by their number.
+/// The lengths of features, by feature number.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     features: Vec<FeatureLengths>,
@@ -14,7 +14,7 @@ pub(super) struct Shapes {
 struct FeatureLengths {
     missing: u64,
     empty: u64,
-    /// Records that have values, and how many they have, if all have as many.
+    /// Number of records with values. `count` is their number of values, unless they `differ`.
     others: u64,
     count: Option<usize>,
     differ: bool,
@@ -29,13 +29,13 @@ impl Shapes {
         &mut self.features[feature]
     }
 
-    /// A record does not have a feature.
+    /// Counts a record without the feature.
     #[inline]
     pub(super) fn missing(&mut self, feature: usize) {
         self.of(feature).missing += 1;
     }
 
-    /// A record has so many values of a feature.
+    /// Counts a record with `count` values of a feature.
     #[inline]
     pub(super) fn values(&mut self, feature: usize, count: usize) {
         let lengths = self.of(feature);
@@ -47,7 +47,7 @@ impl Shapes {
         }
     }
 
-    /// Adds those of other records.
+    /// Adds the counts of other records.
     pub(super) fn add(&mut self, other: &Self) {
         for (number, added) in other.features.iter().enumerate() {
             let lengths = self.of(number);
@@ -60,7 +60,7 @@ impl Shapes {
         }
     }
 
-    /// What the user should know.
+    /// Returns notes for the user.
     pub(super) fn notes(&self, layout: &Layout) -> Vec<String> {
         let features = self.features.iter().zip(&layout.features);
         features
@@ -76,18 +76,18 @@ impl FeatureLengths {
         let all = self.others + self.empty + self.missing;
         let mut found = Vec::new();
         if self.empty > 0 {
-            found.push(format!("{} an empty list", self.empty));
+            found.push(format!("{} have an empty list", self.empty));
         }
         if self.missing > 0 {
-            found.push(format!("{} no value, so that the key is missing", self.missing));
+            found.push(format!("{} lack the feature", self.missing));
         }
         let shape = if count == 1 { String::new() } else { count.to_string() };
         let (values, instead) = (
-            if count == 1 { "one value" } else { "as many values" },
-            if self.empty > 0 { "VarLenFeature" } else { "VarLenFeature, or a default_value," },
+            if count == 1 { "one value".to_owned() } else { format!("{count} values") },
+            if self.empty > 0 { "VarLenFeature" } else { "VarLenFeature or a default_value" },
         );
         Some(format!(
-            "column {column:?}: of {all} records, {} have {values} each, {}: FixedLenFeature([{shape}]) fails to parse those, {instead} does not",
+            "column {column:?}: {} of {all} records have {values}, but {}; FixedLenFeature([{shape}]) fails to parse those, {instead} does not",
             self.others,
             found.join(", "),
         ))
@@ -121,7 +121,11 @@ mod tests {
         let one = note(&of(&[Some(1), None])).unwrap_or_default();
         assert!(one.contains("FixedLenFeature([])") && one.contains("default_value"), "{one}");
         let two = note(&of(&[Some(2), Some(0), None])).unwrap_or_default();
-        let words = ["of 3 records, 1 have", "1 an empty list, 1 no value", "FixedLenFeature([2])"];
+        let words = [
+            "1 of 3 records have 2 values",
+            "1 have an empty list, 1 lack the feature",
+            "FixedLenFeature([2])",
+        ];
         assert!(words.iter().all(|word| two.contains(word)), "{two}");
     }
 

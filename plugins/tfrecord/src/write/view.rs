@@ -1,5 +1,5 @@
-//! A view is a column as the encoder needs it: the values of all rows one after the other, in the type of
-//! their list, and which of them belong to which row.
+//! A view is a column in the form that the encoder needs: the consecutive values of all rows in the
+//! type of their list, and the positions of rows in them.
 
 use super::leaf::{Leaf, leaf};
 use super::losses::Losses;
@@ -10,21 +10,19 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType};
 use std::ops::Range;
 
-/// A column.
 pub(super) struct View {
     /// Whether each row has the feature.
     nulls: Option<NullBuffer>,
-    /// The lists around a value, the outermost first.
+    /// The lists around a value, outermost first.
     levels: Vec<Level>,
-    /// The values.
     pub(super) leaf: Leaf,
     leaf_nulls: Option<NullBuffer>,
 }
 
-/// One list around values.
+/// One level of lists around values.
 struct Level {
     lengths: ListLengths,
-    /// Which lists are null. The outermost's are the rows'.
+    /// The null lists. At the outermost level, these are rows.
     nulls: Option<NullBuffer>,
 }
 
@@ -35,9 +33,9 @@ enum ListLengths {
 }
 
 impl Level {
-    /// Where the elements of some lists are.
+    /// Returns the range of the elements of some lists.
     fn elements(&self, lists: &Range<usize>) -> Range<usize> {
-        // Offsets are those of an array in memory: never negative, never beyond an address.
+        // Offsets of an array in memory are not negative and fit `usize`.
         let place = |offset: i64| usize::try_from(offset).unwrap_or(0);
         match &self.lengths {
             ListLengths::Small(ends) => place(ends[lists.start].into())..place(ends[lists.end].into()),
@@ -48,7 +46,7 @@ impl Level {
 }
 
 impl View {
-    /// A view on the column at a path.
+    /// Opens a view on the column at a path.
     pub(super) fn new(
         batch: &RecordBatch,
         path: &[usize],
@@ -77,7 +75,7 @@ impl View {
                 }
                 DataType::FixedSizeList(_, len) => {
                     let list = array.as_fixed_size_list();
-                    // Never negative.
+                    // The length is not negative.
                     (ListLengths::Fixed(usize::try_from(*len).unwrap_or(0)), list.values().clone())
                 }
                 _ => break,
@@ -85,7 +83,7 @@ impl View {
             levels.push(Level { lengths, nulls: array.nulls().cloned() });
             array = values;
         }
-        // Of a column without lists, nulls are rows.
+        // In a column without lists, nulls are rows.
         let leaf_nulls =
             if levels.is_empty() { None } else { array.logical_nulls().filter(|n| n.null_count() > 0) };
         let leaf = leaf(&array, kind, feature, losses)?;
@@ -98,7 +96,8 @@ impl View {
         self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
     }
 
-    /// The steps of a row's list of features, each a list at the next level; and which of them are null.
+    /// Returns the steps of a row's list of features, each a list at the next level, and whether
+    /// each step is null.
     pub(super) fn steps(&self, row: usize) -> impl Iterator<Item = (usize, bool)> + '_ {
         let steps = self.levels.first().map_or(row..row + 1, |level| level.elements(&(row..row + 1)));
         let nulls = match self.levels.get(1) {
@@ -108,8 +107,8 @@ impl View {
         steps.map(move |step| (step, nulls.is_some_and(|nulls| nulls.is_null(step))))
     }
 
-    /// Visits the values of an element of a level (0: a row) as ranges of values, in order, and says how
-    /// many nulls were left out.
+    /// Visits the values of an element of a level (0: a row) as ranges of values, in order. Returns
+    /// the number of nulls that were dropped.
     #[inline]
     pub(super) fn values(&self, level: usize, element: usize, visit: &mut dyn FnMut(Range<usize>)) -> u64 {
         let Some(first) = self.levels.get(level) else {

@@ -1,4 +1,4 @@
-//! Inputs made of bytes, read and written by the format in memory.
+//! Builds inputs from bytes, and reads and writes them in memory.
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -20,7 +20,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_tfrecord::TfRecord;
 
-/// A context in memory that grants threads.
+/// An in-memory context with several threads.
 #[derive(Default)]
 pub(crate) struct Threaded {
     pub(crate) inner: MemoryContext,
@@ -51,7 +51,7 @@ impl Context for Threaded {
     }
 }
 
-/// A context with so many threads.
+/// Returns a context with this number of threads.
 pub(crate) fn threads(threads: usize) -> Threaded {
     Threaded { inner: MemoryContext::default(), threads }
 }
@@ -60,17 +60,15 @@ pub(crate) fn options(side: Side, given: &[(&str, &str)]) -> Options {
     Options::check(&TfRecord.describe().options, side, &pairs(given)).unwrap()
 }
 
-/// Files in memory.
+/// Returns files in memory.
 pub(crate) fn source(entry: Entry, files: &[(&str, Vec<u8>)]) -> MemorySource {
     MemorySource::new(entry, files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.clone())).collect())
 }
 
-/// Opens files.
 pub(crate) fn open(source: MemorySource, given: &[(&str, &str)], context: &dyn Context) -> Result<Opened> {
     records::open(&TfRecord, &pairs(given), Arc::new(source), context)
 }
 
-/// Opens one file.
 pub(crate) fn open_file(bytes: &[u8], given: &[(&str, &str)]) -> Result<Opened> {
     open(MemorySource::file("f.tfrecord", bytes), given, &threads(2))
 }
@@ -82,15 +80,15 @@ pub(crate) fn open_lines(source: MemorySource, given: &[(&str, &str)]) -> Result
     open(source, given, &context)
 }
 
-/// The error with which rows are refused, when they are opened or when they are read.
+/// Returns the error of opening or reading a source.
 pub(crate) fn refused(source: MemorySource, given: &[(&str, &str)], context: &dyn Context) -> Error {
     match open(source, given, context) {
         Err(error) => error,
-        Ok(set) => rows(&*set, &Batches::default()).1.expect("it is refused"),
+        Ok(set) => rows(&*set, &Batches::default()).1.expect("reading must fail"),
     }
 }
 
-/// All rows, and how it ended.
+/// Returns all rows, and the error that ended reading, if any.
 pub(crate) fn rows(set: &dyn RecordSet, batches: &Batches) -> (Vec<RecordBatch>, Option<Error>) {
     let mut all = Vec::new();
     for split in 0..set.splits().len() {
@@ -108,19 +106,18 @@ pub(crate) fn rows(set: &dyn RecordSet, batches: &Batches) -> (Vec<RecordBatch>,
     (all, None)
 }
 
-/// All rows, which there must be.
+/// Returns all rows, which must be readable.
 pub(crate) fn all_rows(set: &dyn RecordSet) -> Vec<RecordBatch> {
     let (rows, error) = rows(set, &Batches::default());
     assert!(error.is_none(), "{error:?}");
     rows
 }
 
-/// How many rows there are.
 pub(crate) fn count_rows(batches: &[RecordBatch]) -> usize {
     batches.iter().map(RecordBatch::num_rows).sum()
 }
 
-/// The whole numbers of a column.
+/// Returns the integers of a column.
 pub(crate) fn column_of_ints(batches: &[RecordBatch], name: &str) -> Vec<i64> {
     let values = |batch: &RecordBatch| {
         let column = batch.column_by_name(name).unwrap();
@@ -129,7 +126,7 @@ pub(crate) fn column_of_ints(batches: &[RecordBatch], name: &str) -> Vec<i64> {
     batches.iter().flat_map(values).collect()
 }
 
-/// Every record as JSON, and how it ended.
+/// Returns every record as JSON, and the error that ended reading, if any.
 pub(crate) fn lines(set: &dyn RecordSet) -> (Vec<serde_json::Value>, Option<Error>) {
     struct Lines(Vec<serde_json::Value>);
     impl tensorferry_sdk::ByteSink for Lines {
@@ -147,14 +144,14 @@ pub(crate) fn lines(set: &dyn RecordSet) -> (Vec<serde_json::Value>, Option<Erro
     (lines.0, None)
 }
 
-/// What a writer made.
+/// The output of a writer.
 pub(crate) struct Output {
     pub(crate) files: BTreeMap<String, Vec<u8>>,
     pub(crate) losses: Vec<Loss>,
 }
 
 impl Output {
-    /// The file, or the folder of several.
+    /// Returns the file, or the folder of several files.
     pub(crate) fn source(&self) -> MemorySource {
         let entry = match self.files.keys().next() {
             Some(only) if self.files.len() == 1 => Entry::File(only.clone()),
@@ -164,7 +161,7 @@ impl Output {
     }
 }
 
-/// Writes rows, a piece for each batch, dealt over the files in turn.
+/// Writes each batch as a piece, and distributes the pieces over the files in turn.
 pub(crate) fn write(
     batches: &[RecordBatch],
     given: &[(&str, &str)],
@@ -176,12 +173,12 @@ pub(crate) fn write(
     Ok(Output { files: output.files, losses: output.losses })
 }
 
-/// The checksum of a frame, made without the crate.
+/// Returns the checksum of a frame, computed without the crate.
 pub(crate) fn masked(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// Frames around records.
+/// Returns the frames of records.
 pub(crate) fn frames<R: AsRef<[u8]>>(records: &[R]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for record in records {
@@ -208,13 +205,11 @@ pub(crate) fn bytes(values: &[&[u8]]) -> Feature {
     Feature { kind: Some(Kind::BytesList(BytesList { value })) }
 }
 
-/// An Example of these features.
 pub(crate) fn example(features: &[(&str, Feature)]) -> Example {
     let feature = features.iter().map(|(name, feature)| ((*name).to_owned(), feature.clone())).collect();
     Example { features: Some(Features { feature }) }
 }
 
-/// A SequenceExample of this context and these lists.
 pub(crate) fn sequence(context: &[(&str, Feature)], lists: &[(&str, Vec<Feature>)]) -> SequenceExample {
     let list = |(name, feature): &(&str, Vec<Feature>)| {
         ((*name).to_owned(), FeatureList { feature: feature.clone() })
@@ -225,13 +220,12 @@ pub(crate) fn sequence(context: &[(&str, Feature)], lists: &[(&str, Vec<Feature>
     }
 }
 
-/// A file of messages.
+/// Returns a file of messages.
 pub(crate) fn file<M: Message>(messages: &[M]) -> Vec<u8> {
     let records: Vec<Vec<u8>> = messages.iter().map(Message::encode_to_vec).collect();
     frames(&records)
 }
 
-/// Bytes as a gzip file.
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(bytes).unwrap();

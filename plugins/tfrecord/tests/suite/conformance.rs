@@ -1,4 +1,4 @@
-//! The SDK's conformance suite.
+//! Runs the SDK's conformance suite.
 
 use crate::common::{bytes, example, file, floats, frames, gzip, ints, sequence};
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ fn conforms() {
 }
 
 #[test]
-#[ignore = "seconds for each of many options"]
+#[ignore = "takes seconds for each of many options"]
 fn conforms_with_other_options() {
     let files = [("a-00000-of-00002", file(&examples())), ("a-00001-of-00002", Vec::new())];
     let files: BTreeMap<String, Vec<u8>> = files.map(|(name, bytes)| (name.to_owned(), bytes)).into();

@@ -1,4 +1,4 @@
-//! Every file that TensorFlow wrote gives what `expected.json` says of it.
+//! Checks the files that TensorFlow wrote against their `expected.json`.
 
 use crate::common::{self, all_rows, count_rows, lines, open, open_lines, threads};
 use arrow_array::Array;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tensorferry_sdk::{ErrorKind, MemorySource, hex};
 use tensorferry_test_kit::fixtures::{self, expected, files_below, sha256};
 
-/// Every case: its name, its folder, its expectation.
+/// Returns the name, the folder and the expectation of every case.
 fn cases() -> Vec<(String, PathBuf, Value)> {
     let cases = fixtures::cases("tfrecord", "").into_iter().map(|path| {
         let expected = expected(&path);
@@ -20,15 +20,15 @@ fn cases() -> Vec<(String, PathBuf, Value)> {
     cases
 }
 
-/// The files of a case, in memory.
+/// Returns the files of a case, in memory.
 fn folder(path: &Path) -> MemorySource {
     MemorySource::folder(files_below(path))
 }
 
-/// Its files, and no others.
+/// Restricts a case to its data files.
 const FILES: (&str, &str) = ("files", "data*");
 
-/// A feature of the JSON mapping, as the expectations have it.
+/// Converts a feature of the JSON mapping to the form of the expectations.
 fn feature(feature: &Value) -> Value {
     let Some((kind, list)) = feature.as_object().unwrap().iter().next() else { return json!({"kind": null}) };
     let values: Vec<Value> = list.get("value").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -51,7 +51,7 @@ fn float(value: &Value) -> f32 {
         Some("NaN") => f32::NAN,
         Some("Infinity") => f32::INFINITY,
         Some(_) => f32::NEG_INFINITY,
-        // As near as the float that was printed.
+        // The value nearest to the printed float.
         None => value.to_string().parse().unwrap(),
     }
 }
@@ -156,7 +156,7 @@ fn nothing_is_lost_before_the_damage() {
         let set =
             open(folder(&path), &[FILES, ("on_error", "skip"), ("decode", "example")], &threads(2)).unwrap();
         let rows = count_rows(&all_rows(&*set));
-        // Only damaged data leave the frames behind them within reach.
+        // The frames after a record can be found only if just its data is damaged.
         let before = expected["records_before_error"].as_u64().unwrap();
         let expected = if case == "bad_flip_data" { 19 } else { before };
         assert_eq!(rows as u64, expected, "{case}");

@@ -1,4 +1,5 @@
-//! Damaged and hostile files give typed errors with their place, and take no memory by what they claim.
+//! Damaged and hostile files give typed errors with a position, and the memory use does not depend
+//! on claimed sizes.
 
 use crate::common::{
     self, Threaded, all_rows, bytes, count_rows, example, file, floats, frames, gzip, ints, lines, masked,
@@ -9,7 +10,7 @@ use tensorferry_proto::Message;
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Entry, ErrorKind, Limits, MemoryContext, MemorySource, Purpose};
 
-/// The error with which a file is refused.
+/// Returns the error of reading a file.
 fn refused(bytes: &[u8], given: &[(&str, &str)]) -> tensorferry_sdk::Error {
     common::refused(MemorySource::file("f.tfrecord", bytes), given, &threads(2))
 }
@@ -36,7 +37,7 @@ fn a_length_of_four_exabytes_is_a_file_that_ends_too_early() {
 
 #[test]
 fn a_bomb_stops_at_the_limit() {
-    // 64 MiB of zeros in one record, of 64 KiB once compressed.
+    // 64 MiB of zeros in one record, which compress to 64 KiB.
     let bomb = gzip(&frames(&[vec![0; 64 << 20]]));
     assert!(bomb.len() < 100 << 10);
     let mut limits = Limits::default();
@@ -45,12 +46,12 @@ fn a_bomb_stops_at_the_limit() {
     let set = open(MemorySource::file("f", bomb), &[("decode", "raw")], &context).unwrap();
     let error = rows(&*set, &Batches::default()).1.unwrap();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-    // A length that the stream does not have.
+    // A length that exceeds the stream.
     let len = (1_u64 << 29).to_le_bytes();
     let claim = gzip(&[&len[..], &masked(&len).to_le_bytes(), b"data"].concat());
     let error = refused(&claim, &[("decode", "raw")]);
     assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
-    // A block that claims more than snappy can make of it.
+    // A block that claims more bytes than snappy can decompress it to.
     let block = [&6_u32.to_be_bytes()[..], &[0xff, 0xff, 0xff, 0x7f, 0, 0]].concat();
     let error = refused(&block, &[("codec", "snappy")]);
     assert!(error.to_string().contains("length is impossible"), "{error}");
@@ -76,13 +77,13 @@ fn messages_that_are_none_are_named_and_skipped() {
         assert_eq!(count_rows(&all_rows(&*set)), 2);
         let skipped = set.skipped();
         assert_eq!((skipped.len(), skipped[0].record), (1, Some(1)));
-        // As they are, they can always be shown.
+        // The records can still be shown one by one.
         let (lines, error) = lines(&*open_lines(MemorySource::file("f", file), &[]).unwrap());
         assert!(error.is_none() && lines.len() == 3 && lines[1].get("raw").is_some(), "{lines:?}");
     }
 }
 
-/// Ten records of one length.
+/// Returns ten records of equal length.
 fn ten() -> Vec<Vec<u8>> {
     (0..10).map(|n| example(&[("a", ints(&[n]))]).encode_to_vec()).collect()
 }
@@ -102,7 +103,7 @@ fn damage_is_skipped_up_to_a_limit() {
     assert_eq!(offsets, [2, 5, 6].map(|record| (whole * record) as u64));
     let error = refused(&file, &given("2"));
     assert!(error.to_string().contains("more than 2") && error.to_string().contains("record 6"), "{error}");
-    // Without the checksums nobody knows.
+    // Without the checksums, the damage is not detected.
     let unchecked = open_file(&file, &[("checksums", "false"), ("decode", "raw")]).unwrap();
     assert_eq!(count_rows(&all_rows(&*unchecked)), 10);
 }
@@ -145,7 +146,7 @@ fn a_schema_that_records_contradict_is_an_error() {
         example(&[("a", ints(&[1, 2]))]),
         example(&[("a", ints(&[1])), ("b", ints(&[1]))]),
     ];
-    // Made of the first record, it says one value.
+    // The schema of the first record has a single value.
     let error = refused(&file(&messages), &[("infer", "1")]);
     let said = error.to_string();
     assert!(
@@ -197,7 +198,7 @@ fn columns_are_limited() {
     let file_of = |range: std::ops::Range<i64>| file(&range.map(one_of).collect::<Vec<_>>());
     let wide = (0..100).map(|i| (format!("k{i}"), ints(&[i]))).collect::<Vec<_>>();
     let wide = example(&wide.iter().map(|(key, feature)| (&**key, feature.clone())).collect::<Vec<_>>());
-    // Each of two files alone has few enough.
+    // Each of the two files has few enough columns.
     let two = [("a.tfrecord", file_of(0..60)), ("b.tfrecord", file_of(40..100))];
     for (files, given, purpose) in [
         (&[("a.tfrecord", file_of(0..100))][..], &[][..], Purpose::SHOW),
@@ -207,8 +208,9 @@ fn columns_are_limited() {
     ] {
         let error = common::refused(source(Entry::Folder, files), given, &context(purpose));
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+        let said = format!("{error} {:?}", error.details().collect::<Vec<_>>());
         for part in [files[files.len() - 1].0, "columns=", "at most 99"] {
-            assert!(error.to_string().contains(part), "{part}: {error}");
+            assert!(said.contains(part), "{part}: {said}");
         }
     }
     let enough = MemorySource::file("f.tfrecord", file_of(0..99));

@@ -1,4 +1,4 @@
-//! The format as a host sees it.
+//! Tests the format from the point of view of a host.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

@@ -1,4 +1,5 @@
-//! An input that is read once is read on a guess: it is right, or a stream says that it is not.
+//! An input that is read once is read with a guessed schema. If the guess is wrong, a stream
+//! reports it.
 
 use crate::common::{
     Threaded, all_rows, bytes, count_rows, example, file, floats, frames, gzip, ints, open, rows, source,
@@ -17,11 +18,11 @@ fn once() -> Threaded {
 
 fn guessed(source: MemorySource) -> Opened {
     let set = open(source, &[], &once()).unwrap();
-    assert!(is_guess(&*set), "all records have been looked at");
+    assert!(is_guess(&*set), "the reader must not read all records first");
     set
 }
 
-/// A look at all records counts them.
+/// Whether the splits are guessed: a reader that has read all records knows their number.
 fn is_guess(set: &dyn RecordSet) -> bool {
     set.splits().iter().all(|split| split.records.is_none())
 }
@@ -30,7 +31,7 @@ fn one(n: i64) -> Example {
     example(&[("n", ints(&[n])), ("x", floats(&[0.5, n as f32])), ("s", bytes(&[b"word"]))])
 }
 
-/// Records that are all alike, more than are looked at, and then another one.
+/// Returns equal records, more than are sampled, and then a different one.
 fn alike_and(last: Example) -> Vec<u8> {
     file(&(0..200).map(one).chain([last]).collect::<Vec<_>>())
 }
@@ -86,11 +87,11 @@ fn a_feature_without_a_kind_is_counted() {
     assert_eq!(count_rows(&all_rows(&*set)), 201);
     let losses = set.losses().unwrap();
     assert!(losses.len() == 1 && losses[0].why.contains("without a kind"), "{losses:?}");
-    // Also one among those that the guess was made of.
+    // The same holds for a sampled record.
     let set = guessed(MemorySource::file("f", file(&[one(0), example(&[("n", Feature { kind: None })])])));
     assert_eq!(count_rows(&all_rows(&*set)), 2);
     let losses = set.losses().unwrap();
-    assert!(losses.len() == 1 && losses[0].why.starts_with("once "), "{losses:?}");
+    assert!(losses.len() == 1 && losses[0].why.starts_with("once,"), "{losses:?}");
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn nothing_is_guessed_where_the_first_records_tell_too_little() {
     ] {
         match open(MemorySource::file("f", bytes), &given, &once()) {
             Ok(set) => assert!(!is_guess(&*set)),
-            // A look at all records has found it.
+            // Reading all records has found it.
             Err(error) => assert!(error.to_string().contains("record 1"), "{error}"),
         }
     }
@@ -122,7 +123,7 @@ fn a_split_that_does_not_begin_where_it_seems_to_is_found_out() {
     let mut total = 0;
     let inner = frames(&vec![pad(100); 10_000]);
     while total < 5 * SPLIT {
-        // A record with records in it lies over the place where the second split is looked for.
+        // A record that contains records covers the offset at which the second split is searched.
         let is_here = (total..total + inner.len() / 2).contains(&SPLIT);
         let record = if is_here { example(&[("s", bytes(&[&inner]))]).encode_to_vec() } else { pad(400_000) };
         total += record.len() + 16;
@@ -135,7 +136,7 @@ fn a_split_that_does_not_begin_where_it_seems_to_is_found_out() {
     assert!(set.splits().len() > 3);
     let (_, error) = rows(&*set, &Batches::default());
     assert!(error.unwrap().is_wrong_guess());
-    // Without that record splits are what they seem to be.
+    // Without that record, the guessed splits are correct.
     records.retain(|record| record.len() < 1_000_000);
     let set = guessed(MemorySource::file("f", frames(&records)));
     assert!(set.splits().len() > 3);
@@ -149,16 +150,16 @@ fn a_fault_far_into_a_file_is_told_with_its_place() {
     let record = example(&[("s", bytes(&[&vec![7; 40_000]]))]).encode_to_vec();
     let whole = record.len() + 16;
     let good = frames(&vec![record; (70 << 20) / 40_000]);
-    // Behind those of its split that are looked at first.
+    // After the sampled records of its split.
     let bad = (50 << 20) / whole;
-    // A checksum of the data, and one of a length.
+    // The checksum of data, and the checksum of a length.
     for at in [bad * whole + 1000, bad * whole + 9] {
         let mut bytes = good.clone();
         bytes[at] ^= 1;
         let set = guessed(MemorySource::file("f", bytes));
         let damaged = set.splits().iter().rposition(|split| split.offset <= (bad * whole) as u64).unwrap();
         assert!(damaged > 1);
-        // Whether the splits before have been read does not matter.
+        // The result does not depend on whether the earlier splits have been read.
         for _ in 0..2 {
             let stream = set.stream(damaged, &Batches::default()).unwrap();
             let error = stream.filter_map(Result::err).map(from_stream).next().unwrap();

@@ -1,4 +1,4 @@
-//! What is decoded is what prost decodes, whatever way the messages are written.
+//! Decoded records equal those that prost decodes, in whatever form the messages are written.
 
 use crate::common::{
     self, all_rows, bytes, column_of_ints, count_rows, example, file, floats, frames, ints, lines, open_file,
@@ -17,7 +17,8 @@ use tensorferry_proto::feature::Kind;
 use tensorferry_proto::{Example, Feature, Message};
 use tensorferry_sdk::records::Batches;
 
-/// A feature by its name's first letter, so that a name has one kind.
+/// Returns a feature whose kind depends on the first letter of its name, so that each name has one
+/// kind.
 fn feature_of(kind: u8) -> BoxedStrategy<Feature> {
     match kind {
         0 => vec(any::<i64>(), 0..4).prop_map(|values| ints(&values)).boxed(),
@@ -29,7 +30,7 @@ fn feature_of(kind: u8) -> BoxedStrategy<Feature> {
     }
 }
 
-/// As [`feature_of`], with floats of few digits, which every reader of JSON reads alike.
+/// Like [`feature_of`], with floats of few digits, which all JSON readers parse to the same value.
 fn shown_feature_of(kind: u8) -> BoxedStrategy<Feature> {
     let few = (-1000_i16..1000).prop_map(|n| f32::from(n) / 8.0);
     let special = prop::sample::select(vec![f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0]);
@@ -54,7 +55,7 @@ fn examples() -> impl Strategy<Value = Vec<Example>> {
     )
 }
 
-/// The feature of a row, as the batches have it.
+/// Returns the feature of a row in the batches.
 fn of_row(batch: &RecordBatch, name: &str, row: usize) -> Option<Feature> {
     let column = batch.column_by_name(name)?;
     if column.is_null(row) || column.data_type().is_null() {
@@ -83,7 +84,7 @@ proptest! {
         for (row, example) in examples.iter().enumerate() {
             let features = &example.features.as_ref().unwrap().feature;
             for (name, feature) in features {
-                // Bits, since NaN is not itself.
+                // Compares bits, because NaN does not equal itself.
                 let expected = feature.kind.as_ref().map(|_| feature.encode_to_vec());
                 prop_assert_eq!(of_row(batch, name, row).map(|f| f.encode_to_vec()), expected, "{} {}", row, name);
             }
@@ -105,7 +106,7 @@ proptest! {
     }
 }
 
-/// The JSON mapping, written down a second time.
+/// A second implementation of the JSON mapping.
 fn mapped(example: &Example) -> Value {
     let features = &example.features.as_ref().unwrap().feature;
     let value = |feature: &Feature| match &feature.kind {
@@ -136,18 +137,18 @@ fn float(value: f32) -> Value {
     if value.is_infinite() {
         return (if value > 0.0 { "Infinity" } else { "-Infinity" }).into();
     }
-    // Python tries six digits, and one more until the float comes back.
+    // Python tries six digits, and adds digits until the float is reproduced.
     let digits =
         (5..9).map(|digits| format!("{value:.digits$e}")).find(|text| text.parse() == Ok(value)).unwrap();
     json!(digits.parse::<f64>().unwrap())
 }
 
-/// Joins a tag, a length and some bytes.
+/// Returns a field with a tag, a length and some bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
 }
 
-/// An Example that nobody's program writes, and which is one all the same.
+/// Returns valid Examples in forms that no known program writes.
 fn odd_examples() -> Vec<Vec<u8>> {
     let entry = |key: &[u8], feature: &[u8]| field(1, &[field(1, key), field(2, feature)].concat());
     let packed = field(3, &field(1, &[1, 2, 3]));
@@ -163,7 +164,7 @@ fn odd_examples() -> Vec<Vec<u8>> {
         field(1, &entry(b"a", &unpacked)),
         field(1, &entry(b"a", &mixed)),
         field(1, &entry(b"a", &negative)),
-        // The value before the key; unknown fields around everything.
+        // The value before the key, and unknown fields around everything.
         field(1, &field(1, &[field(2, &packed), field(1, b"a")].concat())),
         [
             &group[..],
@@ -171,21 +172,21 @@ fn odd_examples() -> Vec<Vec<u8>> {
             &[0x7d, 1, 2, 3, 4],
         ]
         .concat(),
-        // Features in two pieces; a list in two pieces; a feature in two pieces.
+        // Features, a list and a feature, each in two pieces.
         [field(1, &entry(b"a", &packed)), field(1, &entry(b"b", &float_list))].concat(),
         field(1, &entry(b"a", &[packed.clone(), unpacked.clone()].concat())),
         field(1, &field(1, &[field(1, b"a"), field(2, &packed), field(2, &unpacked)].concat())),
-        // Of a oneof the last counts; of a key too.
+        // The last member of a oneof counts, and the last value of a key.
         field(1, &entry(b"b", &[packed.clone(), float_list.clone()].concat())),
         field(1, &[entry(b"a", &unpacked), entry(b"a", &negative), entry(b"b", &float_list)].concat()),
         field(1, &[entry(b"a", &packed), entry(b"a", &field(3, &[]))].concat()),
         field(1, &[entry(b"a", &packed), entry(b"a", &[])].concat()),
         field(1, &entry(b"b", &unpacked_floats)),
-        // No key; no value; neither.
+        // No key, no value, and neither.
         field(1, &field(1, &field(2, &packed))),
         field(1, &field(1, &field(1, b"a"))),
         field(1, &field(1, &[])),
-        // Many names for one number.
+        // A tag that is encoded in more bytes than necessary.
         [&[0x8a, 0x80, 0][..], &field(1, &entry(b"a", &packed))[1..]].concat(),
     ];
     records.push(Vec::new());
@@ -294,7 +295,7 @@ fn of_several_entries_of_a_key_the_last_counts_whatever_their_kinds() {
             .collect();
         assert_eq!(values, [0.5, 1.5, 2.5, 3.5], "{given:?}");
     }
-    // The last one contradicts the others' kind.
+    // The last entry has a different kind than the others.
     let contradiction = [message(floats(&[0.5])), twice(floats(&[1.5]), ints(&[1]))];
     for given in [&[][..], &[("infer", "1")]] {
         let read = open_file(&frames(&contradiction), given).map(|set| rows(&*set, &Batches::default()).1);

@@ -1,4 +1,4 @@
-//! Whatever the number of threads, and whatever lies in the records: the same records in the same order.
+//! Any number of threads reads the same records in the same order, even from records that contain records.
 
 use crate::common::{
     self, Threaded, all_rows, column_of_ints, count_rows, example, file, frames, ints, open, threads,
@@ -13,7 +13,8 @@ use tensorferry_sdk::{Entry, Format, MemorySource, Side};
 use tensorferry_test_kit::random::Random;
 use tensorferry_tfrecord::TfRecord;
 
-/// Records of all lengths, some of which hold whole TFRecord files, over more than three units of a scan.
+/// Returns records of all lengths, some of which contain whole TFRecord files, over more than three
+/// units of a scan.
 fn mixed() -> Vec<Vec<u8>> {
     let mut random = Random::new(7);
     let inner = frames(&(0..3000_u32).map(|n| n.to_le_bytes().repeat(9)).collect::<Vec<_>>());
@@ -62,13 +63,13 @@ fn a_record_that_holds_records_is_one_record() {
     for count in [1, 2, 5] {
         let (indexed, text) = index(&source, &threads(count));
         assert_eq!(indexed, Indexed { records: records.len() as u64, bytes: bytes.len() as u64 });
-        assert!(text == expected, "the index is another with {count} threads");
+        assert!(text == expected, "the index differs with {count} threads");
     }
 }
 
 #[test]
 fn splits_start_and_end_between_records() {
-    // More than four times what a split has.
+    // More than four times the size of a split.
     let records: Vec<Vec<u8>> = mixed().into_iter().cycle().take(18_000).collect();
     let records: Vec<Vec<u8>> = records.into_iter().filter(|record| record.len() < 3 << 20).collect();
     let bytes = frames(&records);
@@ -117,7 +118,7 @@ fn the_schema_is_the_same_whatever_the_number_of_threads() {
     }
     assert_eq!(seen[0].0.fields().len(), 2 + 9);
     assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
-    // The first contradiction is found, wherever a thread comes upon one.
+    // The first contradiction is reported, whichever one a thread finds first.
     let mut broken = messages;
     for at in [20_000, 40_000] {
         broken[at] = example(&[("n", common::floats(&[1.0]))]);
@@ -130,7 +131,8 @@ fn the_schema_is_the_same_whatever_the_number_of_threads() {
 
 #[test]
 fn an_index_of_another_file_is_found_out() {
-    // It has no gap, and each of its places is a length with its checksum; but one is within a record.
+    // The index has no gap, and each of its offsets has a length with a valid checksum, but one
+    // offset is within a record.
     let inner = frames(&vec![vec![1; 1000]; 40_000]);
     let records = vec![inner.clone(), vec![2; 40 << 20]];
     let bytes = frames(&records);
