@@ -1,8 +1,8 @@
-//! The tensors of a bundle, under the names that the purpose asks for.
+//! Reads the tensors of a bundle, with names that depend on the purpose.
 //!
-//! What is shown, or written as a checkpoint again, has its keys for names. What goes to another
-//! format gets the names that a person would give ([`naming`](crate::names::naming)), and the
-//! metadata leads back ([`key_map`](crate::names::key_map)).
+//! Tensors that are shown or written to a checkpoint again are named by their keys. For other
+//! formats, they get readable names ([`naming`](crate::names::naming)), and the metadata maps these
+//! back to keys ([`key_map`](crate::names::key_map)).
 
 use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, Placer, StringTensors};
 use crate::names::key_map::KeyMap;
@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, HashMap};
 use tensorferry_proto::TrackableObjectGraph;
 use tensorferry_sdk::{CatalogSink, Context, Error, Loss, LossKind, Purpose, Result, Source, Value};
 
-/// What else is known of tensors, by key: the label's key and its value.
+/// Further attributes of tensors by key: the name of the attribute and its value.
 pub(crate) type Labels = HashMap<String, Vec<(&'static str, Value)>>;
 
-/// Reads the bundle of a prefix. What it gives decodes the catalog's encoded storages, which are its
-/// tensors of strings. `labels` says what else is known of the tensors, given the object graph.
+/// Reads the bundle of a prefix. The result decodes the encoded storages of the catalog, which are
+/// its string tensors. `labels` returns further attributes of the tensors, given the object graph.
 pub(crate) fn read_bundle(
     source: &dyn Source,
     prefix: &str,
@@ -67,9 +67,9 @@ struct BundleReading<'a> {
     options: &'a ReadOptions,
     index: &'a BundleIndex,
     graph: Option<&'a ObjectGraph<'a>>,
-    /// What else is known of the tensors, by key.
+    /// Further attributes of the tensors, by key.
     labels: Labels,
-    /// How many tensors of each optimizer were left out.
+    /// Number of omitted tensors of each optimizer.
     left_out: Vec<u64>,
     key_map: KeyMap,
 }
@@ -79,8 +79,8 @@ impl BundleReading<'_> {
         self.context.purpose().has(Purpose::SHOW)
     }
 
-    /// Whether an entry is a tensor to the target. The object graph goes along as metadata, unless it
-    /// is there to be looked at.
+    /// Whether an entry becomes a tensor. The object graph becomes metadata, unless it is to be
+    /// shown.
     fn is_tensor(&self, entry: &BundleEntry) -> bool {
         if entry.key == SIDE_ENTRY_KEY.as_bytes() {
             return false;
@@ -139,7 +139,8 @@ impl BundleReading<'_> {
         }
     }
 
-    /// A text that describes an object, such as its configuration, is no tensor to other formats.
+    /// Stores a text that describes an object, such as its configuration, as metadata, because it
+    /// is not a tensor to other formats. Returns whether the entry was stored.
     fn goes_into_metadata(&mut self, entry: &BundleEntry) -> Result<bool> {
         let keeps_keys = self.is_shown() || self.context.purpose().has(Purpose::COPY);
         let describes =
@@ -154,14 +155,14 @@ impl BundleReading<'_> {
 
     fn finish(self, catalog: &mut dyn CatalogSink) -> Result<()> {
         for slice in self.index.unnamed_slices() {
-            let why = "no tensor of the bundle names this slice as its own";
+            let why = "no tensor of the bundle lists this slice";
             catalog.loss(Loss::new(LossKind::Tensor, slice, why))?;
         }
         let optimizers = self.graph.map(ObjectGraph::optimizers).unwrap_or_default();
         for (optimizer, &count) in optimizers.iter().zip(&self.left_out) {
-            // What the user asked for is no loss.
+            // State that the user chose to drop is not a loss.
             if count > 0 && self.options.state.is_none() {
-                let why = format!("its {count} tensors are left out; -i state=all carries them");
+                let why = format!("its {count} tensors are dropped; -i state=all keeps them");
                 catalog.loss(Loss::new(LossKind::State, optimizer, why))?;
             }
         }

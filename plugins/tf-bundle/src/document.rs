@@ -1,12 +1,12 @@
-//! A document is a file that holds one message, in wire form or in text form. One in wire form is read
-//! where it lies; a text is turned into wire form first, which is held.
+//! A document is a file with a single message in wire form or in text form. The wire form is read
+//! in place. A text is converted to wire form first and kept in memory.
 
 use crate::message_kind::MessageForm;
 use crate::text;
 use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{FileId, Limits, Result, Source};
 
-/// A document, opened.
+/// An opened document.
 #[derive(Debug)]
 pub(crate) struct Document {
     name: String,
@@ -15,14 +15,13 @@ pub(crate) struct Document {
 
 #[derive(Debug)]
 enum Content {
-    /// The file itself.
     File(FileId),
-    /// The wire form of what the text stands for.
+    /// The wire form of a text.
     Text(Vec<u8>),
 }
 
 impl Document {
-    /// Opens a file that holds a `message` (`tensorflow.GraphDef`).
+    /// Opens a file with a `message`, such as `tensorflow.GraphDef`.
     pub(crate) fn open(
         source: &dyn Source,
         name: &str,
@@ -41,7 +40,7 @@ impl Document {
         Ok(Self { name: name.to_owned(), content })
     }
 
-    /// A walker of the message.
+    /// Returns a reader of the message.
     pub(crate) fn wire<'a>(&'a self, source: &'a dyn Source) -> Wire<'a> {
         match &self.content {
             Content::File(file) => Wire::of_file(source, *file),
@@ -49,7 +48,7 @@ impl Document {
         }
     }
 
-    /// The file, if the message lies there in wire form.
+    /// Returns the file, if it contains the message in wire form.
     pub(crate) fn file(&self) -> Option<FileId> {
         match self.content {
             Content::File(file) => Some(file),
@@ -57,12 +56,11 @@ impl Document {
         }
     }
 
-    /// The file's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The path of a file that lies in the same folder.
+    /// Returns the path of a file in the same folder.
     pub(crate) fn beside(&self, name: &str) -> String {
         match self.name.rsplit_once('/') {
             Some((folder, _)) => format!("{folder}/{name}"),

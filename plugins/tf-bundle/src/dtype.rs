@@ -1,25 +1,25 @@
-//! TensorFlow's dtypes by the numbers of `DataType`.
+//! TensorFlow's dtypes by their numbers in `DataType`.
 //!
-//! Sub-byte types lie one element a byte: they are the `*_UNPACKED` dtypes here. References
-//! (numbers from 101) stand for the dtype that they refer to; resources and variants are no tensors
-//! of numbers, and have no dtype.
+//! Sub-byte types are stored with one element per byte: they are the `*_UNPACKED` dtypes here.
+//! References (numbers from 101) have the dtype that they refer to. Resources and variants are not
+//! numeric and have no dtype.
 
 use tensorferry_proto::DataType;
 use tensorferry_sdk::Dtype;
 
-/// The dtype of TensorFlow's number, if a tensor can have it.
+/// Returns the dtype for TensorFlow's number, if a tensor can have it.
 pub(crate) fn of_number(number: i32) -> Option<Dtype> {
     let number = if number > 100 { number - 100 } else { number };
     let data_type = DataType::try_from(number).ok()?;
     TABLE.iter().find(|(known, _)| *known == data_type).map(|(_, dtype)| *dtype)
 }
 
-/// TensorFlow's number for a dtype, if it has one.
+/// Returns TensorFlow's number for a dtype, if it has one.
 pub(crate) fn number(dtype: Dtype) -> Option<i32> {
     TABLE.iter().find(|(_, known)| *known == dtype).map(|(data_type, _)| (*data_type).into())
 }
 
-/// What TensorFlow calls a number: `DT_FLOAT`, or the number itself.
+/// Returns TensorFlow's name for a number, such as `DT_FLOAT`, or the number itself.
 pub(crate) fn word(number: i32) -> String {
     DataType::try_from(number).map_or_else(|_| number.to_string(), |known| known.as_str_name().to_owned())
 }

@@ -1,13 +1,13 @@
-//! TensorFlow's checkpoints, saved models and frozen graphs, without TensorFlow.
+//! TensorFlow's checkpoints, SavedModels and frozen graphs, without TensorFlow.
 //!
 //! | Format | Reads | Writes |
 //! |---|---|---|
 //! | `tf-bundle` | checkpoints of both versions | V2 |
-//! | `saved-model` | the variables of a SavedModel | one with new variables, after another |
+//! | `saved-model` | the variables of a SavedModel | a copy of a SavedModel with new variables |
 //! | `tf-graph` | the constants of a GraphDef | |
 //!
-//! The layouts stand where they are read: `bundle/`, `table/`, `v1/`, `graph_def/`, `wire.rs` and
-//! `text/`; what leads from names to keys and back is in `names/`.
+//! The modules that read a structure document its layout: `bundle/`, `table/`, `v1/`, `graph_def/`,
+//! `tensor_proto/` and `text/`. `names/` maps names to keys and back.
 #![forbid(unsafe_code)]
 
 mod options;
@@ -38,7 +38,6 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// The format `tf-bundle`: checkpoints.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TfBundle;
 
@@ -75,7 +74,6 @@ impl Format for TfBundle {
     }
 }
 
-/// The format `saved-model`: SavedModels.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SavedModel;
 
@@ -123,7 +121,7 @@ impl Format for TfGraph {
     }
 }
 
-/// The formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(TfBundle), Box::new(SavedModel), Box::new(TfGraph)]

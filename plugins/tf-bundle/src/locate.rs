@@ -1,9 +1,9 @@
-//! Finds the checkpoint that a user means by a file, a prefix or a folder.
+//! Finds the checkpoint that a user names by a file, a prefix or a folder.
 //!
 //! ```text
 //! V2    P.index, P.data-00000-of-00001, ...    P is the prefix: there is no file of that name
-//! V1    P, or P-00000-of-00002, ...            each file a table of its own
-//! both  P.meta (a graph), checkpoint (which of a folder's checkpoints is the latest)
+//! V1    P, or P-00000-of-00002, ...            each file is a table
+//! both  P.meta (a graph), checkpoint (names the latest checkpoint of the folder)
 //! ```
 //! Sources: tensorflow/core/util/tensor_bundle/naming.cc, tensorflow/python/training/saver.py and
 //! checkpoint_management.py.
@@ -13,26 +13,26 @@ use crate::state_file::{self, STATE_FILE};
 use crate::table::has_magic;
 use tensorferry_sdk::{Entry, Error, Limits, Loss, LossKind, Result, ShardName, Source, check_name, listed};
 
-/// The ending of the graph beside a checkpoint.
+/// The extension of the graph next to a checkpoint.
 const META_SUFFIX: &str = ".meta";
-/// What stands for the shard in the name that TensorFlow gives to a sharded V1 checkpoint.
+/// The placeholder for the shard number in TensorFlow's name of a sharded V1 checkpoint.
 const ANY_SHARD: &str = "-?????-of-";
-/// The longest state file: thousands of paths.
+/// Maximum bytes of a state file, enough for thousands of paths.
 const MOST_STATE_BYTES: u64 = 4 << 20;
-/// The most checkpoints that a message lists.
+/// Maximum number of checkpoints in a message.
 const MOST_LISTED: usize = 8;
 
-/// A checkpoint of one of the two versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Checkpoint {
-    /// A bundle: its prefix.
+    /// The prefix of a bundle.
     V2(String),
-    /// Tables that hold tensors: their names, sorted.
+    /// The sorted names of tables with tensors.
     V1(Vec<String>),
 }
 
-/// Finds the checkpoint that the source's entry means: any file of one, its prefix, or a folder, which
-/// stands for its latest. The latest one is lost if it is missing and another is in its place.
+/// Finds the checkpoint for the source's entry: any file of a checkpoint, its prefix, or a folder,
+/// which means its latest checkpoint. If the latest checkpoint is missing and a different one is
+/// read instead, also returns a loss.
 pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<Loss>)> {
     let checkpoint = match source.entry() {
         Entry::Folder => return in_folder(source, limits),
@@ -46,23 +46,24 @@ pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, 
     Ok((checkpoint, None))
 }
 
-/// The checkpoint of one of its files.
+/// Returns the checkpoint that contains a file.
 fn of_file(source: &dyn Source, name: &str) -> Result<Checkpoint> {
     if let Some(prefix) = name.strip_suffix(INDEX_SUFFIX) {
         return Ok(Checkpoint::V2(prefix.to_owned()));
     }
     let prefix = data_file(name).map(|(prefix, _)| prefix).or(name.strip_suffix(META_SUFFIX));
-    // A file that is there is no prefix of others: the folder, which may be long, need not be listed.
+    // An existing file is not a prefix of other files, so the folder, which may be long, is not
+    // listed.
     match prefix.map_or_else(|| of_name(source, name), |prefix| of_prefix(source, prefix))? {
         Some(checkpoint) => Ok(checkpoint),
         None if prefix.is_some() => {
-            Err(Error::malformed("the checkpoint that this file is part of has no index").file(name))
+            Err(Error::malformed("the checkpoint of this file has no index").file(name))
         }
         None => Err(nothing(name)),
     }
 }
 
-/// The checkpoint of a prefix. As in TensorFlow, a bundle is taken before a V1 file.
+/// Returns the checkpoint of a prefix. As in TensorFlow, a bundle takes precedence over a V1 file.
 fn of_prefix(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     if let Some(checkpoint) = of_name(source, prefix)? {
         return Ok(Some(checkpoint));
@@ -72,12 +73,12 @@ fn of_prefix(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     sets.next().map(|shard| shards(source, shard)).transpose()
 }
 
-/// The checkpoint that has just this name, or whose shards do.
+/// Returns the checkpoint with exactly this name, or the sharded checkpoint of this shard.
 fn of_name(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     if source.contains(&format!("{prefix}{INDEX_SUFFIX}"))? {
         return Ok(Some(Checkpoint::V2(prefix.to_owned())));
     }
-    // What TensorFlow calls all of them has no number.
+    // TensorFlow's name for all shards has a placeholder instead of a number.
     if let Some(shard) = v1_shard(&prefix.replace(ANY_SHARD, "-00000-of-")) {
         return shards(source, shard).map(Some);
     }
@@ -87,18 +88,18 @@ fn of_name(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     Ok(None)
 }
 
-/// The shard of a V1 checkpoint that a file is by its name.
+/// Parses the name of a shard of a V1 checkpoint.
 fn v1_shard(name: &str) -> Option<ShardName<'_>> {
     ShardName::parse(name).filter(|shard| shard.ending.is_empty())
 }
 
-/// All the files of a sharded V1 checkpoint.
+/// Returns all files of a sharded V1 checkpoint.
 fn shards(source: &dyn Source, shard: ShardName<'_>) -> Result<Checkpoint> {
     let names = source.list(&format!("{}-", shard.stem))?;
     let is_member = |name: &String| v1_shard(name).is_some_and(|other| other.is_of_set(&shard));
     let files: Vec<String> = names.into_iter().filter(is_member).collect();
     if shard.count != files.len() as u64 {
-        return Err(Error::malformed("not all files of a sharded V1 checkpoint are there")
+        return Err(Error::malformed("files of the sharded V1 checkpoint are missing")
             .file(shard.pattern())
             .expected(format!("{} files", shard.count))
             .found(files.len()));
@@ -106,10 +107,10 @@ fn shards(source: &dyn Source, shard: ShardName<'_>) -> Result<Checkpoint> {
     Ok(Checkpoint::V1(files))
 }
 
-/// The folder's latest checkpoint, or its only one.
+/// Returns the folder's latest checkpoint, or its only checkpoint.
 fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<Loss>)> {
     let mut missing = None;
-    // Of files that were chosen one by one it says nothing, unless it is among them.
+    // If the user selected individual files, the state file counts only if it is one of them.
     if source.contains(STATE_FILE)? && source.list(STATE_FILE)?.iter().any(|name| name == STATE_FILE) {
         let latest = latest(source, limits)?;
         if let Some(checkpoint) = of_state(source, &latest)? {
@@ -119,13 +120,13 @@ fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option
     }
     let mut found = candidates(source)?;
     match (found.pop(), missing) {
-        (None, None) => Err(Error::malformed("the folder holds no checkpoint")),
-        (None, Some(latest)) => Err(Error::malformed("the latest checkpoint of the folder is not there")
+        (None, None) => Err(Error::malformed("the folder contains no checkpoint")),
+        (None, Some(latest)) => Err(Error::malformed("the latest checkpoint of the folder is missing")
             .file(STATE_FILE)
             .expected(format!("{latest:?}"))),
         (Some((only, checkpoint)), missing) if found.is_empty() => {
             let why = format!(
-                "{STATE_FILE:?} names it as the latest checkpoint, and it is missing: reading {only:?}"
+                "{STATE_FILE:?} names it as the latest checkpoint, but it is missing; reading {only:?} instead"
             );
             Ok((checkpoint, missing.map(|latest| Loss::new(LossKind::State, latest, why))))
         }
@@ -136,12 +137,12 @@ fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option
     }
 }
 
-/// The prefix that the folder's state file gives as the latest.
+/// Returns the prefix that the state file names as the latest.
 fn latest(source: &dyn Source, limits: &Limits) -> Result<String> {
     let file = source.open(STATE_FILE)?;
-    // Other programs call their whole checkpoint so.
+    // Other programs give this name to a whole checkpoint.
     if source.len(file) > MOST_STATE_BYTES {
-        return Err(Error::malformed("the file is too long to be a folder's state")
+        return Err(Error::malformed("the file is too long to be a state file")
             .file(STATE_FILE)
             .expected(format!("at most {MOST_STATE_BYTES} bytes"))
             .found(source.len(file)));
@@ -155,8 +156,8 @@ fn latest(source: &dyn Source, limits: &Limits) -> Result<String> {
     Ok(state.model_checkpoint_path)
 }
 
-/// The checkpoint of a path in the state file, if it is here. A path from the root of the machine
-/// that wrote it stands for the file of that name in this folder, which may have been moved.
+/// Returns the checkpoint for a path in the state file, if it exists. An absolute path is from the
+/// machine that wrote it. Because the folder may have been moved, only the file name in it counts.
 fn of_state(source: &dyn Source, path: &str) -> Result<Option<Checkpoint>> {
     let path = path.strip_prefix("./").unwrap_or(path);
     if check_name(path).is_ok()
@@ -168,7 +169,7 @@ fn of_state(source: &dyn Source, path: &str) -> Result<Option<Checkpoint>> {
     if check_name(name).is_ok() { of_prefix_or_nothing(source, name) } else { Ok(None) }
 }
 
-/// As [`of_prefix`], in a sub-folder that may not be there.
+/// Like [`of_prefix`], but returns `None` if the sub-folder does not exist.
 fn of_prefix_or_nothing(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     let folder = prefix.rsplit_once('/').map(|(folder, _)| format!("{folder}/"));
     match folder {
@@ -177,8 +178,9 @@ fn of_prefix_or_nothing(source: &dyn Source, prefix: &str) -> Result<Option<Chec
     }
 }
 
-/// Every checkpoint of a folder, by its prefix: all bundles, or else the V1 files. These have no ending
-/// of their own, so that only files that are called checkpoints, and the first shards of sets, are looked into.
+/// Returns all checkpoints of a folder by prefix: all bundles, or if there are none, the V1 files.
+/// V1 files have no extension, so only files with `ckpt` in their name and the first shards of sets
+/// are examined.
 fn candidates(source: &dyn Source) -> Result<Vec<(String, Checkpoint)>> {
     let names = source.list("")?;
     let visible = || names.iter().map(String::as_str).filter(|name| !name.starts_with('.'));
@@ -209,19 +211,20 @@ fn candidates(source: &dyn Source) -> Result<Vec<(String, Checkpoint)>> {
     Ok(found)
 }
 
-/// Whether a prefix's index is one: other programs have files that end so. A broken one has its data
-/// files beside it.
+/// Whether the index of a prefix belongs to a bundle. Other programs use the same extension. A
+/// broken index of a bundle has data files next to it.
 pub(crate) fn is_bundle(source: &dyn Source, prefix: &str) -> Result<bool> {
     let index = source.open(&format!("{prefix}{INDEX_SUFFIX}"))?;
     Ok(has_magic(source, index)? || has_data_files(source, prefix)?)
 }
 
 fn several(found: &[(String, Checkpoint)]) -> Error {
-    Error::usage("the folder holds several checkpoints: name one of them").found(names_of(found))
+    let names = names_of(found);
+    Error::usage(format!("the folder contains several checkpoints: {names}")).hint("name one of them")
 }
 
-/// Files begin with a prefix that is no checkpoint's: the folder's checkpoints are listed. That the user
-/// means one of them is certain where one begins with the other.
+/// Returns the error for a prefix without a checkpoint, which lists the folder's checkpoints. It is
+/// a usage error if the prefix starts with the name of a checkpoint or the reverse.
 fn no_such_prefix(source: &dyn Source, prefix: &str) -> Result<Error> {
     let found = candidates(source)?;
     if found.is_empty() {
@@ -229,8 +232,8 @@ fn no_such_prefix(source: &dyn Source, prefix: &str) -> Result<Error> {
     }
     let is_begun = found.iter().any(|(name, _)| name.starts_with(prefix) || prefix.starts_with(name));
     let error = if is_begun { Error::usage } else { Error::malformed };
-    let error = error("no checkpoint of the folder has this prefix").file(prefix);
-    Ok(error.expected(format!("one of {}", names_of(&found))))
+    let names = names_of(&found);
+    Ok(error(format!("no checkpoint has this prefix; the folder contains {names}")).file(prefix))
 }
 
 fn names_of(found: &[(String, Checkpoint)]) -> String {
@@ -238,7 +241,7 @@ fn names_of(found: &[(String, Checkpoint)]) -> String {
 }
 
 fn nothing(name: &str) -> Error {
-    Error::malformed("not a TensorFlow checkpoint, nor a prefix of one")
+    Error::malformed("this is neither a TensorFlow checkpoint nor the prefix of one")
         .file(name)
         .expected("a prefix, an index, a data file, a V1 file, or a folder of them")
 }

@@ -1,5 +1,5 @@
-//! A message kind is which of TensorFlow's messages a `.pb` or `.pbtxt` file holds. Nothing in the
-//! file says so: the first fields tell.
+//! Detects which of TensorFlow's messages a `.pb` or `.pbtxt` file contains. The file does not name
+//! its message, but the first fields differ.
 //!
 //! ```text
 //! GraphDef       node = 1 { name = 1, op = 2, ... }, library = 2, version = 3 (varint), versions = 4
@@ -7,23 +7,22 @@
 //! MetaGraphDef   meta_info_def = 1 { ..., stripped_op_list = 2, ... }, graph_def = 2, saver_def = 3
 //! ```
 //!
-//! Sources: `tensorflow/core/framework/graph.proto`, `tensorflow/core/protobuf/saved_model.proto` and
-//! `meta_graph.proto`.
+//! Sources: `tensorflow/core/framework/graph.proto`, `tensorflow/core/protobuf/saved_model.proto`
+//! and `meta_graph.proto`.
 
 use std::ops::Range;
 use tensorferry_proto_file::{Field, Value, Wire};
 use tensorferry_sdk::{ErrorKind, FileId, Result, Source};
 
-/// Bytes in which the first field of a text is looked for.
+/// Bytes of a text that are searched for the first field.
 const TEXT_HEAD: u64 = 4096;
-/// How many fields of a message are looked at, at most: a probe is short.
+/// Maximum number of fields of a message that a probe examines.
 const MOST_FIELDS: usize = 256;
-/// The only version that saved models have (`tensorflow/cc/saved_model/constants.h`).
+/// The only version of SavedModels (`tensorflow/cc/saved_model/constants.h`).
 const SCHEMA_VERSION: u64 = 1;
-/// The longest name of an operation that is looked at; TensorFlow's longest has about 60 characters.
+/// Maximum length of an operation name; TensorFlow's longest name has about 60 characters.
 const MOST_OP_BYTES: u64 = 256;
 
-/// A message of TensorFlow's, by its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageKind {
     Graph,
@@ -31,14 +30,13 @@ pub(crate) enum MessageKind {
     MetaGraph,
 }
 
-/// How a message is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageForm {
     Wire,
     Text,
 }
 
-/// What a file holds, as far as its beginning tells.
+/// Detects the message in a file by its beginning.
 pub(crate) fn detect(source: &dyn Source, file: FileId) -> Result<Option<(MessageKind, MessageForm)>> {
     if let Some(kind) = of_text(source, file)? {
         return Ok(Some((kind, MessageForm::Text)));
@@ -54,7 +52,7 @@ fn of_wire(wire: &mut Wire<'_>) -> Result<Option<MessageKind>> {
     let mut rest = wire.whole();
     let Some(first) = wire.next(&mut rest)? else { return Ok(None) };
     match first {
-        // ONNX begins alike, with versions from 3 on.
+        // ONNX files begin in the same way, with versions from 3 on.
         Field { number: 1, value: Value::Varint(SCHEMA_VERSION), .. } => {
             let second = wire.next(&mut rest)?;
             let is_graph = matches!(second, Some(Field { number: 2, value: Value::Bytes(_), .. }));
@@ -68,7 +66,7 @@ fn of_wire(wire: &mut Wire<'_>) -> Result<Option<MessageKind>> {
             let is_meta = matches!(second, Some(Field { number: 2, value: Value::Bytes(_), .. }));
             Ok(is_meta.then_some(MessageKind::MetaGraph))
         }
-        // A graph of functions alone.
+        // A graph that contains only functions.
         Field { number: 2, value: Value::Bytes(_), .. } => {
             for _ in 0..MOST_FIELDS {
                 match wire.next(&mut rest)? {
@@ -83,7 +81,8 @@ fn of_wire(wire: &mut Wire<'_>) -> Result<Option<MessageKind>> {
     }
 }
 
-/// A node has nothing but strings and messages, and an operation whose name is a word.
+/// Whether a message is a node: it has only strings and messages, and the name of its operation is
+/// a word.
 fn is_node(wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<bool> {
     let mut has_op = false;
     for _ in 0..MOST_FIELDS {
@@ -100,7 +99,7 @@ fn is_node(wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<bool> {
     Ok(has_op)
 }
 
-/// The first field's name, behind white space and comments.
+/// Detects the message of a text by the name of its first field, after white space and comments.
 fn of_text(source: &dyn Source, file: FileId) -> Result<Option<MessageKind>> {
     let head = source.beginning(file, TEXT_HEAD)?;
     let mut rest = head.trim_ascii_start();

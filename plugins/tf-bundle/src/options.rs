@@ -1,4 +1,4 @@
-//! Options: what a user may tell the readers and writers of the three formats.
+//! Options of the readers and writers of the three formats.
 
 use crate::names::naming::Scheme;
 use tensorferry_sdk::Side::{Reader, Writer};
@@ -8,67 +8,53 @@ const NAMES: TypedOption<Scheme> = TypedOption::choice(
     Reader,
     "names",
     &[("auto", Scheme::Auto), ("key", Scheme::Key), ("full", Scheme::Full), ("path", Scheme::Path)],
-    "names of TensorFlow 2 variables: key is the checkpoint's, full the variable's own, path the objects' that \
-     lead to it; auto is full where that is unique, else path, and key where the output is a checkpoint",
+    "names of TensorFlow 2 variables: checkpoint keys, full variable names, or object paths; auto is full if \
+     unique, otherwise path, and key if the output is a checkpoint",
 );
 const STATE: TypedOption<Option<State>> = TypedOption::choice(
     Reader,
     "state",
     &[("all", Some(State::All)), ("model", Some(State::Model))],
-    "model leaves out what only an optimizer needs, all leaves nothing out; by default model for outputs that \
-     hold a flat list of tensors",
+    "read all state or drop optimizer state [default: model for outputs with a flat list of tensors]",
 )
 .without_default();
 const TAGS: TypedOption<Option<String>> = TypedOption::text(
     Reader,
     "tags",
-    "the tags of the graph to read, separated by commas (serve), where a SavedModel has several",
+    "tags of the graph to read, separated by commas, if a SavedModel has several",
 );
-const SHARDS: TypedOption<Option<u64>> = TypedOption::integer(
-    Writer,
-    "shards",
-    0..=u64::MAX,
-    "split the data into so many files of about the same length",
-);
-const MAX_SHARD_SIZE: TypedOption<Option<u64>> = TypedOption::size(
-    Writer,
-    "max_shard_size",
-    0,
-    "split the data into files of at most this many bytes; a tensor is never split",
-);
+const SHARDS: TypedOption<Option<u64>> =
+    TypedOption::integer(Writer, "shards", 0..=u64::MAX, "number of data files, of about equal size");
+const MAX_SHARD_SIZE: TypedOption<Option<u64>> =
+    TypedOption::size(Writer, "max_shard_size", 0, "maximum size of a data file; a tensor is never split");
 const BUNDLE_LIKE: TypedOption<Option<String>> = TypedOption::source(
     Writer,
     "like",
-    "a checkpoint whose object graph and keys the new one takes, so that tf.train.Checkpoint restores it",
+    "checkpoint to take the object graph and keys from, for tf.train.Checkpoint",
 );
-const MODEL_LIKE: TypedOption<Option<String>> = TypedOption::source(
-    Writer,
-    "like",
-    "the SavedModel to write again with new variables: graph, signatures and assets are its own (needed)",
-);
+const MODEL_LIKE: TypedOption<Option<String>> =
+    TypedOption::source(Writer, "like", "SavedModel to copy with new variables (required)");
 const MISSING: TypedOption<MissingValues> = TypedOption::choice(
     Writer,
     "missing",
     &[("refuse", MissingValues::Refused), ("keep", MissingValues::Kept)],
-    "variables of like that no tensor is for: keep takes the values that like has, and lists them",
+    "variables of like without a tensor: an error, or keep and list their values",
 );
 const GRAPH: TypedOption<GraphChoice> = TypedOption::choice(
     Writer,
     "graph",
     &[("auto", GraphChoice::Auto), ("names", GraphChoice::Names), ("none", GraphChoice::Omitted)],
-    "the object graph: auto takes that of like, else the one that came with the tensors, else one made of \
-     names that are keys of tf.train.Checkpoint; names makes one of any names, split at each /; none writes \
-     names as they are, for tf.compat.v1.train.Saver",
+    "object graph: auto takes that of like or of the input, or builds one from names that are keys of \
+     tf.train.Checkpoint; names builds one from any names, split at each /; none writes no graph, for \
+     tf.compat.v1.train.Saver",
 );
 const LATEST: TypedOption<bool> = TypedOption::flag(
     Writer,
     "latest",
     false,
-    "write the file \"checkpoint\", which names the latest checkpoint of a folder, also where the folder is \
-     there already",
+    "write the file \"checkpoint\", which names the latest checkpoint, into an existing folder too",
 );
 
-/// What `tf-bundle` declares.
 pub(crate) fn of_bundles() -> Vec<OptionSpec> {
     vec![
         NAMES.spec(),
@@ -82,7 +68,6 @@ pub(crate) fn of_bundles() -> Vec<OptionSpec> {
     ]
 }
 
-/// What `saved-model` declares.
 pub(crate) fn of_saved_models() -> Vec<OptionSpec> {
     vec![
         NAMES.spec(),
@@ -95,28 +80,25 @@ pub(crate) fn of_saved_models() -> Vec<OptionSpec> {
     ]
 }
 
-/// What a reader was told.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadOptions {
-    /// How tensors are named.
+    /// How to name tensors.
     pub(crate) names: Scheme,
-    /// What is left out, if the user said.
+    /// The state to read, if the user set it.
     pub(crate) state: Option<State>,
-    /// Which of a SavedModel's graphs is read, if the user said.
+    /// The tags of the graph to read in a SavedModel, if the user set them.
     pub(crate) tags: Option<Vec<String>>,
 }
 
-/// What of a checkpoint is read.
+/// The part of a checkpoint to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Everything.
     All,
-    /// What is not an optimizer's.
+    /// Everything but optimizer state.
     Model,
 }
 
 impl ReadOptions {
-    /// Reads the checked options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let tags = TAGS.get(options)?;
         let tags = tags.map(|tags| tags.split(',').map(|tag| tag.trim().to_owned()).collect());
@@ -124,81 +106,72 @@ impl ReadOptions {
     }
 }
 
-/// What a writer was told.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// How data is split into files.
     pub(crate) sharding: Sharding,
-    /// The path of a checkpoint or SavedModel to take after.
+    /// The path of a checkpoint or SavedModel to use as a template.
     pub(crate) like: Option<String>,
-    /// What becomes of its variables that no tensor is for.
+    /// The treatment of template variables without a tensor.
     pub(crate) missing: MissingValues,
-    /// Where the object graph comes from.
+    /// The origin of the object graph.
     pub(crate) graph: GraphChoice,
-    /// Whether the state file is written where others may have one.
+    /// Whether to write the state file into a folder that may already have one.
     pub(crate) latest: bool,
 }
 
-/// How data is split into files.
+/// How to split the data into files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sharding {
     /// One file.
     Whole,
-    /// So many files of about the same length.
+    /// This number of files of about equal length.
     Count(u64),
-    /// Files of at most so many bytes.
+    /// Files of at most this many bytes.
     AtMost(u64),
 }
 
-/// What becomes of variables that no tensor is for.
+/// The treatment of variables without a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingValues {
     /// They are an error.
     Refused,
-    /// They keep their values.
+    /// They keep the values of the template.
     Kept,
 }
 
-/// Where the object graph comes from.
+/// The origin of the object graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GraphChoice {
-    /// From the checkpoint to take after, the metadata, or names that are keys.
+    /// The template, the metadata, or names that are keys.
     Auto,
-    /// From any names.
+    /// Any names.
     Names,
-    /// From nowhere.
+    /// No graph.
     Omitted,
 }
 
 impl WriteOptions {
-    /// Reads the checked options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let sharding = match (SHARDS.get(options)?, MAX_SHARD_SIZE.get(options)?) {
             (None, None) => Sharding::Whole,
             (Some(0), _) | (_, Some(0)) => {
-                return Err(Error::usage("data is split into one file or more")
-                    .expected("shards or max_shard_size of at least 1")
-                    .found(0));
+                return Err(Error::usage(format!("{SHARDS} and {MAX_SHARD_SIZE} must be at least 1")));
             }
             (Some(count), None) => Sharding::Count(count),
             (None, Some(most)) => Sharding::AtMost(most),
             (Some(_), Some(_)) => {
-                return Err(Error::usage(format!(
-                    "{SHARDS} and {MAX_SHARD_SIZE} are two ways to say one thing: give one of them"
-                )));
+                return Err(Error::usage(format!("{SHARDS} and {MAX_SHARD_SIZE} cannot be combined")));
             }
         };
         let (like, graph) = (BUNDLE_LIKE.get(options)?, GRAPH.get(options)?);
         if like.is_some() && graph != GraphChoice::Auto {
             return Err(Error::usage(format!(
-                "{BUNDLE_LIKE} says where the object graph comes from: leave {GRAPH} out"
+                "{BUNDLE_LIKE} already sets the object graph and cannot be combined with {GRAPH}"
             )));
         }
         let missing = MISSING.get(options)?;
         if like.is_none() && missing == MissingValues::Kept {
-            return Err(Error::usage(format!(
-                "{MISSING}=keep takes values of what {BUNDLE_LIKE} names: give that too"
-            )));
+            return Err(Error::usage(format!("{MISSING}=keep needs {BUNDLE_LIKE}")));
         }
         Ok(Self { sharding, like, missing, graph, latest: LATEST.get(options)? })
     }

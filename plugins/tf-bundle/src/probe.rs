@@ -1,5 +1,5 @@
-//! How sure each format is of an input: by the names of its files, by the end of a table, by the first
-//! fields of a message.
+//! Scores how likely an input has each format: by the names of its files, the end of a table, or
+//! the first fields of a message.
 
 use crate::bundle::INDEX_SUFFIX;
 use crate::locate::{Checkpoint, find, is_bundle};
@@ -8,20 +8,20 @@ use crate::saved_model;
 use crate::table::has_magic;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
-/// For a folder. Where one holds the same model in several formats, TensorFlow's comes after safetensors and torch:
-/// below what their probes give for a folder. Formats of exports (GGUF, ONNX) and of arrays come after it, at 15 and
-/// less; between lies room for those of other frameworks.
+/// The score of a folder. If a folder contains the same model in several formats, safetensors and
+/// torch take precedence, so this is below the scores of their probes. Formats of exports (GGUF,
+/// ONNX) and of arrays follow at 15 and less, with room for other frameworks in between.
 const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
-/// For the folder of a SavedModel, which may hold the same model in another framework's format too; a checkpoint in
-/// it is an older form of the same.
+/// The score of a SavedModel folder, which may also contain the same model in another framework's
+/// format. A checkpoint in it is an older form of the same model.
 const SAVED_MODEL_FOLDER: Score = Score(Score::MAYBE.0 - 2);
 
-/// How sure `tf-bundle` is that the source is a checkpoint of either version.
+/// Scores whether the source is a checkpoint of either version.
 pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let is_folder = *source.entry() == Entry::Folder;
     let checkpoint = match find(source, context.limits()) {
         Ok((checkpoint, _)) => checkpoint,
-        // The user has to choose, and the reader says among what.
+        // The user has to choose. The reader reports the choices.
         Err(error) if error.kind() == ErrorKind::Usage => return Ok(IN_A_FOLDER),
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => return Err(error),
         Err(_) => return Ok(Score::NO),
@@ -30,7 +30,7 @@ pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<S
         Checkpoint::V2(prefix) => {
             (format!("{prefix}{INDEX_SUFFIX}"), Score::CERTAIN, is_bundle(source, prefix)?)
         }
-        // LevelDB's own files end as these do.
+        // LevelDB's own files have the same magic.
         Checkpoint::V1(files) => (files.first().cloned().unwrap_or_default(), Score::LIKELY, false),
     };
     let is_table = has_magic(source, source.open(&index)?)?;
@@ -38,12 +38,11 @@ pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<S
         (false, false) => Score::NO,
         _ if is_folder => IN_A_FOLDER,
         (true, _) => certain,
-        // Broken: the reader says where.
+        // The reader reports what is wrong with a broken index.
         (false, true) => Score::MAYBE,
     })
 }
 
-/// How sure `saved-model` is that the source is one.
 pub(crate) fn saved_model(source: &dyn Source) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {
@@ -56,13 +55,13 @@ pub(crate) fn saved_model(source: &dyn Source) -> Result<Score> {
     let file_name = name.rsplit('/').next().unwrap_or(name);
     Ok(match message_kind::detect(source, source.open(name)?)? {
         Some((MessageKind::SavedModel, _)) => Score::CERTAIN,
-        // Whatever is wrong with it, its reader says so.
+        // The reader reports what is wrong with the file.
         _ if saved_model::NAMES.contains(&file_name) => Score::LIKELY,
         _ => Score::NO,
     })
 }
 
-/// How sure `tf-graph` is that the source is a graph, whatever its name.
+/// Scores whether the source is a graph, regardless of its name.
 pub(crate) fn graph(source: &dyn Source) -> Result<Score> {
     let Entry::File(name) = source.entry() else { return Ok(Score::NO) };
     Ok(match message_kind::detect(source, source.open(name)?)? {
@@ -104,9 +103,9 @@ mod tests {
         let table = TableBytes::default().finish();
         assert_eq!(score(Entry::Folder, &[("a.index", &table), ("b.index", &table)]), IN_A_FOLDER);
         assert_eq!(score(Entry::Folder, &[("a.index", b"faiss"), ("b.index", b"faiss")]), Score::NO);
-        // The data file of a bundle whose index is not there.
+        // The data file of a bundle whose index is missing.
         assert_eq!(score(Entry::Prefix("m".into()), &set[..1]), Score::NO);
-        // A part of a prefix: the reader says which there are.
+        // An incomplete prefix. The reader lists the existing ones.
         assert_eq!(score(Entry::Prefix("m".into()), &[("m-1.index", &table)]), IN_A_FOLDER);
         assert_eq!(score(Entry::Folder, &[("model.safetensors", b"")]), Score::NO);
     }

@@ -6,7 +6,6 @@ use crate::options::ReadOptions;
 use crate::v1::read_v1;
 use tensorferry_sdk::{CatalogSink, Context, Result, Source, TensorDecoder, TensorReader};
 
-/// Reads checkpoints.
 #[derive(Debug)]
 pub(crate) struct CheckpointReader {
     pub(crate) options: ReadOptions,

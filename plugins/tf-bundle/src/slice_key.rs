@@ -1,15 +1,15 @@
-//! A slice key names one part of a tensor, in a bundle and in a V1 checkpoint: a tensor's name and the
-//! part's extents, encoded so that keys sort as these do.
+//! A slice key identifies a part of a tensor in a bundle or a V1 checkpoint. It encodes the name of
+//! the tensor and the extents of the part, so that keys sort in the order of these.
 //!
 //! ```text
 //! key     num(0)  string(name)  num(rank)  rank x { signed(start)  signed(length) }
-//! num     the number of bytes that follow, then the value in as few bytes as it takes, big-endian
-//! string  00 as 00 ff, ff as ff 00, all else as it is; ends with 00 01
+//! num     the number of bytes that follow, then the value in as few bytes as possible, big-endian
+//! string  00 as 00 ff, ff as ff 00, other bytes unchanged; ends with 00 01
 //! signed  n bytes, n from 1 to 10 the fewest with -2^(7n-1) <= v < 2^(7n-1): v in 8n bits, sign
-//!         extended, big-endian, of which the first n bits are flipped
+//!         extended, big-endian, with the first n bits flipped
 //! ```
-//! A length of -1 stands for the whole dimension. It is not the same key as one with the dimension's
-//! length, so keys are made from a slice as its entry spells it.
+//! A length of -1 means the whole dimension. Its key differs from the key with the explicit length,
+//! so keys are made from slices as their entries spell them.
 //!
 //! Sources: `EncodeTensorNameSlice` of tensorflow/core/util/saved_tensor_slice_util.cc and
 //! tensorflow/core/lib/strings/ordered_code.cc.
@@ -19,17 +19,17 @@ use tensorferry_proto::TensorSliceProto;
 use tensorferry_proto::tensor_slice_proto::Extent;
 use tensorferry_proto::tensor_slice_proto::extent::HasLength;
 
-/// The length that stands for all of a dimension.
+/// The length that means the whole dimension.
 const WHOLE: i64 = -1;
 
-/// A tensor's name and the part of it.
+/// The name of a tensor and a part of it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SliceKey {
     pub(crate) name: Vec<u8>,
     pub(crate) slice: TensorSliceProto,
 }
 
-/// The key of a slice of a tensor.
+/// Returns the key of a slice of a tensor.
 pub(crate) fn encode(name: &[u8], slice: &TensorSliceProto) -> Vec<u8> {
     let mut key = Vec::with_capacity(name.len() + 8 + 4 * slice.extent.len());
     push_num(0, &mut key);
@@ -42,8 +42,8 @@ pub(crate) fn encode(name: &[u8], slice: &TensorSliceProto) -> Vec<u8> {
     key
 }
 
-/// What a slice key stands for; `None` for any other key. All but those that begin with a zero are
-/// told at once.
+/// Parses a slice key. Returns `None` for any other key, which is quick unless the key begins with
+/// a zero.
 pub(crate) fn decode(key: &[u8]) -> Option<SliceKey> {
     let mut rest = key;
     if take_num(&mut rest)? != 0 {
@@ -52,7 +52,7 @@ pub(crate) fn decode(key: &[u8]) -> Option<SliceKey> {
     let name = take_string(&mut rest)?;
     let rank = take_num(&mut rest)?;
     let mut slice = TensorSliceProto::default();
-    // A dimension takes two bytes or more, so a false rank ends with the key.
+    // Each dimension takes at least two bytes, so a false rank ends with the key.
     for _ in 0..rank {
         let start = take_signed(&mut rest)?;
         let length = take_signed(&mut rest)?;
@@ -62,12 +62,12 @@ pub(crate) fn decode(key: &[u8]) -> Option<SliceKey> {
     rest.is_empty().then_some(SliceKey { name, slice })
 }
 
-/// The length that an extent spells; `None` for all of the dimension.
+/// Returns the explicit length of an extent, or `None` for the whole dimension.
 pub(crate) fn length_of(extent: &Extent) -> Option<i64> {
     extent.has_length.as_ref().map(|HasLength::Length(length)| *length)
 }
 
-/// A slice as TensorFlow writes it down: `0,2:-` is rows 0 and 1, whole.
+/// Formats a slice like TensorFlow: `0,2:-` means all of rows 0 and 1.
 pub(crate) fn text(slice: &TensorSliceProto) -> String {
     let extents = slice.extent.iter().map(|extent| match length_of(extent) {
         Some(length) => format!("{},{length}", extent.start),
@@ -76,7 +76,7 @@ pub(crate) fn text(slice: &TensorSliceProto) -> String {
     extents.collect::<Vec<_>>().join(":")
 }
 
-/// Any key as text; a slice's as `name 0,2:-`.
+/// Formats any key as text; a slice key as `name 0,2:-`.
 pub(crate) fn describe(key: &[u8]) -> String {
     match decode(key) {
         Some(found) => format!("{} {}", key_text(&found.name), text(&found.slice)),
@@ -132,7 +132,7 @@ fn take_string(rest: &mut &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Bytes of the longest signed number.
+/// Maximum bytes of a signed number.
 const MOST_SIGNED: usize = 10;
 
 fn push_signed(value: i64, key: &mut Vec<u8>) {
@@ -149,7 +149,7 @@ fn take_signed(rest: &mut &[u8]) -> Option<i64> {
     let (&first, after) = rest.split_first()?;
     let second = after.first().copied().unwrap_or_default();
     let start = u16::from_be_bytes([first, second]);
-    // The flipped bits are the opposite of the sign, and the bit after them is the sign.
+    // The flipped bits are the opposite of the sign, and the next bit is the sign.
     let len = if first & 0x80 == 0 { start.leading_zeros() } else { start.leading_ones() };
     let len = usize::try_from(len).ok().filter(|&len| len <= MOST_SIGNED)?;
     let coded = rest.get(..len)?;
@@ -163,7 +163,7 @@ fn take_signed(rest: &mut &[u8]) -> Option<i64> {
     i64::try_from(value).ok()
 }
 
-/// Flips as many of the first bits as there are bytes.
+/// Flips the first n bits of n bytes.
 fn flip_first_bits(bytes: &mut [u8]) {
     let header = (!(u16::MAX >> bytes.len())).to_be_bytes();
     for (byte, flipped) in bytes.iter_mut().zip(header) {
@@ -183,7 +183,7 @@ mod tests {
         let key = encode(b"part/w", &slice(&[(0, 2), (0, -1)]));
         assert_eq!(key, b"\x00part/w\x00\x01\x01\x02\x80\x82\x80\x7f");
         assert_eq!(encode(b"s", &slice(&[])), b"\x00s\x00\x01\x00");
-        // An explicit length is another key than all of the dimension.
+        // An explicit length gives a different key than the whole dimension.
         assert_ne!(encode(b"a", &slice(&[(0, 100)])), encode(b"a", &slice(&[(0, -1)])));
     }
 

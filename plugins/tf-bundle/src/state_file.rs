@@ -1,14 +1,14 @@
-//! A state file says which checkpoint of a folder is the latest. It is called `checkpoint`, and holds a
-//! `CheckpointState` in protobuf's text form:
+//! A state file names the latest checkpoint of a folder. Its name is `checkpoint`, and it contains
+//! a `CheckpointState` in protobuf's text form:
 //!
 //! ```text
-//! model_checkpoint_path: "ckpt-2"                       the latest one's prefix
-//! all_model_checkpoint_paths: "ckpt-1"                  all that are kept, the oldest first
+//! model_checkpoint_path: "ckpt-2"                       the prefix of the latest checkpoint
+//! all_model_checkpoint_paths: "ckpt-1"                  all kept checkpoints, oldest first
 //! all_model_checkpoint_paths: "ckpt-2"
 //! all_model_checkpoint_timestamps: 1795232038.761929    seconds since 1970, one for each
 //! last_preserved_timestamp: 1795232037.7333348
 //! ```
-//! Relative prefixes start at the file's own folder.
+//! Relative prefixes start at the folder of the file.
 //!
 //! Source: `tensorflow/python/checkpoint/checkpoint_management.py`.
 
@@ -17,18 +17,17 @@ use std::fmt::Write;
 use tensorferry_proto::CheckpointState;
 use tensorferry_sdk::{Limits, Result};
 
-/// What the file is called.
 pub(crate) const STATE_FILE: &str = "checkpoint";
 
-/// Reads a state file's text; `file` is the file that errors name.
+/// Parses the text of a state file; errors name `file`.
 pub(crate) fn parse(bytes: &[u8], file: &str, limits: &Limits) -> Result<CheckpointState> {
     text::parse(bytes, "tensorflow.CheckpointState", file, limits)
 }
 
-/// Writes a state file's text, as TensorFlow writes it.
+/// Returns the text of a state file in TensorFlow's format.
 pub(crate) fn render(state: &CheckpointState) -> String {
     let mut text = String::new();
-    // Proto3 leaves out what has its default.
+    // Proto3 omits default values.
     if !state.model_checkpoint_path.is_empty() {
         push_text(&mut text, "model_checkpoint_path", &state.model_checkpoint_path);
     }
@@ -64,7 +63,7 @@ fn push_text(text: &mut String, field: &str, value: &str) {
 }
 
 fn push_number(text: &mut String, field: &str, value: f64) {
-    // The shortest text that reads as the same number, as in Python; infinity is `inf` for both.
+    // The shortest text that parses to the same number, as in Python. Infinity is `inf` in both.
     let number = if value.is_nan() { "nan".to_owned() } else { format!("{value:?}") };
     let _ = writeln!(text, "{field}: {number}");
 }

@@ -9,7 +9,7 @@ fn found(entry: Entry, names: &[&str]) -> Result<Checkpoint> {
     with_state(entry, names, "")
 }
 
-/// All files are tables; a state file has this text.
+/// Finds a checkpoint among files that are all tables, with a state file of this text.
 fn with_state(entry: Entry, names: &[&str], state: &str) -> Result<Checkpoint> {
     chosen(entry, names, state).map(|(checkpoint, _)| checkpoint)
 }
@@ -54,7 +54,7 @@ fn every_member_of_a_v1_checkpoint_stands_for_it() {
     for entry in [file(SHARDS[1]), prefix("m.ckpt-4"), prefix("m.ckpt-4-?????-of-00002"), Entry::Folder] {
         assert_eq!(found(entry, &SHARDS).unwrap(), v1(&SHARDS));
     }
-    // As a glob gives them: TensorFlow's own example calls them so, and no state file is among them.
+    // Names as a glob lists them, without a state file. TensorFlow's own example uses them.
     let named = ["model-00000-of-00002", "model-00001-of-00002"];
     assert_eq!(found(Entry::Folder, &named).unwrap(), v1(&named));
 }
@@ -68,11 +68,11 @@ fn the_state_file_names_the_latest() {
     assert_eq!(state("a/ckpt-1").unwrap(), v2("a/ckpt-1"));
     assert_eq!(state("/home/some/body/ckpt-2").unwrap(), v2("ckpt-2"));
     assert_eq!(state("../ckpt-2").unwrap(), v2("ckpt-2"));
-    // It names one that is gone, and two are left.
+    // The named checkpoint is missing, and two others exist.
     assert_eq!(state("ckpt-3").unwrap_err().kind(), ErrorKind::Usage);
     let sharded = "model_checkpoint_path: \"m.ckpt-4-?????-of-00002\"";
     assert_eq!(with_state(file(STATE_FILE), &SHARDS, sharded).unwrap(), v1(&SHARDS));
-    // It names one that is gone, and one is left.
+    // The named checkpoint is missing, and one other exists.
     let (left, lost) = chosen(Entry::Folder, &BUNDLE, "model_checkpoint_path: \"m.ckpt-3\"").unwrap();
     assert_eq!(left, v2("m.ckpt-4"));
     assert!(lost.is_some_and(|loss| loss.kind == LossKind::State && loss.what == "m.ckpt-3"));
@@ -82,7 +82,7 @@ fn the_state_file_names_the_latest() {
 fn the_user_chooses_among_several() {
     let error = found(Entry::Folder, &["b.index", "a.index", "._a.index"]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
-    assert!(error.to_string().ends_with(r#"found "a", "b""#), "{error}");
+    assert!(error.to_string().ends_with(r#"several checkpoints: "a", "b""#), "{error}");
 }
 
 #[test]
@@ -97,14 +97,14 @@ fn a_prefix_that_is_none_is_answered_with_those_that_are() {
         ("model.ckpt", ErrorKind::Usage),
         ("model.ckpt-1000.ind", ErrorKind::Usage),
         ("model.ckpt-1000.dat", ErrorKind::Usage),
-        // Another format may know it.
+        // A different format may recognize it.
         ("note", ErrorKind::Malformed),
     ] {
         let error = found(Entry::Prefix(prefix.into()), &names).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         let said = error.to_string();
         assert!(
-            said.contains(r#"one of "model.ckpt-1000", "model.ckpt-2000""#) && said.contains(prefix),
+            said.contains(r#"contains "model.ckpt-1000", "model.ckpt-2000""#) && said.contains(prefix),
             "{said}"
         );
     }

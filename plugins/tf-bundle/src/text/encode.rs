@@ -1,7 +1,7 @@
-//! The encoder reads the text form field by field and appends what it says in wire form.
+//! Converts the text form to wire form, field by field.
 //!
-//! It keeps a stack of the messages that are open, so that the text decides the depth of a list, not
-//! of the program's own calls.
+//! The encoder keeps a stack of open messages instead of recursing, so that nested text cannot
+//! overflow the call stack.
 
 use super::lexer::{Kind, Lexer, Token};
 use super::literal;
@@ -11,7 +11,6 @@ use prost_types::{DescriptorProto, FieldDescriptorProto};
 use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Reads one text.
 pub(crate) struct Encoder<'a> {
     schema: &'a Schema,
     lexer: Lexer<'a>,
@@ -23,15 +22,15 @@ pub(crate) struct Encoder<'a> {
 
 /// A message that has begun and not ended.
 struct Open<'a> {
-    /// The field that holds it; none if nobody knows that field, and all of it is skipped.
+    /// The field that contains the message; `None` if the field is unknown and skipped.
     field: Option<&'a FieldDescriptorProto>,
-    /// Its fields; none if it is skipped.
+    /// The descriptor of the message; `None` if it is skipped.
     message: Option<&'a DescriptorProto>,
-    /// The sign that ends it.
+    /// The character that ends the message.
     close: u8,
-    /// Whether it is an element of a list.
+    /// Whether the message is an element of a list.
     in_list: bool,
-    /// Where its content begins in the wire form, behind one byte for its length.
+    /// The start of its content in the wire form, after one byte for its length.
     start: usize,
 }
 
@@ -41,7 +40,7 @@ impl<'a> Encoder<'a> {
         Ok(Self { schema, lexer, limits, file, open: Vec::new(), wire: Vec::new() })
     }
 
-    /// The wire form of the text, as a message.
+    /// Returns the wire form of the text as a `message`.
     pub(crate) fn encode(mut self, message: &'a DescriptorProto) -> Result<Vec<u8>> {
         loop {
             match (self.lexer.peek(), self.open.last()) {
@@ -55,7 +54,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// A field: its name, and its value, several in a list, or the beginning of a message.
+    /// Reads a field: its name, and then its value, a list of values, or the start of a message.
     fn field(&mut self, message: Option<&'a DescriptorProto>) -> Result<()> {
         let field = self.field_name(message)?;
         let colon = self.lexer.take_sign(b':')?;
@@ -68,8 +67,9 @@ impl<'a> Encoder<'a> {
         self.values(field, true, true)
     }
 
-    /// The field of the next name. Names in brackets are of extensions and of packed `Any` messages,
-    /// numbers are of fields that the writer itself did not know: none of them is known here.
+    /// Reads the name of a field and returns its descriptor, if the field is known. Bracketed names
+    /// denote extensions and packed `Any` messages, and numbers denote fields that the writer did
+    /// not know. All of these are unknown here.
     fn field_name(
         &mut self,
         message: Option<&'a DescriptorProto>,
@@ -83,7 +83,9 @@ impl<'a> Encoder<'a> {
             Kind::Sign(b'[') => {
                 while !self.lexer.take_sign(b']')? {
                     match self.lexer.peek() {
-                        Kind::Text | Kind::End => return Err(self.lexer.expected("a type's name and ]")),
+                        Kind::Text | Kind::End => {
+                            return Err(self.lexer.expected("the name of a type and ]"));
+                        }
                         _ => self.lexer.take()?,
                     };
                 }
@@ -93,7 +95,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Values up to the end of the field, or up to the first that is a message, which opens.
+    /// Reads values up to the end of the field, or up to the first message, which it opens.
     fn values(&mut self, field: Option<&'a FieldDescriptorProto>, in_list: bool, colon: bool) -> Result<()> {
         loop {
             let close = match self.lexer.peek() {
@@ -142,7 +144,7 @@ impl<'a> Encoder<'a> {
         let message = field.and_then(|field| self.schema.message_of(field));
         if let Some(field) = field {
             if field.r#type() != Type::Message {
-                return Err(self.lexer.error(&sign, "this field is no message").expected("a value"));
+                return Err(self.lexer.error(&sign, "this field is not a message").expected("a value"));
             }
             self.tag(field, 2);
             self.wire.push(0);
@@ -151,7 +153,7 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    /// Ends the innermost message: its length is known now.
+    /// Ends the innermost message, and inserts its length.
     fn close(&mut self) -> Result<()> {
         self.lexer.take()?;
         let Some(open) = self.open.pop() else { return Ok(()) };
@@ -166,7 +168,7 @@ impl<'a> Encoder<'a> {
         if self.lexer.take_sign(b',')? { self.values(open.field, true, true) } else { self.end_list() }
     }
 
-    /// One value that is no message.
+    /// Reads a value that is not a message.
     fn scalar(&mut self, field: Option<&'a FieldDescriptorProto>) -> Result<()> {
         let Some(field) = field else { return self.skip_scalar() };
         match field.r#type() {
@@ -174,9 +176,11 @@ impl<'a> Encoder<'a> {
             Type::String | Type::Bytes => self.text(field),
             _ => self.number(field),
         }?;
-        // The text is bounded where it is read; a list of numbers may take some times as much here.
+        // The length of the text is limited, but the wire form of a list of numbers may be several
+        // times as long.
         if self.wire.len() as u64 > self.limits.header_bytes {
-            return Err(Error::limit("the message that the text stands for is too long to hold in memory")
+            return Err(Error::limit("the message in text form is too long to hold in memory")
+                .hint("raise the limit with --bound header_bytes=N")
                 .file(self.file)
                 .expected(format!("at most {} bytes", self.limits.header_bytes)));
         }
@@ -195,7 +199,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// A string: neighbouring literals are one.
+    /// Reads a string. Adjacent literals are concatenated.
     fn text(&mut self, field: &FieldDescriptorProto) -> Result<()> {
         if self.lexer.peek() != Kind::Text {
             return Err(self.lexer.expected("a string"));
@@ -222,7 +226,8 @@ impl<'a> Encoder<'a> {
                 .map(|value| Number::Varint(i64::from(value).cast_unsigned())),
             (kind, _) => number(kind, negative, text),
         };
-        let number = number.ok_or_else(|| self.lexer.error(&token, "no value of this field's type"))?;
+        let number = number
+            .ok_or_else(|| self.lexer.error(&token, "the value does not match the type of the field"))?;
         match number {
             Number::Varint(value) => {
                 self.tag(field, 0);
@@ -240,7 +245,7 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    /// A name or a number, and whether a minus stands before it.
+    /// Reads a name or a number. Also returns whether a minus precedes it.
     fn signed(&mut self) -> Result<(bool, Token)> {
         let negative = self.lexer.take_sign(b'-')?;
         match self.lexer.peek() {
@@ -254,15 +259,15 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// A number as it lies in the wire form.
+/// A number in wire form.
 pub(super) enum Number {
     Varint(u64),
     Fixed64([u8; 8]),
     Fixed32([u8; 4]),
 }
 
-/// The number that a text stands for; `None` if the type has none that is spelled so. TensorFlow's
-/// messages have no fields of the types that are not here.
+/// Parses a number of a field type. Returns `None` if the text is not valid for the type.
+/// TensorFlow's messages have no fields of the types that are not handled here.
 pub(super) fn number(kind: Type, negative: bool, text: &[u8]) -> Option<Number> {
     let sign = if negative { -1 } else { 1 };
     let integer = || Some(i128::from(literal::integer(text)?) * sign);

@@ -1,31 +1,29 @@
-//! A token is the smallest piece of the text form: a name, a number, a string literal, a sign.
+//! Splits the text form into tokens: names, numbers, string literals and signs.
 
 use std::ops::Range;
 use tensorferry_sdk::{Error, Result};
 
-/// One token, and where it lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) kind: Kind,
     pub(crate) range: Range<usize>,
 }
 
-/// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A letter or `_`, then letters, digits and `_`.
     Name,
-    /// Digits, a point, an exponent, a `f`: its spelling is the parser's to check.
+    /// Digits, a point, an exponent, an `f`. The parser checks the spelling.
     Number,
     /// A string literal with its quotes.
     Text,
-    /// Any other character by itself.
+    /// Any other single character.
     Sign(u8),
-    /// Nothing is left.
+    /// The end of the text.
     End,
 }
 
-/// Cuts text into tokens, with one token of foresight.
+/// Splits text into tokens, with one token of lookahead.
 pub(crate) struct Lexer<'a> {
     text: &'a [u8],
     file: &'a str,
@@ -33,7 +31,7 @@ pub(crate) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// At the beginning of `text`, which is that of `file`.
+    /// Starts at the beginning of `text`; errors name `file`.
     pub(crate) fn new(text: &'a [u8], file: &'a str) -> Result<Self> {
         let next = Token { kind: Kind::End, range: 0..0 };
         let mut lexer = Self { text, file, next };
@@ -41,12 +39,12 @@ impl<'a> Lexer<'a> {
         Ok(lexer)
     }
 
-    /// The next token, which stays.
+    /// Returns the kind of the next token without taking it.
     pub(crate) fn peek(&self) -> Kind {
         self.next.kind
     }
 
-    /// The next token, which is gone then.
+    /// Takes the next token.
     pub(crate) fn take(&mut self) -> Result<Token> {
         let following = self.scan(self.next.range.end)?;
         Ok(std::mem::replace(&mut self.next, following))
@@ -61,19 +59,19 @@ impl<'a> Lexer<'a> {
         Ok(is_next)
     }
 
-    /// A token's characters.
+    /// Returns the characters of a token.
     pub(crate) fn text(&self, token: &Token) -> &'a [u8] {
         self.text.get(token.range.clone()).unwrap_or_default()
     }
 
-    /// An error at the next token.
+    /// Returns an error at the next token.
     pub(crate) fn expected(&self, what: &str) -> Error {
-        self.error(&self.next, "the text form does not continue like this").expected(what)
+        self.error(&self.next, "invalid text form").expected(what)
     }
 
-    /// An error at a token.
+    /// Returns an error at a token.
     pub(crate) fn error(&self, token: &Token, message: &str) -> Error {
-        // A string literal may be a whole tensor.
+        // Shows only the beginning, because a string literal may be a whole tensor.
         let shown = String::from_utf8_lossy(self.text(token)).chars().take(40).collect::<String>();
         let found = if token.kind == Kind::End { "the end".to_owned() } else { format!("{shown:?}") };
         self.at(token.range.start, message).found(found)
@@ -98,7 +96,7 @@ impl<'a> Lexer<'a> {
         Ok(Token { kind, range: start..start + len })
     }
 
-    /// Where white space and comments end.
+    /// Returns the end of white space and comments.
     fn skip_blank(&self, from: usize) -> usize {
         let mut comment = false;
         let blank = |&&byte: &&u8| {
@@ -114,7 +112,7 @@ impl<'a> Lexer<'a> {
             match rest.get(index) {
                 Some(b'\\') => index += 2,
                 Some(&byte) if byte == quote => return Ok(index + 1),
-                Some(b'\n') | None => return Err(self.at(start, "a string does not end on its line")),
+                Some(b'\n') | None => return Err(self.at(start, "a string does not end on the same line")),
                 Some(_) => index += 1,
             }
         }
@@ -129,7 +127,7 @@ fn is_letter_or_digit(byte: u8) -> bool {
     is_letter(byte) || byte.is_ascii_digit()
 }
 
-/// Letters, digits and points, and the sign of an exponent.
+/// Returns the length of letters, digits, points and the sign of an exponent.
 fn number_len(rest: &[u8]) -> usize {
     let hex = matches!(rest, [b'0', b'x' | b'X', ..]);
     let mut before = 0;

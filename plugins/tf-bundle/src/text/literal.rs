@@ -1,9 +1,9 @@
-//! A literal is how the text form spells a value: strings with escapes, integers in three bases,
-//! numbers with a point.
+//! Parses literals of the text form: strings with escapes, integers in three bases, and decimal
+//! numbers.
 
 use std::borrow::Cow;
 
-/// Appends what a string literal with its quotes stands for; or says what is wrong with it.
+/// Appends the content of a quoted string literal. The error describes what is wrong with it.
 pub(crate) fn unescape(literal: &[u8], output: &mut Vec<u8>) -> Result<(), &'static str> {
     let mut rest = literal.get(1..literal.len().saturating_sub(1)).unwrap_or_default();
     while let Some(backslash) = rest.iter().position(|&byte| byte == b'\\') {
@@ -14,7 +14,7 @@ pub(crate) fn unescape(literal: &[u8], output: &mut Vec<u8>) -> Result<(), &'sta
     Ok(())
 }
 
-/// One escape without its backslash; returns what follows it.
+/// Parses an escape without its backslash, and returns the rest.
 fn escape<'a>(rest: &'a [u8], output: &mut Vec<u8>) -> Result<&'a [u8], &'static str> {
     let (&first, after) = rest.split_first().ok_or("a string ends in a backslash")?;
     let plain = match first {
@@ -28,16 +28,16 @@ fn escape<'a>(rest: &'a [u8], output: &mut Vec<u8>) -> Result<&'a [u8], &'static
         b'\\' | b'\'' | b'"' | b'?' => first,
         b'0'..=b'7' => {
             let (value, after) = digits(rest, 8, 1, 3).ok_or("an octal escape has no digits")?;
-            output.push(u8::try_from(value).map_err(|_| "an octal escape is more than a byte")?);
+            output.push(u8::try_from(value).map_err(|_| "an octal escape does not fit in a byte")?);
             return Ok(after);
         }
         b'x' | b'X' => {
             let (value, after) = digits(after, 16, 1, 2).ok_or("a hexadecimal escape has no digits")?;
-            output.push(u8::try_from(value).map_err(|_| "a hexadecimal escape is more than a byte")?);
+            output.push(u8::try_from(value).map_err(|_| "a hexadecimal escape does not fit in a byte")?);
             return Ok(after);
         }
         b'u' | b'U' => {
-            let (character, after) = character(first, after).ok_or("an escape is no Unicode character")?;
+            let (character, after) = character(first, after).ok_or("an escape is not a Unicode character")?;
             output.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
             return Ok(after);
         }
@@ -47,7 +47,7 @@ fn escape<'a>(rest: &'a [u8], output: &mut Vec<u8>) -> Result<&'a [u8], &'static
     Ok(after)
 }
 
-/// `\u` has 4 digits, `\U` has 8; two `\u` may be a pair of surrogates.
+/// Parses `\u` with 4 digits or `\U` with 8 digits. Two `\u` may be a surrogate pair.
 fn character(kind: u8, rest: &[u8]) -> Option<(char, &[u8])> {
     let len = if kind == b'u' { 4 } else { 8 };
     let (value, after) = digits(rest, 16, len, len)?;
@@ -67,19 +67,20 @@ fn digits(rest: &[u8], base: u32, least: usize, most: usize) -> Option<(u32, &[u
     (len >= least).then(|| (value, &rest[len..]))
 }
 
-/// An integer without its sign: decimal, `0x` hexadecimal, `0` octal.
+/// Parses an unsigned integer: decimal, `0x` hexadecimal or `0` octal.
 pub(crate) fn integer(text: &[u8]) -> Option<u64> {
     let (digits, base) = match text {
         [b'0', b'x' | b'X', digits @ ..] => (digits, 16),
         [b'0', digits @ ..] if !digits.is_empty() => (digits, 8),
         _ => (text, 10),
     };
-    // Rust takes a sign here, the text form does not.
+    // Rust accepts a sign here, but the text form does not.
     let digits = std::str::from_utf8(digits).ok()?;
     u64::from_str_radix(digits, base).ok().filter(|_| !digits.starts_with('+'))
 }
 
-/// How Rust spells a number without its sign. Rust rounds it once, to the width that it is parsed as.
+/// Returns an unsigned number in Rust's spelling. Rust rounds it once, to the width that it is
+/// parsed as.
 pub(crate) fn number(text: &[u8]) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(text).ok()?;
     let lower = text.to_ascii_lowercase();

@@ -1,6 +1,6 @@
-//! The text form of a protobuf message: field names and values, as people write them (`.pbtxt`
-//! graphs and saved models, the `checkpoint` file). It is turned into the wire form, which everything
-//! else here reads.
+//! The text form of a protobuf message, with readable field names and values (`.pbtxt` graphs and
+//! SavedModels, the file `checkpoint`). It is converted to wire form, which the rest of this crate
+//! reads.
 //!
 //! ```text
 //! message   field*
@@ -8,18 +8,18 @@
 //!           | name [":"] "[" a list of values or messages, with commas "]"
 //!           each may end in "," or ";"
 //! name      a field's name; a number or "[" a type's name "]" for a field that is skipped
-//! value     a string: literals in "" or '', neighbours are one, with C's escapes and \u, \U
+//! value     a string: literals in "" or '', concatenated if adjacent, with C's escapes and \u, \U
 //!           an integer (decimal, 0x, 0), a number (also inf, nan, 1.5f), true, false, the name of
 //!           an enumeration's value; "-" before any number
 //! map       one message for each entry, with the fields `key` and `value`
 //! comment   "#" to the end of the line
 //! ```
 //!
-//! A field that the descriptors do not have is skipped, whatever is in it: ferry's messages are a part
-//! of TensorFlow's.
+//! A field without a descriptor is skipped with all its content, because ferry's messages are a
+//! subset of TensorFlow's.
 //!
-//! Source: the format's description at protobuf.dev/reference/protobuf/textformat-spec, and protobuf's
-//! `src/google/protobuf/text_format.cc` for what parsers take beyond it.
+//! Source: the specification at protobuf.dev/reference/protobuf/textformat-spec, and protobuf's
+//! `src/google/protobuf/text_format.cc` for extensions that parsers accept.
 
 mod encode;
 mod lexer;
@@ -31,8 +31,8 @@ use schema::SCHEMA;
 use tensorferry_proto::Message;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// The message that `text` stands for. `message` is its full name (`tensorflow.CheckpointState`), and
-/// `file` the file that errors name.
+/// Parses `text` as the message with the full name `message`, such as `tensorflow.CheckpointState`.
+/// Errors name `file`.
 pub(crate) fn parse<M: Message + Default>(
     text: &[u8],
     message: &str,
@@ -41,10 +41,10 @@ pub(crate) fn parse<M: Message + Default>(
 ) -> Result<M> {
     let wire = to_wire(text, message, file, limits)?;
     M::decode(&*wire)
-        .map_err(|error| Error::malformed("not such a message").file(file).expected(message).found(error))
+        .map_err(|error| Error::malformed("invalid message").file(file).expected(message).found(error))
 }
 
-/// The wire form of the message that `text` stands for. Repeated scalars are not packed.
+/// Converts `text` to the wire form of a message. Repeated scalars are not packed.
 pub(crate) fn to_wire(text: &[u8], message: &str, file: &str, limits: &Limits) -> Result<Vec<u8>> {
     let described = SCHEMA.messages.get(&format!(".{message}"));
     let described = described.ok_or_else(|| Error::plugin(format!("no message {message}")))?;

@@ -1,5 +1,6 @@
-//! The schema says what the fields of a message are called: the text form has names where the wire has
-//! numbers. It is the descriptors that were compiled with TensorFlow's messages, by full name.
+//! The schema maps field names to fields, because the text form has names where the wire form has
+//! numbers. It consists of the descriptors that were compiled with TensorFlow's messages, by full
+//! name.
 
 use prost_types::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ use tensorferry_proto::{DESCRIPTORS, Message as _};
 
 /// TensorFlow's messages and enumerations.
 pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
-    // The build wrote these bytes; every test of the text form reads them.
+    // The build wrote these bytes, and every test of the text form reads them.
     let files = FileDescriptorSet::decode(DESCRIPTORS).expect("the build wrote valid descriptors");
     let mut schema = Schema::default();
     for file in files.file {
@@ -18,7 +19,8 @@ pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     schema
 });
 
-/// Messages and enumerations by full name, as fields name them: `.tensorflow.GraphDef`.
+/// Messages and enumerations by their full names in descriptors of fields, such as
+/// `.tensorflow.GraphDef`.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
     pub(super) messages: HashMap<String, DescriptorProto>,
@@ -37,19 +39,20 @@ impl Schema {
         }
     }
 
-    /// The message that a field holds.
+    /// Returns the message type of a field.
     pub(super) fn message_of(&self, field: &FieldDescriptorProto) -> Option<&DescriptorProto> {
         self.messages.get(field.type_name())
     }
 
-    /// The number of a value of the enumeration that a field holds.
+    /// Returns the number of a value of a field's enumeration.
     pub(super) fn enum_value(&self, field: &FieldDescriptorProto, name: &[u8]) -> Option<i32> {
         let mut values = self.enums.get(field.type_name())?.value.iter();
         values.find(|value| value.name().as_bytes() == name).map(|value| value.number())
     }
 }
 
-/// The field of this name. A map's entries are messages with the fields `key` and `value`.
+/// Returns the field with this name. The entries of a map are messages with the fields `key` and
+/// `value`.
 pub(super) fn field_of<'a>(message: &'a DescriptorProto, name: &[u8]) -> Option<&'a FieldDescriptorProto> {
     message.field.iter().find(|field| field.name().as_bytes() == name)
 }

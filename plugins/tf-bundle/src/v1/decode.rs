@@ -1,4 +1,5 @@
-//! The encoded storages of a V1 checkpoint: numbers slice by slice, strings tensor by tensor.
+//! Decodes the encoded storages of a V1 checkpoint: a slice of numbers, or the strings of a whole
+//! tensor.
 
 use crate::bundle::Runs;
 use crate::table::{EntryPlace, Table};
@@ -6,14 +7,14 @@ use crate::tensor_proto::Values;
 use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{ByteSink, Context, Error, Limits, Region, Result, Source, TensorDecoder};
 
-/// What the handles of encoded storages stand for.
+/// The encoded storages, by handle.
 #[derive(Debug, Default)]
 pub(crate) struct V1Storages {
     pub(super) tables: Vec<(String, Table)>,
     pub(super) encoded: Vec<Encoded>,
 }
 
-/// One encoded storage, and the tensor that errors name.
+/// An encoded storage, and the name of its tensor for errors.
 #[derive(Debug)]
 pub(super) struct Encoded {
     pub(super) tensor: String,
@@ -22,20 +23,22 @@ pub(super) struct Encoded {
 
 #[derive(Debug)]
 pub(super) enum EncodedData {
-    /// A slice of numbers.
     Slice(Slice),
-    /// All strings of a tensor: a catalog's strings are not in blocks.
-    Strings { shape: Vec<u64>, parts: Vec<(Region, Slice)> },
+    /// All strings of a tensor, because the strings of a catalog cannot be in blocks.
+    Strings {
+        shape: Vec<u64>,
+        parts: Vec<(Region, Slice)>,
+    },
 }
 
-/// The values of a slice.
+/// The position of a slice's values.
 #[derive(Debug, Clone)]
 pub(super) struct Slice {
-    /// The file's place in the checkpoint.
+    /// The index of the file in the checkpoint.
     pub(super) table: usize,
-    /// Where in the table its message is.
+    /// The position of its message in the table.
     pub(super) place: EntryPlace,
-    /// Where in its message its values are.
+    /// The position of its values in the message.
     pub(super) values: Values,
 }
 
@@ -48,7 +51,7 @@ impl TensorDecoder for V1Storages {
         context: &dyn Context,
     ) -> Result<()> {
         let encoded = usize::try_from(handle).ok().and_then(|index| self.encoded.get(index));
-        let encoded = encoded.ok_or_else(|| Error::plugin(format!("no encoded storage {handle}")))?;
+        let encoded = encoded.ok_or_else(|| Error::plugin(format!("unknown encoded storage {handle}")))?;
         context.check_cancelled()?;
         match &encoded.content {
             EncodedData::Slice(slice) => self.write(source, slice, output, context.limits()),
@@ -74,7 +77,7 @@ impl V1Storages {
         slice.values.write(&mut Wire::of_memory(&message, name), output, limits)
     }
 
-    /// Pushes the strings of all parts in the order of the tensor.
+    /// Writes the strings of all parts in the order of the tensor.
     fn stitch(
         &self,
         source: &dyn Source,
@@ -92,7 +95,7 @@ impl V1Storages {
             runs.extend(Runs::new(region, shape).map(|(first, count)| (first, count, part)));
         }
         runs.sort_unstable();
-        // A part's runs are in the order of its own elements.
+        // The runs of a part are in the order of its own elements.
         for (_, count, part) in runs {
             let (bytes, at) = &mut texts[part];
             let start = *at;
@@ -105,7 +108,7 @@ impl V1Storages {
     }
 }
 
-/// Bytes of the first string with its length before it.
+/// Returns the length of the first string, including its length prefix.
 fn element_len(strings: &[u8]) -> usize {
     let len = strings.first_chunk().map_or(0, |len| u64::from_le_bytes(*len));
     usize::try_from(len).map_or(strings.len(), |len| len.saturating_add(8).min(strings.len()))

@@ -1,4 +1,5 @@
-//! The list of tensors under the empty key: what each is, and which slices of it the file has.
+//! The list of tensors at the empty key: the type of each tensor, and the slices of it that the
+//! file contains.
 
 use crate::tensor_proto::read_shape;
 use std::ops::Range;
@@ -6,10 +7,10 @@ use tensorferry_proto::{Message as _, TensorSliceProto};
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Limits, Result};
 
-/// Bytes of the longest slice: 254 dimensions, each with two varints of ten bytes.
+/// Maximum bytes of a slice: 254 dimensions, each with two varints of ten bytes.
 const MOST_SLICE_BYTES: u64 = 254 * 32;
 
-/// What the list says of a tensor.
+/// A tensor in the list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ListedTensor {
     pub(super) name: Vec<u8>,
@@ -18,7 +19,7 @@ pub(super) struct ListedTensor {
     pub(super) slices: Vec<TensorSliceProto>,
 }
 
-/// Gives every tensor of the list that `value` holds; `file` is the one that errors name.
+/// Visits every tensor of the list in `value`; errors name `file`.
 pub(super) fn each_listed(
     value: &[u8],
     file: &str,
@@ -43,12 +44,12 @@ fn read_tensor(wire: &mut Wire<'_>, mut rest: Range<u64>, limits: &Limits) -> Re
             (2, Value::Bytes(range)) => read_shape(wire, range, &mut listed.shape)?,
             (3, Value::Varint(number)) => {
                 let dtype = i32::try_from(number);
-                listed.dtype = dtype.map_err(|_| wire.malformed(field.at, "a dtype is no small number"))?;
+                listed.dtype = dtype.map_err(|_| wire.malformed(field.at, "invalid dtype number"))?;
             }
             (4, Value::Bytes(range)) => {
                 let bytes = wire.bytes(&range, MOST_SLICE_BYTES)?;
                 let slice = TensorSliceProto::decode(&*bytes);
-                let broken = |error| wire.malformed(field.at, "a slice cannot be read").found(error);
+                let broken = |error| wire.malformed(field.at, "invalid slice").found(error);
                 listed.slices.push(slice.map_err(broken)?);
             }
             (1..=4, _) => return Err(wire.wrong_type(field.at)),

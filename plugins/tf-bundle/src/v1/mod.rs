@@ -1,5 +1,6 @@
-//! A V1 checkpoint is a table that holds tensors themselves, or several such tables, each with some of
-//! the slices: what `tf.train.Saver` wrote before bundles, and still writes when it is told to.
+//! A V1 checkpoint is a table that contains the tensors themselves, or several such tables, each
+//! with some of the slices. `tf.train.Saver` wrote this format before bundles, and still writes it
+//! on request.
 //!
 //! ```text
 //! ""          SavedTensorSlices { meta = 1 { tensor = 1 { name = 1, shape = 2, type = 3, slice = 4 },
@@ -8,9 +9,9 @@
 //!             TensorProto without dtype and shape
 //! ```
 //!
-//! A tensor that is not partitioned has one slice, which is all of it. Blocks are compressed with
-//! snappy as a rule, so that values are not in the file as they are: they are decoded when they are
-//! asked for, each slice for itself.
+//! A tensor that is not partitioned has a single slice, which covers it. Blocks are usually
+//! compressed with snappy, so the values are not directly in the file. Each slice is decoded on its
+//! own when it is requested.
 //!
 //! Sources: `tensorflow/core/util/saved_tensor_slice.proto`, `tensor_slice_writer.cc` and
 //! `tensor_slice_reader.cc`.

@@ -1,4 +1,4 @@
-//! Reads a V1 checkpoint: what its files list becomes tensors, each slice a block.
+//! Reads a V1 checkpoint: the listed tensors, with each slice as a block.
 
 use super::decode::{Encoded, EncodedData, Slice, V1Storages};
 use super::meta::{ListedTensor, each_listed};
@@ -14,8 +14,8 @@ use tensorferry_sdk::{
     check_tiling, element_count, row_major_strides,
 };
 
-/// Reads the checkpoint that lies in `files`. What it gives decodes the catalog's encoded storages,
-/// which all of its tensors are.
+/// Reads the checkpoint in `files`. The result decodes the encoded storages of the catalog, which
+/// hold all of its tensors.
 pub(crate) fn read_v1(
     source: &dyn Source,
     files: &[String],
@@ -52,7 +52,7 @@ pub(crate) fn read_v1(
     Ok(storages)
 }
 
-/// A tensor, as far as the files were read.
+/// A tensor, with the slices found so far.
 #[derive(Debug)]
 struct SlicedTensor {
     number: i32,
@@ -60,13 +60,13 @@ struct SlicedTensor {
     parts: Vec<(Region, Slice)>,
 }
 
-/// One file on the way into the tensors.
+/// A file that is being read.
 struct FileReading<'a> {
     file: &'a str,
     number: usize,
     limits: &'a Limits,
     tensors: &'a mut BTreeMap<Vec<u8>, SlicedTensor>,
-    /// The slices that are listed and were not seen yet, by key.
+    /// The listed slices that have not been found yet, by key.
     wanted: HashMap<Vec<u8>, ListedSlice>,
     unlisted: Vec<String>,
 }
@@ -93,7 +93,7 @@ impl FileReading<'_> {
         self.slice(&wanted, value, place).map_err(|error| error.tensor(key_text(&wanted.tensor)))
     }
 
-    /// Takes what the list says of a tensor; a file before this one may have said the same.
+    /// Adds a listed tensor, which a previous file may have listed already.
     fn list(&mut self, listed: ListedTensor) -> Result<()> {
         for slice in &listed.slices {
             let region = slice_region(slice, &listed.shape)?;
@@ -141,11 +141,11 @@ impl FileReading<'_> {
         Ok(())
     }
 
-    /// The slices that nothing lists.
+    /// Returns the slices that are not listed. Returns an error if a listed slice is missing.
     fn finish(self) -> Result<Vec<String>> {
-        // Of several, always the same one is named.
+        // The error always names the same slice, the one with the lowest key.
         if let Some((_, missing)) = self.wanted.into_iter().min_by(|a, b| a.0.cmp(&b.0)) {
-            return Err(Error::malformed("a slice that the checkpoint lists is not in it")
+            return Err(Error::malformed("a listed slice is missing from the checkpoint")
                 .file(self.file)
                 .tensor(key_text(&missing.tensor))
                 .expected(format!("slice {}", missing.text)));
@@ -162,7 +162,7 @@ fn place(
 ) -> Result<()> {
     let SlicedTensor { number, shape, parts } = tensor;
     let Some(dtype) = dtype::of_number(number) else {
-        let why = format!("its dtype is {}, whose values ferry cannot say", dtype::word(number));
+        let why = format!("ferry cannot represent values of its dtype {}", dtype::word(number));
         return catalog.loss(Loss::new(LossKind::Tensor, name, why));
     };
     let mut encode = |content: EncodedData, len: u64| {
@@ -174,7 +174,7 @@ fn place(
         let regions: Vec<Region> = parts.iter().map(|(region, _)| region.clone()).collect();
         check_tiling(&shape, &regions)?;
         let len = parts.iter().try_fold(0_u64, |sum, (_, slice)| sum.checked_add(slice.values.len()));
-        let len = len.ok_or_else(|| Error::malformed("the strings' length does not fit 64 bits"))?;
+        let len = len.ok_or_else(|| Error::malformed("the length of the strings does not fit in 64 bits"))?;
         let storage = encode(EncodedData::Strings { shape: shape.clone(), parts }, len)?;
         return catalog.tensor(name, dtype, &shape, storage, 0).map(drop);
     }

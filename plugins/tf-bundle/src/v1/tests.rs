@@ -14,18 +14,18 @@ use tensorferry_test_kit::Files;
 
 type Slices = Vec<(TensorSliceProto, TensorProto)>;
 
-/// What the list says of a tensor.
+/// Returns a listed tensor.
 fn listed(name: &str, dtype: DataType, dims: &[i64], slice: Vec<TensorSliceProto>) -> SavedSliceMeta {
     SavedSliceMeta { name: name.to_owned(), shape: Some(shape(dims)), r#type: dtype.into(), slice }
 }
 
-/// The value under the empty key.
+/// Returns the value of the empty key.
 fn list(tensor: Vec<SavedSliceMeta>) -> Vec<u8> {
     let meta = SavedTensorSliceMeta { tensor, versions: None };
     SavedTensorSlices { meta: Some(meta), data: None }.encode_to_vec()
 }
 
-/// One file's bytes: tensors by name, dtype and shape, with those of their slices that it has.
+/// Returns the bytes of a file with tensors by name, dtype and shape, and some of their slices.
 fn file(tensors: &[(&str, DataType, &[i64], Slices)], unlisted: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     let mut entries = BTreeMap::new();
     let mut lists = Vec::new();
@@ -126,7 +126,7 @@ fn slices_that_are_missing_or_do_not_fit_are_named() {
     let text = |slices: Slices| file(&[("w", DataType::DtString, &[2], slices)], &[]);
     assert!(error(&[text(vec![])]).to_string().contains("gap"));
 
-    // Listed, and not in the table.
+    // A slice that is listed but missing from the table.
     let value = list(vec![listed("w", DataType::DtInt8, &[3], vec![far()])]);
     let error = error(&[table(&[(Vec::new(), value)], 1, 0)]).to_string();
     assert!(error.contains("tensor \"w\"") && error.contains("expected slice 1,2"), "{error}");
