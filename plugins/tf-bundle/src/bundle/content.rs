@@ -1,4 +1,4 @@
-//! The content of entries: small strings, and whether two tensors hold the same bytes.
+//! Reads the content of entries: small strings, and whether two tensors have the same bytes.
 
 use super::entry::{BundleEntry, DataRange, dtype_of, shape_of};
 use super::index::BundleIndex;
@@ -9,8 +9,8 @@ use tensorferry_sdk::{Context, Dtype, Error, Result, Source};
 const COMPARED_BYTES: u64 = 1 << 20;
 
 impl BundleIndex {
-    /// The string of a key, whose tensor is a scalar: the object graph, an object's configuration.
-    /// `None` if there is no such key.
+    /// Returns the string of a scalar tensor, such as the object graph or an object's
+    /// configuration. Returns `None` if the key does not exist.
     pub(crate) fn string_scalar(
         &self,
         source: &dyn Source,
@@ -21,7 +21,7 @@ impl BundleIndex {
         let read = || {
             let shape = shape_of(&entry.proto)?;
             if dtype_of(&entry.proto) != Some(Dtype::STR) || !shape.is_empty() || entry.is_sliced() {
-                return Err(Error::malformed("the tensor is not one string, whole")
+                return Err(Error::malformed("the tensor is not a single unsliced string")
                     .expected("DT_STRING, shape []")
                     .found(format!("{}, shape {shape:?}", crate::dtype::word(entry.proto.dtype))));
             }
@@ -31,8 +31,8 @@ impl BundleIndex {
         read().map(Some).map_err(|error| error.tensor(entry.name()))
     }
 
-    /// Whether two entries hold the same numbers: dtype, shape, size and checksum are compared, and
-    /// if they are equal, the bytes. Strings and tensors in slices are never the same.
+    /// Whether two entries have the same numbers. This compares dtype, shape, size and checksum,
+    /// and if they are equal, the bytes. Strings and sliced tensors are never considered equal.
     pub(crate) fn same_content(
         &self,
         source: &dyn Source,

@@ -1,4 +1,4 @@
-//! An entry says what a tensor is, and where its bytes are.
+//! An entry describes a tensor and the position of its bytes.
 
 use crate::dtype;
 use crate::names::key_text::key_text;
@@ -7,17 +7,17 @@ use std::borrow::Cow;
 use tensorferry_proto::BundleEntryProto;
 use tensorferry_sdk::{Dtype, Error, FileId, Result, element_count};
 
-/// The most dimensions that TensorFlow's shapes have.
+/// Maximum number of dimensions in TensorFlow's shapes.
 const MOST_DIMENSIONS: usize = 254;
 
-/// A key of the index, and its message.
+/// A key of the index and its message.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BundleEntry {
     pub(crate) key: Vec<u8>,
     pub(crate) proto: BundleEntryProto,
 }
 
-/// Bytes of a data file that are there, and the checksum that they should have, unmasked.
+/// An existing range of a data file, and the expected unmasked checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct DataRange {
     pub(crate) file: FileId,
@@ -27,12 +27,12 @@ pub(crate) struct DataRange {
 }
 
 impl BundleEntry {
-    /// The key as text.
+    /// Returns the key as text.
     pub(crate) fn name(&self) -> Cow<'_, str> {
         key_text(&self.key)
     }
 
-    /// What its name depends on.
+    /// Returns the properties that determine the name of the tensor.
     pub(crate) fn variable(&self) -> Variable {
         let dims = self.proto.shape.iter().flat_map(|shape| &shape.dim);
         Variable {
@@ -43,32 +43,31 @@ impl BundleEntry {
         }
     }
 
-    /// Whether it is one string.
     pub(crate) fn is_string_scalar(&self) -> bool {
         let shape = self.proto.shape.as_ref();
         let is_scalar = shape.is_none_or(|shape| shape.dim.is_empty() && !shape.unknown_rank);
         dtype_of(&self.proto) == Some(Dtype::STR) && is_scalar && !self.is_sliced()
     }
 
-    /// Whether the tensor is in parts, so that the entry's own place means nothing.
+    /// Whether the tensor is stored in slices, so that the position in this entry has no meaning.
     pub(crate) fn is_sliced(&self) -> bool {
         !self.proto.slices.is_empty()
     }
 }
 
-/// The dtype of an entry, if a catalog has it.
+/// Returns the dtype of an entry, if a catalog supports it.
 pub(super) fn dtype_of(proto: &BundleEntryProto) -> Option<Dtype> {
     dtype::of_number(proto.dtype)
 }
 
-/// The shape of an entry; without a shape it is a scalar.
+/// Returns the shape of an entry. An entry without a shape is a scalar.
 pub(crate) fn shape_of(proto: &BundleEntryProto) -> Result<Vec<u64>> {
     let Some(shape) = &proto.shape else { return Ok(Vec::new()) };
     if shape.unknown_rank {
-        return Err(Error::malformed("the entry's shape has no known rank"));
+        return Err(Error::malformed("the shape of the entry has no known rank"));
     }
     if shape.dim.len() > MOST_DIMENSIONS {
-        let error = Error::malformed("the entry's shape has too many dimensions");
+        let error = Error::malformed("the shape of the entry has too many dimensions");
         return Err(error.expected(format!("at most {MOST_DIMENSIONS}")).found(shape.dim.len()));
     }
     let dims: Result<Vec<u64>> = shape

@@ -1,4 +1,4 @@
-//! The index of a bundle: its header and its entries, held in memory.
+//! The index of a bundle: its header and its entries, in memory.
 
 use super::INDEX_SUFFIX;
 use super::entry::{BundleEntry, DataRange};
@@ -10,18 +10,19 @@ use tensorferry_proto::bundle_header_proto::Endianness;
 use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message, masked_crc};
 use tensorferry_sdk::{ByteOrder, Context, Error, FileId, Limits, Result, Source, check_range};
 
-/// The version of the format that is read here.
+/// The supported version of the format.
 const VERSION: i32 = 1;
-/// An encoded message grows when it is decoded: an empty slice takes two bytes, and 24 in memory.
+/// Maximum growth of a message when it is decoded: an empty slice takes two bytes encoded, and 24
+/// in memory.
 const MESSAGE_GROWTH: u64 = 16;
-/// How many entries are read between two looks at whether the user has cancelled.
+/// Number of entries between two checks for cancellation.
 const ENTRIES_A_LOOK: usize = 4096;
 
-/// An index, with its data files opened.
+/// An index with its opened data files.
 #[derive(Debug)]
 pub(crate) struct BundleIndex {
     pub(crate) prefix: String,
-    /// Sorted by key, without header and slices.
+    /// Sorted by key, without the header and slices.
     pub(crate) entries: Vec<BundleEntry>,
     /// Sorted by slice key.
     slices: Vec<BundleEntry>,
@@ -36,7 +37,7 @@ impl BundleIndex {
         let file = source.open(&name)?;
         let contents = Contents::read(source, file, context)?;
         let header = contents.header.ok_or_else(|| {
-            Error::malformed("the index of a bundle is empty: it has no header").file(&*name)
+            Error::malformed("the index of the bundle is empty and has no header").file(&*name)
         })?;
         let byte_order = byte_order(&header).map_err(|error| error.file(&*name))?;
         let used = data_files_used(&contents.entries, &contents.slices);
@@ -46,18 +47,17 @@ impl BundleIndex {
         Ok(Self { prefix: prefix.to_owned(), entries, slices, byte_order, shards })
     }
 
-    /// The entry of a key.
     pub(crate) fn find(&self, key: &[u8]) -> Option<&BundleEntry> {
         find(&self.entries, key)
     }
 
-    /// The byte order of numbers in the data files.
+    /// Returns the byte order of numbers in the data files.
     pub(crate) fn byte_order(&self) -> ByteOrder {
         self.byte_order
     }
 
-    /// The slices that no entry names, whose bytes therefore belong to nothing: the name of the
-    /// tensor and the slice, as text.
+    /// Returns the slices that no entry lists, whose bytes therefore belong to no tensor. Each is
+    /// described by the name of its tensor and the slice.
     pub(crate) fn unnamed_slices(&self) -> Vec<String> {
         if self.slices.is_empty() {
             return Vec::new();
@@ -71,25 +71,25 @@ impl BundleIndex {
         unnamed.map(|slice| slice_key::describe(&slice.key)).collect()
     }
 
-    /// Bytes of all data files that entries need.
+    /// Returns the total bytes of the data files that entries need.
     pub(super) fn data_bytes(&self, source: &dyn Source) -> u64 {
         self.shards.files().map(|file| source.len(file)).fold(0, u64::saturating_add)
     }
 
-    /// The entry of a slice.
+    /// Returns the entry of a slice.
     pub(super) fn slice(&self, key: &[u8]) -> Option<&BundleEntryProto> {
         find(&self.slices, key).map(|entry| &entry.proto)
     }
 
-    /// Where an entry's bytes are, once it is known that they are there.
+    /// Returns the range of an entry's bytes, after checking that it exists.
     pub(crate) fn data(&self, source: &dyn Source, proto: &BundleEntryProto) -> Result<DataRange> {
         let (Ok(offset), Ok(len)) = (u64::try_from(proto.offset), u64::try_from(proto.size)) else {
-            return Err(Error::malformed("an entry's offset or size is negative")
+            return Err(Error::malformed("the offset or size of an entry is negative")
                 .file(format!("{}{INDEX_SUFFIX}", self.prefix))
                 .found(format!("offset {}, size {}", proto.offset, proto.size)));
         };
         let file = self.shards.file(proto.shard_id).ok_or_else(|| {
-            Error::malformed("an entry has no bytes, and its tensor has some")
+            Error::malformed("the entry has no bytes although its tensor is not empty")
                 .file(format!("{}{INDEX_SUFFIX}", self.prefix))
         })?;
         check_range(source.name(file), source.len(file), offset, len)?;
@@ -102,7 +102,7 @@ fn find<'a>(entries: &'a [BundleEntry], key: &[u8]) -> Option<&'a BundleEntry> {
     entries.get(at)
 }
 
-/// What the table holds, sorted as it is.
+/// The contents of the table, in its order.
 #[derive(Default)]
 struct Contents {
     header: Option<BundleHeaderProto>,
@@ -122,14 +122,14 @@ impl Contents {
     fn take(&mut self, key: &[u8], value: &[u8], context: &dyn Context) -> Result<()> {
         if self.header.is_none() {
             if !key.is_empty() {
-                return Err(Error::malformed("the index of a bundle does not begin with its header"));
+                return Err(Error::malformed("the index of the bundle does not begin with its header"));
             }
             self.header = Some(read_header(value)?);
             return Ok(());
         }
         self.hold(key, value, context.limits())?;
         let proto = BundleEntryProto::decode(value)
-            .map_err(|error| Error::malformed(format!("an entry of the bundle: {error}")))?;
+            .map_err(|error| Error::malformed(format!("invalid bundle entry: {error}")))?;
         let is_slice = slice_key::decode(key).is_some();
         let (place, most) = if is_slice {
             (&mut self.slices, context.limits().entries)
@@ -146,13 +146,15 @@ impl Contents {
         Ok(())
     }
 
-    /// Keys share bytes in the table, and messages are shorter there: what they take here is bounded.
+    /// Limits the memory of entries, because keys share bytes in the table and encoded messages are
+    /// shorter.
     fn hold(&mut self, key: &[u8], value: &[u8], limits: &Limits) -> Result<()> {
         let most = limits.header_bytes;
         self.held_bytes = self.held_bytes.saturating_add((key.len() + value.len()) as u64);
         if self.held_bytes > most || value.len() as u64 > most / MESSAGE_GROWTH {
             return Err(Error::limit("the entries of the bundle are too long to hold in memory")
-                .expected(format!("at most {most} bytes, and {} of one", most / MESSAGE_GROWTH))
+                .hint("raise the limit with --bound header_bytes=N")
+                .expected(format!("at most {most} bytes, and {} per entry", most / MESSAGE_GROWTH))
                 .found(format!("{}, and {}", self.held_bytes, value.len())));
         }
         Ok(())
@@ -161,10 +163,10 @@ impl Contents {
 
 fn read_header(value: &[u8]) -> Result<BundleHeaderProto> {
     let header = BundleHeaderProto::decode(value)
-        .map_err(|error| Error::malformed(format!("the header of the bundle: {error}")))?;
+        .map_err(|error| Error::malformed(format!("invalid bundle header: {error}")))?;
     let version = header.version.clone().unwrap_or_default();
     if version.min_consumer > VERSION || version.bad_consumers.contains(&VERSION) {
-        return Err(Error::unsupported("the bundle is for a newer version of the format")
+        return Err(Error::unsupported("the bundle needs a newer version of the format")
             .expected(format!("version {VERSION}"))
             .found(format!("{} or newer, written by {}", version.min_consumer, version.producer)));
     }
@@ -175,13 +177,13 @@ fn byte_order(header: &BundleHeaderProto) -> Result<ByteOrder> {
     match Endianness::try_from(header.endianness) {
         Ok(Endianness::Little) => Ok(ByteOrder::Little),
         Ok(Endianness::Big) => Ok(ByteOrder::Big),
-        Err(_) => Err(Error::malformed("the header of the bundle has no such byte order")
+        Err(_) => Err(Error::malformed("the bundle header has an invalid byte order")
             .expected("0 (little) or 1 (big)")
             .found(header.endianness)),
     }
 }
 
-/// The data files that hold a byte of some entry, each with one such entry's name.
+/// Returns the data files that contain bytes of entries, each with the name of one such entry.
 fn data_files_used(entries: &[BundleEntry], slices: &[BundleEntry]) -> BTreeMap<i32, String> {
     let mut used = BTreeMap::new();
     let whole = entries.iter().filter(|entry| !entry.is_sliced());

@@ -1,4 +1,4 @@
-//! A bundle is a V2 checkpoint: a table of what its tensors are, and files of their bytes.
+//! A bundle is a V2 checkpoint: a table that describes the tensors, and files with their bytes.
 //!
 //! ```text
 //! P.index                   a table: key -> message
@@ -6,12 +6,12 @@
 //!   slice key               BundleEntryProto of one part of a tensor
 //!   name                    BundleEntryProto: dtype, shape, and where the bytes are; or, for a tensor
 //!                           in parts, its slices, each of which has an entry under its slice key
-//! P.data-00000-of-00002     bytes, at the offsets that the entries give, with any gaps
+//! P.data-00000-of-00002     bytes, at the offsets in the entries, with any gaps
 //! P.data-00001-of-00002
 //!
-//! numbers    row-major, in the byte order of the header; the checksum is over them as they lie
+//! numbers    row-major, in the byte order of the header; the checksum covers the stored bytes
 //! strings    n varints: the lengths; u32: masked CRC-32C of the lengths, each as u32 (as u64 if it
-//!            needs one); the strings side by side. The entry's checksum is over the lengths in that
+//!            needs one); the concatenated strings. The entry's checksum covers the lengths in that
 //!            form, the stored checksum, and the strings
 //! ```
 //! Sources: tensorflow/core/util/tensor_bundle/tensor_bundle.cc and
@@ -38,7 +38,6 @@ pub(crate) use slices::region as slice_region;
 pub(crate) use string_tensor::StringTensors;
 pub(crate) use strings::append_length;
 
-/// The ending of a bundle's index.
 pub(crate) const INDEX_SUFFIX: &str = ".index";
-/// The key of the object graph, a scalar string, in what TensorFlow 2 writes.
+/// The key of the object graph, a scalar string, in TensorFlow 2 checkpoints.
 pub(crate) const OBJECT_GRAPH_KEY: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";

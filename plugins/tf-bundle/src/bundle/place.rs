@@ -1,4 +1,4 @@
-//! Adds entries of a bundle to a catalog, as tensors with the names that the caller gives them.
+//! Adds entries of a bundle to a catalog, as tensors with given names.
 
 use super::entry::{BundleEntry, DataRange, dtype_of, shape_of};
 use super::index::BundleIndex;
@@ -13,15 +13,16 @@ use tensorferry_sdk::{
     StorageId, TensorId, check_tiling, element_count, row_major_strides,
 };
 
-/// Places entries. Those that lie at one place have one storage, which ties them.
+/// Places entries. Entries with the same bytes share a storage, which makes them tied tensors.
 pub(crate) struct Placer<'a> {
     index: &'a BundleIndex,
     source: &'a dyn Source,
     numbers: HashMap<DataRange, StorageId>,
     strings: HashMap<StringTensor, StorageId>,
     tensors: StringTensors,
-    /// Bytes of all entries whose strings' lengths were read, and how many there may be: no more than
-    /// are stored, unless entries share them.
+    /// Total bytes of all entries whose string lengths have been read. The maximum,
+    /// `most_string_bytes`, is the number of stored bytes and an allowance, so it is only exceeded
+    /// if entries share bytes.
     string_bytes: u64,
     most_string_bytes: u64,
 }
@@ -39,8 +40,8 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Puts an entry into the catalog. `None`: its dtype is one that a catalog has no tensors of, and
-    /// a loss says so.
+    /// Adds an entry to the catalog. If the catalog does not support its dtype, reports a loss and
+    /// returns `None`.
     pub(crate) fn place(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -48,14 +49,14 @@ impl<'a> Placer<'a> {
         entry: &BundleEntry,
     ) -> Result<Option<TensorId>> {
         let Some(dtype) = dtype_of(&entry.proto) else {
-            // A number that is not there yet is a newer TensorFlow's; these are nobody's.
+            // Higher unknown numbers may belong to a newer TensorFlow, but these are invalid.
             if entry.proto.dtype <= 0 {
                 return Err(Error::malformed("the entry has no dtype")
                     .tensor(entry.name())
                     .found(dtype::word(entry.proto.dtype)));
             }
             let word = dtype::word(entry.proto.dtype);
-            let why = format!("its dtype {word} is none that a tensor of numbers or strings has");
+            let why = format!("its dtype {word} is neither numeric nor string");
             catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
             return Ok(None);
         };
@@ -67,7 +68,7 @@ impl<'a> Placer<'a> {
         placed.map(Some).map_err(|error| error.tensor(entry.name()))
     }
 
-    /// What the storages of strings are decoded from.
+    /// Returns the tensors that decode the storages of strings.
     pub(crate) fn into_string_tensors(self) -> StringTensors {
         self.tensors
     }
@@ -96,7 +97,7 @@ impl<'a> Placer<'a> {
         catalog.tensor_of_blocks(name, dtype, &shape, blocks)
     }
 
-    /// The storage of an entry of numbers; `None` if it has no elements.
+    /// Returns the storage of a numeric entry, or `None` if it has no elements.
     fn numbers(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -107,7 +108,7 @@ impl<'a> Placer<'a> {
         let info = dtype.info().ok_or_else(|| Error::plugin(format!("no dtype {}", dtype.id())))?;
         let bytes = info.bytes_of(element_count(shape)?)?;
         if u64::try_from(proto.size) != Ok(bytes) {
-            return Err(Error::malformed("the entry's size is not that of its dtype and shape")
+            return Err(Error::malformed("the size of the entry does not match its dtype and shape")
                 .expected(format!("{bytes} bytes for {} of shape {shape:?}", info.name()))
                 .found(proto.size));
         }
@@ -147,8 +148,8 @@ impl<'a> Placer<'a> {
         catalog.tensor(name, Dtype::STR, &shape, storage, 0)
     }
 
-    /// A tensor of strings with its lengths checked. A catalog has no blocks of strings, so that the
-    /// tiling of slices is checked here.
+    /// Returns a string tensor with checked lengths. The tiling of its slices is checked here,
+    /// because a catalog has no blocks of strings.
     fn string_tensor(&mut self, entry: &BundleEntry, shape: &[u64]) -> Result<StringTensor> {
         let (regions, protos): (Vec<Region>, Vec<&BundleEntryProto>) =
             slices::parts(self.index, entry, shape)?.into_iter().unzip();
@@ -158,7 +159,8 @@ impl<'a> Placer<'a> {
             let range = self.index.data(self.source, proto)?;
             self.string_bytes = self.string_bytes.saturating_add(range.len);
             if self.string_bytes > self.most_string_bytes {
-                return Err(Error::limit("entries of strings share stored bytes too often")
+                return Err(Error::limit("string entries share stored bytes too often")
+                    .hint("raise the limit with --bound expanded_bytes=N")
                     .expected(format!("at most {} bytes", self.most_string_bytes))
                     .found(self.string_bytes));
             }

@@ -1,23 +1,24 @@
-//! Splits a region of a tensor into runs of elements that lie side by side in the whole tensor, in
+//! Splits a region of a tensor into runs of elements that are contiguous in the whole tensor, in
 //! row-major order.
 
 use tensorferry_sdk::Region;
 
-/// Gives each run as its first element in the tensor and its number of elements.
+/// Yields each run as the index of its first element in the tensor and its number of elements.
 pub(crate) struct Runs<'a> {
     region: &'a Region,
     shape: &'a [u64],
-    /// The dimensions from here on are walked within a run.
+    /// The first dimension that lies within a run, together with all later ones.
     inner: usize,
-    /// The run to give next, counted in the dimensions before; `None` at the end.
+    /// The index of the next run in the earlier dimensions; `None` at the end.
     at: Option<Vec<u64>>,
 }
 
 impl<'a> Runs<'a> {
-    /// The runs of a region that lies in a tensor of `shape`, whose elements a u64 can count.
+    /// Creates the runs of a region in a tensor of `shape`, whose number of elements fits in a u64.
     pub(crate) fn new(region: &'a Region, shape: &'a [u64]) -> Self {
         let is_cut = |dim: &usize| region.shape[*dim] != shape[*dim];
-        // Behind the last dimension that is cut all are whole; it is walked with them.
+        // All dimensions after the last partial one are complete, so a run covers them and the
+        // partial one.
         let inner = (0..shape.len()).rev().find(is_cut).unwrap_or(0);
         let at = (!region.shape.contains(&0)).then(|| vec![0; inner]);
         Self { region, shape, inner, at }
@@ -39,7 +40,7 @@ impl Iterator for Runs<'_> {
     }
 }
 
-/// Counts on, the last dimension fastest; false after the last index.
+/// Advances an index, with the last dimension fastest. Returns false after the last index.
 fn step(at: &mut [u64], shape: &[u64]) -> bool {
     for (dim, index) in at.iter_mut().enumerate().rev() {
         *index += 1;

@@ -1,4 +1,4 @@
-//! The slices of a tensor that is stored in parts: which region each is, and its own entry.
+//! The slices of a tensor that is stored in parts: the region and the entry of each.
 
 use super::entry::{BundleEntry, dtype_of, shape_of};
 use super::index::BundleIndex;
@@ -6,8 +6,8 @@ use crate::slice_key::{self, text};
 use tensorferry_proto::{BundleEntryProto, TensorSliceProto};
 use tensorferry_sdk::{Error, Region, Result};
 
-/// The parts of an entry of a tensor of `shape`; one that is not sliced is its own only part. Whether
-/// they cover the tensor is for the caller to check.
+/// Returns the parts of an entry with a tensor of `shape`. An unsliced entry is its own only part.
+/// The caller checks whether the parts cover the tensor.
 pub(super) fn parts<'a>(
     index: &'a BundleIndex,
     entry: &'a BundleEntry,
@@ -19,12 +19,14 @@ pub(super) fn parts<'a>(
     let part = |slice| {
         let region = region(slice, shape)?;
         let Some(proto) = index.slice(&slice_key::encode(&entry.key, slice)) else {
-            return Err(Error::malformed("a slice of the tensor is not in the index").found(text(slice)));
+            return Err(
+                Error::malformed("a slice of the tensor is missing from the index").found(text(slice))
+            );
         };
         let found = (dtype_of(proto), shape_of(proto)?);
         let expected = (dtype_of(&entry.proto), region.shape);
         if found != expected || !proto.slices.is_empty() {
-            return Err(Error::malformed(format!("slice {} is not what its tensor says", text(slice)))
+            return Err(Error::malformed(format!("slice {} does not match its tensor", text(slice)))
                 .expected(format!("dtype {}, shape {:?}", entry.proto.dtype, expected.1))
                 .found(format!(
                     "dtype {}, shape {:?}, {} slices",
@@ -38,10 +40,10 @@ pub(super) fn parts<'a>(
     entry.proto.slices.iter().map(part).collect()
 }
 
-/// The part of a tensor of `shape` that a slice is.
+/// Returns the region of a slice in a tensor of `shape`.
 pub(crate) fn region(slice: &TensorSliceProto, shape: &[u64]) -> Result<Region> {
     let misfit = || {
-        Error::malformed("a slice does not fit its tensor")
+        Error::malformed("a slice does not fit in its tensor")
             .expected(format!("inside {shape:?}"))
             .found(text(slice))
     };
@@ -51,7 +53,7 @@ pub(crate) fn region(slice: &TensorSliceProto, shape: &[u64]) -> Result<Region> 
     let mut region = Region::whole(shape);
     for (dim, extent) in slice.extent.iter().enumerate() {
         let start = u64::try_from(extent.start).map_err(|_| misfit())?;
-        // The whole dimension is all of it, wherever it claims to begin.
+        // The whole dimension includes everything, regardless of the start.
         let Some(length) = slice_key::length_of(extent) else {
             continue;
         };

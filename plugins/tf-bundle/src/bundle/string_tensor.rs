@@ -1,5 +1,5 @@
-//! Decodes tensors of strings to a catalog's form: in row-major order, each string after its length. The
-//! strings come from one entry, or from the entries of slices.
+//! Decodes string tensors to a catalog's form: in row-major order, each string after its length.
+//! The strings come from one entry, or from the entries of slices.
 
 use super::runs::Runs;
 use super::strings::{Strings, Texts};
@@ -7,14 +7,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tensorferry_sdk::{ByteSink, Context, Error, Region, Result, Source, TensorDecoder};
 
-/// Bytes that are gathered before they are passed on.
+/// Bytes that are collected before they are written.
 const GATHERED_BYTES: usize = 64 << 10;
 
-/// The tensors of strings of a bundle, by the handles of their storages.
+/// The string tensors of a bundle, by the handles of their storages.
 #[derive(Debug, Default)]
 pub(crate) struct StringTensors(Vec<(String, StringTensor)>);
 
-/// One tensor: the parts that tile it.
+/// A tensor and the parts that tile it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct StringTensor {
     pub(super) shape: Vec<u64>,
@@ -22,7 +22,7 @@ pub(super) struct StringTensor {
 }
 
 impl StringTensors {
-    /// Adds a tensor under the name that messages give it, and gives its handle.
+    /// Adds a tensor with its name for errors, and returns its handle.
     pub(super) fn push(&mut self, name: String, tensor: StringTensor) -> u64 {
         let handle = self.0.len() as u64;
         self.0.push((name, tensor));
@@ -39,22 +39,23 @@ impl TensorDecoder for StringTensors {
         context: &dyn Context,
     ) -> Result<()> {
         let tensor = usize::try_from(handle).ok().and_then(|index| self.0.get(index));
-        let (name, tensor) = tensor.ok_or_else(|| Error::plugin(format!("no tensor of strings {handle}")))?;
+        let (name, tensor) =
+            tensor.ok_or_else(|| Error::plugin(format!("unknown string tensor {handle}")))?;
         tensor.decode(source, output, context).map_err(|error| error.tensor(name))
     }
 }
 
 impl StringTensor {
-    /// Bytes of the tensor in a catalog's form.
+    /// Returns the bytes of the tensor in a catalog's form.
     pub(super) fn logical_len(&self) -> Result<u64> {
         self.parts.iter().try_fold(0_u64, |sum, (_, strings)| {
             sum.checked_add(strings.logical_len()?)
-                .ok_or_else(|| Error::malformed("the strings' length does not fit 64 bits"))
+                .ok_or_else(|| Error::malformed("the length of the strings does not fit in 64 bits"))
         })
     }
 
-    /// Each part's strings are in the order of the tensor, so merging the parts by the element that
-    /// each would give next puts all of them in order.
+    /// Merges the strings of all parts. Each part is in the order of the tensor, so the part with
+    /// the lowest next element comes first.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         let mut parts: Vec<Part<'_>> = self
             .parts
@@ -83,7 +84,8 @@ impl StringTensor {
             }
             match walk.runs.next() {
                 Some(run) => next.push(Reverse((run, part))),
-                // Its buffers go with it: of slices by rows, one is open at a time.
+                // This frees the buffers of the part: with slices by rows, only one part is open at
+                // a time.
                 None => walk.texts.take().map_or(Ok(()), Texts::finish)?,
             }
         }
@@ -91,7 +93,7 @@ impl StringTensor {
     }
 }
 
-/// A part, as far as it was walked.
+/// The state of a part during the merge.
 struct Part<'a> {
     runs: Runs<'a>,
     strings: &'a Strings,

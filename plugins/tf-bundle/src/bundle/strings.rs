@@ -1,4 +1,4 @@
-//! The strings of one entry: their lengths, the lengths' checksum, the strings.
+//! The strings of an entry: their lengths, the checksum of the lengths, and the strings.
 
 use super::entry::DataRange;
 use std::ops::Range;
@@ -6,19 +6,19 @@ use tensorferry_proto::masked_crc;
 use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Result, Source, crc32c_append};
 
-/// An entry's strings, of which the lengths were found to be right.
+/// The strings of an entry, with checked lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Strings {
     range: DataRange,
     count: u64,
-    /// Where in the file the first string begins.
+    /// The offset of the first string in the file.
     texts: u64,
-    /// The checksum of all that comes before, in the form that is summed.
+    /// The checksum of everything before the strings, in the form that is summed.
     crc: u32,
 }
 
 impl Strings {
-    /// Reads the lengths of `count` strings.
+    /// Reads and checks the lengths of `count` strings.
     pub(super) fn check(
         source: &dyn Source,
         range: DataRange,
@@ -35,7 +35,7 @@ impl Strings {
         count: u64,
         byte_order: ByteOrder,
     ) -> Result<Self> {
-        // A length takes a byte or more, and their checksum four.
+        // A length takes at least one byte, and the checksum of the lengths takes four.
         if range.len.checked_sub(4).is_none_or(|room| room < count) {
             return Err(Error::malformed("the entry is too short for its strings")
                 .expected(format!("{count} lengths and a checksum of 4 bytes"))
@@ -56,15 +56,17 @@ impl Strings {
             ByteOrder::Big => u32::from_be_bytes(stored),
         };
         if masked_crc::unmask(expected) != crc {
-            return Err(Error::malformed("the lengths of the strings do not have their checksum")
+            return Err(Error::malformed("the checksum of the string lengths does not match")
                 .expected(format!("masked crc32c {expected:#010x}"))
                 .found(format!("{:#010x}", masked_crc::mask(crc))));
         }
         let texts = rest.start;
         if total != Some(end - texts) {
-            return Err(Error::malformed("the lengths of the strings do not add up to the entry's size")
-                .expected(format!("{} bytes of strings", end - texts))
-                .found(total.map_or("more than fit 64 bits".to_owned(), |total| total.to_string())));
+            return Err(Error::malformed(
+                "the lengths of the strings do not add up to the size of the entry",
+            )
+            .expected(format!("{} bytes of strings", end - texts))
+            .found(total.map_or("more than fits in 64 bits".to_owned(), |total| total.to_string())));
         }
         let strings = Self { range, count, texts, crc: crc32c_append(crc, &stored) };
         if texts == end {
@@ -73,22 +75,22 @@ impl Strings {
         Ok(strings)
     }
 
-    /// Bytes of the strings in a catalog's form: each with its length as u64 before it.
+    /// Returns the bytes of the strings in a catalog's form, each after its length as u64.
     pub(super) fn logical_len(&self) -> Result<u64> {
         let lengths = self.count.checked_mul(8);
         lengths
             .and_then(|lengths| lengths.checked_add(self.text_len()))
-            .ok_or_else(|| Error::malformed("the strings' length does not fit 64 bits"))
+            .ok_or_else(|| Error::malformed("the length of the strings does not fit in 64 bits"))
     }
 
-    /// The bytes of the only string.
+    /// Returns the bytes of the only string.
     pub(super) fn only(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = source.read_vec(self.range.file, self.texts, self.text_len(), limits)?;
         self.check_crc(source, crc32c_append(self.crc, &bytes))?;
         Ok(bytes)
     }
 
-    /// Walks the strings.
+    /// Returns a reader of the strings.
     pub(super) fn texts<'a>(&'a self, source: &'a dyn Source) -> Texts<'a> {
         let Self { range, texts, .. } = *self;
         Texts {
@@ -109,7 +111,7 @@ impl Strings {
         if crc == self.range.crc {
             return Ok(());
         }
-        Err(Error::malformed("the strings do not have their checksum")
+        Err(Error::malformed("the checksum of the strings does not match")
             .file(source.name(self.range.file))
             .offset(self.range.offset)
             .expected(format!("crc32c {:#010x}", self.range.crc))
@@ -117,21 +119,21 @@ impl Strings {
     }
 }
 
-/// Gives an entry's strings one after the other.
+/// Reads the strings of an entry in order.
 pub(super) struct Texts<'a> {
     strings: &'a Strings,
     source: &'a dyn Source,
-    /// One for the lengths, one for the strings.
+    /// One reader for the lengths, and one for the strings.
     wires: [Wire<'a>; 2],
-    /// The lengths of the strings that have not been given.
+    /// The lengths of the strings that have not been read.
     lengths: Range<u64>,
-    /// Where in the file the next string begins.
+    /// The offset of the next string in the file.
     next: u64,
     crc: u32,
 }
 
 impl Texts<'_> {
-    /// Gives the next string to `output`: its length as u64, then its bytes, in pieces.
+    /// Passes the next string to `output`: its length as u64, then its bytes, in pieces.
     pub(super) fn next(&mut self, output: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let [lengths, texts] = &mut self.wires;
         let len = lengths.varint(&mut self.lengths)?;
@@ -144,14 +146,14 @@ impl Texts<'_> {
         })
     }
 
-    /// Holds what was given, all strings, against the entry's checksum.
+    /// Checks the strings, all of which must have been read, against the checksum of the entry.
     pub(super) fn finish(self) -> Result<()> {
         self.strings.check_crc(self.source, self.crc)
     }
 }
 
-/// A length is summed as a number of four bytes, or of eight if it needs them, in the bundle's byte
-/// order: not as the varint that lies there.
+/// Adds a length to a checksum. The checksum covers a number of four bytes, or of eight if
+/// necessary, in the byte order of the bundle, instead of the stored varint.
 pub(crate) fn append_length(crc: u32, len: u64, byte_order: ByteOrder) -> u32 {
     match (u32::try_from(len), byte_order) {
         (Ok(len), ByteOrder::Little) => crc32c_append(crc, &len.to_le_bytes()),

@@ -24,7 +24,7 @@ fn read(bundle: &BundleBytes) -> Result<Tensors> {
     read_source(&bundle.source(), &Limits::default()).map(|(_, tensors)| tensors)
 }
 
-/// The error of a bundle, which names the tensor `t`.
+/// Returns the error of a bundle, which must name the tensor `t`.
 fn error_of_t(bundle: &BundleBytes) -> String {
     let error = read(bundle).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
@@ -93,10 +93,10 @@ fn damaged_strings_are_found() {
         error_of_t(&bundle)
     };
     let cases: [(&dyn Fn(&mut Vec<u8>), u32, &str); 7] = [
-        (&|bytes| bytes[0] = 4, crc, "lengths of the strings do not have"),
-        (&|bytes| bytes[3] ^= 1, crc, "lengths of the strings do not have"),
-        (&|bytes| bytes[7] ^= 1, crc, "strings do not have their checksum"),
-        (&|_| (), crc ^ 1, "strings do not have their checksum"),
+        (&|bytes| bytes[0] = 4, crc, "checksum of the string lengths does not match"),
+        (&|bytes| bytes[3] ^= 1, crc, "checksum of the string lengths does not match"),
+        (&|bytes| bytes[7] ^= 1, crc, "checksum of the strings does not match"),
+        (&|_| (), crc ^ 1, "checksum of the strings does not match"),
         (&|bytes| bytes.push(0), crc, "add up"),
         (&|bytes| bytes.truncate(5), crc, "too short"),
         (&|bytes| bytes.fill(0xff), crc, "varint"),
@@ -105,7 +105,7 @@ fn damaged_strings_are_found() {
         let error = damaged(change, crc);
         assert!(error.contains(what), "{error}");
     }
-    // Lengths under a good checksum, which their bytes do not bear out.
+    // Lengths that exceed the bytes.
     for (count, lengths) in [(1 << 40, [1, 1]), (2, [u64::MAX, 1]), (2, [u64::MAX - 10, 20])] {
         let mut bytes = Vec::new();
         lengths.iter().for_each(|len| put_varint(&mut bytes, *len));
@@ -130,7 +130,7 @@ fn slices_are_blocks_of_their_tensor() {
         next += elements * 2;
         bundle.entry(&slice_key(b"t", part), DataType::DtHalf, &[1, i64::from(*elements)], &bytes, 0);
     }
-    // In any order.
+    // The slices may be in any order.
     bundle.sliced(b"t", DataType::DtHalf, &[2, 3], &[all[2].clone(), all[0].clone(), all[1].clone()]);
     let (catalog, tensors) = read_source(&bundle.source(), &Limits::default()).unwrap();
     assert_eq!(tensors["t"], ("F16".into(), vec![2, 3], (0..12).collect()));
@@ -141,9 +141,9 @@ fn slices_are_blocks_of_their_tensor() {
     bundle.sliced(b"t", DataType::DtHalf, &[2, 3], &[&all[..], &all[..1]].concat());
     assert!(error_of_t(&bundle).contains("overlap"));
     bundle.sliced(b"t", DataType::DtHalf, &[2, 3], &[slice(&[(0, -1), (0, 2)])]);
-    assert!(error_of_t(&bundle).contains("not in the index: tensor \"t\", found -:0,2"));
+    assert!(error_of_t(&bundle).contains("missing from the index (tensor \"t\", found -:0,2)"));
     bundle.sliced(b"t", FLOAT, &[2, 3], &all);
-    assert!(error_of_t(&bundle).contains("not what its tensor says"));
+    assert!(error_of_t(&bundle).contains("does not match its tensor"));
     for bad in [
         slice(&[(0, -1)]),
         slice(&[(-1, 1), (0, 3)]),
@@ -155,9 +155,9 @@ fn slices_are_blocks_of_their_tensor() {
     }
     bundle.sliced(b"t", DataType::DtHalf, &[2, 3], &all);
     let changes: [(&dyn Fn(&mut BundleEntryProto), &str); 4] = [
-        (&|proto| proto.shape = Some(shape(&[3, 1])), "not what its tensor says"),
-        (&|proto| proto.slices = vec![slice(&[(0, -1), (0, -1)])], "not what its tensor says"),
-        (&|proto| proto.size = 5, "size is not that"),
+        (&|proto| proto.shape = Some(shape(&[3, 1])), "does not match its tensor"),
+        (&|proto| proto.slices = vec![slice(&[(0, -1), (0, -1)])], "does not match its tensor"),
+        (&|proto| proto.size = 5, "does not match its dtype"),
         (&|proto| proto.offset = 1 << 30, "ends too early"),
     ];
     let key = slice_key(b"t", &all[0]);
@@ -237,8 +237,8 @@ fn entries_fit_their_files() {
         (&|proto| proto.offset = -1, "negative"),
         (&|proto| proto.size = -8, "size"),
         (&|proto| proto.size = 4, "expected 8 bytes for F32 of shape [2], found 4"),
-        (&|proto| proto.shard_id = 1, "does not count"),
-        (&|proto| proto.shard_id = -1, "does not count"),
+        (&|proto| proto.shard_id = 1, "out of range"),
+        (&|proto| proto.shard_id = -1, "out of range"),
         (&|proto| proto.shape = Some(shape(&[-1])), "negative"),
         (&|proto| proto.shape = Some(shape(&[1 << 40, 1 << 40])), "64 bits"),
         (&|proto| proto.shape = Some(shape(&[1 << 62])), "64 bits"),
@@ -250,7 +250,7 @@ fn entries_fit_their_files() {
         let error = with(change);
         assert!(error.contains(what), "{error}");
     }
-    // A shape and a size that fit each other, and no file.
+    // The shape and the size match, but the file is too short.
     let error = with(&|proto| {
         (proto.shape, proto.size) = (Some(shape(&[1 << 60])), 1 << 62);
     });
@@ -280,7 +280,7 @@ fn data_files_are_there() {
     };
     let error = read(&files).unwrap_err();
     assert!(error.starts_with("b.data-00000-of-00001: ") && error.contains("tensor \"t\""), "{error}");
-    // Merged bundles: the files count themselves otherwise than the header does.
+    // In merged bundles, the number in the file names differs from that in the header.
     files.insert("b.data-00000-of-00003".to_owned(), data.clone());
     assert_eq!(read(&files).unwrap().1["t"].2, [0; 4]);
     files.insert("b.data-00000-of-00004".to_owned(), data);
@@ -309,7 +309,7 @@ fn the_header_is_understood() {
     let negative = BundleHeaderProto { num_shards: -1, ..header.clone() };
     without_files.entries.insert(Vec::new(), negative.encode_to_vec());
     without_files.entry(b"t", FLOAT, &[1], &[0; 4], 0);
-    assert!(error_of_t(&without_files).contains("does not count"));
+    assert!(error_of_t(&without_files).contains("out of range"));
     let mut headless = BundleBytes::default();
     headless.entries.clear();
     assert!(read(&headless).unwrap_err().to_string().contains("no header"));
@@ -339,7 +339,7 @@ fn limits_hold() {
     assert_eq!(within(limits(|limits| limits.tensors = 20)), Ok(()));
 }
 
-/// Mutations of entries under good checksums, so that they get past the table.
+/// Mutates entries and keeps checksums valid, so that the table accepts the changes.
 #[test]
 fn mutations_do_not_panic() {
     let mut bundle = BundleBytes::new(&[&HEADER[..], &[0x08, 2]].concat(), 2);
@@ -369,6 +369,6 @@ fn mutations_do_not_panic() {
         let source = MemorySource::folder(files);
         read_well += usize::from(read_source(&source, &Limits::default()).is_ok());
     }
-    // Some changes are none: the place of a sliced tensor means nothing.
+    // Some changes have no effect, because the position of a sliced tensor has no meaning.
     assert!((1..2_500).contains(&read_well), "{read_well}");
 }

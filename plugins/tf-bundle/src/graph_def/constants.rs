@@ -1,5 +1,5 @@
-//! A constant is a node whose operation is "Const": its tensor is its attribute `value`. The walk
-//! finds the constants of a graph and of the functions of its library.
+//! A constant is a node with the operation "Const". Its tensor is the attribute `value`. The walk
+//! finds the constants of a graph and of the functions in its library.
 //!
 //! ```text
 //! GraphDef             node = 1, library = 2
@@ -8,7 +8,7 @@
 //! NodeDef              name = 1, op = 2, attr = 5 { key = 1, value = 2 { tensor = 8 } }
 //! ```
 //!
-//! Of a field that is given twice, the last one counts, as for an entry of a map.
+//! If a field or a map entry occurs twice, the last one counts.
 //!
 //! Sources: `graph.proto`, `function.proto`, `node_def.proto` and `attr_value.proto` in
 //! `tensorflow/core/framework`.
@@ -17,27 +17,25 @@ use std::ops::Range;
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Context, Result};
 
-/// A constant of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Constant {
-    /// The node's name, of a function's node after the function's name.
+    /// The name of the node, prefixed with the name of its function, if any.
     pub(crate) name: String,
-    /// Where its `TensorProto` lies.
+    /// The range of its `TensorProto`.
     pub(crate) tensor: Range<u64>,
 }
 
-/// What a graph has.
+/// The numbers of elements in a graph.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Nodes of the graph and of its functions.
     pub(crate) nodes: u64,
-    /// How many of them are constants.
+    /// Nodes that are constants.
     pub(crate) constants: u64,
-    /// Functions.
     pub(crate) functions: u64,
 }
 
-/// Gives every constant of the graph that `wire` holds, in the file's order.
+/// Visits every constant of the graph in `wire`, in file order.
 pub(crate) fn each_constant(
     wire: &mut Wire<'_>,
     context: &dyn Context,
@@ -106,7 +104,7 @@ impl ConstantWalk<'_> {
     }
 }
 
-/// The tensor under `value` among a node's attributes.
+/// Returns the tensor in the attribute `value` of a node.
 fn value(wire: &mut Wire<'_>, node: &Range<u64>) -> Result<Option<Range<u64>>> {
     let mut found = None;
     let mut rest = node.clone();

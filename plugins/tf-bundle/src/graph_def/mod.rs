@@ -1,8 +1,8 @@
-//! A frozen graph is a `GraphDef` in which variables have become constants: a model in one file, in
-//! wire form (`.pb`) or in text form (`.pbtxt`). Its tensors are its constants, wherever they are in
-//! the graph; the graph itself is a computation, and is not carried.
+//! A frozen graph is a `GraphDef` whose variables have become constants: a model in a single file,
+//! in wire form (`.pb`) or text form (`.pbtxt`). Its tensors are the constants anywhere in the
+//! graph. The graph itself is a computation, which ferry does not convert.
 //!
-//! A constant's content is a range of the file, if that is in wire form.
+//! In wire form, the content of a constant is a range of the file.
 
 mod constants;
 mod read;

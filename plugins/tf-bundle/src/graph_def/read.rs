@@ -1,6 +1,6 @@
-//! Reads the constants of a graph as tensors. Bytes that lie in the file as a tensor's do are used from
-//! there; a constant of one value is a block that repeats it; other lists of values are decoded on
-//! request.
+//! Reads the constants of a graph as tensors. If the bytes of a constant are stored in the layout
+//! of a tensor, they are used directly. A constant with a single value becomes a block that repeats
+//! it. Other lists of values are decoded on request.
 
 use super::constants::{Constant, each_constant};
 use crate::document::Document;
@@ -13,10 +13,9 @@ use tensorferry_sdk::{
     Source, Storage, TensorDecoder, TensorReader, element_count,
 };
 
-/// Reads graphs.
 pub(crate) struct GraphReader;
 
-/// Decodes constants: a handle is an index into `values`.
+/// Decodes constants; a handle is an index into `values`.
 struct Constants {
     graph: Document,
     values: Vec<Values>,
@@ -30,7 +29,8 @@ impl TensorReader for GraphReader {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
         let Entry::File(name) = source.entry() else {
-            return Err(Error::usage("a graph is one file: name it").file(source.entry().name()));
+            let error = Error::usage("a graph is a single file, not a folder or prefix");
+            return Err(error.hint("name a .pb or .pbtxt file").file(source.entry().name()));
         };
         let graph = open(source, name, context.limits()).map_err(|error| error.file(name))?;
         let mut placing = Placing {
@@ -47,7 +47,7 @@ impl TensorReader for GraphReader {
         drop(wire);
         if counts.functions > 0 || counts.nodes > counts.constants {
             let why = format!(
-                "{} nodes, {} functions: the graph itself; its {} constants are tensors",
+                "the graph ({} nodes, {} functions) is dropped; its {} constants become tensors",
                 counts.nodes, counts.functions, counts.constants
             );
             catalog.loss(Loss::new(LossKind::Graph, name, why))?;
@@ -65,36 +65,37 @@ impl TensorDecoder for Constants {
         context: &dyn Context,
     ) -> Result<()> {
         let values = usize::try_from(handle).ok().and_then(|index| self.values.get(index));
-        let values = values.ok_or_else(|| Error::plugin(format!("no encoded storage {handle}")))?;
+        let values = values.ok_or_else(|| Error::plugin(format!("unknown encoded storage {handle}")))?;
         values.write(&mut self.graph.wire(source), output, context.limits())
     }
 }
 
-/// The graph that a file holds; or why it holds none.
+/// Opens the graph in a file, or returns an error that names what the file contains instead.
 fn open(source: &dyn Source, name: &str, limits: &Limits) -> Result<Document> {
     match message_kind::detect(source, source.open(name)?)? {
         Some((MessageKind::Graph, form)) => Document::open(source, name, "tensorflow.GraphDef", form, limits),
-        Some((MessageKind::SavedModel, _)) => Err(Error::unsupported(
-            "a saved model, not a graph: its variables lie beside it; read it with --from saved-model",
-        )),
-        Some((MessageKind::MetaGraph, _)) => Err(Error::unsupported(
-            "a MetaGraphDef (.meta), not a graph: the checkpoint of the same name, without .meta, has the \
-             weights",
-        )),
+        Some((MessageKind::SavedModel, _)) => {
+            Err(Error::unsupported("the file is a SavedModel, whose variables are stored next to it")
+                .hint("pass --from saved-model to read it"))
+        }
+        Some((MessageKind::MetaGraph, _)) => {
+            Err(Error::unsupported("the file is a MetaGraphDef (.meta), which has no weights")
+                .hint("pass the checkpoint of the same name, without .meta"))
+        }
         None => {
             let expected = "a GraphDef, in wire form (.pb) or in text form (.pbtxt)";
-            Err(Error::malformed("not a graph").offset(0).expected(expected))
+            Err(Error::malformed("the file is not a graph").offset(0).expected(expected))
         }
     }
 }
 
-/// Constants on their way into a catalog.
+/// The state of adding constants to a catalog.
 struct Placing<'a> {
     catalog: &'a mut dyn CatalogSink,
     graph: &'a Document,
     names: Names,
     values: Vec<Values>,
-    /// Bytes of encoded storages that only repeat others.
+    /// Bytes of encoded storages that only repeat other bytes.
     repeated_len: u64,
     limits: &'a Limits,
 }
@@ -103,7 +104,7 @@ impl Placing<'_> {
     fn add(&mut self, wire: &mut Wire<'_>, constant: &Constant) -> Result<()> {
         let name = self.names.unique(&constant.name);
         if name != constant.name {
-            let why = format!("another constant has this name: this one is read as {name:?}");
+            let why = format!("another constant has the same name, so this one is renamed to {name:?}");
             self.catalog.loss(Loss::new(LossKind::Name, &constant.name, why))?;
         }
         self.place(wire, constant, &name)
@@ -113,7 +114,7 @@ impl Placing<'_> {
     fn place(&mut self, wire: &mut Wire<'_>, constant: &Constant, name: &str) -> Result<()> {
         let header = Header::read(wire, &constant.tensor)?;
         let Some(dtype) = dtype::of_number(header.dtype) else {
-            let why = format!("its dtype is {}, whose values ferry cannot say", dtype::word(header.dtype));
+            let why = format!("ferry cannot represent values of its dtype {}", dtype::word(header.dtype));
             return self.catalog.loss(Loss::new(LossKind::Tensor, name, why));
         };
         let shape = &header.shape;

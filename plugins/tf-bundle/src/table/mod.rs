@@ -1,9 +1,9 @@
-//! A table is a file of sorted keys and their values: LevelDB's format, which holds a bundle's index
-//! and a whole V1 checkpoint.
+//! A table is a file of sorted keys and their values in LevelDB's format. It stores the index of a
+//! bundle, and a whole V1 checkpoint.
 //!
 //! ```text
-//! data blocks    side by side, each with its trailer; no block needs to begin anywhere particular
-//! metaindex      a block; empty in what TensorFlow writes, and of no use here
+//! data blocks    consecutive, each with its trailer; blocks may begin at any offset
+//! metaindex      a block; TensorFlow writes it empty, and ferry does not read it
 //! index block    for each data block a key that is not below its last one, and its handle
 //! footer         48 bytes: the handles of metaindex and index, zeros up to byte 40,
 //!                u64 magic 0xdb4775248b80fb57
@@ -14,7 +14,7 @@
 //! entry          varint shared, varint unshared, varint value length, unshared bytes of key, value;
 //!                the key's first `shared` bytes are those of the entry before it
 //! ```
-//! Numbers are little-endian. Keys are any bytes and strictly increase over the whole table.
+//! Numbers are little-endian. Keys are arbitrary bytes and strictly increase over the whole table.
 //!
 //! Sources: tensorflow/core/lib/io/{format,block,table,table_builder}.cc, which follow LevelDB's
 //! doc/table_format.md.
@@ -30,18 +30,16 @@ pub(crate) use write::TableWriter;
 
 use tensorferry_proto::wire::take_exact_varint;
 
-/// Bytes of the footer.
 pub(crate) const FOOTER_LEN: u64 = 48;
-/// The footer's last eight bytes, as a little-endian number.
+/// The last eight bytes of the footer, as a little-endian number.
 pub(crate) const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
-/// Bytes that follow each block: its compression, and a checksum.
+/// Bytes after each block: its compression and a checksum.
 pub(crate) const TRAILER_LEN: u64 = 5;
-/// A block as it is.
 pub(crate) const NOT_COMPRESSED: u8 = 0;
-/// A block as one raw run of snappy.
+/// Raw snappy, without framing.
 const SNAPPY: u8 = 1;
 
-/// Where a block lies, without its trailer.
+/// The range of a block without its trailer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Handle {
     pub(crate) offset: u64,

@@ -1,4 +1,5 @@
-//! Reading a table: the footer and the index block are held, data blocks come and go one at a time.
+//! Reads a table. The footer and the index block stay in memory, and data blocks are read one at a
+//! time.
 
 use super::block::{Block, Entries};
 use super::{FOOTER_LEN, Handle, MAGIC};
@@ -8,12 +9,12 @@ use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 /// Bytes of the footer before its magic.
 const HANDLES_LEN: usize = 40;
-/// What keys may have for each byte of the blocks that they stand in, and beside that. Writers store a whole key
-/// every 16 entries at least, so that the others cannot share more than 15 times its length.
+/// Maximum key bytes: `KEY_GROWTH` for each byte of a block, and `KEY_BYTES_BESIDE` in addition.
+/// Writers store a whole key at least every 16 entries, so the other keys cannot share more than 15
+/// times its length.
 const KEY_GROWTH: u64 = 64;
 const KEY_BYTES_BESIDE: u64 = 1 << 20;
 
-/// An open table.
 #[derive(Debug)]
 pub(crate) struct Table {
     file: FileId,
@@ -23,7 +24,7 @@ pub(crate) struct Table {
     limits: Limits,
 }
 
-/// Where a value stands: in which block, and where in it once it is decompressed.
+/// The position of a value: its block, and the range in the decompressed block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryPlace {
     pub(crate) block: Handle,
@@ -31,10 +32,10 @@ pub(crate) struct EntryPlace {
     pub(crate) len: usize,
 }
 
-/// Takes a key, its value, and the value's place.
+/// Receives a key, its value, and the position of the value.
 pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8], EntryPlace) -> Result<()> + 'a;
 
-/// Whether a file ends with a table's magic.
+/// Whether a file ends with the magic of a table.
 pub(crate) fn has_magic(source: &dyn Source, file: FileId) -> Result<bool> {
     let Some(start) = source.len(file).checked_sub(FOOTER_LEN) else { return Ok(false) };
     let mut magic = [0; 8];
@@ -47,11 +48,11 @@ impl Table {
     pub(crate) fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Self> {
         let name = source.name(file).to_owned();
         let Some(start) = source.len(file).checked_sub(FOOTER_LEN) else {
-            let error = Error::malformed("the file is too short for a table").file(name);
+            let error = Error::malformed("the file is too short to be a table").file(name);
             return Err(error.expected(format!("{FOOTER_LEN} bytes or more")).found(source.len(file)));
         };
         if !has_magic(source, file)? {
-            let error = Error::malformed("the file does not end as a table does").file(name);
+            let error = Error::malformed("the file does not end with the magic of a table").file(name);
             return Err(error.offset(start + FOOTER_LEN - 8).expected(format!("magic {MAGIC:#018x}")));
         }
         let mut footer = [0; HANDLES_LEN];
@@ -59,32 +60,32 @@ impl Table {
         let mut rest = &footer[..];
         let handles = Handle::take(&mut rest).and_then(|_metaindex| Handle::take(&mut rest));
         let Some(index_handle) = handles else {
-            return Err(Error::malformed("the table's footer does not hold two handles")
+            return Err(Error::malformed("the footer of the table does not contain two handles")
                 .file(name)
                 .offset(start));
         };
         let index = Block::read(source, file, index_handle, limits)
-            .map_err(|error| error.context("the table's index"))?;
+            .map_err(|error| error.context("the table index"))?;
         Ok(Self { file, name, index, index_handle, limits: limits.clone() })
     }
 
-    /// Shows every entry to `visit`, in the order of the keys.
+    /// Passes every entry to `visit`, in key order.
     pub(crate) fn for_each(&self, source: &dyn Source, visit: &mut Visit<'_>) -> Result<()> {
         let mut last_key = Vec::new();
         let mut is_first = true;
-        // Writers place blocks in order. Held to that, an index that names a block again and again
-        // costs no more than reading the file once.
+        // Writers place blocks in order. With this check, an index that names a block repeatedly
+        // costs no more than a single read of the file.
         let mut floor = 0;
         let (mut key_bytes, mut most_key_bytes) = (0, KEY_BYTES_BESIDE);
         let mut index = self.index.entries();
         while let Some(value) = self.step(&mut index, self.index_handle)? {
-            // Bytes after a handle are tolerated: LevelDB keeps room for more there.
+            // Bytes after a handle are tolerated, because LevelDB reserves room there.
             let Some(handle) = Handle::take(&mut index.value(value)) else {
-                let error = Error::malformed("an entry of the table's index holds no handle");
+                let error = Error::malformed("an entry of the table index has no handle");
                 return Err(self.at(error, self.index_handle, index.key()));
             };
             if handle.offset < floor {
-                let error = Error::malformed("a block of the table lies in the one before it");
+                let error = Error::malformed("a table block overlaps the previous block");
                 let error = error.expected(format!("an offset of {floor} or more")).found(handle.offset);
                 return Err(self.at(error, self.index_handle, index.key()));
             }
@@ -94,16 +95,16 @@ impl Table {
             let mut entries = block.entries();
             let mut is_first_of_block = true;
             while let Some(value) = self.step(&mut entries, handle)? {
-                // Within a block the walk itself has compared.
+                // Within a block, `step` has already compared the keys.
                 if is_first_of_block && !is_first && entries.key() <= &last_key[..] {
-                    let error = Error::malformed("a key of the table is not above the one before it");
+                    let error = Error::malformed("a key of the table is not greater than the previous key");
                     return Err(self.at(error, handle, entries.key()));
                 }
                 (is_first, is_first_of_block) = (false, false);
                 key_bytes += entries.key().len() as u64;
                 if key_bytes > most_key_bytes {
                     let error =
-                        Error::limit("keys of the table share more bytes than tables that programs write");
+                        Error::limit("keys of the table share more bytes than in tables of known writers");
                     let error = error.expected(format!("at most {most_key_bytes} bytes of keys so far"));
                     return Err(self.at(error.found(key_bytes), handle, entries.key()));
                 }
@@ -119,12 +120,12 @@ impl Table {
         Ok(())
     }
 
-    /// Reads one value again; its block is read and checked again with it.
+    /// Reads a value again; this reads and verifies its block again.
     pub(crate) fn value(&self, source: &dyn Source, place: EntryPlace) -> Result<Vec<u8>> {
         let block = Block::read(source, self.file, place.block, &self.limits)?;
         let end = place.start.saturating_add(place.len);
         block.bytes().get(place.start..end).map(<[u8]>::to_vec).ok_or_else(|| {
-            Error::transient("a block of the table has changed").file(&self.name).offset(place.block.offset)
+            Error::transient("a table block has changed").file(&self.name).offset(place.block.offset)
         })
     }
 

@@ -32,7 +32,7 @@ fn entries(count: usize) -> Vec<Entry> {
     (0..count).map(|i| (format!("layer_{i:04}/w").into_bytes(), vec![7; i % 5])).collect()
 }
 
-/// The table of one data block.
+/// Returns a table with one data block.
 fn of_block(block: &[u8]) -> Vec<u8> {
     let mut table = TableBytes::default();
     table.data(b"~", block, 0);
@@ -60,7 +60,7 @@ fn a_table_may_be_empty() {
     assert_eq!(read(&TableBytes::default().finish()).unwrap(), []);
     let mut block = BlockBytes::default();
     block.entry(b"not reached", b"");
-    // No restarts: LevelDB takes it as empty, whatever stands before.
+    // LevelDB treats a block without restarts as empty, whatever bytes precede them.
     assert_eq!(read(&of_block(&block.finish_with(&[0]))).unwrap(), []);
     assert_eq!(read(&of_block(&BlockBytes::default().finish())).unwrap(), []);
 }
@@ -96,20 +96,20 @@ fn handles_stay_in_the_file() {
     let mut cut = TableBytes::default();
     cut.index.push((b"k".to_vec(), vec![0x80]));
     assert!(error(&cut.finish()).contains("no handle"));
-    // The index itself, by the footer.
+    // The handle of the index itself, in the footer.
     let good = table(&entries(5), 3, 0);
     for bad in [handle(1 << 40, 8), handle(u64::MAX - 4, 100), handle(0, u64::MAX)] {
         let mut footer = [handle(0, 8), bad].concat();
         footer.resize(40, 0);
         let error = error(&[&good[..good.len() - 48], &footer, &good[good.len() - 8..]].concat());
-        assert!(error.contains("the table's index"), "{error}");
+        assert!(error.contains("the table index"), "{error}");
     }
 }
 
 #[test]
 fn an_index_that_names_itself_ends() {
     let mut table = TableBytes::default();
-    // The index lies behind the metaindex, and is one entry of 6 bytes and 8 of restarts.
+    // The index follows the metaindex, and has one entry of 6 bytes and 8 bytes of restarts.
     table.index.push((b"z".to_vec(), handle(13, 14)));
     assert_eq!(read(&table.finish()).unwrap(), [(b"z".to_vec(), handle(13, 14))]);
 }
@@ -123,7 +123,7 @@ fn a_block_that_is_named_twice_is_found() {
     let first = table.index[0].1.clone();
     table.index.push((b"b".to_vec(), first));
     let error = error(&table.finish());
-    assert!(error.contains("lies in the one before it") && error.contains("tensor \"b\""), "{error}");
+    assert!(error.contains("overlaps the previous block") && error.contains("tensor \"b\""), "{error}");
 }
 
 #[test]
@@ -135,9 +135,9 @@ fn keys_increase() {
     };
     for keys in [[&b"b"[..], b"a"], [b"a", b"a"], [b"ab", b"a"], [b"", b""]] {
         let error = within(&keys);
-        assert!(error.contains("not above") && error.contains("offset 0"), "{error}");
+        assert!(error.contains("not greater") && error.contains("offset 0"), "{error}");
     }
-    // Over the border of two blocks.
+    // Across the boundary of two blocks.
     for second in [&b"b"[..], b"a"] {
         let mut table = TableBytes::default();
         for key in [&b"b"[..], second] {
@@ -145,10 +145,10 @@ fn keys_increase() {
             block.entry(key, b"");
             table.data(key, &block.finish(), 0);
         }
-        // An index whose keys increase, so that only the blocks are at fault.
+        // The keys of the index increase, so that only the blocks are wrong.
         table.index[0].0 = b"b".to_vec();
         table.index[1].0 = b"c".to_vec();
-        assert!(error(&table.finish()).contains("not above"));
+        assert!(error(&table.finish()).contains("not greater"));
     }
 }
 
@@ -176,9 +176,9 @@ fn entries_stay_in_their_block() {
         error(&of_block(&whole))
     };
     assert!(of_entry(&[4, 1, 0, b'x']).contains("shares more"));
-    assert!(of_entry(&[0, 2, 0, b'x']).contains("past the last"));
-    assert!(of_entry(&[0, 1, 1, b'x']).contains("past the last"));
-    assert!(of_entry(&[0, 1]).contains("breaks off"));
+    assert!(of_entry(&[0, 2, 0, b'x']).contains("past the end"));
+    assert!(of_entry(&[0, 1, 1, b'x']).contains("past the end"));
+    assert!(of_entry(&[0, 1]).contains("truncated"));
     for lengths in [[0, u64::from(u32::MAX), 0], [0, 1, u64::from(u32::MAX)], [0, u64::MAX, 4]] {
         let mut entry = Vec::new();
         lengths.iter().for_each(|len| put_varint(&mut entry, *len));
@@ -186,7 +186,7 @@ fn entries_stay_in_their_block() {
         assert!(error.contains("after key \"abc\""), "{error}");
     }
     let error = of_entry(&[0xff, 0xff, 0xff, 0xff, 0xff]);
-    assert!(error.contains("breaks off") && error.contains("after key \"abc\""), "{error}");
+    assert!(error.contains("truncated") && error.contains("after key \"abc\""), "{error}");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn keys_that_share_all_but_everything_are_refused() {
         read(&of_block(&block.finish()))
     };
     assert_eq!(of_keys(60).unwrap().len(), 60);
-    // 100 kB of a table, 600 MB of keys.
+    // A table of 100 kB with 600 MB of keys.
     assert_eq!(of_keys(10_000).unwrap_err().kind(), ErrorKind::Limit);
 }
 
@@ -213,7 +213,7 @@ fn every_flipped_bit_of_a_block_is_found() {
         let mut bad = good.clone();
         bad[at] ^= 0x10;
         let is_unnoticed = read(&bad).is_ok();
-        // The metaindex is of no use, and is not read.
+        // The metaindex is not read.
         assert!(!is_unnoticed || at > data / 2, "byte {at}");
     }
 }
@@ -236,7 +236,7 @@ fn compression_is_known_and_bounded() {
     };
     assert!(error(&claiming(0xffff_fff0)).contains("claims more"));
     assert_eq!(read(&claiming(1 << 60)).unwrap_err().kind(), ErrorKind::Malformed);
-    // Within what snappy can do, and over the limit.
+    // Possible with snappy, but above the limit.
     let zeros = snap::raw::Encoder::new().compress_vec(&[0; 100_000]).unwrap();
     let small = limits(|limits| limits.header_bytes = 50_000);
     let error = read_within(&stored(&zeros, 1), &small).unwrap_err();

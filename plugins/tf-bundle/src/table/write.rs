@@ -1,9 +1,9 @@
-//! A table writer makes the table that TensorFlow's own writer makes of the same entries, byte for
-//! byte: entries in, in the order of their keys, bytes out, one block held at a time.
+//! Writes the same table as TensorFlow's own writer, byte for byte. It receives entries in key
+//! order, and keeps only one block in memory.
 //!
-//! Data blocks end once they have 262,144 bytes, and begin each sixteenth key anew; the index block
-//! begins every key anew, and names a data block by the shortest key that stands between its last one
-//! and the next block's first. Nothing is compressed.
+//! A data block ends at 262,144 bytes, and stores every sixteenth key in full. The index block
+//! stores all keys in full. It names a data block by the shortest key between its last key and the
+//! first key of the next block. Blocks are not compressed.
 //!
 //! Sources: `tensorflow/core/util/tensor_bundle/tensor_bundle.cc` for the options, and
 //! `tensorflow/core/lib/io/table_builder.cc`, `block_builder.cc` and `format.cc` for the bytes.
@@ -13,28 +13,27 @@ use tensorferry_proto::masked_crc::mask;
 use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{ByteSink, Error, Result, crc32c, crc32c_append};
 
-/// The length at which a data block ends.
+/// Bytes at which a data block ends.
 const BLOCK_BYTES: usize = 256 << 10;
-/// How many keys of a data block share a prefix with the one before, and the one that does not.
+/// Number of keys in a run of a data block: a full key, and the keys that share a prefix with the
+/// previous key.
 const KEYS_OF_A_DATA_RUN: usize = 16;
-/// The same of the index block.
+/// The same for the index block.
 const KEYS_OF_AN_INDEX_RUN: usize = 1;
 /// Bytes of the footer before its magic.
 const HANDLES_LEN: usize = 40;
 
-/// Writes a table.
 pub(crate) struct TableWriter<'a> {
     output: &'a mut dyn ByteSink,
     offset: u64,
     data: BlockBuilder,
     index: BlockBuilder,
     last_key: Option<Vec<u8>>,
-    /// The block that was written last, until its name in the index is known.
+    /// The last written block, until its name in the index is known.
     unnamed: Option<Handle>,
 }
 
 impl<'a> TableWriter<'a> {
-    /// A table without entries.
     pub(crate) fn new(output: &'a mut dyn ByteSink) -> Self {
         Self {
             output,
@@ -49,7 +48,7 @@ impl<'a> TableWriter<'a> {
     /// Appends an entry.
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if let Some(last) = self.last_key.as_deref().filter(|&last| last >= key) {
-            return Err(Error::plugin("the keys of a table rise")
+            return Err(Error::plugin("the keys of the table are not in ascending order")
                 .expected(format!("a key after \"{}\"", last.escape_ascii()))
                 .found(format!("\"{}\"", key.escape_ascii())));
         }
@@ -67,7 +66,6 @@ impl<'a> TableWriter<'a> {
         Ok(())
     }
 
-    /// Ends the table.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.end_block()?;
         let metaindex = self.write_block(&BlockBuilder::new(KEYS_OF_A_DATA_RUN).take())?;
@@ -135,7 +133,7 @@ impl BlockBuilder {
         self.entries.is_empty()
     }
 
-    /// The block's length if it ended here.
+    /// Returns the length that the block would have if it ended here.
     fn encoded_len(&self) -> usize {
         self.entries.len() + 4 * self.restarts.len() + 4
     }
@@ -159,7 +157,7 @@ impl BlockBuilder {
         Ok(())
     }
 
-    /// The block's bytes; the builder begins the next one.
+    /// Returns the bytes of the block, and starts the next block.
     fn take(&mut self) -> Vec<u8> {
         let mut block = std::mem::take(&mut self.entries);
         for restart in &self.restarts {
@@ -172,14 +170,15 @@ impl BlockBuilder {
     }
 }
 
-/// A length as a block holds it.
+/// Converts a length to the form in a block.
 fn length(bytes: usize) -> Result<u32> {
     u32::try_from(bytes).map_err(|_| {
-        Error::unsupported("an entry too long for a table").expected("at most 32 bits").found(bytes)
+        Error::unsupported("an entry is too long for a table").expected("at most 32 bits").found(bytes)
     })
 }
 
-/// The shortest key from `last` on that stands before `next`, where shortening is simple.
+/// Returns the shortest key from `last` on that sorts before `next`, or `last` if shortening is not
+/// simple.
 fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     let common = last.iter().zip(next).take_while(|(a, b)| a == b).count();
     match (last.get(common), next.get(common)) {
@@ -190,7 +189,7 @@ fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A short key that stands after `last`, or `last`.
+/// Returns a short key that sorts after `last`, or `last`.
 fn successor(last: &[u8]) -> Vec<u8> {
     match last.iter().position(|&byte| byte != u8::MAX) {
         Some(at) => [&last[..at], &[last[at] + 1]].concat(),

@@ -1,15 +1,15 @@
-//! An emitter gathers elements and pushes them in chunks, and repeats the last one.
+//! Collects elements, writes them in chunks, and repeats the last element.
 
 use tensorferry_sdk::{ByteSink, Result};
 
-/// Bytes that are pushed at once.
+/// Bytes that are written at once.
 const CHUNK: usize = 64 << 10;
 
-/// Pushes elements of a width.
+/// Writes elements of a fixed width.
 pub(crate) struct Emitter<'a> {
     output: &'a mut dyn ByteSink,
     buffer: Vec<u8>,
-    /// The last bytes that were written, as many as an element has.
+    /// The last written bytes, as many as an element has.
     last: Vec<u8>,
     width: usize,
 }
@@ -19,7 +19,7 @@ impl<'a> Emitter<'a> {
         Self { output, buffer: Vec::with_capacity(CHUNK), last: vec![0; width], width }
     }
 
-    /// Appends bytes, which need not be whole elements.
+    /// Appends bytes, which may end within an element.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.last.extend_from_slice(&bytes[bytes.len().saturating_sub(self.width)..]);
         self.last.drain(..self.last.len() - self.width);
@@ -32,13 +32,13 @@ impl<'a> Emitter<'a> {
         self.push(&value.to_le_bytes()[..width])
     }
 
-    /// Appends the last element so many times more; zeros, if there was none.
+    /// Appends the last element `times` more times, or zeros if there is no last element.
     pub(crate) fn repeat(&mut self, times: u64) -> Result<()> {
         let element = std::mem::take(&mut self.last);
         self.fill(&element, times)
     }
 
-    /// Appends `element` so many times.
+    /// Appends `element` the given number of times.
     pub(crate) fn fill(&mut self, element: &[u8], times: u64) -> Result<()> {
         let at_once = (CHUNK / element.len().max(1)).max(1);
         let chunk = element.repeat(usize::try_from(times).unwrap_or(at_once).min(at_once));
@@ -48,7 +48,7 @@ impl<'a> Emitter<'a> {
         self.append(&chunk[..rest * element.len()])
     }
 
-    /// Pushes what is left.
+    /// Writes the remaining bytes.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.flush()
     }

@@ -1,33 +1,34 @@
-//! A list is the repeated field in which a `TensorProto` keeps the values of its dtype.
+//! A list is the repeated field of a `TensorProto` with the values of its dtype.
 
 use tensorferry_sdk::Dtype;
 
-/// Which field it is, and how its items become elements.
+/// The number of the field, and the encoding of its items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct List {
     pub(crate) field: u32,
     pub(crate) item: Item,
 }
 
-/// How one item of a list lies in the message.
+/// The encoding of an item in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Item {
-    /// Four bytes as they are: an f32, half of a c64.
+    /// Four unchanged bytes: an f32, or half of a c64.
     Fixed4,
-    /// Eight bytes as they are: an f64, half of a c128.
+    /// Eight unchanged bytes: an f64, or half of a c128.
     Fixed8,
-    /// A varint, of which the element has these bits.
-    Varint { mask: u64 },
-    /// A varint that is 0 or not.
+    /// A varint; the mask selects the bits of the element.
+    Varint {
+        mask: u64,
+    },
+    /// A varint that is zero or nonzero.
     Bool,
-    /// A byte; the list is one field of bytes.
+    /// A byte; the list is a single field of bytes.
     Byte,
-    /// A string.
     Text,
 }
 
 impl List {
-    /// The list of a dtype's values.
+    /// Returns the list for values of a dtype.
     pub(crate) fn of(dtype: Dtype) -> Option<Self> {
         let varint = |bits: u32| Item::Varint { mask: u64::MAX >> (64 - bits) };
         let (field, item) = match dtype {
@@ -59,7 +60,7 @@ impl List {
 }
 
 impl Item {
-    /// The bits of the element that a varint stands for.
+    /// Returns the bits of the element for a varint.
     pub(crate) fn element(self, varint: u64) -> u64 {
         match self {
             Self::Bool => u64::from(varint != 0),

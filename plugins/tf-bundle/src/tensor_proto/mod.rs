@@ -1,11 +1,11 @@
-//! A `TensorProto` is a tensor inside a message: a constant of a graph, a slice of a V1 checkpoint.
-//! It is read where it lies, field by field, since it may be as long as the file.
+//! A `TensorProto` is a tensor inside a message, such as a constant of a graph or a slice of a V1
+//! checkpoint. It is read in place, field by field, because it may be as long as the file.
 //!
 //! ```text
 //! 1  dtype            varint, a DataType
 //! 2  tensor_shape     TensorShapeProto { dim = 2 { size = 1 }, unknown_rank = 3 }
 //! 4  tensor_content   all elements: row-major, little-endian; strings: n varint lengths, then the bytes
-//! else a list, by dtype
+//! otherwise a list, by dtype
 //!    5  float_val     f32                     13  half_val      f16 and bf16, their bits
 //!    6  double_val    f64                     16  uint32_val    u32
 //!    7  int_val       i32 and narrower,       17  uint64_val    u64
@@ -17,13 +17,13 @@
 //!   12  dcomplex_val  c128: real, imaginary
 //! ```
 //!
-//! A list that is shorter than the tensor repeats its last value; an empty one stands for zeros, and
-//! for empty strings. A `tensor_content` that is not empty goes before any list. Integers of less than a
-//! byte are one byte each, the bits above them zero.
+//! If a list is shorter than the tensor, its last value is repeated; an empty list means zeros or
+//! empty strings. A `tensor_content` that is not empty takes precedence over lists. An integer of
+//! less than a byte takes one byte, with zeros in the upper bits.
 //!
-//! Sources: `tensorflow/core/framework/tensor.proto`; `tensor.cc` there for what readers take
-//! (`Tensor::FromProto`, `FromProtoField`). TensorFlow ignores what a list has beyond the tensor; here
-//! that is an error.
+//! Sources: `tensorflow/core/framework/tensor.proto`, and `tensor.cc` there for the forms that
+//! readers accept (`Tensor::FromProto`, `FromProtoField`). TensorFlow ignores surplus values in a
+//! list; here they are an error.
 
 mod emit;
 mod list;
@@ -36,20 +36,19 @@ use std::ops::Range;
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::Result;
 
-/// The most dimensions that TensorFlow's `TensorShape` has (`tensor_shape.h`).
+/// Maximum number of dimensions in TensorFlow's `TensorShape` (`tensor_shape.h`).
 const MOST_DIMENSIONS: usize = 254;
 
-/// What a `TensorProto` says besides its values.
+/// The fields of a `TensorProto` besides its values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// The number of its dtype.
+    /// The number of the dtype.
     pub(crate) dtype: i32,
-    /// Its dimensions.
     pub(crate) shape: Vec<u64>,
 }
 
 impl Header {
-    /// Reads dtype and shape of the message that lies in `message`.
+    /// Reads the dtype and the shape of a message.
     pub(crate) fn read(wire: &mut Wire<'_>, message: &Range<u64>) -> Result<Self> {
         let mut header = Self::default();
         let mut rest = message.clone();
@@ -57,7 +56,7 @@ impl Header {
             match (field.number, field.value) {
                 (1, Value::Varint(number)) => {
                     header.dtype = i32::try_from(number).map_err(|_| {
-                        wire.malformed(field.at, "a tensor's dtype is no small number").found(number)
+                        wire.malformed(field.at, "invalid dtype number of a tensor").found(number)
                     })?;
                 }
                 (2, Value::Bytes(range)) => read_shape(wire, range, &mut header.shape)?,
@@ -69,7 +68,8 @@ impl Header {
     }
 }
 
-/// Appends the dimensions of a `TensorShapeProto`: where a message is given twice, lists are joined.
+/// Appends the dimensions of a `TensorShapeProto`. If the message occurs twice, its lists are
+/// concatenated.
 pub(crate) fn read_shape(wire: &mut Wire<'_>, mut rest: Range<u64>, shape: &mut Vec<u64>) -> Result<()> {
     while let Some(field) = wire.next(&mut rest)? {
         match (field.number, field.value) {

@@ -1,5 +1,5 @@
-//! A content of strings is a `tensor_content` whose elements have no fixed length: first a varint for
-//! the length of each, then their bytes side by side.
+//! A `tensor_content` of strings: first a varint with the length of each string, then the
+//! concatenated strings.
 //!
 //! Source: `EncodeStringList` in `tensorflow/core/platform/coding.cc` and `tstring`'s `Encode` in
 //! `tensorflow/core/framework/tensor.cc`.
@@ -9,7 +9,7 @@ use std::ops::Range;
 use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{ByteSink, Result};
 
-/// Where the lengths and where the bytes of a content lie.
+/// Returns the ranges of the lengths and of the bytes in a content.
 pub(super) fn split(
     wire: &mut Wire<'_>,
     content: &Range<u64>,
@@ -17,21 +17,21 @@ pub(super) fn split(
 ) -> Result<(Range<u64>, Range<u64>)> {
     let mut rest = content.clone();
     let mut sum = 0_u64;
-    // Ends where the content ends, however many elements are claimed.
+    // This fails at the end of the content, however many elements are claimed.
     for _ in 0..elements {
         sum = sum.saturating_add(wire.varint(&mut rest)?);
     }
     let left = rest.end - rest.start;
     if sum != left {
         return Err(wire
-            .malformed(rest.start, "a tensor's strings have not the lengths that stand before them")
+            .malformed(rest.start, "the strings of a tensor do not have the total of their lengths")
             .expected(format!("{sum} bytes"))
             .found(left));
     }
     Ok((content.start..rest.start, rest))
 }
 
-/// Pushes each string after its length.
+/// Writes each string after its length.
 pub(super) fn write(
     wire: &mut Wire<'_>,
     lengths: &Range<u64>,
@@ -46,7 +46,8 @@ pub(super) fn write(
         let len = wire.varint(&mut lengths)?;
         emitter.push(&len.to_le_bytes())?;
         let end = start.checked_add(len).filter(|&end| end <= bytes.end);
-        let end = end.ok_or_else(|| wire.malformed(start, "a string reaches past its content"))?;
+        let end =
+            end.ok_or_else(|| wire.malformed(start, "a string extends past the content of its tensor"))?;
         texts.each_chunk(&(start..end), &mut |chunk| emitter.push(chunk))?;
         start = end;
     }

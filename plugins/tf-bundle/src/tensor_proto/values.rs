@@ -1,4 +1,4 @@
-//! Values are a tensor's elements inside a `TensorProto`, found and counted before any is given out.
+//! The elements of a tensor in a `TensorProto`, which are found and counted before any is returned.
 
 use super::emit::Emitter;
 use super::list::{Item, List};
@@ -7,11 +7,12 @@ use std::ops::Range;
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{ByteSink, Dtype, Error, Limits, Result};
 
-/// A tensor's values, which are as many as it has elements, or fewer where the last is repeated.
+/// The values of a tensor. There may be fewer than elements, in which case the last value is
+/// repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Values {
     elements: u64,
-    /// Bytes of an element; of strings, of the length before each.
+    /// Bytes of an element; for strings, bytes of the length before each.
     width: u64,
     /// Logical bytes of all elements.
     len: u64,
@@ -20,7 +21,7 @@ pub(crate) struct Values {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Form {
-    /// `tensor_content`: the logical bytes as they are.
+    /// `tensor_content` with the unchanged logical bytes.
     Content(Range<u64>),
     /// `tensor_content` of strings: first their lengths, then their bytes.
     Strings { lengths: Range<u64>, bytes: Range<u64> },
@@ -28,21 +29,20 @@ enum Form {
     Listed { message: Range<u64>, list: List, found: Found },
 }
 
-/// What a message has of a list.
+/// The items of a list that were found in a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Found {
-    /// Bytes of `Fixed` items, else items.
+    /// For `Fixed` items, their bytes; otherwise, their number.
     items: u64,
     /// Bytes of all strings.
     text: u64,
-    /// The last field; the only one, if `fields` is 1.
+    /// The last field, which is the only one if `fields` is 1.
     last: Range<u64>,
     fields: u64,
 }
 
 impl Values {
-    /// Finds the values of a tensor of so many elements, at least one, in the message that lies in
-    /// `message`.
+    /// Finds the values of a tensor with at least one element in a message.
     pub(crate) fn find(
         wire: &mut Wire<'_>,
         message: &Range<u64>,
@@ -62,7 +62,7 @@ impl Values {
             }
         }
         let width = info.element_bytes().map_or(8, u64::from);
-        let too_long = || Error::malformed("the tensor's length does not fit 64 bits");
+        let too_long = || Error::malformed("the length of the tensor does not fit in 64 bits");
         let fixed = elements.checked_mul(width).ok_or_else(too_long)?;
         let (form, len) = if content.is_empty() {
             let count = found.count(wire, message, list.item, width)?;
@@ -87,7 +87,10 @@ impl Values {
             let stored = content.end - content.start;
             if stored != fixed {
                 return Err(wire
-                    .malformed(content.start, "a tensor's content has not the length of its elements")
+                    .malformed(
+                        content.start,
+                        "the content of a tensor does not have the length of its elements",
+                    )
                     .expected(format!("{fixed} bytes"))
                     .found(stored));
             }
@@ -96,12 +99,12 @@ impl Values {
         Ok(Self { elements, width, len, form })
     }
 
-    /// Logical bytes of the tensor.
+    /// Returns the logical bytes of the tensor.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// How many of them only repeat a value.
+    /// Returns the number of logical bytes that only repeat a value.
     pub(crate) fn repeated_len(&self) -> u64 {
         match &self.form {
             Form::Listed { list, found, .. } => {
@@ -112,7 +115,7 @@ impl Values {
         }
     }
 
-    /// Where the logical bytes lie just as they are, if they do.
+    /// Returns the range of the logical bytes, if they are stored unchanged.
     pub(crate) fn as_they_lie(&self) -> Option<&Range<u64>> {
         match &self.form {
             Form::Content(range) => Some(range),
@@ -125,7 +128,8 @@ impl Values {
         }
     }
 
-    /// The one element that the message has, for all of a tensor that is not of strings.
+    /// Returns the only element of a tensor whose values are all the same, unless it is a string
+    /// tensor.
     pub(crate) fn constant(&self, wire: &mut Wire<'_>, limits: &Limits) -> Result<Option<Vec<u8>>> {
         match &self.form {
             Form::Listed { list, found, .. } if found.items <= 1 && list.item != Item::Text => {
@@ -137,7 +141,7 @@ impl Values {
         }
     }
 
-    /// Pushes the logical bytes: row-major, little-endian, each string after its length.
+    /// Writes the logical bytes: row-major, little-endian, each string after its length.
     pub(crate) fn write(
         &self,
         wire: &mut Wire<'_>,
@@ -151,7 +155,7 @@ impl Values {
                 let mut emitter = Emitter::new(usize::try_from(self.width).unwrap_or(0), output);
                 let mut rest = message.clone();
                 while let Some(field) = wire.next(&mut rest)? {
-                    // Of a field that is no list, the last one counts.
+                    // For a field that is not a list, the last one counts.
                     let counts = list.item != Item::Byte || field.value == Value::Bytes(found.last.clone());
                     if field.number == list.field && counts {
                         push(wire, list.item, field.value, &mut emitter)?;
@@ -196,14 +200,14 @@ impl Found {
         Ok(())
     }
 
-    /// How many elements the items are.
+    /// Returns the number of elements in the items.
     fn count(&self, wire: &Wire<'_>, message: &Range<u64>, item: Item, width: u64) -> Result<u64> {
         if !matches!(item, Item::Fixed4 | Item::Fixed8) {
             return Ok(self.items);
         }
         if !self.items.is_multiple_of(width) {
             return Err(wire
-                .malformed(message.start, "a tensor's values end inside an element")
+                .malformed(message.start, "the values of a tensor end inside an element")
                 .expected(format!("a multiple of {width} bytes"))
                 .found(self.items));
         }
@@ -220,13 +224,13 @@ fn count_varints(wire: &mut Wire<'_>, range: &Range<u64>) -> Result<u64> {
     Ok(count)
 }
 
-/// Pushes the items of one field of a list.
+/// Writes the items of one field of a list.
 fn push(wire: &mut Wire<'_>, item: Item, value: Value, emitter: &mut Emitter<'_>) -> Result<()> {
     match value {
         Value::Fixed32(bits) => emitter.push(&bits.to_le_bytes()),
         Value::Fixed64(bits) => emitter.push(&bits.to_le_bytes()),
         Value::Varint(value) => emitter.push_low(item.element(value)),
-        // Refused when the values were counted.
+        // Counting the values has rejected groups.
         Value::Group => Ok(()),
         Value::Bytes(range) => match item {
             Item::Varint { .. } | Item::Bool => {

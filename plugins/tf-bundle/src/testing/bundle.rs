@@ -1,4 +1,4 @@
-//! Bundles put together byte by byte.
+//! Builds bundles byte by byte.
 
 use super::{Files, file, shape as shape_proto, table};
 use std::collections::BTreeMap;
@@ -6,15 +6,15 @@ use tensorferry_proto::wire::put_varint;
 use tensorferry_proto::{BundleEntryProto, DataType, Message, TensorSliceProto, masked_crc};
 use tensorferry_sdk::MemorySource;
 
-/// The header that TensorFlow writes for one little-endian data file.
+/// TensorFlow's header for one little-endian data file.
 pub(crate) const HEADER: [u8; 6] = [0x08, 0x01, 0x1a, 0x02, 0x08, 0x01];
-/// The same for two big-endian ones.
+/// TensorFlow's header for two big-endian data files.
 pub(crate) const BIG_HEADER: [u8; 8] = [0x08, 0x02, 0x10, 0x01, 0x1a, 0x02, 0x08, 0x01];
 
 /// A bundle under construction.
 pub(crate) struct BundleBytes {
     pub(crate) entries: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// The data files.
+    /// The contents of the data files.
     pub(crate) data: Vec<Vec<u8>>,
     /// The number of data files in their names.
     pub(crate) count: usize,
@@ -35,19 +35,19 @@ impl BundleBytes {
         }
     }
 
-    /// Adds an entry and its bytes to the data file of a number.
+    /// Adds an entry, and its bytes to a data file.
     pub(crate) fn entry(&mut self, key: &[u8], dtype: DataType, shape: &[i64], bytes: &[u8], shard: usize) {
         let crc = crc32c::crc32c(bytes);
         let proto = self.bytes(dtype, shape, bytes, crc, shard);
         self.insert(key, &proto);
     }
 
-    /// Adds an entry as it is.
+    /// Adds an entry without changing it.
     pub(crate) fn insert(&mut self, key: &[u8], proto: &BundleEntryProto) {
         self.entries.insert(key.to_vec(), proto.encode_to_vec());
     }
 
-    /// Adds bytes with a gap before them, and gives an entry for them.
+    /// Adds bytes after a gap, and returns an entry for them.
     pub(crate) fn bytes(
         &mut self,
         dtype: DataType,
@@ -85,7 +85,7 @@ impl BundleBytes {
         self.insert(key, &proto);
     }
 
-    /// Adds the entry of a tensor in slices.
+    /// Adds the entry of a sliced tensor.
     pub(crate) fn sliced(&mut self, key: &[u8], dtype: DataType, shape: &[i64], slices: &[TensorSliceProto]) {
         let proto = BundleEntryProto {
             dtype: dtype.into(),
@@ -96,7 +96,7 @@ impl BundleBytes {
         self.insert(key, &proto);
     }
 
-    /// The files of a prefix.
+    /// Returns the files with a prefix.
     pub(crate) fn files(&self, prefix: &str) -> Files {
         let entries: Vec<(Vec<u8>, Vec<u8>)> = self.entries.clone().into_iter().collect();
         let name = |shard: usize| format!("{prefix}.data-{shard:05}-of-{:05}", self.count);
@@ -106,13 +106,13 @@ impl BundleBytes {
         files
     }
 
-    /// The files of the prefix `b`, with the index as the entry.
+    /// Returns the files with the prefix `b`, and the index as the entry.
     pub(crate) fn source(&self) -> MemorySource {
         MemorySource::new(file("b.index"), self.files("b"))
     }
 }
 
-/// An entry's bytes for strings, and their checksum.
+/// Returns the bytes of an entry of strings, and their checksum.
 pub(crate) fn string_bytes(strings: &[&[u8]], is_big: bool) -> (Vec<u8>, u32) {
     let (mut bytes, mut summed) = (Vec::new(), Vec::new());
     for string in strings {

@@ -1,4 +1,4 @@
-//! What the tests share: inputs put together by hand, and what is read from them.
+//! Shared helpers of the tests, which build inputs by hand and read them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bundle;
@@ -21,25 +21,22 @@ use tensorferry_sdk::{Entry, Format, Limits, MemoryContext, MemorySource, Result
 use tensorferry_test_kit::Files;
 use tensorferry_test_kit::random::Random;
 
-/// A tensor's dtype, shape and logical bytes.
+/// The dtype, shape and logical bytes of a tensor.
 pub(crate) type Tensor = (String, Vec<u64>, Vec<u8>);
 
-/// Files of these names and bytes.
 pub(crate) fn files<B: AsRef<[u8]>>(files: &[(&str, B)]) -> Files {
     files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.as_ref().to_vec())).collect()
 }
 
-/// An input of these files.
 pub(crate) fn source<B: AsRef<[u8]>>(entry: Entry, bytes: &[(&str, B)]) -> MemorySource {
     MemorySource::new(entry, files(bytes))
 }
 
-/// The entry that is a file.
 pub(crate) fn file(name: &str) -> Entry {
     Entry::File(name.to_owned())
 }
 
-/// Reads an input, and gives what it holds to `look`.
+/// Reads an input, and passes its view to `look`.
 pub(crate) fn reading<T>(
     format: &dyn Format,
     source: &MemorySource,
@@ -56,20 +53,19 @@ pub(crate) fn tensors(view: &MemoryView<'_>) -> Result<BTreeMap<String, Tensor>>
     names.map(|name| Ok((name.clone(), view.tensor_named(&name)?))).collect()
 }
 
-/// Limits with one of them changed.
+/// Returns the default limits with a change.
 pub(crate) fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
     let mut limits = Limits::default();
     change(&mut limits);
     limits
 }
 
-/// A shape of these dimensions.
 pub(crate) fn shape(dims: &[i64]) -> TensorShapeProto {
     let dim = dims.iter().map(|&size| Dim { size, name: String::new() }).collect();
     TensorShapeProto { dim, unknown_rank: false }
 }
 
-/// A slice of these starts and lengths; a length of -1 is all of the dimension.
+/// Returns a slice with these starts and lengths; a length of -1 means the whole dimension.
 pub(crate) fn slice(extents: &[(i64, i64)]) -> TensorSliceProto {
     let extent = |&(start, length): &(i64, i64)| Extent {
         start,
@@ -78,7 +74,7 @@ pub(crate) fn slice(extents: &[(i64, i64)]) -> TensorSliceProto {
     TensorSliceProto { extent: extents.iter().map(extent).collect() }
 }
 
-/// The logical bytes of a tensor of strings.
+/// Returns the logical bytes of a string tensor.
 pub(crate) fn strings<S: AsRef<[u8]>>(strings: &[S]) -> Vec<u8> {
     let element = |string: &S| {
         let string = string.as_ref();
@@ -87,12 +83,12 @@ pub(crate) fn strings<S: AsRef<[u8]>>(strings: &[S]) -> Vec<u8> {
     strings.iter().flat_map(element).collect()
 }
 
-/// The logical bytes of a tensor of floats.
+/// Returns the logical bytes of a float tensor.
 pub(crate) fn f32s(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Overwrites one of the bytes.
+/// Overwrites a random byte.
 pub(crate) fn change(random: &mut Random, bytes: &mut [u8]) {
     let at = random.below(bytes.len());
     bytes[at] = u8::try_from(random.below(256)).unwrap();

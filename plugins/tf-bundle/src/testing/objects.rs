@@ -1,4 +1,4 @@
-//! Object graphs built by hand, as TensorFlow builds them.
+//! Builds object graphs in the way that TensorFlow does.
 
 use crate::names::naming::Variable;
 use tensorferry_proto::TrackableObjectGraph;
@@ -7,7 +7,7 @@ use tensorferry_proto::trackable_object_graph::trackable_object::{
     ObjectReference, SerializedTensor, SlotVariableReference,
 };
 
-/// A graph, its root first.
+/// A graph whose first object is the root.
 pub(crate) struct Objects(pub(crate) TrackableObjectGraph);
 
 impl Objects {
@@ -23,20 +23,20 @@ impl Objects {
         node
     }
 
-    /// Lets an object have one that is there already.
+    /// Adds an existing object as a child of another object.
     pub(crate) fn link(&mut self, parent: usize, name: &str, node: usize) {
         let node_id = i32::try_from(node).unwrap_or(-1);
         self.0.nodes[parent].children.push(ObjectReference { node_id, local_name: name.to_owned() });
     }
 
-    /// Adds a variable, under the key that follows from its first parent's name.
+    /// Adds a variable, with the key that follows from the name of its first parent.
     pub(crate) fn variable(&mut self, parent: usize, name: &str, full_name: &str) -> usize {
         let node = self.child(parent, name);
         self.value(node, &format!("{parent}.{name}/.ATTRIBUTES/VARIABLE_VALUE"), full_name);
         node
     }
 
-    /// Gives an object a variable's value.
+    /// Adds the value of a variable to an object.
     pub(crate) fn value(&mut self, node: usize, key: &str, full_name: &str) {
         self.0.nodes[node].attributes.push(SerializedTensor {
             name: "VARIABLE_VALUE".to_owned(),
@@ -45,7 +45,7 @@ impl Objects {
         });
     }
 
-    /// Adds what an optimizer keeps for a variable.
+    /// Adds a slot variable of an optimizer.
     pub(crate) fn slot(&mut self, optimizer: usize, variable: usize, name: &str) -> usize {
         let node = self.0.nodes.len();
         self.0.nodes.push(TrackableObject::default());
@@ -60,7 +60,7 @@ impl Objects {
     }
 }
 
-/// Variables of these keys, alike in all else.
+/// Returns variables that differ only in their keys.
 pub(crate) fn variables(keys: &[&str]) -> Vec<Variable> {
     let variable =
         |key: &&str| Variable { key: key.as_bytes().to_vec(), dtype: 1, shape: vec![2], checksum: 0 };

@@ -1,4 +1,4 @@
-//! Catalogs for the tests of the writers, and what they made of them.
+//! Sample catalogs for the tests of the writers, and helpers to inspect the output.
 
 use super::{Files, options};
 use crate::table::Table;
@@ -8,19 +8,18 @@ use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message};
 use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::*;
 
-/// A catalog of these tensors.
+/// A catalog of tensors.
 #[derive(Clone, Default)]
 pub(crate) struct Sample {
     pub(crate) tensors: Vec<(&'static str, Dtype, Vec<u64>, Vec<u8>)>,
-    /// Names of other tensors' bytes: (name, of).
+    /// Names that share the bytes of another tensor: (name, index of the tensor).
     pub(crate) tied: Vec<(&'static str, usize)>,
     pub(crate) metadata: Vec<(&'static str, String)>,
-    /// Whether it is written as a SavedModel.
+    /// Whether to write a SavedModel.
     pub(crate) is_saved_model: bool,
 }
 
 impl Sample {
-    /// These tensors.
     pub(crate) fn of(tensors: &[(&'static str, Dtype, Vec<u64>, Vec<u8>)]) -> Self {
         Self { tensors: tensors.to_vec(), ..Self::default() }
     }
@@ -59,7 +58,7 @@ impl Sample {
     }
 }
 
-/// The header and the entries of the index.
+/// Returns the header and the entries of the index.
 pub(crate) fn index(
     output: &MemoryOutput,
     path: &str,
@@ -81,7 +80,7 @@ pub(crate) fn index(
     (header.unwrap(), entries)
 }
 
-/// A context that finds these files under a path.
+/// Returns a context that finds these files at a path.
 pub(crate) fn context_with(path: &str, entry: Entry, files: Files) -> MemoryContext {
     let mut context = MemoryContext::default();
     let source: Arc<dyn Source> = Arc::new(MemorySource::new(entry, files));

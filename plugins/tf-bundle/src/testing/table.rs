@@ -1,11 +1,11 @@
-//! Tables put together byte by byte, by the layout in `table/mod.rs`, with knobs for what TensorFlow
-//! does not write.
+//! Builds tables byte by byte in the layout of `table/mod.rs`, with options for content that
+//! TensorFlow does not write.
 
 use crate::table;
 use tensorferry_proto::masked_crc;
 use tensorferry_proto::wire::put_varint;
 
-/// A block's entries under construction.
+/// The entries of a block under construction.
 #[derive(Default)]
 pub(crate) struct BlockBytes {
     bytes: Vec<u8>,
@@ -13,13 +13,13 @@ pub(crate) struct BlockBytes {
 }
 
 impl BlockBytes {
-    /// Adds an entry that shares as much of its key as it can.
+    /// Adds an entry that shares as much of its key as possible.
     pub(crate) fn entry(&mut self, key: &[u8], value: &[u8]) {
         let shared = self.last.iter().zip(key).take_while(|(a, b)| a == b).count();
         self.entry_sharing(shared, key, value);
     }
 
-    /// Adds an entry that shares this much.
+    /// Adds an entry that shares this many bytes of its key.
     pub(crate) fn entry_sharing(&mut self, shared: usize, key: &[u8], value: &[u8]) {
         for number in [shared, key.len() - shared, value.len()] {
             put_varint(&mut self.bytes, number as u64);
@@ -29,34 +29,34 @@ impl BlockBytes {
         self.last = key.to_vec();
     }
 
-    /// The block, with one restart at its first entry.
+    /// Returns the block, with one restart at its first entry.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.finish_with(&[0, 1])
     }
 
-    /// The block, with these numbers where its restarts and their number stand.
+    /// Returns the block, with these numbers as its restarts and their count.
     pub(crate) fn finish_with(mut self, restarts: &[u32]) -> Vec<u8> {
         self.bytes.extend(restarts.iter().flat_map(|restart| restart.to_le_bytes()));
         self.bytes
     }
 }
 
-/// A file under construction.
+/// A table under construction.
 #[derive(Default)]
 pub(crate) struct TableBytes {
     bytes: Vec<u8>,
-    /// For each data block a key and a handle's bytes.
+    /// A key and the bytes of a handle for each data block.
     pub(crate) index: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl TableBytes {
-    /// Adds a data block to file and index.
+    /// Adds a data block to the file and the index.
     pub(crate) fn data(&mut self, last_key: &[u8], block: &[u8], compression: u8) {
         let handle = self.block(block, compression);
         self.index.push((last_key.to_vec(), handle));
     }
 
-    /// Adds a block to the file alone, and gives its handle.
+    /// Adds a block only to the file, and returns its handle.
     fn block(&mut self, block: &[u8], compression: u8) -> Vec<u8> {
         let stored = if compression == 1 {
             snap::raw::Encoder::new().compress_vec(block).unwrap_or_default()
@@ -66,7 +66,7 @@ impl TableBytes {
         self.stored_block(&stored, compression)
     }
 
-    /// Adds a block whose bytes are compressed already, or claim to be.
+    /// Adds a block whose bytes are, or claim to be, already compressed.
     pub(crate) fn stored_block(&mut self, stored: &[u8], compression: u8) -> Vec<u8> {
         let offset = self.bytes.len();
         self.bytes.extend(stored);
@@ -76,7 +76,6 @@ impl TableBytes {
         handle(offset as u64, stored.len() as u64)
     }
 
-    /// The file.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let metaindex = self.block(&BlockBytes::default().finish(), 0);
         let mut index = BlockBytes::default();
@@ -92,7 +91,6 @@ impl TableBytes {
     }
 }
 
-/// A handle's bytes.
 pub(crate) fn handle(offset: u64, size: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_varint(&mut bytes, offset);
@@ -100,7 +98,7 @@ pub(crate) fn handle(offset: u64, size: u64) -> Vec<u8> {
     bytes
 }
 
-/// A table of these entries, as TensorFlow writes it: so many a block.
+/// Returns a table as TensorFlow writes it, with `per_block` entries in each block.
 pub(crate) fn table(entries: &[(Vec<u8>, Vec<u8>)], per_block: usize, compression: u8) -> Vec<u8> {
     let mut table = TableBytes::default();
     for chunk in entries.chunks(per_block) {
