@@ -1,14 +1,15 @@
-//! A key map leads from the names of converted tensors back to their keys. It lies in the target's
-//! metadata, with what else a checkpoint of TensorFlow 2 needs to be one again:
+//! A key map leads from the names of converted tensors back to their keys. It is stored in the
+//! metadata of the output, together with everything else that is needed to restore a TensorFlow 2
+//! checkpoint:
 //!
 //! ```text
-//! ferry.tf.object_graph   base64 of the TrackableObjectGraph's bytes, as they stood
-//! ferry.tf.keys           JSON {NAME: [KEY, ...]} for the names that are not their one key
+//! ferry.tf.object_graph   base64 of the original bytes of the TrackableObjectGraph
+//! ferry.tf.keys           JSON {NAME: [KEY, ...]} for names that are not their only key
 //! ferry.tf.strings        JSON {KEY: base64}: texts that describe objects, such as their configuration
 //! ```
 //!
-//! Keys that are no UTF-8 are escaped as [`key_text`] does it. Between the two conversions any tool may
-//! have changed the metadata, so what cannot be read is passed over, and said.
+//! [`key_text`] escapes keys that are not UTF-8. Other tools may change the metadata between the
+//! two conversions, so unreadable values are ignored and reported.
 
 use super::key_text::{key_bytes, key_text};
 use base64::Engine;
@@ -17,23 +18,20 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Loss, LossKind};
 
-/// The metadata key of the object graph.
 pub(crate) const OBJECT_GRAPH: &str = "ferry.tf.object_graph";
-/// The metadata key of the keys.
 pub(crate) const KEYS: &str = "ferry.tf.keys";
-/// The metadata key of the texts.
+/// The metadata key of texts that describe objects.
 pub(crate) const STRINGS: &str = "ferry.tf.strings";
 
-/// Takes padding as it comes: there are tools that trim it.
+/// Padding is optional, because some tools trim it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What leads back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeyMap {
-    /// The object graph's bytes.
+    /// The bytes of the object graph.
     pub(crate) object_graph: Option<Vec<u8>>,
     /// Texts that describe objects, by key.
     pub(crate) strings: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -41,7 +39,7 @@ pub(crate) struct KeyMap {
 }
 
 impl KeyMap {
-    /// Adds a tensor with its keys. One whose name is its one key needs no place here.
+    /// Adds a tensor with its keys, unless its name is its only key.
     pub(crate) fn add<'a>(&mut self, name: &str, keys: impl IntoIterator<Item = &'a [u8]>) {
         let keys: Vec<Vec<u8>> = keys.into_iter().map(<[u8]>::to_vec).collect();
         if !matches!(&*keys, [key] if key == name.as_bytes()) {
@@ -49,12 +47,12 @@ impl KeyMap {
         }
     }
 
-    /// The keys of the tensor that had this name.
+    /// Returns the keys of the tensor with this name.
     pub(crate) fn keys_of(&self, name: &str) -> Option<&[Vec<u8>]> {
         self.keys.get(name).map(Vec::as_slice)
     }
 
-    /// The entries for the target's metadata; the same for the same map.
+    /// Returns the metadata entries. Equal maps have equal entries.
     pub(crate) fn to_metadata(&self) -> Vec<(String, String)> {
         let mut entries = Vec::new();
         if let Some(graph) = &self.object_graph {
@@ -76,12 +74,12 @@ impl KeyMap {
         entries
     }
 
-    /// What a source's metadata hold of a map, and what of it cannot be read. The memory that this
-    /// takes is in proportion to the metadata, which the catalog bounds.
+    /// Reads a map from metadata, and returns a loss for each value that is not readable. The
+    /// memory use is proportional to the metadata, which the catalog limits.
     pub(crate) fn from_metadata(metadata: &BTreeMap<String, String>) -> (Self, Vec<Loss>) {
         let mut losses = Vec::new();
         let mut lose = |key: &str, why: String| {
-            losses.push(Loss::new(LossKind::Metadata, key, format!("{why}; it is passed over")));
+            losses.push(Loss::new(LossKind::Metadata, key, format!("{why}; the value is ignored")));
         };
         let mut map = Self::default();
         if let Some(text) = metadata.get(OBJECT_GRAPH) {
@@ -97,13 +95,13 @@ impl KeyMap {
                     let entry = |(name, keys): (_, Vec<_>)| (name, keys.iter().map(bytes).collect());
                     map.keys = keys.into_iter().map(entry).collect();
                 }
-                Err(error) => lose(KEYS, format!("not an object of lists of keys: {error}")),
+                Err(error) => lose(KEYS, format!("invalid JSON object of key lists: {error}")),
             }
         }
         let strings =
             metadata.get(STRINGS).map(|text| serde_json::from_str::<BTreeMap<String, String>>(text));
         let strings = strings.transpose().unwrap_or_else(|error| {
-            lose(STRINGS, format!("not an object of texts: {error}"));
+            lose(STRINGS, format!("invalid JSON object of texts: {error}"));
             None
         });
         for (key, text) in strings.into_iter().flatten() {
@@ -118,7 +116,7 @@ impl KeyMap {
 
 fn decode(text: &str) -> Result<Vec<u8>, String> {
     let decode = |text: &str| BASE64.decode(text).map_err(|error| format!("not base64: {error}"));
-    // Tools that rewrite long values may have broken them into lines.
+    // Tools that rewrite long values may have split them into lines.
     if text.contains(|c: char| c.is_ascii_whitespace()) {
         return decode(&text.split_ascii_whitespace().collect::<String>());
     }

@@ -1,12 +1,12 @@
-//! A key as text. Keys are bytes, names are UTF-8: bytes that are not are written `\xNN`.
+//! Represents keys as text. Keys are bytes, but names are UTF-8: other bytes are written as `\xNN`.
 //!
-//! A key that is UTF-8 is its own text, backslashes and all, unless it reads as if it were escaped.
-//! So no two keys have the same text, and [`key_bytes`] finds each key again.
+//! A UTF-8 key is its own text, including backslashes, unless it looks like an escaped key.
+//! Different keys therefore have different texts, and [`key_bytes`] recovers each key.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The key's text.
+/// Returns the text of a key.
 pub(crate) fn key_text(key: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(key) {
         Ok(text) if !looks_escaped(text) => Cow::Borrowed(text),
@@ -14,7 +14,7 @@ pub(crate) fn key_text(key: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The key whose text this is.
+/// Returns the key with this text.
 pub(crate) fn key_bytes(text: &str) -> Cow<'_, [u8]> {
     if looks_escaped(text) { Cow::Owned(unescape(text)) } else { Cow::Borrowed(text.as_bytes()) }
 }
@@ -23,7 +23,7 @@ fn looks_escaped(text: &str) -> bool {
     text.as_bytes().windows(4).any(|window| hex_escape(window).is_some())
 }
 
-/// The byte that `\xNN` at the start of `bytes` stands for.
+/// Returns the byte of an escape `\xNN` at the start of `bytes`.
 fn hex_escape(bytes: &[u8]) -> Option<u8> {
     let &[b'\\', b'x', high, low, ..] = bytes else { return None };
     let digit = |byte: u8| char::from(byte).to_digit(16);

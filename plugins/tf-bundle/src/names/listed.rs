@@ -1,14 +1,14 @@
-//! A list of names in a message.
+//! Formats lists of names in messages.
 
-/// How many names a message has.
+/// Maximum number of names in a message.
 const MOST: usize = 20;
 
-/// The first of these names, quoted, and how many more there are.
+/// Returns the first names, quoted, and the number of further names.
 pub(crate) fn listed(names: &[impl AsRef<str>]) -> String {
     first_of(names, |name| format!("{:?}", name.as_ref()), ", ")
 }
 
-/// The first of these sentences, and how many more there are.
+/// Returns the first sentences, and the number of further sentences.
 pub(crate) fn sentences(texts: &[String]) -> String {
     first_of(texts, String::clone, "; ")
 }

@@ -1,7 +1,7 @@
-//! A name is what the user calls a tensor; a key is what the checkpoint calls it.
+//! A name identifies a tensor for the user, and a key identifies it in the checkpoint.
 //!
-//! A checkpoint of TensorFlow 1 has keys that are names. One of TensorFlow 2 has keys that are paths
-//! through the objects of a program, and an object graph that says which variable each belongs to:
+//! The keys of a TensorFlow 1 checkpoint are names. The keys of a TensorFlow 2 checkpoint are paths
+//! through the objects of a program, and an object graph maps them to variables:
 //! `optimizer/_trainable_variables/0/.ATTRIBUTES/VARIABLE_VALUE` is `sequential/dense/kernel`.
 
 pub(crate) mod key_map;

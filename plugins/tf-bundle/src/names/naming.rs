@@ -1,11 +1,12 @@
 //! Gives each tensor of a checkpoint the name under which it is converted.
 //!
-//! `auto` prefers the variable's full name. If several variables have the same full name, each takes
-//! its object path, and its key if another tensor has that path. `auto` never fails. The other schemes
-//! force one kind of name and return an error if two tensors would get the same one.
+//! `auto` prefers the variable's full name. If several variables have the same full name, each
+//! takes its object path, and its key if another tensor has that path. `auto` never fails. The
+//! other schemes force one kind of name and return an error if two tensors would get the same one.
 //!
-//! Each variable is a tensor of its own: equal names and equal values do not tie two of them. Only
-//! what `ExportArchive` of Keras lists twice is one tensor ([`ObjectGraph::exported_twice`]).
+//! Each variable is a separate tensor, even if two have equal names and values. The only exception
+//! are variables that Keras' `ExportArchive` lists twice, which are a single tensor
+//! ([`ObjectGraph::exported_twice`]).
 
 use super::key_text::key_text;
 use super::object_graph::{ObjectGraph, SavedValue};
@@ -14,49 +15,45 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tensorferry_sdk::{Error, Result};
 
-/// How many colliding names an error lists.
+/// Maximum number of colliding names in an error.
 const LISTED: usize = 10;
-/// What TensorFlow calls a variable that nobody named.
+/// TensorFlow's default name for variables.
 pub(super) const UNNAMED: &str = "Variable";
 
-/// One entry of a checkpoint.
+/// An entry of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Variable {
-    /// Its key.
     pub(crate) key: Vec<u8>,
-    /// TensorFlow's number for its dtype.
+    /// TensorFlow's number of the dtype.
     pub(crate) dtype: i32,
-    /// Its dimensions.
     pub(crate) shape: Vec<i64>,
-    /// The checksum that the checkpoint gives for it: entries that differ here need no comparison.
+    /// The checksum in the checkpoint. Entries with different checksums need no comparison.
     pub(crate) checksum: u32,
 }
 
-/// What the user asked for: `-i names=`.
+/// The value of the option `-i names=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// The best name that is free.
+    /// The best unique name.
     Auto,
-    /// The key.
     Key,
-    /// The variable's full name.
+    /// The full name of the variable.
     Full,
-    /// The object's path.
+    /// The path of the object.
     Path,
 }
 
-/// A tensor with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedTensor {
-    /// Unique.
+    /// Unique among the tensors.
     pub(crate) name: String,
-    /// The variables that hold it, by their places: several, if it is one tied tensor.
+    /// The indices of its variables; a tied tensor has several.
     pub(crate) keys: Vec<usize>,
     /// The full name of its variables.
     pub(crate) full_name: Option<String>,
-    /// The path of the first.
+    /// The path of its first variable.
     pub(crate) path: Option<String>,
-    /// The optimizer whose state it is, by its place among [`ObjectGraph::optimizers`].
+    /// The optimizer that owns the tensor, as an index into [`ObjectGraph::optimizers`].
     pub(crate) optimizer: Option<usize>,
 }
 
@@ -71,14 +68,14 @@ impl NamedTensor {
         }
     }
 
-    /// The text of its first key.
+    /// Returns the text of its first key.
     fn key(&self, variables: &[Variable]) -> String {
         self.keys.first().map(|&first| key_text(&variables[first].key).into_owned()).unwrap_or_default()
     }
 }
 
-/// Names the variables, in their order. `same` compares the content of two, given by their places: the
-/// copies of an export are checked with it. Without a graph the keys are the names.
+/// Names the variables, in their order. `same` compares the content of two variables by their
+/// indices, and is used for the copies of an export. Without a graph, the keys are the names.
 pub(crate) fn name(
     variables: &[Variable],
     graph: Option<&ObjectGraph<'_>>,
@@ -106,14 +103,14 @@ pub(crate) fn name(
             force(tensors, variables, "full", |tensor| tensor.full_name.as_ref().or(tensor.path.as_ref()))
         }
         Scheme::Path if graph.is_none() => {
-            Err(Error::usage("names=path needs an object graph, and the checkpoint has none")
-                .expected("names=auto, names=full or names=key"))
+            Err(Error::usage("names=path needs an object graph, but the checkpoint has none")
+                .hint("pass -i names=auto, names=full or names=key"))
         }
         Scheme::Path => force(tensors, variables, "path", |tensor| tensor.path.as_ref()),
     }
 }
 
-/// For each tensor, the place of the first one that has its full name.
+/// Returns for each tensor the index of the first tensor with the same full name.
 fn firsts_of_full_names<'a>(tensors: &'a [NamedTensor]) -> Vec<usize> {
     let mut firsts: HashMap<&str, usize> = HashMap::with_capacity(tensors.len());
     let first = |(place, tensor): (usize, &'a NamedTensor)| match &tensor.full_name {
@@ -123,8 +120,8 @@ fn firsts_of_full_names<'a>(tensors: &'a [NamedTensor]) -> Vec<usize> {
     tensors.iter().enumerate().map(first).collect()
 }
 
-/// Joins the two copies of each variable that an export lists twice, if they still have the same
-/// content. A tensor that becomes a part of another has no keys left.
+/// Ties the two copies of each variable that an export lists twice, if their content is still the
+/// same. A tensor that becomes a part of another one has no keys left.
 fn tie(
     tensors: &mut [NamedTensor],
     variables: &[Variable],
@@ -151,11 +148,11 @@ fn tie(
     Ok(())
 }
 
-/// Gives each tensor the best name that is free: the full name, else the path, else the key. What
-/// reads like a key is never free, so that the key always is. A tensor of the model keeps a full name
-/// that it shares with what optimizers keep.
+/// Gives each tensor the best unique name: the full name, otherwise the path, otherwise the key.
+/// Names that look like keys are reserved, so that the key is always available. If a tensor of the
+/// model shares its full name only with optimizer state, the model keeps the name.
 fn choose(tensors: &mut [NamedTensor], firsts: &[usize], variables: &[Variable]) {
-    // The keys that do not look like keys: those of a checkpoint without a graph.
+    // Keys that do not look like keys, from a checkpoint without a graph.
     let plain = variables.iter().map(|variable| key_text(&variable.key));
     let plain: HashSet<Cow<'_, str>> = plain.filter(|key| !key.contains(ATTRIBUTES)).collect();
     let free = |name: &&str| !name.contains(ATTRIBUTES) && !plain.contains(*name);
@@ -194,7 +191,7 @@ fn choose(tensors: &mut [NamedTensor], firsts: &[usize], variables: &[Variable])
     }
 }
 
-/// Gives each tensor the one name that the scheme wants, or its key where there is none.
+/// Gives each tensor the name that the scheme requires, or its key if it has no such name.
 fn force(
     mut tensors: Vec<NamedTensor>,
     variables: &[Variable],
@@ -217,8 +214,8 @@ fn force(
     if holders.len() > LISTED {
         listed.push(format!("and {} more", holders.len() - LISTED));
     }
-    Err(Error::usage(format!("names={scheme} gives several tensors one name; names=auto does not"))
-        .found(listed.join(", ")))
+    Err(Error::usage(format!("names={scheme} gives several tensors the same name: {}", listed.join(", ")))
+        .hint("pass -i names=auto"))
 }
 
 #[cfg(test)]
@@ -240,7 +237,7 @@ mod tests {
         expected.iter().map(|&(name, count)| (name.to_owned(), count)).collect()
     }
 
-    /// As `model.export()` of Keras 3 saves it.
+    /// Returns the objects that `model.export()` of Keras 3 saves.
     fn exported() -> Objects {
         listed_twice(["variables", "_all_variables"])
     }
@@ -282,10 +279,10 @@ mod tests {
         objects.variable(0, "d", "b");
         let expected = pairs(&[("a", 1), ("b", 1), ("c", 1), ("d", 1)]);
         assert_eq!(named(&objects, Scheme::Auto, true).unwrap(), expected);
-        // Two models of one checkpoint.
+        // Two models in one checkpoint.
         let names = named(&listed_twice(["one", "two"]), Scheme::Auto, true).unwrap();
         assert_eq!(names, pairs(&["one/0", "one/1", "two/0", "two/1"].map(|path| (path, 1))));
-        // A name that a list has twice does not say which variable is which.
+        // A name that occurs twice in a list does not identify a variable.
         let mut objects = exported();
         let list = objects.0.nodes[0].children[0].node_id.try_into().unwrap();
         objects.variable(list, "2", "dense/bias");

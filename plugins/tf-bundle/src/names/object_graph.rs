@@ -1,5 +1,5 @@
-//! An object graph says what the keys of a TensorFlow 2 checkpoint belong to: its objects, from the
-//! root down, and for each the values that the checkpoint holds.
+//! An object graph maps the keys of a TensorFlow 2 checkpoint to objects. It contains all objects
+//! from the root down, and for each the values in the checkpoint.
 //!
 //! ```text
 //! TrackableObjectGraph    nodes = 1, the root first
@@ -7,8 +7,9 @@
 //!                         attributes = 2 {name, full_name, checkpoint_key}
 //!                         slot_variables = 3 {original_variable_node_id, slot_name, slot_variable_node_id}
 //! ```
-//! A variable's key is the key of an entry. That of another object may be the beginning of several:
-//! a table has `m/t/.ATTRIBUTES/table`, and the entries are `...table-keys` and `...table-values`.
+//! The key of a variable is the key of an entry. The key of another object may be a prefix of
+//! several keys: a table has `m/t/.ATTRIBUTES/table`, and the entries are `...table-keys` and
+//! `...table-values`.
 //!
 //! Source: `tensorflow/core/protobuf/trackable_object_graph.proto`, and checkpoints that TensorFlow
 //! 2.21 wrote.
@@ -21,45 +22,48 @@ use tensorferry_proto::trackable_object_graph::TrackableObject;
 use tensorferry_proto::{Message, TrackableObjectGraph};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// A node of two bytes takes a hundred and more in memory.
+/// Maximum growth of the message: a node of two bytes takes over a hundred bytes in memory.
 const MESSAGE_GROWTH: u64 = 64;
 
-/// Reads the message.
 pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<TrackableObjectGraph> {
     let most = limits.header_bytes / MESSAGE_GROWTH;
     if bytes.len() as u64 > most {
         return Err(Error::limit("the object graph is too long to hold in memory")
+            .hint("raise the limit with --bound header_bytes=N")
             .expected(format!("at most {most} bytes"))
             .found(bytes.len()));
     }
     TrackableObjectGraph::decode(bytes)
-        .map_err(|error| Error::malformed(format!("the object graph: {error}")))
+        .map_err(|error| Error::malformed(format!("invalid object graph: {error}")))
 }
 
 /// A value that an object has in the checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SavedValue<'a> {
-    /// Its key, or what its entries' keys begin with.
+    /// The key, or the prefix of the keys of its entries.
     pub(crate) key: &'a str,
-    /// The object, by its place in the graph.
+    /// The index of the object in the graph.
     pub(crate) node: usize,
-    /// What the object calls it.
+    /// The object's name for the value.
     pub(crate) attribute: &'a str,
-    /// The variable's full name, if it has one. Several variables may have the same.
+    /// The full name of the variable, if it has one. It is not necessarily unique.
     pub(crate) full_name: Option<&'a str>,
-    /// The object's path; none if nothing leads to it, or if it is longer than a name may be.
+    /// The path of the object; `None` if the object is unreachable, or if the path is too long for
+    /// a name.
     pub(crate) object: Option<String>,
-    /// The optimizer whose state it is, by its place among [`ObjectGraph::optimizers`].
+    /// The optimizer that owns the value, as an index into [`ObjectGraph::optimizers`].
     pub(crate) optimizer: Option<usize>,
 }
 
 impl SavedValue<'_> {
-    /// Whether this describes an object, such as its configuration, and is no variable's value.
+    /// Whether the value describes an object, such as its configuration, instead of being the value
+    /// of a variable.
     pub(crate) fn describes_object(&self) -> bool {
         self.attribute != VARIABLE_VALUE
     }
 
-    /// The path of an entry: the variable's, or the object's with what the entry is called there.
+    /// Returns the path of an entry: the path of the variable, or the path of the object and its
+    /// name for the entry.
     pub(crate) fn path(&self, key: &[u8]) -> Option<Cow<'_, str>> {
         let object = self.object.as_deref()?;
         if !self.describes_object() {
@@ -70,22 +74,23 @@ impl SavedValue<'_> {
     }
 }
 
-/// A graph, walked once.
+/// An object graph with computed paths.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectGraph<'a> {
     values: Vec<SavedValue<'a>>,
     by_key: HashMap<&'a str, usize>,
-    /// The values of objects that are no variables.
+    /// The values of objects other than variables.
     by_prefix: BTreeMap<&'a str, usize>,
     optimizers: Vec<String>,
     exported_twice: Vec<(&'a str, &'a str)>,
 }
 
-/// The lists of Keras' `ExportArchive`, which both have every variable of the model, as objects of their own.
+/// The lists of Keras' `ExportArchive`. Both contain every variable of the model, as separate
+/// objects.
 const EXPORT_LISTS: [&str; 2] = ["variables", "_all_variables"];
 
 impl<'a> ObjectGraph<'a> {
-    /// Walks a graph. All paths together are held to the limit for headers.
+    /// Computes the paths of a graph. Their total length may not exceed the limit for headers.
     pub(crate) fn new(graph: &'a TrackableObjectGraph, limits: &Limits) -> Result<Self> {
         let walk = walk(&graph.nodes)?;
         let mut values = Vec::new();
@@ -108,7 +113,8 @@ impl<'a> ObjectGraph<'a> {
         let mut by_key = HashMap::with_capacity(values.len());
         for (place, value) in values.iter().enumerate() {
             let known = by_key.entry(value.key).or_insert(place);
-            // Two objects with one key are odd. The one that no optimizer owns is the safe choice.
+            // Normally, no two objects have the same key. Otherwise, it is safest to prefer the one
+            // that no optimizer owns.
             if values[*known].optimizer.is_some() && value.optimizer.is_none() {
                 *known = place;
             }
@@ -118,7 +124,7 @@ impl<'a> ObjectGraph<'a> {
         Ok(Self { values, by_key, by_prefix, optimizers, exported_twice: exported_twice(&graph.nodes) })
     }
 
-    /// The value that an entry's key stands for.
+    /// Returns the value of an entry by its key.
     pub(crate) fn find(&self, key: &[u8]) -> Option<&SavedValue<'a>> {
         let key = std::str::from_utf8(key).ok()?;
         let place = self.by_key.get(key).or_else(|| {
@@ -128,24 +134,25 @@ impl<'a> ObjectGraph<'a> {
         self.values.get(*place)
     }
 
-    /// All values, in the graph's order.
+    /// Returns all values, in graph order.
     pub(crate) fn values(&self) -> &[SavedValue<'a>] {
         &self.values
     }
 
-    /// The keys of variables that an export of Keras lists twice, in pairs.
+    /// Returns the keys of variables that a Keras export lists twice, in pairs.
     pub(crate) fn exported_twice(&self) -> &[(&'a str, &'a str)] {
         &self.exported_twice
     }
 
-    /// The paths of the optimizers that no other one contains.
+    /// Returns the paths of the optimizers that are not inside another optimizer.
     pub(crate) fn optimizers(&self) -> &[String] {
         &self.optimizers
     }
 }
 
-/// Pairs the variables of the two lists of an export by their full names. A name that a list has twice
-/// makes no pair. Source: `keras/src/export/saved_model_export_archive.py`, `_all_variables`.
+/// Pairs the variables in the two lists of an export by their full names. A name that occurs twice
+/// in a list makes no pair. Source: `keras/src/export/saved_model_export_archive.py`,
+/// `_all_variables`.
 fn exported_twice(nodes: &[TrackableObject]) -> Vec<(&str, &str)> {
     let Some(root) = nodes.first() else { return Vec::new() };
     let list = |name: &str| {
@@ -167,8 +174,8 @@ fn exported_twice(nodes: &[TrackableObject]) -> Vec<(&str, &str)> {
     pairs.filter(|(one, other)| one != other).collect()
 }
 
-/// Makes paths while their bytes are within the limit: in a long chain of objects, they grow with
-/// the square of the graph.
+/// Builds paths as long as their total length is within the limit. In a long chain of objects, it
+/// grows with the square of the graph.
 struct Paths<'a> {
     walk: &'a GraphWalk<'a>,
     limits: &'a Limits,
@@ -182,7 +189,8 @@ impl Paths<'_> {
         };
         self.bytes = self.bytes.saturating_add(len);
         if self.bytes > self.limits.header_bytes {
-            return Err(Error::limit("the object graph's paths are too long")
+            return Err(Error::limit("the paths of the object graph are too long")
+                .hint("raise the limit with --bound header_bytes=N")
                 .expected(format!("at most {} bytes together", self.limits.header_bytes)));
         }
         Ok(self.walk.path(node))
@@ -218,7 +226,7 @@ mod tests {
         let operations = objects.child(0, "_operations");
         let dense = objects.child(operations, "1");
         objects.link(dense, "_kernel", kernel);
-        // Nothing but the optimizer leads to this one.
+        // Only reachable through the optimizer.
         objects.variable(lists[1], "1", "lost/kernel");
         let graph = graph(&objects);
         assert_eq!(graph.optimizers(), ["optimizer"]);
@@ -239,7 +247,7 @@ mod tests {
         let optimizer = objects.child(0, "opt");
         objects.variable(optimizer, "beta1_power", "beta1_power");
         objects.slot(optimizer, w, "m.1");
-        // A slot of a variable that nothing leads to.
+        // A slot of an unreachable variable.
         objects.0.nodes.push(Default::default());
         objects.slot(optimizer, 6, "m");
         let graph = graph(&objects);
@@ -264,7 +272,7 @@ mod tests {
         objects.variable(metric, "total", "total");
         objects.variable(metric, "count", "count");
         assert!(graph(&objects).values().iter().all(|value| value.optimizer.is_none()));
-        // Keras 2 before its first step has the same names, and variables only.
+        // Keras 2 before its first step has the same names, but all of them are variables.
         let sgd = objects.child(trainer, "sgd");
         objects.variable(sgd, "iter", "SGD/iter");
         objects.variable(sgd, "decay", "SGD/decay");

@@ -1,25 +1,28 @@
-//! Tells which objects are optimizers. The graph has no classes, so it is told by what an object has.
+//! Detects which objects are optimizers. The graph has no classes, so the properties of an object
+//! decide.
 //!
-//! | written by | what the object has |
+//! | Written by | Properties of the object |
 //! |---|---|
 //! | `tf.compat.v1.train`, Keras 2 | slot variables |
 //! | Keras 2, before its first step or without momentum | `iter` and `decay` or `learning_rate`, all of them variables |
 //! | Keras 2.11 and later, Keras 3 | `_iterations` and the list `_variables` |
-//! | others, such as Sonnet | called `optimizer`, with a [word](WORDS) of theirs among its children |
-//! | a wrapper, such as one that scales the loss | called `optimizer`, with an optimizer as a child |
+//! | others, such as Sonnet | named `optimizer`, with a child from [`WORDS`] |
+//! | a wrapper, such as one that scales the loss | named `optimizer`, with an optimizer as a child |
 //!
-//! The names are not enough alone: a program's trainer may well have `iter`, `learning_rate` and the
-//! model, and dropping the model as a part of the optimizer would be the worst of mistakes. Hence the
-//! condition that the children be variables, with no children of their own.
+//! Names are not sufficient: the trainer of a program may also have `iter`, `learning_rate` and the
+//! model. Dropping the model as a part of the optimizer would be the worst mistake. The children
+//! must therefore be variables without children of their own.
 //!
-//! Found in checkpoints that Keras 2.21 (legacy and new optimizers), Keras 3, and TensorFlow 2.21 wrote.
+//! Based on checkpoints that Keras 2.21 (legacy and new optimizers), Keras 3, and TensorFlow 2.21
+//! wrote.
 
 use tensorferry_proto::trackable_object_graph::TrackableObject;
 
-/// Under this name Keras 3's optimizers list the variables that they train. Those are the model's.
+/// The list in which Keras 3 optimizers store the variables that they train. These belong to the
+/// model.
 pub(super) const TRAINED: &str = "_trainable_variables";
 
-/// What optimizers call what they keep.
+/// Typical names of optimizer state.
 const WORDS: [&str; 14] = [
     "_iterations",
     "_momentums",
@@ -37,7 +40,8 @@ const WORDS: [&str; 14] = [
     "v",
 ];
 
-/// For each object, whether it is an optimizer. References are known to be in range.
+/// Returns for each object whether it is an optimizer. The caller has checked that references are
+/// in range.
 pub(super) fn optimizers(nodes: &[TrackableObject]) -> Vec<bool> {
     let mut found: Vec<bool> = nodes.iter().map(|node| is_one_by_itself(node, nodes)).collect();
     let called: Vec<usize> = nodes

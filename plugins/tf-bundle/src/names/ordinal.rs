@@ -1,12 +1,13 @@
-//! An ordinal is a number in a key: `_trainable_variables/0` is whichever variable came first. In a checkpoint
-//! whose program has the variables in another order, the same key is another variable's. Full names tell.
+//! An ordinal is a number in a key: `_trainable_variables/0` is the variable that came first. If a
+//! program creates its variables in a different order, the same key belongs to a different
+//! variable. Full names distinguish them.
 //!
-//! Found in checkpoints and exports of Keras 3.15, and in those of Keras 2 (`layer_with_weights-0`).
+//! Based on checkpoints and exports of Keras 3.15, and those of Keras 2 (`layer_with_weights-0`).
 
 use super::path::ATTRIBUTES;
 
-/// Under these names Keras lists the variables of a whole model, an optimizer or a layer, one after another. That of
-/// `_all_variables` is made of a set: each process has its own order.
+/// Names of the lists in which Keras stores all variables of a model, an optimizer or a layer.
+/// `_all_variables` comes from a set, so its order differs between processes.
 const MIXED_LISTS: [&str; 7] = [
     "_all_variables",
     "_non_trainable_variables",
@@ -16,10 +17,10 @@ const MIXED_LISTS: [&str; 7] = [
     "trainable_variables",
     "variables",
 ];
-/// What stands before a layer's number in keys of Keras 2.
+/// Prefixes of layer numbers in keys of Keras 2.
 const NUMBERED: [&str; 2] = ["layer", "layer_with_weights"];
 
-/// Whether an object on the way to the key's value is told by a number alone.
+/// Whether an object on the path of the key is only identified by a number.
 pub(super) fn has_ordinal(key: &[u8]) -> bool {
     segments(key).is_some_and(|mut segments| segments.any(|segment| without_number(segment).is_some()))
 }
@@ -31,19 +32,20 @@ pub(super) fn is_in_mixed_list(key: &[u8]) -> bool {
     is_numbered && segments.next().is_some_and(|list| MIXED_LISTS.contains(&list))
 }
 
-/// The key without its numbers: the same for all variables of a list.
+/// Returns the key without its numbers, which is the same for all variables of a list.
 pub(super) fn pattern(key: &[u8]) -> Option<String> {
     let segments = segments(key)?.map(|segment| without_number(segment).unwrap_or(segment));
     Some(segments.collect::<Vec<_>>().join("/"))
 }
 
-/// The names on the way to a key's value.
+/// Returns the names on the path of a key.
 fn segments(key: &[u8]) -> Option<impl DoubleEndedIterator<Item = &str>> {
     let key = std::str::from_utf8(key).ok()?;
     Some(key.rsplit_once(ATTRIBUTES).map_or(key, |(object, _)| object).split('/'))
 }
 
-/// What stands before the number of a segment that has one; nothing does in a list.
+/// Returns the text before the number of a segment, which is empty in a list, or `None` without a
+/// number.
 fn without_number(segment: &str) -> Option<&str> {
     let name = segment.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_numbered = || name.strip_suffix('-').is_some_and(|name| NUMBERED.contains(&name));

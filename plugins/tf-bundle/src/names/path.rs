@@ -1,18 +1,18 @@
-//! A path is how an object is reached from the root: local names, joined with `/`.
+//! A path describes how an object is reached from the root: local names, joined with `/`.
 //!
 //! ```text
 //! model/dct/k..e.Sy                           .model .dct ["k.e/y"]: `.` is `..`, `/` is `.S`
-//! model/b/.OPTIMIZER_SLOT/optimizer/m         what `optimizer` keeps as "m" for `model/b`
+//! model/b/.OPTIMIZER_SLOT/optimizer/m         the slot "m" of `optimizer` for `model/b`
 //! model/b/.ATTRIBUTES/VARIABLE_VALUE          the key of a value of `model/b`
 //! /.ATTRIBUTES/x                              the key of a value of the root
 //! ```
 //! Source: `tensorflow/python/trackable/trackable_utils.py`.
 
-/// Stands between an object's path and its value's name.
+/// The part of a key between the path of the object and the name of its value.
 pub(crate) const ATTRIBUTES: &str = "/.ATTRIBUTES/";
-/// Stands between a variable's path and that of the optimizer that keeps something for it.
+/// The part of a path between a variable and the optimizer of its slot.
 pub(crate) const OPTIMIZER_SLOT: &str = "/.OPTIMIZER_SLOT/";
-/// What a variable calls its value.
+/// The name of a variable's value.
 pub(crate) const VARIABLE_VALUE: &str = "VARIABLE_VALUE";
 
 /// Appends a local name to a path.
@@ -26,7 +26,7 @@ pub(crate) fn push_name(path: &mut String, name: &str) {
     }
 }
 
-/// The local name that a segment of a path stands for; none, if it is no name.
+/// Returns the local name in a segment of a path, or `None` if the segment is invalid.
 pub(crate) fn name_of(segment: &str) -> Option<String> {
     let mut name = String::with_capacity(segment.len());
     let mut chars = segment.chars();

@@ -1,5 +1,5 @@
-//! Rebuilds the object graph of a checkpoint that is written: from the one that its tensors came
-//! with, or, if their keys are paths, from these.
+//! Rebuilds the object graph of a checkpoint that is being written, from the original object graph
+//! of its tensors or from keys that are paths.
 
 use super::path::{ATTRIBUTES, OPTIMIZER_SLOT, VARIABLE_VALUE, name_of};
 use std::collections::{BTreeSet, HashMap};
@@ -9,12 +9,13 @@ use tensorferry_proto::trackable_object_graph::trackable_object::{
     ObjectReference, SerializedTensor, SlotVariableReference,
 };
 
-/// The graph, with the values that the checkpoint has. Objects and aliases stay.
+/// Returns the graph with only the values that the checkpoint contains. All objects and aliases
+/// stay.
 ///
-/// So do references to slot variables whose values are gone: TensorFlow binds a program's slot
-/// variables by them, and `assert_consumed()` fails for those that are bound to nothing, while an
-/// object without values is fine. (Tried with TensorFlow 2.21: `tf.compat.v1.train.AdamOptimizer` and
-/// Keras 2.) References to objects that are not there go.
+/// References to slot variables stay even if their values are dropped. TensorFlow uses them to bind
+/// a program's slot variables, and `assert_consumed()` fails for unbound ones, but accepts objects
+/// without values. (Tested with TensorFlow 2.21: `tf.compat.v1.train.AdamOptimizer` and Keras 2.)
+/// References to missing objects are removed.
 pub(crate) fn prune(graph: &TrackableObjectGraph, keys: &BTreeSet<&str>) -> TrackableObjectGraph {
     let mut graph = graph.clone();
     let count = graph.nodes.len();
@@ -29,16 +30,17 @@ pub(crate) fn prune(graph: &TrackableObjectGraph, keys: &BTreeSet<&str>) -> Trac
     graph
 }
 
-/// A variable's value is one entry; that of another object may be several that begin with its key.
+/// The value of a variable is one entry. The values of another object may be several entries whose
+/// keys begin with its key.
 fn has_entry(keys: &BTreeSet<&str>, attribute: &SerializedTensor) -> bool {
     let key = &*attribute.checkpoint_key;
     let next = keys.range(key..).next();
     next.is_some_and(|next| *next == key || (attribute.name != VARIABLE_VALUE && next.starts_with(key)))
 }
 
-/// Says anew whether an object or one below it has values, where it was said before. An optimizer
-/// with slot variables counts as having some, as it does for TensorFlow
-/// (`_add_checkpoint_values_check` in `tensorflow/python/checkpoint/util.py`).
+/// Updates, where it is set, whether an object or one of its descendants has values. As in
+/// TensorFlow (`_add_checkpoint_values_check` in `tensorflow/python/checkpoint/util.py`), an
+/// optimizer with slot variables counts as having values.
 fn mark_values(graph: &mut TrackableObjectGraph) {
     let mut parents: Vec<Vec<usize>> = vec![Vec::new(); graph.nodes.len()];
     for (parent, node) in graph.nodes.iter().enumerate() {
@@ -64,8 +66,8 @@ fn mark_values(graph: &mut TrackableObjectGraph) {
     }
 }
 
-/// The graph that the keys spell, if every one of them is a path with an attribute. Objects that
-/// several others have are in each key under one path only, so these aliases are not found again.
+/// Builds the graph that the keys describe, if each is a path with an attribute. An object with
+/// several parents occurs in keys with only one path, so its aliases are lost.
 pub(crate) fn from_keys(keys: &[&str]) -> Option<TrackableObjectGraph> {
     let mut builder = Builder::new();
     let mut slots = Vec::new();
@@ -110,7 +112,7 @@ impl Builder {
         self.graph.nodes.len() - 1
     }
 
-    /// The object of a path, made on the way where it is not there.
+    /// Returns the object with a path, and creates missing objects on the way.
     fn node(&mut self, path: &str) -> Option<usize> {
         let mut node = 0;
         for segment in path.split('/').filter(|_| !path.is_empty()) {

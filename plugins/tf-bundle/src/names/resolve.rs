@@ -1,16 +1,20 @@
-//! Finds the keys under which a catalog's tensors are written. A tensor's name is looked up
+//! Finds the keys under which the tensors of a catalog are written. The name of a tensor is looked
+//! up in this order:
 //!
-//! 1. in the key map that came with it, if it is the object graph that came with it that is followed;
-//!    of another checkpoint this comes last;
-//! 2. among the keys of the checkpoint that is followed;
-//! 3. among the names that `names=auto` gives its tensors, which are full names where these are unique;
-//! 4. among its full names, where one tensor alone has it;
+//! 1. in the key map that came with the tensors, if their own object graph is followed; for a
+//!    different checkpoint, the key map comes last;
+//! 2. among the keys of the followed checkpoint;
+//! 3. among the names that `names=auto` gives its tensors, which are full names if these are
+//!    unique;
+//! 4. among its full names, if only one tensor has the name;
 //! 5. among its paths.
 //!
-//! What is followed is another checkpoint (`-o like=`), or the object graph that the tensors came with.
+//! The followed checkpoint is the template (`-o like=`), or the object graph that the tensors came
+//! with.
 //!
-//! A key with an [ordinal](super::ordinal) may be another variable's in another checkpoint. Where both sides
-//! have full names, these decide; where they do not tell, the tensor is refused.
+//! A key with an [ordinal](super::ordinal) may belong to a different variable in a different
+//! checkpoint. If both sides have full names, these decide. If they do not identify a variable, the
+//! tensor is rejected.
 
 use super::key_map::KeyMap;
 use super::key_text::key_text;
@@ -23,57 +27,56 @@ use std::collections::HashMap;
 use std::slice;
 use tensorferry_sdk::{Error, Result};
 
-/// The keys and the names of the checkpoint that is followed.
+/// The keys and the names of the followed checkpoint.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Followed<'a> {
     keys: Vec<&'a [u8]>,
     by_key: HashMap<Cow<'a, str>, usize>,
     by_name: HashMap<&'a str, &'a [usize]>,
-    /// None where several tensors have the name.
+    /// `None` if several tensors have the name.
     by_full_name: HashMap<&'a str, Option<Cow<'a, [usize]>>>,
     by_path: HashMap<Cow<'a, str>, usize>,
-    /// The full name of each key's variable, if somebody gave it one.
+    /// The full name of each key's variable, unless it is the default name.
     full_names: Vec<Option<&'a str>>,
     /// The keys with ordinals, by pattern and full name.
     by_pattern: HashMap<(String, &'a str), Vec<usize>>,
     origin: Origin<'a>,
-    /// Whether it has no keys but these.
+    /// Whether the followed checkpoint has only these keys.
     is_complete: bool,
 }
 
-/// What tells which variables the tensors were in the checkpoint that they come from.
+/// The source of information about the tensors' original variables.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Origin<'a> {
-    /// The object graph that is followed: a key is the same variable's.
+    /// The followed object graph: a key belongs to the same variable.
     #[default]
     Same,
-    /// Another object graph.
+    /// A different object graph.
     Graph(&'a ObjectGraph<'a>),
-    /// Nothing.
+    /// No information.
     Unknown,
 }
 
-/// What became of names.
 #[derive(Debug)]
 pub(crate) struct Resolved<'a> {
-    /// The keys of each tensor; none for one that is not known.
+    /// The keys of each tensor; empty if the tensor is unknown.
     pub(crate) keys: Vec<Vec<Vec<u8>>>,
-    /// The names that stand for variables by their places, since no full name came with them.
+    /// Names that are matched to variables by positions in lists, because they came without full
+    /// names.
     pub(crate) unconfirmed: Vec<&'a str>,
 }
 
-/// What a name stands for in another checkpoint.
+/// The match of a name in a different checkpoint.
 enum Match {
-    /// These keys.
     Keys(Vec<usize>),
-    /// These keys, whose variables have full names that nothing confirms.
+    /// Keys whose variables have full names that cannot be confirmed.
     Unconfirmed(Vec<usize>),
-    /// Nobody knows, and why.
+    /// The reason why the match is ambiguous.
     Unclear(String),
 }
 
 impl<'a> Followed<'a> {
-    /// A checkpoint: its variables, and the tensors that `names=auto` makes of them.
+    /// Follows a checkpoint with these variables, and the tensors that `names=auto` makes of them.
     pub(crate) fn checkpoint(
         variables: &'a [Variable],
         tensors: &'a [NamedTensor],
@@ -93,7 +96,7 @@ impl<'a> Followed<'a> {
         followed
     }
 
-    /// An object graph, whose variables are known by key, full name and path.
+    /// Follows an object graph, whose variables are found by key, full name and path.
     pub(crate) fn graph(graph: &'a ObjectGraph<'_>) -> Self {
         let mut followed = Self::default();
         for (place, value) in graph.values().iter().enumerate() {
@@ -126,7 +129,7 @@ impl<'a> Followed<'a> {
         known.and_modify(|known| *known = None).or_insert(Some(keys));
     }
 
-    /// The keys of a tensor by its name alone.
+    /// Returns the keys of a tensor by its name only.
     fn named(&self, name: &str) -> Vec<usize> {
         let by_full_name = || self.by_full_name.get(name).and_then(Option::as_deref);
         let by_path = || self.by_path.get(name).map(slice::from_ref);
@@ -136,7 +139,7 @@ impl<'a> Followed<'a> {
         places.unwrap_or_default().to_vec()
     }
 
-    /// The keys of a tensor in another checkpoint: by its name, or by the keys that it had.
+    /// Matches a tensor to keys in a different checkpoint, by its name or by its original keys.
     fn find(&self, name: &str, own_keys: &[Vec<u8>]) -> Match {
         let mut found = self.named(name);
         if found.is_empty() {
@@ -162,7 +165,7 @@ impl<'a> Followed<'a> {
         let Some(full_name) = full_name else {
             return if theirs.is_empty() { Match::Keys(found) } else { Match::Unconfirmed(found) };
         };
-        // A list that the program itself has is in the program's order.
+        // A list of the program itself has the order of the program.
         if is_full_name(full_name) && !found.iter().any(|&at| is_in_mixed_list(self.keys[at])) {
             return Match::Keys(found);
         }
@@ -179,20 +182,23 @@ impl<'a> Followed<'a> {
                 let several = self.keys.iter().zip(&self.full_names);
                 let several = several.filter(|(_, other)| **other == Some(full_name));
                 let several: Vec<_> = several.map(|(key, _)| key_text(key)).collect();
-                Match::Unclear(format!("{name:?} is {full_name:?}, as are {} there", listed(&several)))
+                Match::Unclear(format!("{name:?} has the full name {full_name:?}, like {}", listed(&several)))
             }
             None if theirs.is_empty() => Match::Keys(found),
-            None => Match::Unclear(format!("{name:?} is {full_name:?}, and {} there", listed(&theirs))),
+            None => Match::Unclear(format!(
+                "{name:?} has the full name {full_name:?}, but its key belongs to {}",
+                listed(&theirs)
+            )),
         }
     }
 }
 
-/// The full name of a value's variable, if somebody gave it one.
+/// Returns the full name of a value's variable, unless it is the default name.
 fn given_name<'a>(value: &SavedValue<'a>) -> Option<&'a str> {
     value.full_name.filter(|&name| name != UNNAMED)
 }
 
-/// The keys of each tensor. No two tensors have a key in common.
+/// Returns the keys of each tensor. No key is assigned to two tensors.
 pub(crate) fn resolve<'a>(names: &[&'a str], map: &KeyMap, followed: &Followed<'_>) -> Result<Resolved<'a>> {
     let keys_at = |places: &[usize]| places.iter().map(|&at| followed.keys[at].to_vec()).collect::<Vec<_>>();
     let mut resolved: Vec<Vec<Vec<u8>>> = Vec::with_capacity(names.len());
@@ -218,23 +224,19 @@ pub(crate) fn resolve<'a>(names: &[&'a str], map: &KeyMap, followed: &Followed<'
         });
     }
     if !unclear.is_empty() {
-        return Err(Error::usage(
-            "keys that are places in lists do not tell which variables of what -o like= names the tensors are, and \
-             neither do their full names",
-        )
-        .expected("tensors that are called by the full names of its variables, where these are unique")
-        .found(sentences(&unclear)));
+        let message =
+            "neither keys with positions in lists nor full names match the tensors to variables of -o like=";
+        return Err(Error::usage(format!("{message}: {}", sentences(&unclear)))
+            .hint("name the tensors by the full names of the variables, if these are unique"));
     }
     let mut claimed: HashMap<&[u8], &str> = HashMap::with_capacity(names.len());
     for (name, keys) in names.iter().zip(&resolved) {
         for key in keys {
             if let Some(other) = claimed.insert(key, name).filter(|other| other != name) {
-                return Err(Error::usage(format!(
-                    "two tensors stand for one key of the checkpoint, {:?}; leave one of them out",
-                    key_text(key)
-                ))
-                .tensor(*name)
-                .found(format!("{other:?} too")));
+                let key = key_text(key);
+                return Err(Error::usage(format!("the tensor maps to the same key {key:?} as {other:?}"))
+                    .tensor(*name)
+                    .hint("drop one of the two tensors"));
             }
         }
     }
@@ -298,10 +300,11 @@ mod tests {
         let mut map = KeyMap::default();
         map.add("v", [&b"w"[..]]);
         let error = resolve(&["v", "w"], &map, &followed).unwrap_err().to_string();
-        assert!(error.contains("tensor \"w\"") && error.contains("\"v\" too"), "{error}");
+        assert!(error.contains("tensor \"w\"") && error.contains("as \"v\""), "{error}");
     }
 
-    /// The objects of a program that trains variables of these full names, whose key is a place.
+    /// Returns the objects of a program that trains variables with these full names. Their keys are
+    /// positions in a list.
     fn trained(full_names: &[&str]) -> Objects {
         let mut objects = Objects::new();
         let optimizer = objects.child(0, "optimizer");
@@ -317,7 +320,8 @@ mod tests {
         format!("optimizer/_trainable_variables/{place}/.ATTRIBUTES/VARIABLE_VALUE")
     }
 
-    /// The keys in `like` of tensors that are called by these keys of `own`, and what is not confirmed.
+    /// Returns the keys in `like` of tensors that are named by these keys of `own`, and the
+    /// unconfirmed names.
     fn followed(
         own: Option<&Objects>,
         like: &Objects,
@@ -346,12 +350,12 @@ mod tests {
         let expected = vec![one.clone(), zero.clone(), vec![keys[2].clone()]];
         let found = followed(Some(&own), &like, &names, &KeyMap::default()).unwrap();
         assert_eq!(found, (expected, Vec::new()));
-        // Names that somebody gave, whose keys are in the map.
+        // User-defined names, with keys in the map.
         let mut map = KeyMap::default();
         map.add("mine", [keys[0].as_bytes()]);
         let (found, _) = followed(Some(&own), &like, &["mine", "a/w"], &map).unwrap();
         assert_eq!(found, [one.clone(), zero.clone()]);
-        // Nothing says what they were.
+        // Without any information about the original variables.
         let (found, unconfirmed) = followed(None, &like, &names, &KeyMap::default()).unwrap();
         assert_eq!((&found[0], &*unconfirmed), (&zero, &keys[..2]));
     }
@@ -409,7 +413,7 @@ mod tests {
         let name = "layers/1/w/.ATTRIBUTES/VARIABLE_VALUE";
         let find = |own, like| followed(Some(&layers(own)), &layers(like), &[name], &KeyMap::default());
         assert_eq!(find(["w", "w"], ["w", "w"]).unwrap().0, [[name]]);
-        // The program has another layer before it now.
+        // The program now has an additional layer before this one.
         let first = "layers/0/w/.ATTRIBUTES/VARIABLE_VALUE";
         assert_eq!(find(["x/w", "y/w"], ["y/w", "z/w"]).unwrap().0, [[first]]);
     }

@@ -1,15 +1,17 @@
-//! Finds the shortest path from the root of an object graph to each object, and the optimizer that the
-//! object belongs to, if it does.
+//! Finds the shortest path from the root of an object graph to each object, and the optimizer that
+//! the object belongs to, if any.
 //!
-//! An object belongs to an optimizer if every path from the root to it passes that optimizer. So the
-//! walk goes breadth first, in four rounds, and what one round has reached stays as it is:
+//! An object belongs to an optimizer if every path from the root to it passes through that
+//! optimizer. The walk is therefore breadth-first and has four rounds, and later rounds do not
+//! change what an earlier round has reached:
 //!
 //! 1. from the root, without entering an optimizer: the model, its metrics, counters;
-//! 2. into the optimizers, without what they train;
-//! 3. what they train, where it is reached in no other way: the model's too;
+//! 2. into the optimizers, without the variables that they train;
+//! 3. trained variables that are not reachable in any other way, which also belong to the model;
 //! 4. slot variables, which no object has as a child.
 //!
-//! The root itself is never taken for an optimizer: who saves one alone wants what it holds.
+//! The root itself is never treated as an optimizer, because a user who saves only an optimizer
+//! wants its content.
 
 use super::optimizer::{TRAINED, optimizers};
 use super::path::{OPTIMIZER_SLOT, push_name};
@@ -17,7 +19,7 @@ use std::collections::VecDeque;
 use tensorferry_proto::trackable_object_graph::TrackableObject;
 use tensorferry_sdk::{Error, Result};
 
-/// An object that another one has.
+/// A reference from an object to its child.
 #[derive(Clone, Copy)]
 struct Edge<'a> {
     from: usize,
@@ -31,7 +33,7 @@ struct Step<'a> {
     last: Segment<'a>,
     /// Bytes of the path.
     len: u64,
-    /// The optimizer that it belongs to, by its place among [`GraphWalk::optimizers`].
+    /// The optimizer that owns the object, as an index into [`GraphWalk::optimizers`].
     optimizer: Option<usize>,
 }
 
@@ -45,17 +47,16 @@ enum Segment<'a> {
         optimizer: usize,
         name: &'a str,
     },
-    /// A slot of a variable that is not reached.
+    /// A slot of an unreachable variable.
     Unknown,
 }
 
-/// What the walk found.
+/// The result of a walk.
 pub(super) struct GraphWalk<'a> {
     steps: Vec<Option<Step<'a>>>,
     optimizers: Vec<usize>,
 }
 
-/// Walks a graph.
 pub(super) fn walk(nodes: &[TrackableObject]) -> Result<GraphWalk<'_>> {
     check_references(nodes)?;
     let mut walk = GraphWalk { steps: vec![None; nodes.len()], optimizers: Vec::new() };
@@ -96,23 +97,24 @@ pub(super) fn walk(nodes: &[TrackableObject]) -> Result<GraphWalk<'_>> {
 }
 
 impl<'a> GraphWalk<'a> {
-    /// The optimizers that no other one contains.
+    /// Returns the optimizers that are not inside another optimizer.
     pub(super) fn optimizers(&self) -> &[usize] {
         &self.optimizers
     }
 
-    /// The optimizer that an object belongs to, by its place among [`optimizers`](Self::optimizers).
+    /// Returns the optimizer that owns an object, as an index into
+    /// [`optimizers`](Self::optimizers).
     pub(super) fn optimizer_of(&self, node: usize) -> Option<usize> {
         self.step(node)?.optimizer
     }
 
-    /// How long the object's path is; none if it is not reached.
+    /// Returns the length of the object's path, or `None` if the object is unreachable.
     pub(super) fn path_len(&self, node: usize) -> Option<u64> {
         let step = self.step(node)?;
         (!matches!(step.last, Segment::Unknown)).then_some(step.len)
     }
 
-    /// The object's path; none if it is not reached.
+    /// Returns the object's path, or `None` if the object is unreachable.
     pub(super) fn path(&self, node: usize) -> Option<String> {
         let mut segments = Vec::new();
         let mut at = node;
@@ -138,7 +140,7 @@ impl<'a> GraphWalk<'a> {
                 }
                 Segment::Slot { optimizer, name, .. } => {
                     path.push_str(OPTIMIZER_SLOT);
-                    // No slot leads to an optimizer that the walk knows, so this nests no further.
+                    // No slot leads to a known optimizer, so this recursion ends here.
                     path.push_str(&self.path(optimizer)?);
                     path.push('/');
                     push_name(&mut path, name);
@@ -164,7 +166,7 @@ impl<'a> GraphWalk<'a> {
         }
     }
 
-    /// Writes down how an object is reached, if it was not reached before.
+    /// Records how an object is reached, unless it was reached before.
     fn reach(&mut self, node: usize, last: Segment<'a>, optimizer: Option<usize>) -> bool {
         let is_new = self.step(node).is_none();
         if is_new {
@@ -177,7 +179,8 @@ impl<'a> GraphWalk<'a> {
         self.reach(edge.to, Segment::Child(edge), optimizer)
     }
 
-    /// Goes breadth first from objects that are reached already, along the edges that `enter` allows.
+    /// Walks breadth-first from objects that have been reached, along the edges that `enter`
+    /// allows.
     fn spread(
         &mut self,
         nodes: &'a [TrackableObject],
@@ -211,13 +214,13 @@ impl<'a> GraphWalk<'a> {
     }
 }
 
-/// Bytes of a local name in a path.
+/// Returns the bytes of a local name in a path.
 fn name_len(name: &str) -> u64 {
     let escaped = name.bytes().filter(|byte| matches!(byte, b'.' | b'/')).count();
     (name.len() + escaped) as u64
 }
 
-/// A reference that [`check_references`] has seen.
+/// Converts a reference that [`check_references`] has checked.
 fn index(id: i32) -> usize {
     usize::try_from(id).unwrap_or(usize::MAX)
 }
@@ -231,7 +234,7 @@ fn check_references(nodes: &[TrackableObject]) -> Result<()> {
         });
         if let Some((what, id)) = children.chain(slots).find(|&(_, id)| !is_there(id)) {
             return Err(Error::malformed(format!(
-                "node {place} of the object graph names {what} that is not there"
+                "node {place} of the object graph refers to {what} that does not exist"
             ))
             .expected(format!("a node from 0 to {}", nodes.len() - 1))
             .found(format!("node {id}")));

@@ -1,15 +1,15 @@
-//! A fingerprint has hashes of a SavedModel's parts, as TensorFlow wrote them; they are shown, not
-//! checked.
+//! A fingerprint contains hashes of the parts of a SavedModel, as TensorFlow wrote them. They are
+//! shown, but not verified.
 
 use crate::document::Document;
 use tensorferry_proto::{FingerprintDef, Message};
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
 const NAME: &str = "fingerprint.pb";
-/// A fingerprint has about 80 bytes.
+/// Maximum length of a fingerprint, which usually has about 80 bytes.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// The fingerprint beside a document, if there is one.
+/// Reads the fingerprint next to a document, if there is one.
 pub(super) fn read(
     source: &dyn Source,
     document: &Document,
@@ -29,5 +29,7 @@ pub(super) fn read(
     }
     let bytes = source.read_vec(file, 0, len, limits)?;
     let fingerprint = FingerprintDef::decode(&*bytes);
-    fingerprint.map(Some).map_err(|error| Error::malformed(format!("not a fingerprint: {error}")).file(name))
+    fingerprint
+        .map(Some)
+        .map_err(|error| Error::malformed(format!("invalid fingerprint: {error}")).file(name))
 }

@@ -1,5 +1,5 @@
-//! A meta graph is one graph of a SavedModel with its signatures, assets and objects. These are read into
-//! memory; of the graph, nodes and functions are counted.
+//! A meta graph is a graph of a SavedModel with its signatures, assets and objects. These are read
+//! into memory, while the nodes and functions of the graph are only counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -8,40 +8,37 @@ use tensorferry_proto::{AssetFileDef, CollectionDef, Message, SavedObjectGraph, 
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Context, Error, Limits, Result};
 
-/// An encoded message grows when it is decoded: an empty object takes two bytes, and over a hundred in
-/// memory.
+/// Maximum growth of a message when it is decoded: an empty object takes two bytes encoded, and
+/// over a hundred in memory.
 const MESSAGE_GROWTH: u64 = 16;
-/// How many nodes are counted between two looks at whether the user has cancelled.
+/// Number of nodes between two checks for cancellation.
 const NODES_A_LOOK: u64 = 1 << 16;
-/// The collection of the assets in TensorFlow 1.
+/// The collection of assets in TensorFlow 1.
 const ASSETS: &str = "saved_model_assets";
-/// The collection of the variables that training changes in TensorFlow 1.
+/// The collection of trainable variables in TensorFlow 1.
 const TRAINABLE: &str = "trainable_variables";
 
-/// What a SavedModel's document holds.
+/// The meta graphs in the document of a SavedModel.
 pub(super) struct Graphs {
-    /// Where each meta graph lies.
+    /// The range of each meta graph.
     pub(super) ranges: Vec<Range<u64>>,
-    /// The tags of each.
+    /// The tags of each meta graph.
     pub(super) tags: Vec<Vec<String>>,
 }
 
-/// One graph with what belongs to it.
 #[derive(Debug, Default)]
 pub(super) struct MetaGraph {
-    /// The release of TensorFlow that wrote it.
     pub(super) tensorflow_version: String,
-    /// Nodes of the graph, outside functions.
+    /// Number of nodes in the graph, without functions.
     pub(super) nodes: u64,
-    /// Functions of the graph.
+    /// Number of functions.
     pub(super) functions: u64,
-    /// What can be called.
     pub(super) signatures: BTreeMap<String, SignatureDef>,
     /// The names of the files in `assets/`.
     pub(super) assets: BTreeSet<String>,
     /// The objects of TensorFlow 2.
     pub(super) objects: Option<SavedObjectGraph>,
-    /// The names of the variables that training changes, where the graph is of TensorFlow 1 and says.
+    /// The names of trainable variables, if a TensorFlow 1 graph lists them.
     pub(super) trainable: Option<BTreeSet<String>>,
 }
 
@@ -71,7 +68,7 @@ fn tags(wire: &mut Wire<'_>, graph: &Range<u64>, limits: &Limits) -> Result<Vec<
 }
 
 impl MetaGraph {
-    /// Reads the meta graph that lies in a range.
+    /// Reads the meta graph in a range.
     pub(super) fn read(wire: &mut Wire<'_>, range: &Range<u64>, context: &dyn Context) -> Result<Self> {
         let mut graph = Self::default();
         let mut budget = Budget { left: context.limits().header_bytes / MESSAGE_GROWTH };
@@ -130,12 +127,12 @@ impl MetaGraph {
         let collection: CollectionDef = budget.decode(wire, &value, "a collection")?;
         let Some(Kind::BytesList(list)) = collection.kind else { return Ok(()) };
         if name == ASSETS {
-            // Each is an Any, with the asset in its field 2.
+            // Each value is an Any with the asset in field 2.
             let assets = list.value.iter().filter_map(|any| nested(any, 2));
             let assets = assets.filter_map(|asset| AssetFileDef::decode(&*asset).ok());
             self.assets.extend(assets.map(|asset| asset.filename));
         } else {
-            // Each is a VariableDef, with the variable's name in its field 1.
+            // Each value is a VariableDef with the name of the variable in field 1.
             let names = list.value.iter().filter_map(|variable| nested(variable, 1));
             let names = names.filter_map(|name| String::from_utf8(name).ok());
             let names = names.map(|name| name.strip_suffix(":0").unwrap_or(&name).to_owned());
@@ -145,20 +142,21 @@ impl MetaGraph {
     }
 }
 
-/// The content of a field of a message in memory, if it is one and has it.
+/// Returns the content of a field of a message in memory, or `None` if the message is invalid or
+/// lacks the field.
 fn nested(message: &[u8], number: u32) -> Option<Vec<u8>> {
     let mut wire = Wire::of_memory(message, "");
     let range = wire.last(&wire.whole(), number).ok()??;
     wire.bytes(&range, message.len() as u64).ok()
 }
 
-/// How many bytes of messages may still be decoded.
+/// The number of message bytes that may still be decoded.
 struct Budget {
     left: u64,
 }
 
 impl Budget {
-    /// The key of a map's entry, and where its value lies.
+    /// Returns the key of a map entry and the range of its value.
     fn entry(&mut self, wire: &mut Wire<'_>, entry: Range<u64>) -> Result<(String, Range<u64>)> {
         let key = wire.last(&entry, 1)?.unwrap_or(entry.end..entry.end);
         let value = wire.last(&entry, 2)?.unwrap_or(entry.end..entry.end);
@@ -180,10 +178,7 @@ impl Budget {
         let bytes = wire.bytes(range, self.left)?;
         self.left -= bytes.len() as u64;
         M::decode(&*bytes).map_err(|error| {
-            wire.located(
-                Error::malformed(format!("{what} is not a message of its kind: {error}")),
-                range.start,
-            )
+            wire.located(Error::malformed(format!("{what} cannot be decoded: {error}")), range.start)
         })
     }
 }

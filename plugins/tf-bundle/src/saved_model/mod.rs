@@ -1,9 +1,10 @@
-//! A SavedModel is a folder: graphs with their signatures and objects, and a bundle of the variables.
+//! A SavedModel is a folder with graphs, their signatures and objects, and a bundle of the
+//! variables.
 //!
 //! ```text
 //! saved_model.pb             SavedModel {saved_model_schema_version = 1, meta_graphs = 2}
-//! saved_model.pbtxt          the same as text, in its stead
-//! saved_model.cpb            the same in chunks, for models of over 2 GB; not read here
+//! saved_model.pbtxt          the same as text, as an alternative
+//! saved_model.cpb            the same in chunks, for models of over 2 GB; not supported
 //! fingerprint.pb             FingerprintDef: hashes of the other files
 //! variables/variables.*      the bundle; a model without variables has none
 //! assets/                    files that the graph reads
@@ -12,8 +13,8 @@
 //! MetaGraphDef   meta_info_def = 1 {tags = 4, tensorflow_version = 5}, graph_def = 2, saver_def = 3,
 //!                collection_def = 4, signature_def = 5, asset_file_def = 6, object_graph_def = 7
 //! ```
-//! A graph is chosen by its tags, all of them. The graph itself may be longer than what a reader may
-//! hold: it is walked over, never held.
+//! A graph is chosen by all of its tags. The graph itself may exceed the memory limit, so it is
+//! read in place.
 //!
 //! Sources: `tensorflow/cc/saved_model/loader.cc` and `constants.h`, and the messages in
 //! `tensorflow/core/protobuf`.
@@ -32,7 +33,7 @@ mod tests;
 pub(crate) use read::SavedModelReader;
 pub(crate) use substitute::SavedModelWriter;
 
-/// What the message is called in the folder, in the order in which TensorFlow looks for it.
+/// The names of the document, in the order in which TensorFlow looks for them.
 pub(crate) const NAMES: [&str; 3] = ["saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"];
-/// The prefix of the bundle, in the folder.
+/// The prefix of the bundle in the folder.
 pub(crate) const VARIABLES: &str = "variables/variables";

@@ -1,4 +1,4 @@
-//! The outline of a SavedModel: what a person wants to see of it, as a catalog's tree.
+//! Builds the outline of a SavedModel that `inspect` shows, as a tree in the catalog.
 
 use super::meta_graph::MetaGraph;
 use crate::document::Document;
@@ -9,9 +9,9 @@ use tensorferry_proto::tensor_info::Encoding;
 use tensorferry_proto::{FingerprintDef, SignatureDef, TensorInfo};
 use tensorferry_sdk::{CatalogSink, Node, NodeId, NodeKind, Result, Source};
 
-/// Signatures that the loader runs itself begin with this.
+/// The prefix of signatures that the loader itself runs.
 const INTERNAL: &str = "__saved_model_";
-/// Objects of these classes are in every model, and say nothing of it.
+/// Classes that occur in every model and are not characteristic of it.
 const PLAIN_CLASSES: [&str; 5] = [
     "_generic_user_object",
     "signature_map",
@@ -20,7 +20,7 @@ const PLAIN_CLASSES: [&str; 5] = [
     "trackable_tuple_wrapper",
 ];
 
-/// Puts the outline into a catalog.
+/// Adds the outline to a catalog.
 pub(super) fn describe(
     catalog: &mut dyn CatalogSink,
     source: &dyn Source,
@@ -56,17 +56,17 @@ pub(super) fn describe(
     outline.catalog.root(root)
 }
 
-/// The files of a folder; none, if it is not there.
+/// Returns the files of a folder; empty if the folder does not exist.
 pub(super) fn files(source: &dyn Source, folder: &str) -> Vec<String> {
     source.list(folder).unwrap_or_default()
 }
 
-/// The names of what can be called.
+/// Returns the signatures that a user can call, with their names.
 pub(super) fn callable(graph: &MetaGraph) -> impl Iterator<Item = (&String, &SignatureDef)> {
     graph.signatures.iter().filter(|(name, _)| !name.starts_with(INTERNAL))
 }
 
-/// How many objects there are of each class.
+/// Counts the objects of each class.
 fn classes(graph: &MetaGraph) -> BTreeMap<&str, u64> {
     let mut counts = BTreeMap::new();
     for object in graph.objects.iter().flat_map(|objects| &objects.nodes) {
@@ -79,7 +79,7 @@ fn classes(graph: &MetaGraph) -> BTreeMap<&str, u64> {
     counts
 }
 
-/// What a signature takes or gives: `F32 [-1, 4]`.
+/// Describes an input or output of a signature, such as `F32 [-1, 4]`.
 fn tensor_text(tensor: &TensorInfo) -> String {
     let info = dtype::of_number(tensor.dtype).and_then(|dtype| dtype.info());
     let dtype = info.map_or_else(|| dtype::word(tensor.dtype), |info| info.name().to_owned());
@@ -120,8 +120,8 @@ impl Outline<'_> {
         self.map(texts)
     }
 
-    /// Hashes are shown as TensorFlow shows them: as decimal numbers, which not every reader of JSON
-    /// holds exactly, and so as texts.
+    /// Adds the hashes as decimal numbers, like TensorFlow shows them. They are text, because not
+    /// every JSON reader represents such numbers exactly.
     fn fingerprint(&mut self, fingerprint: &FingerprintDef) -> Result<NodeId> {
         let texts = [
             ("checkpoint_hash", fingerprint.checkpoint_hash.to_string()),

@@ -1,5 +1,5 @@
-//! Reads a SavedModel: its variables become tensors; the rest is shown, or listed as what another
-//! format cannot hold.
+//! Reads a SavedModel. Its variables become tensors. The rest is shown, or reported as a loss for
+//! other formats.
 
 use super::meta_graph::{Graphs, MetaGraph};
 use super::open::open;
@@ -14,7 +14,6 @@ use tensorferry_sdk::{
     TensorReader,
 };
 
-/// Reads SavedModels.
 #[derive(Debug)]
 pub(crate) struct SavedModelReader {
     pub(crate) options: ReadOptions,
@@ -49,8 +48,7 @@ impl TensorReader for SavedModelReader {
             no_variables(source, &prefix)?;
             let count = saved_variables::count(&graph);
             if count > 0 {
-                let why =
-                    format!("the graph has {count} variables, whose values are in a file that is missing");
+                let why = format!("the file with the values of the graph's {count} variables is missing");
                 catalog.loss(Loss::new(LossKind::Tensor, format!("{prefix}{INDEX_SUFFIX}"), why))?;
             }
             return Ok(Box::new(NothingEncoded));
@@ -60,7 +58,7 @@ impl TensorReader for SavedModelReader {
     }
 }
 
-/// A model may have no variables at all, but not the bytes of some without their index.
+/// Checks that a model without an index of variables has no data files of variables either.
 fn no_variables(source: &dyn Source, prefix: &str) -> Result<()> {
     let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
     let data = format!("{prefix}.data-");
@@ -85,7 +83,7 @@ fn note_missing_assets(
         }
     }
     if !missing.is_empty() {
-        context.note(&format!("the graph reads files that are not in assets/: {}", listed(&missing)));
+        context.note(&format!("files that the graph reads are missing from assets/: {}", listed(&missing)));
     }
     Ok(())
 }
@@ -93,7 +91,7 @@ fn note_missing_assets(
 fn lose_graph(catalog: &mut dyn CatalogSink, document: &Document, graph: &MetaGraph) -> Result<()> {
     let what = format!("{}: graph", document.name());
     let why = format!(
-        "{} nodes, {} functions: only variables are carried; -o like= writes new variables into a SavedModel",
+        "{} nodes, {} functions: dropped, because only variables are converted; -o like= writes variables into a SavedModel",
         graph.nodes, graph.functions
     );
     catalog.loss(Loss::new(LossKind::Graph, what, why))?;
@@ -102,6 +100,6 @@ fn lose_graph(catalog: &mut dyn CatalogSink, document: &Document, graph: &MetaGr
         return Ok(());
     }
     let what = format!("{}: signatures", document.name());
-    let why = format!("{}: they call the graph, which is not carried", listed(&names));
+    let why = format!("{}: dropped, because they call the graph", listed(&names));
     catalog.loss(Loss::new(LossKind::Graph, what, why))
 }

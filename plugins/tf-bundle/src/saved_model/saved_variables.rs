@@ -1,8 +1,8 @@
-//! Saved variables: what a SavedModel says of the variables that its bundle holds.
+//! Saved variables describe the variables in the bundle of a SavedModel.
 //!
-//! The bundle has an object graph of its own, whose objects are numbered anew. The two are joined by
-//! going from their roots along the same names, an object with one object at most; a slot variable is
-//! joined where its optimizer and its variable are.
+//! The bundle has its own object graph with different numbers. The two graphs are joined by
+//! following the same names from their roots, and each object is joined at most once. A slot
+//! variable is joined if its optimizer and its variable are.
 
 use super::meta_graph::MetaGraph;
 use crate::bundle_tensors::Labels;
@@ -12,20 +12,18 @@ use tensorferry_proto::trackable_object_graph::trackable_object::SerializedTenso
 use tensorferry_proto::{SavedObject, SavedVariable, TrackableObjectGraph};
 use tensorferry_sdk::Value;
 
-/// Whether training changes a variable.
 const TRAINABLE: &str = "trainable";
-/// A variable's full name.
 const FULL_NAME: &str = "full_name";
 
-/// How many variables the graph says that it has.
+/// Returns the number of variables that the graph lists.
 pub(super) fn count(graph: &MetaGraph) -> usize {
     let nodes = graph.objects.as_ref().map_or(&[][..], |objects| &objects.nodes);
     let of_objects = (0..nodes.len()).filter(|&node| variable(nodes, node).is_some()).count();
     of_objects.max(graph.trainable.as_ref().map_or(0, BTreeSet::len))
 }
 
-/// The labels of the variables, given the bundle's object graph if it has one. References in it are
-/// known to be in range.
+/// Returns the labels of the variables, given the bundle's object graph, if any. The caller has
+/// checked that its references are in range.
 pub(super) fn labels(graph: &MetaGraph, bundle: Option<&TrackableObjectGraph>) -> Labels {
     match (bundle, &graph.objects, &graph.trainable) {
         (Some(bundle), Some(objects), _) => {
@@ -59,7 +57,7 @@ fn variable(nodes: &[SavedObject], node: usize) -> Option<&SavedVariable> {
     }
 }
 
-/// For each object of the bundle's graph, the saved object that is reached in the same way.
+/// Returns for each object of the bundle's graph the saved object that is reached in the same way.
 fn join(saved: &[SavedObject], bundle: &TrackableObjectGraph) -> Vec<Option<usize>> {
     let mut joined: Vec<Option<usize>> = vec![None; bundle.nodes.len()];
     let mut is_joined = vec![false; saved.len()];
@@ -106,7 +104,7 @@ fn join(saved: &[SavedObject], bundle: &TrackableObjectGraph) -> Vec<Option<usiz
     joined
 }
 
-/// A node's place, if it is there.
+/// Returns the index of a node, if it exists.
 fn index(id: i32, count: usize) -> Option<usize> {
     usize::try_from(id).ok().filter(|&id| id < count)
 }

@@ -1,10 +1,11 @@
-//! Writes a SavedModel again with other values in its variables. Graphs, signatures and objects are a
-//! program, which only TensorFlow can make, so they are copied from the SavedModel that `-o like=` names.
+//! Writes a copy of a SavedModel with different values in its variables. Graphs, signatures and
+//! objects are a program, which only TensorFlow can create, so they are copied from the SavedModel
+//! in `-o like=`.
 //!
 //! ```text
 //! variables/variables.*    new: the same keys, the values of the catalog
-//! fingerprint.pb           left out: its hash of the checkpoint would be another's
-//! all other files          as they are
+//! fingerprint.pb           omitted, because its hash of the checkpoint would be wrong
+//! all other files          copied
 //! ```
 
 use super::VARIABLES;
@@ -22,14 +23,13 @@ use tensorferry_sdk::{
     SourceRange, Target, TensorPlan, TensorWriter,
 };
 
-/// What a reader cannot tell to be out of date.
+/// A file that is not copied, because readers cannot detect that it is outdated.
 const FINGERPRINT: &str = "fingerprint.pb";
-/// The folder whose files are new.
+/// The folder with new files.
 const VARIABLES_FOLDER: &str = "variables";
-/// How deep folders are entered: links may lead in circles.
+/// Maximum depth of folders, because links may form cycles.
 const MOST_FOLDERS: usize = 16;
 
-/// Plans SavedModels.
 #[derive(Debug)]
 pub(crate) struct SavedModelWriter {
     like: String,
@@ -38,15 +38,11 @@ pub(crate) struct SavedModelWriter {
 }
 
 impl SavedModelWriter {
-    /// A writer with these options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let WriteOptions { like, missing, sharding, .. } = WriteOptions::new(options)?;
         let like = like.ok_or_else(|| {
-            Error::usage(
-                "a SavedModel is a program with variables, and tensors are variables alone: name a SavedModel of \
-                 the program, to be written again with them",
-            )
-            .expected("-o like=SAVEDMODEL")
+            Error::usage("a SavedModel cannot be written from tensors only, because it contains a program")
+                .hint("pass -o like=SAVEDMODEL to copy a SavedModel of the program with new variables")
         })?;
         Ok(Self { like, missing, sharding })
     }
@@ -61,7 +57,10 @@ impl TensorWriter for SavedModelWriter {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         if let Target::File(path) = target {
-            return Err(Error::usage("a SavedModel is a folder").expected(format!("{path}/")).found(path));
+            return Err(Error::usage(format!(
+                "a SavedModel is a folder, but the target is the file {path:?}"
+            ))
+            .hint(format!("write to {path}/")));
         }
         let in_like = |error: Error| error.context(format!("-o like={}", self.like));
         let source = context.open(&self.like).map_err(in_like)?;
@@ -73,7 +72,7 @@ impl TensorWriter for SavedModelWriter {
         let tensors = writable(catalog, layout)?;
         let entries = substitute(&template, self.missing, &tensors, catalog, layout, context)?;
         for (key, _) in other_metadata(catalog) {
-            layout.loss(Loss::new(LossKind::Metadata, key, "a SavedModel has no place for it"))?;
+            layout.loss(Loss::new(LossKind::Metadata, key, "a SavedModel cannot store it"))?;
         }
         let prefix = Prefix(VARIABLES.to_owned());
         let variables = plan_bundle(entries, &prefix, self.sharding, catalog, layout)?;
@@ -82,8 +81,8 @@ impl TensorWriter for SavedModelWriter {
     }
 }
 
-/// The entries of the new variables: each key of the old ones, with the values of the tensor that has
-/// its name.
+/// Returns the entries of the new variables: each key of the template, with the values of the
+/// tensor with its name.
 fn substitute(
     template: &Template,
     missing: MissingValues,
@@ -107,7 +106,7 @@ fn substitute(
     let rest = template.rest(&taken, context)?;
     let mut kept = rest.kept_variables(missing, &unmatched, context)?.to_vec();
     for (optimizer, state) in &rest.state {
-        let why = format!("its {} tensors are those of the SavedModel that is written again", state.len());
+        let why = format!("its {} tensors keep the values of the copied SavedModel", state.len());
         layout.loss(Loss::new(LossKind::State, optimizer, why).severity(Severity::Changed))?;
         kept.extend(state);
     }
@@ -121,7 +120,7 @@ fn substitute(
     Ok(entries)
 }
 
-/// Plans all files but the variables, which are copied.
+/// Plans copies of all files except the variables.
 fn carry_files(
     like: &str,
     source: &dyn Source,
@@ -149,7 +148,7 @@ fn carry_files(
     for name in names {
         let path = &name[folder_len..];
         if path == FINGERPRINT {
-            context.note("fingerprint.pb is left out: it is that of the old variables");
+            context.note("fingerprint.pb is not copied, because it belongs to the old variables");
             continue;
         }
         let role = if name == document.name() { Role::Index } else { Role::Data };

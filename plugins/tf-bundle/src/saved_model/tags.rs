@@ -1,15 +1,15 @@
-//! Tags say what a graph of a SavedModel is for: `serve`, or `serve,gpu`. A graph is chosen by all of
-//! its tags, in any order.
+//! Tags name the purpose of a graph of a SavedModel, such as `serve`, or `serve,gpu`. A graph is
+//! chosen by all of its tags, in any order.
 
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Error, Result};
 
-/// The place of the graph to read: the one with these tags; if none are given, the only one.
+/// Returns the index of the graph with the wanted tags; if none are given, the only graph.
 pub(super) fn choose(graphs: &[Vec<String>], wanted: Option<&[String]>) -> Result<usize> {
     let sets: Vec<BTreeSet<&str>> =
         graphs.iter().map(|tags| tags.iter().map(String::as_str).collect()).collect();
     let Some(first) = sets.first() else {
-        return Err(Error::malformed("the SavedModel holds no graph"));
+        return Err(Error::malformed("the SavedModel contains no graph"));
     };
     let listed = || {
         let texts: BTreeSet<String> = sets.iter().map(join).collect();
@@ -17,16 +17,15 @@ pub(super) fn choose(graphs: &[Vec<String>], wanted: Option<&[String]>) -> Resul
     };
     match wanted {
         None if sets.iter().all(|set| set == first) => Ok(0),
-        None => Err(Error::usage("the SavedModel holds several graphs: choose one by its tags")
-            .expected(format!("one of -i {}", listed()))),
+        None => Err(Error::usage(format!("the SavedModel contains several graphs: {}", listed()))
+            .hint("choose one with -i tags=TAGS")),
         Some(wanted) => {
             let wanted: BTreeSet<&str> =
                 wanted.iter().map(String::as_str).filter(|tag| !tag.is_empty()).collect();
-            // Of several, TensorFlow takes the first.
+            // If several graphs match, TensorFlow takes the first one.
             sets.iter().position(|set| *set == wanted).ok_or_else(|| {
-                Error::usage("no graph of the SavedModel has these tags, and no others")
-                    .expected(format!("one of -i {}", listed()))
-                    .found(join(&wanted))
+                let wanted = join(&wanted);
+                Error::usage(format!("no graph of the SavedModel has exactly {wanted}, only {}", listed()))
             })
         }
     }
@@ -60,10 +59,7 @@ mod tests {
         for wanted in [Some(strings(&["gpu"])), Some(strings(&[""])), None] {
             let error = choose(&graphs, wanted.as_deref()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Usage);
-            assert!(
-                error.to_string().contains("one of -i tags=gpu,serve, tags=serve, tags=train"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("tags=gpu,serve, tags=serve, tags=train"), "{error}");
         }
     }
 

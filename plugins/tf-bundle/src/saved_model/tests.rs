@@ -36,7 +36,7 @@ fn variable(name: &str, trainable: bool) -> SavedObject {
     SavedObject { kind: Some(Kind::Variable(variable)), ..SavedObject::default() }
 }
 
-/// Objects stand in another order than in the bundle, whose graph is made of [`KEYS`].
+/// The order of the objects differs from that in the bundle, whose graph is built from [`KEYS`].
 fn objects() -> SavedObjectGraph {
     let class = SavedUserObject { identifier: "_tf_keras_layer".to_owned(), ..SavedUserObject::default() };
     let root = SavedObject {
@@ -84,12 +84,12 @@ fn document(graphs: Vec<MetaGraphDef>) -> Vec<u8> {
     SavedModel { saved_model_schema_version: 1, meta_graphs: graphs }.encode_to_vec()
 }
 
-/// The document alone.
+/// Returns only the document.
 fn only(graphs: Vec<MetaGraphDef>) -> Files {
     files(&[("saved_model.pb", document(graphs))])
 }
 
-/// The variables, each with two floats, and the object graph.
+/// Returns the variables, each with two floats, and the object graph.
 fn variables(keys: &[&str], has_graph: bool) -> Files {
     let mut bundle = BundleBytes::default();
     for key in keys {
@@ -128,7 +128,7 @@ fn read(files: Files, given: &[(&str, &str)]) -> Result<Catalog> {
     read_with(Entry::Folder, files, given, &MemoryContext::default())
 }
 
-/// The tree as text.
+/// Returns the tree as text.
 fn text(catalog: &Catalog, node: NodeId) -> String {
     let node = catalog.tree().get(node).unwrap();
     let children = || node.children.iter().map(|&child| text(catalog, child)).collect::<Vec<_>>();
@@ -178,7 +178,7 @@ fn the_graph_is_chosen_by_its_tags() {
     let files = || only(vec![meta_graph(&["serve"]), meta_graph(&["serve", "gpu"])]);
     let error = read(files(), &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
-    assert!(error.to_string().contains("-i tags=gpu,serve, tags=serve"), "{error}");
+    assert!(error.to_string().contains("tags=gpu,serve, tags=serve"), "{error}");
     assert!(read(files(), &[("tags", "gpu,serve")]).is_ok());
     assert_eq!(read(files(), &[("tags", "gpu")]).unwrap_err().kind(), ErrorKind::Usage);
 }
@@ -191,7 +191,7 @@ fn a_model_without_variables_has_no_tensors() {
     assert!(catalog.tensors().is_empty());
     assert!(context.notes()[0].contains("\"vocab.txt\""), "{:?}", context.notes());
 
-    // The graph may say that there were some.
+    // The graph may list variables that are missing.
     let mut files = saved_model();
     files.retain(|name, _| !name.starts_with("variables/"));
     let catalog = read(files, &[]).unwrap();

@@ -1,9 +1,9 @@
 //! Lays out the data files of a bundle.
 //!
-//! Numbers lie as they are, row-major and little-endian, in the order of their keys; the host copies
-//! them, and computes their checksums as it does; so it does with bytes of another bundle. Tensors of strings lie in a
-//! form of their own. A few strings are read and written while the bundle is planned; more than
-//! [`MOST_TEXT_BYTES`] have a data file for themselves, which comes last.
+//! Numbers are stored row-major and little-endian, in key order. The host copies them and the bytes
+//! of another bundle, and computes checksums at the same time. String tensors are stored in a
+//! special form. Up to [`MOST_TEXT_BYTES`] of strings are read and written during planning; further
+//! ones get their own data file, which comes last.
 
 use super::entry::{Carried, Entry, EntryData};
 use super::files::Prefix;
@@ -18,20 +18,20 @@ use tensorferry_sdk::{
     element_count,
 };
 
-/// How many bytes of strings, all tensors together, are held in memory.
+/// Maximum bytes of strings in memory, in all tensors together.
 const MOST_TEXT_BYTES: u64 = 1 << 20;
 
 /// The data files of a bundle, laid out.
 pub(super) struct DataFiles {
-    /// How many there are.
+    /// The number of data files.
     pub(super) count: usize,
-    /// What they hold, in the order of the keys.
+    /// Their contents, in key order.
     pub(super) entries: Vec<PlacedEntry>,
-    /// The last of them, if there are too many strings.
+    /// The last data file, if there are too many strings.
     pub(super) strings: StringsFile,
 }
 
-/// An entry whose bytes have a place.
+/// An entry with the position of its bytes.
 pub(super) struct PlacedEntry {
     pub(super) key: Vec<u8>,
     pub(super) dtype: i32,
@@ -39,30 +39,30 @@ pub(super) struct PlacedEntry {
     pub(super) place: Place,
 }
 
-/// Where the bytes of an entry lie.
+/// The position of an entry's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Nowhere: there are none.
+    /// The entry has no bytes.
     Nowhere,
     /// In a file that the host copies.
     Copied { shard: usize, offset: u64, len: u64, crc: Crc },
-    /// In the file of strings, as the tensor of this number.
+    /// In the file of strings, as the tensor with this number.
     Strings(usize),
 }
 
-/// A checksum, unmasked.
+/// An unmasked checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crc {
     Known(u32),
     Asked(DigestId),
-    /// What it was where the bytes come from, and what it is now.
+    /// The checksum in the source, and the digest of the copied bytes.
     Expected {
         crc: u32,
         digest: DigestId,
     },
 }
 
-/// Lays out the bytes of entries, which are sorted by key, in files of this prefix.
+/// Lays out the bytes of entries, which are sorted by key, in files with this prefix.
 pub(super) fn lay_out(
     entries: Vec<Entry>,
     prefix: &Prefix,
@@ -115,15 +115,15 @@ pub(super) fn lay_out(
     Ok(DataFiles { count, entries: entries.collect(), strings })
 }
 
-/// Bytes that lie side by side, for one entry or several.
+/// Contiguous bytes of one or more entries.
 enum Stretch {
-    /// A tensor's, as the host copies them.
+    /// A tensor that the host copies.
     Tensor(TensorId),
-    /// Strings in their form, which are few.
+    /// A small number of strings in their stored form.
     Encoded { bytes: Vec<u8>, crc: u32 },
-    /// A tensor of strings.
+    /// A string tensor.
     Strings(TensorId),
-    /// Those of another bundle.
+    /// Bytes of another bundle.
     Carried(Carried),
 }
 
@@ -165,7 +165,7 @@ impl Stretch {
     }
 }
 
-/// Finds the stretch of each entry. Tensors that are tied have one.
+/// Finds the stretch of each entry. Tied tensors share a stretch.
 struct Stretches<'a> {
     catalog: &'a dyn CatalogView,
     all: Vec<Stretch>,
@@ -186,7 +186,7 @@ impl<'a> Stretches<'a> {
         self.all.len() - 1
     }
 
-    /// The number of an entry's stretch; `None` if it has no bytes.
+    /// Returns the number of an entry's stretch, or `None` if it has no bytes.
     fn of(&mut self, entry: &Entry, layout: &mut dyn LayoutSink) -> Result<Option<usize>> {
         let tensor = match &entry.value {
             EntryData::Tensor(tensor) => *tensor,
@@ -215,7 +215,8 @@ impl<'a> Stretches<'a> {
         Ok(Some(number))
     }
 
-    /// A tensor of strings: in memory, while there are few.
+    /// Returns the stretch of a string tensor, which is encoded in memory as long as there are few
+    /// strings.
     fn strings(&mut self, tensor: TensorId, layout: &mut dyn LayoutSink) -> Result<Stretch> {
         let view = self.catalog.tensor(tensor);
         self.text_bytes = self.text_bytes.saturating_add(view.bytes);
@@ -229,7 +230,7 @@ impl<'a> Stretches<'a> {
         Ok(Stretch::Encoded { bytes, crc })
     }
 
-    /// A tensor of strings without elements has a checksum all the same.
+    /// Returns the stretch of a string tensor without elements, which still has a checksum.
     fn no_strings(&mut self) -> Result<usize> {
         let mut bytes = Vec::new();
         let crc = strings::write(0, 0, &|_, _| Ok(()), &mut bytes)?.crc;

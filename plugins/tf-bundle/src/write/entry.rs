@@ -1,31 +1,28 @@
-//! An entry is what a bundle is to hold under one key.
+//! An entry is a key and a value of a bundle that is being written.
 
 use tensorferry_proto::DataType;
 use tensorferry_sdk::{SourceRange, TensorId};
 
-/// A key, and what stands under it.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    /// The key; never empty, which is the header's.
+    /// Not empty, because the empty key belongs to the header.
     pub(crate) key: Vec<u8>,
-    /// TensorFlow's number for the dtype.
+    /// TensorFlow's number of the dtype.
     pub(crate) dtype: i32,
-    /// The dimensions.
     pub(crate) shape: Vec<u64>,
-    /// The elements.
     pub(crate) value: EntryData,
 }
 
-/// Where an entry's elements come from.
+/// The source of an entry's elements.
 #[derive(Debug, Clone)]
 pub(crate) enum EntryData {
-    /// From the catalog. Entries of tensors that are tied share one place in a data file.
+    /// A tensor of the catalog. Entries of tied tensors share a position in a data file.
     Tensor(TensorId),
-    /// This one string.
+    /// A single string.
     Text(Vec<u8>),
-    /// From a data file of another bundle, as they lie there.
+    /// Unchanged bytes of another bundle's data file.
     Carried(Carried),
-    /// There are none.
+    /// No elements.
     Nothing,
 }
 
@@ -33,14 +30,15 @@ pub(crate) enum EntryData {
 #[derive(Debug, Clone)]
 pub(crate) struct Carried {
     pub(crate) from: SourceRange,
-    /// Their entry's checksum, unmasked.
+    /// The unmasked checksum of their entry.
     pub(crate) crc: u32,
-    /// Whether that is one of the bytes as they lie, which can be compared; that of strings and variants is not.
+    /// Whether the checksum covers the stored bytes and can be verified. The checksums of strings
+    /// and variants do not.
     pub(crate) is_of_bytes: bool,
 }
 
 impl Entry {
-    /// A scalar string.
+    /// Creates an entry with a scalar string.
     pub(crate) fn text(key: impl Into<Vec<u8>>, text: impl Into<Vec<u8>>) -> Self {
         Self {
             key: key.into(),

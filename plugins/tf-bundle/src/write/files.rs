@@ -1,46 +1,46 @@
-//! What the files of a bundle are called.
+//! The names of a bundle's files.
 
 use crate::bundle::{DATA_INFIX, INDEX_SUFFIX};
 use crate::state_file::STATE_FILE;
 use tensorferry_sdk::{Error, Result, ShardName, Target};
 
-/// What a checkpoint is called that nobody named; TensorFlow's examples call it so.
+/// The default name of a checkpoint, as in TensorFlow's examples.
 const DEFAULT_PREFIX: &str = "model.ckpt";
 
-/// The prefix that all files of a bundle share: `model.ckpt-42` of `model.ckpt-42.index`.
+/// The common prefix of a bundle's files, such as `model.ckpt-42` of `model.ckpt-42.index`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prefix(pub(crate) String);
 
 impl Prefix {
-    /// The prefix for a target; a user who named the index meant what stands before it.
+    /// Returns the prefix for a target. If the target is the name of an index, this is the part
+    /// before the extension.
     pub(crate) fn of(target: &Target) -> Result<Self> {
         let Target::File(path) = target else { return Ok(Self(DEFAULT_PREFIX.to_owned())) };
         let prefix = path.strip_suffix(INDEX_SUFFIX).unwrap_or(path);
         if prefix.is_empty() || prefix.ends_with('/') {
-            return Err(Error::usage("a checkpoint needs a prefix")
-                .expected("such as model.ckpt")
-                .found(format!("{path:?}")));
+            return Err(Error::usage(format!("a checkpoint needs a file name, but the target is {path:?}"))
+                .hint("add a name such as model.ckpt"));
         }
         Ok(Self(prefix.to_owned()))
     }
 
-    /// The index's path.
+    /// Returns the path of the index.
     pub(crate) fn index(&self) -> String {
         format!("{}{INDEX_SUFFIX}", self.0)
     }
 
-    /// The path of one data file of `count`; `shard` is from 0.
+    /// Returns the path of data file `shard`, counted from 0, of `count` data files.
     pub(crate) fn data_file(&self, shard: usize, count: usize) -> String {
         ShardName::format(&format!("{}{DATA_INFIX}", self.0), shard as u64, count as u64, "")
     }
 
-    /// The names that data files of another number would have: none where a glob would take the
-    /// prefix for more than a name.
+    /// Returns a glob that matches data files with any count in their names, or `None` if the
+    /// prefix has special characters of globs.
     pub(crate) fn superseded(&self) -> Option<String> {
         ShardName::glob(&format!("{}{DATA_INFIX}", self.0), "")
     }
 
-    /// The path of the file that names the latest checkpoint, and what it calls this one.
+    /// Returns the path of the state file, and the name of this checkpoint in it.
     pub(crate) fn state_file(&self) -> (String, &str) {
         match self.0.rsplit_once('/') {
             Some((folder, name)) => (format!("{folder}/{STATE_FILE}"), name),

@@ -1,4 +1,4 @@
-//! The object graph of a checkpoint that is written.
+//! The object graph of a checkpoint that is being written.
 
 use super::entry::Entry;
 use crate::bundle::OBJECT_GRAPH_KEY;
@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use tensorferry_proto::{Message, TrackableObjectGraph};
 use tensorferry_sdk::{Limits, Loss, LossKind, Result, Severity};
 
-/// An object graph, and the bytes that it was decoded from: TensorFlow may have more fields than we
-/// know.
+/// An object graph and the bytes that it was decoded from, which may have fields that ferry does
+/// not know.
 #[derive(Debug, Clone)]
 pub(crate) struct Graph {
     pub(crate) proto: TrackableObjectGraph,
@@ -19,24 +19,23 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Reads a graph.
     pub(crate) fn decode(bytes: Vec<u8>, limits: &Limits) -> Result<Self> {
         let proto = decode(&bytes, limits)?;
         Ok(Self { proto, bytes })
     }
 
-    /// A graph that was made here.
+    /// Creates a graph from a new message.
     pub(crate) fn new(proto: TrackableObjectGraph) -> Self {
         Self { bytes: proto.encode_to_vec(), proto }
     }
 
-    /// Whether it was decoded from these bytes.
+    /// Whether the graph was decoded from these bytes.
     pub(crate) fn is(&self, bytes: &[u8]) -> bool {
         self.bytes == bytes
     }
 
-    /// The graph as it is for these entries: values that are not there are left out. One that nothing
-    /// changes keeps its bytes.
+    /// Returns the graph without the values that are not among these entries. A graph that does not
+    /// change keeps its bytes.
     pub(crate) fn pruned(self, entries: &[Entry]) -> Self {
         let keys: BTreeSet<&str> =
             entries.iter().filter_map(|entry| std::str::from_utf8(&entry.key).ok()).collect();
@@ -44,12 +43,12 @@ impl Graph {
         if pruned == self.proto { self } else { Self::new(pruned) }
     }
 
-    /// Its entry.
     pub(crate) fn into_entry(self) -> Entry {
         Entry::text(OBJECT_GRAPH_KEY, self.bytes)
     }
 
-    /// What the graph does not know of the entries, as a loss; `None` if it knows all.
+    /// Returns a loss that lists the entries without an object in the graph, or `None` if all have
+    /// one.
     pub(crate) fn unknown_entries(&self, entries: &[Entry], limits: &Limits) -> Result<Option<Loss>> {
         let graph = ObjectGraph::new(&self.proto, limits)?;
         let unknown_entries = entries.iter().filter(|entry| graph.find(&entry.key).is_none());
@@ -58,13 +57,13 @@ impl Graph {
             return Ok(None);
         }
         let why = format!(
-            "it has no object for {}: tf.train.Checkpoint restores the others",
+            "the graph has no object for {}; tf.train.Checkpoint restores only the other tensors",
             listed(&unknown_entries)
         );
         Ok(Some(Loss::new(LossKind::Graph, OBJECT_GRAPH_KEY, why).severity(Severity::Changed)))
     }
 
-    /// Whether it leads to no value at all.
+    /// Whether the graph leads to no value at all.
     pub(crate) fn has_no_values(&self) -> bool {
         self.proto.nodes.iter().all(|node| node.attributes.is_empty())
     }

@@ -1,4 +1,4 @@
-//! The index of a bundle: a table of its entries, under the empty key the header.
+//! Writes the index of a bundle: a table of its entries, with the header at the empty key.
 
 use super::data::{Crc, DataFiles, Place, PlacedEntry};
 use crate::names::key_text::key_text;
@@ -9,10 +9,10 @@ use tensorferry_proto::tensor_shape_proto::Dim;
 use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message, TensorShapeProto, VersionDef};
 use tensorferry_sdk::{ByteSink, Digests, Error, OutputId, Result, SealSink};
 
-/// The version of the bundle format that is written.
+/// The written version of the bundle format.
 const VERSION: i32 = 1;
 
-/// Writes the index, now that all lengths and checksums are known.
+/// Writes the index, once all lengths and checksums are known.
 pub(super) fn write(
     data: &DataFiles,
     file: OutputId,
@@ -46,7 +46,7 @@ fn encode(entry: &PlacedEntry, data: &DataFiles, digests: &dyn Digests) -> Resul
         Place::Copied { shard, offset, len, crc: Crc::Expected { crc, digest } } => {
             let found = digests.crc(digest)?;
             if found != crc {
-                return Err(Error::malformed("the checksum of a value that is carried over is wrong")
+                return Err(Error::malformed("the checksum of a value kept from -o like= does not match")
                     .tensor(key_text(&entry.key))
                     .expected(format!("{crc:08x}"))
                     .found(format!("{found:08x}")));
@@ -67,13 +67,13 @@ fn encode(entry: &PlacedEntry, data: &DataFiles, digests: &dyn Digests) -> Resul
     })
 }
 
-/// A number in the signed field that the index has for it.
+/// Converts a number to the signed type of its field in the index.
 fn narrow<N: Copy + std::fmt::Display, M: TryFrom<N>>(number: N) -> Result<M> {
     M::try_from(number)
-        .map_err(|_| Error::unsupported("the index of a bundle has no room for a number").found(number))
+        .map_err(|_| Error::unsupported("a number is too large for the index of a bundle").found(number))
 }
 
-/// A late file as a place for bytes.
+/// Writes bytes to a late file.
 struct LateFile<'a> {
     file: OutputId,
     sink: &'a mut dyn SealSink,

@@ -1,10 +1,10 @@
-//! Chooses the keys under which a bundle holds the tensors of a catalog, and the object graph that tells
-//! a program what they are.
+//! Chooses the keys for the tensors of a catalog, and the object graph that identifies them for a
+//! program.
 //!
-//! `tf.train.Checkpoint` finds variables by the graph alone, and says nothing of those that it does
-//! not find. So a graph is taken from where a true one is, first of all: another checkpoint of the
-//! program, then the metadata that came with the tensors. One that is made of names lacks the second
-//! names of objects; without one, only `tf.compat.v1.train.Saver` and readers of names find anything.
+//! `tf.train.Checkpoint` finds variables only by the graph, and does not report variables that it
+//! does not find. A real graph therefore takes precedence: from another checkpoint of the program,
+//! or from the metadata of the tensors. A graph made from names lacks the aliases of objects.
+//! Without a graph, only `tf.compat.v1.train.Saver` and readers by name find anything.
 
 use super::entry::{Entry, EntryData};
 use super::graph::Graph;
@@ -24,33 +24,33 @@ use tensorferry_sdk::{
     CatalogView, Context, ErrorKind, LayoutSink, Limits, Loss, LossKind, Purpose, Result, Severity,
 };
 
-/// The keys of each tensor, and what goes with them.
+/// The keys of each tensor, and the related data.
 struct KeyChoice {
     keys: Vec<Vec<Vec<u8>>>,
     graph: Option<Graph>,
     source: GraphSource,
     /// Texts that describe objects, by key.
     texts: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// What is carried over from another checkpoint.
+    /// Entries that are copied from another checkpoint.
     kept: Vec<Entry>,
 }
 
-/// Where the object graph comes from.
+/// The origin of the object graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GraphSource {
     /// A checkpoint of the program.
     Program,
     /// Names that happen to be keys.
     Names,
-    /// Names, as the user asked.
+    /// Names, as requested by the user.
     NamesAsAsked,
-    /// Nowhere, and nobody misses it.
+    /// None, and none is needed.
     NotMissed,
-    /// Nowhere.
+    /// None, although one would be needed.
     Missing,
 }
 
-/// The entries of the tensors and of the object graph.
+/// Returns the entries of the tensors and of the object graph.
 pub(super) fn assign(
     tensors: &[Writable],
     options: &WriteOptions,
@@ -72,16 +72,16 @@ pub(super) fn assign(
             graph.unknown_entries(&entries, context.limits())?
         }
         (Some(_), GraphSource::Names) => Some(loss(
-            "it is made of the names, so that objects with several names have one: \
-             tf.train.Checkpoint may restore a part and say nothing; \
-             -o like=CHECKPOINT takes the one of a checkpoint of the program, -o graph=names says that it is meant so",
+            "it is made from names, so an object with several names has only one: \
+             tf.train.Checkpoint may silently restore only a part; \
+             -o like=CHECKPOINT takes the graph of a checkpoint of the program, -o graph=names accepts this graph",
         )),
-        // What the graph of a checkpoint that is copied does not know, it never did.
+        // A copied checkpoint has the same graph as before, so unknown entries are not new losses.
         (Some(_), _) | (None, GraphSource::NotMissed) => None,
         (None, _) => Some(loss(
-            "there is none, and keys are names: tf.train.Checkpoint may not match them; \
-             -o like=CHECKPOINT takes the one of a checkpoint of the program, -o graph=names makes one of the names, \
-             -o graph=none says that it is meant so",
+            "it is missing, and names are used as keys: tf.train.Checkpoint may not match them; \
+             -o like=CHECKPOINT takes the graph of a checkpoint of the program, -o graph=names makes one from names, \
+             -o graph=none accepts this",
         )),
     };
     loss.into_iter().try_for_each(|loss| layout.loss(loss))?;
@@ -89,12 +89,12 @@ pub(super) fn assign(
     Ok(entries)
 }
 
-/// The values are all there: what is in question is whether a program finds its own again.
+/// No value is lost, but a program may not find its own values again.
 fn loss(why: &str) -> Loss {
     Loss::new(LossKind::Graph, OBJECT_GRAPH_KEY, why).severity(Severity::Changed)
 }
 
-/// One entry for each key of each tensor.
+/// Returns an entry for each key of each tensor.
 pub(crate) fn entries_of_tensors(
     tensors: &[Writable],
     keys: &[Vec<Vec<u8>>],
@@ -153,13 +153,13 @@ fn choose(
     Ok(KeyChoice { texts: map.strings, ..found(names, keys, source) })
 }
 
-/// Names as keys.
+/// Uses names as keys.
 fn as_named(names: &[&str], source: GraphSource) -> KeyChoice {
     let keys = names.iter().map(|name| vec![name.as_bytes().to_vec()]).collect();
     KeyChoice { keys, graph: None, source, texts: BTreeMap::new(), kept: Vec::new() }
 }
 
-/// Keys that are paths of names, each part of which is an object.
+/// Turns names into keys that are paths, with an object for each part.
 fn spelled(names: &[&str]) -> KeyChoice {
     let spell = |name: &&str| {
         if from_keys(&[name]).is_some() {
@@ -177,7 +177,7 @@ fn spelled(names: &[&str]) -> KeyChoice {
     KeyChoice { graph: from_keys(&keys).map(Graph::new), ..as_named(&keys, GraphSource::NamesAsAsked) }
 }
 
-/// The keys that were found, and their own names for those tensors that have none.
+/// Uses the keys that were found, and the name of a tensor as its key if none was found.
 fn found(names: &[&str], mut keys: Vec<Vec<Vec<u8>>>, source: GraphSource) -> KeyChoice {
     for (keys, name) in keys.iter_mut().zip(names) {
         if keys.is_empty() {

@@ -1,9 +1,9 @@
-//! A bundle as it is written: data files, then the index.
+//! Writes a bundle: data files, then the index.
 //!
 //! ```text
 //! <prefix>.data-00000-of-0000N    the first of N data files
-//! <prefix>.index                  a table: what lies where
-//! checkpoint                      which prefix is the latest of the folder, where there is none yet
+//! <prefix>.index                  a table of the entries
+//! checkpoint                      names the latest prefix of the folder; only written to a new folder by default
 //! ```
 //!
 //! Source: `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.

@@ -1,4 +1,4 @@
-//! The plan of a bundle: its data files are laid out, its index is written when they are.
+//! The plan of a bundle: its data files are laid out, and its index is written after them.
 
 use super::data::{self, DataFiles};
 use super::entry::Entry;
@@ -11,13 +11,12 @@ use tensorferry_sdk::{
     TensorPlan,
 };
 
-/// A bundle that is laid out.
 pub(crate) struct BundlePlan {
     data: DataFiles,
     index: OutputId,
 }
 
-/// Lays out a bundle of these entries, in any order.
+/// Lays out a bundle of these entries, which may be in any order.
 pub(crate) fn plan_bundle(
     mut entries: Vec<Entry>,
     prefix: &Prefix,
@@ -27,9 +26,9 @@ pub(crate) fn plan_bundle(
 ) -> Result<BundlePlan> {
     entries.sort_by(|a, b| a.key.cmp(&b.key));
     if let Some(pair) = entries.windows(2).find(|pair| pair[0].key == pair[1].key) {
-        return Err(
-            Error::usage("two tensors would have one key: rename one of them").tensor(key_text(&pair[0].key))
-        );
+        return Err(Error::usage("two tensors have the same key")
+            .hint("rename one of them")
+            .tensor(key_text(&pair[0].key)));
     }
     let data = data::lay_out(entries, prefix, sharding, catalog, layout)?;
     let index = layout.late_file(&prefix.index(), Role::Index)?;

@@ -1,11 +1,11 @@
-//! A shard is one of the data files that a bundle's bytes are split into. A run of neighbours in the
-//! order of the keys goes into each, so that the split is the same for the same names and lengths.
+//! A shard is a data file with a part of a bundle's bytes. Each shard contains consecutive keys, so
+//! that the split only depends on names and lengths.
 
 use crate::options::Sharding;
 use std::ops::Range;
 
-/// Splits stretches of data of these lengths into runs, one for each shard; none if there is no
-/// stretch.
+/// Splits stretches with these lengths into runs, one for each shard. Returns no runs if there are
+/// no stretches.
 pub(super) fn split(lengths: &[u64], sharding: Sharding) -> Vec<Range<usize>> {
     match sharding {
         Sharding::Whole => into(lengths, 1),
@@ -14,8 +14,8 @@ pub(super) fn split(lengths: &[u64], sharding: Sharding) -> Vec<Range<usize>> {
     }
 }
 
-/// Splits into `count` runs, or one for each stretch if there are fewer. Each run ends where it comes
-/// closest to its share of what the runs before it left over.
+/// Splits into `count` runs, or one for each stretch if there are fewer. Each run ends as close as
+/// possible to its share of the bytes that earlier runs have left.
 fn into(lengths: &[u64], count: usize) -> Vec<Range<usize>> {
     let count = count.min(lengths.len());
     let mut left: u128 = lengths.iter().map(|&len| u128::from(len)).sum();
@@ -23,7 +23,7 @@ fn into(lengths: &[u64], count: usize) -> Vec<Range<usize>> {
     let mut start = 0;
     for shards_left in (1..=count).rev() {
         let share = left / shards_left as u128;
-        // Each of the shards that follow needs a stretch.
+        // Each of the following shards needs a stretch.
         let last_end = lengths.len() - (shards_left - 1);
         let mut end = start + 1;
         let mut bytes = u128::from(lengths[start]);
@@ -42,8 +42,8 @@ fn into(lengths: &[u64], count: usize) -> Vec<Range<usize>> {
     runs
 }
 
-/// Splits where the next stretch would take a shard over `most` bytes; one that is longer by itself
-/// has a shard of its own.
+/// Splits before a stretch that would make a shard longer than `most` bytes. A longer stretch gets
+/// its own shard.
 fn at_most(lengths: &[u64], most: u64) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0_u64;

@@ -1,34 +1,34 @@
-//! A tensor of strings as a data file has it:
+//! Encodes a string tensor in the form of a data file:
 //!
 //! ```text
-//! varint[N]       the elements' lengths
-//! u32             the masked CRC-32C of the lengths, each taken as a u32, as a u64 where it has to be
-//! bytes           the elements, side by side
+//! varint[N]       the lengths of the elements
+//! u32             the masked CRC-32C of the lengths, each as a u32, or as a u64 if it needs one
+//! bytes           the concatenated elements
 //! ```
 //!
-//! The entry's CRC goes on from that of the lengths, over the four bytes and the elements. Source:
-//! `WriteStringTensor` in `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.
+//! The CRC of the entry continues the CRC of the lengths with the four bytes and the elements.
+//! Source: `WriteStringTensor` in `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.
 
 use crate::bundle::append_length;
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{ByteOrder, ByteSink, Error, Result, crc32c_append};
 
-/// How much of a tensor is held at a time.
+/// Bytes of a tensor that are in memory at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// How much output is gathered before it is passed on.
+/// Bytes of output that are collected before they are written.
 const OUTPUT_BYTES: usize = 64 << 10;
 
-/// The length and the CRC, unmasked, of what was written.
+/// The length and the unmasked CRC of written strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Written {
     pub(super) len: u64,
     pub(super) crc: u32,
 }
 
-/// Writes `count` strings. `read` fills a buffer with their logical bytes (for each its length as a
-/// u64, then its bytes), of which there are `len`, from an offset on. They are read twice, since all
-/// lengths come first.
+/// Writes `count` strings. `read` fills a buffer with their logical bytes from an offset on. For
+/// each string, these are its length as a u64 and its bytes, `len` bytes in total. They are read
+/// twice, because all lengths come first.
 pub(super) fn write(
     count: u64,
     len: u64,
@@ -58,13 +58,13 @@ pub(super) fn write(
     Ok(Written { len: output.written, crc })
 }
 
-/// Writes one string that is in memory.
+/// Writes a string that is in memory.
 pub(super) fn write_scalar(text: &[u8], output: &mut dyn ByteSink) -> Result<Written> {
     let logical = [&(text.len() as u64).to_le_bytes()[..], text].concat();
     let read = |offset: u64, buffer: &mut [u8]| {
         let rest = usize::try_from(offset).ok().and_then(|start| logical.get(start..));
         let part = rest.and_then(|rest| rest.get(..buffer.len()));
-        buffer.copy_from_slice(part.ok_or_else(|| Error::plugin("a read past the string's end"))?);
+        buffer.copy_from_slice(part.ok_or_else(|| Error::plugin("a read past the end of the string"))?);
         Ok(())
     };
     write(1, logical.len() as u64, &read, output)
@@ -84,12 +84,12 @@ fn write_lengths(count: u64, strings: &mut LogicalStrings<'_>, output: &mut Gath
     if offset == strings.len {
         return Ok(crc);
     }
-    Err(Error::malformed("the strings of a tensor end elsewhere than the tensor")
+    Err(Error::malformed("the strings of a tensor do not have the length of the tensor")
         .expected(format!("{} bytes", strings.len))
         .found(offset))
 }
 
-/// The logical bytes of a tensor of strings, a window of them at a time.
+/// The logical bytes of a string tensor, read through a window.
 struct LogicalStrings<'a> {
     read: &'a dyn Fn(u64, &mut [u8]) -> Result<()>,
     len: u64,
@@ -98,7 +98,7 @@ struct LogicalStrings<'a> {
 }
 
 impl LogicalStrings<'_> {
-    /// The length that stands at `offset`; the string that follows is there.
+    /// Returns the length at `offset`, after checking that the string fits in the tensor.
     fn length_at(&mut self, offset: u64) -> Result<u64> {
         let window = self.window_at(offset, 8)?;
         let len = window.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));
@@ -111,13 +111,13 @@ impl LogicalStrings<'_> {
             .found(len))
     }
 
-    /// The bytes that are held from `offset` on: `least` of them, or more.
+    /// Returns the bytes from `offset` on, at least `least` of them.
     fn window_at(&mut self, offset: u64, least: u64) -> Result<&[u8]> {
         let held = self.start..self.start + self.window.len() as u64;
         if offset < held.start || offset + least > held.end {
             let len = self.len.saturating_sub(offset).min(WINDOW_BYTES);
             if len < least {
-                return Err(Error::malformed("a tensor of strings ends inside a length")
+                return Err(Error::malformed("a string tensor ends inside a length")
                     .expected(format!("{least} bytes"))
                     .found(len));
             }
@@ -130,7 +130,7 @@ impl LogicalStrings<'_> {
     }
 }
 
-/// Passes bytes on in larger pieces, and counts them.
+/// Collects bytes into larger writes, and counts them.
 struct Gathered<'a> {
     output: &'a mut dyn ByteSink,
     bytes: Vec<u8>,

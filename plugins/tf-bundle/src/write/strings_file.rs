@@ -1,5 +1,5 @@
-//! The data file of those tensors of strings that are too long to be held in memory. How long they become in their own
-//! form is known when they are encoded, each by itself.
+//! The data file of string tensors that are too long to keep in memory. Their encoded lengths are
+//! known once each has been encoded.
 
 use super::strings::{self, Written};
 use tensorferry_sdk::{
@@ -7,7 +7,7 @@ use tensorferry_sdk::{
     element_count,
 };
 
-/// The file; without a tensor, there is none.
+/// The file; if there are no tensors, it is not written.
 #[derive(Default)]
 pub(super) struct StringsFile {
     /// Its number among the shards.
@@ -16,8 +16,8 @@ pub(super) struct StringsFile {
 }
 
 impl StringsFile {
-    /// Plans the file, of at least one tensor. It has all encoded segments of the layout, so that a segment's number
-    /// is its tensor's place.
+    /// Plans the file with at least one tensor. It contains all encoded segments of the layout, so
+    /// the number of a segment is the index of its tensor.
     pub(super) fn plan(
         path: &str,
         shard: usize,
@@ -31,7 +31,7 @@ impl StringsFile {
         Ok(Self { shard, tensors })
     }
 
-    /// Encodes a tensor; the note is its checksum.
+    /// Encodes a tensor, and returns its checksum as the note.
     pub(super) fn encode(
         &self,
         id: EncodedId,
@@ -39,7 +39,7 @@ impl StringsFile {
         output: &mut dyn ByteSink,
     ) -> Result<Vec<u8>> {
         let tensor = self.tensors.get(id.0 as usize).copied();
-        let tensor = tensor.ok_or_else(|| Error::plugin(format!("no tensor of strings {}", id.0)))?;
+        let tensor = tensor.ok_or_else(|| Error::plugin(format!("unknown string tensor {}", id.0)))?;
         let view = catalog.tensor(tensor);
         let read = |offset: u64, buffer: &mut [u8]| catalog.read(tensor, offset, buffer);
         let written = strings::write(element_count(view.shape)?, view.bytes, &read, output);
@@ -47,11 +47,11 @@ impl StringsFile {
         Ok(crc.to_le_bytes().to_vec())
     }
 
-    /// Where the tensor of this number came to lie: shard, offset, length and checksum.
+    /// Returns the shard, offset, length and checksum of the tensor with this number.
     pub(super) fn place(&self, number: usize, digests: &dyn Digests) -> Result<(usize, u64, u64, u32)> {
-        let id = u32::try_from(number).map_err(|_| Error::plugin("tensors beyond 32 bits"))?;
+        let id = u32::try_from(number).map_err(|_| Error::plugin("too many string tensors"))?;
         let place = digests.encoded(EncodedId(id))?;
-        let crc = place.note.try_into().map_err(|_| Error::plugin("strings without a checksum"))?;
+        let crc = place.note.try_into().map_err(|_| Error::plugin("invalid checksum of strings"))?;
         Ok((self.shard, place.offset, place.len, u32::from_le_bytes(crc)))
     }
 }

@@ -1,5 +1,5 @@
-//! A template is the checkpoint that `-o like=` names: a new one takes its keys and its object graph, and
-//! has values of its own.
+//! A template is the checkpoint in `-o like=`. The new checkpoint takes its keys and its object
+//! graph, but has its own values.
 
 use super::entry::{Carried, Entry, EntryData};
 use super::graph::Graph;
@@ -21,37 +21,38 @@ use tensorferry_sdk::{
     ByteOrder, CatalogView, Context, Dtype, Error, LayoutSink, Loss, LossKind, Result, Source, SourceRange,
 };
 
-/// A string of at most so many bytes is held in memory.
+/// Maximum bytes of a string that is read into memory.
 const MOST_TEXT_BYTES: u64 = 1 << 20;
-/// How often a checkpoint was saved: `tf.train.Checkpoint` counts by itself.
+/// The key of the number of saves, which `tf.train.Checkpoint` counts itself.
 const SAVE_COUNTER_KEY: &[u8] = b"save_counter/.ATTRIBUTES/VARIABLE_VALUE";
 
 /// The checkpoint whose keys and object graph a new one takes.
 pub(crate) struct Template {
-    /// What `-o like=` says.
+    /// The value of `-o like=`.
     path: String,
     source: Arc<dyn Source>,
     pub(crate) index: BundleIndex,
     pub(crate) graph: Option<Graph>,
 }
 
-/// What of a template no tensor stands for.
+/// The entries of a template without a tensor.
 #[derive(Debug, Default)]
 pub(crate) struct Rest<'a> {
-    /// Values that the program has no other source for.
+    /// Values for which the program has no other source.
     pub(crate) variables: Vec<&'a BundleEntry>,
-    /// The state of optimizers: the path of each one, and its values.
+    /// The path and the values of each optimizer.
     pub(crate) state: Vec<(String, Vec<&'a BundleEntry>)>,
-    /// How often a checkpoint was saved.
+    /// Counters of saves.
     pub(crate) counters: Vec<&'a BundleEntry>,
-    /// What describes objects.
+    /// Texts that describe objects.
     pub(crate) texts: Vec<&'a BundleEntry>,
-    /// Strings, and what is of no dtype that tensors have.
+    /// Strings, and entries whose dtype tensors cannot have.
     pub(crate) strings: Vec<&'a BundleEntry>,
 }
 
 impl<'a> Rest<'a> {
-    /// The variables to carry over, which is said: none, or all if they may be kept.
+    /// Returns the variables to keep, and notes them: all if they may be kept. Otherwise, returns
+    /// an error if there are any.
     pub(crate) fn kept_variables(
         &self,
         choice: MissingValues,
@@ -61,21 +62,19 @@ impl<'a> Rest<'a> {
         if !self.variables.is_empty() {
             let names: Vec<_> = self.variables.iter().map(|entry| entry.name()).collect();
             if choice == MissingValues::Refused {
-                let error =
-                    Error::usage("no tensor for some of the variables of what -o like= names").expected(
-                        format!("tensors for {}, or -o missing=keep, which takes its values", listed(&names)),
-                    );
-                return Err(match unmatched {
-                    [] => error,
-                    names => error.found(format!("tensors that match none: {}", listed(names))),
-                });
+                let mut message = format!("no tensor for these variables of -o like=: {}", listed(&names));
+                if !unmatched.is_empty() {
+                    message = format!("{message}; tensors without a variable: {}", listed(unmatched));
+                }
+                let hint = "rename the tensors, or pass -o missing=keep to keep the values of -o like=";
+                return Err(Error::usage(message).hint(hint));
             }
             note_kept("values", &self.variables, context);
         }
         Ok(&self.variables)
     }
 
-    /// What is neither a variable nor an optimizer's, to carry over, which is said.
+    /// Returns the entries to keep that are neither variables nor optimizer state, and notes them.
     pub(crate) fn kept_others(&self, context: &dyn Context) -> impl Iterator<Item = &'a BundleEntry> {
         note_kept("counters", &self.counters, context);
         note_kept("texts of objects", &self.texts, context);
@@ -83,7 +82,7 @@ impl<'a> Rest<'a> {
         [&self.counters, &self.texts, &self.strings].into_iter().flatten().copied()
     }
 
-    /// All but the variables, to carry over, which is said.
+    /// Returns all entries to keep except variables, and notes them.
     pub(crate) fn kept_state(&self, context: &dyn Context) -> impl Iterator<Item = &'a BundleEntry> {
         for (optimizer, state) in &self.state {
             note_kept(&format!("values of {optimizer:?}"), state, context);
@@ -91,11 +90,11 @@ impl<'a> Rest<'a> {
         self.state.iter().flat_map(|(_, state)| state).copied().chain(self.kept_others(context))
     }
 
-    /// What is lost where all but the variables is left out.
+    /// Returns the losses if only variables are kept.
     pub(crate) fn losses(&self) -> impl Iterator<Item = Loss> {
         let state = self.state.iter().map(|(optimizer, state)| {
             let why = format!(
-                "its {} tensors are left out, since none came for them; -o missing=keep takes those of the like",
+                "its {} tensors are not written, because the input has none; -o missing=keep keeps those of -o like=",
                 state.len()
             );
             Loss::new(LossKind::State, optimizer, why)
@@ -106,7 +105,7 @@ impl<'a> Rest<'a> {
             (LossKind::Tensor, &self.strings),
         ];
         let others = others.into_iter().flat_map(|(kind, entries)| {
-            let why = "it is left out, since none came for it; -o missing=keep takes that of the like";
+            let why = "it is not written, because the input lacks it; -o missing=keep keeps that of -o like=";
             entries.iter().map(move |entry| Loss::new(kind, entry.name(), why))
         });
         state.chain(others)
@@ -116,12 +115,12 @@ impl<'a> Rest<'a> {
 fn note_kept(what: &str, entries: &[&BundleEntry], context: &dyn Context) {
     if !entries.is_empty() {
         let names: Vec<_> = entries.iter().map(|entry| entry.name()).collect();
-        context.note(&format!("{} {what} are those of the like: {}", names.len(), listed(&names)));
+        context.note(&format!("{} {what} are kept from -o like=: {}", names.len(), listed(&names)));
     }
 }
 
 impl Template {
-    /// Opens the checkpoint of a path.
+    /// Opens the checkpoint at a path.
     pub(crate) fn checkpoint(path: &str, context: &dyn Context) -> Result<Self> {
         let open = || {
             let source = context.open(path)?;
@@ -131,9 +130,9 @@ impl Template {
             }
             match checkpoint {
                 Checkpoint::V2(prefix) => Self::bundle(path, source, &prefix, context),
-                Checkpoint::V1(_) => Err(Error::usage(
-                    "a V1 checkpoint has no keys to take after: its names are in the tensors",
-                )),
+                Checkpoint::V1(_) => {
+                    Err(Error::usage("a V1 checkpoint cannot be a template, because it has no separate keys"))
+                }
             }
         };
         open().map_err(|error: Error| error.context(format!("-o like={path}")))
@@ -152,7 +151,8 @@ impl Template {
         Ok(Self { path: path.to_owned(), source, index, graph })
     }
 
-    /// An entry of its own: a short string as it reads, all else with the bytes as they lie.
+    /// Returns an entry for the output: a short string as text, and any other value as unchanged
+    /// bytes.
     pub(crate) fn carry(&self, entry: &BundleEntry, context: &dyn Context) -> Result<Entry> {
         let is_short = u64::try_from(entry.proto.size).is_ok_and(|size| size <= MOST_TEXT_BYTES);
         if entry.is_string_scalar() && is_short {
@@ -160,7 +160,7 @@ impl Template {
             return Ok(Entry::text(entry.key.clone(), text.unwrap_or_default()));
         }
         let value = if entry.is_sliced() || self.index.byte_order() == ByteOrder::Big {
-            let error = Error::unsupported("slices and big-endian bytes are not carried over");
+            let error = Error::unsupported("slices and big-endian values of -o like= cannot be kept");
             return Err(error.tensor(entry.name()));
         } else if entry.proto.size == 0 {
             EntryData::Nothing
@@ -179,7 +179,7 @@ impl Template {
         Ok(Entry { key: entry.key.clone(), dtype: entry.proto.dtype, shape, value })
     }
 
-    /// What is under none of these keys, but for the object graph and the metadata.
+    /// Returns the entries with none of these keys, except the object graph and the metadata.
     pub(crate) fn rest(&self, taken: &HashSet<&[u8]>, context: &dyn Context) -> Result<Rest<'_>> {
         let graph = self.graph.as_ref().map(|graph| ObjectGraph::new(&graph.proto, context.limits()));
         let graph = graph.transpose()?;
@@ -202,14 +202,14 @@ impl Template {
         Ok(rest)
     }
 
-    /// All entries but the object graph and the metadata.
+    /// Returns all entries except the object graph and the metadata.
     fn entries(&self) -> impl Iterator<Item = &BundleEntry> {
         let own = [OBJECT_GRAPH_KEY, SIDE_ENTRY_KEY].map(str::as_bytes);
         self.index.entries.iter().filter(move |entry| !own.contains(&&*entry.key))
     }
 
-    /// The keys that each of these tensors is written under, in the map that came with the tensors or by
-    /// one of the names that keys have; none for a tensor whose name stands for nothing here.
+    /// Returns the keys for each of these tensors, from the key map that came with the tensors or
+    /// from names in the template. A tensor with an unknown name has no keys.
     pub(crate) fn resolve(
         &self,
         tensors: &[Writable],
@@ -226,19 +226,19 @@ impl Template {
         Ok(keys)
     }
 
-    /// Whether a tensor can stand under a key.
+    /// Checks that a tensor has the dtype and the shape of a key.
     fn check(&self, key: &[u8], writable: Writable, catalog: &dyn CatalogView) -> Result<()> {
-        let entry = self.index.find(key).ok_or_else(|| Error::plugin("a key that is not there"))?;
+        let entry = self.index.find(key).ok_or_else(|| Error::plugin("unknown key"))?;
         let tensor = catalog.tensor(writable.tensor);
         let shape = shape_of(&entry.proto).map_err(|error| error.tensor(entry.name()))?;
         if (entry.proto.dtype, &*shape) == (writable.dtype, tensor.shape) {
             return Ok(());
         }
         let text = |number, shape: &[u64]| format!("{} of shape {shape:?}", dtype::word(number));
-        Err(Error::usage("a tensor does not fit the variable of what -o like= names")
-            .tensor(entry.name())
-            .expected(text(entry.proto.dtype, &shape))
-            .found(format!("{}, as {:?}", text(writable.dtype, tensor.shape), tensor.name)))
+        let (name, found) = (tensor.name, text(writable.dtype, tensor.shape));
+        let wanted = text(entry.proto.dtype, &shape);
+        Err(Error::usage(format!("{name:?} is {found}, but the variable of -o like= is {wanted}"))
+            .tensor(entry.name()))
     }
 
     fn keys(
@@ -272,7 +272,7 @@ impl Template {
             resolve(names, map, &Followed::checkpoint(&variables, &tensors, graph.as_ref(), origin))?;
         if !resolved.unconfirmed.is_empty() {
             context.note(&format!(
-                "{} tensors are told by their places in lists, since no full names came with them: {}",
+                "{} tensors are matched by their positions in lists, because they have no full names: {}",
                 resolved.unconfirmed.len(),
                 listed(&resolved.unconfirmed)
             ));
@@ -281,7 +281,7 @@ impl Template {
     }
 }
 
-/// What of the object graph that the tensors came with could be read. A broken one is passed over, and said.
+/// Turns an error in the object graph that came with the tensors into a loss.
 fn unless_broken<T>(result: Option<Result<T>>, layout: &mut dyn LayoutSink) -> Result<Option<T>> {
     result.transpose().or_else(|error| {
         layout.loss(Loss::new(LossKind::Metadata, OBJECT_GRAPH, error.to_string()))?;

@@ -1,21 +1,21 @@
-//! Which tensors of a catalog a bundle can hold.
+//! Selects the tensors of a catalog that a bundle can store.
 
 use crate::bundle::OBJECT_GRAPH_KEY;
 use crate::dtype;
 use crate::side_entry::SIDE_ENTRY_KEY;
 use tensorferry_sdk::{CatalogView, Dtype, LayoutSink, Result, TensorId, TensorView};
 
-/// The most dimensions that a shape of TensorFlow has.
+/// Maximum number of dimensions in a TensorFlow shape.
 const MOST_DIMENSIONS: usize = 254;
 
-/// A tensor that a bundle can hold, and TensorFlow's number for its dtype.
+/// A tensor that a bundle can store, and TensorFlow's number for its dtype.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writable {
     pub(crate) tensor: TensorId,
     pub(crate) dtype: i32,
 }
 
-/// The tensors that a bundle can hold; the others are omitted, each with the reason.
+/// Returns the tensors that a bundle can store. The others are omitted with a reason.
 pub(crate) fn writable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<Writable>> {
     let mut kept = Vec::new();
     for tensor in catalog.tensor_ids() {
@@ -39,31 +39,31 @@ fn why_not(view: TensorView<'_>) -> Option<&'static str> {
     }
     let elements = |count: i64, &dim: &u64| count.checked_mul(i64::try_from(dim).ok()?);
     if view.shape.len() > MOST_DIMENSIONS {
-        Some("a shape of TensorFlow has at most 254 dimensions")
+        Some("TensorFlow shapes have at most 254 dimensions")
     } else if view.shape.iter().try_fold(1, elements).is_none() {
-        Some("TensorFlow takes no shape whose product overflows before a zero")
+        Some("TensorFlow rejects shapes whose product overflows before a zero")
     } else {
         None
     }
 }
 
-/// Why no tensor can have this name.
+/// Returns the reason why a tensor cannot have this name.
 fn reserved(name: &str) -> Option<&'static str> {
     match name {
-        "" => Some("the empty key is the bundle's header: give the tensor a name"),
-        OBJECT_GRAPH_KEY => Some("this key is the object graph's: rename the tensor"),
-        SIDE_ENTRY_KEY => Some("this key is that of ferry's metadata: rename the tensor"),
+        "" => Some("the empty key is reserved for the bundle header; give the tensor a name"),
+        OBJECT_GRAPH_KEY => Some("this key is reserved for the object graph; rename the tensor"),
+        SIDE_ENTRY_KEY => Some("this key is reserved for ferry's metadata; rename the tensor"),
         _ if name.starts_with('\0') => {
-            Some("keys that begin with NUL are those of slices: rename the tensor")
+            Some("keys that begin with NUL are reserved for slices; rename the tensor")
         }
         _ => None,
     }
 }
 
-/// What would carry tensors of such a dtype.
+/// Returns a way to keep tensors with this dtype.
 fn remedy(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::F8_E8M0 => "cast it to F32",
-        _ => "the format that it came from holds it",
+        _ => "write the original format instead",
     }
 }

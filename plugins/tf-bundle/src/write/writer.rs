@@ -1,4 +1,4 @@
-//! The writer of bundles: what lies under which key, and the files around it.
+//! Writes bundles: the entries, and the files around them.
 
 use super::entry::Entry;
 use super::files::Prefix;
@@ -11,7 +11,6 @@ use crate::state_file;
 use tensorferry_proto::CheckpointState;
 use tensorferry_sdk::{CatalogView, Context, LayoutSink, Result, Role, Target, TensorPlan, TensorWriter};
 
-/// Plans bundles.
 #[derive(Debug)]
 pub(crate) struct BundleWriter {
     pub(crate) options: WriteOptions,

@@ -21,7 +21,7 @@ fn like() -> MemoryContext {
     ]);
     let prefix = Target::File("variables/variables".to_owned());
     let mut files = bundle.write(&[], &prefix, &MemoryContext::default()).unwrap().files;
-    // saved_model_schema_version = 1, and a graph that nothing is said of.
+    // saved_model_schema_version = 1, and an empty graph.
     files.insert("saved_model.pb".to_owned(), vec![8, 1, 0x12, 0]);
     files.insert("fingerprint.pb".to_owned(), vec![8, 1]);
     files.insert("assets/vocab.txt".to_owned(), b"a\nb\n".to_vec());
@@ -51,7 +51,7 @@ fn variables_are_new_and_all_else_is_as_it_was() {
         context
             .notes()
             .iter()
-            .any(|note| note.starts_with("1 strings are those of the like: ") && note.contains(TEXT))
+            .any(|note| note.starts_with("1 strings are kept from -o like=: ") && note.contains(TEXT))
     );
 
     let (header, entries) = index(&output, "variables/variables.index");
@@ -82,7 +82,7 @@ fn a_damaged_value_is_not_carried_along() {
         let file = source.open(name).unwrap();
         let mut bytes = vec![0; usize::try_from(source.len(file)).unwrap()];
         source.read_at(file, 0, &mut bytes).unwrap();
-        // The learning rate.
+        // The value of the learning rate.
         if let Some(at) = bytes.windows(4).position(|window| window == f32s(&[0.5])) {
             bytes[at] ^= 1;
         }
@@ -92,7 +92,7 @@ fn a_damaged_value_is_not_carried_along() {
         write(&[("w", Dtype::F32, vec![2], f32s(&[3.0, 4.0]))], &context_with("like", Entry::Folder, files));
     let error = error.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
-    assert!(error.to_string().contains("carried over") && error.to_string().contains(RATE), "{error}");
+    assert!(error.to_string().contains("does not match") && error.to_string().contains(RATE), "{error}");
 }
 
 #[test]
@@ -110,7 +110,8 @@ fn a_variable_needs_its_tensor() {
 fn a_program_has_to_be_named() {
     let sample = Sample { is_saved_model: true, ..Sample::default() };
     let error = sample.write(&[], &Target::Folder, &MemoryContext::default()).unwrap_err();
-    assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("-o like="), "{error}");
+    let has_hint = error.details().any(|(name, text)| name == "hint" && text.contains("-o like="));
+    assert!(error.kind() == ErrorKind::Usage && has_hint, "{error}");
     let file = Target::File("m.pb".to_owned());
     assert_eq!(sample.write(&[("like", "like")], &file, &like()).unwrap_err().kind(), ErrorKind::Usage);
 }

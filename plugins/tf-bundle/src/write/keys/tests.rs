@@ -22,7 +22,7 @@ fn keys(output: &MemoryOutput) -> Vec<String> {
     index(output, "m.index").1.into_iter().map(|(key, _)| key).collect()
 }
 
-/// The object graph that was written.
+/// Returns the object graph in the output.
 fn graph(output: &MemoryOutput) -> TrackableObjectGraph {
     let source = MemorySource::new(Entry::Prefix("m".to_owned()), output.files.clone());
     let context = MemoryContext::default();
@@ -35,7 +35,7 @@ fn graph_losses(output: &MemoryOutput) -> usize {
     output.layout.losses().iter().filter(|loss| loss.kind == LossKind::Graph).count()
 }
 
-/// Metadata as another format has them after a conversion of a checkpoint.
+/// Adds the metadata that a converted checkpoint has in another format.
 fn with_metadata(mut sample: Sample, graph: Vec<u8>) -> Sample {
     let mut map = KeyMap::default();
     map.object_graph = Some(graph);
@@ -57,7 +57,7 @@ fn the_way_back_is_in_the_metadata() {
     assert_eq!(graph_losses(&output), 0);
     let b = TensorId(1);
     assert_eq!(output.layout.names(b).unwrap(), [B, ALSO_B]);
-    // One tensor, one place.
+    // A tensor has a single position.
     let places = index(&output, "m.index").1.into_iter().filter(|(key, _)| key == B || key == ALSO_B);
     let offsets: Vec<_> = places.map(|(_, entry)| entry.offset).collect();
     assert_eq!(offsets[0], offsets[1]);
@@ -114,12 +114,12 @@ fn another_checkpoint_gives_keys_and_graph() {
     assert_eq!(graph_losses(&output), 0);
     let error = sample(&["w"]).write(&[("like", "nothing")], &target, &context).unwrap_err();
     assert!(error.to_string().contains("like=nothing"), "{error}");
-    // Two names of one variable.
+    // Two names of the same variable.
     assert!(sample(&["model/w", W]).write(&[("like", "like")], &target, &context).is_err());
 }
 
-/// A variable of the like that no tensor is for is an error, or has its own value and is listed; what only
-/// optimizers and savers need is not asked for.
+/// A variable of the template without a tensor is an error, or keeps its value and is listed.
+/// Variables that only optimizers and savers need are not required.
 #[test]
 fn a_variable_of_another_checkpoint_needs_its_tensor() {
     const STEP: &str = "optimizer/beta1_power/.ATTRIBUTES/VARIABLE_VALUE";
@@ -143,7 +143,7 @@ fn a_variable_of_another_checkpoint_needs_its_tensor() {
 
     let error = write(&[W, "model/c"], &[("like", "like")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
-    let said = error.to_string();
+    let said = format!("{error} {:?}", error.details().collect::<Vec<_>>());
     assert!([B, "missing=keep", "\"model/c\""].iter().all(|text| said.contains(text)), "{said}");
     assert!(![STEP, COUNTER].iter().any(|text| said.contains(text)), "{said}");
     let output = write(&[B, W], &[("like", "like")]).unwrap();
@@ -164,7 +164,8 @@ fn one_key_is_for_one_tensor() {
     assert_eq!(error.kind(), ErrorKind::Usage);
 }
 
-/// Tensors under keys that are places, as a copy of a checkpoint has them, whose variables have these full names.
+/// Returns tensors whose keys are positions in a list, as in a copied checkpoint, and whose
+/// variables have these full names.
 fn places(full_names: &[&str]) -> Sample {
     const KEYS: [&str; 2] = [
         "optimizer/_trainable_variables/0/.ATTRIBUTES/VARIABLE_VALUE",
@@ -176,7 +177,7 @@ fn places(full_names: &[&str]) -> Sample {
     with_metadata(sample(&KEYS), graph.encode_to_vec())
 }
 
-/// The first bytes of the data file, where values lie in the order of their keys.
+/// Returns the first data file, which contains the values in key order.
 fn data(output: &MemoryOutput) -> &[u8] {
     &output.files["m.data-00000-of-00001"]
 }
@@ -200,7 +201,11 @@ fn places_in_another_checkpoint_are_told_by_full_names() {
     broken.metadata.push(("ferry.tf.object_graph", "/w==".to_owned()));
     let output = write(broken).unwrap();
     assert_eq!(output.layout.losses()[0].kind, LossKind::Metadata);
-    assert!(context.notes()[0].starts_with("2 tensors are told by their places"), "{:?}", context.notes());
+    assert!(
+        context.notes()[0].starts_with("2 tensors are matched by their positions"),
+        "{:?}",
+        context.notes()
+    );
 }
 
 #[test]
@@ -219,7 +224,7 @@ fn a_tensor_has_to_fit_the_variable_of_another_checkpoint() {
     let context = context_with("like", Entry::Prefix("m".to_owned()), like.files);
     let target = Target::File("m".to_owned());
     for (dtype, shape, bytes, found) in [
-        (Dtype::U8, vec![2], 2, "DT_UINT8 of shape [2], as \"model/w\""),
+        (Dtype::U8, vec![2], 2, "\"model/w\" is DT_UINT8 of shape [2]"),
         (Dtype::U8, vec![], 1, "DT_UINT8 of shape []"),
         (Dtype::I32, vec![1], 4, "DT_INT32 of shape [1]"),
     ] {
