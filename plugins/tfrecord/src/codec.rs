@@ -5,7 +5,8 @@ use crate::frame::{HEADER, length};
 use std::ops::Deref;
 use tensorferry_sdk::{ErrorKind, FileId, Limits, Result, Source};
 
-/// Number of decompressed bytes that are examined to detect the codec. Even a long block of snappy starts with its first record.
+/// Number of decompressed bytes that are examined to detect the codec. Even a long block of snappy
+/// starts with its first record.
 const LOOK: usize = 16;
 
 /// The compression of a file.

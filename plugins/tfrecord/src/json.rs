@@ -61,7 +61,8 @@ fn append_message(output: &mut Vec<u8>, record: &[u8], message: MessageKind) -> 
     Ok(())
 }
 
-/// Returns the features and the lists of a record. If several have the same key, the last one is returned, at the position of the first one.
+/// Returns the features and the lists of a record. If several have the same key, the last one is
+/// returned, at the position of the first one.
 fn named(record: &[u8], message: MessageKind) -> Result<[Vec<Named<'_>>; 2], Broken> {
     let mut named = [Vec::new(), Vec::new()];
     let mut places: [HashMap<&str, usize>; 2] = [HashMap::new(), HashMap::new()];

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Source: tensorflow/core/example/example.proto and feature.proto. A message that is stored in
-//! several pieces is their concatenation, as protobuf merges them. If several entries have the same key, the last one counts.
+//! several pieces is their concatenation, as protobuf merges them. If several entries have the same
+//! key, the last one counts.
 
 use tensorferry_proto::wire::{Broken, Fields, Value, take_len, take_varints};
 

@@ -1,4 +1,5 @@
-//! Scores whether an input has this format. A valid checksum of the first length in a file is decisive for compressed files too; otherwise the file name counts.
+//! Scores whether an input has this format. A valid checksum of the first length in a file is
+//! decisive, also for compressed files. Otherwise, the file name counts.
 
 use crate::codec::sniff;
 use crate::files::{find, is_called};

@@ -7,7 +7,7 @@ use tensorferry_sdk::Region;
 pub(crate) struct Runs<'a> {
     region: &'a Region,
     shape: &'a [u64],
-    /// The first dimension that lies within a run, together with all later ones.
+    /// A run covers this dimension and all later ones.
     inner: usize,
     /// The index of the next run in the earlier dimensions; `None` at the end.
     at: Option<Vec<u64>>,

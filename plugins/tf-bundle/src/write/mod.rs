@@ -3,7 +3,7 @@
 //! ```text
 //! <prefix>.data-00000-of-0000N    the first of N data files
 //! <prefix>.index                  a table of the entries
-//! checkpoint                      names the latest prefix of the folder; only written to a new folder by default
+//! checkpoint                      names the latest prefix; by default only written to a new folder
 //! ```
 //!
 //! Source: `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.

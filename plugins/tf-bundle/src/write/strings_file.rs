@@ -7,7 +7,7 @@ use tensorferry_sdk::{
     element_count,
 };
 
-/// The file; if there are no tensors, it is not written.
+/// Not written if it is empty.
 #[derive(Default)]
 pub(super) struct StringsFile {
     /// Its number among the shards.
