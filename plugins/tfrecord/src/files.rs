@@ -65,7 +65,8 @@ fn matching<S: Source + ?Sized>(source: &S, glob: &str, limits: &Limits) -> Resu
         seen += files.len() as u64 + 1;
         if seen > limits.entries {
             return Err(Error::limit("too many files")
-                .expected(format!("at most {}, or --limit entries=N", limits.entries))
+                .hint("raise the limit with --limit entries=N")
+                .expected(format!("at most {}", limits.entries))
                 .found(seen));
         }
         names.extend(files.into_iter().filter(|name| matcher.is_match(name)));

@@ -242,8 +242,11 @@ impl Members {
         // The key is a column too.
         let columns = self.names.len() as u64 + 2;
         if columns > limits.columns {
-            let expected = format!("at most {}, or --limit columns=N", limits.columns);
-            return Err(Error::limit("too many columns").expected(expected).found(columns));
+            let expected = format!("at most {}", limits.columns);
+            return Err(Error::limit("too many columns")
+                .hint("raise the limit with --limit columns=N")
+                .expected(expected)
+                .found(columns));
         }
         self.bytes += name.len() as u64;
         let most = limits.header_bytes / COPIES_OF_A_NAME;

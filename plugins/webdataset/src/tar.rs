@@ -134,8 +134,11 @@ fn bounded(name: &str, limits: &Limits) -> Result<String> {
     if name.len() as u64 <= limits.name_bytes {
         return Ok(name.to_owned());
     }
-    let expected = format!("at most {} bytes, or --limit name_bytes=N", limits.name_bytes);
-    Err(Error::limit("a member's name is too long").expected(expected).found(name.len()))
+    let expected = format!("at most {} bytes", limits.name_bytes);
+    Err(Error::limit("a member's name is too long")
+        .hint("raise the limit with --limit name_bytes=N")
+        .expected(expected)
+        .found(name.len()))
 }
 
 fn extra(input: &mut Input, size: u64) -> Result<Vec<u8>> {

@@ -357,7 +357,8 @@ fn kind_of(file_type: std::fs::FileType) -> EntryKind {
 fn too_many(folder: &Path, most: u64) -> Error {
     Error::limit("too many files in the folder")
         .file(folder.display().to_string())
-        .expected(format!("at most {most}, or --limit entries=N"))
+        .hint("raise the limit with --limit entries=N")
+        .expected(format!("at most {most}"))
 }
 
 #[cfg(test)]

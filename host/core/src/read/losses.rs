@@ -140,6 +140,7 @@ pub struct LossPolicy {
     /// `--strict`: refuse loss of data and unrequested changes of representation, unless their kind
     /// is allowed.
     pub strict: bool,
+    #[serde(serialize_with = "write_kinds", deserialize_with = "read_kinds")]
     pub allowed: Vec<LossKind>,
 }
 

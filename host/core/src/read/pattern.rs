@@ -81,7 +81,8 @@ fn expand(text: &str, most: u64) -> Result<Vec<String>> {
                 if count > most {
                     return Err(Error::limit("the braces expand to too many names")
                         .found(count.to_string())
-                        .expected(format!("at most {most}, or --limit entries=N")));
+                        .hint("raise the limit with --limit entries=N")
+                        .expected(format!("at most {most}")));
                 }
                 open.extend(choices.rev().map(|choice| format!("{before}{choice}{after}")));
             }

@@ -115,7 +115,9 @@ impl Walk<'_> {
             loop {
                 if self.items.len() as u64 >= limits.nodes {
                     let error = Error::limit("too many values").offset(place);
-                    return Err(error.expected(format!("at most {}, or --limit nodes=N", limits.nodes)));
+                    return Err(error
+                        .hint("raise the limit with --limit nodes=N")
+                        .expected(format!("at most {}", limits.nodes)));
                 }
                 if self.items.len().is_multiple_of(1 << 16) {
                     self.context.check_cancelled()?;
@@ -257,7 +259,9 @@ impl Walk<'_> {
         let most = self.context.limits().header_bytes;
         if self.held > most {
             let error = Error::limit("too many bytes of text").offset(self.cursor.place());
-            return Err(error.expected(format!("at most {most}, or --limit header_bytes=N")));
+            return Err(error
+                .hint("raise the limit with --limit header_bytes=N")
+                .expected(format!("at most {most}")));
         }
         Ok(())
     }

@@ -20,7 +20,8 @@ impl Folder<'_> {
         if len > most {
             return Err(Error::limit("a file next to the weights is too long")
                 .file(name)
-                .expected(format!("at most {most} bytes, or --limit header_bytes=N"))
+                .hint("raise the limit with --limit header_bytes=N")
+                .expected(format!("at most {most} bytes"))
                 .found(len));
         }
         self.source.read_vec(file, 0, len, self.limits).map(Some)

@@ -49,7 +49,8 @@ impl Index {
             if file.len() as u64 > limits.name_bytes {
                 let error = Error::limit("a file's name is too long").file(name).tensor(tensor);
                 return Err(error
-                    .expected(format!("at most {} bytes, or --limit name_bytes=N", limits.name_bytes))
+                    .hint("raise the limit with --limit name_bytes=N")
+                    .expected(format!("at most {} bytes", limits.name_bytes))
                     .found(file.len()));
             }
             check_name(file).map_err(|e| e.file(name).tensor(tensor))?;

@@ -35,10 +35,13 @@ impl<'a> Scope<'a> {
         self.entries.set(entries);
         let Limits { tensors, name_bytes, .. } = *self.limits;
         let refusal = if entries > tensors {
-            Error::limit("too many entries").expected(format!("at most {tensors}, or --limit tensors=N"))
+            Error::limit("too many entries")
+                .hint("raise the limit with --limit tensors=N")
+                .expected(format!("at most {tensors}"))
         } else if key.len() as u64 > name_bytes {
             Error::limit("a name is too long")
-                .expected(format!("at most {name_bytes} bytes, or --limit name_bytes=N"))
+                .hint("raise the limit with --limit name_bytes=N")
+                .expected(format!("at most {name_bytes} bytes"))
                 .found(key.len())
         } else {
             return Ok(());

@@ -95,7 +95,8 @@ impl Decompressed {
             if self.offset > self.most {
                 return Err(Error::limit(format!("the compressed {} expands to too many bytes", self.noun))
                     .file(&self.name)
-                    .expected(format!("at most {} bytes, or --limit expanded_bytes=N", self.most)));
+                    .hint("raise the limit with --limit expanded_bytes=N")
+                    .expected(format!("at most {} bytes", self.most)));
             }
         }
         Ok(filled)
@@ -108,7 +109,8 @@ impl Decompressed {
         }
         Err(Error::limit("too long to hold in memory")
             .file(&self.name)
-            .expected(format!("at most {} bytes, or --limit header_bytes=N", self.header_bytes))
+            .hint("raise the limit with --limit header_bytes=N")
+            .expected(format!("at most {} bytes", self.header_bytes))
             .found(len))
     }
 

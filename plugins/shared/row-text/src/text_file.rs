@@ -91,7 +91,9 @@ impl<R: Read> Read for Bounded<R> {
         self.left = self.left.checked_sub(len as u64).ok_or_else(|| {
             let error = Error::limit("the compressed file expands to too many bytes");
             io::Error::other(
-                error.expected(format!("at most {} bytes, or --limit expanded_bytes=N", self.most)),
+                error
+                    .hint("raise the limit with --limit expanded_bytes=N")
+                    .expected(format!("at most {} bytes", self.most)),
             )
         })?;
         Ok(len)

@@ -24,7 +24,8 @@ impl Budget {
     pub fn name(&mut self, text: &str) -> Result<String> {
         if text.len() as u64 > self.name_bytes {
             return Err(Error::limit("a name is too long")
-                .expected(format!("at most {} bytes, or --limit name_bytes=N", self.name_bytes))
+                .hint("raise the limit with --limit name_bytes=N")
+                .expected(format!("at most {} bytes", self.name_bytes))
                 .found(text.len()));
         }
         self.spend(text.len() as u64)?;

@@ -195,10 +195,8 @@ impl<'l> Storages<'l> {
         self.expanded_bytes = self.expanded_bytes.saturating_add(len.saturating_sub(stored));
         if self.expanded_bytes > self.limits.expanded_bytes {
             return Err(Error::limit("tensors expand to far more bytes than are stored")
-                .expected(format!(
-                    "at most {} bytes more, or --limit expanded_bytes=N",
-                    self.limits.expanded_bytes
-                ))
+                .hint("raise the limit with --limit expanded_bytes=N")
+                .expected(format!("at most {} bytes more", self.limits.expanded_bytes))
                 .found(self.expanded_bytes));
         }
         let id = catalog.storage(Storage::encoded(self.handles.len() as u64, len))?;

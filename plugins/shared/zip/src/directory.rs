@@ -99,7 +99,8 @@ fn read(source: &dyn Source, extent: Extent, names: Names, limits: &Limits) -> R
     let end = end::find(source, extent, limits)?;
     if end.entries > limits.entries {
         return Err(Error::limit("too many zip entries")
-            .expected(format!("at most {}, or --limit entries=N", limits.entries))
+            .hint("raise the limit with --limit entries=N")
+            .expected(format!("at most {}", limits.entries))
             .found(end.entries));
     }
     if end.entries.saturating_mul(ENTRY_LEN) > end.len {

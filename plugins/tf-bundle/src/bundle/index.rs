@@ -153,7 +153,7 @@ impl Contents {
         self.held_bytes = self.held_bytes.saturating_add((key.len() + value.len()) as u64);
         if self.held_bytes > most || value.len() as u64 > most / MESSAGE_GROWTH {
             return Err(Error::limit("the entries of the bundle are too long to hold in memory")
-                .hint("raise the limit with --bound header_bytes=N")
+                .hint("raise the limit with --limit header_bytes=N")
                 .expected(format!("at most {most} bytes, and {} per entry", most / MESSAGE_GROWTH))
                 .found(format!("{}, and {}", self.held_bytes, value.len())));
         }

@@ -160,7 +160,7 @@ impl<'a> Placer<'a> {
             self.string_bytes = self.string_bytes.saturating_add(range.len);
             if self.string_bytes > self.most_string_bytes {
                 return Err(Error::limit("string entries share stored bytes too often")
-                    .hint("raise the limit with --bound expanded_bytes=N")
+                    .hint("raise the limit with --limit expanded_bytes=N")
                     .expected(format!("at most {} bytes", self.most_string_bytes))
                     .found(self.string_bytes));
             }

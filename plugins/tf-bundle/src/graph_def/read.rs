@@ -144,10 +144,8 @@ impl Placing<'_> {
         self.repeated_len = self.repeated_len.saturating_add(values.repeated_len());
         if self.repeated_len > self.limits.expanded_bytes {
             return Err(Error::limit("constants repeat their last value too often")
-                .expected(format!(
-                    "at most {} bytes more than are stored, or --limit expanded_bytes=N",
-                    self.limits.expanded_bytes
-                ))
+                .hint("raise the limit with --limit expanded_bytes=N")
+                .expected(format!("at most {} bytes more than are stored", self.limits.expanded_bytes))
                 .found(self.repeated_len));
         }
         let storage = self.catalog.storage(Storage::encoded(self.values.len() as u64, values.len()))?;

@@ -29,7 +29,7 @@ pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<TrackableObjectGra
     let most = limits.header_bytes / MESSAGE_GROWTH;
     if bytes.len() as u64 > most {
         return Err(Error::limit("the object graph is too long to hold in memory")
-            .hint("raise the limit with --bound header_bytes=N")
+            .hint("raise the limit with --limit header_bytes=N")
             .expected(format!("at most {most} bytes"))
             .found(bytes.len()));
     }
@@ -190,7 +190,7 @@ impl Paths<'_> {
         self.bytes = self.bytes.saturating_add(len);
         if self.bytes > self.limits.header_bytes {
             return Err(Error::limit("the paths of the object graph are too long")
-                .hint("raise the limit with --bound header_bytes=N")
+                .hint("raise the limit with --limit header_bytes=N")
                 .expected(format!("at most {} bytes together", self.limits.header_bytes)));
         }
         Ok(self.walk.path(node))

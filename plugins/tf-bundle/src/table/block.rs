@@ -96,7 +96,7 @@ fn decompress(bytes: &[u8], limits: &Limits) -> Result<Vec<u8>> {
     }
     if len as u64 > limits.header_bytes {
         return Err(Error::limit("a snappy block of the table is too long to hold in memory")
-            .hint("raise the limit with --bound header_bytes=N")
+            .hint("raise the limit with --limit header_bytes=N")
             .expected(format!("at most {} bytes", limits.header_bytes))
             .found(len));
     }

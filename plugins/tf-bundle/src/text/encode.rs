@@ -180,7 +180,7 @@ impl<'a> Encoder<'a> {
         // times as long.
         if self.wire.len() as u64 > self.limits.header_bytes {
             return Err(Error::limit("the message in text form is too long to hold in memory")
-                .hint("raise the limit with --bound header_bytes=N")
+                .hint("raise the limit with --limit header_bytes=N")
                 .file(self.file)
                 .expected(format!("at most {} bytes", self.limits.header_bytes)));
         }

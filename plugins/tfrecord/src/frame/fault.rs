@@ -91,7 +91,7 @@ impl Fault {
                 .found(format!("{available} bytes")),
             FaultKind::TooLong { length, most } => {
                 let error = Error::limit(why).expected(format!("at most {most} bytes"));
-                error.found(format!("{length} bytes")).hint("raise the limit with --bound header_bytes=N")
+                error.found(format!("{length} bytes")).hint("raise the limit with --limit header_bytes=N")
             }
             _ => Error::malformed(why),
         };

@@ -188,9 +188,10 @@ impl Stream {
                     bytes = bytes.saturating_add(member.size);
                     if bytes > most {
                         let error = Error::limit(format!("sample {key:?} is too long to hold in memory"));
-                        let expected = format!("at most {most} bytes of members, or --limit header_bytes=N");
+                        let expected = format!("at most {most} bytes of members");
                         let error = error.file(self.input.file_name()).column(&ending).offset(member.offset);
                         return Err(error
+                            .hint("raise the limit with --limit header_bytes=N")
                             .expected(expected)
                             .found(format!("{bytes} with this member of {} bytes", member.size)));
                     }

@@ -391,7 +391,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let limits = self.to.context.limits();
         if self.frames.len() as u64 >= limits.nesting {
             return Err(Error::limit("values are nested too deep")
-                .expected(format!("at most {} levels, or --limit nesting=N", limits.nesting))
+                .hint("raise the limit with --limit nesting=N")
+                .expected(format!("at most {} levels", limits.nesting))
                 .found(format!("at {:.200?}", self.path.text())));
         }
         let count = match &children {

@@ -463,7 +463,8 @@ fn bound(len: usize, limits: &Limits) -> Result<()> {
         return Ok(());
     }
     Err(Error::limit("the pickle creates too many values")
-        .expected(format!("at most {}, or --limit nodes=N", limits.nodes)))
+        .hint("raise the limit with --limit nodes=N")
+        .expected(format!("at most {}", limits.nodes)))
 }
 
 fn text(bytes: Cow<'_, [u8]>) -> Value {
