@@ -1,12 +1,12 @@
-"""Tensors and records of many file formats: read lazily, converted, written.
+"""Reads, converts and writes tensors and records in many file formats.
 
-    with tensorferry.open("model.gguf") as model:      # names, dtypes, shapes; no data is read yet
+    with tensorferry.open("model.gguf") as model:      # names, dtypes and shapes; no data is read yet
         weight = model["blk.0.attn_q.weight"].numpy()  # one tensor
     tensorferry.convert("model.pt", "model.safetensors", steps=["cast:bf16"])
     tensorferry.scan("rows.tfrecord").to_pyarrow().read_all()
 
-Importing this module loads neither the engine nor any framework, and changes nothing of the process: what is needed
-is loaded when it is first used. The names are described in `_api.py`, `_model.py`, `_tensor.py` and `_scan.py`.
+Importing this module loads neither the engine nor any framework, and does not change the process. Each name is loaded
+on first use from `_api.py`, `_model.py`, `_tensor.py` or another module.
 """
 
 _PLACES = {

@@ -1,4 +1,4 @@
-# The types of the package, by hand; `stubtest` holds them against it.
+# Types of the package, written by hand and checked by `stubtest`.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -251,7 +251,7 @@ class Histogram(_Document):
     counts: list[int]
 
 class Statistics(_Document):
-    # Of numbers.
+    # For numbers.
     count: int
     finite: int
     min: float | None
@@ -267,13 +267,13 @@ class Statistics(_Document):
     zero_rows: int | None
     histogram: Histogram | None
     dequantized: bool
-    # Of strings, beside `count`.
+    # For strings, in addition to `count`.
     empty: int
     min_length: int | None
     max_length: int | None
     mean_length: float | None
     total_length: int
-    # Of a type whose numbers nobody knows, alone.
+    # Set, without any of the others, for a dtype whose values are unknown.
     problem: str | None
 
 class TensorInfo(_Document):
@@ -286,7 +286,7 @@ class TensorInfo(_Document):
 class ColumnInfo(_Document):
     name: str
     type: str
-    # Of each value, with `None` for a length that varies.
+    # The shape of each value, with `None` for a variable length.
     shape: list[int | None] | None
 
 class Report(_Document):
@@ -317,12 +317,12 @@ class Inspection(_Document):
 class Difference(_Document):
     kind: str
     name: str
-    # What each side has, where it is a text: not of a tensor that one side lacks, or whose values differ.
+    # What each side has, if it can be shown as text. Missing if only one side has the tensor, or if its values differ.
     a: Any
     b: Any
-    # Whose it is, of the kind "attribute".
+    # For the kind "attribute".
     attribute: str | None
-    # Where both sides have numbers and the same shape.
+    # If both sides have numbers of the same shape.
     elements: int | None
     of: int | None
     nan: int | None
@@ -333,16 +333,16 @@ class Difference(_Document):
     relative_at: list[int] | None
     relative_values: list[float | str] | None
     cosine: float | None
-    # Of a column whose values differ.
+    # For a column whose values differ.
     records: int | None
     first: int | None
 
 class Differences(_Document):
     equal: bool
     differences: list[Difference]
-    # Of tensors.
+    # For tensors.
     tensors: int | None
-    # Of records.
+    # For records.
     columns: int | None
     records: dict[str, int] | None
     def __bool__(self) -> bool: ...
@@ -386,7 +386,7 @@ class RunSummary(_Document):
     seconds: float
     report_page: str
     notes: list[str]
-    # Of a dry run, which has nothing else.
+    # After a dry run, which has no other entries.
     plan: dict[str, Any] | None
 
 class StateObject:

@@ -1,4 +1,4 @@
-"""`python -m tensorferry` is the program `ferry`."""
+"""Runs the program `ferry` for `python -m tensorferry`."""
 
 from tensorferry._ferry import main
 

@@ -25,21 +25,34 @@ from ._scan import Scan
 
 
 def open(path, part=None, *, format=None, mmap=False, checksums=True, **options):  # type: ignore[no-untyped-def]
-    """Opens a file or folder of tensors, whatever its format; no tensor's data is read yet.
+    """Opens a file or folder of tensors in any supported format, without reading tensor data.
 
-    - `part`: a branch of it, `"model.encoder"` say, or `"."` for all; otherwise, of a checkpoint with optimizer state,
-      the model is taken, and what was left out is in `losses`
-    - `format`: the format's id, instead of finding out
-    - `mmap`: arrays of whole tensors are mappings of the file where it has their bytes as they are. Nothing is read
-      before it is used; what is written to them stays in this process. A file that shrinks meanwhile may end the
-      process, one that is written to changes the arrays: not for network file systems. Otherwise every array is a copy
-    - `options`: of the format's reader, as `formats()` lists them
-    - `checksums`: a whole tensor that is read for the first time is compared with the checksums that the format keeps of
-      it, as `convert` does, and `MalformedError` says that one is wrong; parts of tensors and mappings are not compared.
-      `False` saves the time, of torch's and TensorFlow's files
+    Args:
+        path: A file, a folder or a URL.
+        part: A branch of the input, such as `"model.encoder"`, or `"."` for everything. By default, if a checkpoint
+            contains optimizer state, only its model is opened, and `losses` lists what was left out.
+        format: The id of the format. By default the format is detected.
+        mmap: If true, arrays of whole tensors are memory mappings of the file where the file stores the bytes
+            unchanged. Nothing is read until it is used, and writes to an array stay in this process. If the file
+            shrinks meanwhile, the process may crash; if the file is modified, the arrays change. Do not use it on
+            network file systems. By default every array is a copy.
+        checksums: If true, a whole tensor is checked against the checksums stored in the file when it is first read,
+            as `convert` does. Parts of tensors and mappings are not checked. `False` saves this time for torch and
+            TensorFlow files.
+        **options: Options of the format's reader, as listed by `formats()`.
 
-    Raises `NotFoundError`, `MalformedError`, `UnsupportedError`, `LimitError`, `UsageError`. Whatever reads a tensor
-    later raises `TransientError` if its file has been written to meanwhile.
+    Returns:
+        A `Model`, which is a mapping of names to lazy tensors.
+
+    Raises:
+        NotFoundError: The path does not exist.
+        MalformedError: The input violates the rules of its format. Reading a tensor later raises it for a wrong
+            checksum.
+        UnsupportedError: The input is valid, but this package cannot read it.
+        LimitError: The input exceeds a limit.
+        UsageError: An argument or option is wrong.
+
+    Reading a tensor later raises `TransientError` if its file has been modified since it was opened.
     """
     with _Place(path) as place:
         opened = engine().open(_input(place.path, format, part, options), bool(checksums))
@@ -53,16 +66,28 @@ def _reopen(path, part, format, mmap, checksums, options):  # type: ignore[no-un
 def scan(  # type: ignore[no-untyped-def]
     path, steps=(), columns=None, *, part=None, format=None, strict=False, allow=(), **options
 ):
-    """Opens a file or folder of records: TFRecord, WebDataset, MDS, JSON lines, Parquet, Arrow, CSV.
+    """Opens a file or folder of records: TFRecord, WebDataset, MDS, JSON lines, Parquet, Arrow or CSV.
 
-    - `steps`: on the records, as `ferry steps` lists them: `["filter:label<5", "take:100"]`
-    - `columns`: only these, after the steps, in this order
-    - `part`: one split of a folder that has some, `"train"`
-    - `strict`: a loss that is known now is an error, unless `allow` has its kind. With `allow=["input"]`, entries of a
-      folder that cannot be read, such as a link whose target is missing, are a loss and not an error
-    - `options`: of the format's reader
+    Args:
+        path: A file, a folder or a URL.
+        steps: Steps to apply to the records, as listed by `ferry steps`: `["filter:label<5", "take:100"]`.
+        columns: The columns to keep after the steps, in this order. By default all columns are kept.
+        part: A split of a folder that has several, such as `"train"`.
+        format: The id of the format. By default the format is detected.
+        strict: If true, a loss that is known on opening is an error unless `allow` lists its kind.
+        allow: Kinds of losses to accept. With `allow=["input"]`, folder entries that cannot be read, such as a link
+            whose target is missing, are a loss instead of an error.
+        **options: Options of the format's reader, as listed by `formats()`.
 
-    Raises `UsageError` for a step that cannot be done with these columns, and as `open` does.
+    Returns:
+        A `Scan`, which any Arrow library can read.
+
+    Raises:
+        UsageError: A step cannot be applied to these columns, or an argument or option is wrong.
+        NotFoundError: The path does not exist.
+        MalformedError: The input violates the rules of its format.
+        UnsupportedError: The input is valid, but this package cannot read it.
+        LimitError: The input exceeds a limit.
     """
     steps = list(steps) if not isinstance(steps, str) else steps
     with _Place(path) as place:
@@ -78,18 +103,18 @@ def _rescan(path, steps, columns, part, format, policy, options):  # type: ignor
 
 
 def _losses(strict, allow):  # type: ignore[no-untyped-def]
-    """Which losses are errors, as the engine takes it."""
+    """Returns the loss policy in the form that the engine takes."""
     return bool(strict), _texts(allow, "allow")
 
 
 def _records(path, steps, columns, part, format, options):  # type: ignore[no-untyped-def]
-    """What the engine is asked for to scan an input: the input, the steps with the choice of columns, the columns."""
+    """Returns the arguments of a scan for the engine: the input, the steps with the column selection, the columns."""
     texts = _texts(steps, "steps")
     if columns is not None:
         columns = list(columns) if not isinstance(columns, str) else columns
         quoted = " ".join(_quoted(name) for name in _texts(columns, "columns"))
         if not quoted:
-            raise usage("columns names none: leave it away for all of them")
+            raise usage("columns is empty: omit it to keep all columns")
         texts.append('map:select,"columns=' + quoted.replace('"', '""') + '"')
     return _input(path, format, part, options), texts, columns
 
@@ -98,7 +123,7 @@ def _quoted(name):  # type: ignore[no-untyped-def]
     if not (name.startswith('"') or any(c.isspace() for c in name)):
         return name
     if '"' in name:
-        raise usage("a column whose name has spaces and quotes cannot be asked for by name", found=repr(name))
+        raise usage("a column whose name contains both spaces and quotes cannot be selected by name", found=repr(name))
     return f'"{name}"'
 
 
@@ -123,19 +148,34 @@ def convert(  # type: ignore[no-untyped-def]
     follow_links=False,
     progress=False,
 ):
-    """Converts a file or folder into another, in bounded memory; the output is whole or absent. Gives a `Report`.
+    """Converts a file or folder to another format, in bounded memory.
 
-    - `to`: the output's format, where its name does not say it; `format`: the input's
-    - `part`: a branch of the input; `steps`: as `ferry steps` lists them, `["cast:bf16"]`
-    - `reader`, `writer`: options of the formats, `{"max_shard_size": "2GB"}`; of one that is given several times, a list
-    - `verify`: reads the output back before it becomes visible, and compares every value
-    - `strict`: a loss is an error, unless `allow` has its kind
-    - `receipt`: writes one beside the output, for `verify()`
-    - `follow_links`: reads weights and records from where links in the input's folder lead outside of it
-    - `force`: replaces what is there; `sync`: outlasts a power cut; `dry_run`: plans, and writes nothing
-    - `progress`: `True` for a bar, or a function of bytes done, of how many, and `"read"`, `"copy"` or `"check"`.
-      What it raises ends the conversion, as Ctrl-C does, and nothing of the output is left; the last call alone, which
-      says that all is done, comes when the output is there
+    The output appears only when it is complete.
+
+    Args:
+        src: The input: a file, a folder or a URL.
+        dst: The output.
+        to: The id of the output format, if the name of the output does not imply it.
+        format: The id of the input format. By default the format is detected.
+        part: A branch of the input.
+        steps: Steps to apply, as listed by `ferry steps`: `["cast:bf16"]`.
+        reader: Options of the input format. Pass a list for an option that is given several times.
+        writer: Options of the output format: `{"max_shard_size": "2GB"}`.
+        verify: If true, the output is read back before it becomes visible, and every value is compared.
+        strict: If true, a loss is an error unless `allow` lists its kind.
+        allow: Kinds of losses to accept.
+        receipt: If true, a receipt for `verify()` is written next to the output.
+        force: If true, an existing output is replaced.
+        sync: If true, the output is flushed to disk, so that it survives a power failure.
+        dry_run: If true, the conversion is planned but nothing is written.
+        allow_empty: If true, an input without any tensor or record is accepted.
+        follow_links: If true, links that lead outside the input folder are followed for weights and records.
+        progress: `True` shows a progress bar. A function is called with the bytes done, the total bytes, and `"read"`,
+            `"copy"` or `"check"`. If the function raises an exception, the conversion ends as with Ctrl-C and leaves
+            no output, except in the last call, which reports completion when the output already exists.
+
+    Returns:
+        A `Report`.
     """
     how = (
         _texts(steps, "steps"),
@@ -154,10 +194,16 @@ def convert(  # type: ignore[no-untyped-def]
 
 
 def inspect(path, part=None, *, format=None, **options):  # type: ignore[no-untyped-def]
-    """What an input holds, without its data: names, dtypes and shapes of tensors, or columns of records.
+    """Describes an input without reading its data: tensor names, dtypes and shapes, or the columns of records.
 
-    Gives an `Inspection`, whose `tensors` are `TensorInfo` by name. All of the input is seen unless `part` names a
-    branch.
+    Args:
+        path: A file, a folder or a URL.
+        part: A branch of the input. By default the whole input is described.
+        format: The id of the format. By default the format is detected.
+        **options: Options of the format's reader, as listed by `formats()`.
+
+    Returns:
+        An `Inspection`, whose `tensors` map names to `TensorInfo`.
     """
     seen = engine().inspect(_input(path, format, part, options))
     tensors = {tensor["name"]: TensorInfo({**tensor, "shape": tuple(tensor["shape"])}) for tensor in seen["tensors"]}
@@ -179,15 +225,27 @@ def diff(  # type: ignore[no-untyped-def]
     progress=False,
     **options,
 ):
-    """How two inputs differ, whatever their formats: names, dtypes, shapes and every value.
+    """Compares two inputs of any formats: names, dtypes, shapes and every value.
 
-    - `steps`: on `a`, before it is compared
-    - `strict`, `allow`: as for `scan`, of both inputs
-    - `atol`, `rtol`: numbers are the same if |a - b| <= atol + rtol x |b|; otherwise bit for bit
+    Args:
+        a: The first input.
+        b: The second input.
+        part: A branch of the inputs.
+        steps: Steps to apply to `a` before the comparison.
+        atol: Absolute tolerance. Numbers are equal if |a - b| <= atol + rtol * |b|. If neither tolerance is given, bits
+            are compared.
+        rtol: Relative tolerance.
+        strict: If true, a loss of either input is an error, as for `scan`.
+        allow: Kinds of losses to accept, as for `scan`.
+        follow_links: If true, links that lead outside the input folders are followed.
+        progress: `True` shows a progress bar; a function is called as described for `convert`.
+        **options: Options of the formats' readers.
 
-    Of tensors the worst difference comes first. Each whose numbers differ says how many `elements` do, how large the
-    `largest` difference is and the largest `relative` one (over the larger of both numbers), where they are, and the
-    `cosine` of the angle between the two. Numbers that JSON has not are texts: `"inf"`.
+    Returns:
+        A `Differences`, which lists the worst tensors first. Each tensor whose numbers differ has the number of
+        differing `elements`, the `largest` absolute difference, the largest `relative` difference (relative to the
+        larger of the two numbers), their positions, and the `cosine` of the angle between both tensors. Infinities and
+        NaN are returned as strings such as `"inf"`.
     """
     tolerance = None if atol is None and rtol is None else (float(atol or 0), float(rtol or 0))
     show, end = listener(progress)
@@ -209,10 +267,18 @@ def diff(  # type: ignore[no-untyped-def]
 
 
 def check(path, expected, *, part=None, format=None, **options):  # type: ignore[no-untyped-def]
-    """Whether an input has the tensors that are expected, by name, dtype and shape.
+    """Checks that an input contains the expected tensors, by name, dtype and shape.
 
-    `expected`: a JSON file as `ferry inspect --json` writes it, or a mapping of names to `(dtype, shape)`; `None`
-    in either place is not compared.
+    Args:
+        path: A file, a folder or a URL.
+        expected: A JSON file as written by `ferry inspect --json`, or a mapping of names to `(dtype, shape)`. `None`
+            in place of a dtype or shape is not compared.
+        part: A branch of the input. By default all tensors are compared.
+        format: The id of the format. By default the format is detected.
+        **options: Options of the format's reader, as listed by `formats()`.
+
+    Returns:
+        A `Differences`.
     """
     asked = _input(path, format, part if part is not None else ".", options)
     if isinstance(expected, (str, os.PathLike)):
@@ -230,17 +296,22 @@ def check(path, expected, *, part=None, format=None, **options):  # type: ignore
 def _expectation(name, facts):  # type: ignore[no-untyped-def]
     dtype, shape = facts
     if dtype is not None and not isinstance(dtype, str):
-        raise TypeError(f"{name!r} has a dtype's name, 'F32' say, or None, not {dtype!r}")
+        raise TypeError(f"the dtype of {name!r} is a name such as 'F32', or None, not {dtype!r}")
     return {"dtype": dtype, "shape": None if shape is None else [int(length) for length in shape]}
 
 
 def verify(*outputs, quick=False, source=False, progress=False):  # type: ignore[no-untyped-def]
-    """Holds outputs, or all outputs below folders, against the receipts that `convert(receipt=True)` wrote.
+    """Checks outputs, or all outputs in folders, against the receipts that `convert(receipt=True)` wrote.
 
-    Gives a `Verdict` for each: its `verdict` is `"ok"`, `"changed"`, `"missing"`, `"unreadable"` or `"no receipt"`.
+    Args:
+        *outputs: Outputs, or folders that contain outputs.
+        quick: If true, only files are compared, not the tensors and records read from them.
+        source: If true, the files that the outputs were made from are compared too.
+        progress: `True` shows a progress bar; a function is called as described for `convert`.
 
-    - `quick`: files only, not what a reader makes of them
-    - `source`: also the files that they were made from
+    Returns:
+        A `Verdict` for each output. Its `verdict` is `"ok"`, `"changed"`, `"missing"`, `"unreadable"` or
+        `"no receipt"`.
     """
     show, end = listener(progress)
     try:
@@ -251,30 +322,42 @@ def verify(*outputs, quick=False, source=False, progress=False):  # type: ignore
 
 
 def formats():  # type: ignore[no-untyped-def]
-    """Every format that can be used, by its id, with its options."""
+    """Returns all available formats with their options, by format id."""
     return {found["id"]: Format(found) for found in engine().formats()}
 
 
 def save(  # type: ignore[no-untyped-def]
     tensors, path, metadata=None, *, to=None, writer=None, force=False, sync=False, progress=False
 ):
-    """Writes arrays of numpy, torch, jax, or of whoever has `__dlpack__`, under their names. Gives a `Report`.
+    """Writes numpy, torch or jax arrays, or any objects with `__dlpack__`, under their names.
 
-    Nothing is copied but what does not lie side by side. Arrays that are the same memory are one tensor, if the format
-    can say so. Lazy tensors of an opened input may be among them: those that are one there are one again, and whole ones
-    are read as they are written, a window at a time; a part of one is read first. `save(model, path)` writes all tensors of
-    an opened model with its metadata and state, as `convert` does; a dict of its tensors has neither.
+    Only arrays that are not contiguous are copied. Arrays that share the same memory become one tensor if the format
+    supports it. Lazy tensors of an opened input are accepted too: tensors that are tied there stay tied, and whole
+    ones are streamed through a fixed buffer. A part of a lazy tensor is read into memory first.
 
-    - `metadata`: texts by their keys
-    - `to`, `writer`, `force`, `sync`, `progress`: as for `convert`
+    Args:
+        tensors: A mapping of names to arrays. A `Model` is written with its metadata and state, as by `convert`; a
+            dict of its tensors has neither.
+        path: The output.
+        metadata: A mapping of strings to strings.
+        to: The id of the output format, if the name of the output does not imply it.
+        writer: Options of the output format.
+        force: If true, an existing output is replaced.
+        sync: If true, the output is flushed to disk, so that it survives a power failure.
+        progress: `True` shows a progress bar; a function is called as described for `convert`.
 
-    Raises `UsageError`, for a name that says no format; `OutputExistsError`, for an output that is there already;
-    `UnsupportedError`, for an array that is more than its numbers, or has none; `TypeError`, for what is no array or no
-    name. What the format cannot hold is in the report's `losses`, and warned of.
+    Returns:
+        A `Report`. Its `losses` list what the format could not hold; lost data also causes a warning.
+
+    Raises:
+        UsageError: The format cannot be determined from the name of the output.
+        OutputExistsError: The output already exists.
+        UnsupportedError: An array is more than its numbers (a masked or quantized one, for example) or has none.
+        TypeError: A value is not an array, or a name is not a string.
     """
     if not hasattr(tensors, "items"):
-        hint = ": state_dict() gives one" if hasattr(tensors, "state_dict") else ""
-        raise TypeError(f"tensors is a mapping of names to arrays, not a {type(tensors).__name__}{hint}")
+        hint = ": pass its state_dict()" if hasattr(tensors, "state_dict") else ""
+        raise TypeError(f"tensors must be a mapping of names to arrays, not a {type(tensors).__name__}{hint}")
     arrays = [(_name(name), _array(name, array)) for name, array in tensors.items()]
     show, end = listener(progress)
     try:
@@ -287,22 +370,39 @@ def save(  # type: ignore[no-untyped-def]
     finally:
         end()
     if not arrays:
-        _warn(f"{done.output} has no tensors: none were given")
+        _warn(f"{done.output} has no tensors: the mapping was empty")
     return done
 
 
 def write(data, path, *, to=None, writer=None, force=False, sync=False, progress=False):  # type: ignore[no-untyped-def]
-    """Writes the records of whoever has `__arrow_c_stream__`: tables of pyarrow, polars, pandas, duckdb, a `Scan`.
+    """Writes the records of any object with `__arrow_c_stream__`.
 
-    Gives a `Report`; the stream is pulled once, in bounded memory. Dictionaries, of a pandas `Categorical` say, stay
-    where the format has some. What a `Scan` raises is raised; of another stream that fails, `UsageError` has the text.
+    Tables of pyarrow, polars, pandas and duckdb have this method, and so does a `Scan`. The stream is read once, in
+    bounded memory. Dictionary columns, such as a pandas `Categorical`, stay dictionaries if the format supports them.
+
+    Args:
+        data: The records.
+        path: The output.
+        to: The id of the output format, if the name of the output does not imply it.
+        writer: Options of the output format.
+        force: If true, an existing output is replaced.
+        sync: If true, the output is flushed to disk, so that it survives a power failure.
+        progress: `True` shows a progress bar; a function is called as described for `convert`.
+
+    Returns:
+        A `Report`.
+
+    Raises:
+        UsageError: A stream failed; the message contains its text. The exception of a failed `Scan` is raised
+            unchanged.
+        OutputExistsError: The output already exists.
     """
     show, end = listener(progress)
     before = data.error if isinstance(data, Scan) else None
     try:
         done = _told(engine().write(data, _output(path, to, writer, force, sync), show))
     except Error as error:
-        # A stream hands on a text alone; a scan knows more.
+        # An Arrow stream passes on only a message; the scan has the exception.
         cause = data.error if isinstance(data, Scan) else None
         if cause is not None and str(cause) != str(before):
             raise cause from None
@@ -311,12 +411,12 @@ def write(data, path, *, to=None, writer=None, force=False, sync=False, progress
     finally:
         end()
     if not done.records and not hasattr(data, "__len__"):
-        _warn(f"{done.output} has no records: the stream gave none, or was read before")
+        _warn(f"{done.output} has no records: the stream is empty, or has been read before")
     return done
 
 
 def _told(found):  # type: ignore[no-untyped-def]
-    """A report; what the format could not hold of what was given is warned of, since few look into reports."""
+    """Returns a report, and warns about lost data because few callers look into reports."""
     losses = [{**loss, "why": of_convert(in_python(loss["why"]))} for loss in found["losses"]]
     done = report({**found, "losses": losses})
     lost = [loss for loss in done.losses if loss.severity == "lost"]
@@ -335,10 +435,21 @@ def _warn(text, stacklevel=3):  # type: ignore[no-untyped-def]
 def run(  # type: ignore[no-untyped-def]
     manifest, *, variables=None, jobs=None, fail_fast=False, dry_run=False, report=None, progress=None
 ):
-    """Does the jobs of a manifest, each in a process of its own; again: what is left, and what has changed.
+    """Runs the jobs of a manifest, each in its own process.
 
-    Gives a `RunSummary`: that a job failed is in its `totals` and `jobs`, and raises nothing. `progress` is a function of
-    each event, a mapping.
+    A second run does only what is left, and what has changed.
+
+    Args:
+        manifest: The manifest, a TOML file.
+        variables: Values of the manifest's variables.
+        jobs: How many jobs run at the same time.
+        fail_fast: If true, the run stops at the first failed job.
+        dry_run: If true, the run is planned but nothing is written.
+        report: A folder for the report.
+        progress: A function that is called with each event, a mapping.
+
+    Returns:
+        A `RunSummary`. A failed job raises no exception; its `totals` and `jobs` show it.
     """
     given = {str(key): str(value) for key, value in (variables or {}).items()}
     folder = None if report is None else os.fspath(report)
@@ -351,15 +462,17 @@ def _path(path):  # type: ignore[no-untyped-def]
 
 
 class _Place:
-    """Where an input that stays open lies: its path holds wherever this process, or the one that it is pickled to, works
-    later. Why it cannot be opened is told with the path as it was given."""
+    """The absolute path of an input that stays open, valid after a change of folder and in other processes.
+
+    Errors raised in its `with` block show the path as the caller passed it.
+    """
 
     def __init__(self, path):  # type: ignore[no-untyped-def]
         self.path = _path(path)
         self._folder = ""
         if self.path and not os.path.isabs(self.path) and "://" not in self.path:
             self._folder = os.path.join(os.getcwd(), "")
-            # As the system follows it: `abspath` would leave out what `..` comes back from, which may be a link.
+            # `abspath` would resolve `..` lexically, which is wrong after a symbolic link.
             self.path = self._folder + self.path
 
     def __enter__(self):  # type: ignore[no-untyped-def]
@@ -378,7 +491,7 @@ def _existing(path):  # type: ignore[no-untyped-def]
 
 
 def _input(path, format, part, options):  # type: ignore[no-untyped-def]
-    # It may be a glob, or what the names of a set begin with: the engine says what is not there.
+    # The path may be a glob or the common prefix of a set of files, so only the engine can tell if it is missing.
     options = dict(options)
     follow_links = bool(options.pop("follow_links", False))
     return _path(path), format, None if part is None else str(part), _options(options), follow_links
@@ -403,47 +516,47 @@ def _options(options):  # type: ignore[no-untyped-def]
 
 def _texts(given, what):  # type: ignore[no-untyped-def]
     if isinstance(given, str):
-        raise TypeError(f"{what} is a list of texts, not one text: [{given!r}]")
+        raise TypeError(f"{what} must be a list of strings, not a string: [{given!r}]")
     return [str(text) for text in given]
 
 
 def _metadata(metadata):  # type: ignore[no-untyped-def]
     for key, value in (metadata or {}).items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"metadata is texts by their keys, and {key!r} has {value!r}")
+            raise TypeError(f"metadata must map strings to strings, but {key!r} has the value {value!r}")
     return dict(metadata or {})
 
 
 def _name(name):  # type: ignore[no-untyped-def]
     if not isinstance(name, str):
-        raise TypeError(f"tensors go by names, and {name!r} is none")
+        raise TypeError(f"the name of a tensor must be a string, not {name!r}")
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise usage("the name is no text: it has half of a character", tensor=name) from None
+        raise usage("the name is not valid Unicode: it contains an unpaired surrogate", tensor=name) from None
     return name
 
 
 def _array(name, array):  # type: ignore[no-untyped-def]
-    """What the engine takes: its own tensor, bytes with dtype and shape, or an object with `__dlpack__`."""
+    """Returns an array as the engine takes it: its own tensor, bytes with dtype and shape, or a DLPack object."""
     from ._dtypes import name_of
 
     module = type(array).__module__.partition(".")[0]
     if hasattr(array, "detach") and hasattr(array, "cpu"):
         if getattr(array, "is_meta", False):
-            raise unsupported("a tensor of torch's device meta has no numbers", name)
+            raise unsupported("a torch tensor on the meta device has no data", name)
         import torch
 
         own = type(array).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
         if own or array.is_nested:
-            hint = "full_tensor() or to_local()" if hasattr(array, "full_tensor") else "save the tensors in it"
+            hint = "call full_tensor() or to_local()" if hasattr(array, "full_tensor") else "save the tensors inside it"
             raise unsupported(f"a {type(array).__name__} has no memory of its own", name, hint)
         array = array.detach().cpu()
-        # Conjugates and negatives that torch has not written out.
+        # Materializes the conjugates and negatives that torch evaluates lazily.
         array = array.resolve_conj().resolve_neg()
         if not array.is_sparse and array.layout == torch.strided:
             return _torch_array(name, array)
-        raise unsupported(f"a tensor of layout {array.layout} has no plain memory", name, "to_dense() makes some")
+        raise unsupported(f"a tensor of layout {array.layout} cannot be saved", name, "call to_dense() first")
     if hasattr(array, "_raw") and module == "tensorferry":
         is_whole = array._part() is None and list(array.shape) == array._raw.shape
         return array._raw if is_whole else (array.bytes(), array.dtype, list(array.shape))
@@ -451,35 +564,35 @@ def _array(name, array):  # type: ignore[no-untyped-def]
         import numpy
 
         if isinstance(array, numpy.ma.MaskedArray):
-            hint = "filled(value) makes numbers of all of them, .mask is an array of its own"
-            raise unsupported("a masked array is more than its numbers", name, hint)
+            hint = "save filled(value), and .mask as another array"
+            raise unsupported("a masked array cannot be saved", name, hint)
         array = numpy.asarray(array)
         dtype = name_of(array.dtype.name)
         if dtype is None:
-            raise unsupported(f"no format has numpy's dtype {array.dtype}", name)
+            raise unsupported(f"no format supports the numpy dtype {array.dtype}", name)
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         array = array if array.flags.c_contiguous else numpy.ascontiguousarray(array)
         return array.reshape(-1).view(numpy.uint8), dtype, list(array.shape)
     if hasattr(array, "__dlpack__"):
         return array
-    raise TypeError(f"{name!r} is no array: a {type(array).__name__}")
+    raise TypeError(f"{name!r} is not an array but a {type(array).__name__}")
 
 
 def _torch_array(name, array):  # type: ignore[no-untyped-def]
     import torch
 
     if array.is_quantized:
-        raise unsupported("a quantized tensor is more than its integers: int_repr() gives these", name)
+        raise unsupported("a quantized tensor cannot be saved", name, "save its int_repr(), scale and zero point")
     unsigned = (torch.uint16, torch.uint32, torch.uint64)
     if array.dtype.is_floating_point and array.element_size() == 1 or array.dtype in unsigned:
         from ._dtypes import TABLE
 
-        # Dtypes that torch lends by no DLPack of every version.
+        # Not every version of torch exports these dtypes through DLPack.
         named = {torch_name: known for known, (_, torch_name) in reversed(TABLE.items()) if torch_name}
         known = named.get(str(array.dtype).removeprefix("torch."))
         if known is None:
-            raise unsupported(f"no format has torch's dtype {array.dtype}", name)
+            raise unsupported(f"no format supports the torch dtype {array.dtype}", name)
         flat = array.contiguous().reshape(-1).view(torch.uint8)
         return flat.numpy(), known, list(array.shape)
     return array

@@ -1,13 +1,13 @@
-"""Which dtype of a framework a dtype of the engine is.
+"""Maps the engine's dtypes to those of numpy and torch.
 
-The engine's names are those of safetensors, extended. Dtypes that numpy does not have come from `ml_dtypes`.
+The engine's names are those of safetensors, with additions. Dtypes that numpy lacks come from `ml_dtypes`.
 """
 
 from __future__ import annotations
 
 from ._errors import unsupported
 
-# Name: numpy's (with "ml:" of ml_dtypes), torch's. An empty text: there is none.
+# By engine name: the numpy dtype (with the prefix "ml:" for `ml_dtypes`) and the torch dtype. Empty if there is none.
 TABLE: dict[str, tuple[str, str]] = {
     "BOOL": ("bool", "bool"),
     "U8": ("uint8", "uint8"),
@@ -31,13 +31,13 @@ TABLE: dict[str, tuple[str, str]] = {
     "F8_E5M2FNUZ": ("ml:float8_e5m2fnuz", "float8_e5m2fnuz"),
     "F8_E4M3B11FNUZ": ("ml:float8_e4m3b11fnuz", ""),
     "F8_E8M0": ("ml:float8_e8m0fnu", "float8_e8m0fnu"),
-    # One element a byte.
+    # One element per byte.
     "I4_UNPACKED": ("ml:int4", ""),
     "U4_UNPACKED": ("ml:uint4", ""),
     "I2_UNPACKED": ("ml:int2", ""),
     "U2_UNPACKED": ("ml:uint2", ""),
     "F4_UNPACKED": ("ml:float4_e2m1fn", ""),
-    # What is quantized is its integers, what has no meaning its bits.
+    # Quantized dtypes appear as their integers, and uninterpreted ones as their bits.
     "QI8": ("int8", "int8"),
     "QU8": ("uint8", "uint8"),
     "QI16": ("int16", "int16"),
@@ -50,7 +50,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "BITS4x2": ("uint8", "uint8"),
 }
 
-# Several elements a byte, the first in the lowest bits: as which dtype of one element a byte they are numbers.
+# Dtypes with several elements per byte, the first in the lowest bits, and the dtype of the unpacked elements.
 PACKED: dict[str, str] = {
     "F4": "F4_UNPACKED",
     "I4": "I4_UNPACKED",
@@ -59,7 +59,7 @@ PACKED: dict[str, str] = {
     "U2": "U2_UNPACKED",
 }
 
-# The engine's name of an array's dtype: the first that has it.
+# The first engine dtype for each numpy dtype.
 _OF_NUMPY: dict[str, str] = {}
 for _name, (_numpy, _torch) in TABLE.items():
     if _numpy:
@@ -67,12 +67,16 @@ for _name, (_numpy, _torch) in TABLE.items():
 
 
 def name_of(numpy_name: str) -> str | None:
-    """The engine's name of a dtype of numpy or `ml_dtypes`."""
+    """Returns the engine's name of a dtype of numpy or `ml_dtypes`."""
     return _OF_NUMPY.get(numpy_name)
 
 
 def numpy_dtype(name: str):  # type: ignore[no-untyped-def]
-    """numpy's dtype, or `None` if it has none. Raises `UnsupportedError` if it is one of a package that is not there."""
+    """Returns the numpy dtype, or `None` if there is none.
+
+    Raises:
+        UnsupportedError: The dtype needs `ml_dtypes`, which is not installed.
+    """
     import numpy
 
     found = TABLE.get(name, ("", ""))[0]
@@ -80,8 +84,8 @@ def numpy_dtype(name: str):  # type: ignore[no-untyped-def]
         try:
             import ml_dtypes
         except ImportError:
-            hint = "pip install ml_dtypes; torch() and bytes() do without"
-            raise unsupported(f"numpy has {name} only with the package ml_dtypes", hint=hint) from None
+            hint = "pip install ml_dtypes; torch() and bytes() do not need it"
+            raise unsupported(f"numpy needs the package ml_dtypes for {name}", hint=hint) from None
 
         scalar = getattr(ml_dtypes, found[3:], None)
         return None if scalar is None else numpy.dtype(scalar)
@@ -89,7 +93,7 @@ def numpy_dtype(name: str):  # type: ignore[no-untyped-def]
 
 
 def unpacked(data: bytes, name: str):  # type: ignore[no-untyped-def]
-    """The elements of a dtype of `PACKED`, one in the low bits of each byte, as `ml_dtypes` has them; or `None`."""
+    """Unpacks a dtype of `PACKED` into one element per byte, as `ml_dtypes` stores them. `None` if it lacks the dtype."""
     import numpy
 
     bits = int(name[1:])
@@ -100,7 +104,7 @@ def unpacked(data: bytes, name: str):  # type: ignore[no-untyped-def]
 
 
 def torch_dtype(name: str):  # type: ignore[no-untyped-def]
-    """torch's dtype, or `None` if it has none."""
+    """Returns the torch dtype, or `None` if there is none."""
     import torch
 
     found = TABLE.get(name, ("", ""))[1]

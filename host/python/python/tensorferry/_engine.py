@@ -1,4 +1,4 @@
-"""The engine: made when it is first needed, with the formats of the package and those that the user installed."""
+"""The engine, created on first use with the formats of the package and the plugins that the user installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _lock = threading.Lock()
 _engine: _native.Engine | None = None
 _settings: dict[str, object] = {}
 
-# A fork while another thread makes the engine would leave the lock held for ever in the child.
+# A fork while another thread creates the engine would leave the lock held forever in the child.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
@@ -25,16 +25,20 @@ def configure(
     limits: dict[str, int] | None = None,
     stores: dict[str, object] | None = None,
 ) -> None:
-    """Says what the engine may take, from the next call on. What is open already keeps what it has.
+    """Sets the resources and settings of the engine, from the next call on. Open inputs keep the old ones.
 
-    - `threads`: how many work at once; otherwise as many as there are processors
-    - `memory`: bytes of buffers, all threads together; otherwise 256 MiB
-    - `plugins`: more folders of plugin libraries
-    - `limits`: of what an input may claim, by name: `{"tensors": 10_000_000}`; `ferry formats` lists them
-    - `stores`: how S3, other stores, servers and the Hub are reached: `{"s3.endpoint": "http://localhost:9000"}`; the guide
-      lists the keys. What the environment says of credentials holds as well
+    Args:
+        threads: The number of worker threads. By default, the number of processors.
+        memory: The bytes of buffers for all threads together. By default, 256 MiB.
+        plugins: Additional folders of plugin libraries.
+        limits: Limits on what an input may claim, by name, such as `{"tensors": 10_000_000}`. `ferry formats` lists
+            them.
+        stores: Settings for S3, other object stores, web servers and the Hugging Face Hub, such as
+            `{"s3.endpoint": "http://localhost:9000"}`. The guide lists the keys. Credentials in the environment are
+            used as well.
 
-    Raises `UsageError` for a limit or a setting that there is not.
+    Raises:
+        UsageError: A limit or setting does not exist.
     """
     global _engine
     settings: dict[str, object] = {
@@ -52,7 +56,7 @@ def configure(
 
 
 def engine() -> _native.Engine:
-    """The engine of this process."""
+    """Returns the engine of this process."""
     global _engine
     found = _engine
     if found is None:
@@ -64,7 +68,7 @@ def engine() -> _native.Engine:
 
 
 def program() -> str:
-    """The path of the program that comes with the package."""
+    """Returns the path of the program in the package."""
     return os.path.join(_HERE, "_bin", "ferry")
 
 
@@ -72,9 +76,9 @@ def _make(settings: dict[str, object]) -> _native.Engine:
     threads, memory = settings.get("threads"), settings.get("memory")
     for name, value in (("threads", threads), ("memory", memory)):
         if value is not None and (not isinstance(value, int) or value < 1):
-            raise ValueError(f"{name} is a number from 1 on, not {value!r}")
+            raise ValueError(f"{name} must be an integer of at least 1, not {value!r}")
     if isinstance(settings.get("plugins"), (str, os.PathLike)):
-        raise TypeError(f"plugins is a list of folders, not one: [{settings['plugins']!r}]")
+        raise TypeError(f"plugins must be a list of folders, not a single one: [{settings['plugins']!r}]")
     return _native.Engine(
         program(),
         os.path.join(_HERE, "_bin", "plugins"),
@@ -92,7 +96,7 @@ def _word(value: object) -> object:
 
 
 def _others() -> list[str]:
-    """Where the program looks for plugins beside its own, in its order."""
+    """Returns the folders besides its own in which the program looks for plugins, in its order."""
     named = os.environ.get("FERRY_PLUGIN_PATH", "").split(os.pathsep)
     own = _folder("XDG_DATA_HOME", ".local/share", "plugins")
     return [folder for folder in [*named, own] if folder]

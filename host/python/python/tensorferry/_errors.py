@@ -1,4 +1,7 @@
-"""What can go wrong, by whose fault it is. Each is a `tensorferry.Error` and the built-in exception that fits."""
+"""Exceptions, grouped by whose fault the error is.
+
+Each is a `tensorferry.Error`, and also a subclass of the built-in exception that fits.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,21 @@ if TYPE_CHECKING:
 
 
 class Error(Exception):
-    """One cause, and where it lies.
+    """The base class of all errors. `str(error)` contains the message, the location and the hint.
 
-    `str(error)` has all of it. Of the attributes, those that are not known are `None`:
+    Attributes that are not known are `None`.
 
-    - `kind`: the kind's word, `"malformed"` say
-    - `message`: what is wrong, without the place
-    - `file`, `tensor`, `column`: names
-    - `offset`: bytes from the file's begin; `record`: the record's number, from 0
-    - `expected`, `found`: texts
-    - `hint`: what may help
+    Attributes:
+        kind: The kind of error, such as `"malformed"`.
+        message: What is wrong, without the location.
+        file: The name of the file.
+        tensor: The name of the tensor.
+        column: The name of the column.
+        record: The number of the record, from 0.
+        offset: The offset in the file, in bytes.
+        expected: What was expected, as text.
+        found: What was found instead, as text.
+        hint: What may help.
     """
 
     kind: str = "error"
@@ -37,20 +45,22 @@ class Error(Exception):
 
 
 class MalformedError(Error, ValueError):
-    """The input breaks its own format's rules."""
+    """The input violates the rules of its format."""
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """The input is well formed, and this program cannot read or carry it."""
+    """The input is valid, but this program cannot read or convert it."""
 
 
 class LimitError(Error, ValueError):
-    """The input asks for more than one of the limits lets it have; `configure(limits=...)` raises them."""
+    """The input exceeds a limit, which `configure(limits=...)` can raise."""
 
 
 class _SystemError(Error, OSError):
-    """What Python's own errors of files say. The base class would have them in the message once more, and loses them
-    when it is pickled."""
+    """Adds the attributes of Python's `OSError`.
+
+    `OSError` itself would repeat them in the message, and loses them when it is pickled.
+    """
 
     errno: int | None = None
     strerror: str | None = None
@@ -62,42 +72,45 @@ class _SystemError(Error, OSError):
 
 
 class SystemFault(_SystemError):
-    """The operating system failed, for good: no space, no permission. `errno` is its number, where it gave one."""
+    """The operating system reported a permanent error, such as a full disk or a missing permission.
+
+    `errno` is its error number, if there was one.
+    """
 
 
 class TransientError(SystemFault):
-    """A passing fault, worth another try: a file changed while it was read, a device failed."""
+    """A temporary failure, worth a retry: a file changed while it was read, or a device failed."""
 
 
 class PluginError(Error, RuntimeError):
-    """A plugin broke its contract, or could not be loaded."""
+    """A plugin violated its contract or could not be loaded."""
 
 
 class UsageError(Error, ValueError):
-    """Options or names that cannot work, an output that is there already, a model that is closed."""
+    """The caller made a mistake: a wrong option or name, an existing output, or a closed model."""
 
 
 class NotFoundError(UsageError, _SystemError, FileNotFoundError):
-    """There is no file or folder of this name."""
+    """The file or folder does not exist."""
 
 
 class OutputExistsError(UsageError, _SystemError, FileExistsError):
-    """The output is there already, and `force=True` was not said."""
+    """The output already exists, and `force=True` was not passed."""
 
 
 class TensorNotFoundError(UsageError, KeyError):
-    """A model has no tensor of this name."""
+    """The model has no tensor of this name."""
 
-    # As text, and not as a key that is quoted.
+    # `KeyError` would print the repr of the message.
     __str__ = Exception.__str__
 
 
 class VerificationError(Error, RuntimeError):
-    """What was written is not what was read."""
+    """The output does not match the input."""
 
 
 class CancelledError(Error, RuntimeError):
-    """The work was ended before it was done."""
+    """The work was interrupted before it was complete."""
 
 
 _KINDS: dict[str, type[Error]] = {
@@ -112,18 +125,18 @@ _KINDS: dict[str, type[Error]] = {
     "cancelled": CancelledError,
 }
 
-# What begins the messages of usage errors for which Python has an exception of its own.
+# Starts of the messages of usage errors that have a Python exception of their own.
 _USAGE: tuple[tuple[str, type[Error]], ...] = (
     ("no such file or folder", NotFoundError),
     ("no tensor of this name", TensorNotFoundError),
 )
 
-# What follows the name of an output that is there.
+# End of the message for an existing output. The name of the output comes first.
 _EXISTS = " exists; use --force to replace it"
 
 _SIDES = {"i": "reader", "o": "writer"}
 
-# What the program's flags are called here.
+# Rewrites the program's flags as Python arguments.
 _FLAGS = (
     (r"(?<![\w-])--(force|allow-empty|follow-links|strict|dry-run|receipt|sync|verify)\b", lambda m: m[1].replace("-", "_") + "=True"),
     (r"--allow-loss (\w+)", r'allow=["\1"]'),
@@ -133,18 +146,20 @@ _FLAGS = (
     (r"--from (?!with\b)([\w-]+)", r'format="\1"'),
     (r"--from\b", "format="),
     (r"--to\b", "to="),
-    # Of `open` an argument, of `convert` an entry of `reader` or `writer`.
+    # This is an argument of `open`, or an entry of `reader` or `writer` of `convert`.
     (r"(?<!\S)-([io]) '?(\w+)=([^\s,;)']+)'?", lambda m: f'{_SIDES[m[1]]} option {m[2]}="{m[3]}"'),
     (r"(?<!\S)(?:option )?-([io]) (\w+)=?", lambda m: f"{_SIDES[m[1]]} option {m[2]}"),
 )
 
 
 def in_python(text: str, *names: object) -> str:
-    """A text of the engine that names the program's flags, with what they are called here. What stands in quotes, and
-    `names`, are names: they stay as they are."""
+    """Rewrites the program's flags in an engine message as Python arguments.
+
+    Quoted text and `names` are left unchanged.
+    """
     if "-" not in text:
         return text
-    # It takes a millisecond, and is needed where something went wrong alone.
+    # Importing `re` takes a millisecond and is needed only after an error.
     import re
 
     kept: list[str] = []
@@ -161,7 +176,7 @@ def in_python(text: str, *names: object) -> str:
 
 
 def make(kind: str, text: str, message: str, details: dict[str, object]) -> Error:
-    """The exception for an error of the engine."""
+    """Returns the exception for an engine error."""
     made = _KINDS.get(kind, Error)
     if made is UsageError and message.endswith(_EXISTS):
         made, details = OutputExistsError, {"file": message.removesuffix(_EXISTS), **details}
@@ -181,7 +196,7 @@ def make(kind: str, text: str, message: str, details: dict[str, object]) -> Erro
 
 
 def _number(error: Error) -> int | None:
-    """The operating system's number of an error, which ends the text of Rust's."""
+    """Returns the `errno` at the end of a Rust I/O message."""
     if isinstance(error, NotFoundError):
         return errno.ENOENT
     if isinstance(error, OutputExistsError):
@@ -191,7 +206,7 @@ def _number(error: Error) -> int | None:
 
 
 def of_convert(text: str) -> str:
-    """A text that advises a step, for a function that takes none."""
+    """Replaces the advice to pass `steps` by the advice to call `convert`, for functions without steps."""
     if "steps=[" not in text:
         return text
     import re
@@ -200,7 +215,7 @@ def of_convert(text: str) -> str:
 
 
 def reword(error: Error, change: Callable[[str], str]) -> None:
-    """Changes the texts of an error."""
+    """Applies a function to the texts of an error."""
     error.args = tuple(change(text) if isinstance(text, str) else text for text in error.args)
     error.message = change(error.message)
     error.file = None if error.file is None else change(error.file)
@@ -217,7 +232,7 @@ def unsupported(message: str, tensor: str | None = None, hint: str | None = None
 
 
 def usage(message: str, **details: object) -> UsageError:
-    """A mistake of the caller."""
+    """Returns the error for a mistake of the caller."""
     told = "".join(f", {name} {value!r}" if name == "tensor" else f", {name} {value}" for name, value in details.items())
     error = UsageError(f"{message}{told}")
     error.kind, error.message = "usage", message

@@ -1,8 +1,8 @@
-"""An opened input: its tensors by their names."""
+"""An opened model: a mapping of names to tensors."""
 
 from __future__ import annotations
 
-# `collections.abc` takes a millisecond more.
+# Importing `collections.abc` takes a millisecond more.
 from _collections_abc import Mapping
 
 from ._results import losses, statistics
@@ -16,26 +16,30 @@ if TYPE_CHECKING:
     from ._results import Loss, Statistics
 
 class Model(Mapping):  # type: ignore[type-arg]
-    """A read-only mapping of names to lazy tensors, in the input's order.
+    """A read-only mapping of names to lazy tensors, in the order of the input.
 
-    `with` closes it. Closed or not, arrays that were made of it are their own; a lazy tensor of a closed model
-    cannot be read.
+    Leaving a `with` block closes the model. Arrays that were read from it stay valid; its lazy tensors can no longer
+    be read.
     """
 
     def __init__(self, raw: _native.Model, again: tuple[Callable[..., Model], tuple[object, ...]], mapped: bool) -> None:
         self._raw = raw
-        # What opens it again, in another process say: a function and its arguments.
+        # A function and its arguments that open the input again, for example in another process.
         self._again = again
         self._mapped = mapped
         self._tensors = {tensor.name: tensor for tensor in raw.tensors()}
 
     def __getitem__(self, name: str) -> Tensor:
-        """The tensor of this name. Raises `TensorNotFoundError`, which is a `KeyError`, if there is none."""
+        """Returns the tensor of this name.
+
+        Raises:
+            TensorNotFoundError: There is no such tensor. This is also a `KeyError`.
+        """
         found = self._tensors.get(name)
         return Tensor(self, found if found is not None else self._raw.tensor(name))
 
     def get(self, key: str, default=None, /):  # type: ignore[no-untyped-def]
-        """The tensor of this name, or `default`."""
+        """Returns the tensor of this name, or `default`."""
         return self[key] if key in self._tensors else default
 
     def __iter__(self):  # type: ignore[no-untyped-def]
@@ -57,7 +61,7 @@ class Model(Mapping):  # type: ignore[type-arg]
         state = ", closed" if self.closed else ""
         return f"<tensorferry.Model {self.path!r}: {len(self)} tensors{state}>"
 
-    # Two models are the same if they are one object, as files are.
+    # Models are compared by identity, as files are.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -66,28 +70,30 @@ class Model(Mapping):  # type: ignore[type-arg]
 
     @property
     def path(self) -> str:
-        """Where it was opened."""
+        """The path that was opened."""
         return str(self._again[1][0])
 
     @property
     def format(self) -> str:
-        """The id of the format that it was read as."""
+        """The id of the input format."""
         return self._raw.format()
 
     @property
     def metadata(self) -> dict[str, object]:
-        """The key-value metadata, each value with its type."""
+        """The key-value metadata. Values keep their types."""
         return self._raw.metadata()
 
     @property
     def state(self) -> object:
-        """The tree of what the input holds, tensors as lazy ones: mappings, lists, numbers, texts; `None` where the
-        format has no tree. What only the format itself understands is a `StateObject`; nothing of it was run."""
+        """The input's tree of mappings, lists, numbers, strings and lazy tensors, or `None` if the format has no tree.
+
+        Objects that only the format itself understands are `StateObject`s. None of their code is run.
+        """
         return self._raw.state(self.__getitem__)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the input holds and this does not show: the optimizer's state, where the model was taken."""
+        """What the input contains but this model does not show, such as optimizer state that was left out."""
         return losses(self._raw.losses())
 
     @property
@@ -97,31 +103,43 @@ class Model(Mapping):  # type: ignore[type-arg]
 
     @property
     def ties(self) -> dict[str, str]:
-        """For each tensor that is another one under a second name: that one's name."""
+        """Maps the name of each tied tensor to the name of the tensor that it repeats."""
         return dict(self._raw.ties())
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """Whether the model is closed."""
         return self._raw.is_closed()
 
     def close(self) -> None:
-        """Lets go of the files."""
+        """Closes the files."""
         self._raw.close()
 
     def check_unchanged(self) -> None:
-        """Raises `TransientError` if a file of the input has changed since it was opened."""
+        """Checks that the input files are unchanged.
+
+        Raises:
+            TransientError: A file has changed since it was opened.
+        """
         self._raw.check_unchanged()
 
     def stats(self, glob: str | None = None, histogram: bool = False) -> dict[str, Statistics]:
-        """What the values of each tensor come to, or of those whose names `glob` matches, read on all threads and
-        never held as a whole: range, mean and deviation of what is finite, zeros, NaN, infinities and more; see
-        `Statistics`. With `histogram` also 64 bins as `numpy.histogram` has them, in a second pass. Of quantised
-        weights it is what they stand for, under the name that the weight has then."""
+        """Computes statistics of the values: range, mean, deviation, and counts of zeros, NaN, infinities and more.
+
+        Tensors are read on all threads, and none is held in memory as a whole. Quantized weights are dequantized, and
+        reported under the name of the dequantized weight.
+
+        Args:
+            glob: A pattern of tensor names. By default all tensors are read.
+            histogram: If true, a histogram with 64 bins, as from `numpy.histogram`, is computed in a second pass.
+
+        Returns:
+            A `Statistics` for each tensor, by name.
+        """
         return {name: statistics(found) for name, found in self._raw.stats(glob, histogram)}
 
     def numpy(self):  # type: ignore[no-untyped-def]
-        """All tensors as arrays of numpy, by name, read together on all threads. See `Tensor.numpy`."""
+        """Reads all tensors into numpy arrays, on all threads, and returns them by name. See `Tensor.numpy`."""
         import numpy
 
         def room(tensor):  # type: ignore[no-untyped-def]
@@ -136,18 +154,18 @@ class Model(Mapping):  # type: ignore[type-arg]
         return self._load(room)
 
     def torch(self, device: object = None):  # type: ignore[no-untyped-def]
-        """All tensors as those of torch, by name, read together on all threads. See `Tensor.torch`."""
+        """Reads all tensors into torch tensors, on all threads, and returns them by name. See `Tensor.torch`."""
         loaded = self._load(lambda tensor: tensor._torch_memory(device))
         return loaded if device is None else {name: array.to(device) for name, array in loaded.items()}
 
     def jax(self):  # type: ignore[no-untyped-def]
-        """All tensors as arrays of jax, by name. See `Tensor.jax`."""
+        """Reads all tensors into jax arrays and returns them by name. See `Tensor.jax`."""
         loaded = {name: tensor.jax() for name, tensor in self.items()}
         self.check_unchanged()
         return loaded
 
     def _load(self, room):  # type: ignore[no-untyped-def]
-        """Has the frameworks' memory filled. Tensors that are one in the input become one, as in the input."""
+        """Allocates arrays with `room` and fills them. Tied tensors share one array."""
         loaded, waiting = {}, []
         ties = self.ties
         for name, tensor in self.items():

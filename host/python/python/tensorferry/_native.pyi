@@ -1,4 +1,4 @@
-# The extension module: see `src/lib.rs` beside it. Nothing of it is for users.
+# The extension module (see `host/python/src/lib.rs`). It is not part of the public API.
 
 from collections.abc import Callable
 from typing import Any, final

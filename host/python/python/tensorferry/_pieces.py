@@ -1,14 +1,14 @@
-"""Pieces of a plan, done by workers on other machines: the queue, retries, time-outs and how far all of it is.
+"""Schedules the pieces of a plan on workers on other machines: the queue, retries, timeouts and progress.
 
-A worker is a `ferry work` somewhere, and an `Engine` is what starts workers and talks to them: `tensorferry.ray` has the
-one for Ray. Nothing here knows of Ray, and nothing of what is decided here is left to it:
+A worker is a `ferry work` process somewhere. An `Engine` starts workers and talks to them; `tensorferry.ray` has the one
+for Ray. This module does not depend on Ray, and it makes all decisions itself:
 
-- a worker that does not answer in time is given up, and so is what it has: other workers do its pieces. That it may go on
-  where nobody hears it does no harm, since every commit is exclusive
-- a piece with failures that may pass is done again, a few times, later each time; one whose failures stay is not
-- a piece whose workers die again and again is given up
+- A worker that does not answer in time is given up, and other workers do its pieces. If it continues where it cannot be
+  reached, it does no harm, because every commit is exclusive.
+- A piece with temporary failures is retried a few times, with growing pauses. A piece with permanent failures is not.
+- A piece whose workers die repeatedly is given up.
 
-What has been done stands in the journals of the plan, not here: running again does what is left.
+The journals of the plan record what is done, so that another run does only what is left.
 """
 
 from __future__ import annotations
@@ -22,36 +22,37 @@ from typing import Any, Protocol
 
 from ._errors import SystemFault
 
-#: Ended for good, with a failed job: `ferry`'s exit code.
+# #: Exit code of `ferry` if a job failed permanently.
 FAILED = 3
-#: Nothing of the piece could be begun.
+# #: Exit code if nothing of the piece could be started.
 SYSTEM = 5
-#: All that failed may pass.
+# #: Exit code if all failures are temporary.
 PASSING = 75
-#: Ended before it was done.
+# #: Exit code if the piece was interrupted.
 CANCELLED = 130
 
-# How many pieces a second the engine may be asked about, and how often a worker is asked at most.
+# Maximum questions per second to all workers, the minimum seconds between questions to one worker, and the maximum
+# pause before a retry.
 _QUESTIONS = 200
 _SHORTEST_PERIOD = 1.0
 _LONGEST_PAUSE = 60.0
-# Failures that a result keeps: it has to stay small.
+# Maximum failures in a result, to keep it small.
 _MOST_FAILURES = 100
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A worker is there; for each piece that it has begun, the jobs that have ended and the bytes of their outputs."""
+    """A worker has answered. `moved` has, for each piece that it has begun, the ended jobs and their output bytes."""
 
     worker: Hashable
     moved: dict[int, tuple[int, int]] = field(default_factory=dict)
-    # Why it can do no piece at all: its machine does not see the plan, say.
+    # Why the worker cannot do any piece, for example because its machine does not see the plan.
     fault: str | None = None
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A worker has done a piece: what `ferry work` says of it."""
+    """A worker has ended a piece. `result` is what `ferry work` reported."""
 
     worker: Hashable
     piece: int
@@ -60,11 +61,11 @@ class Ended:
 
 @dataclass(frozen=True)
 class Lost:
-    """A worker has died, with what it had. It may come back under its name, and answers then."""
+    """A worker has died with its pieces. If it restarts under the same name, it answers again."""
 
     worker: Hashable
     why: str
-    # Whether it never comes back.
+    # Whether the worker will not restart.
     is_gone: bool = False
 
 
@@ -72,44 +73,44 @@ Event = Answer | Ended | Lost
 
 
 class Engine(Protocol):
-    """What starts workers and talks to them. No call but `wait` takes longer than a moment."""
+    """Starts workers and talks to them. Only `wait` may block."""
 
     def start(self) -> Hashable:
-        """Starts a worker, now or as soon as there is room for one; gives its name, which no other has."""
+        """Starts a worker, now or as soon as there is room for one, and returns its unique name."""
 
     def give(self, worker: Hashable, piece: int) -> None:
-        """Gives it a piece to do, after those that it has: `Ended` or `Lost` follows."""
+        """Queues a piece for a worker. `Ended` or `Lost` follows."""
 
     def ask(self, worker: Hashable) -> None:
-        """Asks whether it is there and how far it is: `Answer` or `Lost` follows, or nothing at all."""
+        """Asks a worker for its progress. `Answer` or `Lost` follows, or nothing at all."""
 
     def stop(self, worker: Hashable) -> None:
-        """Ends a worker and what it does, as far as it can be reached; no event of it follows."""
+        """Ends a worker and its work, if it can be reached. No event of it follows."""
 
     def wait(self, seconds: float) -> Iterable[Event]:
-        """What has happened, as soon as something has; nothing, after so many seconds."""
+        """Waits for events, and returns them as soon as there are any, or nothing after `seconds`."""
 
 
 @dataclass
 class Rules:
-    """How patient a run is."""
+    """Timeouts and retries of a run."""
 
-    # Pieces that a worker has at once: the next one is there when it has ended one.
+    # Pieces that a worker has at the same time, so that it can start the next one at once.
     in_flight: int = 2
-    # Seconds in which a worker has to answer.
+    # Seconds in which a worker must answer.
     timeout: float = 60.0
-    # Seconds in which something of a piece has to have moved; none: it may take for ever.
+    # Seconds in which a piece must make progress. `None` means no limit.
     piece_timeout: float | None = None
-    # How often a piece with failures that may pass is done again, and the first pause before that.
+    # How often a piece with temporary failures is retried, and the first pause in seconds.
     retries: int = 3
     pause: float = 2.0
-    # How often the workers of a piece may die.
+    # How many workers may die while they do the same piece.
     crashes: int = 5
 
 
 @dataclass
 class Piece:
-    """What is known of a piece."""
+    """The state of a piece."""
 
     number: int
     attempts: int = 0
@@ -118,7 +119,7 @@ class Piece:
     bytes_in: int = 0
     bytes_out: int = 0
     losses: int = 0
-    # Of the last attempt.
+    # The result of the last attempt.
     result: dict[str, Any] = field(default_factory=dict)
 
     def add(self, result: dict[str, Any]) -> None:
@@ -132,7 +133,7 @@ class Piece:
 
 @dataclass
 class Outcome:
-    """What a run came to."""
+    """The result of a run."""
 
     pieces: int = 0
     done: int = 0
@@ -154,7 +155,7 @@ class Outcome:
         self.done += piece.done
         self.failed += failed
         self.cancelled += cancelled
-        # What another attempt has done is unchanged in the last one.
+        # Jobs done by an earlier attempt count as unchanged in the last one.
         self.unchanged += max(0, jobs - piece.done - failed - cancelled)
         self.losses += piece.losses
         self.bytes_in += piece.bytes_in
@@ -167,24 +168,24 @@ class Outcome:
 
 
 def _worse(a: int, b: int) -> int:
-    """The exit code of both: what cannot pass counts more than what may."""
+    """Returns the worse of two exit codes. Permanent failures are worse than temporary ones."""
     order = [0, PASSING, FAILED, SYSTEM, CANCELLED]
     return max(a, b, key=lambda code: order.index(code) if code in order else len(order))
 
 
 @dataclass
 class _Worker:
-    """What is known of a worker."""
+    """The state of a worker."""
 
-    # By piece, how far it is and since when.
+    # By piece: its progress, and when it last changed.
     pieces: dict[int, tuple[tuple[int, int], float]] = field(default_factory=dict)
-    # Whether it has answered since it was started or came back.
+    # Whether it has answered since it was last started.
     is_up: bool = False
-    # Whether it ever has: until then it may wait for a machine.
+    # Whether it has ever answered. Until then it may be waiting for a machine.
     was_up: bool = False
-    # When it was asked what it has not answered yet.
+    # The time of the question that it has not answered yet.
     asked: float | None = None
-    # When it is asked next.
+    # The time of the next question.
     next: float = 0.0
 
 
@@ -196,9 +197,18 @@ def run(
     listen: Callable[[dict[str, Any]], object] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
-    """Does all pieces on so many workers. `listen` is told what happens, as mappings with an `"event"`.
+    """Does all pieces, and stops all workers at the end.
 
-    Raises `SystemFault` if no worker can do anything. Whatever ends it, all workers are stopped.
+    Args:
+        pieces: The numbers of the pieces.
+        engine: Starts the workers.
+        workers: The number of workers.
+        rules: Timeouts and retries.
+        listen: Is called with each event, a mapping that contains `"event"`.
+        clock: Returns the time in seconds.
+
+    Raises:
+        SystemFault: No worker can do anything.
     """
     state = _Run(pieces, engine, rules or Rules(), listen or (lambda event: None), clock)
     try:
@@ -220,12 +230,12 @@ class _Run:
         self.engine, self.rules, self.listen, self.clock = engine, rules, listen, clock
         self.open = {number: Piece(number) for number in pieces}
         self.queue = deque(pieces)
-        # Pieces that wait for another try: when, and which.
+        # Pieces that wait for a retry: the time, and the piece.
         self.later: list[tuple[float, int]] = []
         self.workers: dict[Hashable, _Worker] = {}
         self.outcome = Outcome()
         self.began = clock()
-        # How many workers that can do nothing are still replaced.
+        # How many more unusable workers will be replaced.
         self.spare = 0
 
     def run(self, workers: int) -> Outcome:
@@ -254,7 +264,7 @@ class _Run:
             self.answered(event, worker)
         elif isinstance(event, Ended):
             if worker.pieces.pop(event.piece, None) is not None:
-                # Nothing has moved of the one behind it because it had not begun.
+                # The next piece has just begun, so its time starts now.
                 now = self.clock()
                 worker.pieces = {number: (moved, now) for number, (moved, _) in worker.pieces.items()}
                 self.ended(self.open[event.piece], event.result)
@@ -304,12 +314,12 @@ class _Run:
         self.tell("piece-done", **facts)
 
     def crashed(self, piece: Piece, why: str) -> None:
-        """A piece's worker has died, or seems to have."""
+        """Handles the death, or the apparent death, of a piece's worker."""
         piece.crashes += 1
         if piece.crashes < self.rules.crashes:
             self.queue.appendleft(piece.number)
             return
-        message = f"given up after {piece.crashes} workers that died with it: {why}"
+        message = f"given up after {piece.crashes} workers died while they did it: {why}"
         piece.result = {**piece.result, "exit_code": PASSING, "message": message}
         self.close(piece)
 
@@ -318,7 +328,7 @@ class _Run:
         self.take_back(worker, why)
         self.tell("worker-lost", why=why)
         if not worker.was_up:
-            # It dies before it has begun anything, and maybe always will.
+            # It died before it began anything, and may do so every time.
             self.note(f"a worker cannot be started: {why}")
             self.spare -= 1
         if is_gone or self.spare < 0:
@@ -326,13 +336,13 @@ class _Run:
             if self.spare >= 0:
                 self.start()
             return
-        # It has to answer from now on, and is asked again in a moment.
+        # Its time to answer starts now, and it is soon asked again.
         now = self.clock()
         worker.asked = worker.asked if worker.asked is not None and not worker.is_up else now
         worker.is_up, worker.next = False, now + min(self.rules.pause, _SHORTEST_PERIOD)
 
     def take_back(self, worker: _Worker, why: str) -> None:
-        """The pieces of a worker go back to the queue; the first is what it died of, if it died of one."""
+        """Returns the pieces of a worker to the queue. Only the first one can have caused its death."""
         pieces = list(worker.pieces)
         worker.pieces.clear()
         self.queue.extendleft(reversed(pieces[1:]))
@@ -340,10 +350,10 @@ class _Run:
             self.crashed(self.open[first], why)
 
     def give_up(self) -> None:
-        """Gives up the workers that do not answer, or whose pieces do not move."""
+        """Gives up workers that do not answer or whose pieces make no progress."""
         now = self.clock()
         if now - self.began >= self.rules.timeout and not any(worker.was_up for worker in self.workers.values()):
-            self.note("no worker has started yet: maybe the cluster has no room for one")
+            self.note("no worker has started yet: the cluster may have no room for one")
         for name, worker in list(self.workers.items()):
             silent = worker.asked is not None and worker.was_up and now - worker.asked >= self.rules.timeout
             limit = self.rules.piece_timeout
@@ -364,12 +374,12 @@ class _Run:
         up = sum(worker.is_up for worker in self.workers.values())
         for name, worker in self.workers.items():
             if worker.next <= now:
-                # One question at a time, but of one that was lost: its answer is not on the way.
+                # One question at a time. The answer of a worker that was lost will not arrive, so it is asked again.
                 if worker.asked is None or not worker.is_up:
                     worker.asked = worker.asked if worker.asked is not None else now
                     self.engine.ask(name)
                 worker.next = float("inf")
-        # First one for everybody; another one where there are enough that nobody waits for it in the end.
+        # Every worker gets one piece first. More are given only while enough are left to keep all workers busy at the end.
         for most in range(1, self.rules.in_flight + 1):
             for name, worker in self.workers.items():
                 enough = len(self.queue) > (0 if most == 1 else up)
@@ -379,7 +389,7 @@ class _Run:
                     self.engine.give(name, piece)
 
     def until_next(self) -> float:
-        """Seconds until something is due."""
+        """Returns the seconds until the next deadline."""
         now = self.clock()
         due = [worker.next for worker in self.workers.values()]
         due += [worker.asked + self.rules.timeout for worker in self.workers.values() if worker.asked is not None]

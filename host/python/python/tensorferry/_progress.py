@@ -1,4 +1,4 @@
-"""How far work is: a function of the user's, or a bar."""
+"""Progress: a function of the caller, or a bar."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import sys
 
 
 def listener(progress: object):  # type: ignore[no-untyped-def]
-    """What the engine calls with bytes that are done, all of them, and `"read"`, `"copy"` or `"check"`; with how it is
-    ended. `progress` is such a function, or whether there is a bar."""
+    """Returns the progress callback for the engine, and a function that ends it.
+
+    The callback takes the bytes done, the total bytes, and `"read"`, `"copy"` or `"check"`.
+
+    Args:
+        progress: Such a callback, or whether to show a bar.
+    """
     if not progress:
         return None, lambda: None
     if callable(progress):
@@ -28,7 +33,7 @@ def listener(progress: object):  # type: ignore[no-untyped-def]
 
 
 class _Line:
-    """A line on a terminal, for those without tqdm."""
+    """A progress line on the terminal, used if tqdm is not installed."""
 
     def show(self, done: int, of: int, stage: str) -> None:
         if sys.stderr.isatty() and of:

@@ -1,4 +1,4 @@
-"""What the engine's answers are made of. Each has the fields of its document as attributes."""
+"""Results of the engine. Each has the fields of a JSON document as attributes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from ._errors import in_python
 
 
 class _Document:
-    """A document of the engine: its entries are attributes, and `as_dict()` gives them back. What another document of its
-    kind has, and this one lacks, is `None`."""
+    """A JSON document of the engine, with its entries as attributes.
+
+    An optional entry that is missing is `None`.
+    """
 
     __slots__ = ("_entries",)
     _optional: frozenset[str] = frozenset()
@@ -40,37 +42,47 @@ class _Document:
         return f"{type(self).__name__}({told})"
 
     def as_dict(self) -> dict[str, object]:
-        """The entries, as JSON has them."""
+        """Returns the entries as a dictionary, as in the JSON document."""
         return dict(self._entries)
 
 
 class Loss(_Document):
-    """Something that could not be carried: `kind`, `severity`, `asked`, `what`, `why`."""
+    """Something that could not be converted: `kind`, `severity`, `asked`, `what` and `why`."""
 
     __slots__ = ()
 
 
 class Histogram(_Document):
-    """64 bins: `edges`, of which there are 65, and `counts`, as `numpy.histogram` gives them."""
+    """A histogram with 64 bins, as from `numpy.histogram`: 65 `edges` and 64 `counts`."""
 
     __slots__ = ()
 
 
 class Statistics(_Document):
-    """What the values of a tensor come to: `count`, `finite`; of the finite ones `min`, `max`, `mean`, `std`; `zeros`,
-    `nan`, `posinf`, `neginf`, `subnormals`, `saturated`; `zero_rows`, where rows of zeros were looked for; `histogram`, if
-    it was asked for; `dequantized`, for what quantised numbers stand for. Of strings: `count`, `empty`, `min_length`,
-    `max_length`, `mean_length`, `total_length`, in bytes. `problem` says why there are none of these."""
+    """Statistics of a tensor.
+
+    Attributes:
+        count: The number of values.
+        finite: The number of finite values.
+        min, max, mean, std: Statistics of the finite values.
+        zeros, nan, posinf, neginf, subnormals, saturated: The number of such values.
+        zero_rows: The number of rows that contain only zeros, if they were counted.
+        histogram: A `Histogram`, if one was requested.
+        dequantized: Whether these are the statistics of dequantized values.
+        empty, min_length, max_length, mean_length, total_length: For strings, the number of empty strings, and lengths
+            in bytes.
+        problem: Why there are no statistics.
+    """
 
     __slots__ = ()
 
 
 def statistics(found):  # type: ignore[no-untyped-def]
-    """A tensor's statistics, of the engine's document."""
+    """Returns the statistics of a tensor from the engine's document."""
     entries = {"zero_rows": None, "histogram": None, "dequantized": False, "problem": None, **found}
     for key in ("min", "max", "mean", "std"):
         if isinstance(entries.get(key), str):
-            # JSON has no number for it.
+            # JSON has no infinities or NaN, so they are strings.
             entries[key] = float(entries[key])
     if entries["histogram"]:
         entries["histogram"] = Histogram(entries["histogram"])
@@ -78,37 +90,45 @@ def statistics(found):  # type: ignore[no-untyped-def]
 
 
 class TensorInfo(_Document):
-    """A tensor without its data: `name`, `dtype`, `shape`, `nbytes`, `tied_to`."""
+    """A tensor without its data: `name`, `dtype`, `shape`, `nbytes` and `tied_to`."""
 
     __slots__ = ()
 
 
 class ColumnInfo(_Document):
-    """A column of records: `name`, `type`, and `shape` where each value has one."""
+    """A column of records: `name`, `type`, and `shape` if each value has one."""
 
     __slots__ = ()
     _optional = frozenset(("shape",))
 
 
 class Report(_Document):
-    """What a conversion came to."""
+    """The result of a conversion."""
 
     __slots__ = ()
 
 
 class Inspection(_Document):
-    """What an input holds, without its data."""
+    """The description of an input without its data."""
 
     __slots__ = ()
 
 
 class Difference(_Document):
-    """One difference: its `kind`, the `name` of the tensor or column, and what each side has.
+    """A difference between two inputs. Attributes that do not apply to its `kind` are `None`.
 
-    Where both sides have numbers and the same shape: `elements` of `of` differ, by `largest` at `largest_at` (whose
-    numbers are `largest_values`), and by `relative` at `relative_at` of the larger number; `nan` of them are NaN on one
-    side; `cosine` is that of the angle between the two. Where the values of a column differ: in how many `records`, and
-    the `first` of them, whose values are `a` and `b`. What a difference has nothing to say of is `None`.
+    Attributes:
+        kind: The kind of difference.
+        name: The name of the tensor or column.
+        a, b: What each input contains.
+        attribute: The name of the attribute, for the kind `"attribute"`.
+        elements, of: For numbers of the same shape, how many elements differ, and how many there are.
+        largest, largest_at, largest_values: The largest absolute difference, its position, and both numbers.
+        relative, relative_at, relative_values: The largest difference relative to the larger number, its position, and
+            both numbers.
+        nan: The number of elements that are NaN in only one of the inputs.
+        cosine: The cosine of the angle between both tensors.
+        records, first: For a column, how many records differ, and the first of them. `a` and `b` are its values.
     """
 
     __slots__ = ()
@@ -119,43 +139,57 @@ class Difference(_Document):
 
 
 class Differences(_Document):
-    """What a comparison found: `equal`, `differences`, of tensors the worst first; how many `tensors` were compared, or
-    how many `columns`, and the `records` of both sides."""
+    """The result of a comparison.
+
+    Attributes:
+        equal: Whether the inputs are equal.
+        differences: The differences. The worst tensors come first.
+        tensors: The number of compared tensors.
+        columns: The number of compared columns.
+        records: The number of records of both inputs.
+    """
 
     __slots__ = ()
     _optional = frozenset(("tensors", "columns", "records"))
 
     def __bool__(self) -> bool:
-        raise TypeError("ask for .equal: whether differences are true, or their absence is, nobody remembers")
+        raise TypeError("the truth value of Differences is ambiguous: use .equal")
 
 
 class Verdict(_Document):
-    """What became of an output since its receipt was written: its `verdict`; what is wrong in `problems`, or why nobody can
-    say, in `error`; the `receipt`, and how many `files`, `tensors`, `records` and `bytes` were held against it, which are
-    `None` where there is none."""
+    """The state of an output compared with its receipt. Attributes are `None` if there is no receipt.
+
+    Attributes:
+        verdict: `"ok"`, `"changed"`, `"missing"`, `"unreadable"` or `"no receipt"`.
+        problems: What differs.
+        error: Why the output could not be checked.
+        receipt: The path of the receipt.
+        files, tensors, records, bytes: How many of each were checked against the receipt.
+    """
 
     __slots__ = ()
     _optional = frozenset(("receipt", "problems", "error", "files", "tensors", "records", "bytes"))
 
 
 class Format(_Document):
-    """A format that can be used."""
+    """An available format."""
 
     __slots__ = ()
 
 
 class RunSummary(_Document):
-    """What a run of a manifest came to; of a dry run, what it would do: its `plan` alone."""
+    """The result of a run of a manifest. After a dry run it has only a `plan`."""
 
     __slots__ = ()
     _optional = frozenset(("plan",))
 
 
 class StateObject:
-    """An object of a checkpoint's state that only its own format understands: it is shown, and nothing of it runs.
+    """An object in a checkpoint's state that only its own format understands. None of its code is run.
 
-    - `kind`: its class or function, `"torch.optim.adam.Adam"` say
-    - `parts`: what it is made of
+    Attributes:
+        kind: Its class or function, such as `"torch.optim.adam.Adam"`.
+        parts: The values that it is made of.
     """
 
     __slots__ = ("kind", "parts")
@@ -169,11 +203,11 @@ class StateObject:
 
 
 def losses(found: list[dict[str, object]]) -> tuple[Loss, ...]:
-    """Losses of a document."""
+    """Returns the losses of a document."""
     return tuple(Loss({**loss, "why": in_python(str(loss["why"]))}) for loss in found)
 
 
 def report(found: dict[str, object]) -> Report:
-    """A report of a document."""
+    """Returns the report of a document."""
     notes = [in_python(note) for note in found["notes"]]  # type: ignore[attr-defined]
     return Report({**found, "notes": notes, "losses": losses(found["losses"])})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Records of an input, as streams that any Arrow library takes."""
+"""Records of an input, as Arrow streams."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 class Scan:
-    """An opened input of records. pyarrow, polars, pandas, duckdb and others take it as it is: each of them begins a
-    new stream. Nothing is read before the first batch is asked for, and then so far ahead as memory allows.
+    """An opened input of records.
+
+    pyarrow, polars, pandas, duckdb and other Arrow libraries accept it directly, and each use starts a new stream.
+    Nothing is read before the first batch is requested. After that, batches are read ahead as far as memory allows.
     """
 
     def __init__(self, raw: _native.Scan, again: tuple[Callable[..., Scan], tuple[object, ...]]) -> None:
@@ -23,7 +25,7 @@ class Scan:
         self._again = again
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """A new stream of all records. What a consumer would like the types to be is left to its own cast."""
+        """Returns a new stream of all records. `requested_schema` is ignored; consumers cast the batches themselves."""
         return self._raw.stream(None)
 
     def __arrow_c_schema__(self) -> object:
@@ -37,54 +39,61 @@ class Scan:
 
     @property
     def path(self) -> str:
-        """Where it was opened."""
+        """The path that was opened."""
         return str(self._again[1][0])
 
     @property
     def format(self) -> str:
-        """The id of the format that it is read as."""
+        """The id of the input format."""
         return self._raw.format()
 
     @property
     def schema(self) -> dict[str, str]:
-        """The columns after the steps: names, and types as `ferry inspect` calls them."""
+        """The columns after the steps: their names, and their types as `ferry inspect` prints them."""
         return dict(self._raw.columns())
 
     @property
     def splits(self) -> int:
-        """How many stretches of records can be read at the same time; records that go through steps are one."""
+        """The number of splits that can be read in parallel. It is 1 if there are steps."""
         return self._raw.splits()
 
     @property
     def known_records(self) -> int | None:
-        """How many records there are, where that is known without reading them."""
+        """The number of records, or `None` if it is not known without reading them."""
         return self._raw.known_records()
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What batches cannot say of the input, as far as it has been read."""
+        """What the batches cannot represent of the input, as far as it has been read."""
         return losses(self._raw.losses())
 
     @property
     def error(self) -> Error | None:
-        """Why the latest stream failed that did: whoever pulls a stream raises an exception of its own."""
+        """The error of the latest stream that failed. Consumers of a stream raise exceptions of their own."""
         return self._raw.error()
 
     def split(self, number: int) -> Split:
-        """One of the splits, as a stream of its own. Raises `IndexError` if there is none of this number, from 0."""
+        """Returns one of the splits as a stream of its own.
+
+        Args:
+            number: The number of the split, from 0.
+
+        Raises:
+            IndexError: There is no such split.
+        """
         if not 0 <= number < self.splits:
             raise IndexError(f"split {number} of {self.splits}")
         return Split(self, number)
 
     def to_pyarrow(self):  # type: ignore[no-untyped-def]
-        """A new `pyarrow.RecordBatchReader`."""
+        """Returns a new `pyarrow.RecordBatchReader`."""
         import pyarrow  # type: ignore[import-untyped]
 
         return pyarrow.RecordBatchReader.from_stream(self)
 
 
 class Split:
-    """One split of a scan, which any Arrow library takes."""
+    """A split of a scan, which any Arrow library can read."""
 
     def __init__(self, scan: Scan, number: int) -> None:
         self._scan = scan

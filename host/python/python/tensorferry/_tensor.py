@@ -1,4 +1,4 @@
-"""A tensor of an opened input, or a part of one. Its data is read when a framework's array is made of it."""
+"""Tensors of an opened input, and parts of them. Data is read when a framework's array is created."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from . import _native
 
     class _Model(Protocol):
-        """The model that it is a tensor of."""
+        """The part of `Model` that a tensor uses."""
 
         _mapped: bool
 
@@ -20,9 +20,9 @@ _CPU = (1, 0)
 
 
 class Tensor:
-    """A lazy tensor: its name, dtype and shape are known, and its data is read each time that it is asked for.
+    """A lazy tensor: its name, dtype and shape are known, and each access reads its data from the file.
 
-    `tensor[2:5, ::-2, 0]` is lazy too: integers, slices and `...` are what it takes.
+    `tensor[2:5, ::-2, 0]` is a lazy tensor too. An index may contain integers, slices and `...`.
     """
 
     __slots__ = ("_model", "_raw", "_axes", "_dims")
@@ -36,28 +36,28 @@ class Tensor:
     ) -> None:
         self._model = model
         self._raw = raw
-        # The indices that are taken of each dimension of the input's tensor, and which of these no integer took.
+        # The indices selected in each dimension of the input's tensor, and the dimensions that no integer index removed.
         self._axes = axes if axes is not None else tuple(range(length) for length in raw.shape)
         self._dims = dims if dims is not None else tuple(range(len(raw.shape)))
 
     @property
     def name(self) -> str:
-        """Its name in the input."""
+        """The name in the input."""
         return self._raw.name
 
     @property
     def dtype(self) -> str:
-        """The dtype's name: `F32`, `BF16`, `I64`; also of one that a format brought along, `Q4_0`."""
+        """The name of the dtype: `F32`, `BF16`, `I64`, or one defined by a format, such as `Q4_0`."""
         return self._raw.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The dimensions, in elements."""
+        """The length of each dimension, in elements."""
         return tuple(len(self._axes[dim]) for dim in self._dims)
 
     @property
     def ndim(self) -> int:
-        """How many dimensions there are."""
+        """The number of dimensions."""
         return len(self._dims)
 
     @property
@@ -68,7 +68,7 @@ class Tensor:
 
     @property
     def attributes(self) -> dict[str, object]:
-        """What else the input says of it: a unit, names of its axes."""
+        """Other properties stored in the input, such as a unit or the names of the axes."""
         return self._raw.attributes()
 
     def __repr__(self) -> str:
@@ -79,37 +79,44 @@ class Tensor:
             raise TypeError("a scalar has no length")
         return self.shape[0]
 
-    # Without this, `for row in tensor` would read until an index fails, a file access a row.
+    # Otherwise `for row in tensor` would index until it fails, with one file access per row.
     __iter__ = None
 
     def __bool__(self) -> bool:
-        raise TypeError("a lazy tensor is neither true nor false: ask its numpy(), or whether it is None")
+        raise TypeError("the truth value of a lazy tensor is ambiguous: use its numpy(), or compare it with None")
 
     def __eq__(self, other: object) -> bool:
-        raise TypeError("lazy tensors are not compared: their numpy() is, diff() compares files")
+        raise TypeError("lazy tensors cannot be compared: compare their numpy(), or use diff() for whole files")
 
-    # By which object it is, as for arrays of torch.
+    # By identity, as for torch tensors.
     __hash__ = object.__hash__
 
     def __getitem__(self, index: object) -> Tensor:
-        """A part of it, still lazy. Raises `IndexError` for one that is not there."""
+        """Returns a part of the tensor, still lazy.
+
+        Raises:
+            IndexError: The index is out of range.
+        """
         axes, dims = _narrowed(self, index)
         return Tensor(self._model, self._raw, axes, dims)
 
     def bytes(self) -> bytes:
-        """Its data: row-major, little-endian. A string is its length in eight bytes, then its UTF-8."""
+        """Reads the data: row-major and little-endian. Strings are stored as a length in eight bytes, then UTF-8."""
         return self._raw.read(self._part())
 
     def numpy(self):  # type: ignore[no-untyped-def]
-        """A new array of numpy. Dtypes that numpy has not are those of `ml_dtypes`, in which numbers of 4 and 2 bits
-        take a byte each; strings are objects, of `bytes`.
+        """Reads the data into a new numpy array.
 
-        Raises `UnsupportedError` for a dtype that has no array: of 6 bits, blocks of a format's own.
+        Dtypes that numpy lacks are those of `ml_dtypes`, where 4-bit and 2-bit numbers take one byte each. Strings
+        become an object array of `bytes`.
+
+        Raises:
+            UnsupportedError: numpy cannot represent the dtype, for example 6-bit numbers or the blocks of a format.
         """
         return self._array()[0]
 
     def _array(self):  # type: ignore[no-untyped-def]
-        """An array of numpy, and whether it is a mapping of the file."""
+        """Returns a numpy array, and whether it is a mapping of the file."""
         import numpy
 
         if self.dtype == "STR":
@@ -131,10 +138,14 @@ class Tensor:
         return array, False
 
     def torch(self, device: object = None):  # type: ignore[no-untyped-def]
-        """A new tensor of torch, on a device.
+        """Reads the data into a new torch tensor.
 
-        Raises `UnsupportedError` for a dtype that torch has not, or not with this shape: of numbers of 4 and 2 bits,
-        `bytes()` gives what is stored, and `numpy()` the numbers.
+        Args:
+            device: The device of the new tensor. By default it is on the CPU.
+
+        Raises:
+            UnsupportedError: torch lacks the dtype. For 4-bit and 2-bit numbers, `bytes()` returns the stored bytes
+                and `numpy()` the numbers.
         """
         array, target = self._torch_memory(device)
         if target is not None:
@@ -142,10 +153,11 @@ class Tensor:
         return array if device is None else array.to(device)
 
     def jax(self):  # type: ignore[no-untyped-def]
-        """A new array of jax.
+        """Reads the data into a new jax array.
 
-        Raises `UnsupportedError` for a dtype that jax has not; numbers of 64 bits, which jax would make 32 bits of
-        without a word, are among these unless its `jax_enable_x64` is set.
+        Raises:
+            UnsupportedError: jax lacks the dtype. This includes 64-bit numbers unless `jax_enable_x64` is set, because
+                jax would silently truncate them to 32 bits.
         """
         import jax
 
@@ -153,18 +165,21 @@ class Tensor:
             return jax.dlpack.from_dlpack(self)
         if self.dtype in _WIDE and not jax.config.jax_enable_x64:
             hint = 'jax.config.update("jax_enable_x64", True) makes it keep them'
-            raise unsupported(f"jax would make 32 bits of each number of {self.dtype}", self.name, hint)
+            raise unsupported(f"jax would truncate {self.dtype} to 32 bits", self.name, hint)
         array = self.numpy()
         if array.dtype.kind == "O":
             raise self._without("jax")
         return jax.numpy.asarray(array)
 
     def __array__(self, dtype=None, copy=None):  # type: ignore[no-untyped-def]
-        """For `numpy.asarray(tensor)`, and `numpy.array(tensor)`, which is a copy whatever the model was opened with. A
-        mapping is no copy: `copy=False` asks for one, of a whole tensor in its own dtype."""
+        """Implements `numpy.asarray(tensor)` and `numpy.array(tensor)`.
+
+        The result is a copy, except that `asarray` of a model opened with `mmap=True` may return a mapping.
+        `copy=False` requires a mapping: a whole tensor in its own dtype.
+        """
         import numpy
 
-        refused = ValueError("the data lies in a file: an array of it is a copy")
+        refused = ValueError("the data is in a file: an array of it is a copy")
         if copy is False and not self._model._mapped:
             raise refused
         array, is_mapped = self._array()
@@ -174,13 +189,13 @@ class Tensor:
         return array.astype(dtype, copy=bool(copy) and is_mapped)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):  # type: ignore[no-untyped-def]
-        """For `from_dlpack(tensor)` of any framework: a new copy in memory that is aligned to 64 bytes."""
+        """Implements `from_dlpack(tensor)` of any framework: a new copy in memory aligned to 64 bytes."""
         if stream is not None:
-            raise BufferError("the data is in the processor's memory, which has no streams")
+            raise BufferError("the data is in CPU memory, which has no streams")
         if dl_device is not None and tuple(dl_device) != _CPU:
-            raise BufferError(f"the data is in the processor's memory, not on device {dl_device}")
+            raise BufferError(f"the data is in CPU memory, not on device {dl_device}")
         if copy is False:
-            raise BufferError("the data lies in a file: an array of it is a copy")
+            raise BufferError("the data is in a file: an array of it is a copy")
         versioned = max_version is not None and max_version[0] >= 1
         return self._raw.dlpack(self._part(), list(self.shape), versioned)
 
@@ -194,12 +209,12 @@ class Tensor:
         if all(axis == range(length) for axis, length in zip(self._axes, self._raw.shape)):
             return None
         lengths = [len(axis) for axis in self._axes]
-        # Of one index, the next one is of no interest.
+        # The step between indices does not matter if there is only one.
         steps = [axis.step if length > 1 else 1 for axis, length in zip(self._axes, lengths)]
         return [axis.start if axis else 0 for axis in self._axes], lengths, steps
 
     def _mapping(self) -> _native.Mapping | None:
-        """Its bytes in their file, if that was asked for and they lie there as they are."""
+        """Maps the bytes in the file, if the model was opened with `mmap=True` and the file stores them unchanged."""
         if not self._model._mapped or self._part() is not None or not self.nbytes:
             return None
         try:
@@ -208,7 +223,7 @@ class Tensor:
             return None
 
     def _torch_memory(self, device: object):  # type: ignore[no-untyped-def]
-        """A tensor of torch, and the memory of it that is to be filled; `None` where there is nothing to fill."""
+        """Returns a torch tensor and its memory to fill, or `None` if there is nothing to fill."""
         import torch
 
         dtype = _dtypes.torch_dtype(self.dtype)
@@ -223,15 +238,15 @@ class Tensor:
         return array, array.reshape(-1).view(torch.uint8) if array.numel() else None
 
     def _without(self, framework: str) -> Exception:
-        hint = "bytes() gives what is stored"
+        hint = "bytes() returns the stored bytes"
         if framework == "PyTorch" and self.dtype in _dtypes.PACKED:
             hint += ", numpy() the numbers"
         elif self.dtype not in _dtypes.TABLE:
-            hint += ", convert(..., steps=['dequantize:f16']) a file of floats"
+            hint += ", convert(..., steps=['dequantize:f16']) writes a file of floats"
         return unsupported(f"{framework} has no dtype {self.dtype}", self.name, hint)
 
 
-# By `DLPack`, without another copy.
+# jax takes these through DLPack, without another copy.
 _TAKEN_BY_JAX = frozenset(("U8", "I8", "U16", "I16", "U32", "I32", "F16", "BF16", "F32"))
 _WIDE = frozenset(("U64", "I64", "F64", "C128"))
 
@@ -254,16 +269,16 @@ def _strings(data: bytes, shape: tuple[int, ...]):  # type: ignore[no-untyped-de
 
 
 def _narrowed(tensor: Tensor, index: object) -> tuple[tuple[range, ...], tuple[int, ...]]:
-    """Axes and dimensions of a part. `tensor` may be a part itself: an index is of what is left of it."""
+    """Returns the axes and dimensions of a part. The index of a part is relative to that part."""
     given = index if isinstance(index, tuple) else (index,)
     ellipses = [place for place, entry in enumerate(given) if entry is Ellipsis]
     if len(ellipses) > 1:
-        raise IndexError("an index has one ellipsis at most")
+        raise IndexError("an index can contain only one ellipsis")
     for at in ellipses:
         missing = max(len(tensor._dims) - len(given) + 1, 0)
         given = (*given[:at], *(slice(None),) * missing, *given[at + 1 :])
     if len(given) > len(tensor._dims):
-        raise IndexError(f"{len(given)} indices for {len(tensor._dims)} dimensions of {tensor.name!r}")
+        raise IndexError(f"too many indices: {len(given)} for the {len(tensor._dims)} dimensions of {tensor.name!r}")
     axes, dims = list(tensor._axes), []
     for place, dim in enumerate(tensor._dims):
         entry = given[place] if place < len(given) else slice(None)
@@ -275,12 +290,12 @@ def _narrowed(tensor: Tensor, index: object) -> tuple[tuple[range, ...], tuple[i
         try:
             number = None if isinstance(entry, bool) else entry.__index__()
         except (AttributeError, TypeError):
-            # Arrays have the method, and are none.
+            # Arrays have `__index__` too, but most cannot be an index.
             number = None
         if number is None:
             raise IndexError(f"a lazy tensor takes integers, slices and ..., not {type(entry).__name__}")
         if not -length <= number < length:
-            raise IndexError(f"index {number} of dimension {place} of {tensor.name!r}, which has {length}")
-        # The same for one from the end, which has no index after it.
+            raise IndexError(f"index {number} is out of range for dimension {place} of {tensor.name!r}, of length {length}")
+        # A negative index works too: `[-1:]` keeps one element, while `[-1:0]` would keep none.
         axes[dim] = axes[dim][number % length :][:1]
     return tuple(axes), tuple(dims)

@@ -1,4 +1,4 @@
-"""A `ferry work` beside this process: it is given pieces of a plan, and says what became of them."""
+"""A `ferry work` process that is given pieces of a plan and reports their results."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from typing import Any
 from ._engine import program
 from ._errors import TransientError
 
-# What of a result is sent on: a few failures with long texts could make it large.
+# Maximum length of each text in a result, because a few long messages would make it large.
 _MOST_TEXT = 1000
 
 
 class Work:
-    """A long-lived process that does pieces, one after the other. It dies with this one, however that ends; where it
-    dies alone, whoever waits is told, and the next piece starts another one."""
+    """A long-lived process that does one piece after another.
+
+    It ends when this process ends, for any reason. If it dies first, the waiting callers get an error, and the next
+    piece starts a new process.
+    """
 
     def __init__(self, plan: str, threads: int | None = None, memory: int | None = None) -> None:
         self.plan = plan
@@ -30,9 +33,10 @@ class Work:
         self._process: _Process | None = None
 
     def do(self, piece: int) -> dict[str, Any]:
-        """Does a piece, after those that others wait for: what it came to.
+        """Does a piece, after those that other callers wait for, and returns its result.
 
-        Raises `TransientError` if the process dies.
+        Raises:
+            TransientError: The process died.
         """
         with self._lock:
             if self._process is None or not self._process.is_alive:
@@ -46,34 +50,34 @@ class Work:
         return found
 
     def moved(self) -> dict[int, tuple[int, int]]:
-        """Of the pieces that have begun: how many jobs have ended, and the bytes of their outputs."""
+        """Returns, for each piece that has begun, the number of ended jobs and the bytes of their outputs."""
         process = self._process
         return {} if process is None else dict(process.moved)
 
     def fault(self) -> str | None:
-        """Why no piece of the plan can be done here."""
+        """Returns why this machine cannot do any piece of the plan, or `None`."""
         if os.path.exists(os.path.join(self.plan, "plan.json")):
             return None
-        return f"{socket.gethostname()} does not see the plan {self.plan}: it has to lie where all nodes see it"
+        return f"{socket.gethostname()} does not see the plan {self.plan}: it must be in a folder that all nodes share"
 
     def close(self) -> None:
-        """Ends the process, and what it does."""
+        """Ends the process and its work."""
         with self._lock:
             if self._process is not None:
                 self._process.end()
 
 
 class _Process:
-    """One run of the program, and a thread that listens to it."""
+    """A run of the program, and the thread that reads its output."""
 
     def __init__(self, command: list[str]) -> None:
         self.is_alive = True
-        # By piece.
+        # Ended jobs and output bytes, by piece.
         self.moved: dict[int, tuple[int, int]] = {}
         self._waiting: dict[int, SimpleQueue[dict[str, Any] | str]] = {}
         self._lock = threading.Lock()
         started: SimpleQueue[subprocess.Popen[str] | OSError] = SimpleQueue()
-        # The kernel ends a process when the thread ends that has started it: that is the one that listens to it.
+        # The kernel ends the process when the thread that started it ends. The thread that reads its output starts it, too.
         thread = threading.Thread(target=self._listen, args=(command, started), name="ferry-work", daemon=True)
         thread.start()
         process = started.get()
@@ -82,7 +86,7 @@ class _Process:
         self._process = process
 
     def give(self, piece: int) -> SimpleQueue[dict[str, Any] | str]:
-        """Where the answer will be: a result, or why there is none."""
+        """Sends a piece, and returns a queue that will receive its result, or the reason why there is none."""
         answer: SimpleQueue[dict[str, Any] | str] = SimpleQueue()
         with self._lock:
             if not self.is_alive:
@@ -94,7 +98,7 @@ class _Process:
             self._process.stdin.write(json.dumps({"piece": piece}) + "\n")
             self._process.stdin.flush()
         except OSError:
-            # It has died: whoever listens says so to all that wait.
+            # The process has died. The listening thread reports this to all waiting callers.
             pass
         return answer
 
@@ -137,7 +141,7 @@ class _Process:
 
 
 def _short(told: dict[str, Any]) -> dict[str, Any]:
-    """A result without texts of any length."""
+    """Returns a result with long texts cut off."""
     failures = [
         {key: value[:_MOST_TEXT] if isinstance(value, str) else value for key, value in failure.items()}
         for failure in told.get("failures", ())

@@ -1,11 +1,11 @@
-"""Data sets and manifests on a Ray cluster: `pip install 'tensorferry[ray]'`.
+"""Datasets and manifests on a Ray cluster: `pip install 'tensorferry[ray]'`.
 
     rows = tensorferry.ray.read("train/*.tfrecord")              # a ray.data.Dataset of Arrow blocks
     tensorferry.ray.write(rows.random_shuffle(), "shuffled/part.parquet")
     tensorferry.ray.run("zoo.toml")                              # all jobs of a manifest, on all nodes
 
-Importing this module loads neither Ray nor the engine: each function is loaded when it is first used. They are described
-in `_read.py`, `_write.py` and `_run.py`.
+Importing this module loads neither Ray nor the engine. Each function is loaded on first use from `_read.py`, `_write.py`
+or `_run.py`.
 """
 
 _PLACES = {"read": "_read", "write": "_write", "run": "_run", "Summary": "_run"}

@@ -1,4 +1,4 @@
-"""`python3 -m tensorferry.ray MANIFEST`: the jobs of a manifest on a Ray cluster. Exit codes are those of `ferry run`."""
+"""Run the jobs of a manifest on a Ray cluster: `python3 -m tensorferry.ray MANIFEST`. Exit codes are those of `ferry run`."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _CODES = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m tensorferry.ray", description=__doc__)
-    parser.add_argument("manifest", help="the manifest: TOML, as `ferry run` takes it; or a plan")
-    parser.add_argument("--address", help="the cluster's, from one of its nodes; otherwise the one that Ray finds")
-    parser.add_argument("--plan", help="the plan's folder, which all nodes see; made of the manifest if it is not there")
+    parser.add_argument("manifest", help="a manifest as for `ferry run`, or the folder of a plan")
+    parser.add_argument("--address", help="address of the cluster, from one of its nodes (default: as Ray finds it)")
+    parser.add_argument("--plan", help="folder of the plan, shared by all nodes; created if it does not exist")
     parser.add_argument("--var", action="append", default=[], metavar="KEY=VALUE", help="a variable of the manifest")
-    parser.add_argument("--only", action="append", default=[], metavar="GLOB", help="plan these jobs alone, by name")
-    parser.add_argument("--actors", type=int, help="how many work at once; otherwise as many as there are processors for")
-    parser.add_argument("--cpus", type=float, default=1, help="processors for each, and so many threads (default: 1)")
+    parser.add_argument("--only", action="append", default=[], metavar="GLOB", help="plan only the jobs with these names")
+    parser.add_argument("--actors", type=int, help="number of actors (default: as many as the processors allow)")
+    parser.add_argument("--cpus", type=float, default=1, help="processors and threads of each actor (default: 1)")
     parser.add_argument("--memory", type=int, help="bytes for each")
-    parser.add_argument("--timeout", type=float, default=60, help="seconds in which each has to answer (default: 60)")
-    parser.add_argument("--piece-timeout", type=float, help="seconds in which something of a piece has to be done")
-    parser.add_argument("--retries", type=int, default=3, help="how often what may pass is tried again (default: 3)")
+    parser.add_argument("--timeout", type=float, default=60, help="seconds in which an actor must answer (default: 60)")
+    parser.add_argument("--piece-timeout", type=float, help="seconds in which a piece must make progress")
+    parser.add_argument("--retries", type=int, default=3, help="retries after temporary failures (default: 3)")
     parser.add_argument("--quiet", action="store_true", help="show no bar")
     parser.add_argument("--json", action="store_true", help="print each event as a line of JSON")
     given = parser.parse_args()
@@ -62,14 +62,14 @@ def main() -> int:
             retries=given.retries,
         )
     except KeyboardInterrupt:
-        print("error: interrupted: run it again for what is left", file=sys.stderr)
+        print("error: interrupted: run the same command again to do what is left", file=sys.stderr)
         return 130
     except Error as error:
         print(f"error: {error}", file=sys.stderr)
         return _CODES.get(error.kind, 5)
     except ConnectionError as error:
-        token = "if it asks for a token: RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
-        print(f"error: no Ray cluster: {error} ({token})", file=sys.stderr)
+        token = "if it needs a token, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
+        print(f"error: cannot connect to a Ray cluster: {error} ({token})", file=sys.stderr)
         return 5
     if given.json:
         print(json.dumps({"event": "end", **summary.as_dict()}))
@@ -79,14 +79,14 @@ def main() -> int:
     for failure in summary.failures[:10]:
         print(f"failed: {failure['name']}: {failure['message']}", file=sys.stderr)
     if len(summary.failures) > 10:
-        print(f"failed: {len(summary.failures) - 10} others and maybe more", file=sys.stderr)
+        print(f"failed: at least {len(summary.failures) - 10} others", file=sys.stderr)
     totals = ", ".join(f"{count} {word}" for word, count in summary.totals.items() if count)
     print(f"{totals or 'no jobs'} in {summary.seconds:.1f} s; plan: {summary.plan}")
     return int(summary.exit_code)
 
 
 def end(code: int) -> None:
-    """Ends this process: what Ray does as Python ends may wait for a node that is frozen."""
+    """Ends this process without Ray's exit handlers, which may wait for a frozen node."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""How far a plan is: one bar over all nodes."""
+"""The progress bar of a plan, over all nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Any
 
 
 def bar(progress: object, jobs: int) -> tuple[Callable[[dict[str, Any]], object], Callable[[], None]]:
-    """What is told of each event, and how it is ended. `progress` is a function of events, or whether there is a bar."""
+    """Returns a function that takes each event, and one that ends the bar.
+
+    Args:
+        progress: A function that takes events, or whether to show a bar.
+        jobs: The number of jobs.
+    """
     if callable(progress):
         return progress, lambda: None
     if not progress:
@@ -20,7 +25,7 @@ def bar(progress: object, jobs: int) -> tuple[Callable[[dict[str, Any]], object]
     shown = tqdm(total=jobs, unit="job", file=sys.stderr)
 
     def show(event: dict[str, Any]) -> None:
-        # What a worker had done that is lost is done again.
+        # The count can go down, because the jobs of a lost worker are done again.
         shown.n = min(event["jobs_ended"], jobs)
         shown.set_postfix_str(_beside(event), refresh=False)
         shown.update(0)
@@ -35,7 +40,7 @@ def bar(progress: object, jobs: int) -> tuple[Callable[[dict[str, Any]], object]
 
 
 class _Line:
-    """A line on a terminal, for those without tqdm."""
+    """A progress line on the terminal, used if tqdm is not installed."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs

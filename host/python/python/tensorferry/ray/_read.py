@@ -1,8 +1,8 @@
-"""Records as a data set of Ray's: the schema is found once, on the driver, and each task reads stretches of files.
+"""Records as a Ray dataset. The driver finds the schema once, and each task reads stretches of files.
 
-A task opens the files of its own group alone, with the schema that the driver found, where the format's reader takes a
-schema as an option. Where it does not, and its files alone would give another schema than all files together, it opens all
-of them, as the driver did: blocks have one schema either way.
+If the format's reader takes a schema as an option, a task opens only the files of its own group, with the schema that the
+driver found. Otherwise, if these files would yield another schema than all files together, the task opens all of them, as
+the driver did. Blocks have the same schema in both cases.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .._errors import Error, TransientError
 if TYPE_CHECKING:
     from .. import _native
 
-# The engines of this process, by what they were made with: of a worker that reads for several data sets.
+# Engines of this process, by their settings, for workers that read several datasets.
 _engines: dict[str, _native.Engine] = {}
 
 
@@ -40,15 +40,28 @@ def read(  # type: ignore[no-untyped-def]
     num_cpus=None,
     **options,
 ):
-    """Gives a `ray.data.Dataset` of the records of a file or folder that all nodes see, whatever its format.
+    """Reads the records of a file or folder that all nodes share, in any supported format.
 
-    - `steps`, `columns`, `part`, `format`, `options`: those of `tensorferry.scan`. Records go through `steps` in the tasks
-      that read them; where it matters which other records there are (`take`, `shuffle`), one task reads all of them
-    - `override_num_blocks`, `concurrency`: those of `ray.data.read_datasource`
-    - `num_cpus`: processors for each task that reads, and so many threads; otherwise one
+    The driver finds the column types over all files, unless an option sets them (`schema`, `infer`).
 
-    The columns' types are found here, over all files, unless an option says them (`schema`, `infer`). What is wrong with
-    the input raises as `tensorferry.scan` does; in a task, Ray's exception is also a `tensorferry.Error`.
+    Args:
+        path: A file, a folder or a URL.
+        steps: Steps to apply to the records, as for `tensorferry.scan`. They run in the tasks that read the records.
+            Steps that depend on other records, such as `take` and `shuffle`, need a single task that reads everything.
+        columns: The columns to keep, as for `tensorferry.scan`.
+        part: A split of the input, as for `tensorferry.scan`.
+        format: The id of the format. By default the format is detected.
+        override_num_blocks: As for `ray.data.read_datasource`.
+        concurrency: As for `ray.data.read_datasource`.
+        num_cpus: Processors and threads of each read task. By default 1.
+        **options: Options of the format's reader.
+
+    Returns:
+        A `ray.data.Dataset`.
+
+    Raises:
+        Error: The input cannot be read, as for `tensorferry.scan`. Ray's exception for a failed task is also a
+            `tensorferry.Error`.
     """
     if isinstance(path, (str, os.PathLike)):
         path = _absolute(os.fsdecode(os.fspath(path)))
@@ -63,17 +76,17 @@ def read(  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class _Request:
-    """What is to be read, as the engine takes it."""
+    """A read request, as the engine takes it."""
 
     input: tuple[str, str | None, str | None, list[tuple[str, str]], bool]
     steps: list[str]
     columns: list[str] | None
-    # Whether there are steps beside the choice of columns.
+    # Whether there are steps other than the column selection.
     is_changed: bool
     settings: dict[str, object]
 
     def of_format(self, format: str) -> _Request:
-        """The same, of a format that has been found out."""
+        """Returns the same request with the detected format."""
         path, _, part, options, follow_links = self.input
         asked = (path, format, part, options, follow_links)
         return _Request(asked, self.steps, self.columns, self.is_changed, self.settings)
@@ -84,7 +97,7 @@ class _Request:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """A part of a file that can be read without what is before it."""
+    """A part of a file that can be read independently of the parts before it."""
 
     file: str
     offset: int
@@ -98,18 +111,18 @@ class _Stretch:
 
 @dataclass(frozen=True)
 class _Table:
-    """What the driver found of an input, for its tasks."""
+    """What the driver found in an input, for its tasks."""
 
     request: _Request
     folder: str
     schema: Any
-    # The columns as the file that the format's reader takes.
+    # The schema as a file that the format's reader takes.
     schema_file: str | None
 
 
 @dataclass(frozen=True)
 class _Group:
-    """What one task reads: stretches of one file that follow each other, or all of some files."""
+    """What one task reads: consecutive stretches of one file, or one or more whole files."""
 
     stretches: tuple[_Stretch, ...]
 
@@ -127,7 +140,7 @@ class _Group:
 
 
 class TensorferryDatasource(Datasource):
-    """The records of an input, with what the driver found of it."""
+    """The records of an input, and what the driver found in it."""
 
     def __init__(self, request: _Request) -> None:
         super().__init__()
@@ -141,8 +154,11 @@ class TensorferryDatasource(Datasource):
             self._divide_as_tasks_do(here)
 
     def _divide_as_tasks_do(self, here: _native.Engine) -> None:
-        """A reader that is told the schema may divide files otherwise than one that has read all of them to find it. How
-        many records a file has is kept."""
+        """Divides the files as a reader with a given schema does.
+
+        Such a reader may divide them differently than one that read all files to find the schema. The known number of
+        records of each file is kept.
+        """
         files = list(dict.fromkeys(stretch.file for stretch in self._stretches))
         with _schema_at(self._table) as path:
             again = self._table.request.open(here, (self._table.folder, files, path))
@@ -167,21 +183,21 @@ class TensorferryDatasource(Datasource):
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: object = None
     ) -> list[ReadTask]:
         groups = _groups(self._stretches, parallelism) if self._is_row_wise else []
-        # One task at least: it says the columns of an input without records.
+        # At least one task, because even an input without records has columns.
         groups = groups or [_Group(tuple(self._stretches))]
         limit: dict[str, Any] = {} if per_task_row_limit is None else {"per_task_row_limit": per_task_row_limit}
         schema = self._table.schema
         return [ReadTask(_Reading(self._table, group), self._metadata(group), schema, **limit) for group in groups]
 
     def _metadata(self, group: _Group) -> BlockMetadata:
-        # Steps may leave records out.
+        # Steps may remove records.
         records = None if self._table.request.is_changed else group.records
         names = [os.path.join(self._table.folder, file) for file in group.files]
         return BlockMetadata(num_rows=records, size_bytes=group.bytes, input_files=names, exec_stats=None)
 
 
 class _Reading:
-    """What a task does: the records of a group, as tables of the schema that the driver found."""
+    """The function of a read task: yields the records of a group as tables with the schema of the driver."""
 
     def __init__(self, table: _Table, group: _Group) -> None:
         self._table = table
@@ -197,10 +213,10 @@ class _Reading:
             try:
                 for batch in reader:
                     block = pyarrow.Table.from_batches([batch])
-                    # They may differ in what is no type: whether there may be nulls, metadata.
+                    # Schemas may differ in nullability and metadata.
                     yield block if block.schema == self._table.schema else block.cast(self._table.schema)
             except Exception as error:
-                # pyarrow raises one of its own, and knows its text alone.
+                # pyarrow raises an exception of its own, which has only the message.
                 raise scan.error() or error from None
 
     def _open(self, engine: _native.Engine, schema_file: str | None) -> _native.Scan:
@@ -212,13 +228,13 @@ class _Reading:
         except Error as error:
             if isinstance(error, TransientError) or schema_file is not None:
                 raise
-        # What these files are depends on the others.
+        # The schema or the stretches of these files depend on the other files, so all files are opened.
         scan = request.open(engine)
         return scan.narrowed(*_places(scan, group))
 
 
 class _Stream:
-    """A scan of the engine's, for pyarrow."""
+    """A scan, as an Arrow stream for pyarrow."""
 
     def __init__(self, scan: _native.Scan) -> None:
         self._scan = scan
@@ -228,7 +244,7 @@ class _Stream:
 
 
 class _Described:
-    """A scan's schema, for pyarrow."""
+    """The schema of a scan, for pyarrow."""
 
     def __init__(self, scan: _native.Scan) -> None:
         self._scan = scan
@@ -238,7 +254,7 @@ class _Described:
 
 
 class _schema_at:
-    """The schema's file, of this process alone, while it is needed: its path, or `None` if there is none."""
+    """A temporary file with the schema. Entering returns its path, or `None` if there is no schema file."""
 
     def __init__(self, table: _Table) -> None:
         self._text = table.schema_file
@@ -258,10 +274,10 @@ class _schema_at:
 
 
 def _groups(stretches: Sequence[_Stretch], count: int) -> list[_Group]:
-    """About `count` groups of about as many bytes each, in order."""
+    """Returns about `count` groups of about the same number of bytes, in order."""
     each = max(1, -(-_bytes(stretches) // max(1, count)))
     groups: list[_Group] = []
-    # Whole files that follow each other, each with its stretches.
+    # Consecutive whole files, each with its stretches.
     files: list[list[_Stretch]] = []
     for parts in _by_file(stretches).values():
         if len(parts) > 1 and _bytes(parts) > each:
@@ -274,7 +290,7 @@ def _groups(stretches: Sequence[_Stretch], count: int) -> list[_Group]:
 
 
 def _dealt(units: list[list[_Stretch]], each: int) -> list[_Group]:
-    """The units in order, in groups of about `each` bytes: a unit goes where its middle lies."""
+    """Divides the units, in order, into groups of about `each` bytes. The middle of a unit determines its group."""
     total = sum(_bytes(unit) for unit in units)
     count = max(1, min(len(units), round(total / each)))
     groups: list[list[_Stretch]] = [[] for _ in range(count)]
@@ -291,7 +307,7 @@ def _bytes(stretches: Iterable[_Stretch]) -> int:
 
 
 def _by_file(stretches: Sequence[_Stretch]) -> dict[str, list[_Stretch]]:
-    """The stretches of each file."""
+    """Returns the stretches of each file."""
     found: dict[str, list[_Stretch]] = {}
     for stretch in stretches:
         found.setdefault(stretch.file, []).append(stretch)
@@ -299,7 +315,7 @@ def _by_file(stretches: Sequence[_Stretch]) -> dict[str, list[_Stretch]]:
 
 
 def _places(scan: _native.Scan, group: _Group) -> tuple[int, int]:
-    """The numbers of a group's first stretch and of the one behind its last, in a scan of its files or of all."""
+    """Returns the range of a group's stretches in a scan of its files, or of all files: the first, and one past the last."""
     found = [_Stretch(*stretch) for stretch in scan.stretches()]
     first, last = group.stretches[0], group.stretches[-1]
     starts = [n for n, one in enumerate(found) if (one.file, one.offset) == (first.file, first.offset)]
@@ -319,13 +335,13 @@ def _schema(scan: _native.Scan) -> Any:
 
 
 def _is_same(scan: _native.Scan, schema: Any) -> bool:
-    """Whether blocks of a scan have the names and types of a schema."""
+    """Whether the blocks of a scan have the names and types of a schema."""
     own = _schema(scan)
     return own.names == schema.names and own.types == schema.types
 
 
 def _engine_of(settings: dict[str, object]) -> _native.Engine:
-    """An engine of this process, beside the one that the user's own code may configure."""
+    """Returns an engine of this process, separate from the one that the user's code may configure."""
     key = repr(sorted(settings.items()))
     if key not in _engines:
         _engines[key] = _engine._make(settings)
@@ -333,12 +349,12 @@ def _engine_of(settings: dict[str, object]) -> _native.Engine:
 
 
 def _absolute(path: str) -> str:
-    """A path that holds in another process's folder too; a URL as it is."""
+    """Returns the absolute path, which other processes can use too, or an unchanged URL."""
     return path if "://" in path else os.path.abspath(path)
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    """The sum, if all are known."""
+    """Returns the sum if all counts are known."""
     total = 0
     for count in counts:
         if count is None:

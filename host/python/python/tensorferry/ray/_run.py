@@ -1,8 +1,8 @@
-"""A manifest's jobs on the nodes of a Ray cluster.
+"""Runs the jobs of a manifest on the nodes of a Ray cluster.
 
-The plan is made once, on the driver. Each actor holds one `ferry work`, which does the pieces that it is given and dies with
-its actor; what comes back is a few numbers. Which piece is given to whom, again, or to nobody any more is decided in
-`tensorferry._pieces`: Ray starts actors, starts them anew where they have died, and carries messages.
+The driver makes the plan once. Each actor has one `ferry work` process, which does the pieces that it is given and ends
+with its actor. An actor returns only a few numbers. `tensorferry._pieces` schedules, retries and gives up pieces; Ray
+starts actors, restarts dead ones, and carries messages.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .._results import _Document
 from .._work import Work
 from ._bar import bar
 
-# How often an actor may die in a row, without an answer in between, before another one takes its place.
+# Maximum deaths of an actor in a row, without an answer in between. After that it is replaced.
 _MOST_DEATHS = 5
-# Seconds that leaving the cluster may take: the work is done by then.
+# Maximum seconds to leave the cluster. The work is done by then.
 _LONGEST_GOODBYE = 10.0
 _KINDS: dict[int, tuple[str, type[Error]]] = {
     2: ("usage", UsageError),
@@ -39,7 +39,7 @@ _KINDS: dict[int, tuple[str, type[Error]]] = {
 
 
 class Summary(_Document):
-    """What the jobs of a plan came to: `totals`, the first `failures`, `exit_code` as that of `ferry run`."""
+    """The result of a plan: `totals`, the first `failures`, and `exit_code`, as from `ferry run`."""
 
     __slots__ = ()
 
@@ -59,23 +59,33 @@ def run(  # type: ignore[no-untyped-def]
     piece_timeout=None,
     retries=3,
 ):
-    """Does the jobs of a manifest on a Ray cluster; again: what is left. Gives a `Summary`: that a job failed is in it, and
-    raises nothing.
+    """Runs the jobs of a manifest on a Ray cluster. Another call does only what is left.
 
-    - `manifest`: or the folder of a plan that `ferry plan` has made of one
-    - `plan`: the folder of the plan, which all nodes see, as they do the inputs and outputs; otherwise `zoo.plan` beside
-      `zoo.toml`. It is made of the manifest if it is not there, and holds from then on, with what has been done
-    - `address`: of a cluster, from one of its nodes; otherwise Ray finds the one that there is, or starts one here
-    - `variables`: of the manifest; `only`: globs of names, of the jobs that are planned
-    - `actors`: how many work at once; otherwise as many as there are processors for
-    - `num_cpus`, `memory`: what each of them takes of its node: processors, which are its threads, and bytes
-    - `progress`: `True` for a bar, or a function of each event, a mapping
-    - `timeout`: seconds in which an actor has to answer, before others do its pieces; `piece_timeout`: in which something of
-      a piece has to have been done, if there is to be such a limit
-    - `retries`: how often a piece is tried again whose failures may pass; inputs that are malformed never are
+    Ctrl-C, or the end of this process, ends all running jobs and leaves no partial output.
 
-    Ctrl-C, or the end of this process, ends all that runs; nothing half-done is left. Raises `UsageError` for a manifest that
-    cannot be planned, `SystemFault` if no node can do anything.
+    Args:
+        manifest: A manifest, or the folder of a plan that `ferry plan` made.
+        plan: The folder of the plan, which all nodes must share, like the inputs and outputs. By default it is
+            `zoo.plan` next to `zoo.toml`. It is made from the manifest if it does not exist, and is kept with the
+            record of what is done.
+        address: The address of a cluster, from one of its nodes. By default, Ray finds a running cluster or starts one
+            on this machine.
+        variables: Values of the manifest's variables.
+        only: Globs of job names. Only these jobs are planned.
+        actors: The number of actors. By default, as many as the processors of the cluster allow.
+        num_cpus: The processors, and threads, of each actor.
+        memory: The bytes that each actor takes of its node.
+        progress: `True` shows a progress bar. A function is called with each event, a mapping.
+        timeout: Seconds in which an actor must answer before others do its pieces.
+        piece_timeout: Seconds in which a piece must make progress. By default there is no limit.
+        retries: How often a piece with temporary failures is retried. Malformed inputs are not retried.
+
+    Returns:
+        A `Summary`. A failed job raises no exception; the summary shows it.
+
+    Raises:
+        UsageError: The manifest cannot be planned.
+        SystemFault: No node can do anything.
     """
     began = time.monotonic()
     _refuse_client(address)
@@ -108,7 +118,7 @@ def run(  # type: ignore[no-untyped-def]
 
 
 def _leave() -> None:
-    """Leaves the cluster, which may wait for a node that is frozen for as long as that is."""
+    """Leaves the cluster, but does not wait for a frozen node."""
     thread = threading.Thread(target=ray.shutdown, name="leave-ray", daemon=True)
     thread.start()
     thread.join(_LONGEST_GOODBYE)
@@ -120,14 +130,14 @@ def _refuse_client(address: str | None) -> None:
     given = address if address is not None else os.environ.get("RAY_ADDRESS", "")
     if given.startswith("ray://") or client.is_connected():
         raise usage(
-            "Ray's client cannot do this: it loses its work with its connection; run this on a node of the cluster, or "
-            "by `ray job submit`",
+            "the Ray client is not supported, because it loses its work when its connection ends: run this on a node of "
+            "the cluster, or use `ray job submit`",
             found=given or "a connected client",
         )
 
 
 def _planned(manifest: Any, plan: Any, variables: Any, only: Any, notes: list[str]) -> str:
-    """The folder of the plan, which is made if it is not there."""
+    """Returns the folder of the plan, which is made if it does not exist."""
     path = os.path.abspath(os.fsdecode(os.fspath(manifest)))
     if plan is not None:
         folder = os.path.abspath(os.fsdecode(os.fspath(plan)))
@@ -136,7 +146,7 @@ def _planned(manifest: Any, plan: Any, variables: Any, only: Any, notes: list[st
     made = os.path.join(folder, "plan.json")
     if os.path.exists(made):
         if os.path.isfile(path) and os.path.getmtime(path) > os.path.getmtime(made):
-            notes.append(f"{path} was changed after {folder} was made of it, which holds: remove it to plan anew")
+            notes.append(f"{path} has changed since the plan {folder} was made, which is still used: remove it to plan again")
         return folder
     if not os.path.exists(path):
         raise not_found(path)
@@ -178,7 +188,7 @@ def _summary(outcome: _pieces.Outcome, plan: str, notes: list[str], seconds: flo
 
 
 class Actor:
-    """What runs on a node: a `ferry work`, in reach of the driver."""
+    """An actor on a node. It has a `ferry work` process."""
 
     def __init__(self, plan: str, threads: int, memory: int | None) -> None:
         self._work = Work(plan, threads, memory)
@@ -191,14 +201,14 @@ class Actor:
 
 
 class RayEngine:
-    """Workers that are Ray's actors."""
+    """An engine whose workers are Ray actors."""
 
     def __init__(self, plan: str, num_cpus: float, memory: int | None) -> None:
         options: dict[str, Any] = {
             "num_cpus": num_cpus,
             "max_restarts": -1,
             "max_task_retries": 0,
-            # Pieces that it has at once, a question, and one that came before an answer.
+            # The pieces in flight, a question, and a question that overlaps the answer to an earlier one.
             "max_concurrency": _pieces.Rules.in_flight + 2,
             "scheduling_strategy": "SPREAD",
         }
@@ -208,7 +218,7 @@ class RayEngine:
         self._arguments = (plan, max(1, int(num_cpus)), memory)
         self._actors: dict[Hashable, Any] = {}
         self._deaths: dict[Hashable, int] = {}
-        # What is waited for: whose it is, and of which piece; none: an answer.
+        # Pending calls, with their worker, and the piece or `None` for a question.
         self._calls: dict[Any, tuple[Hashable, int | None]] = {}
         self._started = 0
 
@@ -238,7 +248,7 @@ class RayEngine:
             ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0)
         events: list[Event] = []
         for call in ready:
-            # It is not there any more if its actor was lost with another call.
+            # The call is gone if its actor was lost with another call.
             told = self._calls.pop(call, None)
             if told is not None:
                 events.append(self._event(call, *told))
@@ -262,14 +272,14 @@ class RayEngine:
 
 
 def _reason(error: RayError) -> str:
-    """The first line that says something."""
+    """Returns the first line that is not empty."""
     cause = getattr(error, "cause", None)
     text = str(cause if isinstance(cause, Error) else error)
     return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
 
 
 class _Meters:
-    """What Ray's dashboard and Prometheus see of a run."""
+    """Metrics of a run for Ray's dashboard and Prometheus."""
 
     def __init__(self, jobs: int) -> None:
         from ray.util.metrics import Gauge
@@ -292,7 +302,7 @@ class _Meters:
 
 
 def listener_of_lines(write: Callable[[str], object] = sys.stdout.write) -> Callable[[dict[str, Any]], None]:
-    """What writes each event but those of movement as a line of JSON."""
+    """Returns a function that writes each event except progress as a line of JSON."""
 
     def show(event: dict[str, Any]) -> None:
         if event["event"] != "moved":

@@ -1,9 +1,9 @@
-"""A data set of Ray's as files of any format of records, whole or absent.
+"""Writes a Ray dataset as files of any record format, complete or not at all.
 
-Ray runs a task that writes again where its node was lost, or where it only seemed to be. Each attempt therefore writes files
-of its own into a hidden folder beside the output, and says which; when all tasks have ended, the driver gives those of the
-attempts that counted their final names, and removes the others. Where the output's folder is new, it becomes visible in one
-step. An attempt that goes on after that finds its folder gone, and is seen by nobody.
+Ray repeats a write task if its node was lost or seemed to be lost. Each attempt therefore writes its own files into a
+hidden folder next to the output, and returns their names. When all tasks have ended, the driver gives the files of the
+successful attempts their final names and removes the others. If the output folder is new, it becomes visible in one step.
+A late attempt finds its folder gone and has no effect.
 """
 
 from __future__ import annotations
@@ -30,16 +30,23 @@ _MODES = ("error", "overwrite", "ignore")
 
 
 def write(ds, path, *, to=None, writer=None, mode="error", sync=False, concurrency=None, num_cpus=None):  # type: ignore[no-untyped-def]
-    """Writes a `ray.data.Dataset` into files of a folder that all nodes see, one for each task. Gives a `Report`.
+    """Writes a `ray.data.Dataset` as files in a folder that all nodes share, one file per task.
 
-    - `path`: `"out/train.tfrecord"` becomes `out/train-00000-of-00008.tfrecord` and so on; with `to`, it may also be a
-      folder, whose files are called `part-00000-of-00008` with the format's ending
-    - `to`, `writer`, `sync`: those of `tensorferry.write`
-    - `mode`: what is done where files of this name are there: `"error"`, `"overwrite"` or `"ignore"`, which writes nothing
-    - `concurrency`: how many tasks write at once, at most; `num_cpus`: processors for each, and so many threads
+    No file has its final name before everything is written. To choose the number of files, pass `ds.repartition(8)`.
 
-    Nothing stands under these names before everything is written. How many files there are is the data set's matter:
-    `ds.repartition(8)`.
+    Args:
+        ds: The dataset.
+        path: `"out/train.tfrecord"` becomes `out/train-00000-of-00008.tfrecord` and so on. With `to`, this may also be a
+            folder, in which the files are named `part-00000-of-00008` with the format's suffix.
+        to: The id of the output format, if `path` does not imply it.
+        writer: Options of the output format.
+        mode: What to do if such files exist: `"error"`, `"overwrite"`, or `"ignore"`, which writes nothing.
+        sync: If true, the files are flushed to disk, so that they survive a power failure.
+        concurrency: The maximum number of write tasks at the same time.
+        num_cpus: Processors and threads of each write task. By default 1.
+
+    Returns:
+        A `Report`.
     """
     if mode not in _MODES:
         raise usage("no such mode", expected=" or ".join(_MODES), found=repr(mode))
@@ -54,14 +61,14 @@ def write(ds, path, *, to=None, writer=None, mode="error", sync=False, concurren
     remote = {} if num_cpus is None else {"num_cpus": num_cpus}
     ds.write_datasink(sink, concurrency=concurrency, ray_remote_args=remote)
     if sink.report is None:
-        # No row has said what the columns are, and not every Ray tells a sink.
+        # Without rows, no task knows the columns, and not every version of Ray passes a sink the schema.
         sink.write_nothing(getattr(ds.schema(), "base_schema", None))
     return sink.report
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the files come to lie, and what they are called."""
+    """The folder and names of the output files."""
 
     folder: str
     stem: str
@@ -72,7 +79,7 @@ class _Place:
         return f"{self.stem}-{number:05}-of-{count:05}{self.suffix}"
 
     def there(self) -> list[str]:
-        """The files of any such set that are there."""
+        """Returns the existing files of any such set."""
         name = re.compile(rf"{re.escape(self.stem)}-\d{{5}}-of-\d{{5}}{re.escape(self.suffix)}")
         try:
             return sorted(found for found in os.listdir(self.folder) if name.fullmatch(found))
@@ -89,7 +96,7 @@ class _Place:
 class _Part:
     """What one attempt has written."""
 
-    # The place of its rows among those of the others.
+    # Position of its rows among those of the other parts.
     order: int
     name: str
     records: int
@@ -98,7 +105,7 @@ class _Part:
 
 
 class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
-    """Files of a format of records."""
+    """A sink that writes files of a record format."""
 
     def __init__(
         self,
@@ -115,7 +122,7 @@ class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
         self._is_new = not os.path.isdir(place.folder) or not os.listdir(place.folder)
         mark = uuid.uuid4().hex[:12]
         parent, name = os.path.split(place.folder)
-        # A folder that is new is renamed as a whole.
+        # A new folder is renamed as a whole.
         stage = os.path.join(parent, f".{name}.ferry-{mark}") if self._is_new else f"{place.folder}/.ferry-{mark}"
         self._stage, self._attempts, self._whole = stage, f"{stage}/attempts", f"{stage}/whole"
         self.report: Report | None = None
@@ -142,7 +149,7 @@ class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
         output = (os.path.join(self._attempts, name), self._place.format, self._options, False, self._sync)
         done = _engine_of(self._settings).write(stream, output, None)
         if [os.path.basename(file) for file in done["files"]] != [name]:
-            raise unsupported(f"{self._place.format} with these options writes several files for each part")
+            raise unsupported(f"{self._place.format} with these options writes several files per part")
         return _Part(order, name, done["records"], done["bytes"], done["losses"])
 
     def on_write_complete(self, write_result: Any) -> None:
@@ -155,9 +162,9 @@ class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
             shutil.rmtree(self._stage, ignore_errors=True)
 
     def write_nothing(self, schema: Any) -> None:
-        """Writes one file that has no rows."""
+        """Writes one file without rows."""
         if not isinstance(schema, pyarrow.Schema):
-            raise usage("a data set without rows and without a schema cannot be written")
+            raise usage("a dataset without rows and without a schema cannot be written")
         os.makedirs(self._attempts, exist_ok=True)
         self._commit([self._write([schema.empty_table()], f"empty{self._place.suffix}", 0)])
 
@@ -172,7 +179,7 @@ class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
         self.report = _report(self._place, parts, names, self._began)
 
     def _became_visible(self) -> bool:
-        """Renames the whole folder, unless there is one by now that has files."""
+        """Renames the whole folder, unless a folder with files has appeared in its place."""
         try:
             os.rename(self._whole, self._place.folder)
         except OSError:
@@ -180,8 +187,10 @@ class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
         return True
 
     def _move_beside(self, names: list[str]) -> None:
-        """Moves the files into a folder that has others. What stops in the middle leaves a set whose names say how many
-        there should be."""
+        """Moves the files into an existing folder.
+
+        If this is interrupted, the names of the files show how many the set should have.
+        """
         folder = self._place.folder
         os.makedirs(folder, exist_ok=True)
         old = self._place.there()
@@ -198,7 +207,7 @@ class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
 
 
 def _without_dictionaries(schema: Any) -> Any:
-    """The files of a data set have one schema, and a dictionary's keys are as wide as its own block needs."""
+    """Replaces dictionary columns, whose key widths differ between blocks, so that all files have one schema."""
     plain = [
         field.with_type(field.type.value_type) if pyarrow.types.is_dictionary(field.type) else field for field in schema
     ]
@@ -206,13 +215,13 @@ def _without_dictionaries(schema: Any) -> Any:
 
 
 def _place(path: str, to: str | None) -> _Place:
-    """Where a path means, and as what format."""
+    """Returns the folder, the names and the format of the output files."""
     if "://" in path:
-        hint = "write into a folder that all nodes see, and convert or copy it from there"
-        raise unsupported("parts of a data set get their final names by renaming, which stores do not have", hint=hint)
+        hint = "write into a folder that all nodes share, and convert or copy it from there"
+        raise unsupported("object stores cannot rename the parts of a dataset to their final names", hint=hint)
     formats = {id: format for id, format in _api.formats().items() if format.writes_records}
     if to is not None and to not in formats:
-        raise usage("no format of records that can be written", expected=", ".join(sorted(formats)), found=repr(to))
+        raise usage("unknown or read-only format of records", expected=", ".join(sorted(formats)), found=repr(to))
     wanted = formats if to is None else {to: formats[to]}
     is_folder = path.endswith("/") or os.path.isdir(path)
     path = _absolute(path)
@@ -224,14 +233,14 @@ def _place(path: str, to: str | None) -> _Place:
         stem = name[: -len(suffix)]
         return _Place(folder, stem or "part", name[len(stem) :], id)
     if to is None:
-        raise usage("the output's name does not say its format: say which with to=", file=path)
+        raise usage("the name of the output does not say its format: pass to=", file=path)
     if not formats[to].suffixes:
-        raise unsupported(f"{to} has no files that stand alone: convert what another format has")
+        raise unsupported(f"{to} has no standalone files: write another format, and convert it")
     return _Place(path, "part", formats[to].suffixes[0], to)
 
 
 def _report(place: _Place, parts: list[_Part], names: list[str], began: float) -> Report:
-    # What several parts lost in the same way is told once.
+    # Parts usually have the same losses, so each is reported once.
     lost: dict[str, dict[str, Any]] = {}
     for part in parts:
         for loss in part.losses:
