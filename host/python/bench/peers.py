@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Measures the package beside what people use instead: each run in a process of its own, interleaved, best against
-best, as ratios of processor time (user and system) and of time by the clock.
+"""Compares the package with what people use instead.
+
+Each measurement is the best of several runs, each in its own process and interleaved with those of the peer. It prints
+ratios of processor time (user and system) and of elapsed time.
 
     host/python/bench/peers.py [--gib 1] [--rounds 5] [--folder /dev/shm] [--only WORD]
 
-It needs torch, safetensors, pyarrow, tensorflow and tfrecord beside the package, of which the wheel of `build-wheel` is worth
-measuring. Files are warm. In a loop within one process the allocator would hide what fresh memory costs. Opening a file for the
-first time loads the formats, 2 to 3 ms, which is most of what the rows of mappings alone take.
+This needs torch, safetensors, pyarrow, tensorflow, tfrecord, and the package; install the wheel of `build-wheel` for useful
+numbers. Files are in the page cache. Each run has its own process, because in a loop the allocator would hide the cost of
+fresh memory. Opening the first file loads the formats, which takes 2 to 3 ms. This is most of the time of the rows that
+only map a file.
 """
 
 import argparse
@@ -55,40 +58,40 @@ description = {"label": "int", "image": "byte", "scores": "float"}
 print(sum(1 for _ in tfrecord_loader(path, None, description)), file=sys.stderr)
 """
 
-# What is compared: its name, file, ours, the peer's: imports, what is not measured, what is.
+# Comparisons: the name, the file, and for the package and the peer: imports, unmeasured setup, measured code.
 PAIRS = [
-    ("read, beside load_file(pread)", "st", (*OURS, "loaded = tensorferry.torch.load_file(path)"),
+    ("read, vs. load_file(pread)", "st", (*OURS, "loaded = tensorferry.torch.load_file(path)"),
      (*SAFE, "loaded = st.load_file(path, backend='pread')")),
-    ("read, beside load_file", "st", (*OURS, "loaded = tensorferry.torch.load_file(path)\n" + TOUCH),
+    ("read, vs. load_file", "st", (*OURS, "loaded = tensorferry.torch.load_file(path)\n" + TOUCH),
      (*SAFE, "loaded = st.load_file(path)\n" + TOUCH)),
-    ("read a zip, beside torch.load", "pt", (*OURS, "loaded = tensorferry.torch.load_file(path)"),
+    ("read a zip, vs. torch.load", "pt", (*OURS, "loaded = tensorferry.torch.load_file(path)"),
      (*TORCH, "loaded = torch.load(path)")),
-    ("map, beside load_file", "st", (*OURS, "loaded = tensorferry.torch.load_file(path, mmap=True)"),
+    ("map, vs. load_file", "st", (*OURS, "loaded = tensorferry.torch.load_file(path, mmap=True)"),
      (*SAFE, "loaded = st.load_file(path)")),
-    ("map and sum, beside load_file", "st", (*OURS, "loaded = tensorferry.torch.load_file(path, mmap=True)\n" + TOUCH),
+    ("map and sum, vs. load_file", "st", (*OURS, "loaded = tensorferry.torch.load_file(path, mmap=True)\n" + TOUCH),
      (*SAFE, "loaded = st.load_file(path)\n" + TOUCH)),
-    ("map a zip and sum, beside torch.load(mmap)", "pt",
+    ("map a zip and sum, vs. torch.load(mmap)", "pt",
      (*OURS, "loaded = tensorferry.torch.load_file(path, mmap=True)\n" + TOUCH),
      (*TORCH, "loaded = torch.load(path, mmap=True)\n" + TOUCH)),
-    ("2,000 rows, beside safe_open", "st",
+    ("2,000 rows, vs. safe_open", "st",
      (OURS[0], f"model = tensorferry.open(path); big = model['big']; rows = {ROWS.format(rows='big.shape[0]')}",
       "for row in rows: big[row : row + 1].torch()"),
      ("import torch\nfrom safetensors import safe_open",
       f"big = safe_open(path, 'pt').get_slice('big'); rows = {ROWS.format(rows='big.get_shape()[0]')}",
       "for row in rows: big[row : row + 1].clone()")),
-    ("convert, beside the program", "pt",
+    ("convert, vs. the program", "pt",
      ("import tensorferry", "tensorferry.formats(); out = path + '.out.safetensors'",
       "tensorferry.convert(path, out, force=True)"),
      ("import subprocess, tensorferry._engine as e", "out = path + '.out.safetensors'",
       "subprocess.run([e.program(), 'convert', path, out, '--force'], check=True, capture_output=True)")),
-    ("scan tfrecord, beside tf.data", "tfrecord", ROWS_OF_ARROW, ("import tensorflow as tf", TF_DATA, TF_READ)),
-    ("scan tfrecord, beside the package tfrecord", "tfrecord", ROWS_OF_ARROW,
+    ("scan tfrecord, vs. tf.data", "tfrecord", ROWS_OF_ARROW, ("import tensorflow as tf", TF_DATA, TF_READ)),
+    ("scan tfrecord, vs. the package tfrecord", "tfrecord", ROWS_OF_ARROW,
      ("from tfrecord.reader import tfrecord_loader", "", TFRECORD_READ)),
 ]  # fmt: skip
 
 
 def make(folder, gib):
-    """A model of so many GiB: a third of it one tensor, the others of 4 to 64 MiB."""
+    """Writes a model of this many GiB. One tensor has a third of it, and the others have 4 to 64 MiB each."""
     import safetensors.torch
     import torch
 
@@ -105,7 +108,7 @@ def make(folder, gib):
 
 
 def make_records(folder, gib):
-    """Examples of an image of 1 KiB, 64 scores and a label."""
+    """Writes examples with an image of 1 KiB, 64 scores and a label."""
     import numpy
     import pyarrow
 
@@ -150,7 +153,7 @@ def main():
             files |= maker(pathlib.Path(folder), given.gib)
         print(f"load {os.getloadavg()[0]:.1f}; ours / theirs")
         for name, file, ours, theirs in pairs:
-            # Who comes second finds memory that was used just now.
+            # The second run finds memory that was used just before.
             turns = [(0, 1) if turn % 2 else (1, 0) for turn in range(given.rounds)]
             found = [{side: measure((ours, theirs)[side], files[file]) for side in turn} for turn in turns]
             best = [[min(round[side][kind] for round in found) for side in (0, 1)] for kind in (0, 1)]

@@ -1,4 +1,4 @@
-"""What several tests need: the repository's fixtures, and files that are made on the spot."""
+"""Shared helpers: the repository's fixtures, and generated files."""
 
 import json
 import os
@@ -10,14 +10,14 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FIXTURES = pathlib.Path(os.environ.get("FERRY_FIXTURES", ROOT / "tests/fixtures"))
 
-# What the plugins' cache says of one build, another build's tests do not believe.
+# The plugin cache of another build is not valid for this one.
 os.environ.setdefault("XDG_CACHE_HOME", "/nonexistent")
-# What runs in the background of a shell ignores Ctrl-C, and so would the programs that the tests start.
+# Background processes of a shell ignore Ctrl-C, and so would the programs that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Case:
-    """A file that a real framework wrote, and what a reader must find in it."""
+    """A file written by a real framework, and what a reader must find in it."""
 
     def __init__(self, file):
         self.folder = file.parent
@@ -26,7 +26,7 @@ class Case:
 
     @property
     def path(self):
-        """What a reader is pointed at."""
+        """The path to pass to a reader."""
         if "input" in self.expected:
             return self.folder / self.expected["input"]
         if (self.folder / "ckpt").is_dir():
@@ -36,7 +36,7 @@ class Case:
 
     @property
     def tensors(self):
-        """Those with a digest, by name."""
+        """The tensors that have a digest, by name."""
         found = self.expected.get("tensors") or {}
         return {name: facts for name, facts in found.items() if "sha256" in facts and not name.endswith("(dense)")}
 

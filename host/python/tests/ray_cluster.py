@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on this machine, a zoo of models, and drivers that are started, killed and heard."""
+"""A Ray cluster of several nodes on this machine, a set of models, and drivers that can be started and killed."""
 
 import contextlib
 import hashlib
@@ -16,12 +16,12 @@ from ray.cluster_utils import Cluster
 
 from tensorferry._engine import program
 
-#: What a driver may take before a test says that it hangs.
+# #: Maximum seconds that a driver may take.
 LONGEST = 150
 
 
 class Nodes:
-    """A head that does no work, and two nodes that do."""
+    """A head node that does no work, and two worker nodes."""
 
     def __init__(self):
         self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
@@ -35,13 +35,13 @@ class Nodes:
         return self.cluster.add_node(num_cpus=2)
 
     def replace(self, number):
-        """Another node for one that is dead."""
+        """Replaces a dead node."""
         with contextlib.suppress(Exception):
             self.cluster.remove_node(self.nodes[number])
         self.nodes[number] = self.add()
 
     def processes(self, number):
-        """The node's own process, and all that it has started."""
+        """Returns the process of a node and all processes that it has started."""
         raylet = psutil.Process(self.nodes[number].all_processes["raylet"][0].process.pid)
         return [raylet, *raylet.children(recursive=True)]
 
@@ -50,7 +50,7 @@ class Nodes:
 
 
 class Zoo:
-    """A manifest of small models; its plan has pieces of a few jobs."""
+    """A manifest of small models. The pieces of its plan have a few jobs each."""
 
     def __init__(self, folder, models, bytes_each=2048):
         self.folder = pathlib.Path(folder)
@@ -66,17 +66,17 @@ class Zoo:
         run_ferry(["plan", "zoo.toml", "zoo.plan", "--piece-jobs", str(piece_jobs)], self.folder)
 
     def outputs(self):
-        """The digest of each output, by its name."""
+        """Returns the digest of each output, by name."""
         found = (self.folder / "out").glob("*.safetensors")
         return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
     def strangers(self):
-        """What lies in the folder of the outputs and is neither one nor its receipt: what is half-done, say."""
+        """Returns files in the output folder that are neither outputs nor receipts, such as partial outputs."""
         known = {f"{number}.safetensors{end}" for number in range(self.models) for end in ("", ".ferry.json")}
         return sorted({path.name for path in (self.folder / "out").iterdir()} - known)
 
     def works(self):
-        """The processes that do its pieces."""
+        """Returns the processes that do its pieces."""
         return [process for process in psutil.process_iter(["cmdline"]) if self._is_work(process.info["cmdline"] or [])]
 
     def _is_work(self, command):
@@ -84,7 +84,7 @@ class Zoo:
 
 
 def write_model(path, seed, bytes_each):
-    """A safetensors file of one tensor, made by hand: thousands are wanted."""
+    """Writes a safetensors file with one tensor, by hand because thousands are needed."""
     data = random.Random(seed).randbytes(bytes_each - bytes_each % 4)
     header = f'{{"w":{{"dtype":"F32","shape":[{len(data) // 4}],"data_offsets":[0,{len(data)}]}}}}'
     header = header.ljust(-(-len(header) // 8) * 8).encode()
@@ -96,7 +96,7 @@ def run_ferry(arguments, folder):
 
 
 class Driver:
-    """`python3 -m tensorferry.ray` on a zoo."""
+    """A `python3 -m tensorferry.ray` process."""
 
     def __init__(self, zoo, address, *arguments, environment=None):
         command = [sys.executable, "-m", "tensorferry.ray", "zoo.toml", "--plan", str(zoo.plan), "--quiet"]
@@ -112,14 +112,14 @@ class Driver:
         )
 
     def until_works(self, count):
-        """Waits for so many processes that do pieces, and for something that they have done."""
+        """Waits until this many processes do pieces and some work is done."""
         for _ in wait("workers"):
             assert self.process.poll() is None, self.process.stdout.read()
             if len(self.zoo.works()) >= count and any((self.zoo.folder / "out").glob("*.safetensors")):
                 return
 
     def ended(self):
-        """Its exit code and the last line of what it says."""
+        """Returns its exit code and the last line of its output."""
         try:
             text, _ = self.process.communicate(timeout=LONGEST)
         except subprocess.TimeoutExpired:
@@ -129,7 +129,7 @@ class Driver:
         return self.process.returncode, lines[-1] if lines else "", text
 
     def done(self):
-        """The last line, of a driver that has to succeed."""
+        """Returns the last line of the output of a driver that must succeed."""
         code, last, text = self.ended()
         assert code == 0, text
         return last
@@ -140,7 +140,7 @@ class Driver:
 
 
 def wait(what, seconds=60.0):
-    """Turns until whoever waits has what it waits for."""
+    """Yields until the caller leaves the loop, and fails after a while."""
     began = time.monotonic()
     while time.monotonic() - began < seconds:
         yield

@@ -155,7 +155,7 @@ def test_a_callback_that_raises_ends_the_work(tmp_path):
         with pytest.raises(Enough):
             use()
         assert os.listdir(tmp_path) == ["a.npy"]
-    # What is raised when all is done comes too late.
+    # An exception in the last call comes too late to stop the conversion.
     told = []
 
     def stop_at_the_end(done, of, stage):
@@ -170,14 +170,14 @@ def test_a_callback_that_raises_ends_the_work(tmp_path):
 
 
 def sparse(path, dtype, *shape):
-    """A file of numpy whose zeros take no disk."""
+    """Writes a sparse numpy file of zeros."""
     header = {"descr": dtype, "fortran_order": False, "shape": shape}
     with open(path, "wb") as file:
         numpy.lib.format.write_array_header_1_0(file, header)
         file.truncate(file.tell() + math.prod(shape) * numpy.dtype(dtype).itemsize)
 
 
-# What a child does of its input, that one of its own memory is measured for; what it may take beside `budget`.
+# What a child process does with its input, and how much memory it may take besides `budget`.
 USES = {
     "numpy": ("kept = tensorferry.open('a.npy')['a'].numpy()", 1 << 29),
     "all": ("kept = tensorferry.open('a.npy').numpy()", 1 << 29),
@@ -199,7 +199,7 @@ def test_memory_is_what_tensors_take_and_the_budget(tmp_path, use):
         f"tensorferry.configure(memory=64 << 20); tensorferry.formats(); before = most(); {code}; print(most() - before)"
     )
     told = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    # Threads, the allocator's own, what plugins load.
+    # Threads, the allocator and plugins take some memory too.
     taken, beside = int(told.stdout), 48 << 20
     assert tensors <= taken + beside and taken <= tensors + (64 << 20) + beside, f"{taken >> 20} MiB"
 
@@ -223,12 +223,12 @@ def test_ctrl_c_ends_the_reading_of_one_huge_tensor(tmp_path, read):
             {read}
         except KeyboardInterrupt:
             took = time.monotonic() - sent[0]
-            assert tensor[:2].numpy().shape == (2, 1 << 22), "it cannot be read again"
+            assert tensor[:2].numpy().shape == (2, 1 << 22), "the tensor cannot be read again"
             print(took)
         """
     )
     told = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    # The call looks every 50 ms; freeing what was read takes some, too, and so do others on the machine.
+    # The call checks for signals every 50 ms. Freeing what was read takes some time, and other processes may too.
     assert float(told.stdout) < 0.6
 
 

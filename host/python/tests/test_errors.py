@@ -1,4 +1,4 @@
-"""Whatever is wrong raises an exception that says what and where, and none ends the interpreter."""
+"""Every error raises an exception that says what is wrong and where, and none ends the interpreter."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from conftest import FIXTURES, cases
 import tensorferry
 
 
-# Damage that a checksum alone tells.
+# Damage that only a checksum reveals.
 ONLY_CHECKSUMS = {"torch/bad_zip_bitflip", "tf/bad_data_flip"}
 
 
@@ -24,7 +24,7 @@ def test_damage_that_a_checksum_tells_is_told(tmp_path):
                     tensorferry.convert(case.path, tmp_path / f"{told}.safetensors", part=".")
                 for read in (lambda model: model.torch(), lambda model: [t.bytes() for t in model.values()]):
                     with tensorferry.open(case.path, ".") as model:
-                        # Again: what was found wrong stays wrong.
+                        # A second read fails in the same way.
                         for _ in range(2):
                             with pytest.raises(tensorferry.MalformedError, match="crc32") as caught:
                                 read(model)
@@ -117,7 +117,7 @@ def test_every_kind_has_its_exception(tmp_path):
 
 def test_what_is_not_there_is_told_with_what_was_probably_meant(tmp_path):
     numpy.savez(tmp_path / "model.npz", **{"encoder.weight": numpy.zeros(3), "encoder.bias": numpy.zeros(3)})
-    # Of these, one is what the file's own name begins with.
+    # One of these is a prefix of the name of the file.
     for missing in ("modle.npz", "model.np", "model.npz.bak", "nowhere/model.npz", "mod*.pt"):
         for use in (
             tensorferry.open, tensorferry.inspect, tensorferry.scan, tensorferry.verify,
@@ -236,7 +236,7 @@ def test_no_single_read_gives_what_was_written_later(tmp_path):
         with open(path, "r+b") as file:
             file.seek(-8, os.SEEK_END)
             file.write(b"\1" * 8)
-        # Clocks of file systems are coarse.
+        # File system timestamps are coarse.
         os.utime(path)
         for read in (
             tensor.numpy, tensor.torch, tensor.bytes, tensor[1:].numpy, tensor[::2].numpy, tensor[1:, ::2].bytes,

@@ -1,4 +1,4 @@
-"""Opened models hold what the frameworks wrote, bit for bit, whichever way it is asked for."""
+"""Opened models return what the frameworks wrote, bit for bit, through every access method."""
 
 import hashlib
 import pathlib
@@ -21,7 +21,7 @@ def digest(data):
 
 
 def opened(case):
-    """A folder that goes by the name of one of its files is opened by that."""
+    """Opens a case. A folder may need the path of one of its files."""
     files = sorted(file for file in case.folder.iterdir() if file.name != "expected.json")
     for path in [case.path, *files, *(file.with_suffix("") for file in files)]:
         try:
@@ -44,7 +44,7 @@ def test_every_tensor_of_every_fixture_is_what_was_written(section):
         with opened(case) as model:
             for name, facts in case.tensors.items():
                 if name not in model:
-                    # Some names are those of a part, or of another view of the same bytes.
+                    # Some names are of a part, or of another view of the same bytes.
                     continue
                 tensor = model[name]
                 assert tensor.dtype == facts["dtype"], (case.name, name)
@@ -148,7 +148,7 @@ def test_dlpack_gives_aligned_memory_that_is_ones_own(tmp_path):
         tensor.__dlpack__(copy=False)
     with pytest.raises(BufferError):
         tensor.__dlpack__(dl_device=(2, 0))
-    # Capsules that nobody takes are freed.
+    # Capsules that are not consumed are freed.
     for _ in range(3):
         tensor.__dlpack__()
         tensor.__dlpack__(max_version=(1, 0))

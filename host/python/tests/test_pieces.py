@@ -1,4 +1,4 @@
-"""Pieces of a plan on workers that are made up, with a clock of their own: what a run does when they fail."""
+"""Pieces of a plan on simulated workers with a simulated clock: how a run handles failures."""
 
 import heapq
 import itertools
@@ -13,17 +13,17 @@ JOBS = 10
 
 
 class Cluster:
-    """An engine whose workers do a piece in ten seconds, and whose machines fail as a test wants it."""
+    """An engine whose workers need ten seconds per piece, and whose machines fail on request."""
 
     def __init__(self, seconds=10.0):
         self.now, self.seconds = 0.0, seconds
         self.events, self.order = [], itertools.count()
         self.names = itertools.count()
-        # By worker, the pieces that it has, each with when it will have ended; of a frozen one too.
+        # The pieces of each worker and their end times, including frozen workers.
         self.workers, self.frozen, self.stopped, self.given = {}, set(), [], []
         self.results, self.on_start, self.on_give = {}, lambda name: None, lambda name, piece: None
         self.most = 0
-        # Pieces that no worker survives.
+        # Pieces that kill every worker.
         self.deadly = set()
 
     def clock(self):
@@ -59,7 +59,7 @@ class Cluster:
         self.workers.pop(name)
 
     def lose(self, name, comes_back=True):
-        """The worker dies now; if it comes back, it has nothing."""
+        """Kills a worker. If it restarts, it has no pieces."""
         self.forget(name)
         self.later(0, Lost(name, "its process died", not comes_back))
 
@@ -94,11 +94,11 @@ def test_everything_is_done_once():
     outcome = run(cluster, listen=told.append)
     assert (outcome.pieces, outcome.done, outcome.failed, outcome.exit_code) == (20, 200, 0, 0)
     assert sorted(piece for _, piece in cluster.given) == list(range(20))
-    # Two pieces at a worker at once, and no pause between them: 20 pieces on 3 workers take 7 turns.
+    # Each worker has two pieces at a time and does not pause between them: 20 pieces on 3 workers take 7 turns.
     assert cluster.most == 2 and cluster.now < 75
     ended = [event["jobs_ended"] for event in told]
     assert ended == sorted(ended) and ended[-1] == 200
-    # In the end nobody waits for a worker that has two.
+    # At the end, no worker is idle while another has two pieces.
     assert {worker for worker, _ in cluster.given[-3:]} == {"w0", "w1", "w2"}
 
 
@@ -120,7 +120,7 @@ def test_a_worker_that_dies_gives_back_what_it_has():
     outcome = run(cluster)
     assert killed == [4, 9] and outcome.done == 200 and outcome.exit_code == 0
     assert {piece for _, piece in cluster.given} == set(range(20)) and len(cluster.given) > 20
-    # One came back under its name, one was replaced.
+    # One restarted under its name, and one was replaced.
     assert next(cluster.names) == 4
 
 
@@ -140,7 +140,7 @@ def test_a_frozen_worker_is_given_up_and_heard_no_more():
     lost = [piece for name, piece in cluster.given if name == frozen]
     again = [piece for name, piece in cluster.given if name != frozen]
     assert set(lost[-2:]) <= set(again)
-    # The others did not wait for it.
+    # The other workers did not wait for it.
     assert cluster.now < 60 + 6 * 10
 
 
@@ -213,7 +213,7 @@ def test_one_bad_machine_is_no_bad_run():
 def test_a_cluster_that_is_full_is_waited_for_and_told_of():
     cluster = Cluster()
     right = cluster.ask
-    # Room comes after two minutes.
+    # The cluster has room after two minutes.
     cluster.ask = lambda name: right(name) if cluster.now >= 120 else cluster.later(120 - cluster.now, Answer(name, {}))
     outcome = run(cluster)
     assert outcome.done == 200 and outcome.exit_code == 0

@@ -1,6 +1,6 @@
-"""Jobs of a manifest on a Ray cluster, whose nodes, actors and drivers are killed and frozen.
+"""Jobs of a manifest on a Ray cluster whose nodes, actors and drivers are killed and frozen.
 
-FERRY_TEST_MODELS is how many models there are (300), FERRY_TEST_KILLS how often a driver is killed at random (3).
+FERRY_TEST_MODELS is the number of models (300). FERRY_TEST_KILLS is the number of random kills of a driver (3).
 """
 
 import os
@@ -33,7 +33,7 @@ def nodes():
 
 @pytest.fixture(scope="module")
 def right(tmp_path_factory):
-    """The digests that a run on this machine alone gives."""
+    """The digests of the outputs of a run without Ray."""
     zoo = Zoo(tmp_path_factory.mktemp("local"), MODELS)
     run_ferry(["run", "zoo.toml", "--quiet"], zoo.folder)
     outputs = zoo.outputs()
@@ -51,15 +51,18 @@ def zoo(tmp_path):
 
 
 def complete(zoo, right, nodes):
-    """All outputs are there, whole, once; another run has nothing to do; no process is left, and nothing half-done that
-    the next conversion does not remove."""
+    """Checks the end state of a run.
+
+    All outputs exist, are complete and were written once; another run has nothing to do; no process is left, and no
+    partial output that the next conversion does not remove.
+    """
     assert zoo.outputs() == right
     assert Driver(zoo, nodes.address).done().startswith(f"{MODELS} unchanged in")
     assert zoo.outputs() == right
     for _ in wait("end of all workers"):
         if not zoo.works():
             break
-    # A job that was killed last has left its stage, which is hidden.
+    # A job that was killed may have left its hidden staging files.
     run_ferry(["convert", "models/0.safetensors", "out/last.safetensors"], zoo.folder)
     (zoo.folder / "out/last.safetensors").unlink()
     assert zoo.strangers() == []
@@ -69,7 +72,7 @@ def test_all_of_a_zoo(zoo, right, nodes):
     events = []
     import ray
 
-    # In this process, as a notebook does it.
+    # In this process, as in a notebook.
     ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
     try:
         summary = tensorferry.ray.run(zoo.folder / "zoo.toml", progress=events.append)
@@ -89,7 +92,7 @@ def test_an_actor_that_is_killed(zoo, right, nodes):
     actor = psutil.Process(work.ppid())
     assert "Actor" in " ".join(actor.cmdline())
     actor.kill()
-    # What it held dies with it, at once.
+    # Its children die with it, at once.
     work.wait(10)
     driver.done()
     complete(zoo, right, nodes)
@@ -122,7 +125,7 @@ def test_a_node_that_freezes_and_wakes_after_others_did_its_pieces(zoo, right, n
     for process in processes:
         process.suspend()
     code, _, text = driver.ended()
-    # Others did them, and did not wait for Ray to find out.
+    # Other workers did its pieces, and did not wait until Ray noticed.
     assert code == 0 and "it did not answer for 8 s" in text, text
     assert zoo.outputs() == right
     for process in processes:
@@ -145,11 +148,11 @@ def test_drivers_that_are_killed_at_any_moment(zoo, right, nodes):
             driver.until_works(1)
         time.sleep(moments.uniform(0, 3))
         driver.kill()
-        # Ray ends the actors of a driver that is gone.
+        # Ray ends the actors of a dead driver.
         for _ in wait("end of a dead driver's workers"):
             if not zoo.works():
                 break
-        # What is there is whole.
+        # The existing outputs are complete.
         assert set(zoo.outputs().items()) <= set(right.items())
     Driver(zoo, nodes.address).done()
     complete(zoo, right, nodes)

@@ -1,4 +1,4 @@
-"""Records as data sets of Ray's, beside what a scan of the same files gives in one process."""
+"""Records as Ray datasets, compared with a scan of the same files in one process."""
 
 import os
 import pathlib
@@ -28,19 +28,19 @@ def cluster():
 
 
 def table_of(data):
-    """All blocks; each has the data set's schema."""
+    """Returns all blocks. Each has the schema of the dataset."""
     blocks = [block for block in ray.get(data.to_arrow_refs()) if block.num_rows]
     assert len({block.schema.remove_metadata() for block in blocks}) <= 1, [block.schema for block in blocks]
     return pyarrow.concat_tables(blocks).replace_schema_metadata(None) if blocks else None
 
 
 def same(path, data=None, **options):
-    """A data set of a path is what a scan of it is; gives the table."""
+    """Checks that a dataset equals a scan of the same path, and returns the table."""
     local = pyarrow.table(tensorferry.scan(path, **options)).replace_schema_metadata(None)
     data = tensorferry.ray.read(path, **options) if data is None else data
     found = table_of(data)
     assert found.schema == local.schema
-    # As text where there are numbers that are not equal to themselves.
+    # Compared as text if there are NaN, which do not equal themselves.
     assert found.equals(local) or repr(found.to_pylist()) == repr(local.to_pylist())
     assert data.schema().base_schema.remove_metadata() == local.schema
     return found
@@ -60,7 +60,7 @@ def rows_of(count, first=0):
 
 @pytest.fixture
 def files(tmp_path):
-    """A data set of 6 files in each format that has files of rows."""
+    """A dataset of 6 files in each format that has files of rows."""
     for ending in ("tfrecord", "jsonl", "parquet", "csv", "arrow"):
         (tmp_path / ending).mkdir()
         for number in range(6):
@@ -76,7 +76,7 @@ def test_a_folder_of_files(files, ending):
     data = tensorferry.ray.read(files / ending, override_num_blocks=3)
     assert same(files / ending, data).num_rows == 3000
     assert data.count() == 3000
-    # Several tasks, each with files of its own.
+    # Several tasks, each with its own files.
     source = source_of(files / ending)
     assert [len(task.metadata.input_files) for task in source.get_read_tasks(3)] == [2, 2, 2]
     assert same(files / ending, part=None, columns=["word", "id"]).column_names == ["word", "id"]
@@ -113,7 +113,7 @@ def test_webdataset_and_npz(tmp_path):
     try:
         tensorferry.scan(tmp_path / "rows.npz")
     except tensorferry.UnsupportedError:
-        # Tensors by themselves are no records: a data set of them is refused in the same words.
+        # Tensors are not records, and a dataset of them is rejected with the same message.
         with pytest.raises(tensorferry.UnsupportedError):
             tensorferry.ray.read(tmp_path / "rows.npz")
     else:
@@ -135,7 +135,7 @@ def test_files_of_different_features(tmp_path):
 
 
 def test_webdatasets_of_different_members(tmp_path):
-    # No option says their columns: such tasks open all files to see the same ones.
+    # Without an option that sets the columns, such tasks open all files to find the same columns.
     for number, member in enumerate(["txt", "json"]):
         table = pyarrow.table({"__key__": [f"{number}-{n}" for n in range(5)], member: ["1"] * 5})
         tensorferry.write(table, tmp_path / f"set-{number:06}.tar", to="webdataset")
@@ -152,7 +152,7 @@ def test_mixed_kinds_are_an_error_that_names_the_record(tmp_path):
         tensorferry.ray.read(tmp_path)
     assert type(raised.value) is type(local.value) and str(raised.value) == str(local.value)
     assert "record" in str(raised.value)
-    # Where the types are found in the first records, a task meets it.
+    # If the types are inferred from the first records, the task finds the wrong one.
     data = tensorferry.ray.read(tmp_path, infer=2, override_num_blocks=1)
     with pytest.raises(tensorferry.Error, match="record") as raised:
         data.materialize()
@@ -167,7 +167,7 @@ def test_damage_is_the_same_error_in_a_task(tmp_path):
     (tmp_path / "a.tfrecord").write_bytes(bytes)
     with pytest.raises(tensorferry.MalformedError, match="checksum"):
         data.materialize()
-    # One that has grown is another file.
+    # A file that has grown has changed.
     (tmp_path / "a.tfrecord").write_bytes(bytes * 2)
     with pytest.raises(tensorferry.Error):
         data.materialize()
@@ -178,7 +178,7 @@ def test_steps_run_where_the_records_are_read(files):
     data = tensorferry.ray.read(path, steps=["filter:id>=1200"], columns=["id"], override_num_blocks=3)
     assert same(path, data, steps=["filter:id>=1200"], columns=["id"]).num_rows == 1800
     assert len(source_of(path, steps=["filter:id>=1200"]).get_read_tasks(3)) == 3
-    # Which records the first seven are depends on the others.
+    # Which records are the first seven depends on all files.
     assert len(source_of(path, steps=["take:7"]).get_read_tasks(3)) == 1
     assert same(path, steps=["skip:1", "take:7"])["id"].to_pylist() == list(range(1, 8))
     with pytest.raises(tensorferry.UsageError):
@@ -186,7 +186,7 @@ def test_steps_run_where_the_records_are_read(files):
 
 
 def test_a_large_file_is_read_by_several_tasks(tmp_path):
-    # Files of more than 64 MiB are divided.
+    # Files larger than 64 MiB are divided.
     table = pyarrow.table({"id": range(70), "bytes": [bytes([n]) * (1 << 20) for n in range(70)]})
     tensorferry.write(table, tmp_path / "a.tfrecord")
     tasks = source_of(tmp_path / "a.tfrecord").get_read_tasks(4)
@@ -250,7 +250,7 @@ def test_what_is_there_is_kept_replaced_or_refused(tmp_path):
     assert names_in(tmp_path / "out") == first
     tensorferry.ray.write(many, tmp_path / "out", to="parquet", mode="overwrite")
     assert names_in(tmp_path / "out") == ["README", *(f"part-{n:05}-of-00003.parquet" for n in range(3))]
-    # Beside it, another set of the same folder.
+    # Another dataset in the same folder.
     tensorferry.ray.write(few, tmp_path / "out/test.jsonl", writer={"nulls": False})
     assert len(names_in(tmp_path / "out")) == 6
 
@@ -299,12 +299,12 @@ def test_of_several_attempts_those_that_counted_are_chosen(tmp_path):
     first, again = sink.write([rows_of(10)], Context(0)), sink.write([rows_of(10)], Context(0))
     second = sink.write([rows_of(5, 10)], Context(1))
     assert first.name != again.name
-    # Nothing is seen before all have ended.
+    # The output is not visible before all tasks have ended.
     assert not (tmp_path / "out").exists() and all(name.startswith(".") for name in names_in(tmp_path))
     sink.on_write_complete(Result([second, again, None]))
     assert names_in(tmp_path) == ["out"]
     assert names_in(tmp_path / "out") == ["rows-00000-of-00002.parquet", "rows-00001-of-00002.parquet"]
-    # An attempt that did not hear of it.
+    # A late attempt that does not know of the failure.
     try:
         sink.write([rows_of(10)], Context(0))
     except tensorferry.Error:

@@ -1,4 +1,4 @@
-"""What the READMEs say works as it stands there."""
+"""The examples in the READMEs work as they are."""
 
 import os
 import re

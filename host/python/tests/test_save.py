@@ -1,4 +1,4 @@
-"""What is saved is what was given, whoever made the array and however it lies."""
+"""Saved arrays are what was passed, for every framework and memory layout."""
 
 import errno
 
@@ -93,7 +93,7 @@ def test_jax_and_lazy_tensors(tmp_path):
 
 @pytest.fixture
 def little_memory():
-    """What is brought in order, or read twice, goes to temporary files."""
+    """Arrays that are copied into order, or read twice, go to temporary files."""
     tensorferry.configure(memory=4 << 20)
     yield
     tensorferry.configure()
@@ -109,7 +109,7 @@ def test_lazy_tensors_that_are_one_stay_one(tmp_path, shape, little_memory):
         report = tensorferry.save(model, tmp_path / "again.pt")
         assert not report.losses
         told = tensorferry.save(model, tmp_path / "apart.safetensors").losses
-        # As of a conversion.
+        # The same losses as from a conversion.
         converted = tensorferry.convert(tmp_path / "tied.pt", tmp_path / "converted.safetensors").losses
         assert [(loss.kind, loss.what) for loss in told] == [("alias", "tied"), ("alias", "turned.tied")]
         assert set(map(repr, told)) <= set(map(repr, converted))
@@ -118,7 +118,7 @@ def test_lazy_tensors_that_are_one_stay_one(tmp_path, shape, little_memory):
     for path in ("again.pt", "apart.safetensors"):
         found = load_file(tmp_path / path)
         assert found.keys() == given.keys() and all(torch.equal(found[name], given[name]) for name in given)
-    # One of the two alone is whole, too.
+    # Either tied tensor is complete without the other.
     with tensorferry.open(tmp_path / "tied.pt") as model:
         tensorferry.save({"only": model["tied"]}, tmp_path / "only.pt")
     assert torch.equal(torch.load(tmp_path / "only.pt")["only"], weight)
@@ -144,7 +144,7 @@ def test_lazy_tensors_are_compared_with_their_checksums_and_their_file(tmp_path)
 
 
 class Wrapper(torch.Tensor):
-    """Has no memory of its own, as a DTensor has none."""
+    """Has no memory of its own, like a DTensor."""
 
     @staticmethod
     def __new__(cls, inner):
@@ -211,10 +211,10 @@ def test_an_open_file_is_replaced(tmp_path):
     for mmap in (False, True):
         with tensorferry.open(path, mmap=mmap) as model:
             arrays, lazy = model.torch(), model["a"]
-            # Lazy tensors and mappings are of the file that was opened.
+            # Lazy tensors and mappings refer to the file that was opened.
             tensorferry.save({"a": arrays["b"], "old": lazy, "b": arrays["a"]}, path, force=True)
             assert lazy.numpy().tolist() == arrays["a"].tolist()
-            # The model is not the file's any more.
+            # The file of the model has been replaced.
             with pytest.raises(tensorferry.TransientError):
                 model.torch()
         with tensorferry.open(path) as model:
@@ -246,7 +246,7 @@ def test_what_a_format_cannot_hold_is_warned_of(tmp_path):
     with pytest.warns(UserWarning, match="lacks tensor 'b'"):
         report = tensorferry.save({"a": torch.zeros(2), "b": torch.zeros(2, dtype=torch.bfloat16)}, tmp_path / "a.npz")
     assert [loss.what for loss in report.losses] == ["b"]
-    # A step is what another function takes.
+    # The advice names `convert`, because `save` has no steps.
     assert 'convert(..., steps=["cast:f32"])' in report.losses[0].why
     with pytest.raises(tensorferry.UsageError, match=r"convert\(\.\.\., steps="):
         tensorferry.save({"a": torch.zeros(2), "b": torch.zeros(2)}, tmp_path / "a.npy")

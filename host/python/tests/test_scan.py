@@ -1,4 +1,4 @@
-"""Records as Arrow's streams, in every library that takes them."""
+"""Records as Arrow streams, in every library that accepts them."""
 
 import gc
 import pickle
@@ -20,7 +20,7 @@ def test_all_of_them_take_it(rows):
     scan = tensorferry.scan(path)
     assert scan.schema["id"] == "int64" and scan.known_records == 10_000 and scan.format == "parquet"
     assert scan.to_pyarrow().read_all().equals(table)
-    # Again: each asks for a new stream.
+    # Each use starts a new stream.
     assert pyarrow.table(scan).equals(table)
     assert polars.DataFrame(scan).to_arrow().num_rows == 10_000
     assert polars.DataFrame(scan)["id"].sum() == sum(range(10_000))
@@ -52,7 +52,7 @@ def test_steps_and_columns(rows, tmp_path):
     read = pyarrow.table(scan)
     assert read.column_names == ["word", "id"] and read["word"][3].as_py() == "w3" and read["id"].to_pylist() == list(range(7))
     assert list(pickle.loads(pickle.dumps(scan)).schema) == ["word", "id"]
-    # A part of a column stands where it was asked for; a column that was asked for twice is there once.
+    # A nested column appears where it was requested, and a column that was requested twice appears once.
     nested = pyarrow.table({"a": [1, 2], "s": [{"x": 1, "y": 2}] * 2, "s.x": [8, 9]})
     pyarrow.parquet.write_table(nested, tmp_path / "nested.parquet")
     read = pyarrow.table(tensorferry.scan(tmp_path / "nested.parquet", columns=["s.x", "s.y", "a", "a"]))
@@ -171,7 +171,7 @@ def test_dictionaries_stay_where_the_format_has_some(tmp_path):
         assert back.schema.field("d").type == table.schema.field("d").type
         assert back.schema.field("l").type.value_type == pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
         assert back.schema.field("v").type == back.schema.field("r").type == pyarrow.string()
-    # Each batch brings its own dictionary, and all of them have more words than its keys can tell apart.
+    # Each batch has its own dictionary, and together they have more words than the keys can distinguish.
     narrow = pyarrow.dictionary(pyarrow.int8(), pyarrow.string())
     words = [pyarrow.array([f"{letter}{n}" for n in range(100)]).dictionary_encode().cast(narrow) for letter in "ab"]
     table = pyarrow.table({"w": pyarrow.chunked_array(words)})
@@ -195,7 +195,7 @@ def test_what_a_stream_raises_is_told(tmp_path, rows):
     with pytest.raises(tensorferry.MalformedError) as caught:
         tensorferry.write(scan, tmp_path / "a.parquet")
     assert caught.value.file.endswith("bad.jsonl") and caught.value.offset == 27
-    # Not what another stream of it has raised.
+    # The earlier error of another stream is not reported.
     with pytest.raises(tensorferry.UsageError, match="says no|does not say"):
         tensorferry.write(scan, tmp_path / "a.unheard_of")
     assert not (tmp_path / "a.parquet").exists()

@@ -1,4 +1,4 @@
-"""Statistics of an opened model's tensors are numpy's."""
+"""Statistics of an opened model equal those of numpy."""
 
 import numpy
 import pytest

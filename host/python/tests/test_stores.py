@@ -1,4 +1,4 @@
-"""Inputs that are URLs: of a server on this machine, also from processes that were forked."""
+"""URLs as inputs: a server on this machine, also read from forked processes."""
 
 import functools
 import http.server
@@ -15,7 +15,7 @@ FOLDER = FIXTURES / "safetensors/all_dtypes"
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Gives ranges, which the library's own handler does not."""
+    """Serves byte ranges, which the standard library's handler does not."""
 
     protocol_version = "HTTP/1.1"
 
@@ -64,7 +64,7 @@ def test_a_url_is_opened_as_a_path_is(url, tmp_path):
     here = read(path)
     with tensorferry.open(url) as model:
         assert bytes_of(model) == here
-        # A child has connections of its own, for what its parent opened too.
+        # A child process has its own connections, even for a model that its parent opened.
         with multiprocessing.get_context("fork").Pool(2) as pool:
             assert pool.map_async(read, [url] * 4).get(60) == [here] * 4
         name = next(iter(model))

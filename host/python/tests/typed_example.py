@@ -1,4 +1,4 @@
-"""A program that uses the package, for type checkers and to be run: it writes into the folder that it runs in."""
+"""An example for type checkers, which is also run. It writes into the current folder."""
 
 import numpy
 import torch

@@ -317,7 +317,7 @@ class Inspection(_Document):
 class Difference(_Document):
     kind: str
     name: str
-    # What each side has, if it can be shown as text. Missing if only one side has the tensor, or if its values differ.
+    # The text of each side. Missing if only one side has the tensor, or if its values differ.
     a: Any
     b: Any
     # For the kind "attribute".

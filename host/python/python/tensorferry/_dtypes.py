@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ._errors import unsupported
 
-# By engine name: the numpy dtype (with the prefix "ml:" for `ml_dtypes`) and the torch dtype. Empty if there is none.
+# By engine name: the numpy dtype (with the prefix "ml:" for `ml_dtypes`) and the torch dtype. Empty means none.
 TABLE: dict[str, tuple[str, str]] = {
     "BOOL": ("bool", "bool"),
     "U8": ("uint8", "uint8"),
@@ -72,7 +72,7 @@ def name_of(numpy_name: str) -> str | None:
 
 
 def numpy_dtype(name: str):  # type: ignore[no-untyped-def]
-    """Returns the numpy dtype, or `None` if there is none.
+    """Returns the numpy dtype, or `None` if numpy lacks it.
 
     Raises:
         UnsupportedError: The dtype needs `ml_dtypes`, which is not installed.
@@ -104,7 +104,7 @@ def unpacked(data: bytes, name: str):  # type: ignore[no-untyped-def]
 
 
 def torch_dtype(name: str):  # type: ignore[no-untyped-def]
-    """Returns the torch dtype, or `None` if there is none."""
+    """Returns the torch dtype, or `None` if torch lacks it."""
     import torch
 
     found = TABLE.get(name, ("", ""))[1]

@@ -21,15 +21,15 @@ class Error(Exception):
 
     Attributes:
         kind: The kind of error, such as `"malformed"`.
-        message: What is wrong, without the location.
+        message: The cause, without the location.
         file: The name of the file.
         tensor: The name of the tensor.
         column: The name of the column.
         record: The number of the record, from 0.
         offset: The offset in the file, in bytes.
-        expected: What was expected, as text.
-        found: What was found instead, as text.
-        hint: What may help.
+        expected: The expected value, as text.
+        found: The value that was found instead, as text.
+        hint: Advice on how to fix it.
     """
 
     kind: str = "error"

@@ -71,7 +71,7 @@ class Statistics(_Document):
         dequantized: Whether these are the statistics of dequantized values.
         empty, min_length, max_length, mean_length, total_length: For strings, the number of empty strings, and lengths
             in bytes.
-        problem: Why there are no statistics.
+        problem: The reason for missing statistics.
     """
 
     __slots__ = ()
@@ -120,7 +120,7 @@ class Difference(_Document):
     Attributes:
         kind: The kind of difference.
         name: The name of the tensor or column.
-        a, b: What each input contains.
+        a, b: The contents of each input.
         attribute: The name of the attribute, for the kind `"attribute"`.
         elements, of: For numbers of the same shape, how many elements differ, and how many there are.
         largest, largest_at, largest_values: The largest absolute difference, its position, and both numbers.
@@ -157,11 +157,11 @@ class Differences(_Document):
 
 
 class Verdict(_Document):
-    """The state of an output compared with its receipt. Attributes are `None` if there is no receipt.
+    """The state of an output compared with its receipt. Attributes are `None` without a receipt.
 
     Attributes:
         verdict: `"ok"`, `"changed"`, `"missing"`, `"unreadable"` or `"no receipt"`.
-        problems: What differs.
+        problems: The differences.
         error: Why the output could not be checked.
         receipt: The path of the receipt.
         files, tensors, records, bytes: How many of each were checked against the receipt.

@@ -86,7 +86,7 @@ class _Process:
         self._process = process
 
     def give(self, piece: int) -> SimpleQueue[dict[str, Any] | str]:
-        """Sends a piece, and returns a queue that will receive its result, or the reason why there is none."""
+        """Sends a piece, and returns a queue that will receive its result, or the reason for its failure."""
         answer: SimpleQueue[dict[str, Any] | str] = SimpleQueue()
         with self._lock:
             if not self.is_alive:

@@ -77,7 +77,7 @@ def run(  # type: ignore[no-untyped-def]
         memory: The bytes that each actor takes of its node.
         progress: `True` shows a progress bar. A function is called with each event, a mapping.
         timeout: Seconds in which an actor must answer before others do its pieces.
-        piece_timeout: Seconds in which a piece must make progress. By default there is no limit.
+        piece_timeout: Seconds in which a piece must make progress. By default it is unlimited.
         retries: How often a piece with temporary failures is retried. Malformed inputs are not retried.
 
     Returns:

@@ -40,7 +40,7 @@ def write(ds, path, *, to=None, writer=None, mode="error", sync=False, concurren
             folder, in which the files are named `part-00000-of-00008` with the format's suffix.
         to: The id of the output format, if `path` does not imply it.
         writer: Options of the output format.
-        mode: What to do if such files exist: `"error"`, `"overwrite"`, or `"ignore"`, which writes nothing.
+        mode: The action if such files exist: `"error"`, `"overwrite"`, or `"ignore"`, which writes nothing.
         sync: If true, the files are flushed to disk, so that they survive a power failure.
         concurrency: The maximum number of write tasks at the same time.
         num_cpus: Processors and threads of each write task. By default 1.
