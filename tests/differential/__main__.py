@@ -1,8 +1,8 @@
 """Compares ferry with other libraries on random files: see CONTRIBUTING.md.
 
     python tests/differential --ferry target/debug/ferry --seed 1 --cases 500
-    python tests/differential --ferry target/debug/ferry --seed 1 --case records:17      one case, with its files
-    python tests/differential --ferry target/release/ferry --seconds 7200 --state rig.json   goes on where it stopped
+    python tests/differential --ferry target/debug/ferry --seed 1 --case records:17      one case; keeps its files
+    python tests/differential --ferry target/release/ferry --seconds 7200 --state rig.json   continues an earlier run
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main():
         arguments.last = state["cases"] + arguments.cases
         print(f"seed {state['next']}", flush=True)
         while not is_done(arguments, state):
-            # Libraries crash on some files: the process that does is replaced, and its case left out.
+            # Libraries crash on some files. The process that did is replaced, and its case is skipped.
             child = os.fork()
             if child == 0:
                 code = 1
@@ -105,12 +105,12 @@ def parse():
     parser.add_argument("--domain", action="append", choices=list(cases.DOMAINS), help="records or models")
     parser.add_argument("--only", default="", help="only pairs whose name, as in parquet/duckdb->csv, contains this text")
     parser.add_argument("--case", help="run one case, DOMAIN:SEED, and keep its files")
-    parser.add_argument("--state", type=Path, help="a JSON file from which a later run goes on")
+    parser.add_argument("--state", type=Path, help="a JSON file to save the state in, and to continue from")
     return parser.parse_args()
 
 
 def run(arguments, domain, seed, folder):
-    """Runs one case in a folder, which is removed unless the caller gave it."""
+    """Runs one case in a folder, which is removed unless the caller passed it."""
     made = folder or tempfile.mkdtemp(prefix="ferry-differential-")
     try:
         return cases.run(arguments.ferry, domain, seed, random.Random(f"{domain}:{seed}"), Path(made), arguments.only)
@@ -134,7 +134,7 @@ def one(arguments):
 
 
 def note(found, result, arguments):
-    """Prints a difference of a kind that was not seen yet, and counts the others."""
+    """Prints a difference of a new kind, and counts the others."""
     source, target = result.pair.split("->")
     for difference in result.differences:
         key = f"{source}: {difference.kind}"
@@ -160,8 +160,8 @@ def report(state):
         pairs.setdefault(pair, Counter())[kind] += number
     for pair, kinds in sorted(pairs.items()):
         print(f"  {pair:32} {sum(kinds.values()):>9}  " + ", ".join(f"{kind} {number}" for kind, number in kinds.most_common(12)))
-    listed(state["explained"], "differences that a loss explains")
-    listed(state["refused"], "refused without a fault")
+    listed(state["explained"], "differences explained by a loss")
+    listed(state["refused"], "correctly refused")
     listed(state["skipped"], "not written or read by the library itself")
     print(f"\nseeds left out because the process ended: {state['crashes'] or 'none'}")
     print(f"\nunexplained differences: {len(state['found'])} kinds in {state['cases']} cases; the next seed is {state['next']}")

@@ -38,7 +38,7 @@ def run(binary, domain, seed, rng, folder, only) -> Result:
 
 
 def quietly(result, function, *arguments):
-    """Returns a library's result; what it cannot do is no fault of ferry."""
+    """Returns a library's result. If the library cannot do it, this is not a fault of ferry."""
     try:
         return function(*arguments)
     except KeyboardInterrupt:
@@ -49,7 +49,7 @@ def quietly(result, function, *arguments):
 
 
 def convert(binary, rng, result, source, output, options):
-    """Converts a file; a refusal is noted, and a verification that fails is a difference of its own."""
+    """Converts a file. A refusal is recorded, and a failed verification is a difference of its own."""
     verify = ["--verify"] if rng.random() < 0.5 else []
     outcome = ferry.run(binary, "convert", source, output, *options, *verify)
     result.command = outcome.command
@@ -83,7 +83,7 @@ def records(binary, rng, folder, result, pair):
     reader, other = tables.FORMATS[source], tables.FORMATS[target]
     path, output = str(folder / f"in{rng.choice(reader.endings)}"), f"{folder}/out{other.endings[0]}"
     made = quietly(result, columns.table, rng, target == "webdataset")
-    # An empty table is false.
+    # An empty table is falsy.
     made = None if made is None else writable(result, write, made, path, rng)
     if made is None:
         return
@@ -102,13 +102,13 @@ def records(binary, rng, folder, result, pair):
         found = other.read(output)
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
-        result.differences.append(compare.Difference(f"the output is not read: {alike(what)}", what[:600]))
+        result.differences.append(compare.Difference(f"the output cannot be read: {alike(what)}", what[:600]))
         return
     explain(result, outcome, compare.tables(reader.form, other.form, expected, found, result.counts))
 
 
 def several(result, write, reader, table, path, expected, rng):
-    """Puts the file into a folder with a second one, whose columns are in another order and of wider types."""
+    """Moves the file into a folder with a second one, whose columns are in another order and have wider types."""
     first = Path(path)
     folder = first.parent / "folder"
     folder.mkdir()
@@ -158,7 +158,7 @@ def models(binary, rng, folder, result, pair):
         found = other.read(output)
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
-        result.differences.append(compare.Difference(f"the output is not read: {alike(what)}", what[:600]))
+        result.differences.append(compare.Difference(f"the output cannot be read: {alike(what)}", what[:600]))
         return
     explain(result, outcome, compare.models(target, expected, found, result.counts))
 

@@ -54,7 +54,7 @@ def floating(rng, width):
 
 
 def instant(rng, unit, wild):
-    """Returns a number of units since 1970: usual, within the years 1 to 9999, or any."""
+    """Returns a time as units since 1970: a usual one, one within the years 1 to 9999, or any."""
     scale = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
     if wild == "any":
         return rng.choice([-(2**63), 2**63 - 1, rng.randrange(-(2**63), 2**63), 253_402_300_800 * min(scale, 10**6)])
@@ -64,7 +64,7 @@ def instant(rng, unit, wild):
 
 
 def leaf(rng, kind, wild):
-    """Returns a random value, in the form that `pa.array` takes, of a type that is not nested."""
+    """Returns a random value of a type that is not nested, in the form that `pa.array` takes."""
     name = str(kind)
     if name in INTEGERS:
         return integer(rng, *INTEGERS[name])
@@ -152,7 +152,7 @@ def array(rng, kind, rows, nulls, wild) -> pa.Array:
         return pa.ExtensionArray.from_storage(kind, array(rng, kind.storage_type, rows, nulls, wild))
     if pa.types.is_dictionary(kind):
         size = rng.choice([0, 1, 3, 5]) or int(not nulls)
-        # A null in the dictionary, which some keys point to, is a null too.
+        # A null in the dictionary makes the cells of its keys null.
         values = array(rng, kind.value_type, size, rng.choice([0, nulls]), wild)
         keys = [None if null or not size else rng.randrange(size) for null in mask]
         return pa.DictionaryArray.from_arrays(pa.array(keys, kind.index_type), values, ordered=kind.ordered)

@@ -1,4 +1,4 @@
-"""Compares what was read of an input with what was read of ferry's output."""
+"""Compares the contents of the input with those of ferry's output."""
 
 import json
 import re
@@ -15,13 +15,13 @@ from values import UNITS, Column, Date, Duration, Map, Time, Timestamp, count, i
 
 @dataclass
 class Difference:
-    """A difference between input and output. `kind` is alike for differences of one cause."""
+    """A difference between input and output. Differences of one cause have the same `kind`."""
 
     kind: str
     what: str
-    # The columns or tensors of which a loss may name one.
+    # The columns or tensors that a loss may name to explain this.
     names: tuple[str, ...] = ()
-    # The kinds that this loss may have, if not any.
+    # The kinds of loss that may explain this, or any kind if empty.
     losses: tuple[str, ...] = ()
 
 
@@ -36,7 +36,7 @@ def tables(source: str, target: str, expected: list[Column], found: list[Column]
         name = (column.name,)
         if not others.get(column.name):
             nothing = not column.cells or all(cell is None or cell == [] for cell in column.cells)
-            # Which column of a tar has the keys of its samples is up to the writer.
+            # The writer chooses the column that holds the keys of samples in a tar.
             is_key = column.name in ("__key__", KEY) and "bytes" in (source, target)
             if not is_key and not (nothing and target in ("json", "bytes", "example", "mds")):
                 yield Difference("a column is missing", f"{column.name!r} of {column.type}", name)
@@ -44,13 +44,13 @@ def tables(source: str, target: str, expected: list[Column], found: list[Column]
         other = others[column.name].pop(0)
         counts[_kind(column.type)] += sum(map(count, column.cells))
         if len(column.cells) != len(other.cells):
-            yield Difference("another number of rows", f"{column.name!r}: {len(column.cells)}, now {len(other.cells)}", (*name, ROWS))
+            yield Difference("different number of rows", f"{column.name!r}: {len(column.cells)}, now {len(other.cells)}", (*name, ROWS))
             continue
         for row, (one, two) in enumerate(zip(column.cells, other.cells)):
-            # The only field of a row has quotes, or its line would be empty.
+            # The only field of a row is quoted, because its line would be empty otherwise.
             if target == "text" and one is None and two == "" and len(found) == 1:
                 continue
-            # In a column of numbers or times, a field that is empty is none, with quotes or without.
+            # In a column of numbers or times, an empty field is null, with or without quotes.
             if source == "text" and target == "bytes" and one == "" and two is None and _has_no_texts(other):
                 continue
             if not agrees(source, target, one, two):
@@ -62,7 +62,7 @@ def tables(source: str, target: str, expected: list[Column], found: list[Column]
 
 
 def agrees(source, target, one, two) -> bool:
-    """Tells whether a cell of the input, in its format's form, is the same as one of the output."""
+    """Tells whether a cell of the input, in the form of its format, equals one of the output."""
     if source == "example":
         return _of_feature(target, one, two)
     if source == "mds" and target == "example" and not isinstance(one, bytes) and two and isinstance(two[0], bytes):
@@ -71,18 +71,18 @@ def agrees(source, target, one, two) -> bool:
     if target == "example":
         return _is_feature(one, two) or source == "text" and one == "" and not two
     if target == "mds":
-        # Texts that are all times become times, which MDS has as texts in one form.
+        # Texts that are all times become times, which MDS stores as text in one form.
         return _in_mds(one, two) or source == "text" and isinstance(one, str) and isinstance(two, str) and _in_text(one, two)
     if target == "bytes":
         if one is None or two is None or one == two:
             return one == two
         if isinstance(one, str) and one.encode() == two:
             return True
-        # Samples are read with Python's json module, which has words for what are no numbers.
+        # Samples are read with Python's json module, which writes NaN and infinities as words.
         text = re.sub(r"(?<=[\[:,])(-?Infinity|NaN)(?=[],}])", r'"\1"', two.decode(errors="replace"))
         if source == "json" and _json_in_text(one, text):
             return True
-        # What is neither bytes, a text nor a number is JSON.
+        # Values other than bytes, text and numbers are JSON.
         return _in_text(one, text) or not isinstance(one, (bytes, str)) and text[:1] == '"' and _in_text(one, json.loads(text))
     if source == "mds" and isinstance(two, str) and isinstance(one, (int, Decimal, dict, list)):
         return spells(one, two)
@@ -102,7 +102,7 @@ def agrees(source, target, one, two) -> bool:
         return spells(two, one)
     if target == "json":
         if isinstance(two, Decimal) and re.search("[.eE]", one):
-            # A number with a fraction is a float, of which JSON has the digits that tell it from others.
+            # A number with a fraction is a float, written with just enough digits to identify it.
             return _number(one) == float(two)
         return _in_text(one, two) if isinstance(two, str) else spells(two, one)
     return one == two or _in_text(one, two)
@@ -147,7 +147,7 @@ def _json_is(one, two):
 def _json_in_text(one, two):
     if one is None or two is None:
         return one is two
-    # Whole numbers among floats are floats.
+    # Among floats, whole numbers become floats.
     return spells(one, two) or isinstance(one, (int, list, dict)) and _json_is(one, _parsed(two))
 
 
@@ -159,7 +159,7 @@ def _parsed(text):
 
 
 def _in_mds(one, two):
-    """MDS has no truths, which are 0 and 1; nulls are a loss."""
+    """Compares with MDS, which stores booleans as 0 and 1. Nulls are a loss."""
     if isinstance(one, dict) and isinstance(two, dict):
         return list(one) == list(two) and all(_in_mds(one[key], two[key]) for key in one)
     if isinstance(one, (int, Decimal)) and isinstance(two, float) and not isinstance(one, bool):
@@ -178,7 +178,7 @@ def _in_mds(one, two):
 
 
 def _features(columns):
-    """Returns the columns of structs as one for each field, as features are."""
+    """Splits columns of structs into one column per field, as features are."""
     found = []
     for column in columns:
         if any(column.cells) and all(cell is None or isinstance(cell, dict) for cell in column.cells):
@@ -200,7 +200,7 @@ def _is_in_feature(one, two):
     if isinstance(one, bool):
         return two == int(one)
     if isinstance(one, (Date, Time, Timestamp, Duration)):
-        # Integers of the column's unit.
+        # Integers in the unit of the column.
         units = one.days if isinstance(one, Date) else one.ns
         return two in [units, units * 86_400_000, *(units // unit for unit in UNITS.values())]
     if isinstance(one, str) and isinstance(two, (int, float)):
@@ -216,7 +216,7 @@ def _is_in_feature(one, two):
 
 
 def _of_feature(target, one, two):
-    """Features have lists; ferry reads a scalar where each list has one value at most."""
+    """Compares features, which are lists. ferry reads scalars if each list has at most one value."""
     if isinstance(two, str) and target == "text" and isinstance(one, list) and two.startswith("["):
         two = json_value(two)
     if not isinstance(two, list):
@@ -232,14 +232,14 @@ def _of_feature(target, one, two):
 
 
 def _kind(name: str) -> str:
-    """Returns a type without what says nothing of its values: sizes, names of fields, spellings of one type."""
+    """Returns a type without what does not affect its values: sizes, field names, alternative spellings."""
     name = re.sub(r"large_|_view|fixed_size_|\bnot null\b|, ordered=\d|ordered=\d", "", name)
     name = re.sub(r"(?:(?<=<)|(?<=, )|^)[^<>,]*?: ", "", name)
     return re.sub(r"\[\d+\]", "[n]", re.sub(r"\(\d+, -?\d+\)", "", name)).replace(" ", "")[:60]
 
 
 def _how(one, two):
-    """Tells in a word how a value changed, so that reports of one cause meet."""
+    """Returns a word for how a value changed, so that differences of one cause are grouped."""
     for value in (one, two):
         while isinstance(value, (list, Map)) and value:
             value = value[0] if isinstance(value, list) else value.entries
@@ -255,7 +255,7 @@ def _how(one, two):
 def models(target: str, expected: dict, found: dict, counts: Counter):
     """Yields the differences of models, which are tensors by name.
 
-    Separators in names do not count, and a variable may have its own name.
+    Separators in names are ignored, and a variable may have its own name.
     """
     alike = Counter(map(flat, found))
     plain = {flat(name) if alike[flat(name)] == 1 else name: tensor for name, tensor in found.items()}
@@ -265,29 +265,29 @@ def models(target: str, expected: dict, found: dict, counts: Counter):
         counts[tensor.dtype] += tensor.elements
         names = (name, flat(name), name.replace("/", "."), *tensor.aliases)
         places = [name, flat(name), *(flat(alias) for alias in tensor.aliases if own[flat(alias)] == 1)]
-        # Names that are equal without their separators are not all kept.
+        # If names are equal without their separators, not all of them are kept.
         places += [place for place in plain if meet[flat(name)] > 1 and plain[place].equals(tensor) and place.startswith(flat(name))]
-        # Leave this name to the tensor that has it.
+        # Leaves this name to the tensor that has it.
         places = [place for place in places if place == name or place not in expected]
         other = next((plain.pop(place) for place in places if place in plain), None)
         if other is None:
             yield Difference("a tensor is missing", f"{name}: {tensor}", names)
         elif tensor.dtype in BLOCKS and other.dtype == "U8":
-            # Formats that do not know blocks hold the bytes of a row in the last dimension.
+            # Formats without blocks store the bytes of a row in the last dimension.
             if tensor.data != other.data:
-                yield Difference(f"{tensor.dtype}: other bytes", f"{name}: {tensor} became {other}", names)
+                yield Difference(f"{tensor.dtype}: different bytes", f"{name}: {tensor} became {other}", names)
         elif tensor.dtype.startswith("key<") and target != "orbax" and other.dtype == "U32" and tensor.data == other.data:
             # Only Orbax has typed keys.
             continue
         elif not tensor.equals(other):
             shapes = "" if tensor.shape == other.shape else f": {len(tensor.shape)} dimensions became {len(other.shape)}"
             yield Difference(f"{tensor.dtype} became {other.dtype}{shapes}", f"{name}: {tensor} became {other}"[:600], names)
-    # Quantized tensors of torch come as integers, scales and zero points.
+    # Quantized torch tensors become integers, scales and zero points.
     quantized = tuple(f"{flat(name)}." for name, tensor in expected.items() if tensor.dtype.startswith("torch.q"))
     for name in plain:
         if flat(name).startswith(quantized):
             continue
-        yield Difference("a tensor that the input does not have", name, (name,), ("name", "alias"))
+        yield Difference("a tensor that is not in the input", name, (name,), ("name", "alias"))
 
 
 BLOCKS = {"Q4_0", "Q8_0", "Q4_K", "Q6_K", "IQ4_NL", "TQ1_0", "MXFP4"}

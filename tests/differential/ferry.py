@@ -7,12 +7,12 @@ import shlex
 import subprocess
 from dataclasses import dataclass, field
 
-# Changes of form, which the readers of the rig undo: they explain no difference.
+# Changes of form, which the readers of this rig undo, so that they explain no difference.
 FORMS = re.compile("written as base64|written as JSON|written as text|JSON has no (NaN|bytes)|written as uint8|read as bytes|"
                    "^CSV has no (lists|bytes)|read as __key__|so they are read as")
 
 
-# Stands for names of rows, which losses of records have.
+# Stands for the names of rows in the losses of records.
 ROWS = "\0rows"
 
 
@@ -41,7 +41,7 @@ class Outcome:
         return None
 
     def fault(self) -> str | None:
-        """Returns what is wrong with this end of a conversion of a valid file, apart from values."""
+        """Returns what is wrong with the exit code and message of a conversion of a valid file."""
         if self.code in (0, 1):
             return None
         message = self.error.get("message") or self.stderr.strip().split("\n")[-1]
@@ -59,7 +59,7 @@ def names_it(loss: dict, name: str) -> bool:
     what = loss["what"]
     if what == name or what.startswith((f"{name}.", f"{name}/", f"{name}[")) or f'"{name}"' in what + loss["why"]:
         return True
-    # What is lost is lost with all that is in it.
+    # A loss covers everything inside what it names.
     if loss["kind"] != "state" and name.startswith((f"{what}.", f"{what}/")):
         return True
     return json.dumps(name, ensure_ascii=False).strip('"') in (what, loss["why"]) or escaped(name) in what + loss["why"]
@@ -78,7 +78,7 @@ def run(ferry: str, *arguments) -> Outcome:
     try:
         ended = subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, "RUST_BACKTRACE": "0"})
     except subprocess.TimeoutExpired:
-        return Outcome(shown, -1, {}, "no end after 120 s")
+        return Outcome(shown, -1, {}, "still running after 120 s")
     stderr = ended.stderr.decode(errors="replace")
     try:
         answer = json.loads(ended.stdout)

@@ -1,11 +1,11 @@
-"""Compares random HDF5 datasets as h5py reads them with what ferry makes of them.
+"""Compares random HDF5 datasets as read by h5py with those converted by ferry.
 
     python hdf5_datasets.py FERRY [--count 300] [--seed 0] [--keep FOLDER]
 
 Each file has up to 12 datasets with a random type, shape, layout, index, filters, fill value and history of writes and
-resizes. ferry converts the file to .npz, and numpy reads that. A dataset has to be equal bit for bit, or reported as a
-loss by its name if its type is one that tensors cannot hold. A dataset that differs is repeated in a file of its own:
-its seed is printed, and `--only SEED` repeats it.
+resizes. ferry converts the file to .npz, which numpy reads. Each dataset must be equal bit for bit. If tensors cannot hold
+its type, a loss must name it instead. A dataset that differs is repeated in a file of its own: its seed is printed, and
+`--only SEED` repeats it.
 """
 
 import argparse
@@ -26,7 +26,7 @@ NAMES = ["w", "kernel:0", "0", "10", "vars", "ä", "a b", "x" * 300, "layer.weig
 
 
 class Kind:
-    """A datatype: what h5py gets, whether a tensor can hold it, and how values of it are made."""
+    """A datatype for h5py, whether a tensor can hold it, and how to make values of it."""
 
     def __init__(self, rng):
         choice = rng.random()
@@ -82,7 +82,7 @@ def shape_of(rng):
 
 
 def boxes(rng, shape):
-    """Parts of a shape to write."""
+    """Returns parts of a shape to write."""
     if rng.random() < 0.3:
         return [tuple(slice(0, n) for n in shape)]
     found = []
@@ -196,7 +196,7 @@ def hash_of(text):
 
 
 def make_file(path, seed, seeds):
-    """A file with the datasets of these seeds. Returns their paths, each with its seed and whether a tensor can hold it."""
+    """Writes a file with the datasets of these seeds. Returns their paths, seeds, and whether a tensor can hold them."""
     rng = random.Random(f"file {seed}")
     low = LIBVERS[rng.randrange(len(LIBVERS))]
     arguments = {"libver": (low, "latest") if low != "latest" else "latest", "track_order": rng.random() < 0.2}
@@ -262,7 +262,7 @@ def convert(ferry, source, output):
 
 
 def differences(ferry, folder, seed, seeds):
-    """What is wrong with a file of these seeds: the path, the seed, and what differs."""
+    """Returns the differences in a file of these seeds: path, seed and reason."""
     source, output = folder / "in.h5", folder / "out.npz"
     output.unlink(missing_ok=True)
     found = make_file(source, seed, seeds)
@@ -285,10 +285,10 @@ def differences(ferry, folder, seed, seeds):
         for path, (own, is_kept) in found.items():
             if not is_kept:
                 if path not in losses:
-                    wrong.append((path, own, "it is no tensor, and no loss names it"))
+                    wrong.append((path, own, "not converted, and not named by a loss"))
                 continue
             if path not in tensors.files:
-                wrong.append((path, own, f"it is missing: {tensors.files[:5]}, losses {losses}"))
+                wrong.append((path, own, f"missing from {tensors.files[:5]}, losses {losses}"))
                 continue
             (expected, facts), got = seen[path], np.asarray(tensors[path])
             if expected.shape != got.shape:
@@ -302,7 +302,7 @@ def differences(ferry, folder, seed, seeds):
                 values += expected.size
         extra = set(tensors.files) - set(found)
         if extra:
-            wrong.append((sorted(extra)[0], None, "it is not in the file"))
+            wrong.append((sorted(extra)[0], None, "not in the input"))
     return wrong, values
 
 
@@ -331,7 +331,7 @@ def main():
             values += compared
             if not wrong:
                 continue
-            # One dataset may hide the others of its file.
+            # One dataset may hide the faults of others in its file.
             alone = []
             for own in seeds:
                 again, _ = differences(arguments.ferry, folder, number, [own])

@@ -1,4 +1,4 @@
-"""The formats of tensors: which libraries write them, and which reads them."""
+"""The formats of tensors, with the libraries that write and read them."""
 
 import math
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def read_safetensors(path):
 
 
 def read_numpy(path):
-    """Reads every array of a file: several may follow each other in an .npy file."""
+    """Reads every array of a file. An .npy file may contain several."""
     found = {}
     with open(path, "rb") as file:
         if file.read(2) == b"PK":
@@ -67,7 +67,7 @@ HDF5_MARKS = {"bfloat16", "float8_e4m3fn", "float8_e5m2"}
 
 
 def read_hdf5(path):
-    """Reads every dataset that a name leads to; those that are no numbers have the dtype of h5py."""
+    """Reads every dataset that has a name. Datasets that are not numbers have the dtype of h5py."""
     found, seen = {}, set()
 
     def walk(group, prefix):
@@ -135,7 +135,7 @@ def numpy_by_numpy(path, rng):
 
 
 def _order(rng, array):
-    """Returns an array in the other order of elements or bytes."""
+    """Returns an array, sometimes with another order of elements or bytes."""
     array = np.asfortranarray(array) if rng.random() < 0.3 and array.ndim else array
     return array.astype(array.dtype.newbyteorder(">")) if rng.random() < 0.2 else array
 
@@ -151,7 +151,7 @@ def gguf_by_gguf(path, rng):
         if not array.shape or 0 in array.shape:
             array = np.ones((2, 256), array.dtype)
         kind = rng.choice([None, None, "BF16", "Q8_0", "Q4_0", "Q4_K", "Q6_K", "IQ4_NL", "TQ1_0", "MXFP4"])
-        # gguf-py does not turn the bytes of blocks.
+        # gguf-py does not swap the bytes of blocks.
         if kind and order == gguf.GGUFEndian.LITTLE:
             raw = gguf.GGMLQuantizationType[kind]
             block, size = gguf.GGML_QUANT_SIZES[raw]
@@ -167,7 +167,7 @@ def gguf_by_gguf(path, rng):
 
 
 def hdf5_by_h5py(path, rng):
-    """Writes datasets with every layout, index of chunks, filter and growth, and entries that are no numbers."""
+    """Writes datasets with every layout, chunk index, filter and kind of growth, and entries that are not numbers."""
     libver = rng.choice(["earliest", "latest", ("earliest", "v110"), ("v108", "v108"), ("v112", "v114")])
     with h5py.File(path, "w", libver=libver, track_order=rng.random() < 0.2) as file:
         for name, array in flat_tree(random_tree(rng, PLAIN + COMPLEX), "/").items():
@@ -196,7 +196,7 @@ def _dataset(rng, file, name, array):
     if rng.random() < 0.3 and array.dtype.kind in "iuf":
         options["fillvalue"] = rng.choice([0, 1, 7])
     if options.get("maxshape") and rng.random() < 0.4:
-        # Some chunks are never written, or are beyond the new shape.
+        # Some chunks are never written, or are outside the new shape.
         made = file.create_dataset(name, array.shape, array.dtype, **options)
         part = tuple(slice(0, max(1, n // 2)) for n in array.shape)
         made[part] = array[part]

@@ -1,4 +1,4 @@
-"""The formats of records: which libraries write them, and which reads them."""
+"""The formats of records, with the libraries that write and read them."""
 
 import base64
 import csv
@@ -38,15 +38,15 @@ def read_parquet(path) -> list[Column]:
         table = None
     kinds = [file.schema.column(i) for i in range(len(file.schema))]
     if any(kind.physical_type == "INT96" for kind in kinds):
-        # Nanoseconds wrap outside of 1677 to 2262, microseconds do not.
+        # Nanoseconds overflow outside 1677 to 2262, and microseconds do not.
         wide = pq.ParquetFile(path, coerce_int96_timestamp_unit="us").read()
         table = table if table is not None and _are_same(table, wide) else wide
     if table is None:
-        raise ValueError("pyarrow does not read it")
+        raise ValueError("pyarrow cannot read it")
     found = columns_of(table)
     stored = (file.metadata.metadata or {}).get(b"ARROW:schema")
     if stored and any(kind.physical_type == "INT96" for kind in kinds):
-        # pyarrow does not give INT96 its zone back within lists and structs, and in columns without nulls.
+        # pyarrow does not restore the time zone of INT96 in lists and structs, and in columns without nulls.
         schema = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(stored)))
         for column, field in zip(found, schema):
             column.cells = [_zoned(cell, field.type) for cell in column.cells]
@@ -68,7 +68,7 @@ def read_parquet(path) -> list[Column]:
 
 
 def _intervals(cell, paths):
-    """Decodes the intervals at these Parquet paths within a cell."""
+    """Decodes the intervals at these Parquet paths in a cell."""
     if not paths:
         return cell
     if isinstance(cell, bytes):
@@ -97,7 +97,7 @@ def _zoned(cell, kind):
 
 
 def _are_same(near, wide):
-    """Tells whether all times of a table are those of another one, whose unit may be larger."""
+    """Tells whether all times of a table equal those of another, whose unit may be larger."""
     for one, two in zip(near.columns, wide.columns):
         for a, b in zip(_leaves(one.combine_chunks()), _leaves(two.combine_chunks())):
             if pa.types.is_timestamp(a.type):
@@ -126,7 +126,7 @@ def read_arrow(path):
             table = pa.ipc.open_stream(file).read_all()
     found = columns_of(table)
     for column, field in zip(found, table.schema):
-        # Arrow has no times in UTC: the metadata keeps the logical type.
+        # Arrow has no UTC times of day, so the metadata keeps the logical type.
         if (field.metadata or {}).get(b"PARQUET:logical_type") == b"TIME_UTC":
             column.logical = "time in UTC"
     return found
@@ -139,14 +139,14 @@ def _bytes(path):
 
 def read_jsonl(path):
     rows = [json_value(line) for line in _bytes(path).decode().split("\n") if line.strip()]
-    # pandas escapes some texts as half of a surrogate pair, which is no text: this fails.
+    # pandas escapes some text as half of a surrogate pair, which is not valid; this fails.
     json.dumps(rows, default=str, ensure_ascii=False).encode()
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [Column(name, [row.get(name) for row in rows], "json") for name in names]
 
 
 def read_csv(path):
-    """Reads texts and nulls: fields that are empty without quotes."""
+    """Reads text and nulls, which are empty fields without quotes."""
     data = _bytes(path)
     first = next(csv.reader(io.StringIO(data.decode(), newline="")), [])
     names = [f"{i}" for i in range(len(first))]
@@ -163,12 +163,12 @@ def read_csv(path):
 
 
 def read_tar(path):
-    """Reads samples by webdataset's rule for keys, with Python's tarfile."""
+    """Reads samples with webdataset's rule for keys and Python's tarfile."""
     keys, rows = [], []
     with tarfile.open(path) as tar:
         for member in tar:
             found = re.fullmatch(r"((?:.*/|)[^.]+)[.]([^/]*)", member.name)
-            # What macOS adds is no sample, whatever the rule finds in its name.
+            # Files added by macOS are not samples, even if their names fit the rule.
             if not member.isfile() or not found or Path(member.name).name.startswith("._"):
                 continue
             if not keys or keys[-1] != found[1]:
@@ -305,7 +305,7 @@ def csv_by_python(table, path, rng):
 
 
 def jsonl_by_python(table, path, rng):
-    """Writes what json.dumps writes, with keys that are sometimes absent, mixed kinds and long numbers."""
+    """Writes JSON lines with json.dumps, with missing keys, mixed kinds and long numbers."""
     ascii_only, absent, mixed = rng.random() < 0.5, rng.choice([0, 0, 0.3]), rng.choice([0, 0, 0, 0.2])
 
     def dump(cell):
@@ -364,7 +364,7 @@ def tar_by_webdataset(table, path, rng):
 
 
 def tar_by_tarfile(table, path, rng):
-    """Writes a tar as a Mac does, or in one of the dialects of tar."""
+    """Writes a tar as macOS does, or in one of the tar dialects."""
     dialect = rng.choice([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
     hidden, prefix = rng.random() < 0.4, rng.choice(["", "./"])
 
@@ -383,7 +383,7 @@ def tar_by_tarfile(table, path, rng):
 
 
 def _members(table, rng):
-    """Returns keys and members of samples: the texts and bytes of a table, some left out."""
+    """Returns keys and members of samples: the text and bytes of a table, with some left out."""
     stem = rng.choice(["", "train/", "train.v1/", "数据" * 20, "данные" * 8 + "/"])
     names = rng.sample(["txt", "json", "jpg", "cls", "a.b", "npy"], min(3, table.num_columns))
     found = []
@@ -394,14 +394,14 @@ def _members(table, rng):
 
 
 def _frame(table, rng):
-    """Returns a pandas frame, with Arrow's types or pandas' own."""
+    """Returns a pandas frame, with Arrow's or pandas' own types."""
     return table.to_pandas(types_mapper=pd.ArrowDtype if rng.random() < 0.4 else None)
 
 
 @dataclass(frozen=True)
 class Format:
     endings: tuple[str, ...]
-    # How values look in it: typed, json, text, bytes, mds or example.
+    # The form of its values: typed, json, text, bytes, mds or example.
     form: str
     read: Callable[[str], list[Column]]
     options: tuple[str, ...] = ()

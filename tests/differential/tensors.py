@@ -1,4 +1,4 @@
-"""Neutral tensors: the form in which the readers of models are compared; and random ones."""
+"""Neutral tensors, in which the readers of models are compared, and random ones."""
 
 import math
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Tensor:
     shape: tuple[int, ...]
     # Little-endian, row-major.
     data: bytes
-    # Other names under which it may be in the output.
+    # Other names that it may have in the output.
     aliases: tuple[str, ...] = ()
 
     @property
@@ -40,7 +40,7 @@ class Tensor:
 
 
 def of_numpy(value, *aliases) -> Tensor:
-    """Returns the neutral form of an array of NumPy, of any order; strings become STR."""
+    """Returns the neutral form of a NumPy array of any byte order. Strings become STR."""
     array = np.asarray(value)
     if array.dtype.kind in "OSU":
         texts = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel().tolist()]
@@ -69,7 +69,7 @@ def random_array(rng, name: str) -> np.ndarray:
 
 
 def random_tree(rng, names: list[str], separators=("",)) -> dict:
-    """Returns a nested dict of arrays with dtypes of these names. Some names meet when they are joined."""
+    """Returns a nested dict of arrays with these dtypes. Some names collide when the path is joined."""
     words = ["weight", "bias", "0", "1", "layer", "kernel", "scale", "w", "b", "ü", "a b", "LayerNorm", "x-y", "10", "embedding"]
     separator = rng.choice(separators)
     if separator:
@@ -79,7 +79,7 @@ def random_tree(rng, names: list[str], separators=("",)) -> dict:
         found = {}
         for word in rng.sample(words, rng.choice([1, 2, 3])):
             if word == "a":
-                # Its name meets that of a.b when the tree is made flat.
+                # Collides with the name of a.b when the tree is flattened.
                 found[word] = {"b": random_array(rng, rng.choice(names))}
                 continue
             found[word] = level(depth + 1) if depth < 2 and rng.random() < 0.4 else random_array(rng, rng.choice(names))

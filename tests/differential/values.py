@@ -1,7 +1,7 @@
-"""Neutral values of tables: the form in which the readers of all formats are compared.
+"""Neutral values of tables, in which the readers of all formats are compared.
 
 A table is a list of `Column`. A cell is None, bool, int, float, str, bytes, Decimal, list, dict (a struct) or one of
-the classes below, whose numbers are Python integers: they hold every date and time, in nanoseconds.
+the classes below. Their numbers are Python integers, which can hold every date and time in nanoseconds.
 """
 
 import base64
@@ -59,7 +59,7 @@ class Column:
     name: str
     cells: list
     type: str = ""
-    # The logical type if it is more than the cells show: uuid, json, enum, bson.
+    # The logical type, if the cells do not show it: uuid, json, enum, bson.
     logical: str = ""
 
 
@@ -76,7 +76,7 @@ def columns_of(table: pa.Table) -> list[Column]:
 
 
 def cells_of(array: pa.Array) -> list:
-    """Returns the neutral cells of an Arrow array, whatever its encoding."""
+    """Returns the neutral cells of an Arrow array of any encoding."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return cells_of(array.storage)
@@ -158,7 +158,7 @@ def same(one, other) -> bool:
 
 
 def zone(name):
-    """Returns one spelling of UTC for its usual spellings."""
+    """Returns one spelling for the usual spellings of UTC."""
     return "UTC" if name in ("Z", "+00:00", "UTC", "Etc/UTC") else name
 
 
@@ -199,7 +199,7 @@ def _clock(hours, minutes, seconds, digits):
 
 
 def instant_of(text):
-    """Returns the nanoseconds and whether an offset was given, or None if the text is not a date or time."""
+    """Returns the nanoseconds, and whether an offset was present, or None if the text is not a date or time."""
     found = _STAMP.fullmatch(text)
     if not found:
         return None
@@ -234,7 +234,7 @@ def _duration(text):
 
 
 def reads_as(cell, found) -> bool:
-    """Tells whether a value of JSON, whose numbers are Decimals or ints, stands for a cell."""
+    """Tells whether a JSON value, whose numbers are Decimals or ints, represents a cell."""
     if cell is None or found is None:
         return cell is None and found is None
     if isinstance(cell, (list, tuple)):
@@ -266,10 +266,10 @@ def _map_reads_as(cell, found):
 
 
 def same_number(one, other):
-    """Tells whether two JSON numbers are equal, or the same float where `one` has only digits of that float."""
+    """Tells whether two JSON numbers are equal, or the same float if `one` has only the digits of that float."""
     if one == other or not isinstance(one, Decimal) or other == 0 or float(one) != float(other):
         return one == other
-    # Below the smallest normal float, fewer digits tell a float from its neighbors than its value was written with.
+    # Below the smallest normal float, a float is unique with fewer digits than its value was written with.
     digits = len(one.as_tuple().digits)
     return abs(one) < sys.float_info.min or Context(prec=digits).create_decimal_from_float(float(one)) == one
 
@@ -286,12 +286,12 @@ def _float_reads_as(cell, found):
     if isinstance(found, int) and cell == 0.0 and math.copysign(1, cell) < 0:
         return False
     with np.errstate(all="ignore"):
-        # A shorter float is written with the digits that it needs itself.
+        # A narrower float is written with the digits that it needs itself.
         return any(same(cell, float(width(value))) for width in (np.float64, np.float32, np.float16))
 
 
 def spells(cell, text: str) -> bool:
-    """Tells whether a text, as in CSV, stands for a cell that is not null."""
+    """Tells whether a text, as in CSV, represents a cell that is not null."""
     if isinstance(cell, str):
         return cell == text
     if isinstance(cell, bool):
@@ -324,12 +324,12 @@ def spells(cell, text: str) -> bool:
     if isinstance(cell, float) and not re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", text):
         return _float_reads_as(cell, text)
     try:
-        # Cells without a form of their own are JSON.
+        # Cells without a text form of their own are JSON.
         return reads_as(cell, json_value(text))
     except json.JSONDecodeError:
         return False
 
 
 def json_value(text: str):
-    """Parses JSON and keeps every digit of its numbers."""
+    """Parses JSON without losing any digit of its numbers."""
     return json.loads(text, parse_float=Decimal, parse_int=lambda digits: Decimal(digits) if digits == "-0" else int(digits))

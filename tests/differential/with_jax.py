@@ -1,4 +1,4 @@
-"""What Flax and Orbax write and read, in a process of their own."""
+"""Writes and reads with Flax and Orbax, in a process of its own."""
 
 import dataclasses
 import os
@@ -24,7 +24,7 @@ def _model(tree):
     for path, value in tensors.leaves(tree):
         if _is_array(value):
             name = ".".join(path)
-            # ferry's second name for what is already there.
+            # ferry's second name for a name that is already used.
             found[name if name not in found else f"{name}#2"] = _tensor(value)
     return found
 
@@ -47,7 +47,7 @@ def read_flax(path):
 
 
 def _filled(tree):
-    """Returns a tree in which no array is empty: Orbax saves none."""
+    """Returns a tree without empty arrays, which Orbax does not save."""
     return jax.tree.map(lambda array: array if array.size else np.ones(2, array.dtype), tree)
 
 
@@ -67,7 +67,7 @@ def write_orbax(path, rng):
 
 
 def write_zarr(path, rng):
-    """Writes a checkpoint of Orbax whose arrays zarr-python wrote again: other chunks, fill values, codecs and orders."""
+    """Writes an Orbax checkpoint whose arrays zarr-python rewrote with other chunks, fill values, codecs and orders."""
     import pathlib
 
     import numcodecs

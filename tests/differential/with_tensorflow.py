@@ -1,4 +1,4 @@
-"""What TensorFlow writes and reads, in a process of its own."""
+"""Writes and reads with TensorFlow, in a process of its own."""
 
 import os
 
@@ -24,7 +24,7 @@ def write_records(table, path, rng):
             return float(columns.floating(rng, 4))
         return rng.choice([b"", columns.text(rng).encode(), rng.randbytes(3)])
 
-    # A field that a later version of the message may have, or none.
+    # A field that a later version of the message may have, or nothing.
     unknown = rng.choice([b"", b"", b"", b"\x78\x01"])
     with tf.io.TFRecordWriter(path) as writer:
         for _ in range(rng.choice([1, 2, 10])):
@@ -32,12 +32,12 @@ def write_records(table, path, rng):
             for name, kind in kinds.items():
                 if rng.random() < 0.9:
                     getattr(example.features.feature[name], kind).value.extend(value(kind) for _ in range(rng.choice(lengths[name])))
-            # A record with only an unknown field does not look like an Example.
+            # A record with only an unknown field would not look like an Example.
             writer.write(example.SerializeToString() + (unknown if example.features.feature else b""))
 
 
 def read_records(path):
-    """Returns each feature as lists; None where a record has no such feature."""
+    """Returns each feature as lists, with None for records without the feature."""
     rows = []
     for record in tf.data.TFRecordDataset(path):
         example = tf.train.Example.FromString(record.numpy())
@@ -52,7 +52,7 @@ def _values(feature):
 
 
 def write_bundle(path, rng):
-    """Writes a checkpoint of a module, whose variables' own names may be equal, or of a list of names."""
+    """Writes a checkpoint of a module, whose variables may have equal names, or of a list of names."""
     import tensors
 
     names = tensors.PLAIN + tensors.COMPLEX + ["bfloat16", "float8_e4m3fn", "float8_e5m2"]
@@ -77,7 +77,7 @@ def write_bundle(path, rng):
 
 
 def read_bundle(path):
-    """Returns tensors by key; a variable's own name is another name of it."""
+    """Returns tensors by key. The name of a variable is an alias."""
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
     import tensors

@@ -1,4 +1,4 @@
-"""What torch, and streaming on top of it, write and read, in a process of their own."""
+"""Writes and reads with torch and streaming, in a process of its own."""
 
 import json
 
@@ -56,7 +56,7 @@ def _plain(value):
 
 
 def _tensor(value):
-    """Returns the neutral form of any torch tensor, as its values are."""
+    """Returns the neutral form of any torch tensor, by its values."""
     import torch
 
     import tensors
@@ -87,7 +87,7 @@ def _names():
 
 
 def write_torch(path, rng):
-    """Writes a state dict with views and ties, a tree, a whole module, a quantized one, or a program of TorchScript."""
+    """Writes a state dict with views and ties, a tree, a whole module, a quantized one, or a TorchScript program."""
     import torch
 
     import tensors
@@ -165,7 +165,7 @@ def _distributed(tensor):
 
 
 def read_torch(path):
-    """Returns the tensors of a file; those of a module are those of its state dict."""
+    """Returns the tensors of a file. For a module, these are the ones in its state dict."""
     import torch
 
     try:
@@ -186,7 +186,7 @@ def _tensors(loaded):
     for path, value in tensors.leaves(loaded):
         if isinstance(value, torch.Tensor) and not value.is_meta:
             name = ".".join(path)
-            # ferry's second name for what is already there.
+            # ferry's second name for a name that is already used.
             found[name if name not in found else f"{name}#2"] = _tensor(value)
     return found
 

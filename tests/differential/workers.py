@@ -1,4 +1,4 @@
-"""Processes that hold one framework each: TensorFlow, torch and JAX end a process that has two of them."""
+"""Processes with one framework each, because TensorFlow, torch and JAX crash a process that loads two of them."""
 
 import atexit
 import ctypes
@@ -12,12 +12,12 @@ _pools: dict[str, ProcessPoolExecutor] = {}
 
 
 def remote(module: str, function: str):
-    """Returns a function that calls one of a module in the process of that module."""
+    """Returns a function that calls a function of a module in that module's process."""
 
     def call(*arguments):
         if module not in _pools:
             context = multiprocessing.get_context("spawn")
-            # streaming never closes the shared memory of its datasets.
+            # streaming never closes the shared memory of its datasets, so the process is replaced from time to time.
             _pools[module] = ProcessPoolExecutor(1, context, initializer=_end_with_parent, max_tasks_per_child=500)
         try:
             return _pools[module].submit(_call, sys.path[0], module, function, arguments).result(timeout=300)
@@ -37,7 +37,7 @@ def _call(folder, module, function, arguments):
 
 
 def _end_with_parent():
-    """Has Linux end this process when the one that started it crashes."""
+    """Makes Linux kill this process when its parent dies."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
