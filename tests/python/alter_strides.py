@@ -1,5 +1,5 @@
-"""Saves a matrix, and a second file in which only the strides in the pickle are others; prints the
-facts of both as torch sees them."""
+"""Saves a matrix, and a copy of the file in which only the strides in the pickle differ; prints the facts of both as
+torch sees them."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ import facts
 plain, altered = sys.argv[1:]
 torch.save({"w": torch.arange(64.0 * 48).reshape(64, 48)}, plain)
 
-# BININT1 48, BININT1 1, TUPLE2: row-major strides of [64, 48]; they become those of a transpose.
+# BININT1 48, BININT1 1, TUPLE2: the row-major strides of [64, 48]. They become those of a transpose.
 before, after = b"K\x30K\x01\x86", b"K\x01K\x40\x86"
 with zipfile.ZipFile(plain) as source, zipfile.ZipFile(altered, "w") as target:
     for name in source.namelist():

@@ -1,6 +1,6 @@
-"""Functions and classes that do something when a pickle is loaded: each leaves the file that it is told.
+"""Functions and classes that do something when a pickle is loaded: each creates the file that is passed to it.
 
-A pickle names them as `armed.<name>`, so that a loader has to import this module.
+A pickle names them as `armed.<name>`, so a loader must import this module.
 """
 
 
@@ -9,7 +9,7 @@ def leave(marker):
 
 
 def function(name, result=None):
-    """A function of this name, so that each call can be told from the others by what it calls."""
+    """Returns a function of this name, so that calls can be told apart by their function."""
 
     def called(marker):
         leave(marker)
@@ -25,7 +25,7 @@ function("factory", list)
 
 
 class Built:
-    """Set off by BUILD."""
+    """Triggered by BUILD."""
 
     def __init__(self, marker):
         self.marker = marker
@@ -35,7 +35,7 @@ class Built:
 
 
 class Made:
-    """Set off by NEWOBJ."""
+    """Triggered by NEWOBJ."""
 
     def __new__(cls, marker):
         leave(marker)
@@ -46,7 +46,7 @@ class Made:
 
 
 class MadeWithKeywords:
-    """Set off by NEWOBJ_EX."""
+    """Triggered by NEWOBJ_EX."""
 
     def __new__(cls, *, marker):
         leave(marker)
@@ -57,7 +57,7 @@ class MadeWithKeywords:
 
 
 class Filled:
-    """Set off by APPENDS and SETITEMS."""
+    """Triggered by APPENDS and SETITEMS."""
 
     def append(self, marker):
         leave(marker)
@@ -71,12 +71,12 @@ class Filled:
 
 
 def unarmed(kind, marker):
-    """An object that is set off when it is loaded, not when it is made here."""
+    """Returns an object that is triggered when it is loaded, not when it is made here."""
     value = object.__new__(kind)
     value.armed = marker
     return value
 
 
 def set_state(value, marker):
-    """What the sixth part of `__reduce__` may name."""
+    """A function for the sixth part of `__reduce__`."""
     leave(marker)

@@ -1,4 +1,4 @@
-"""Compares Arrow files or streams, schema and metadata included; polars reads those without a tensor's type."""
+"""Compares Arrow files or streams, including schema and metadata. polars reads those without a tensor type."""
 
 import json
 import sys

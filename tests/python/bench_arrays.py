@@ -1,5 +1,5 @@
-"""A model in a format whose dtypes are not those of the safetensors file that it is as large as: arrays of F16 for
-NumPy, initializers of F32 in a file of their own for ONNX: bench_arrays.py SAFETENSORS OUTPUT"""
+"""Writes a model as large as a safetensors file in a format with other dtypes: F16 arrays for NumPy, or F32
+initializers in a separate file for ONNX: bench_arrays.py SAFETENSORS OUTPUT"""
 
 import os
 import sys

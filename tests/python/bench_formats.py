@@ -1,11 +1,16 @@
-"""Times ferry's readers of the formats that training leaves behind, in turns with `cp` and with the format's own library.
+"""Times ferry's readers of training formats, in turns with `cp` and with the library of each format.
 
-    bench_formats.py FERRY [--rounds N] [KIND...]      KIND: keras, flax, orbax, megatron, webdataset, mds; all, if none is named
+    bench_formats.py FERRY [--rounds N] [KIND...]      KIND: keras, flax, orbax, megatron, webdataset, mds; default: all
 
-In memory (/dev/shm, about 4 GB): 512 MiB of F32 in 32 matrices to safetensors, beside the library's load and `save_file`; 590 MB of BF16 in
-two tensor-parallel ranks of Megatron to safetensors, beside `torch.load`, `torch.cat` and `save_file`; 100 MB of
-samples of 1 kB and 200 MB of 100 kB to Parquet, beside the library and pyarrow. ferry's time is the process's from start to end; Python's
-is without its start and the imports. Ratios are best against best.
+Everything is in memory (/dev/shm, about 4 GB):
+
+- 512 MiB of F32 in 32 matrices to safetensors, compared with the library's load and `save_file`
+- 590 MB of BF16 in two tensor-parallel ranks of Megatron to safetensors, compared with `torch.load`, `torch.cat` and
+  `save_file`
+- 100 MB of samples of 1 kB, and 200 MB of samples of 100 kB, to Parquet, compared with the library and pyarrow
+
+The time of ferry is that of the whole process. The time of Python excludes its start and the imports. Ratios compare the
+best runs.
 """
 import argparse
 import os
@@ -116,7 +121,7 @@ def megatron(options):
         max_position_embeddings=4096, params_dtype=torch.bfloat16, iteration=5, add_bias_linear=False,
         use_legacy_models=False, ckpt_format="torch", transformer_impl="local", num_experts=None,
     )  # fmt: skip
-    # The shape that a rank has of each, and the axis that it is split along.
+    # The shape of each tensor on a rank, and the axis along which it is split.
     parts = {"embedding.word_embeddings.weight": ((words // 2, hidden), 0)}
     for i in range(layers):
         parts[f"decoder.layers.{i}.input_layernorm.weight"] = ((hidden,), None)

@@ -1,10 +1,10 @@
-"""Quantised models, and how libraries dequantise them on a processor.
+"""Makes quantized models, and times how libraries dequantize them on a CPU.
 
-bench_quantised.py make KIND NUMBERS PATH     a file of Q4_K, a folder of GPTQ or FP8, with so many weights
-bench_quantised.py time KIND PATH             prints the seconds that all of its weights take, written nowhere
+bench_quantised.py make KIND NUMBERS PATH     writes a Q4_K file, or a GPTQ or FP8 folder, with this many weights
+bench_quantised.py time KIND PATH             prints the seconds to dequantize all weights without writing them
 
-The peers: gguf-py's `quants.dequantize`, a tensor at a time, and a cast; what `GPTQModel`'s `qlinear/torch.py` does in
-`dequantize_weight`; `weight_dequant` of DeepSeek-V3 as torch computes it.
+The peers are gguf-py's `quants.dequantize`, one tensor at a time, and a cast; the code of `dequantize_weight` in
+`GPTQModel`'s `qlinear/torch.py`; and DeepSeek-V3's `weight_dequant` computed with torch.
 """
 
 import json
@@ -27,7 +27,7 @@ def make(kind, numbers, path):
         writer = gguf.GGUFWriter(path, "bench")
         for i in range(count):
             blocks = random.integers(0, 256, (ROWS, COLUMNS // 256, 144), dtype=np.uint8)
-            # The scales of a block are two F16 at its start: neither infinite nor no numbers.
+            # The scales of a block are two F16 at its start. They must be finite.
             blocks[..., [1, 3]] &= 0x3B
             blocks = blocks.reshape(ROWS, -1)
             writer.add_tensor(f"blk.{i}.ffn_up.weight", blocks, raw_dtype=gguf.GGMLQuantizationType.Q4_K)
@@ -97,7 +97,7 @@ else:
     kind, path = sys.argv[2:]
     start, numbers = None, 0
     for weight in (of_torch if kind in ("gptq", "fp8") else of_gguf)(path, kind):
-        # The first one comes before anything is warm, and while the file is opened.
+        # The first tensor is a warm-up that also opens the file.
         if start is None:
             start = time.perf_counter()
         else:

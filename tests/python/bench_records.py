@@ -1,6 +1,8 @@
-"""Records the way scripts go about them, timed: `make PATH MEBIBYTES` writes Examples of about a
-kilobyte, `count PATH`, `parse PATH` and `parquet PATH OUTPUT` print the seconds that one pass took, without the
-start of Python, the import of the frameworks, and a first batch that warms them."""
+"""Processes records as scripts do, and times it.
+
+`make PATH MEBIBYTES` writes Examples of about a kilobyte. `count PATH`, `parse PATH` and `parquet PATH OUTPUT` print the
+seconds of one pass, without the start of Python, the imports, and a first batch as a warm-up.
+"""
 
 import sys
 import time
@@ -9,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 BATCH = 1024
-# Rows of a row group: about the 32 MiB that ferry gives one.
+# Rows of a row group, which make about 32 MiB, as in ferry's output.
 GROUP = 32 * BATCH
 FLOATS = 64
 INTS = 64

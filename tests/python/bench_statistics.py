@@ -1,9 +1,9 @@
-"""The five calls that say what a model's values come to, as a script makes them: min, max, mean, std, count of zeros.
+"""Computes the statistics of a model as a script does, in five calls: min, max, mean, std, count of zeros.
 
-bench_statistics.py torch|numpy|gguf PATH     prints the seconds that all tensors take
+bench_statistics.py torch|numpy|gguf PATH     prints the seconds for all tensors
 
-The clock starts once all is imported and the file is in the page cache, as it does for `ferry`: safetensors maps it for torch
-and reads it for numpy; gguf-py maps it and dequantises one tensor after the other.
+The time starts when all imports are done and the file is in the page cache. safetensors maps the file for torch and
+reads it for numpy; gguf-py maps it and dequantizes one tensor after the other.
 """
 
 import sys
@@ -19,7 +19,7 @@ def numpy_calls(x):
 def torch_calls(x):
     import torch
 
-    # Torch's deviation is the sample's unless it is told.
+    # By default, torch computes the sample standard deviation.
     return x.min(), x.max(), x.mean(), x.std(correction=0), x.numel() - torch.count_nonzero(x)
 
 

@@ -1,8 +1,8 @@
 """Writes the bytes of a safetensors file as the weights of a ZeRO-3 checkpoint, for the benchmark.
 
-By hand, in the layout of DeepSpeed's engine: each of eight ranks has an eighth of every parameter,
-one after the other in one flat vector. The weights are F32: other tensors' bytes are taken as that.
-The optimizer keeps nothing here, as after the first step of plain SGD.
+The checkpoint is written by hand in the layout of DeepSpeed's engine: each of eight ranks has an eighth of every
+parameter, one after the other in a flat vector. The bytes of all tensors are taken as F32 weights. The optimizer has no
+state, as after the first step of plain SGD.
 
     bench_zero3.py SOURCE.safetensors FOLDER
 """
@@ -19,7 +19,7 @@ TAG = "global_step1"
 
 
 def pieces(file, rank):
-    """The rank's piece of every parameter, filled up where the ranks do not divide it."""
+    """Returns the rank's piece of every parameter, padded if the ranks do not divide it."""
     for name in file.keys():
         values = file.get_tensor(name).view(torch.float32).flatten()
         share = -(-values.numel() // RANKS)
@@ -29,7 +29,7 @@ def pieces(file, rank):
 
 def model_states(shapes):
     return {
-        # Stage 3 leaves nothing of the parameters in the module.
+        # Stage 3 keeps no parameters in the module.
         "module": OrderedDict((name, torch.empty(0, dtype=torch.bfloat16)) for name in shapes),
         "buffer_names": [],
         "param_shapes": [shapes],

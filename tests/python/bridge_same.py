@@ -1,6 +1,8 @@
-"""Compares what numpy gets from parse_example with tensors: bridge_same.py DATA.tfrecord TENSORS.safetensors,
-where strings are their bytes and splits. Prints how many columns, and how many tensors of the file, were
-compared."""
+"""Compares numpy's view of parse_example with tensors: bridge_same.py DATA.tfrecord TENSORS.safetensors
+
+In the tensors, strings are their bytes and splits. Prints how many columns, and how many tensors of the file, were
+compared.
+"""
 
 import json
 import sys
@@ -55,7 +57,7 @@ for name, value in parsed.items():
         same(f"{name}.row_splits", value.row_splits.numpy())
         same_values(f"{name}.values", value.values)
     elif value.dtype == tf.string and len(value.shape) > 1:
-        # Bytes in lists of one length are lists in lists all the same.
+        # Lists of bytes of one length are nested lists, too.
         same(f"{name}.row_splits", np.arange(len(records) + 1, dtype=np.int64) * value.shape[1])
         same_values(f"{name}.values", value)
     else:

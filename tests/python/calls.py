@@ -1,6 +1,6 @@
-"""Values whose pickles call something: in every way that pickles have to do so.
+"""Values whose pickles call something, in every way that pickles can do so.
 
-Each call leaves a file, its marker, so that it shows whether it was made.
+Each call creates a file, its marker, which shows whether the call was made.
 """
 
 import collections
@@ -20,30 +20,30 @@ import armed
 
 
 class Call:
-    """Pickled as the call of a function; `rest` is what `__reduce__` gives beside it."""
+    """Is pickled as the call of a function. `rest` follows it in the result of `__reduce__`."""
 
     def __init__(self, function, *arguments, rest=()):
         self.reduced = (function, arguments, *rest)
 
     def __call__(self):
-        raise TypeError("callable, since pickle asks what it calls whether it is")
+        raise TypeError("this is never called; pickle only checks that it is callable")
 
     def __reduce__(self):
         return self.reduced
 
 
 class Raw:
-    """Pickled by hand: `write(pickler)`."""
+    """Is pickled by hand, by `write(pickler)`."""
 
     def __init__(self, write):
         self.write = write
 
 
 class Pickler(pickle._Pickler):
-    """Names the storages of tensors as torch.save does, and does so in protocol 0 too: the instruction
-    that takes a tuple is of protocol 1, but every loader takes every instruction.
+    """Names the storages of tensors as torch.save does, even in protocol 0. The instruction that takes a tuple is from
+    protocol 1, but every loader accepts every instruction.
 
-    `storages` collects them by their keys."""
+    `storages` collects them by key."""
 
     def __init__(self, file, protocol, storages, legacy=False):
         super().__init__(file, protocol)
@@ -68,7 +68,7 @@ class Pickler(pickle._Pickler):
 
 
 def written(*parts):
-    """Bytes as they are, other values pickled."""
+    """Pickles bytes as they are, and other values as usual."""
 
     def write(pickler):
         for part in parts:
@@ -82,11 +82,11 @@ def code(marker):
 
 
 def spelled(function, protocol):
-    """A function or class by the name that `ferry` has for what the pickle says."""
+    """Returns the name that `ferry` has for a function or class as the pickle names it."""
     name = function.__qualname__
     module = pickle.whichmodule(function, name)
     if protocol < 3:
-        # Written under its name in Python 2, and looked up under what that is called now.
+        # The pickle has the name in Python 2, which is mapped to the current name.
         module, name = _compat_pickle.REVERSE_NAME_MAPPING.get((module, name), (module, name))
         module = _compat_pickle.REVERSE_IMPORT_MAPPING.get(module, module)
         module, name = _compat_pickle.NAME_MAPPING.get((module, name), (module, name))
@@ -95,11 +95,11 @@ def spelled(function, protocol):
 
 
 def calls(mark, protocol, hub, storages=True):
-    """Each value that calls something, under a name, with the function or class that the pickle names.
-    Whoever loads them all has left all of their markers.
+    """Returns each value that calls something, by name, with the function or class that its pickle names.
 
-    `mark(name)` is the marker; `hub` a folder with a `hubconf.py`; without `storages`, there are none in
-    the pickle."""
+    A loader that loads all of them has created all of their markers.
+
+    `mark(name)` is the marker. `hub` is a folder with a `hubconf.py`. Without `storages`, the pickles have none."""
 
     def command(name):
         return f"touch {mark(name)}"
@@ -138,7 +138,7 @@ def calls(mark, protocol, hub, storages=True):
         ),
         "script": (Call(runpy.run_path, f"{hub}/hubconf.py", {"leave": mark("script")}), runpy.run_path),
         "pickle": (Call(pickle.loads, pickle.dumps(Call(exec, code(mark("pickle"))), 2)), pickle.loads),
-        # Containers that are known, filled from an iterator that is not.
+        # Known containers, filled from an unknown iterator.
         "in_list": (Call(list, mapped("in_list")), map),
         "in_set": (Call(set, mapped("in_set")), map),
         "in_frozenset": (Call(frozenset, mapped("in_frozenset")), map),
@@ -148,7 +148,7 @@ def calls(mark, protocol, hub, storages=True):
         "in_size": (Call(torch.Size, mapped("in_size")), map),
         "as_factory": (Call(collections.defaultdict, told("factory")), armed.factory),
         "as_key": ({run("as_key"): 1}, eval),
-        # Torch's own functions, with calls among their arguments; one of them calls what it is told.
+        # Functions of torch with calls among their arguments. One of them calls its argument.
         "from_type": (
             Call(
                 torch._tensor._rebuild_from_type_v2, eval, torch.Tensor,
@@ -158,7 +158,7 @@ def calls(mark, protocol, hub, storages=True):
         ),
         "parameter": (Call(torch._utils._rebuild_parameter, tensor("parameter"), True, no_hooks), eval),
         "tagged": (Call(torch.jit._pickle.restore_type_tag, 1, told("tagged")), armed.tagged),
-        # What is not in the object that the pickle makes.
+        # Results that are not in the object that the pickle makes.
         "popped": (written(told("popped"), pickle.POP, None), armed.popped),
         "popped_to_mark": (written(pickle.MARK, told("popped_to_mark"), pickle.POP_MARK, None), armed.popped_to_mark),
         "overwritten": (
@@ -168,7 +168,7 @@ def calls(mark, protocol, hub, storages=True):
         "doubled": (written(run("doubled"), pickle.DUP + pickle.TUPLE2), eval),
         "inst": (written(pickle.MARK, command("inst"), pickle.INST + b"posix\nsystem\n"), os.system),
         "obj": (written(pickle.MARK, os.system, command("obj"), pickle.OBJ), os.system),
-        # Objects of classes: their own methods are called.
+        # Objects of classes whose own methods are called.
         "setter": (
             Call(armed.Filled, rest=(mark("setter"), None, None, armed.set_state)), armed.set_state,
         ),
@@ -191,13 +191,15 @@ def calls(mark, protocol, hub, storages=True):
     return found
 
 
-# The number of `posix.system` in the registry of extensions, where whoever loads it has put it.
+# The number of `posix.system` in the extension registry, where the loader has put it.
 EXTENSION = 77
 
 
 def needed(mark, protocol):
-    """Values that cannot be told without their call: a tensor's size, a storage's class, a persistent
-    id; and calls of what a pickle may not name. Each ends the loading, so each needs a file."""
+    """Returns values that are unknown without their call, and calls of what a pickle may not name.
+
+    The unknown values are the size of a tensor, the class of a storage, and a persistent id. Each of these ends the
+    loading, so each needs a file of its own."""
 
     def run(name, value="None"):
         return Call(eval, f"{code(mark(name))} or {value}")

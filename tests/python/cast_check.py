@@ -1,13 +1,12 @@
-"""Compares a cast with torch's, value by value, and prints what was compared.
+"""Compares a cast with torch's, value by value, and prints how many values were compared.
 
 Usage: cast_check.py INPUT.safetensors OUTPUT.safetensors DTYPE
 
-Every tensor of the output has to be torch's `.to(DTYPE)` of the input's, bit for bit; NaN has to be NaN,
-whatever its payload: torch's own depend on where in a tensor a value stands. What torch does otherwise is
-looked at value by value:
-- torch rounds F64 and wide integers twice, through F32: ours has to be nearer;
-- torch rounds up to E8M0 most of what lies just above 2^-127: ours has to be nearer;
-- a float beyond an integer's range is undefined in C: ours has to be the nearest end, NaN zero.
+Every tensor of the output must equal `.to(DTYPE)` of the input in torch, bit for bit. NaN must be NaN with any payload,
+because torch's payloads depend on the position in a tensor. There are three exceptions:
+- torch rounds F64 and wide integers twice, through F32: ferry's value must be nearer.
+- torch rounds most values just above 2^-127 up in E8M0: ferry's value must be nearer.
+- A float beyond the range of an integer is undefined in C: ferry's value must be the nearest end, and zero for NaN.
 """
 
 import json
@@ -32,7 +31,7 @@ def bits(tensor):
 
 
 def numbers(tensor):
-    """Exactly: as float64, integers as themselves."""
+    """Returns exact numbers: floats as float64, and integers as they are."""
     tensor = tensor.reshape(-1)
     return (tensor.double() if tensor.dtype.is_floating_point else tensor).numpy()
 
@@ -46,7 +45,7 @@ def fraction(value):
 
 
 def check_clamped(name, x, ours):
-    """The values that are beyond the range; which they are."""
+    """Returns the values beyond the range, and which ones they are."""
     limits = torch.iinfo(target)
     whole = numpy.trunc(x)
     outside = ~((whole >= float(limits.min)) & (whole < float(limits.max // 2 + 1) * 2))
@@ -62,7 +61,7 @@ def check_nearer(name, value, our, their):
     if numpy.isfinite(our) and numpy.isfinite(their):
         assert abs(fraction(our) - value) < abs(fraction(their) - value), (name, float(value), our, their)
     else:
-        # What is too large begins in the middle between the largest number and the one that would follow.
+        # A value overflows from the middle between the largest number and the one that would follow.
         facts = torch.finfo(target)
         eps = Fraction(facts.eps)
         too_large = abs(value) >= Fraction(facts.max) * (2 - eps / 2) / (2 - eps)

@@ -1,4 +1,4 @@
-"""Casts a safetensors file to BF16 as scripts do: all of it in memory, then written."""
+"""Casts a safetensors file to BF16 as scripts do: in memory, and then written."""
 
 import sys
 

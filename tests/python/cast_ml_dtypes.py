@@ -1,5 +1,6 @@
-"""Compares casts of F32 to a small float and back with those of ml_dtypes, whose `float8_e4m3b11fnuz`
-torch does not have, and prints how many values were compared.
+"""Compares casts from F32 to a small float and back with ml_dtypes, whose `float8_e4m3b11fnuz` torch lacks.
+
+Prints how many values were compared.
 
 Usage: cast_ml_dtypes.py INPUT.safetensors OUTPUT.safetensors DTYPE
 """

@@ -1,9 +1,9 @@
-"""Compares a cast of a torch file's views with torch's own, and with what ferry says it lost.
+"""Compares a cast of the views in a torch file with torch's own cast, and with the losses that ferry reports.
 
 Usage: cast_views.py VIEWS.pt OUTPUT DTYPE LOSSES.json
 
-All floats are cast, whatever their strides; the rest stays as it was. Each tensor's count of values that
-changed has to be the number of its elements that torch changes. Prints how many tensors lost something.
+All floats are cast, with any strides, and other tensors stay unchanged. For each tensor, the reported number of changed
+values must equal the number of elements that torch changes. Prints how many tensors have a loss.
 """
 
 import json
@@ -34,7 +34,7 @@ for name, x in before.items():
     changed = int((cast.double() != x.double()).sum()) if x.dtype.is_floating_point else 0
     if changed:
         expected_counts[name] = changed
-# A tensor that is written as an alias is counted as the one that it is tied to.
+# A tensor written as an alias is counted as the one that it is tied to.
 missing = set(expected_counts) - set(counted)
 ties = [group for group in facts.facts(before)["ties"]]
 for name in missing:

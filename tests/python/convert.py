@@ -1,4 +1,4 @@
-"""torch -> safetensors as a script would do it: what the benchmark runs beside ferry."""
+"""Converts torch to safetensors as a script does, for the benchmark."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Compares pyarrow's reading of CSV with rows of Parquet that ferry made of it: CSV... PARQUET."""
+"""Compares CSV as read by pyarrow with the Parquet rows that ferry made of it: CSV... PARQUET."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ for path in sys.argv[1:-1]:
         parse_options=csv.ParseOptions(delimiter="\t" if path.endswith(".tsv") else ",", newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False,
-            # It takes 007 for a number.
+            # pyarrow reads 007 as a number.
             column_types={"code": pa.string()},
         ),
     )

@@ -1,13 +1,12 @@
 """Saves distributed checkpoints from several ranks, each of which holds a part of the tensors.
 
-Prints the facts of the whole tensors. Cases: `plain`; `ranks`, where the ranks do not coordinate;
-`threads`, with several files for each rank; `hugging_face`, the variant in safetensors files; `fsdp`,
-a model that is trained with `fully_shard`.
+Prints the facts of the whole tensors. Cases: `plain`; `ranks`, where the ranks do not coordinate; `threads`, with several
+files per rank; `hugging_face`, the variant in safetensors files; `fsdp`, a model that is trained with `fully_shard`.
 
     dcp_make.py FOLDER CASE...
 
-Beside FOLDER/plain there are FOLDER/plain-gap and FOLDER/plain-overlap, whose tables say other chunks
-of `model.rows` than the ranks saved.
+FOLDER/plain-gap and FOLDER/plain-overlap are copies of FOLDER/plain whose tables describe other chunks of `model.rows`
+than the ranks saved.
 """
 
 import dataclasses
@@ -29,7 +28,7 @@ RANKS = 3
 
 
 def whole(case):
-    """The tensors before they are spread over the ranks, and how each is spread."""
+    """Returns the whole tensors, and how each is spread over the ranks."""
     torch.manual_seed(11)
     rows, columns, copies = [Shard(0)], [Shard(1)], [Replicate()]
     matrix = torch.randn(10, 6)
@@ -37,7 +36,7 @@ def whole(case):
         "rows": (torch.randn(7, 5), rows),
         "columns": (torch.randn(4, 8, dtype=torch.bfloat16), columns),
         "copies": (torch.arange(12).reshape(3, 4), copies),
-        # Fewer rows than ranks: some have nothing of it.
+        # Fewer rows than ranks, so some ranks have none.
         "few": (torch.randn(2, 3, dtype=torch.float64), rows),
         "one": (torch.tensor([True]), rows),
         "cube": (torch.randn(3, 4, 5).to(torch.float8_e4m3fn), [Shard(1)]),
@@ -45,14 +44,14 @@ def whole(case):
         "no_elements": (torch.empty(0, 3), rows),
     }
     if case == "hugging_face":
-        # The library takes row-major tensors only.
+        # The library accepts only row-major tensors.
         del tensors["transposed"]
     return tensors
 
 
 def state(mesh, case):
-    """Nested, as training scripts have it; flat for the variant that knows no nesting."""
-    # Every rank has the same values, so that nothing has to be sent.
+    """Returns a state, nested as in training scripts, or flat for the variant without nesting."""
+    # Every rank has the same values, so no values are sent.
     spread = {
         name: distribute_tensor(tensor, mesh, placements, src_data_rank=None)
         for name, (tensor, placements) in whole(case).items()
@@ -71,7 +70,7 @@ def state(mesh, case):
 
 
 class Net(torch.nn.Module):
-    """Sizes that no number of ranks divides, buffers, tied and frozen parameters."""
+    """A model with sizes that no number of ranks divides, buffers, and tied and frozen parameters."""
 
     def __init__(self):
         super().__init__()
@@ -87,7 +86,7 @@ class Net(torch.nn.Module):
 
 
 def train(rank, mesh, folder):
-    """Two steps; rank 0 writes the facts of the gathered state beside the checkpoint."""
+    """Trains two steps. Rank 0 writes the facts of the gathered state next to the checkpoint."""
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
     from torch.distributed.fsdp import fully_shard
 
@@ -101,7 +100,7 @@ def train(rank, mesh, folder):
         net(torch.randint(0, 7, (6,))).logsumexp(-1).mean().backward()
         optimizer.step()
         optimizer.zero_grad()
-    # A buffer is each rank's own; what is saved is the first one's.
+    # Each rank has its own buffers, and those of the first rank are saved.
     for buffer in net.buffers():
         torch.distributed.broadcast(buffer, 0)
     model, state = get_state_dict(net, optimizer, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
@@ -127,7 +126,7 @@ def save(rank, folder, case):
 
 
 def alter(folder, name, change):
-    """A copy of a checkpoint, whose table is changed."""
+    """Copies a checkpoint and changes its table."""
     shutil.copytree(folder, f"{folder}-{name}")
     with open(f"{folder}/.metadata", "rb") as file:
         table = pickle.load(file)
@@ -141,7 +140,7 @@ def leave_out(table, chunks):
 
 
 def repeat(table, chunks):
-    """The last chunk begins one row earlier."""
+    """Makes the last chunk start one row earlier."""
     place = {key: value for key, value in table.storage_data.items() if key.fqn == "model.rows"}
     last = chunks.pop()
     before = torch.Size([last.offsets[0] - 1, *last.offsets[1:]])

@@ -1,13 +1,13 @@
 """Trains two steps on several ranks with DeepSpeed's real engine, on the CPU, and saves checkpoints.
 
-Prints what DeepSpeed itself makes of each: the consolidated weights as zero_to_fp32.py writes them
-(`fp32`), rank 0's module where it is whole (`model`), and the optimizer's state (`optimizer`).
+Prints what DeepSpeed itself makes of each: the consolidated weights as written by zero_to_fp32.py (`fp32`), rank 0's
+module if it is whole (`model`), and the optimizer's state (`optimizer`).
 
     deepspeed_make.py FOLDER CASE...
 
 A case is stage-dtype with more words: `3-bf16`, `2-fp32-universal`. Its checkpoint is FOLDER/CASE.
 
-    universal        a universal checkpoint lies beside it, as global_step2_universal
+    universal        adds a universal checkpoint, global_step2_universal
     small_groups     stage 3 cuts its vectors into several
     bf16_optimizer   the optimizer is BF16_Optimizer
     legacy           torch's stream format, from before torch 1.6
@@ -34,12 +34,12 @@ RANKS = 2
 TAG = "global_step2"
 STATES = ["exp_avg", "exp_avg_sq"]
 
-# Two processes have no need of the shared-memory collectives, which take a compiler and minutes.
+# Two processes do not need the shared-memory collectives, which take a compiler and minutes to build.
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 
 class Model(torch.nn.Module):
-    """Tied and frozen parameters, sizes that no number of ranks divides, buffers of several dtypes."""
+    """A model with tied and frozen parameters, sizes that no number of ranks divides, and buffers of several dtypes."""
 
     def __init__(self):
         super().__init__()
@@ -93,7 +93,7 @@ def train(rank, folder, case):
     stage, dtype, *words = case.split("-")
     torch.manual_seed(7)
     deepspeed.init_distributed("gloo")
-    # DeepSpeed asks whether the processor is fast at it; any can do it.
+    # DeepSpeed checks whether the CPU is fast at FP16; every CPU supports it.
     deepspeed.accelerator.get_accelerator().is_fp16_supported = lambda: True
     model = Model()
     decay = [p for p in model.parameters() if p.requires_grad and p.dim() > 1]
@@ -126,12 +126,12 @@ def make(folder, case):
 
 
 def weights(folder):
-    """What zero_to_fp32.py writes. Files of BF16_Optimizer lack the stage, without which it gives up."""
+    """Returns the output of zero_to_fp32.py, which fails if the stage is missing, as in files of BF16_Optimizer."""
     return consolidated(folder, lambda state: state.setdefault("zero_stage", 1))
 
 
 def optimizer(folder):
-    """The optimizer's state, by the same script: it is given each state in the place of the weights."""
+    """Returns the optimizer's state from the same script, which is given each state in place of the weights."""
     states = {}
     for key in STATES:
 
@@ -176,7 +176,7 @@ def make_universal(folder):
 
 def main():
     folder, *cases = sys.argv[1:]
-    # DeepSpeed prints as it goes: what this script says must stand alone.
+    # DeepSpeed prints to stdout, which must contain only the output of this script.
     answer = os.dup(1)
     os.dup2(2, 1)
     made = {case: make(os.path.join(folder, case), case) for case in cases}

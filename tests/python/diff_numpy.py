@@ -1,4 +1,4 @@
-"""Prints, for each array that two .npz files both have with one shape, what numpy says of their difference."""
+"""Prints numpy's view of the difference of each array that two .npz files both have with the same shape."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ for name in a.files:
         relative = np.where(same, 0.0, relative)
     finite = np.isfinite(x) & np.isfinite(y)
     size = np.linalg.norm(x[finite]) * np.linalg.norm(y[finite])
-    # Numbers against NaN are counted, and have no distance.
+    # Numbers compared with NaN are counted separately, and have no distance.
     largest = lambda values: float(np.max(values[~np.isnan(values)], initial=0.0))  # noqa: E731
     found[name] = {
         "elements": int((~same).sum()),

@@ -1,7 +1,7 @@
-"""What the real frameworks see in a file: each tensor's dtype, shape and digest, and which are tied.
+"""Returns what the real frameworks see in a file: the dtype, shape and digest of each tensor, and which are tied.
 
-The dtype names are those of safetensors, extended; the digest is the sha256 of the row-major,
-little-endian bytes, as in tests/fixtures.
+The dtype names are those of safetensors, with additions. The digest is the sha256 of the row-major, little-endian bytes,
+as in tests/fixtures.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ NAMES = {
 
 
 def raw(tensor):
-    """The logical bytes: views resolved, row-major."""
+    """Returns the logical bytes: row-major, with views resolved."""
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     start = tensor.storage_offset() * tensor.element_size()
     storage = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
@@ -38,7 +38,7 @@ def fact(tensor):
 
 
 def flatten(value, path=""):
-    """The tensors of a nested object by their dotted path."""
+    """Returns the tensors of a nested object by dotted path."""
     if isinstance(value, torch.Tensor):
         yield path, value
     elif isinstance(value, (dict, list, tuple)):
@@ -55,20 +55,20 @@ def load_torch(path, calculate_storage_offsets=False):
 
 
 def load_safetensors(path):
-    """Through both doors of the library, which must agree."""
+    """Reads a file through both functions of the library, which must agree."""
     from safetensors import safe_open
     from safetensors.torch import load_file
 
     tensors = load_file(path)
     with safe_open(path, framework="pt") as file:
-        assert set(file.keys()) == set(tensors), "safe_open and load_file list other names"
+        assert set(file.keys()) == set(tensors), "safe_open and load_file list different names"
         for name in file.keys():
             assert raw(file.get_tensor(name)) == raw(tensors[name]), name
     return tensors
 
 
 def load_index(path):
-    """A sharded model: each shard holds what the index says, and the sizes add up."""
+    """Reads a sharded model. Each shard must match the index, and the sizes must add up."""
     index = json.loads(pathlib.Path(path).read_text())
     tensors = {}
     for shard in sorted(set(index["weight_map"].values())):

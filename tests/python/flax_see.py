@@ -1,6 +1,6 @@
-"""Prints what flax.serialization reads of a msgpack file: its arrays' facts, by the keys that lead to them.
+"""Prints what flax.serialization reads from a msgpack file: the facts of its arrays, by their keys.
 
-    flax_see.py FILE [like]       like: also through from_bytes, onto a target of the same structure
+    flax_see.py FILE [like]       like: also through from_bytes, with a target of the same structure
 """
 import json
 import sys

@@ -1,6 +1,9 @@
-"""One model in Flax and in PyTorch. `make FOLDER` saves both with other values and what they compute: a BERT of
-transformers (bert-flax/, bert-torch/) and a small one with convolutions (small.msgpack, small.pt); `check FOLDER` loads what
-ferry made of each for the other framework (to-torch/, to-flax/, small.safetensors, back.msgpack) and compares."""
+"""Saves and checks the same model in Flax and in PyTorch.
+
+`make FOLDER` saves both with different values, and their outputs: a BERT of transformers (bert-flax/, bert-torch/) and a
+small one with convolutions (small.msgpack, small.pt). `check FOLDER` loads what ferry made of each for the other framework
+(to-torch/, to-flax/, small.safetensors, back.msgpack) and compares.
+"""
 
 import os
 import sys
@@ -55,7 +58,7 @@ def in_torch(model, *inputs):
 
 
 def shuffled(tree, seed):
-    """Other values of the same shapes; variances stay positive."""
+    """Returns different values of the same shapes. Variances stay positive."""
     random = np.random.default_rng(seed)
 
     def other(path, leaf):
@@ -99,7 +102,7 @@ def check(folder):
 
 
 def same(found, path):
-    """But for the order of additions."""
+    """Compares, except for the order of additions."""
     found, truth = np.asarray(found), np.load(path)
     assert found.shape == truth.shape and np.abs(truth).max() > 0.1, truth
     np.testing.assert_allclose(found, truth, rtol=1e-3, atol=1e-4)

@@ -1,6 +1,6 @@
-"""Blocks of every type that gguf-py has numbers for, of random bytes: gguf_blocks.py SEED BLOCKS.gguf NUMBERS.safetensors
+"""Writes random blocks of every type that gguf-py can decode: gguf_blocks.py SEED BLOCKS.gguf NUMBERS.safetensors
 
-All bit patterns come up: scales that are NaN, infinite or subnormal too. Prints the types.
+All bit patterns occur, including scales that are NaN, infinite or subnormal. Prints the types.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Tiny models of the Llama family with tokenizers of their own, as transformers saves them: gguf_llama_make.py FOLDER
+"""Writes tiny models of the Llama family with their own tokenizers, as transformers saves them: gguf_llama_make.py FOLDER
 
-FOLDER/KIND for each: llama3 (byte-level BPE, scaled rotary frequencies, tied), llama2 (sentencepiece), mistral
-(sentencepiece as tokenizer.json alone, without a space before texts), qwen2 (biases).
+They are in FOLDER/KIND: llama3 (byte-level BPE, scaled rotary frequencies, tied), llama2 (sentencepiece), mistral
+(sentencepiece with only a tokenizer.json, without a space before text), qwen2 (biases).
 """
 
 import io
@@ -55,7 +55,7 @@ def pieces():
 
 
 def save(folder, model):
-    """Weights that differ from their neighbours: those of a new model would hide an order that is wrong."""
+    """Returns weights that differ from their neighbors. The weights of a new model would hide a wrong order."""
     torch.manual_seed(11)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

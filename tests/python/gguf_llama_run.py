@@ -1,7 +1,7 @@
-"""llama.cpp and transformers side by side: gguf_llama_run.py FOLDER GGUF
+"""Runs llama.cpp and transformers on the same texts: gguf_llama_run.py FOLDER GGUF
 
-Prints as JSON, over some texts: how many tokens llama.cpp and the folder's tokenizer make alike of how many; after how many
-texts the next token was compared, and how far its probabilities are apart at most, as logarithms.
+Prints JSON: how many tokens llama.cpp and the tokenizer of the folder have in common, and of how many; after how many texts
+the next token was compared; and the largest difference of its log probabilities.
 """
 
 import json
@@ -42,7 +42,7 @@ def next_of(ids):
     size = model.config.vocab_size
     found = ask("completion", prompt=ids, n_predict=1, n_probs=size, temperature=0.0, cache_prompt=False, ignore_eos=True)
     logs = torch.full((size,), float("nan"))
-    # None, where the likeliest token has no text.
+    # None if the most likely token has no text.
     for entry in (found.get("completion_probabilities") or [{"top_logprobs": []}])[0]["top_logprobs"]:
         logs[entry["id"]] = entry["logprob"]
     return logs

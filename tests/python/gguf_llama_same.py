@@ -1,7 +1,7 @@
-"""A GGUF file beside what llama.cpp's own converter makes of the same folder: gguf_llama_same.py FOLDER GGUF CACHE
+"""Compares a GGUF file with the output of llama.cpp's own converter for the folder: gguf_llama_same.py FOLDER GGUF CACHE
 
-The converter is taken from the source package of llama-cpp-python, into CACHE when it is not there. Prints as JSON what
-differs: names, types and bytes of tensors, and entries of the metadata.
+The converter is from the source package of llama-cpp-python, which is downloaded into CACHE if it is missing. Prints the
+differences as JSON: names, types and bytes of tensors, and entries of the metadata.
 """
 
 import json
@@ -16,7 +16,7 @@ import numpy as np
 from gguf import GGUFReader
 
 PACKAGE = "llama_cpp_python-0.3.36"
-# What the converter makes of the folder's name and the number of weights, for people.
+# Metadata for people, which the converter derives from the name of the folder and the number of weights.
 FOR_PEOPLE = ("general.name", "general.basename", "general.size_label", "general.finetune", "general.version", "general.sampling.")
 
 
@@ -45,8 +45,8 @@ folder, path, cache = map(Path, sys.argv[1:])
 cache.mkdir(parents=True, exist_ok=True)
 with tempfile.TemporaryDirectory() as made:
     output = Path(made) / "expected.gguf"
-    # The word for how a tokenizer splits text comes from the tokens of one text, which no tokenizer of a test gives.
-    # It is ferry's own there, so that all else can be compared.
+    # The converter recognizes a tokenizer's pre-tokenization by the tokens of a certain text, which no test tokenizer yields.
+    # It is given ferry's value, so that the rest can be compared.
     words = {key: value for key, (_, value) in facts(path)[1].items() if key == "tokenizer.ggml.pre"}
     start = ("import runpy, sys; sys.argv[0] = sys.argv[1]; del sys.argv[1]\n"
              "sys.path.insert(0, __import__('os').path.dirname(sys.argv[0]))\n"

@@ -1,4 +1,4 @@
-"""Writes a GGUF model of floats, ordinary ones and those that are hard to quantise: gguf_make.py OUTPUT"""
+"""Writes a GGUF model of floats, both ordinary and hard to quantize: gguf_make.py OUTPUT"""
 
 import sys
 
@@ -10,15 +10,15 @@ random = np.random.default_rng(7)
 
 
 def rows(count):
-    """Rows of 512 numbers of very different sizes."""
+    """Returns rows of 512 numbers of very different magnitudes."""
     numbers = random.standard_normal((count, 512)).astype(np.float32)
     return numbers * np.float32(10.0) ** random.integers(-30, 30, (count, 1)).astype(np.float32)
 
 
 def hard():
-    """Zeros of both signs, one number among zeros, ties, powers of two and their neighbours, subnormals.
+    """Returns zeros of both signs, one number among zeros, ties, powers of two and their neighbors, and subnormals.
 
-    Where a zero is the least number of a block, its sign is that of the first for ggml, and of any for numpy.
+    If zero is the smallest number of a block, ggml uses the sign of the first zero, and numpy that of any.
     """
     powers = np.float32(2.0) ** random.integers(-126, 120, 512).astype(np.float32)
     ties = random.integers(-16, 16, 512).astype(np.float32) / np.float32(2)

@@ -1,4 +1,4 @@
-"""Holds a model that ferry quantised against gguf-py's quantisers: gguf_same.py SOURCE OUTPUT TYPE"""
+"""Checks a model that ferry quantized against gguf-py's quantizers: gguf_same.py SOURCE OUTPUT TYPE"""
 
 import json
 import sys
@@ -13,7 +13,7 @@ wanted = Type[sys.argv[3].upper()]
 
 
 def expected_type(tensor):
-    """As llama.cpp has it where no name is matched."""
+    """Tells whether a tensor stays unquantized, as in llama.cpp if no name matches."""
     if len(tensor.shape) == 1 or tensor.name.endswith("_norm.weight"):
         return Type.F32
     return Type.F16 if tensor.shape[0] % 256 else wanted

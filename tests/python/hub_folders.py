@@ -1,10 +1,10 @@
-"""Makes model folders with more than one model in them, laid out as their libraries do it.
+"""Makes model folders that contain more than one model, in the layout of their libraries.
 
     hub_folders.py FOLDER
 
-`sentence` is one of sentence-transformers: the modules after the first are sub-folders, some with
-weights. `pipeline` is one of diffusers: each part is a sub-folder. Prints the facts of each model by
-its file, and the names of the others.
+`sentence` is a model of sentence-transformers: the modules after the first are sub-folders, some with weights. `pipeline`
+is a pipeline of diffusers: each part is a sub-folder. Prints the facts of each model by its file, and the names of the
+others.
 """
 
 import json
@@ -44,7 +44,7 @@ def write_texts(folder, texts):
 
 
 def save(path, state):
-    """As a pickle or as safetensors, by the ending, with the metadata that transformers wants to see."""
+    """Writes a pickle or safetensors, by the suffix, with the metadata that transformers expects."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".bin":
         torch.save(state, path)

@@ -1,7 +1,7 @@
-"""Has transformers save small models without weights from anywhere, and load what ferry made of them.
+"""Makes transformers save small models without any download, and load what ferry made of them.
 
-    hub_models.py FOLDER                    makes FOLDER/CASE for each case, prints what is in its weight files
-    hub_models.py FOLDER --check CASE ...   FOLDER/CASE.out loads as the model of the case
+    hub_models.py FOLDER                    makes FOLDER/CASE for each case, and prints the contents of its weight files
+    hub_models.py FOLDER --check CASE ...   loads FOLDER/CASE.out as the model of the case
 
 A case is `model-format` with more words, as in `bert-torch-sharded-variant`.
 """
@@ -11,7 +11,7 @@ import json
 import os
 import sys
 
-# TensorFlow would take its time to start, and nothing is to be asked of a hub.
+# TensorFlow would be slow to start, and the Hub must not be accessed.
 os.environ |= {"USE_TF": "0", "USE_FLAX": "0", "HF_HUB_OFFLINE": "1"}
 
 import torch
@@ -59,7 +59,7 @@ def make(folder, case):
 
 
 def check(folder, case):
-    """The same weights, none missing or unexpected, the same ties, the same answers."""
+    """Checks that the weights, the ties and the outputs are equal, and that no weight is missing or unexpected."""
     expected = model(case)
     loaded, told = type(expected).from_pretrained(folder, output_loading_info=True, local_files_only=True)
     assert not any(told.values()), f"{case}: {told}"

@@ -1,11 +1,11 @@
-"""A stand-in for the controller of Kubernetes' indexed Jobs: k8s_job.py MANIFEST --mount MOUNT=FOLDER [--evict INDEX=FILE]
+"""Stands in for the controller of Kubernetes' indexed Jobs: k8s_job.py MANIFEST --mount MOUNT=FOLDER [--evict INDEX=FILE]
 
-Does one Job with processes of this machine in place of pods, by the rules that its manifest has: completions, parallelism,
-backoffLimitPerIndex, podFailurePolicy. It is no cluster: there are no images, no limits, no nodes. What it does not know in
-a manifest it refuses, so that no rule is silently left out.
+Runs one Job with local processes in place of pods, by the rules in its manifest: completions, parallelism,
+backoffLimitPerIndex, podFailurePolicy. There are no images, limits or nodes. An unknown rule in the manifest is an error, so
+that no rule is silently ignored.
 
---mount says where the folder is that a volume has at MOUNT. --evict takes the first pod of an index away, with SIGKILL and the
-condition that a drained node gives it, as soon as FILE is there. Prints one JSON document: what became of each pod and of the Job.
+--mount sets the folder of the volume at MOUNT. --evict removes the first pod of an index as soon as FILE exists, with SIGKILL
+and the condition that a drained node sets. Prints one JSON document with the outcome of each pod and of the Job.
 """
 
 import argparse
@@ -19,19 +19,19 @@ import time
 
 import yaml
 
-# The rules that are obeyed, and what of a Job has no meaning for processes.
+# The implemented rules, and parts of a Job that do not apply to processes.
 OBEYED = {"completionMode", "completions", "parallelism", "backoffLimitPerIndex", "podFailurePolicy", "template"}
 OBEYED_OF_PODS = {"restartPolicy", "containers", "volumes"}
 OBEYED_OF_CONTAINERS = {"name", "command", "volumeMounts"}
 WITHOUT_MEANING_OF_PODS = {"automountServiceAccountToken", "securityContext"}
 WITHOUT_MEANING_OF_CONTAINERS = {"image", "resources", "securityContext"}
 
-# The first pause before an index is tried again, which doubles: ten seconds in a cluster.
+# The first pause in seconds before an index is retried. It doubles each time. In a cluster it is ten seconds.
 PAUSE = 0.1
 
 
 class Job:
-    """What a manifest says."""
+    """The contents of a manifest."""
 
     def __init__(self, manifest, mounts):
         spec = manifest["spec"]
@@ -41,7 +41,7 @@ class Job:
         refuse_others("a pod's spec", pod, OBEYED_OF_PODS | WITHOUT_MEANING_OF_PODS)
         refuse_others("a container", container, OBEYED_OF_CONTAINERS | WITHOUT_MEANING_OF_CONTAINERS)
         if spec["completionMode"] != "Indexed" or pod["restartPolicy"] != "Never":
-            sys.exit("only indexed Jobs whose pods are not restarted are done here")
+            sys.exit("only indexed Jobs whose pods are not restarted are supported")
         mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
         if mounted != set(mounts):
             sys.exit(f"the volumes are at {mounted}, and --mount names {set(mounts)}")
@@ -53,7 +53,7 @@ class Job:
         self.command = [word_in(mounts, word) for word in container["command"]]
 
     def action(self, exit_code, conditions):
-        """What the first rule says that a failed pod fits; without one it counts."""
+        """Returns the action of the first rule that matches a failed pod. Without a match, the failure counts."""
         for rule in self.rules:
             codes = rule.get("onExitCodes")
             if codes is not None and codes.get("containerName", self.container) == self.container:
@@ -68,7 +68,7 @@ class Job:
 def refuse_others(what, fields, known):
     others = set(fields) - known
     if others:
-        sys.exit(f"{what} has {sorted(others)}, which this controller does not obey")
+        sys.exit(f"{what} has {sorted(others)}, which this controller does not support")
 
 
 def word_in(mounts, word):
@@ -79,7 +79,7 @@ def word_in(mounts, word):
 
 
 class Pod:
-    """A process in the place of a pod."""
+    """A process in place of a pod."""
 
     def __init__(self, command, index, evict_at):
         self.index, self.evict_at, self.conditions = index, evict_at, {}
@@ -88,7 +88,7 @@ class Pod:
                                         stdout=sys.stderr, start_new_session=True)
 
     def ended(self):
-        """Its exit code, as a container has it, or None."""
+        """Returns its exit code, as for a container, or None."""
         if self.evict_at and self.evict_at.exists() and self.process.poll() is None:
             self.evict_at = None
             self.conditions["DisruptionTarget"] = "True"
@@ -99,7 +99,7 @@ class Pod:
 
 
 def run(job, evictions):
-    """Does the Job, and tells what was done."""
+    """Runs the Job, and returns what was done."""
     waiting = {index: 0.0 for index in range(job.completions)}
     failures = dict.fromkeys(waiting, 0)
     running, pods, succeeded, failed, most = [], [], [], [], 0
@@ -119,7 +119,7 @@ def run(job, evictions):
             pods.append({"index": pod.index, "exit_code": code, "action": action})
             failures[pod.index] += action == "Count"
             if action == "FailJob":
-                sys.exit("no rule of a manifest for ferry ends the others")
+                sys.exit("the action FailJob is not supported")
             if action is None:
                 succeeded.append(pod.index)
             elif action == "FailIndex" or failures[pod.index] > job.backoff_limit:
@@ -128,7 +128,7 @@ def run(job, evictions):
                 waiting[pod.index] = time.monotonic() + PAUSE * 2 ** max(failures[pod.index] - 1, 0)
         time.sleep(0.002)
     if evictions:
-        sys.exit(f"no pod of {sorted(evictions)} was there to be evicted")
+        sys.exit(f"no pod of {sorted(evictions)} was evicted")
     return {"pods": pods, "succeeded": sorted(succeeded), "failed": sorted(failed), "at_a_time": most,
             "condition": "Failed" if failed else "Complete"}
 

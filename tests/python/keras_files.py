@@ -1,6 +1,9 @@
-"""Files of Keras. `make FOLDER` saves a model in every form (own.*), and the same model with other values (other.*), and
-keeps the outputs of the first; `check FOLDER` loads what ferry made of them (back.*) and compares the outputs;
-`see FILE` prints what h5py finds in a file: dtype, shape and digest of each dataset."""
+"""Makes and reads Keras files.
+
+`make FOLDER` saves a model in every form (own.*), the same model with other values (other.*), and the outputs of the first.
+`check FOLDER` loads what ferry made of them (back.*) and compares the outputs. `see FILE` prints the datasets that h5py finds
+in a file: dtype, shape and digest.
+"""
 
 import hashlib
 import json

@@ -1,7 +1,9 @@
-"""One model in Keras and in PyTorch, its parts called alike. `make FOLDER` saves Keras' as a checkpoint and as weights with its
-outputs, `torch FOLDER` loads what ferry made of it (FOLDER/torch.safetensors) and compares the outputs, then
-saves PyTorch's own with other values and its outputs; `check FOLDER` restores what ferry made of these
-(FOLDER/back, also as weights) in Keras and compares."""
+"""Saves and checks the same model in Keras and in PyTorch, with the same names of its parts.
+
+`make FOLDER` saves the Keras model as a checkpoint and as weights, with its outputs. `torch FOLDER` loads what ferry made of it
+(FOLDER/torch.safetensors), compares the outputs, and saves the PyTorch model with other values and its outputs. `check FOLDER`
+restores what ferry made of these (FOLDER/back, also as weights) in Keras, and compares.
+"""
 
 import sys
 
@@ -57,7 +59,7 @@ def check(folder):
 
 
 def same(found, truth):
-    """But for the order of additions."""
+    """Compares, except for the order of additions."""
     found = np.asarray(found)
     assert found.shape == truth.shape and np.abs(truth).max() > 0.1, truth
     np.testing.assert_allclose(found, truth, rtol=1e-4, atol=1e-5)

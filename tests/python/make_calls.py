@@ -1,11 +1,10 @@
-"""Writes checkpoints in every container of torch and every pickle protocol, in which calls lie beside
-good tensors; prints what each of them holds.
+"""Writes checkpoints with calls next to valid tensors, in every container of torch and every pickle protocol.
 
     make_calls.py FOLDER
 
-A case is `{"case", "input", "tensors", "calls": {NAME: {"global", "is_object"}}, "under", "markers",
-"loads", "refused"}`: `loads` are the pickles in it, for run_calls.py, and `markers` the files that
-loading them leaves; `under` is where the calls are in the object, if they are.
+Prints the contents of each. A case is `{"case", "input", "tensors", "calls": {NAME: {"global", "is_object"}}, "under",
+"markers", "loads", "refused"}`. `loads` are its pickles for run_calls.py, `markers` the files that loading them creates, and
+`under` the place of the calls in the object, if they are in it.
 """
 
 import io
@@ -49,7 +48,7 @@ class Maker:
         return file.getvalue()
 
     def saved(self, value, pickles=("data.pkl",), more=()):
-        """An archive as torch.save leaves it; of several pickles, `value` has one for each."""
+        """Returns an archive as written by torch.save. For several pickles, `value` has one value for each."""
         storages, file = {}, io.BytesIO()
         values = dict(zip(pickles, value if len(pickles) > 1 else [value]))
         with zipfile.ZipFile(file, "w") as archive:
@@ -81,7 +80,7 @@ class Case:
         return self.markers[-1]
 
     def armed(self, place="", storages=True):
-        """The calls, under their names."""
+        """Returns the calls by name."""
         found = calls(lambda name: self.mark(place + name), self.maker.protocol, self.maker.folder, storages)
         for name, (_, called) in found.items():
             is_object = isinstance(called, type) and called.__module__ == "armed"
@@ -89,7 +88,7 @@ class Case:
         return {name: value for name, (value, _) in found.items()}
 
     def hidden(self, place, value, storages=False):
-        """The value, behind calls whose results are dropped."""
+        """Returns the value after calls whose results are dropped."""
         dropped = [part for call in self.armed(place, storages).values() for part in (call, pickle.POP)]
         return written(*dropped, value)
 
@@ -116,7 +115,7 @@ def archive(maker):
 
 
 def stream(maker):
-    """Calls in the object, and in the pickles around it."""
+    """Makes calls in the object, and in the pickles around it."""
     case, storages = maker.case("legacy"), {}
     parts = [0x1950A86A20F9469CFC6C, 1001, case.hidden("system.", {"little_endian": True})]
     pickles = [maker.pickled(part, {}) for part in parts]
@@ -128,7 +127,7 @@ def stream(maker):
 
 
 def tar(maker):
-    """Calls in each of its members."""
+    """Makes calls in each of its members."""
     case = maker.case("tar")
 
     def tensor(key):
@@ -171,8 +170,8 @@ def script(maker):
 
 
 def exported(maker):
-    """A file of torch.save inside: the weights, and an object among the constants. The inputs that the
-    program was made with are a pickle too, which nobody reads."""
+    """Makes an exported program, which contains a file of torch.save: the weights, and an object among the constants. The
+    example inputs are a pickle too, which ferry does not read."""
     case = maker.case("exported")
     config = {"config": {"object": {"path_name": "custom_obj_0", "use_pickle": True, "tensor_meta": None}}}
     inside = {
@@ -205,7 +204,7 @@ def shards(maker):
 
 
 def distributed(maker, in_table):
-    """Calls in the table; or in a tensor's chunk, and in an object."""
+    """Makes calls in the table, or in a tensor's chunk and in an object."""
     case = maker.case("table" if in_table else "chunk")
     state, stored, data = {}, {}, b""
     for name, tensor in WEIGHTS.items():
@@ -227,7 +226,7 @@ def distributed(maker, in_table):
     extra = case.armed(storages=False) if in_table else None
     paths = {name: (name,) for name in state}
     table = metadata.Metadata(state, paths, stored, storage_meta=extra, version="1.0.0")
-    # The table is always one of protocol 4 or so: of the lower ones, ferry reads those that have NEWOBJ.
+    # Tables usually have protocol 4. Of lower protocols, ferry reads those with NEWOBJ.
     table_maker = maker if in_table else Maker(maker.folder, 4)
     case.write(".metadata", table_maker.pickled(table, {}), "pickle")
     case.loads += slices
@@ -235,7 +234,7 @@ def distributed(maker, in_table):
 
 
 def deepspeed(maker, stage):
-    """Calls in each of the files; `stage` 0 is a universal checkpoint."""
+    """Makes calls in each of the files. `stage` 0 is a universal checkpoint."""
     case = maker.case(f"deepspeed{stage}")
     folder, weight, buffer = "global_step1", WEIGHTS["w"], WEIGHTS["b"]
     module = {"w": torch.zeros(0) if stage == 3 else weight, "b": buffer}
@@ -263,7 +262,7 @@ def deepspeed(maker, stage):
 
 
 def refused(maker):
-    """One file for each: what it holds cannot be told without the call."""
+    """Makes one file for each value that is unknown without its call."""
     names = list(needed(lambda name: name, maker.protocol))
     for name in names:
         case = maker.case(name)

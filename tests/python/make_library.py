@@ -1,5 +1,6 @@
-"""Writes what the safetensors library writes: a file of every dtype that it takes, and one key of
-metadata. With two arguments, writes the tensors of the second file anew to the first."""
+"""Writes a file of the safetensors library with every dtype that it accepts and one key of metadata.
+
+With two arguments, writes the tensors of the second file to the first."""
 
 import sys
 

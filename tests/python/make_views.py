@@ -1,4 +1,4 @@
-"""Saves tensors that are views, and prints their facts as torch has them in memory."""
+"""Saves tensors that are views, and prints their facts as torch holds them in memory."""
 
 import json
 import sys
@@ -41,12 +41,12 @@ for dtype in INTEGERS + FLOATS:
 z = values((31, 17), torch.complex64)
 tensors["conj"] = z.conj()
 tensors["conj_transpose"] = z.conj().t()
-# Storages of their own: torch does not save one under two dtypes.
+# They have their own storages, because torch does not save one storage with two dtypes.
 tensors["negative"] = values((31, 17), torch.complex64).conj().imag
 tensors["real"] = values((31, 17), torch.complex64).real
 tensors["imag_transpose"] = values((31, 17), torch.complex64).imag.t()
 
-# Above what fits a buffer, in each direction: gathers are cut into chunks.
+# Larger than a buffer in each direction, so that gathers are cut into chunks.
 tensors["big.transpose_f32"] = values((2048, 2050), torch.float32).t()
 tensors["big.transpose_bf16"] = values((3001, 2999), torch.bfloat16).t()
 tensors["big.transpose_u8"] = values((4096, 4099), torch.uint8).t()

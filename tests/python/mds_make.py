@@ -1,4 +1,4 @@
-"""Writes a set of MDS in several shards, as `streaming` does: FOLDER [COMPRESSION]."""
+"""Writes an MDS dataset in several shards with `streaming`: FOLDER [COMPRESSION]."""
 
 import sys
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Compares the samples of two sets of MDS, of which the second is also read shuffled, its hashes checked: FIRST SECOND [HASH]."""
+"""Compares the samples of two MDS datasets. The second is also read shuffled, with its hashes checked: FIRST SECOND [HASH]."""
 
 import json
 import sys

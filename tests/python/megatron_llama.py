@@ -2,8 +2,8 @@
 
     megatron_llama.py CASE MEGATRON LLAMA.safetensors
 
-CASE is one of megatron_make.py, MEGATRON a torch_dist checkpoint of its model, LLAMA.safetensors the same under transformers'
-names. Prints the largest logit, and by how much any differs.
+CASE is a case of megatron_make.py, MEGATRON a torch_dist checkpoint of its model, and LLAMA.safetensors the same model with
+the names of transformers. Prints the largest logit, and the largest difference.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import megatron_make
 import ranks
 from megatron.core import dist_checkpointing, tensor_parallel
 
-# The class of a run's arguments, which Megatron tells torch of when it starts.
+# The class of a run's arguments, which Megatron registers with torch when it starts.
 torch.serialization.add_safe_globals([argparse.Namespace])
 TOKENS = [[3, 1, 4, 1, 5, 9, 2, 6], [31, 0, 7, 8, 2, 11, 30, 5]]
 
@@ -29,11 +29,11 @@ def megatron(case, checkpoint):
     config, model = megatron_make.build(case, (1, 1, 1))
     loaded = dist_checkpointing.load({"model": model.sharded_state_dict()}, checkpoint)
     model.load_state_dict(loaded["model"])
-    # Dropout draws from a generator that only graphics cards have; nothing is dropped here.
+    # Dropout uses a generator that only GPUs have. There is no dropout here.
     tensor_parallel.get_cuda_rng_tracker().fork = lambda *_: contextlib.nullcontext()
     tokens = torch.tensor(TOKENS)
     positions = torch.arange(tokens.shape[1]).expand_as(tokens)
-    # True is masked.
+    # True means masked.
     mask = torch.ones(1, 1, tokens.shape[1], tokens.shape[1]).triu(1).bool()
     with torch.no_grad():
         return config, model.eval()(tokens, positions, mask)

@@ -1,9 +1,9 @@
-"""Loads runs that ferry wrote into models of megatron-core on several ranks, and holds each rank against what it saved itself.
+"""Loads runs written by ferry into models of megatron-core on several ranks, and compares each rank with what it saved.
 
     megatron_load.py FOLDER dist|ranks CASE:RUN...
 
-FOLDER/CASE is what megatron_make.py saved, FOLDER/RUN what ferry wrote of it: a torch_dist checkpoint, or the same rank folders.
-Prints how many tensors were compared in each.
+FOLDER/CASE is the output of megatron_make.py, and FOLDER/RUN the output of ferry: a torch_dist checkpoint, or the same rank
+folders. Prints how many tensors were compared in each.
 """
 
 import argparse
@@ -17,12 +17,12 @@ import megatron_make
 import ranks
 from megatron.core import dist_checkpointing, parallel_state
 
-# The class of a run's arguments, which Megatron tells torch of when it starts.
+# The class of a run's arguments, which Megatron registers with torch when it starts.
 torch.serialization.add_safe_globals([argparse.Namespace])
 
 
 def place(case):
-    """The folder of this rank, as Megatron calls it."""
+    """Returns the folder of this rank, with Megatron's name."""
     _, stages, experts = megatron_make.CASES[case]
     at = [f"mp_rank_{parallel_state.get_tensor_model_parallel_rank():02}"]
     if stages > 1:

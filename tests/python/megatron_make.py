@@ -1,10 +1,10 @@
 """Builds models of megatron-core on several ranks, on the CPU, and saves each rank's folder and a torch_dist checkpoint.
 
-Prints what megatron-core's own resharding to one rank makes of them, by the names of the rank folders (`model`).
+Prints the result of megatron-core's own resharding to one rank, with the names of the rank folders (`model`).
 
     megatron_make.py FOLDER CASE...
 
-The rank folders are in FOLDER/CASE, the distributed checkpoint in FOLDER/CASE-dist.
+The rank folders are in FOLDER/CASE, and the distributed checkpoint in FOLDER/CASE-dist.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import torch
 import torch.distributed
 import torch.nn.functional
 
-# Megatron waits for a graphics card that is not there.
+# Megatron waits for a GPU, which is missing here.
 torch.cuda.synchronize = lambda *_: None
 torch.cuda.current_device = lambda: "cpu"
 torch.Tensor.cuda = lambda tensor, *_: tensor
@@ -64,7 +64,7 @@ def build(case, sizes):
 
 
 def fill(model):
-    """Numbers that differ wherever Megatron does not say that they are the same."""
+    """Fills parameters with numbers that differ wherever Megatron does not require equal ones."""
     stage, tensor = parallel_state.get_pipeline_model_parallel_rank(), parallel_state.get_tensor_model_parallel_rank()
     for name, parameter in model.named_parameters():
         of = [name, stage]
@@ -102,7 +102,7 @@ def save(rank, folder, case):
     torch.save(state, mine / "model_optim_rng.pt")
     pathlib.Path(folder, case, "latest_checkpointed_iteration.txt").write_text("5")
     torch.distributed.barrier()
-    # Megatron has a new interpreter serve this queue, which imports everything again: for seconds, on each rank.
+    # Megatron serves this queue from a new interpreter, which imports everything again for seconds on each rank.
     filesystem_async._results_queue = multiprocessing.get_context("fork").Manager().Queue()
     dist_checkpointing.save(model.sharded_state_dict(), str(whole))
     torch.distributed.barrier()

@@ -1,5 +1,5 @@
-"""Prints what numpy.load sees in a file: for each array dtype, shape and the sha256 of its row-major,
-little-endian bytes. NAME=DTYPE says what the bytes without a name in array NAME are."""
+"""Prints what numpy.load sees in a file: for each array, the dtype, shape and sha256 of its row-major, little-endian
+bytes. NAME=DTYPE sets the dtype of an array that is stored as plain bytes."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ if isinstance(loaded, np.ndarray):
     name = pathlib.Path(path).stem
     mapped = np.load(path, mmap_mode="r")
     assert fact(name, mapped) == fact(name, loaded)
-    # numpy writes the same file: header, order and all.
+    # numpy must write the same file, including header and order.
     if name not in views and loaded.dtype.isbuiltin == 1:
         again = f"{path}.again.npy"
         np.save(again, loaded)

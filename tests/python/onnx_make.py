@@ -1,6 +1,9 @@
-"""Writes to a folder: models of two layers with a branch, with weights in raw fields (`raw.onnx`), in typed ones
-(`typed.onnx`) and beside the model (`beside.onnx`); `weights.npz` with other weights of the same names. Prints
-what the models give for an input with their own weights and with the others."""
+"""Writes ONNX models to a folder, and prints what they compute for an input.
+
+The models have two layers with a branch, and weights in raw fields (`raw.onnx`), in typed fields (`typed.onnx`) and in a
+separate file (`beside.onnx`). `weights.npz` has other weights with the same names. Prints the outputs with their own weights
+and with the others.
+"""
 
 import json
 import pathlib

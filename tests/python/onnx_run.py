@@ -1,5 +1,5 @@
-"""Checks a model with onnx.checker and prints what onnxruntime gives for an input. Above the bytes that
-protobuf takes, or where data lies beside the model, the checker reads the file by its path."""
+"""Checks a model with onnx.checker, and prints what onnxruntime computes for an input. The checker reads the file by path if
+it is too large for protobuf or has external data."""
 
 import json
 import sys

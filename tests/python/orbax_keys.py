@@ -1,7 +1,7 @@
-"""Typed keys of jax.random in checkpoints.
+"""Makes and checks checkpoints with typed keys of jax.random.
 
-    orbax_keys.py make FOLDER       saves trees with typed keys below a folder, as PyTreeCheckpointer and the v1 API do
-    orbax_keys.py check FOLDER      compares what both restore of a checkpoint with the tree
+    orbax_keys.py make FOLDER       saves trees with typed keys in a folder, with PyTreeCheckpointer and the v1 API
+    orbax_keys.py check FOLDER      restores a checkpoint with both, and compares it with the tree
 """
 import os
 import sys

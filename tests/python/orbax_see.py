@@ -1,6 +1,6 @@
-"""Prints what Orbax restores of a checkpoint: its arrays' facts, by the keys that lead to them.
+"""Prints what Orbax restores from a checkpoint: the facts of its arrays, by their keys.
 
-    orbax_see.py FOLDER DEVICES       DEVICES: how many devices JAX is to have; with several, arrays are restored in parts
+    orbax_see.py FOLDER DEVICES       DEVICES: the number of JAX devices; with several, arrays are restored in parts
 """
 import json
 import os

@@ -1,8 +1,8 @@
-"""Looks at pages in a headless Chromium, as a person would: page_browser.py TASKS.json
+"""Tests pages in a headless Chromium: page_browser.py TASKS.json
 
 TASKS.json: {"chromium", "axe", "shots", "pages": [{"name", "url", "kind", "search", "live", "hostile"}]}. Every page is opened
-light and dark, wide and narrow; axe looks at each, and what a person does is done by mouse and by keyboard. Prints what was
-measured; anything wrong ends it.
+light and dark, wide and narrow, is checked with axe, and is used with the mouse and the keyboard. Prints the measurements.
+Any fault fails an assertion.
 """
 
 import json
@@ -14,14 +14,14 @@ from pathlib import Path
 from playwright.sync_api import expect, sync_playwright
 
 WIDTHS = {"wide": (1400, 900), "narrow": (390, 800)}
-# Only what is drawn may be there, however many tensors there are.
+# Only visible rows may have elements, for any number of tensors.
 MOST_ELEMENTS = 4000
-# What a search says that it found.
+# Part of the message of a search that found something.
 FOUND = re.compile(" of ")
 
 
 def opened(page, url):
-    """Seconds until the page shows what it is of."""
+    """Returns the seconds until the page shows its content."""
     started = time.monotonic()
     page.goto(url)
     page.wait_for_selector("[role=treeitem], [role=listbox], .grid .card", state="attached")
@@ -42,13 +42,13 @@ def title(page):
 
 
 def active(page):
-    """The row that the keyboard is at."""
+    """Returns the row that has the keyboard focus."""
     name = page.locator("[role=tree], [role=listbox]").get_attribute("aria-activedescendant")
     return page.locator(f"#{name}")
 
 
 def values_of(page, task):
-    """The values of the tensor that was chosen."""
+    """Checks the values of the selected tensor."""
     if task.get("values"):
         page.wait_for_selector("#detail svg[role=img]")
         stats = page.locator("#detail").text_content()
@@ -75,7 +75,7 @@ def by_keyboard(page, task):
     assert active(page).get_attribute("aria-selected") == "true"
     assert name and title(page).endswith(name), (title(page), name)
     values_of(page, task)
-    # Left closes, or leads to what it lies in; right opens again.
+    # Left closes a node, or moves to its parent. Right opens it again.
     page.locator("[role=tree]").focus()
     page.keyboard.press("Home")
     if active(page).get_attribute("aria-expanded") == "true":
@@ -123,7 +123,7 @@ def by_mouse(page, task):
 
 
 def scrolled(page):
-    """The longest time that a jump in the tree took, in seconds."""
+    """Returns the longest time of a jump in the tree, in seconds."""
     return page.evaluate(
         """async () => {
           const box = document.querySelector("[role=tree]");
@@ -207,7 +207,7 @@ def looked_at(browser, task, axe, shots):
             assert beyond <= 0, f"{at}: {beyond} pixels beyond the window"
             ground = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
             assert (max(ground) < 100) == (scheme == "dark"), f"{at}: {ground}"
-            # What is a stranger's is neither markup nor script.
+            # Hostile text becomes neither markup nor script.
             assert page.evaluate("window.hacked === undefined && document.querySelectorAll('script').length === 2"), at
             assert page.locator("b, main script").count() == 0, at
             page.evaluate("scrollTo(0, 0)")

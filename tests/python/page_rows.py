@@ -1,4 +1,4 @@
-"""Records of every kind that a page shows, pictures among them: page_rows.py OUT.parquet"""
+"""Writes records of every kind that a page shows, including images: page_rows.py OUT.parquet"""
 
 import random
 import struct
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 
 def png(number):
-    """A picture of 24 by 16 pixels."""
+    """Returns an image of 24 by 16 pixels."""
     lines = b"".join(b"\0" + bytes((x * 10 + c * number * 9) % 256 for x in range(24) for c in range(3)) for _ in range(16))
     chunk = lambda name, data: struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
     header = struct.pack(">IIBBBBB", 24, 16, 8, 2, 0, 0, 0)

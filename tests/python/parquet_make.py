@@ -1,4 +1,4 @@
-"""Writes Parquet files with pyarrow into a folder: every codec, page version and kind of column."""
+"""Writes Parquet files with pyarrow into a folder, with every codec, page version and kind of column."""
 
 import datetime
 import decimal
@@ -12,7 +12,7 @@ folder = Path(sys.argv[1])
 
 
 def table(rows):
-    """Columns of every kind, with nulls, for some rows."""
+    """Returns columns of every kind with nulls, with a number of rows."""
     every = lambda values: [values[i % len(values)] for i in range(rows)]
     day = datetime.date(2024, 2, 29)
     noon = datetime.datetime(2024, 2, 29, 12, 30, 15, 123456)

@@ -1,5 +1,5 @@
-"""Writes a data set in Hive's partitions with pyarrow into a folder, and prints how pyarrow reads it: the types of its
-columns, and its rows as lines of JSON say them."""
+"""Writes a dataset in Hive partitions with pyarrow into a folder, and prints how pyarrow reads it: the types of its columns,
+and its rows as JSON lines."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ folder = sys.argv[1]
 rows = [
     {"id": number, "year": 2023 + number % 3, "city": city}
     for number, city in enumerate(["New York", "Köln", None, "a/b=c", "12", "New York", "", "Köln", "12"])
-    # An empty name would be no folder's.
+    # A folder name cannot be empty.
     if city != ""
 ]
 table = pa.Table.from_pylist(rows, pa.schema({"id": pa.int64(), "year": pa.int32(), "city": pa.string()}))

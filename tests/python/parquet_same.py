@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 
 def check(path):
-    """The statistics of every row group are those of its values."""
+    """Checks the statistics of every row group against its values."""
     file = pq.ParquetFile(path, page_checksum_verification=True)
     metadata = file.metadata
     assert metadata.num_rows == sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
@@ -35,7 +35,7 @@ def check(path):
 
 
 def plain(table):
-    """With NaN as text, since it is not equal to itself; without what a dictionary is made of."""
+    """Returns columns with NaN as text, because it does not equal itself, and with dictionaries decoded."""
     columns = []
     for column in table.columns:
         if pa.types.is_dictionary(column.type):

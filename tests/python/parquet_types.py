@@ -1,4 +1,4 @@
-"""Writes a Parquet file with every type that receipts have a digest of: parquet_types.py FILE"""
+"""Writes a Parquet file with every type for which receipts have a digest: parquet_types.py FILE"""
 
 import datetime
 import math

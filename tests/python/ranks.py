@@ -1,4 +1,4 @@
-"""Starts the ranks of a distributed run, each a process of this machine."""
+"""Starts the ranks of a distributed run, each as a local process."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ def run(function, count, *arguments):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # Forks of this process have imported the frameworks already, which takes each new one seconds.
+    # Forks of this process have already imported the frameworks, which would take each new process seconds.
     arguments = (count, port, function, arguments)
     torch.multiprocessing.start_processes(start, arguments, nprocs=count, start_method="fork")
 

@@ -1,5 +1,6 @@
-"""Loads the files of make_calls.py as Python's own pickle does, with everything that they call, and
-prints the markers that did not appear: none, if the files are armed.
+"""Loads the files of make_calls.py with Python's own pickle, including everything that they call.
+
+Prints the markers that did not appear. If all files are armed, there are none.
 
     run_calls.py CASES.json
 """
@@ -21,7 +22,7 @@ warnings.filterwarnings("ignore")
 
 
 class Unpickler(pickle.Unpickler):
-    """As torch.load has it; classes of TorchScript's programs are any class."""
+    """Finds classes as torch.load does. A class of a TorchScript program may be any class."""
 
     def find_class(self, module, name):
         return type(name, (), {}) if module.startswith("__torch__") else super().find_class(module, name)
@@ -54,7 +55,7 @@ def main():
             try:
                 load(*place)
             except Exception as error:
-                # Some end the loading: what they left counts.
+                # Some calls end the loading, but their markers still count.
                 problems += [] if case["refused"] else [f"{place}: {error!r}"]
         problems += [marker for marker in case["markers"] if not os.path.exists(marker)]
     print(json.dumps(problems))

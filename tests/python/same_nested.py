@@ -1,4 +1,4 @@
-"""Two torch files hold the same nested object: keys and their order, types, scalars, tensors, ties."""
+"""Checks that two torch files hold the same nested object: keys and their order, types, scalars, tensors, ties."""
 
 import sys
 

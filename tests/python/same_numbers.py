@@ -1,6 +1,6 @@
-"""Compares tensors of floats bit for bit, NaN with any NaN: same_numbers.py A.safetensors B.safetensors
+"""Compares float tensors bit for bit, with any NaN equal to any other: same_numbers.py A.safetensors B.safetensors
 
-Prints {"numbers": how many, "nan": how many, "differ": {NAME: [how many, the first place, both]}}.
+Prints {"numbers": count, "nan": count, "differ": {NAME: [count, first position, both values]}}.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Prints the facts of a file as the framework that it is for sees them."""
+"""Prints the facts of a file as its framework sees them."""
 
 import json
 import sys

@@ -1,9 +1,9 @@
-"""Runs scripts for the tests, each in a fork of a process that has imported a framework already.
+"""Runs scripts for the tests, each in a fork of a process that has already imported a framework.
 
     serve.py NAME MODULE...
 
-Listens at the abstract socket NAME and prints a line once it does. A request is a line of JSON,
-`{"script", "arguments"}`; the answer is `{"code", "stdout", "stderr"}`. It ends with its standard input.
+Listens at the abstract socket NAME, and prints a line when it is ready. A request is a line of JSON, `{"script",
+"arguments"}`. The response is `{"code", "stdout", "stderr"}`. The process ends when its standard input closes.
 """
 
 import atexit
@@ -20,7 +20,7 @@ import traceback
 
 
 def run(script, arguments):
-    """The exit code of a script that runs as if it were the program."""
+    """Runs a script as if it were the program, and returns its exit code."""
     sys.argv = [script, *arguments]
     sys.path[0] = os.path.dirname(script)
     try:
@@ -58,7 +58,7 @@ def main(name, modules):
     listener.bind("\0" + name)
     listener.listen()
     print("ready", flush=True)
-    # Nobody waits for the children, which answer for themselves.
+    # The children respond themselves, so the parent does not wait for them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while listener in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()

@@ -1,6 +1,5 @@
-"""Writes arrays.npz with random arrays of every dtype that numpy prints, changed.npz with some numbers of the real ones
-changed, and expected.json: for each of many slices the
-array's name, the index, the width of a line, and what numpy prints of it."""
+"""Writes arrays.npz, with random arrays of every dtype that numpy prints; changed.npz, with some of the real numbers changed;
+and expected.json, with the name of the array, the index, the line width and numpy's output for many slices."""
 
 import json
 import pathlib

@@ -1,7 +1,7 @@
 """Compares the documents of `ferry inspect --stats --histogram --json` with numpy's numbers for the same tensors.
 
-Called with a file that lists [case, document, safetensors file of the same tensors, dequantised] each. Prints how much
-it saw.
+The argument is a file that lists [case, document, safetensors file of the same tensors, dequantized]. Prints how much was
+compared.
 """
 
 import json
@@ -28,7 +28,7 @@ BITS = {"I4": 4, "U4": 4, "F4": 4, "I2": 2, "U2": 2}
 
 
 def unpacked(raw, bits):
-    """Elements that share bytes, the first in the lowest bits, one a byte."""
+    """Unpacks elements that share bytes, with the first in the lowest bits, to one element per byte."""
     codes = np.frombuffer(raw, np.uint8)[:, None] >> np.arange(0, 8, bits, dtype=np.uint8) & (2**bits - 1)
     return codes.reshape(-1).astype(np.uint8).tobytes()
 
@@ -78,7 +78,7 @@ def compare(name, dtype, stats, raw, seen):
         expected["subnormals"] = ((finite != 0) & (np.abs(finite) < least)).sum()
         expected["saturated"] = (np.abs(finite) == largest).sum()
     for key, value in expected.items():
-        # Magnitudes are roots, which may differ in their last bit.
+        # Magnitudes are square roots, which may differ in the last bit.
         is_root = dtype.startswith("C") and key in ("min", "max") and value is not None
         is_same = math.isclose(stats[key], value, rel_tol=1e-15) if is_root else stats[key] == value
         assert is_same, (name, dtype, key, stats[key], value)
@@ -88,7 +88,7 @@ def compare(name, dtype, stats, raw, seen):
         exact = finite.astype(np.longdouble)
         with np.errstate(all="ignore"):
             mean, std = exact.mean(), exact.std()
-        # What cancels leaves what F64 rounds of the largest.
+        # Cancellation leaves the rounding error of the largest value in F64.
         rounding = 1e-15 * float(np.abs(exact).max())
         assert abs(stats["mean"] - mean) <= 1e-6 * abs(mean) + rounding, (name, dtype, stats["mean"], mean)
         found = float(stats["std"])

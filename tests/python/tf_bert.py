@@ -1,10 +1,11 @@
-"""A small BERT as google-research/bert saves it: `make PREFIX` writes a checkpoint of random values, by the
-names and shapes of the original's modeling.py and run_pretraining.py, with its optimizer's slots, and what
-TensorFlow reads in it, as PREFIX.npz. `convert PREFIX` prints the facts of the state dict that transformers' own
-conversion makes of that (transformers 4; 5 has none any more).
+"""Makes a small BERT as google-research/bert saves it.
 
-TensorFlow and PyTorch are in two processes: each has an LLVM, and together these end the process. So the
-conversion gets a stand-in for the two functions of TensorFlow that it calls.
+`make PREFIX` writes a checkpoint of random values with the names and shapes of the original modeling.py and
+run_pretraining.py, including the slots of its optimizer, and what TensorFlow reads from it, as PREFIX.npz. `convert PREFIX`
+prints the facts of the state dict that transformers' own conversion makes of it (transformers 4; version 5 removed it).
+
+TensorFlow and PyTorch run in two processes, because each has an LLVM, and together they crash. The conversion therefore
+gets a stand-in for the two TensorFlow functions that it calls.
 """
 
 import json
@@ -14,7 +15,7 @@ import types
 
 import numpy as np
 
-# No two lengths are equal, and eleven layers have numbers of two digits.
+# All lengths are different, and with eleven layers some numbers have two digits.
 VOCABULARY, HIDDEN, INTERMEDIATE, POSITIONS, TYPES, LAYERS = 31, 12, 20, 17, 2, 11
 
 

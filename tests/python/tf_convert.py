@@ -1,5 +1,4 @@
-"""TensorFlow -> safetensors, and safetensors -> TensorFlow, as a script would do it: what the benchmark
-runs beside ferry."""
+"""Converts TensorFlow to safetensors, and safetensors to TensorFlow, as a script does, for the benchmark."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""Prints in which order tf.data gives the rows of files: `interleave` over files of so many rows.
+"""Prints the order in which tf.data's `interleave` yields the rows of files with given numbers of rows.
 
-Each argument is `LENGTH,LENGTH,.../CYCLE/BLOCK`; a row is 1000 times its file's number and its own number in it.
+Each argument is `LENGTH,LENGTH,.../CYCLE/BLOCK`. A row is 1000 times the number of its file, plus its number in the file.
 """
 
 import json

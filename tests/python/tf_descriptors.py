@@ -1,5 +1,5 @@
-"""Compares a serialized FileDescriptorSet with the descriptors that TensorFlow itself has: every message,
-field, oneof and enum value of ours must be there, and the same. Prints how many were compared."""
+"""Compares a serialized FileDescriptorSet with TensorFlow's own descriptors. Every message, field, oneof and enum value of
+ours must exist there and be equal. Prints how many were compared."""
 
 import importlib
 import json
@@ -14,7 +14,7 @@ compared = {"messages": 0, "fields": 0, "values": 0}
 
 
 def theirs(file):
-    """TensorFlow's own descriptions of a file's messages and enums, as they are compiled into its wheel."""
+    """Returns TensorFlow's own descriptors of a file's messages and enums, as compiled into its wheel."""
     if not file.name.startswith("google/"):
         importlib.import_module(file.name.removesuffix(".proto").replace("/", ".") + "_pb2")
     pool = descriptor_pool.Default()
@@ -48,7 +48,7 @@ def facts(field):
         "label": Label.Name(field.label),
         "type": Type.Name(field.type),
         "type name": field.type_name,
-        # Its name is nowhere on the wire.
+        # The name of a oneof is not encoded.
         "is one of several": field.HasField("oneof_index"),
     }
 

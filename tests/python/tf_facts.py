@@ -1,4 +1,4 @@
-"""What TensorFlow sees in a checkpoint: each tensor's dtype, shape and digest, as in tests/fixtures."""
+"""Returns what TensorFlow sees in a checkpoint: the dtype, shape and digest of each tensor, as in tests/fixtures."""
 
 import hashlib
 import struct
@@ -18,7 +18,7 @@ NAMES = {
 
 
 def raw(value, dtype):
-    """The logical bytes; a string is its length as u64 and its bytes."""
+    """Returns the logical bytes. A string is its length as u64, then its bytes."""
     if dtype != "STR":
         return np.ascontiguousarray(value).tobytes()
     strings = [value] if isinstance(value, bytes) else np.ravel(value).tolist()
@@ -31,7 +31,7 @@ def fact(value, dtype):
 
 
 def facts(prefix):
-    """Of every tensor; those that TensorFlow lists and cannot read are `None`."""
+    """Returns the facts of every tensor, or `None` for those that TensorFlow lists but cannot read."""
     reader = tf.train.load_checkpoint(prefix)
     found = {}
     for name, dtype in reader.get_variable_to_dtype_map().items():

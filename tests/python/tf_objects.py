@@ -1,6 +1,9 @@
-"""Object-based checkpoints: `make FOLDER` saves some as FOLDER/CASE/original, and what they hold beside
-it; `check FOLDER NAME:all|model ...` reads each FOLDER/CASE/NAME into new objects with tf.train.Checkpoint,
-asserts that all of it is consumed, and compares the values: all, or the model's own."""
+"""Makes and checks object-based checkpoints.
+
+`make FOLDER` saves some as FOLDER/CASE/original, with their values. `check FOLDER NAME:all|model ...` reads each
+FOLDER/CASE/NAME into new objects with tf.train.Checkpoint, asserts that everything is consumed, and compares the values of
+all objects or only of the model.
+"""
 
 import pathlib
 import pickle
@@ -20,7 +23,7 @@ def functional():
 
 
 class Shared(keras.Model):
-    """One layer under two names."""
+    """A model with one layer under two names."""
 
     def __init__(self):
         super().__init__(name="shared")
@@ -33,7 +36,7 @@ class Shared(keras.Model):
 
 
 class Listed(keras.Model):
-    """Layers in a list: Keras 3 tracks their weights through the optimizer alone."""
+    """A model with a list of layers. Keras 3 tracks their weights only through the optimizer."""
 
     def __init__(self):
         super().__init__(name="listed")
@@ -47,7 +50,7 @@ class Listed(keras.Model):
 
 
 class Nested(tf.Module):
-    """Lists and dicts of variables, keys that have to be escaped, one variable under two names, two of
+    """A module with lists and dicts of variables, keys that need escaping, one variable under two names, and two variables of
     the same name."""
 
     def __init__(self, start):
@@ -83,7 +86,7 @@ def module(seed):
     return Nested(lambda shape: tf.constant(random.normal(size=shape), tf.float32))
 
 
-# Each case by how its objects are made: with a training step, or as they stand.
+# How to make the objects of each case: with a training step, or without.
 CASES = {
     "keras_trained": lambda seed: trained(functional()),
     "keras_weights": lambda seed: functional(),
@@ -96,7 +99,7 @@ CASES = {
 
 
 def slots(seed):
-    """An optimizer whose slots hang on the variables, as Keras 2's do."""
+    """An optimizer whose slots belong to the variables, as in Keras 2."""
     model = module(seed)
     optimizer = tf.compat.v1.train.AdamOptimizer(0.1)
     with tf.GradientTape() as tape:
@@ -106,7 +109,7 @@ def slots(seed):
     return tf.train.Checkpoint(model=model, optimizer=optimizer)
 
 
-# What a checkpoint without optimizer state is read into, where that is another object.
+# Objects that read a checkpoint without optimizer state, if different from those of the case.
 WITHOUT_OPTIMIZER = {
     "keras_trained": lambda seed: functional(),
     "keras_shared": lambda seed: built(Shared()),
@@ -119,7 +122,7 @@ def checkpoint(made):
 
 
 def weights(made):
-    """The model's own variables; not by their number, which depends on the order of building."""
+    """Returns the model's own variables, but not by number, which depends on the order of building."""
     if isinstance(made, keras.Model):
         return {variable.path: as_array(variable.value) for variable in made.weights}
     module = made.model if isinstance(made, tf.train.Checkpoint) else made
@@ -132,7 +135,7 @@ def optimizer_state(made):
         return {}
     if isinstance(optimizer, keras.Optimizer):
         return {"optimizer/" + variable.path: as_array(variable.value) for variable in optimizer.variables}
-    # Its `variables()` come in the order of names, of which two are the same.
+    # Its `variables()` are sorted by name, and two names are the same.
     trained = {name: getattr(made.model, name) for name in ["w", "a", "b"]}
     return {
         f"optimizer/{name}/{slot}": as_array(optimizer.get_slot(variable, slot))
@@ -159,7 +162,7 @@ def make(folder):
         for state in ["all", "model"]:
             with open(here / f"{state}.pickle", "wb") as file:
                 pickle.dump(values(made, state), file)
-        # What is asked of ferry's holds for TensorFlow's own.
+        # TensorFlow's own checkpoints must pass the same check.
         checkpoint(made).read(path).assert_consumed()
 
 
@@ -179,7 +182,7 @@ def check_case(folder, checkpoint_name, state, case):
     assert before.keys() == truth.keys() and truth, (name, before.keys() ^ truth.keys())
     assert all((before[key] != truth[key]).any() for key in truth if "kernel" in key or key == "0"), name
     status = checkpoint(made).read(str(folder / checkpoint_name))
-    # What the optimizer had is left over where there is none.
+    # Without an optimizer, its state is left over.
     if state == "all" or name not in WITHOUT_OPTIMIZER and name != "keras_listed":
         status.assert_consumed()
     if name != "keras_listed":

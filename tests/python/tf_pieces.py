@@ -1,5 +1,5 @@
-"""Writes checkpoints that consist of pieces to FOLDER, and prints what each of them holds: merged ones,
-and one of which a policy has cut the variables."""
+"""Writes checkpoints that consist of pieces to FOLDER, and prints their contents: merged ones, and one whose variables a
+policy has divided."""
 
 import json
 import pathlib
@@ -34,7 +34,7 @@ def fact(value):
     return tf_facts.fact(value, tf_facts.NAMES[tf.as_dtype(value.dtype).name])
 
 
-# Slices of one tensor from three writers, for dtypes that TensorFlow's own stitching takes or leaves out.
+# Slices of one tensor from three writers, for dtypes that TensorFlow's own stitching accepts or leaves out.
 whole = {
     np.dtype(dtype).name: random.integers(0, 2, (9, 4)).astype(dtype)
     for dtype in ["float32", "float16", "uint16", "bool", "int8", tf.bfloat16.as_numpy_dtype,
@@ -53,12 +53,12 @@ merge("merged", pieces)
 facts["merged"] |= {f"part/{name}": fact(value) for name, value in whole.items()}
 facts["merged"]["part/string"] = tf_facts.fact(strings, "STR")
 
-# The other was found in FOLDER and holds nothing: the header counts its data file, which is nowhere.
+# The other piece was found in FOLDER and is empty: the header counts its data file, which does not exist.
 some = {"a": random.normal(size=(3,)).astype(np.float32), "b": random.integers(0, 99, (2, 2))}
 merge("uneven", [save("some", some), str(folder / "nothing")])
 facts["uneven"] = {name: fact(value) for name, value in some.items()}
 
-# Shards of at most 900 bytes, through variables of several rows each.
+# Shards of at most 900 bytes, which divide variables of several rows.
 checkpoint = tf.train.Checkpoint(
     w=tf.Variable(random.normal(size=(40, 10)), dtype=tf.float32), b=tf.Variable(random.normal(size=(7,))))
 policy = tf.train.experimental.MaxShardSizePolicy(max_shard_size=900)

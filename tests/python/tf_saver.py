@@ -1,4 +1,4 @@
-"""Name-based checkpoints: `make FOLDER` saves some with tf.compat.v1.train.Saver as FOLDER/CASE; `check
+"""Makes and checks name-based checkpoints: `make FOLDER` saves some with tf.compat.v1.train.Saver as FOLDER/CASE; `check
 FOLDER NAME...` restores each FOLDER/CASE-NAME into the same graph and compares."""
 
 import sys
@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 tf.disable_eager_execution()
 
-# Each case by its number of parts, and by what its Saver writes.
+# The number of parts of each case, and what its Saver writes.
 CASES = {
     "plain": (None, {}),
     "partitioned": (3, {}),

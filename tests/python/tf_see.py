@@ -1,4 +1,4 @@
-"""Prints what TensorFlow sees in each of the checkpoints that are named."""
+"""Prints what TensorFlow sees in each of the given checkpoints."""
 
 import json
 import sys

@@ -56,7 +56,7 @@ for kind, make in [("example", example), ("sequence", sequence)]:
     for codec in ["NONE", "GZIP", "ZLIB", "SNAPPY"]:
         path = str(folder / f"{kind}.{codec.lower()}.tfrecord")
         if codec == "SNAPPY":
-            # The one end of it that writes.
+            # This is the only API that writes SNAPPY.
             writer = tf.data.experimental.TFRecordWriter(path, "SNAPPY")
             writer.write(tf.data.Dataset.from_tensor_slices(records))
         else:

@@ -1,5 +1,5 @@
-"""Prints what TensorFlow reads in TFRecord files, named KIND.CODEC.*: every message in protobuf's JSON
-mapping, and digests of what parse_example or parse_sequence_example makes of all of them."""
+"""Prints what TensorFlow reads from TFRecord files named KIND.CODEC.*: every message in protobuf's JSON mapping, and digests
+of the result of parse_example or parse_sequence_example for all of them."""
 
 import hashlib
 import json

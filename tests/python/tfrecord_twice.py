@@ -1,5 +1,5 @@
-"""Writes Examples that have a key twice, of different kinds, and prints what TensorFlow makes of each: its message in
-protobuf's JSON mapping, and the values that parse_example gives."""
+"""Writes Examples that have a key twice, with different kinds, and prints what TensorFlow makes of each: its message in
+protobuf's JSON mapping, and the values from parse_example."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ def texts(*values):
 
 
 def twice(first, second):
-    """Both entries in one map: of field 1, which is a message of their bytes one after the other."""
+    """Returns both entries in one map: field 1, a message that consists of their concatenated bytes."""
     entries = first.features.SerializeToString() + second.features.SerializeToString()
     assert len(entries) < 128
     return b"\x0a" + bytes([len(entries)]) + entries

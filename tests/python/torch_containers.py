@@ -31,7 +31,7 @@ def state():
 
 
 def expected(value):
-    """The names of keys that are no strings are theirs in Python."""
+    """Returns facts by name. A key that is not a string has its Python repr as name."""
     return {**dict(facts.flatten({key: item for key, item in value.items() if isinstance(key, str)})),
             "('a', 1).2": value[("a", 1)][2]}
 
@@ -39,7 +39,7 @@ def expected(value):
 def save(path, **options):
     value = state()
     torch.save(value, path, **options)
-    # Not every protocol is one that torch itself reads with weights_only.
+    # torch cannot read every protocol with weights_only.
     torch.load(path, weights_only=False)
     return facts.facts(expected(value))
 

@@ -1,7 +1,7 @@
-"""Saves whole modules, and prints the facts of what their `state_dict()` holds.
+"""Saves whole modules, and prints the facts of their `state_dict()`.
 
     torch_modules.py FOLDER            makes FOLDER/CASE.pt for each case
-    torch_modules.py FOLDER --check    FOLDER/CASE.back.pt, which ferry made of it, loads into the same model
+    torch_modules.py FOLDER --check    loads FOLDER/CASE.back.pt, which ferry made of it, into the same model
 """
 
 import json
@@ -15,11 +15,11 @@ import facts
 
 
 class Scale(torch.Tensor):
-    """A class of its own for parameters."""
+    """A custom class of parameters."""
 
 
 class Block(nn.Module):
-    """Parameters, buffers of both kinds, and what a module may have without a tensor."""
+    """A module with parameters, buffers of both kinds, and attributes that are not tensors."""
 
     def __init__(self, width):
         super().__init__()
@@ -69,7 +69,7 @@ def hook(module, inputs, output):
 
 
 class Weighted(nn.Module):
-    """What weight_norm leaves: two parameters, and the weight as a plain attribute."""
+    """The state that weight_norm leaves: two parameters, and the weight as a plain attribute."""
 
     def __init__(self):
         super().__init__()
@@ -85,7 +85,7 @@ def model():
 
 
 def cases():
-    """The name of each: the modules by where they lie in the file, what is saved, how."""
+    """Returns each case: its modules by their place in the file, the value to save, and how to save it."""
     whole, parallel, weighted = model(), nn.DataParallel(model()), Weighted()
     tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     tied[1] = tied[0]
@@ -109,7 +109,7 @@ def expected(modules):
 
 
 def check(path, module):
-    """The file holds what the module's state dict does, in its order, and loads."""
+    """Checks that the file has the contents of the module's state dict, in the same order, and that it loads."""
     state = torch.load(path, weights_only=True, mmap=True)
     assert type(state) is OrderedDict, type(state)
     assert list(state) == list(module.state_dict()), path

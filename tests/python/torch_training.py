@@ -1,12 +1,12 @@
-"""Saves training checkpoints as scripts and libraries lay them out; prints the facts of each.
+"""Saves training checkpoints in the layouts of scripts and libraries; prints the facts of each.
 
     torch_training.py FOLDER            makes FOLDER/CASE.pt for each case
-    torch_training.py FOLDER --check    FOLDER/CASE.back.pt and FOLDER/CASE.legacy.pt, which ferry made of
-                                        it, hold the same wherever torch loads it with weights_only
+    torch_training.py FOLDER --check    compares FOLDER/CASE.back.pt and FOLDER/CASE.legacy.pt, which ferry made of
+                                        it, wherever torch can load it with weights_only
     torch_training.py FOLDER --large    makes FOLDER/large.pt, of 100 MB
 
-Of a case, `model` are the tensors of its model and `part` is where that lies; `parts` are the places
-of several, of which a user has to choose.
+For each case, `model` has the tensors of its model, and `part` is the place of the model. `parts` are the places of several
+models, one of which the user must choose.
 """
 
 import argparse
@@ -37,7 +37,7 @@ class Phase(enum.Enum):
 
 
 class Tokens:
-    """A class that only the training script knows."""
+    """A class that only the training script has."""
 
     __slots__ = ("words", "counts")
 
@@ -58,7 +58,7 @@ class Net(nn.Module):
 
 
 def trained(kind=torch.optim.Adam, **options):
-    """A network, its optimizer and scheduler after two steps."""
+    """Returns a network, its optimizer and its scheduler after two steps."""
     torch.manual_seed(3)
     net = Net()
     optimizer = kind(net.parameters(), lr=0.01, **options)
@@ -107,7 +107,7 @@ def script():
 
 
 def unforeseen():
-    """No list of usual names has these keys."""
+    """A checkpoint whose keys are not in any list of usual names."""
     net, optimizer, scheduler = trained(torch.optim.SGD, momentum=0.9, nesterov=True)
     return {
         "my_generator_v3": {"weights": net.state_dict(), "seen": 12}, "opt_G": optimizer.state_dict(),
@@ -155,7 +155,7 @@ def mmcv():
 
 
 def averaged():
-    """Of the averages there are no names, so that they are no model."""
+    """A checkpoint with averages that have no names, so that they are not a model."""
     net, optimizer, _ = trained()
     shadow = [parameter.detach().clone() for parameter in net.parameters()]
     return {"model": net.state_dict(), "optimizer": optimizer.state_dict(),
@@ -209,7 +209,7 @@ def at(checkpoint, part):
 
 
 def same(x, y, path="$"):
-    """Whether a copy holds the same, apart from what weights_only does not let through."""
+    """Checks that a copy holds the same, except for what weights_only blocks."""
     if isinstance(x, nn.Module):
         return same(x.state_dict(), y, path)
     if hasattr(x, "_metadata") and hasattr(y, "_metadata"):
@@ -238,7 +238,7 @@ def make(folder, name):
 
 
 def make_large(path):
-    """12 layers of 8 MB with an optimizer's two moments, and everything else that training leaves."""
+    """12 layers of 8 MB with the two moments of an optimizer, and everything else that training saves."""
     checkpoint, _ = script()
     shapes = {"attention.qkv.weight": (384, 128), "attention.out.weight": (128, 128), "mlp.up.weight": (2048, 128),
               "mlp.up.bias": (2048,), "mlp.down.weight": (128, 2048), "norm.weight": (128,), "norm.bias": (128,)}

@@ -1,4 +1,4 @@
-"""The facts of a tree's arrays (dtype as ferry names it, shape, SHA-256), by the keys that lead to them."""
+"""Returns the facts of a tree's arrays (dtype as ferry names it, shape, SHA-256), by their keys."""
 import hashlib
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Writes samples as a tar, some without a member, with names that need pax."""
+"""Writes samples as a tar. Some lack a member, and some names need pax."""
 
 import io
 import sys

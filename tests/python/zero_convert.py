@@ -1,4 +1,4 @@
-"""ZeRO -> safetensors with DeepSpeed's own script: what the benchmark runs beside ferry."""
+"""Converts ZeRO to safetensors with DeepSpeed's own script, for the benchmark."""
 
 import os
 import sys
