@@ -1,4 +1,5 @@
-//! Dequantising: quantised weights as floats in a file, beside what libraries take to compute as many, which write nothing.
+//! Dequantization of quantized weights to a file of floats, compared with libraries that compute
+//! the same but write nothing.
 
 use crate::table::print;
 use crate::turns::{Folder, Job};
@@ -9,7 +10,8 @@ use tensorferry_tests::{Ferry, python};
 
 const SCRIPT: &str = "bench_quantised.py";
 
-/// A way in which weights are quantised, what they become, and whose way of doing that is measured.
+/// The kind of quantized weights, their dtype after dequantization, and the library to compare
+/// with.
 const KINDS: [(&str, &str, &str); 5] = [
     ("q4_0", "f16", "gguf-py"),
     ("q4_k", "f16", "gguf-py"),
@@ -18,7 +20,7 @@ const KINDS: [(&str, &str, &str); 5] = [
     ("fp8", "bf16", "torch"),
 ];
 
-/// Models whose weights are so many bytes, once they are dequantised.
+/// Measures models whose dequantized weights have this many bytes.
 pub(crate) fn beside_libraries(folder: &Path, bytes: u64, rounds: usize) {
     let (folder, ferry) = (Folder::new(folder), Ferry::new());
     let numbers = bytes / 2;
@@ -54,6 +56,6 @@ pub(crate) fn beside_libraries(folder: &Path, bytes: u64, rounds: usize) {
         });
     }
     let rows = folder.in_turns(rounds, jobs);
-    let title = format!("memory: dequantising to {} MiB, {rounds} rounds", bytes >> 20);
+    let title = format!("memory: dequantizing to {} MiB, {rounds} rounds", bytes >> 20);
     print(&title, &rows, |index| Some(index & !1));
 }

@@ -1,4 +1,4 @@
-//! The jobs: what is converted, beside what, in which order.
+//! The measured conversions, and what they are compared with.
 
 use crate::kinds::{CONVERSIONS, Kind, Recipe};
 use crate::table::print;
@@ -29,14 +29,14 @@ impl Bench {
         bench
     }
 
-    /// The conversions from and to the kinds that are measured.
+    /// Returns the conversions from and to the measured kinds.
     fn conversions(&self) -> impl Iterator<Item = (Kind, Kind)> {
         let is_measured =
             |&(from, to): &(Kind, Kind)| self.kinds.iter().any(|&kind| kind == from || kind == to);
         CONVERSIONS.into_iter().filter(is_measured)
     }
 
-    /// What they convert from.
+    /// Returns the inputs of these conversions.
     fn inputs(&self) -> Vec<Kind> {
         let is_input = |&kind: &Kind| self.conversions().any(|(from, _)| from == kind);
         Kind::ALL.into_iter().filter(is_input).collect()
@@ -46,7 +46,7 @@ impl Bench {
         self.folder.path(name)
     }
 
-    /// A model as safetensors and in these forms, under the names that they have.
+    /// Writes a model as safetensors and in these forms, under their usual names.
     fn make(&self, name: &str, model: &Model, kinds: &[Kind]) {
         model.write(&self.path(&Kind::Safetensors.name(name))).unwrap();
         for &kind in kinds {
@@ -83,7 +83,7 @@ impl Bench {
         let input = &kind.files("model")[0];
         let mut command = Command::new(if sync { "sh" } else { "cp" });
         let args = match (kind.is_folder(), sync) {
-            // As read and write: a reflink would copy nothing.
+            // The bytes must be read and written, and a reflink would copy nothing.
             (false, false) => &["--reflink=never"][..],
             (true, false) => &["--reflink=never", "-r"],
             (false, true) => &["-c", "cp \"$1\" \"$2\" && sync \"$2\"", "sh"],
@@ -95,7 +95,7 @@ impl Bench {
         Job { name, command, outputs: vec!["copy".to_owned()], clock: Clock::Process }
     }
 
-    /// The conversions, each beside a copy of its input.
+    /// Measures the conversions, each compared with a copy of its input.
     pub(crate) fn beside_cp(&self, rounds: usize, options: &[&str]) {
         let sync = options.contains(&"--sync");
         let mut jobs = Vec::new();
@@ -112,7 +112,8 @@ impl Bench {
         print(&title, &rows, |index| Some(index & !1));
     }
 
-    /// The conversions with a receipt beside the same without one, and beside a copy of the input.
+    /// Measures the conversions with a receipt, compared with the same without one and with a copy
+    /// of the input.
     pub(crate) fn with_receipts(&self, rounds: usize) {
         let mut jobs = Vec::new();
         for (from, to) in self.conversions() {
@@ -127,7 +128,8 @@ impl Bench {
         print(&title, &rows, |index| Some(index / 3 * 3));
     }
 
-    /// The same conversions as a script does them, with the frameworks and the safetensors library.
+    /// Measures the conversions compared with scripts that use the frameworks and the safetensors
+    /// library.
     pub(crate) fn beside_python(&self) {
         let scripts = [
             ("torch.load(mmap=True) + save_file", "convert.py", Kind::Torch, Kind::Safetensors),
@@ -157,11 +159,12 @@ impl Bench {
         print(&title, &self.folder.in_turns(3, jobs), |index| Some(index & !1));
     }
 
-    /// A model of 1 MiB with everything that a start costs, and a catalog of 100,000 tensors.
+    /// Measures a model of 1 MiB, which shows the cost of starting, and a catalog of 100,000
+    /// tensors.
     pub(crate) fn small_and_many(&self) {
         let inputs = self.inputs();
         self.make("small", &Model::of_size(1 << 20, 30, 2), &inputs);
-        // The others are training states: nobody keeps scalars by the thousand there.
+        // The other kinds are training states, which do not have thousands of scalars.
         let is_catalog = |kind: &Kind| matches!(kind, Kind::Safetensors | Kind::Torch | Kind::Bundle);
         let catalogs: Vec<Kind> = inputs.into_iter().filter(is_catalog).collect();
         self.make("many", &Model::of_scalars(100_000, 3), &catalogs);
@@ -179,14 +182,14 @@ impl Bench {
         print(&format!("{}: small and many", self.name), &self.folder.in_turns(15, jobs), |_| None);
     }
 
-    /// Peak memory at once and at four times the size.
+    /// Measures peak memory at the usual size and at four times the size.
     pub(crate) fn peak_memory(&self) {
         let large = self.bytes * 4;
         self.make("large", &Model::of_size(large, TENSORS, 4), &[]);
         let mut rows = Vec::new();
         for (model, bytes) in [("model", self.bytes), ("large", large)] {
             for from in self.inputs() {
-                // One at a time: all of them at this size are more than some disks have.
+                // One at a time, because some disks have no room for all of them at this size.
                 if model == "large" {
                     self.make_from_safetensors(model, from);
                 }

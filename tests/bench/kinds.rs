@@ -1,12 +1,11 @@
-//! A kind is a form that the model is in: a format, and for torch also which of its containers.
+//! The forms that a model can have: a format, and for torch also one of its containers.
 
-/// A form of models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Torch,
     Safetensors,
     Bundle,
-    /// The stream of torch before 1.6.
+    /// The stream format of torch before 1.6.
     Legacy,
     /// A folder of `torch.distributed.checkpoint`, from two ranks.
     Dcp,
@@ -16,15 +15,15 @@ pub(crate) enum Kind {
     Cast,
     /// A GGUF file of floats.
     Gguf,
-    /// One array of NumPy's.
+    /// One NumPy array.
     Npy,
-    /// Arrays of NumPy's, stored.
+    /// NumPy arrays, stored without compression.
     Npz,
-    /// A model of ONNX whose tensors lie in a file of their own.
+    /// An ONNX model whose tensors are in a separate file.
     Onnx,
 }
 
-/// What is converted into what.
+/// The input and output of each conversion.
 pub(crate) const CONVERSIONS: [(Kind, Kind); 16] = [
     (Kind::Torch, Kind::Safetensors),
     (Kind::Safetensors, Kind::Torch),
@@ -44,16 +43,16 @@ pub(crate) const CONVERSIONS: [(Kind, Kind); 16] = [
     (Kind::Onnx, Kind::Safetensors),
 ];
 
-/// How a kind's model is made of the one in safetensors.
+/// How to make a kind's model from the one in safetensors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Recipe {
-    /// It is that one.
+    /// It is the same file.
     Itself,
-    /// By `ferry convert` with these options.
+    /// Runs `ferry convert` with these options.
     Conversion(&'static [&'static str]),
     /// It has weights of its own.
     Weights,
-    /// By a script of `tests/python`, because `ferry` only reads it.
+    /// Runs a script of `tests/python`, because `ferry` only reads the format.
     Script(&'static str),
 }
 
@@ -72,7 +71,7 @@ impl Kind {
         Self::Onnx,
     ];
 
-    /// The format's id.
+    /// Returns the format's id.
     pub(crate) fn id(self) -> &'static str {
         match self {
             Self::Torch | Self::Legacy => "torch",
@@ -86,7 +85,7 @@ impl Kind {
         }
     }
 
-    /// What it is called in the tables and on the command line.
+    /// Returns its name in the tables and on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Torch => "pt",
@@ -103,7 +102,7 @@ impl Kind {
         }
     }
 
-    /// What a conversion from it is told.
+    /// Returns the options of a conversion from it.
     pub(crate) fn options(self) -> &'static [&'static str] {
         match self {
             Self::Cast => &["--step", "cast:bf16"],
@@ -111,7 +110,7 @@ impl Kind {
         }
     }
 
-    /// A model's files and folders, first the one with the tensors.
+    /// Returns a model's files and folders. The first one has the tensors.
     pub(crate) fn files(self, model: &str) -> Vec<String> {
         match self {
             Self::Torch => vec![format!("{model}.pt")],
@@ -128,7 +127,7 @@ impl Kind {
         }
     }
 
-    /// What a command names: the file or folder, or what a bundle's files start with.
+    /// Returns the input of a command: the file or folder, or the prefix of a bundle's files.
     pub(crate) fn name(self, model: &str) -> String {
         match self {
             Self::Bundle => model.to_owned(),

@@ -1,6 +1,6 @@
-//! The machine that the numbers are of.
+//! The description of the machine that was measured.
 
-/// The processor, the cores, the kernel.
+/// Returns the processor, the number of cores and the kernel.
 pub(crate) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let info = read("/proc/cpuinfo");

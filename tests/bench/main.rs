@@ -1,8 +1,8 @@
-//! The benchmark: conversions beside `cp` of the same file, in one run, and beside the way that
-//! Python scripts go. See README.md here.
+//! The benchmark: conversions compared with `cp` of the same file and with Python scripts. See
+//! README.md in this folder.
 //!
 //! `cargo run --release --package tensorferry-tests --bin bench -- --rounds 15 --dir FOLDER`
-#![expect(clippy::unwrap_used, reason = "a benchmark ends where something fails")]
+#![expect(clippy::unwrap_used, reason = "a benchmark may panic on any failure")]
 
 mod dequantize;
 mod jobs;
@@ -19,23 +19,21 @@ use kinds::Kind;
 use records::Records;
 use std::path::PathBuf;
 
-/// What the command line says.
 struct Arguments {
-    /// A folder on a disk; the target folder's `bench` by default.
+    /// A folder on a disk. The default is `bench` in the target folder.
     disk: PathBuf,
     /// A folder in memory.
     memory: PathBuf,
     rounds: usize,
     mebibytes: u64,
-    /// The kinds whose conversions are measured; all of them by default.
+    /// The kinds whose conversions are measured. The default is all of them.
     kinds: Vec<Kind>,
-    /// Whether records are measured.
     records: bool,
-    /// Whether a zoo of small models is measured.
+    /// Whether many small models are measured.
     zoo: bool,
-    /// Whether it is measured what receipts cost.
+    /// Whether the cost of receipts is measured.
     receipts: bool,
-    /// Whether quantised models are dequantised.
+    /// Whether dequantization is measured.
     dequantize: bool,
     /// Whether statistics of values are measured.
     statistics: bool,
@@ -47,7 +45,7 @@ fn main() {
     {
         return zoo::in_one_process(folders);
     }
-    // What the arguments ask of the workspace may build this program anew.
+    // Parsing the arguments may build the workspace, which replaces this program.
     let program = std::env::current_exe().unwrap();
     let arguments = arguments();
     println!("{}\n", machine::machine());
@@ -78,12 +76,12 @@ fn main() {
     disk.beside_python();
     disk.peak_memory();
     Bench::new("memory", &arguments.memory, bytes, &arguments.kinds).beside_cp(arguments.rounds, &[]);
-    // Last: the kernel counts the memory that this process held when it started a child as the
-    // child's, and making 100,000 tensors takes some.
+    // This comes last, because the kernel counts the memory of this process at the start of a child
+    // as the child's, and making 100,000 tensors takes memory.
     disk.small_and_many();
 }
 
-/// What this program was called with.
+/// Returns the arguments of this program.
 fn called() -> Vec<String> {
     std::env::args().skip(1).collect()
 }
@@ -116,7 +114,7 @@ fn arguments() -> Arguments {
             "--only" if value == "dequantize" => arguments.dequantize = true,
             "--only" if value == "statistics" => arguments.statistics = true,
             "--only" => arguments.kinds.push(kind(&value)),
-            _ => panic!("unknown flag {flag}: there are --dir, --memory-dir, --rounds, --mebibytes, --only"),
+            _ => panic!("unknown flag {flag}: use --dir, --memory-dir, --rounds, --mebibytes or --only"),
         }
     }
     let Arguments { records, zoo, receipts, dequantize, statistics, .. } = arguments;
@@ -129,7 +127,7 @@ fn arguments() -> Arguments {
     arguments
 }
 
-/// A kind by its word in the tables.
+/// Returns a kind by its name in the tables.
 fn kind(word: &str) -> Kind {
     let words = Kind::ALL.map(Kind::word).join(", ");
     let found = Kind::ALL.into_iter().find(|kind| kind.word() == word);

@@ -1,11 +1,11 @@
-"""Times what a job costs on Ray: tensorferry.ray.run over a zoo of small models, beside a plain `ray.remote` around a `ferry convert`.
+"""Times a job on Ray: tensorferry.ray.run over many small models, compared with a plain `ray.remote` around `ferry convert`.
 
     ray_jobs.py [--models N] [--bytes N] [--rounds N] [--cpus N] [--folder DIR]
 
-1,000 safetensors files of 100 KiB to safetensors, synced, with receipts where `ferry run` writes them. The cluster is up, and has one
-worker for each processor; the plan is made before. What a job takes is the time of all of them over their number: from the call to its
-return, and without the start of the actors, which is told beside it (from the first worker that answers on). `ferry run` on this machine
-alone stands beside them. Best of the rounds.
+By default, 1,000 safetensors files of 100 KiB are converted to safetensors, synced, with receipts as in `ferry run`. The
+cluster is already running with one worker per processor, and the plan is made before. The time of a job is the total time
+divided by the number of jobs. The total is measured from the call to its return, and also from the first worker that
+answers, which excludes the start of the actors. `ferry run` on this machine is measured too. The best round counts.
 """
 
 import argparse
@@ -29,8 +29,8 @@ def main():
     arguments.add_argument("--models", type=int, default=1000)
     arguments.add_argument("--bytes", type=int, default=100 << 10)
     arguments.add_argument("--rounds", type=int, default=3)
-    arguments.add_argument("--cpus", type=int, help="of the cluster; otherwise all")
-    arguments.add_argument("--folder", type=pathlib.Path, help="a folder on the disk that is to be measured")
+    arguments.add_argument("--cpus", type=int, help="processors of the cluster (default: all)")
+    arguments.add_argument("--folder", type=pathlib.Path, help="a folder on the disk to measure")
     given = arguments.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(dir=given.folder))
     ray.init(address="local", num_cpus=given.cpus, include_dashboard=False, log_to_driver=False, logging_level="ERROR")

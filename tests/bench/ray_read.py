@@ -1,12 +1,12 @@
-"""Times tensorferry.ray.read of TFRecords in turns with ray.data.read_tfrecords and ray.data.read_parquet of the same rows.
+"""Times tensorferry.ray.read of TFRecords, in turns with ray.data.read_tfrecords and ray.data.read_parquet of the same rows.
 
     ray_read.py [--rounds N] [--records N] [--cpus N] [--without-peer] [--folder DIR]
 
-20,000 Examples, one file and eight: an int64 id, 64 floats, two lists of int64 of 2 to 32 values, a string of bytes of 400 to 600. Each
-way opens the data set, finds its columns, and pulls all blocks into the object store (`materialize`), on a cluster of this machine that is
-up already. `read_tfrecords` needs the package `tensorflow-cpu` (and takes minutes: --without-peer leaves it out); one
-value in some records and several in others it does not read, so the lists have two at least. Parquet is snappy, of
-as many files. Ratios are best against best.
+The rows are 20,000 Examples in one file and in eight. Each has an int64 id, 64 floats, two lists of 2 to 32 int64 values, and
+a string of 400 to 600 bytes. Each reader opens the dataset, finds its columns, and pulls all blocks into the object store
+(`materialize`), on a local cluster that is already running. `read_tfrecords` needs the package `tensorflow-cpu` and takes
+minutes; --without-peer leaves it out. It cannot read one value in some records and several in others, so the lists have at
+least two. Parquet is compressed with snappy, in the same number of files. Ratios compare the best rounds.
 """
 
 import argparse
@@ -28,9 +28,9 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--records", type=int, default=20_000)
-    arguments.add_argument("--cpus", type=int, help="of the cluster; otherwise all")
+    arguments.add_argument("--cpus", type=int, help="processors of the cluster (default: all)")
     arguments.add_argument("--without-peer", action="store_true", help="leave read_tfrecords out")
-    arguments.add_argument("--folder", type=pathlib.Path, help="an empty folder for the files (otherwise in /dev/shm)")
+    arguments.add_argument("--folder", type=pathlib.Path, help="an empty folder for the files (default: in /dev/shm)")
     given = arguments.parse_args()
     folder = given.folder or pathlib.Path(tempfile.mkdtemp(dir="/dev/shm"))
     ray.init(address="local", num_cpus=given.cpus, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
@@ -69,7 +69,7 @@ def measure(folder, files, given):
 
 
 def make(folder, files, records):
-    """The same rows as TFRecord and as Parquet, in as many files."""
+    """Writes the same rows as TFRecord and as Parquet, in the same number of files."""
     chance = random.Random(1)
     made = {}
     for ending in ("tfrecord", "parquet"):

@@ -1,5 +1,5 @@
-//! The jobs on records: a TFRecord file of Examples is indexed, shown and converted, beside `tf.data`,
-//! `parse_example` and pyarrow.
+//! Record jobs: a TFRecord file of Examples is indexed, inspected and converted, compared with
+//! `tf.data`, `parse_example` and pyarrow.
 
 use crate::table::print;
 use crate::turns::{Folder, Job};
@@ -8,7 +8,7 @@ use std::path::Path;
 use tensorferry_tests::measure::Clock;
 use tensorferry_tests::{Ferry, python};
 
-/// A folder with a file of Examples that TensorFlow wrote, about a kilobyte each.
+/// A folder with a file of Examples written by TensorFlow, about a kilobyte each.
 pub(crate) struct Records {
     folder: Folder,
     mebibytes: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Records {
 const LARGE: &str = "large.tfrecord";
 const SMALL: &str = "small.tfrecord";
 
-/// What `ferry` does with a file, and what else does it in Python.
+/// A task for `ferry`, with an equivalent in Python.
 #[derive(Debug, Clone, Copy)]
 enum Task {
     Index,
@@ -56,7 +56,7 @@ impl Records {
         let [small, large] = [SMALL, LARGE].map(|name| records.folder.path(name));
         let quarter = (mebibytes / 4).to_string();
         let _ = python::script("bench_records.py", ["make".as_ref(), small.as_os_str(), quarter.as_ref()]);
-        // Files of records one after the other are one.
+        // Concatenated record files are a valid file.
         let mut large = File::create(large).unwrap();
         for _ in 0..4 {
             std::io::copy(&mut File::open(&small).unwrap(), &mut large).unwrap();
@@ -91,7 +91,7 @@ impl Records {
         Job { name: name.to_owned(), command, outputs: task.outputs(), clock: Clock::Printed }
     }
 
-    /// Each task beside the way that scripts go.
+    /// Measures each task compared with Python scripts.
     pub(crate) fn beside_python(&self, rounds: usize) {
         let jobs = Task::ALL.into_iter().flat_map(|task| [self.python(task), self.ferry(task, LARGE, &[])]);
         let rows = self.folder.in_turns(rounds, jobs.collect());
@@ -99,7 +99,8 @@ impl Records {
         print(&title, &rows, |index| Some(index & !1));
     }
 
-    /// Peak memory at a quarter of the size and at the whole, with little to use and with more.
+    /// Measures peak memory at a quarter of the size and at the whole size, with a small and a
+    /// large `--memory`.
     pub(crate) fn peak_memory(&self) {
         let mut jobs = Vec::new();
         for task in Task::ALL {

@@ -1,5 +1,5 @@
-//! Statistics: the values of a model that is in the page cache, beside `cp` of the same file, and beside the five calls of
-//! torch or numpy that say as much.
+//! Statistics of a model in the page cache, compared with `cp` of the same file, and with the five
+//! calls of torch or numpy that compute the same.
 
 use crate::table::print;
 use crate::turns::{Folder, Job};
@@ -11,7 +11,8 @@ use tensorferry_tests::{Ferry, python};
 
 const SCRIPT: &str = "bench_statistics.py";
 
-/// Models of so many bytes: plain ones, and quantised ones whose weights are as many bytes in F32.
+/// Measures plain models of this many bytes, and quantized ones whose weights have this many bytes
+/// in F32.
 pub(crate) fn beside_libraries(folder: &Path, bytes: u64, rounds: usize) {
     let (folder, ferry) = (Folder::new(folder), Ferry::new());
     let wide = |bytes, name: &str| {
@@ -72,6 +73,6 @@ pub(crate) fn beside_libraries(folder: &Path, bytes: u64, rounds: usize) {
     }
     let rows = folder.in_turns(rounds, jobs);
     let title =
-        format!("memory: statistics of {} million quantised numbers, {rounds} rounds", bytes / 4_000_000);
+        format!("memory: statistics of {} million quantized numbers, {rounds} rounds", bytes / 4_000_000);
     print(&title, &rows, |index| Some(index & !1));
 }

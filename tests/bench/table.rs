@@ -1,11 +1,11 @@
-//! A table of jobs that were run in turns: the best run of each beside the best of its yardstick.
+//! A table of jobs that ran in turns. Ratios compare the best runs.
 //!
-//! The best, not the mean: what disturbs a run only ever makes it longer.
+//! The best run counts instead of the mean, because disturbances only make a run longer.
 
 use std::time::Duration;
 use tensorferry_tests::measure::Measurement;
 
-/// One job's runs.
+/// The runs of a job.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
@@ -32,8 +32,8 @@ impl Row {
     }
 }
 
-/// Prints rows, each with its best run as a multiple of its yardstick's, if it has one: another row,
-/// by its index. No rows are no table.
+/// Prints a table. The ratio of a row compares its best run with that of its yardstick, if it has
+/// one: another row, by index. Prints nothing without rows.
 pub(crate) fn print(title: &str, rows: &[Row], yardstick: impl Fn(usize) -> Option<usize>) {
     if rows.is_empty() {
         return;

@@ -1,21 +1,21 @@
-//! Turns: the jobs of a table run one after the other, round by round, so that what disturbs the machine
-//! disturbs them alike.
+//! Runs the jobs of a table one after the other, round by round, so that disturbances of the
+//! machine affect all of them.
 
 use crate::table::Row;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tensorferry_tests::measure::{Clock, measure};
 
-/// A command that is measured.
+/// A measured command.
 pub(crate) struct Job {
     pub(crate) name: String,
     pub(crate) command: Command,
-    /// The files and folders that it makes, to be removed.
+    /// Its output files and folders, which are removed.
     pub(crate) outputs: Vec<String>,
     pub(crate) clock: Clock,
 }
 
-/// A folder that goes with everything in it.
+/// A folder that is removed with its contents when it is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -34,7 +34,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Runs the jobs in turns, each into a name that is free and on a disk that is idle.
+    /// Runs the jobs in turns. Each output is new, and the disk is synced before.
     pub(crate) fn in_turns(&self, rounds: usize, mut jobs: Vec<Job>) -> Vec<Row> {
         let mut rows: Vec<Row> =
             jobs.iter().map(|job| Row { name: job.name.clone(), runs: Vec::new() }).collect();
@@ -43,9 +43,10 @@ impl Folder {
                 self.remove(&job.outputs);
                 let _ = Command::new("sync").arg("--file-system").arg(&self.0).status();
                 let run = measure(&mut job.command, job.clock);
-                // At once: the largest outputs of all jobs together are more than some disks have.
+                // Removed at once, because some disks have no room for the largest outputs of all
+                // jobs together.
                 self.remove(&job.outputs);
-                // The first round warms the cache.
+                // The first round is a warm-up.
                 if round > 0 {
                     row.runs.push(run);
                 }

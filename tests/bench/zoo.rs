@@ -1,5 +1,5 @@
-//! A zoo of many small models: `ferry run` beside a shell's loop of `cp` over the same files, and beside
-//! the same conversions in one process without a journal, which shows what isolation costs.
+//! Many small models: `ferry run` compared with a shell loop of `cp` over the same files, and with
+//! the same conversions in one process without a journal, which shows the cost of isolation.
 
 use crate::table::print;
 use crate::turns::{Folder, Job};
@@ -18,10 +18,10 @@ const MODELS: u64 = 2000;
 const MODEL_BYTES: u64 = 100 << 10;
 const TENSORS: u64 = 12;
 
-/// What this program is called with, to be [`in_one_process`].
+/// The argument of this program that runs [`in_one_process`].
 pub(crate) const ONE_PROCESS: &str = "in-one-process";
 
-/// Measures in this folder. `program` is this program.
+/// Measures in this folder. `program` is the path of this program.
 pub(crate) fn beside_cp(folder: &Path, rounds: usize, program: &Path) {
     let folder = Folder::new(folder);
     let (models, manifest) = (folder.path("in"), folder.path("zoo.toml"));
@@ -58,8 +58,8 @@ pub(crate) fn beside_cp(folder: &Path, rounds: usize, program: &Path) {
     print(&title, &rows, |_| Some(0));
 }
 
-/// Converts every model of a folder into another as `ferry run` does, synced and with receipts, as many at
-/// a time as that has of small jobs.
+/// Converts every model of a folder into another as `ferry run` does: synced, with receipts, and
+/// with the same number of small jobs at a time.
 pub(crate) fn in_one_process(folders: &[String]) {
     let [models, outputs, plugins] = folders else { panic!("{ONE_PROCESS} takes three folders") };
     let (models, outputs) = (Path::new(models), Path::new(outputs));

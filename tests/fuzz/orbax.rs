@@ -1,4 +1,4 @@
-//! Parts of an Orbax checkpoint, each alone hostile among others that are whole.
+//! Parts of an Orbax checkpoint. Each one is hostile among others that are valid.
 
 use std::sync::LazyLock;
 use tensorferry_orbax::Orbax;
@@ -6,16 +6,16 @@ use tensorferry_sdk::crc32c;
 use tensorferry_test_kit::ocdbt::{Kv, MANIFEST, NODE, frame, leaf, store};
 use tensorferry_tests::fuzz;
 
-/// The root is there, whatever the manifest says of it.
+/// The other files of a store, so that its root exists for any manifest.
 static STORE: LazyLock<super::Files> = LazyLock::new(|| fuzz::files_of("orbax/ocdbt_minimal_writer/db"));
 
-/// A leaf of an array of four bytes: what a root has below it.
+/// A leaf with an array of four bytes, as the child of a root.
 pub(crate) static LEAF: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let array = described(4, "null").into_bytes();
     leaf("", &[(b"w/.zarray", Kv::Inline(array)), (b"w/0", Kv::Inline(vec![1; 4]))], false)
 });
 
-/// A shard of four chunks of a byte.
+/// The description of a shard with four chunks of one byte each.
 const SHARDED: &str = r#"{"zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "uint8", "fill_value": 0,
     "chunk_key_encoding": {"name": "default"},
     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
@@ -23,11 +23,11 @@ const SHARDED: &str = r#"{"zarr_format": 3, "node_type": "array", "shape": [4], 
         "codecs": [{"name": "bytes"}],
         "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]}}]}"#;
 
-/// Bytes of its index before the checksum: where each chunk lies, and its length.
+/// Bytes of its index before the checksum: the offset and length of each chunk.
 const SHARD_INDEX: usize = 4 * 16;
 
-/// Reads a store of OCDBT: the bytes are its manifest, the body of its manifest, and the body of its root, each with a
-/// right checksum.
+/// Reads an OCDBT store. The bytes are used as its manifest, as the body of its manifest, and as
+/// the body of its root. The bodies get a correct checksum.
 pub(super) fn read_store(bytes: &[u8]) -> bool {
     let is_manifest = fuzz::read_among(&Orbax, &STORE, "manifest.ocdbt", bytes);
     let is_body = fuzz::read_among(&Orbax, &STORE, "manifest.ocdbt", &frame(MANIFEST, bytes, false));
@@ -38,14 +38,15 @@ pub(super) fn read_store(bytes: &[u8]) -> bool {
     fuzz::read_among(&Orbax, &files, "d/x", &data) || is_body || is_manifest
 }
 
-/// Reads an array: the bytes are its description, of zarr 2 and of zarr 3.
+/// Reads an array whose description, in zarr 2 and in zarr 3, is the bytes.
 pub(super) fn read_description(bytes: &[u8]) -> bool {
     let files = ["w/0", "w/0.0", "w/c/0", "w/c/0/0"].map(|name| (name.to_owned(), vec![1; 64]));
     let is_second = fuzz::read_among(&Orbax, &files, "w/.zarray", bytes);
     fuzz::read_among(&Orbax, &files, "w/zarr.json", bytes) || is_second
 }
 
-/// Reads an array: the bytes are its one chunk, of blosc and as a shard of chunks, the index of which gets a right checksum.
+/// Reads an array whose only chunk is the bytes: a blosc chunk, and a shard of chunks, whose index
+/// gets a correct checksum.
 pub(super) fn read_chunk(bytes: &[u8]) -> bool {
     let is_blosc = fuzz::read_among(&Orbax, &chunk_of_blosc(bytes), "w/0", bytes);
     let index = &bytes[bytes.len().saturating_sub(SHARD_INDEX)..];
@@ -53,7 +54,8 @@ pub(super) fn read_chunk(bytes: &[u8]) -> bool {
     fuzz::read_among(&Orbax, &[("w/zarr.json".to_owned(), SHARDED.into())], "w/c/0", &shard) || is_blosc
 }
 
-/// An array of which this is the one chunk. A length that is not the array's would be all that is found.
+/// Returns an array with only this chunk. The array has the length that the chunk states; otherwise
+/// every input would be rejected for its length.
 pub(crate) fn chunk_of_blosc(chunk: &[u8]) -> super::Files {
     let len = chunk.get(4..8).and_then(|len| len.try_into().ok()).map_or(1, u32::from_le_bytes);
     let blosc = r#"{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}"#;
@@ -61,7 +63,7 @@ pub(crate) fn chunk_of_blosc(chunk: &[u8]) -> super::Files {
     vec![("w/.zarray".to_owned(), array), ("w/0".to_owned(), chunk.to_vec())]
 }
 
-/// An array of bytes in one chunk.
+/// Returns the description of an array of bytes in one chunk.
 fn described(len: u32, compressor: &str) -> String {
     format!(
         r#"{{"zarr_format": 2, "shape": [{len}], "chunks": [{len}], "dtype": "|u1", "fill_value": 0, "order": "C",

@@ -1,4 +1,4 @@
-//! The sets that the target `sets` changes as a whole.
+//! The sets of files for the target `sets`, which mutates a set as a whole.
 
 #[path = "../../plugins/all/src/formats.rs"]
 mod formats;
@@ -17,18 +17,18 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
 static SETS: LazyLock<Vec<Set>> =
     LazyLock::new(|| kinds().into_iter().map(|kind| Set::new(&REGISTRY, kind)).collect());
 
-/// Changes a set as the bytes say, and reads it.
+/// Mutates a set as the program says, and reads it.
 pub(crate) fn read_set(program: &[u8]) -> bool {
     sets::run(&REGISTRY, &SETS, program)
 }
 
-/// What makes each change to each set.
-#[allow(dead_code, reason = "libFuzzer has them from a folder")]
+/// Returns seeds for each mutation of each set.
+#[allow(dead_code, reason = "libFuzzer reads its seeds from a folder")]
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     sets::seeds(SETS.len())
 }
 
-/// Files that say what Orbax' arrays are.
+/// Files that describe Orbax arrays.
 const ORBAX: &[&str] = &["_METADATA", "_CHECKPOINT_METADATA", "_sharding", "array_metadatas", "zarr"];
 
 fn kinds() -> Vec<Kind> {
@@ -101,7 +101,7 @@ fn kinds() -> Vec<Kind> {
     ]
 }
 
-/// A fixture's folder, without what says what must be found in it.
+/// Returns the files of a fixture without its `expected.json`.
 fn fixture(folder: &str) -> Files {
     shared(fuzz::files_of(folder).into_iter().filter(|(name, _)| name != "expected.json"))
 }
@@ -110,7 +110,7 @@ fn shared(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Files {
     files.into_iter().map(|(name, bytes)| (name, Arc::new(bytes))).collect()
 }
 
-/// The same with archives that have no checksums, which a mutation would break.
+/// Returns the same files with archives without checksums, which a mutation would break.
 fn bare(files: Files) -> Files {
     let bare = |(name, bytes): (String, Arc<Vec<u8>>)| {
         let bytes = if name.ends_with(".pt") { Arc::new(zip::bare(&zip::members(&bytes))) } else { bytes };
@@ -119,19 +119,20 @@ fn bare(files: Files) -> Files {
     files.into_iter().map(bare).collect()
 }
 
-/// What `dcp_make.py` wrote from three ranks, and what DeepSpeed's `ds_to_universal.py` made of the fixtures of these names.
+/// Returns a stored set: the output of `dcp_make.py` from three ranks, or of DeepSpeed's
+/// `ds_to_universal.py` for the fixture of this name.
 fn archived(name: &str) -> Files {
     let path = fixtures::folder().with_file_name("fuzz").join("sets").join(format!("{name}.zip"));
     shared(zip::members(&std::fs::read(path).expect("it is there")))
 }
 
-/// Rows of some types.
+/// Returns rows of several types.
 fn lines() -> Files {
     let line = |n: u32| format!("{{\"id\": {n}, \"name\": \"row {n}\", \"weight\": {}.5}}\n", n * n);
     shared([("rows.jsonl".to_owned(), (0..30).map(line).collect::<String>().into_bytes())])
 }
 
-/// What becomes of some files in another format.
+/// Converts files to another format.
 fn written(files: &Files, output: &str, format: &str, options: &[(&str, &str)]) -> Files {
     let folder = tempfile::tempdir().expect("a folder");
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
@@ -153,7 +154,7 @@ fn written(files: &Files, output: &str, format: &str, options: &[(&str, &str)]) 
     shared(files::files_below(&to).into_iter().map(read))
 }
 
-/// A table in folders whose names have some of its columns.
+/// Returns a table in folders whose names hold some of its columns.
 fn partitioned() -> Files {
     let files = written(&lines(), "rows.parquet", "parquet", &[("shards", "4")]);
     let names = [
@@ -165,7 +166,7 @@ fn partitioned() -> Files {
     names.iter().map(|name| format!("year={name}.parquet")).zip(files.into_values()).collect()
 }
 
-/// The same files under names that do not count them.
+/// Returns the same files with names that do not state their number.
 fn renumbered(files: Files) -> Files {
     let renamed = |(name, bytes): (String, Arc<Vec<u8>>)| {
         let (before, after) = name.split_once("-of-").expect("a counted name");

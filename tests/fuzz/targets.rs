@@ -1,4 +1,4 @@
-//! What each fuzz target reads: for libFuzzer (`fuzz_targets/readers.rs`), and for the tests that run the same
+//! The fuzz targets, for libFuzzer (`fuzz_targets/readers.rs`) and for the tests that run the same
 //! targets on the stable toolchain (`tests/tests/fuzz`).
 
 #[path = "orbax.rs"]
@@ -29,10 +29,10 @@ use tensorferry_torch::Torch;
 use tensorferry_torch_dcp::TorchDcp;
 use tensorferry_webdataset::WebDataset;
 
-/// Reads hostile bytes, and comes back: whether they could be read.
+/// Reads hostile bytes without crashing, and returns whether they could be read.
 pub(crate) type Target = fn(&[u8]) -> bool;
 
-/// All targets, by their names.
+/// All targets by name.
 pub(crate) const TARGETS: [(&str, Target); 46] = [
     ("arrow_file", |bytes| fuzz::read_records(&Arrow, "in.arrow", bytes)),
     ("arrow_stream", |bytes| fuzz::read_records(&Arrow, "in.arrows", bytes)),
@@ -40,7 +40,7 @@ pub(crate) const TARGETS: [(&str, Target); 46] = [
     ("dcp_chunks", |bytes| in_folder(&TorchDcp, &DCP, "__0_0.distcp", bytes)),
     ("dcp_table", |bytes| in_folder(&TorchDcp, &DCP, ".metadata", bytes)),
     ("deepspeed_pickle", |bytes| {
-        // The first byte says which rank's file has the pickle.
+        // The first byte selects the rank whose file gets the pickle.
         let Some((&index, pickle)) = bytes.split_first() else { return false };
         let name = ZERO3.iter().map(|(name, _)| name).filter(|name| name.ends_with(".pt")).cycle();
         let Some(name) = name.take(256).nth(usize::from(index)) else { return false };
@@ -53,9 +53,10 @@ pub(crate) const TARGETS: [(&str, Target); 46] = [
     ("jsonl", |bytes| fuzz::read_records(&JsonLines, "in.jsonl", bytes)),
     ("mds_index", |bytes| fuzz::read_records_among(&Mds, &MDS, "index.json", bytes)),
     ("mds_shard", |bytes| {
-        // Plain, and as a compressed shard. A length that is another one would be all that is found.
+        // Plain, and as a compressed shard. The index gets the right lengths; otherwise every input
+        // would be rejected for them.
         let len = format!("\"bytes\": {}", bytes.len());
-        let packed = zstd::encode_all(bytes, 1).expect("memory does not fail");
+        let packed = zstd::encode_all(bytes, 1).expect("writing to memory cannot fail");
         let zip = format!(
             r#""zip_data": {{"basename": "shard.00000.mds.zstd", "bytes": {}, "hashes": {{}}}}"#,
             packed.len()
@@ -118,7 +119,6 @@ pub(crate) const TARGETS: [(&str, Target); 46] = [
     ("webdataset", |bytes| fuzz::read_records(&WebDataset, "train.tar", bytes)),
 ];
 
-/// The files of a folder, by name.
 type Files = Vec<(String, Vec<u8>)>;
 
 static DCP: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("torch/dcp_single/dcp"));
@@ -128,21 +128,24 @@ static ONNX: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("onnx/external_ma
 static ZERO2: LazyLock<Files> = LazyLock::new(|| ranks("deepspeed/zero2_bf16"));
 static ZERO3: LazyLock<Files> = LazyLock::new(|| ranks("deepspeed/zero3_fp32"));
 
-/// The target of this name.
+/// Returns the target of this name.
 ///
 /// # Panics
-/// If there is none.
+///
+/// Panics if there is no such target.
 pub(crate) fn named(name: &str) -> Target {
     let found = TARGETS.into_iter().find(|(known, _)| *known == name);
     found.unwrap_or_else(|| panic!("no fuzz target {name:?}: {:?}", TARGETS.map(|(name, _)| name))).1
 }
 
-/// The reader that refuses the least: fields of rows are tensors, and so are bytes without a dtype.
+/// Returns the most permissive reader: fields of rows become tensors, and so do bytes without a
+/// dtype.
 fn numpy_with_all() -> impl Format {
     Preset::new(Numpy).with(Side::Reader, "structured", "fields").with(Side::Reader, "void", "bytes")
 }
 
-/// A checkpoint of ranks whose archives have no checksums that a mutation would break, nor padding.
+/// Returns the files of a checkpoint with ranks. Its archives have no padding, and no checksums
+/// that a mutation would break.
 fn ranks(case: &str) -> Files {
     let mut files = fuzz::files_of(&format!("{case}/ckpt"));
     for (_, bytes) in files.iter_mut().filter(|(name, _)| name.ends_with(".pt")) {
@@ -151,8 +154,8 @@ fn ranks(case: &str) -> Files {
     files
 }
 
-/// Seeds for [`one_of`]: each file as it stands.
-#[allow(dead_code, reason = "libFuzzer has them from a folder")]
+/// Returns seeds for [`one_of`]: each file unchanged.
+#[allow(dead_code, reason = "libFuzzer reads its seeds from a folder")]
 pub(crate) fn seeds_of_ranks(name: &str) -> Vec<Vec<u8>> {
     let files = match name {
         "deepspeed_zero2_bf16" => &ZERO2,
@@ -162,7 +165,7 @@ pub(crate) fn seeds_of_ranks(name: &str) -> Vec<Vec<u8>> {
     files.iter().zip(0..).map(|((_, bytes), index)| [&[index][..], bytes].concat()).collect()
 }
 
-/// The first byte says which file has the rest.
+/// Reads a set of files. The first byte selects the file that gets the rest of the bytes.
 fn one_of(format: &dyn Format, files: &Files, bytes: &[u8]) -> bool {
     let Some((&index, bytes)) = bytes.split_first() else { return false };
     in_folder(format, files, &files[usize::from(index) % files.len()].0, bytes)
@@ -172,7 +175,7 @@ fn in_folder(format: &dyn Format, files: &Files, name: &str, bytes: &[u8]) -> bo
     fuzz::read_among(format, files, name, bytes)
 }
 
-/// The data set of MDS, with other words in its index.
+/// Returns the MDS dataset with replaced words in its index.
 fn mds_with_index(words: &[(&str, String)]) -> Files {
     let mut files = MDS.clone();
     for (_, text) in files.iter_mut().filter(|(name, _)| name == "index.json") {
@@ -183,7 +186,7 @@ fn mds_with_index(words: &[(&str, String)]) -> Files {
     files
 }
 
-/// A torch archive of this pickle, with eight storages of 64 bytes.
+/// Returns a torch archive of this pickle, with eight storages of 64 bytes.
 fn archive_of(pickle: &[u8], others: &[(&str, &[u8])]) -> Vec<u8> {
     let named = |name: &str| format!("model/{name}");
     let storages = (0..8).map(|key| (named(&format!("data/{key}")), &[1; 64][..]));

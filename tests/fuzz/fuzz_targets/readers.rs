@@ -1,4 +1,4 @@
-//! The target that `FERRY_FUZZ_TARGET` names, under libFuzzer. `tests/soak` builds and runs it.
+//! The libFuzzer target named by `FERRY_FUZZ_TARGET`. `tests/soak` builds and runs it.
 #![no_main]
 
 #[path = "../targets.rs"]
@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 
 static TARGET: LazyLock<targets::Target> = LazyLock::new(|| {
     let name = std::env::var("FERRY_FUZZ_TARGET").expect("FERRY_FUZZ_TARGET names a target");
-    // A reader takes the panics of the library that it stands on for errors; libFuzzer's hook would end the process
-    // before they are caught. What is not caught still ends it.
+    // Readers catch the panics of their libraries and return errors. libFuzzer's hook would end the
+    // process before they are caught. Other panics still end it.
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     targets::named(&name)
 });

@@ -1,4 +1,4 @@
-//! Cases of real writers: files, and an `expected.json` that has the facts of their tensors.
+//! Fixtures: files of real writers, and an `expected.json` with the facts of their tensors.
 
 use crate::{Files, tensors};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Error, ErrorKind, Result, hex};
 
-/// The folders of a family of fixtures whose names begin so, in order.
+/// Returns the folders of a family of fixtures whose names have this prefix, sorted.
 pub fn cases(family: &str, prefix: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures").join(family);
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -19,17 +19,17 @@ pub fn cases(family: &str, prefix: &str) -> Vec<PathBuf> {
     cases
 }
 
-/// The name of a file or a folder.
+/// Returns the name of a file or a folder.
 pub fn name_of(path: &Path) -> &str {
     path.file_name().unwrap().to_str().unwrap()
 }
 
-/// What is expected of a case.
+/// Returns the `expected.json` of a case.
 pub fn expected(case: &Path) -> Value {
     serde_json::from_slice(&fs::read(case.join("expected.json")).unwrap()).unwrap()
 }
 
-/// The files that a case lists, without this prefix of their names.
+/// Returns the files that a case lists, without this prefix of their names.
 pub fn files_of(case: &Path, expected: &Value, prefix: &str) -> Files {
     let names = expected["files"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
     names
@@ -37,7 +37,7 @@ pub fn files_of(case: &Path, expected: &Value, prefix: &str) -> Files {
         .collect()
 }
 
-/// The files below a folder, but for what is expected of them.
+/// Returns all files in a folder except `expected.json`.
 pub fn files_below(folder: &Path) -> Files {
     let (mut files, mut open) = (Files::new(), vec![folder.to_owned()]);
     while let Some(at) = open.pop() {
@@ -54,37 +54,37 @@ pub fn files_below(folder: &Path) -> Files {
     files
 }
 
-/// The SHA-256 of bytes, in hexadecimal.
+/// Returns the SHA-256 of bytes in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// A tensor's dtype, shape and digest as they were read.
+/// Returns the dtype, shape and digest of a tensor that was read.
 pub fn facts(view: &MemoryView<'_>, name: &str) -> Value {
     let (dtype, shape, bytes) = view.tensor_named(name).unwrap_or_else(|error| panic!("{name}: {error}"));
     json!({"dtype": dtype, "shape": shape, "sha256": sha256(&bytes)})
 }
 
-/// The same of what is expected of a tensor, which may have more.
+/// Returns the same facts of an expected tensor, which may have more.
 pub fn facts_of(expected: &Value) -> Value {
     let [dtype, shape, sha256] = ["dtype", "shape", "sha256"].map(|key| &expected[key]);
     json!({"dtype": dtype, "shape": shape, "sha256": sha256})
 }
 
-/// The facts of every tensor that is read, by its name.
+/// Returns the facts of every tensor that was read, by name.
 pub fn all_facts(view: &MemoryView<'_>) -> Result<BTreeMap<String, Value>> {
     let tensors = tensors::contents(view)?.into_iter();
     let facts = |(dtype, shape, bytes): (_, _, Vec<u8>)| json!({"dtype": dtype, "shape": shape, "sha256": sha256(&bytes)});
     Ok(tensors.map(|(name, tensor)| (name, facts(tensor))).collect())
 }
 
-/// The facts of every tensor that is expected, by its name.
+/// Returns the facts of every expected tensor, by name.
 pub fn all_facts_of(expected: &Value) -> BTreeMap<String, Value> {
     let tensors = expected["tensors"].as_object().unwrap().iter();
     tensors.map(|(name, tensor)| (name.clone(), facts_of(tensor))).collect()
 }
 
-/// Checks that a case was refused for a fault of the file, which the error names.
+/// Checks that a case was rejected for a fault of the file, and that the error names the file.
 #[track_caller]
 pub fn refused_case<T: Debug>(case: &Path, read: Result<T>) -> Error {
     let case = name_of(case);

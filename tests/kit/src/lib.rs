@@ -1,6 +1,7 @@
-//! What the tests of several plugins share: the fixtures, files made by hand, byte by byte, and formats run in memory.
+//! Shared by the tests of several plugins: fixtures, files made byte by byte, and formats run in
+//! memory.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-#![expect(missing_docs, reason = "most helpers are what they are called")]
+#![expect(missing_docs, reason = "most helpers have self-explanatory names")]
 
 pub mod fixtures;
 pub mod ocdbt;

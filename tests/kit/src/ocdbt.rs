@@ -1,18 +1,18 @@
-//! OCDBT stores made by hand: nodes that are whole, and say what a test wants.
+//! OCDBT stores made by hand: valid nodes with any contents.
 
 use std::collections::BTreeMap;
 use tensorferry_sdk::crc32c;
 
-/// How a manifest begins.
+/// First bytes of a manifest.
 pub const MANIFEST: u32 = 0x0cdb_3a2a;
-/// How a node begins.
+/// First bytes of a node.
 pub const NODE: u32 = 0x0cdb_20de;
 
 /// A value of a leaf.
 #[derive(Clone)]
 pub enum Kv {
     Inline(Vec<u8>),
-    /// Its offset and its length in the node's file.
+    /// Its offset and length in the node's file.
     Indirect(u64, u64),
 }
 
@@ -34,7 +34,7 @@ fn lens<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     column(texts.into_iter().map(|text| text.len() as u64))
 }
 
-/// A manifest or a node around its body.
+/// Returns a manifest or a node with this body.
 pub fn frame(magic: u32, body: &[u8], is_zstd: bool) -> Vec<u8> {
     let body = if is_zstd { zstd::encode_all(body, 1).unwrap() } else { body.to_vec() };
     let content = [&[0, u8::from(is_zstd)][..], &body].concat();
@@ -43,7 +43,7 @@ pub fn frame(magic: u32, body: &[u8], is_zstd: bool) -> Vec<u8> {
     [&whole[..], &crc32c(&whole).to_le_bytes()].concat()
 }
 
-/// A table of one file, or of none where its path is empty.
+/// Returns a table with one file, or an empty table if the path is empty.
 fn file_table(path: &str) -> Vec<u8> {
     if path.is_empty() {
         return varint(0);
@@ -58,7 +58,8 @@ fn node(height: u8, path: &str, keys: &[&[u8]], rest: &[Vec<u8>], is_zstd: bool)
     frame(NODE, &[head, rest.concat()].concat(), is_zstd)
 }
 
-/// A node whose children are in one file, each with its key, the length of its prefix, its offset and its length.
+/// Returns a node whose children are in one file. Each child has a key, the length of its prefix,
+/// an offset and a length.
 pub fn inner(height: u8, path: &str, children: &[(Vec<u8>, u64, u64, u64)], is_zstd: bool) -> Vec<u8> {
     let keys: Vec<&[u8]> = children.iter().map(|(key, ..)| &key[..]).collect();
     let zeros = vec![0; keys.len()];
@@ -73,7 +74,7 @@ pub fn inner(height: u8, path: &str, children: &[(Vec<u8>, u64, u64, u64)], is_z
     node(height, path, &keys, &rest, is_zstd)
 }
 
-/// A leaf whose values are in it, or in one file.
+/// Returns a leaf whose values are inline or in one file.
 pub fn leaf(path: &str, values: &[(&[u8], Kv)], is_zstd: bool) -> Vec<u8> {
     let keys: Vec<&[u8]> = values.iter().map(|(key, _)| *key).collect();
     let (mut sizes, mut kinds, mut offsets, mut inline) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -95,7 +96,7 @@ pub fn leaf(path: &str, values: &[(&[u8], Kv)], is_zstd: bool) -> Vec<u8> {
     node(0, path, &keys, &[keys.concat(), column(sizes), kinds, zeros, column(offsets), inline], is_zstd)
 }
 
-/// A store whose root lies at this place of its one file, `d/x`.
+/// Returns a store with one file, `d/x`, and a root at this place in it.
 pub fn store(data: &[u8], offset: usize, len: usize, height: u8) -> BTreeMap<String, Vec<u8>> {
     let manifest = [
         vec![0; 17],

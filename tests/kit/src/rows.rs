@@ -6,18 +6,18 @@ use tensorferry_sdk::memory::records::{self, RecordOutput};
 use tensorferry_sdk::records::{Batches, RecordSet};
 use tensorferry_sdk::{Format, Loss, MemoryContext, Result, Source, Target, memory::pairs};
 
-/// Rows of these columns, each nullable.
+/// Returns rows of these columns, which are nullable.
 pub fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     let columns = columns.into_iter().map(|(name, column)| (name, column, true));
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-/// All batches of all splits.
+/// Returns all batches of all splits.
 pub fn batches(set: &dyn RecordSet, request: &Batches) -> Result<Vec<RecordBatch>> {
     Ok(records::read(set, request)?.concat())
 }
 
-/// All rows of a source, and what was lost.
+/// Reads all rows of a source, and the losses.
 pub fn read(
     format: &dyn Format,
     source: impl Source + 'static,
@@ -27,7 +27,7 @@ pub fn read(
     Ok((batches(&*set, &Batches::default())?, set.losses()?))
 }
 
-/// Writes batches, each as a piece.
+/// Writes each batch as a piece.
 pub fn write(
     format: &dyn Format,
     batches: &[RecordBatch],
@@ -39,7 +39,7 @@ pub fn write(
     records::write(format, &pairs(options), &batches[0].schema(), &pieces, target, &context)
 }
 
-/// Writes batches, each as a piece of one file: its bytes, and what was lost.
+/// Writes each batch as a piece of one file. Returns its bytes and the losses.
 pub fn write_file(
     format: &dyn Format,
     batches: &[RecordBatch],

@@ -1,6 +1,6 @@
-//! Tar archives by hand.
+//! Tar archives made by hand.
 
-/// An archive of these members; one called `x` is a header with more about the next.
+/// Returns an archive of these members. A member called `x` is an extended header of the next one.
 pub fn tar(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut archive = Vec::new();
     for (name, bytes) in members {

@@ -7,7 +7,7 @@ use tensorferry_sdk::{
     Catalog, CatalogSink, Dtype, Format, MemoryContext, MemorySource, Result, Source, Storage, Target,
 };
 
-/// Reads a source under these options, and passes the view on.
+/// Reads a source with these options, and passes the view to `check`.
 pub fn with_view<T>(
     format: &dyn Format,
     source: &dyn Source,
@@ -18,23 +18,23 @@ pub fn with_view<T>(
     Ok(check(&MemoryView::read(format, &pairs(options), source, &context)?))
 }
 
-/// The catalog of a folder.
+/// Returns the catalog of a folder.
 pub fn catalog(format: &dyn Format, files: Files, options: &[(&str, &str)]) -> Result<Catalog> {
     with_view(format, &MemorySource::folder(files), options, |view| view.catalog().clone())
 }
 
-/// Each tensor's dtype, shape and bytes, by name.
+/// Returns each tensor's dtype, shape and bytes, by name.
 pub fn contents(view: &MemoryView<'_>) -> Result<BTreeMap<String, (String, Vec<u64>, Vec<u8>)>> {
     let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
     names.map(|name| Ok((name.clone(), view.tensor_named(&name)?))).collect()
 }
 
-/// The numbers of a tensor of F32.
+/// Returns the numbers of an F32 tensor.
 pub fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
 }
 
-/// Writes what `fill` makes.
+/// Writes the tensors that `fill` adds.
 pub fn write(
     format: &dyn Format,
     fill: impl FnOnce(&mut dyn CatalogSink) -> Result<()>,
@@ -46,7 +46,7 @@ pub fn write(
     memory::write(format, &pairs(options), &view, target, &context)
 }
 
-/// Writes what `fill` makes as one file.
+/// Writes the tensors that `fill` adds as one file.
 pub fn write_file(
     format: &dyn Format,
     fill: impl FnOnce(&mut dyn CatalogSink) -> Result<()>,
@@ -56,7 +56,7 @@ pub fn write_file(
     write(format, fill, options, &Target::File(path.to_owned()))
 }
 
-/// Adds a tensor of these bytes.
+/// Adds a tensor with these bytes.
 pub fn one(
     catalog: &mut dyn CatalogSink,
     name: &str,

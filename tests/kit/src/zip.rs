@@ -1,6 +1,6 @@
-//! Zip archives by hand, with each field open to tampering.
+//! Zip archives made by hand, in which each field can be falsified.
 
-/// One entry: what the two headers say of it, and its bytes.
+/// An entry: the fields of its two headers, and its bytes.
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub local: Header,
@@ -25,7 +25,7 @@ pub struct Header {
 #[derive(Debug, Clone, Default)]
 pub struct Zip {
     pub entries: Vec<Entry>,
-    /// Replaces the end record's count.
+    /// Replaces the count in the end record.
     pub count: Option<u16>,
     pub disk: u16,
     pub zip64: Option<Zip64>,
@@ -33,7 +33,7 @@ pub struct Zip {
     pub junk: Vec<u8>,
 }
 
-/// What a zip64 end record says, beyond the truth.
+/// Values that a zip64 end record adds to the true ones.
 #[derive(Debug, Clone, Default)]
 pub struct Zip64 {
     pub more_entries: u64,
@@ -41,7 +41,7 @@ pub struct Zip64 {
 }
 
 impl Zip {
-    /// A member below `m/`, where torch has those of `m.pt`.
+    /// Adds a member in `m/`, the folder of `m.pt` in torch.
     pub fn add(&mut self, name: &str, bytes: &[u8]) -> &mut Entry {
         self.member(&format!("m/{name}"), bytes)
     }
@@ -67,7 +67,8 @@ impl Zip {
         self.entries.last_mut().unwrap()
     }
 
-    /// An archive that torch takes: the pickle, a version, the storages `data/0`, `data/1`, ...
+    /// Returns an archive that torch accepts: the pickle, a version, and the storages `data/0`,
+    /// `data/1`, ...
     pub fn torch(pickle: &[u8], storages: &[&[u8]]) -> Self {
         let mut zip = Self::default();
         zip.add("data.pkl", pickle);
