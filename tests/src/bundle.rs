@@ -1,8 +1,9 @@
-//! Bundles made by hand, without ferry's own messages: TensorFlow's checkpoints as an index (a
-//! [`table`]) and data files, with all that its own writers seldom or never do.
+//! TensorFlow checkpoints made by hand, without ferry's own messages: an index (a [`table`]) and
+//! data files, with everything that TensorFlow's own writers rarely or never write.
 //!
-//! Key `""` is the header, every other key a tensor or a slice of one; the facts are those of
-//! `tensorflow/core/util/tensor_bundle/tensor_bundle.cc` and `core/protobuf/tensor_bundle.proto`.
+//! Key `""` is the header, and every other key is a tensor or a slice of one. The format is defined
+//! by `tensorflow/core/util/tensor_bundle/tensor_bundle.cc` and
+//! `core/protobuf/tensor_bundle.proto`.
 
 use crate::fixtures::Facts;
 use crate::table::{self, Style, mask, masked_crc};
@@ -12,21 +13,21 @@ use std::path::Path;
 use tensorferry_test_kit::fixtures::sha256;
 use tensorferry_test_kit::random::Random;
 
-/// One of TensorFlow's numeric dtypes.
+/// A numeric dtype of TensorFlow.
 #[derive(Debug, Clone, Copy)]
 pub struct Numeric {
-    /// What ferry calls it.
+    /// The name in ferry.
     pub name: &'static str,
-    /// `DataType`'s number.
+    /// The number in `DataType`.
     pub number: i64,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub width: usize,
-    /// Bytes that are reversed together.
+    /// Bytes that are reversed together for big-endian data.
     pub unit: usize,
 }
 
 impl Numeric {
-    /// The bits of a byte that an element uses: all, or those of a type that is smaller than a byte.
+    /// Returns the bits of a byte that an element uses. Types smaller than a byte do not use all.
     fn mask(self) -> u8 {
         match self.name {
             "BOOL" => 0x01,
@@ -41,7 +42,7 @@ const fn numeric(name: &'static str, number: i64, width: usize) -> Numeric {
     Numeric { name, number, width, unit: width }
 }
 
-/// All of them.
+/// All numeric dtypes.
 pub(crate) const NUMERIC: [Numeric; 30] = [
     numeric("F32", 1, 4),
     numeric("F64", 2, 8),
@@ -74,38 +75,37 @@ pub(crate) const NUMERIC: [Numeric; 30] = [
     numeric("U2_UNPACKED", 32, 1),
     numeric("F4_UNPACKED", 33, 1),
 ];
-/// `DataType`'s number of strings.
+/// The number of strings in `DataType`.
 pub(crate) const STRING: i64 = 7;
 
-/// The dtype of this name.
+/// Returns the dtype of this name.
 pub fn dtype(name: &str) -> Numeric {
     *NUMERIC.iter().find(|dtype| dtype.name == name).unwrap_or_else(|| panic!("no dtype {name}"))
 }
 
-/// A hyper-rectangle: for each dimension its start and length, or `None` for all of it.
+/// A hyper-rectangle: for each dimension its start and length, or `None` for the whole dimension.
 pub type Slice = Vec<Option<(i64, i64)>>;
 
-/// What the index says of one tensor.
+/// The index entry of a tensor.
 #[derive(Debug, Clone, Default)]
 pub struct Entry {
-    /// `DataType`'s number.
+    /// The number in `DataType`.
     pub dtype: i64,
-    /// Sizes of the dimensions.
     pub shape: Vec<i64>,
-    /// Which data file.
+    /// The number of the data file.
     pub shard: i64,
-    /// Where in it.
+    /// The offset in the data file.
     pub offset: i64,
-    /// How many bytes.
+    /// The length in bytes.
     pub size: i64,
-    /// As it is stored.
+    /// The checksum as it is stored.
     pub masked_crc: u32,
-    /// The slices that it consists of, each an entry of its own.
+    /// The slices of the tensor. Each has an entry of its own.
     pub slices: Vec<Slice>,
 }
 
 impl Entry {
-    /// A `BundleEntryProto`.
+    /// Returns it as a `BundleEntryProto`.
     pub fn wire(&self) -> Vec<u8> {
         let dims = self.shape.iter().map(|&size| Wire::new().int(1, size));
         let shape = dims.fold(Wire::new(), |shape, dim| shape.message(2, &dim));
@@ -125,7 +125,7 @@ impl Entry {
     }
 }
 
-/// A `TensorSliceProto`: an extent without a length is the whole dimension.
+/// Returns a `TensorSliceProto`. An extent without a length is the whole dimension.
 fn slice_wire(slice: &Slice) -> Wire {
     slice.iter().fold(Wire::new(), |wire, extent| {
         let extent = extent.map_or_else(Wire::new, |(start, len)| {
@@ -136,8 +136,8 @@ fn slice_wire(slice: &Slice) -> Wire {
     })
 }
 
-/// The key of a slice's own entry: what TensorFlow's `EncodeTensorNameSlice` makes, in the ordered
-/// code of `core/lib/strings/ordered_code.cc`.
+/// Returns the key of a slice's entry, as made by TensorFlow's `EncodeTensorNameSlice` in the
+/// ordered code of `core/lib/strings/ordered_code.cc`.
 pub fn slice_key(name: &[u8], slice: &Slice) -> Vec<u8> {
     let mut key = vec![0];
     for &byte in name {
@@ -160,7 +160,7 @@ pub fn slice_key(name: &[u8], slice: &Slice) -> Vec<u8> {
     key
 }
 
-/// A signed number whose bytes sort as the numbers do.
+/// Encodes a signed number so that the bytes sort like the numbers.
 fn ordered_signed(value: i64) -> Vec<u8> {
     const HEADERS: [[u8; 2]; 10] = [
         [0x80, 0],
@@ -184,12 +184,13 @@ fn ordered_signed(value: i64) -> Vec<u8> {
     bytes
 }
 
-/// The logical bytes of strings, as fixtures hash them: each one's length as u64, then its bytes.
+/// Returns the logical bytes of strings, as hashed by the fixtures: the length of each as u64, then
+/// its bytes.
 pub fn string_bytes(strings: &[&[u8]]) -> Vec<u8> {
     strings.iter().flat_map(|string| [&(string.len() as u64).to_le_bytes(), *string].concat()).collect()
 }
 
-/// What a reader must find.
+/// Returns the facts that a reader must find.
 pub fn facts(dtype: &str, shape: &[i64], logical: &[u8]) -> Facts {
     (dtype.to_owned(), shape.iter().map(|dim| dim.unsigned_abs()).collect(), sha256(logical))
 }
@@ -197,19 +198,19 @@ pub fn facts(dtype: &str, shape: &[i64], logical: &[u8]) -> Facts {
 /// A bundle under construction.
 #[derive(Debug, Clone)]
 pub struct Bundle {
-    /// `BundleHeaderProto`, if it is not the one that belongs to the files.
+    /// A `BundleHeaderProto` that replaces the correct one.
     pub header: Option<Vec<u8>>,
-    /// Every other key with its value.
+    /// All other keys with their values.
     pub entries: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The data files.
     pub shards: Vec<Vec<u8>>,
-    /// The data file that grows.
+    /// The number of the data file that new tensors are appended to.
     pub shard: usize,
-    /// Whether numbers are stored the highest byte first.
+    /// Whether numbers are stored in big-endian order.
     pub big_endian: bool,
-    /// What offsets are multiples of.
+    /// The alignment of offsets.
     pub alignment: usize,
-    /// What a reader must find.
+    /// The tensors that a reader must find.
     pub expected: BTreeMap<String, Facts>,
 }
 
@@ -220,7 +221,7 @@ impl Default for Bundle {
 }
 
 impl Bundle {
-    /// No tensors, in this many data files.
+    /// Creates a bundle without tensors, with this many data files.
     pub fn new(shards: usize) -> Self {
         Self {
             header: None,
@@ -233,8 +234,8 @@ impl Bundle {
         }
     }
 
-    /// A tensor of every dtype, empty ones, scalars, and enough keys to share prefixes, in three data
-    /// files.
+    /// Creates a bundle with a tensor of every dtype, empty tensors, scalars, and enough keys to
+    /// share prefixes, in three data files.
     pub fn of_every_dtype(big_endian: bool, alignment: usize) -> Self {
         let mut bundle = Self { big_endian, alignment, ..Self::new(3) };
         let mut random = Random::new(17);
@@ -244,7 +245,7 @@ impl Bundle {
                 let elements: i64 = shape.iter().product();
                 let mut bytes = vec![0; to_usize(elements) * dtype.width];
                 random.fill(&mut bytes);
-                // What is not a number of the dtype is not what this is about.
+                // Bytes that are not valid numbers of the dtype are not tested here.
                 bytes.iter_mut().for_each(|byte| *byte &= dtype.mask());
                 bundle.numbers(&format!("layers/{}/{part}", dtype.name), dtype, shape, &bytes);
             }
@@ -256,8 +257,8 @@ impl Bundle {
         bundle
     }
 
-    /// A sliced tensor of every dtype, in three data files: cut by rows, by columns, into a grid, and
-    /// not at all.
+    /// Creates a bundle with a sliced tensor of every dtype, in three data files: cut by rows, by
+    /// columns, into a grid, and not at all.
     pub fn of_slices(big_endian: bool) -> Self {
         let mut bundle = Self { big_endian, ..Self::new(3) };
         let mut random = Random::new(19);
@@ -277,7 +278,7 @@ impl Bundle {
         bundle
     }
 
-    /// A `BundleHeaderProto` of these numbers.
+    /// Returns a `BundleHeaderProto` with these numbers.
     pub fn header(shards: i64, endianness: i64, producer: i64, min_consumer: i64) -> Vec<u8> {
         let mut version = Wire::new().int(1, producer);
         if min_consumer != 0 {
@@ -288,12 +289,11 @@ impl Bundle {
         header.message(3, &version).0
     }
 
-    /// Sets an entry.
     pub fn set(&mut self, key: impl AsRef<[u8]>, entry: &Entry) {
         self.entries.insert(key.as_ref().to_vec(), entry.wire());
     }
 
-    /// Appends bytes to the data file that grows; the place and the CRC of them.
+    /// Appends bytes to the current data file, and returns their entry.
     fn push(&mut self, dtype: i64, shape: &[i64], stored: &[u8], masked_crc: u32) -> Entry {
         let data = &mut self.shards[self.shard];
         let offset = data.len().next_multiple_of(self.alignment);
@@ -345,7 +345,6 @@ impl Bundle {
         entry
     }
 
-    /// Adds a tensor of strings.
     pub fn strings(&mut self, key: &str, shape: &[i64], strings: &[&[u8]]) -> Entry {
         let entry = self.push_strings(shape, strings);
         self.set(key, &entry);
@@ -353,7 +352,7 @@ impl Bundle {
         entry
     }
 
-    /// Adds a tensor of numbers in slices, each of them in the next data file.
+    /// Adds a tensor of numbers in slices, each in the next data file.
     pub fn sliced(&mut self, key: &str, dtype: Numeric, shape: &[i64], logical: &[u8], slices: &[Slice]) {
         let elements: Vec<&[u8]> = logical.chunks(dtype.width).collect();
         for slice in slices {
@@ -367,7 +366,6 @@ impl Bundle {
         self.expected.insert(key.to_owned(), facts(dtype.name, shape, logical));
     }
 
-    /// Adds a tensor of strings in slices.
     pub(crate) fn sliced_strings(&mut self, key: &str, shape: &[i64], strings: &[&[u8]], slices: &[Slice]) {
         for slice in slices {
             let (places, extent) = places(shape, slice);
@@ -379,13 +377,12 @@ impl Bundle {
         self.expected.insert(key.to_owned(), facts("STR", shape, &string_bytes(strings)));
     }
 
-    /// Sets the entry of a tensor that consists of slices, whatever becomes of those.
+    /// Sets the entry of a sliced tensor, but not those of its slices.
     pub(crate) fn set_sliced(&mut self, key: &str, dtype: i64, shape: &[i64], slices: &[Slice]) {
         let entry = Entry { dtype, shape: shape.to_vec(), slices: slices.to_vec(), ..Entry::default() };
         self.set(key, &entry);
     }
 
-    /// The index.
     pub fn index(&self, style: &Style) -> Vec<u8> {
         let own = || Self::header(to_i64(self.shards.len()), self.big_endian.into(), 1, 0);
         let header = (Vec::new(), self.header.clone().unwrap_or_else(own));
@@ -393,14 +390,14 @@ impl Bundle {
         table::table(&std::iter::once(header).chain(others).collect::<Vec<_>>(), style)
     }
 
-    /// The data files under their names.
+    /// Returns the data files with their names.
     pub fn data(&self, prefix: &str) -> Vec<(String, Vec<u8>)> {
         let count = self.shards.len();
         let name = |shard| format!("{prefix}.data-{shard:05}-of-{count:05}");
         self.shards.iter().enumerate().map(|(shard, bytes)| (name(shard), bytes.clone())).collect()
     }
 
-    /// Writes all files, in a style.
+    /// Writes all files, with an index in this style.
     pub fn write(&self, folder: &Path, prefix: &str, style: &Style) {
         std::fs::write(folder.join(format!("{prefix}.index")), self.index(style)).unwrap();
         for (name, bytes) in self.data(prefix) {
@@ -409,7 +406,7 @@ impl Bundle {
     }
 }
 
-/// Ways to cut a tensor of 6 x 4; the parts in no order.
+/// Returns ways to cut a tensor of 6 x 4, with the parts in any order.
 fn cuts() -> [Vec<Slice>; 4] {
     [
         vec![vec![Some((4, 2)), None], vec![Some((0, 1)), None], vec![Some((1, 3)), None]],
@@ -420,12 +417,12 @@ fn cuts() -> [Vec<Slice>; 4] {
             vec![Some((0, 2)), Some((3, 1))],
             vec![Some((2, 4)), Some((0, 3))],
         ],
-        // All of it, with a length where none is needed: another key than without.
+        // The whole tensor, with a length that is not needed. Its key differs from the one without.
         vec![vec![None, Some((0, 4))]],
     ]
 }
 
-/// The row-major indices of a slice's elements, and its shape.
+/// Returns the row-major indices of a slice's elements, and its shape.
 fn places(shape: &[i64], slice: &Slice) -> (Vec<usize>, Vec<i64>) {
     let mut places = vec![0];
     let mut extent = Vec::new();

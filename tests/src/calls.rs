@@ -1,13 +1,14 @@
-//! A launcher for programs in which one system call fails, as on older kernels, in sandboxes and on unusual file systems.
+//! A launcher for programs in which one system call fails, as on older kernels, in sandboxes and on
+//! unusual file systems.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A system call that may fail.
+/// A system call that fails.
 #[derive(Debug, Clone, Copy)]
 pub struct Call(pub &'static str);
 
-/// How it fails.
+/// The error that it returns.
 #[derive(Debug, Clone, Copy)]
 pub struct Errno(pub &'static str);
 
@@ -34,10 +35,12 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Compiles a launcher into `folder`: `LAUNCHER PROGRAM ARGUMENT...` runs the program with the failing call.
+/// Compiles a launcher into `folder`: `LAUNCHER PROGRAM ARGUMENT...` runs the program with the
+/// failing call.
 ///
 /// # Panics
-/// Without a C compiler.
+///
+/// Panics without a C compiler.
 #[must_use]
 pub fn launcher(folder: &Path, call: Call, error: Errno) -> PathBuf {
     let (source, program) =

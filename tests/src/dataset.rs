@@ -1,34 +1,33 @@
-//! A data set is forty files of records in five folders, with a manifest that makes ten tables of them.
+//! A dataset of forty record files in five folders, with a manifest that makes ten tables of them.
 
 use crate::tfrecords::{Feature, example, file};
 use crate::zoo::Zoo;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// How many folders there are.
+/// The number of folders.
 pub const FOLDERS: i64 = 5;
-/// How many files each has.
+/// The number of files in each folder.
 pub const FILES: i64 = 8;
-/// How many rows each of those has.
+/// The number of rows in each file.
 pub const ROWS: i64 = 40;
-/// Of four files each.
+/// The number of outputs, each made of four files.
 pub const UNITS: u64 = 10;
-/// The manifest.
 pub const MANIFEST: &str = "[defaults]\nverify = true\n[[dataset]]\nname = \"d\"\nroot = \"in\"\n\
                         output = \"out/{parent}/part-{group}.parquet\"\ngroup = 4\n";
 
-/// The name of a file.
+/// Returns the name of a file.
 pub fn name(folder: i64, number: i64) -> String {
     format!("in/s{folder}/{number}.tfrecord")
 }
 
-/// The numbers of its rows.
+/// Returns the ids of its rows.
 pub fn ids(folder: i64, number: i64) -> std::ops::Range<i64> {
     let first = (folder * FILES + number) * ROWS;
     first..first + ROWS
 }
 
-/// A file whose rows have these numbers, and what `more` has of each.
+/// Returns a file whose rows have these ids and the features from `more`.
 pub fn rows(ids: impl Iterator<Item = i64>, more: impl Fn(i64) -> Vec<(&'static str, Feature)>) -> Vec<u8> {
     file(ids.map(|id| {
         let list = (0..id % 3).map(|n| id + n).collect();
@@ -42,7 +41,7 @@ pub fn rows(ids: impl Iterator<Item = i64>, more: impl Fn(i64) -> Vec<(&'static 
     }))
 }
 
-/// Forty files in five folders; those of one folder have a feature that the others lack.
+/// Creates forty files in five folders. Those of one folder have a feature that the others lack.
 pub fn dataset() -> Zoo {
     let zoo = Zoo::new();
     zoo.manifest(MANIFEST);
@@ -57,20 +56,20 @@ pub fn dataset() -> Zoo {
     zoo
 }
 
-/// The rows of every output, by their numbers; none may be there twice.
+/// Reads the rows of every output by id. Panics if one occurs twice.
 pub fn read_all(zoo: &Zoo) -> BTreeMap<i64, Value> {
     let mut found = BTreeMap::new();
     for output in zoo.outputs().keys() {
         let path = zoo.path("out").join(output);
         for row in zoo.ferry.rows(&path) {
             let id = row["id"].as_i64().unwrap();
-            assert!(found.insert(id, row).is_none(), "row {id} is there twice, again in {}", path.display());
+            assert!(found.insert(id, row).is_none(), "row {id} occurs twice, again in {}", path.display());
         }
     }
     found
 }
 
-/// Expects every row of [`dataset`], each once, with what it is made of.
+/// Checks that every row of [`dataset`] occurs once, with its contents.
 pub fn check_rows(zoo: &Zoo) {
     let found = read_all(zoo);
     assert_eq!(found.len() as i64, FOLDERS * FILES * ROWS);

@@ -1,4 +1,4 @@
-//! A ferry is the built program with a plugin folder and a working folder of its own.
+//! The built program with its own plugin folder and working folder.
 
 use crate::files::{files_below, names_in};
 use crate::fixtures::{self, Facts};
@@ -13,17 +13,17 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// What reading a small hostile input takes at most: nothing may be allocated by a claimed length.
+/// Maximum memory to read a small hostile input. Claimed lengths must not be allocated.
 const MOST_KIBIBYTES: u64 = 1 << 20;
 const MOST_SECONDS: u64 = 20;
 
-/// The arguments of a command: strings and paths together.
+/// Builds the arguments of a command from strings and paths.
 #[macro_export]
 macro_rules! args {
     ($($argument:expr),* $(,)?) => { [$(std::ffi::OsStr::new(&$argument)),*] };
 }
 
-/// The program, a folder that it loads more plugins from, and one for what a test reads and writes.
+/// The program, a folder of additional plugins, and a working folder for the files of a test.
 #[derive(Debug)]
 pub struct Ferry {
     plugins: TempDir,
@@ -37,19 +37,21 @@ impl Default for Ferry {
 }
 
 impl Ferry {
-    /// With the workspace's plugins, which lie beside the program.
+    /// Uses the workspace's plugins, which are next to the program.
     pub fn new() -> Self {
         Self::with_plugins(&[] as &[&Path])
     }
 
-    /// With the workspace's plugins, and its working folder on a disk: `/tmp` may be in memory.
+    /// Uses the workspace's plugins, and a working folder on a disk, because `/tmp` may be in
+    /// memory.
     pub fn on_disk() -> Self {
         Self { home: workspace().folder("home-"), ..Self::new() }
     }
 
-    /// With these libraries in the plugin folder, beside those that the program finds anyway.
+    /// Adds these libraries to the plugins that the program finds by default.
     pub fn with_plugins(libraries: &[impl AsRef<Path>]) -> Self {
-        // In the target folder: hard links do not cross file systems, and nobody else writes there.
+        // In the target folder, because hard links cannot cross file systems and other users cannot
+        // write there.
         let plugins = workspace().folder("plugins-");
         let ferry = Self { plugins, home: tempfile::tempdir().unwrap() };
         for library in libraries {
@@ -58,7 +60,7 @@ impl Ferry {
         ferry
     }
 
-    /// Puts one more library into the plugin folder.
+    /// Adds a library to the plugin folder.
     pub fn add_plugin(&self, library: &Path) {
         let to = self.plugins.path().join(library.file_name().expect("a library has a name"));
         if std::fs::hard_link(library, &to).is_err() {
@@ -66,30 +68,30 @@ impl Ferry {
         }
     }
 
-    /// The plugin folder: nobody else may write to it.
+    /// Returns the plugin folder. Other users must not be able to write to it.
     pub fn plugin_folder(&self) -> &Path {
         self.plugins.path()
     }
 
-    /// The working folder: it is empty, and goes with the ferry.
+    /// Returns the working folder, which is empty at first and removed at the end.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// A path in the working folder.
+    /// Returns a path in the working folder.
     pub fn at(&self, name: impl AsRef<Path>) -> PathBuf {
         self.home().join(name)
     }
 
-    /// Paths in the working folder.
+    /// Returns paths in the working folder.
     pub fn paths<const N: usize>(&self, names: [&str; N]) -> [PathBuf; N] {
         names.map(|name| self.at(name))
     }
 
-    /// Writes a file in the working folder, and the folders that it lies in.
+    /// Writes a file in the working folder, and creates its parent folders.
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.at(name);
-        std::fs::create_dir_all(path.parent().expect("it lies in the working folder")).unwrap();
+        std::fs::create_dir_all(path.parent().expect("it is in the working folder")).unwrap();
         std::fs::write(&path, bytes).unwrap();
         path
     }
@@ -99,40 +101,40 @@ impl Ferry {
         self.write(name, crate::model::safetensors(tensors))
     }
 
-    /// Writes a model as a safetensors file, and the folders that it lies in.
+    /// Writes a model as a safetensors file, and creates its parent folders.
     pub fn model(&self, name: &str, model: &Model) -> PathBuf {
         let path = self.write(name, []);
         model.write(&path).unwrap();
         path
     }
 
-    /// Every entry of the working folder by name, sorted.
+    /// Returns every entry of the working folder by name, sorted.
     pub fn names(&self) -> Vec<String> {
         names_in(self.home())
     }
 
-    /// The program with these arguments, to be started by the caller.
+    /// Returns the command with these arguments.
     #[must_use]
     pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(&workspace().program);
         command.arg("--plugin-dir").arg(self.plugins.path()).args(arguments);
         command.env_remove("FERRY_PLUGIN_PATH").env_remove("FERRY_FAULT").stdin(Stdio::null());
-        // All tests share what is known of the plugins, and the user's own is left alone.
+        // All tests share one plugin cache, and the user's own is not touched.
         command.env("XDG_CACHE_HOME", workspace().target.join("tmp/cache"));
         command
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     #[must_use]
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
         run(&mut self.command(arguments))
     }
 
-    /// A shell that runs a script in the working folder, with the program among those that it finds, and a home of its
-    /// own: the working folder.
+    /// Returns a shell that runs a script in the working folder, with the program on its PATH and
+    /// the working folder as its home.
     #[must_use]
     pub fn shell(&self, script: &str) -> Command {
-        let programs = workspace().program.parent().expect("a program lies in a folder");
+        let programs = workspace().program.parent().expect("a program is in a folder");
         let path = std::env::var("PATH").unwrap_or_default();
         let mut shell = Command::new("sh");
         shell.args(["-c", script]).current_dir(self.home()).stdin(Stdio::null());
@@ -144,20 +146,20 @@ impl Ferry {
         shell
     }
 
-    /// Runs it to its end, with little address space and little of a processor's time: what hostile
-    /// input may cost. A program that takes more ends by a signal.
+    /// Runs the program with the limits on address space and processor time for hostile input. A
+    /// program that exceeds them is ended by a signal.
     #[must_use]
     pub fn run_bounded<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
         run(&mut bounded(&self.command(arguments)))
     }
 
-    /// A command on an input, with these options.
+    /// Runs a command on an input, with these options.
     #[must_use]
     pub fn on(&self, command: &str, input: impl AsRef<OsStr>, options: &[&str]) -> Outcome {
         run(self.command([command]).arg(input).args(options))
     }
 
-    /// Converts, whether it succeeds or not.
+    /// Converts, and returns the outcome of success or failure.
     #[must_use]
     pub fn try_convert(&self, input: &Path, output: &Path, options: &[&str]) -> Outcome {
         run(self.command(args!["convert", input, output]).args(options))
@@ -169,19 +171,19 @@ impl Ferry {
         self.try_convert(input, output, options).expect(0)
     }
 
-    /// The document of `inspect --json --digest sha256`.
+    /// Returns the document of `inspect --json --digest sha256`.
     #[track_caller]
     pub fn inspect(&self, input: &Path) -> Value {
         self.on("inspect", input, &["--json", "--digest", "sha256"]).expect(0).json()
     }
 
-    /// The tensors that it finds in an input, by name.
+    /// Returns the tensors that the program finds in an input, by name.
     #[track_caller]
     pub fn tensors(&self, input: &Path) -> BTreeMap<String, Facts> {
         fixtures::inspected(&self.inspect(input))
     }
 
-    /// The dtype and shape of each tensor in an input, as a JSON object.
+    /// Returns the dtype and shape of each tensor in an input, as a JSON object.
     #[track_caller]
     pub fn shapes(&self, input: &Path) -> Value {
         self.tensors(input)
@@ -190,20 +192,20 @@ impl Ferry {
             .collect()
     }
 
-    /// The lines of `cat`.
+    /// Returns the output of `cat`.
     #[track_caller]
     pub fn cat(&self, input: &Path) -> String {
         self.on("cat", input, &[]).expect(0).stdout
     }
 
-    /// The records that `cat` shows.
+    /// Returns the records that `cat` prints.
     #[track_caller]
     pub fn rows(&self, input: &Path) -> Vec<Value> {
         self.cat(input).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Has it convert an input that must be refused with exit code 3, to a file and to a folder, and
-    /// looks for what it left.
+    /// Converts an input to a file and to a folder, expects exit code 3 each time, and checks that
+    /// no output is left.
     pub fn refuses(&self, input: &Path, named: &str) {
         let folder = tempfile::tempdir().unwrap();
         for (output, format) in
@@ -215,7 +217,7 @@ impl Ferry {
         }
     }
 
-    /// What `diff` says of two inputs.
+    /// Returns the outcome of `diff` for two inputs.
     #[must_use]
     pub fn diff(&self, a: &Path, b: &Path, options: &[&str]) -> Outcome {
         run(self.command(args!["diff", a, b]).args(options))
@@ -233,8 +235,8 @@ impl Ferry {
 #[must_use]
 pub fn run(command: &mut Command) -> Outcome {
     let mut output = command.output();
-    // A copy of the program that was just written is still open in a child that another thread forked
-    // meanwhile, until that child runs its own program.
+    // A copy of the program that was just written may still be open in a child that another thread
+    // has forked, until the child executes its own program.
     for _ in 0..100 {
         match &output {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
@@ -248,13 +250,13 @@ pub fn run(command: &mut Command) -> Outcome {
     Outcome::new(format!("{command:?}"), &output)
 }
 
-/// The command with little address space and little of a processor's time.
+/// Returns the command with limits on address space and processor time.
 #[must_use]
 pub fn bounded(command: &Command) -> Command {
     after(&format!("ulimit -v {MOST_KIBIBYTES}; ulimit -t {MOST_SECONDS}"), command)
 }
 
-/// The command in a shell that has run `script` before.
+/// Returns the command in a shell that runs `script` first.
 #[must_use]
 pub fn after(script: &str, command: &Command) -> Command {
     let mut shell = Command::new("sh");
@@ -262,7 +264,8 @@ pub fn after(script: &str, command: &Command) -> Command {
     started_by(shell, command)
 }
 
-/// Has `launcher` run the command: its program and arguments come last, and its environment applies.
+/// Lets `launcher` run the command: its program and arguments come last, and its environment
+/// applies.
 #[must_use]
 pub fn started_by(mut launcher: Command, command: &Command) -> Command {
     launcher.arg(command.get_program()).args(command.get_args());
@@ -275,20 +278,18 @@ pub fn started_by(mut launcher: Command, command: &Command) -> Command {
     launcher
 }
 
-/// How a command ended, and what it said.
+/// The exit code and output of a command.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The exit code; `None` if a signal ended it.
+    /// The exit code, or `None` if a signal ended it.
     pub code: Option<i32>,
-    /// All of its standard output.
     pub stdout: String,
-    /// All of its standard error.
     pub stderr: String,
     pub(crate) command: String,
 }
 
 impl Outcome {
-    /// From what a process left.
+    /// Creates it from the output of a process.
     pub fn new(command: String, output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
@@ -299,37 +300,37 @@ impl Outcome {
         }
     }
 
-    /// Itself, if it ended with `code`.
+    /// Expects this exit code, and returns the outcome.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self}");
         self
     }
 
-    /// Itself, if its messages hold each of `parts`.
+    /// Expects each of `parts` in the messages, and returns the outcome.
     #[track_caller]
     pub fn says(self, parts: &[&str]) -> Self {
         for part in parts {
-            assert!(self.stderr.contains(part), "no {part:?} in the messages of {self}");
+            assert!(self.stderr.contains(part), "{part:?} is not in the messages of {self}");
         }
         self
     }
 
-    /// Itself, if its standard output holds each of `parts`.
+    /// Expects each of `parts` in the standard output, and returns the outcome.
     #[track_caller]
     pub fn prints(self, parts: &[&str]) -> Self {
         for part in parts {
-            assert!(self.stdout.contains(part), "no {part:?} in the output of {self}");
+            assert!(self.stdout.contains(part), "{part:?} is not in the output of {self}");
         }
         self
     }
 
-    /// All that it said.
+    /// Returns all output and messages.
     pub fn said(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
 
-    /// The standard output as one JSON document.
+    /// Parses the standard output as one JSON document.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)

@@ -1,16 +1,17 @@
-//! What lies in folders.
+//! Files in folders.
 
 use std::path::{Path, PathBuf};
 
-/// How the name of every staging area starts: the folder beside outputs that holds the stages of a user's runs.
+/// Prefix of the name of every staging area: the folder next to outputs that holds the stages of a
+/// user's runs.
 pub const STAGING: &str = ".ferry-stage-";
 
-/// The name of the staging area that our own runs look into.
+/// Returns the name of the staging area of the current user.
 pub fn staging_area() -> String {
     format!("{STAGING}{}", rustix::process::geteuid().as_raw())
 }
 
-/// Every file below a folder, by its relative path, sorted.
+/// Returns the relative paths of all files in a folder, sorted.
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -20,7 +21,7 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
             if path.is_dir() && !path.is_symlink() {
                 folders.push(path);
             } else {
-                found.push(path.strip_prefix(folder).expect("it was found there").to_owned());
+                found.push(path.strip_prefix(folder).expect("the path is in the folder").to_owned());
             }
         }
     }
@@ -28,21 +29,21 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Copies every file below a folder.
+/// Copies all files in a folder.
 pub fn copy_below(from: &Path, to: &Path) {
     for file in files_below(from) {
         let to = to.join(&file);
-        std::fs::create_dir_all(to.parent().expect("it lies in the folder")).unwrap();
+        std::fs::create_dir_all(to.parent().expect("the path is in the folder")).unwrap();
         std::fs::copy(from.join(&file), to).unwrap();
     }
 }
 
-/// The same as texts.
+/// Returns the same paths as strings.
 pub fn paths_below(folder: &Path) -> Vec<String> {
     files_below(folder).iter().map(|path| path.to_string_lossy().into_owned()).collect()
 }
 
-/// Every entry of a folder by name, sorted: also the folders in which output is staged.
+/// Returns the names of all entries of a folder, sorted, including staging folders.
 pub fn names_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut names: Vec<_> =

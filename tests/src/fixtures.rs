@@ -1,30 +1,28 @@
-//! A case is a folder that real frameworks wrote, with what a reader must find in it: see the
-//! README beside them.
+//! Fixtures: folders written by real frameworks, with what a reader must find in them. See
+//! `tests/fixtures/README.md`.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// One case.
 #[derive(Debug)]
 pub struct Case {
-    /// The folder's name.
+    /// The name of the folder.
     pub name: String,
-    /// The folder.
     pub folder: PathBuf,
     /// Its `expected.json`.
     pub expected: Value,
 }
 
-/// What a tensor is: its dtype, its shape, the sha256 of its logical bytes.
+/// The facts of a tensor: its dtype, its shape, and the sha256 of its logical bytes.
 pub type Facts = (String, Vec<u64>, String);
 
-/// Where the fixtures are.
+/// Returns the folder of the fixtures.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
 
-/// The cases of a section whose names start with `prefix`, sorted.
+/// Returns the cases of a section whose names start with `prefix`, sorted.
 pub fn cases(section: &str, prefix: &str) -> Vec<Case> {
     let section = folder().join(section);
     let names = crate::files::names_in(&section);
@@ -40,26 +38,26 @@ pub fn cases(section: &str, prefix: &str) -> Vec<Case> {
         .collect()
 }
 
-/// The case of this name.
+/// Returns the case of this name.
 #[track_caller]
 pub fn case(section: &str, name: &str) -> Case {
     let case = cases(section, name).into_iter().find(|case| case.name == name);
     case.unwrap_or_else(|| panic!("no case {name} in {section}"))
 }
 
-/// The cases of a section that must be read, and those that must be refused.
+/// Returns the cases of a section that must be read, and those that must be rejected.
 pub fn good_and_bad(section: &str) -> (Vec<Case>, Vec<Case>) {
     cases(section, "").into_iter().partition(|case| !case.is_error())
 }
 
 impl Case {
-    /// Whether it must be refused.
+    /// Whether the case must be rejected.
     pub fn is_error(&self) -> bool {
         self.expected["expect"] == "error"
     }
 
-    /// What a person would point at: what the case names, the index of a set, the folder of several files of records, else the
-    /// file.
+    /// Returns the path that a user would pass: the input named by the case, the index of a set,
+    /// the folder of several record files, or otherwise the file.
     pub fn input(&self) -> PathBuf {
         if let Some(named) = ["entry", "input"].iter().find_map(|key| self.expected[*key].as_str()) {
             return self.folder.join(named);
@@ -73,12 +71,12 @@ impl Case {
         self.folder.join(index.or(files.first()).expect("a case has a file"))
     }
 
-    /// All of its tensors, by name.
+    /// Returns all of its tensors by name.
     pub fn all(&self) -> BTreeMap<String, Facts> {
         self.tensors(|_, _| true)
     }
 
-    /// The tensors that `keep` wants, by name.
+    /// Returns the tensors for which `keep` is true, by name.
     pub fn tensors(&self, keep: impl Fn(&str, &Value) -> bool) -> BTreeMap<String, Facts> {
         let tensors = self.expected["tensors"].as_object().expect("a case that is read has tensors");
         tensors
@@ -89,7 +87,7 @@ impl Case {
     }
 }
 
-/// The tensors of an `inspect --json --digest sha256` document, by name.
+/// Returns the tensors of an `inspect --json --digest sha256` document, by name.
 pub fn inspected(document: &Value) -> BTreeMap<String, Facts> {
     let mut tensors = BTreeMap::new();
     for tensor in document["tensors"].as_array().expect("inspect lists tensors") {

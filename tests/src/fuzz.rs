@@ -1,8 +1,8 @@
-//! A fuzz target reads hostile bytes with one reader and must come back: with an error or a
-//! catalog, never with a panic, and never with more memory than its limits allow.
+//! Fuzz targets that read hostile bytes with one reader. A target must return an error or a
+//! catalog. It must not panic, or use more memory than its limits allow.
 //!
-//! The functions here are shared by the libFuzzer targets in `tests/fuzz` and by [`drive`], which
-//! runs them for a bounded time on the stable toolchain.
+//! These functions are shared by the libFuzzer targets in `tests/fuzz` and by [`drive`], which runs
+//! them for a limited time on the stable toolchain.
 
 use crate::bundle::{Bundle, Entry, STRING, dtype};
 use crate::mutate::mutate;
@@ -18,13 +18,13 @@ use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Entry as SourceEntry, Format, Limits, MemoryContext, MemorySource, Purpose};
 use tensorferry_test_kit::random::Random;
 
-/// Reads `bytes` as a file called `name`, and what tensors it holds if they are small. Whether it
-/// could be read.
+/// Reads `bytes` as a file called `name`, including its small tensors. Returns whether it could be
+/// read.
 pub fn read(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
     read_source(format, &MemorySource::file(name, bytes))
 }
 
-/// Reads `bytes` as a file of rows called `name`, all of them. Whether it could be read.
+/// Reads all rows of `bytes`, as a file called `name`. Returns whether it could be read.
 pub fn read_records(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
     let source = Arc::new(MemorySource::file(name, bytes));
     let context = MemoryContext::new(limits());
@@ -32,8 +32,8 @@ pub fn read_records(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
     crate::records::read(format, source, &context).is_ok()
 }
 
-/// Reads `bytes` as one of the files of a folder of rows, in the place of the one that has its name. Whether it could be
-/// read.
+/// Reads a folder of rows in which `bytes` replaces the file called `name`. Returns whether it
+/// could be read.
 pub fn read_records_among(
     format: &dyn Format,
     files: &[(String, Vec<u8>)],
@@ -48,7 +48,7 @@ pub fn read_records_among(
     crate::records::read(format, source, &context).is_ok()
 }
 
-/// What a hostile file of a few kilobytes may have.
+/// Returns limits for a hostile file of a few kilobytes.
 fn limits() -> Limits {
     let mut limits = Limits::default();
     limits.header_bytes = 1 << 20;
@@ -61,10 +61,10 @@ fn limits() -> Limits {
     limits
 }
 
-/// Reads a source: to show it, and where it could be, as a flat target gets it.
+/// Reads a source to describe it, and if that succeeds, also as for a flat target.
 fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
     let mut context = MemoryContext::new(limits());
-    // What data cannot decide is asked of the plugin before it reads.
+    // A host probes a file before it reads it.
     let _ = format.probe(source, &context);
     let Ok(view) = MemoryView::read(format, &[], source, &context) else { return false };
     let tensors = view.catalog().tensors();
@@ -77,15 +77,15 @@ fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
     true
 }
 
-/// Reads `bytes` as one of the files of a folder, in the place of the one that has its name. Whether it
-/// could be read.
+/// Reads a folder in which `bytes` replaces the file called `name`. Returns whether it could be
+/// read.
 pub fn read_among(format: &dyn Format, files: &[(String, Vec<u8>)], name: &str, bytes: &[u8]) -> bool {
     let mut files: BTreeMap<_, _> = files.iter().cloned().collect();
     files.insert(name.to_owned(), bytes.to_vec());
     read_source(format, &MemorySource::new(SourceEntry::Folder, files))
 }
 
-/// The files of a fixture's folder, by their names in it.
+/// Returns the files of a fixture's folder with their names.
 pub fn files_of(folder: &str) -> Vec<(String, Vec<u8>)> {
     let folder = crate::fixtures::folder().join(folder);
     let names = crate::files::files_below(&folder);
@@ -97,8 +97,8 @@ pub fn files_of(folder: &str) -> Vec<(String, Vec<u8>)> {
     names.into_iter().map(read).collect()
 }
 
-/// Reads `contents` as the one block of a table, its checksum right: the index of a bundle with three
-/// data files of 4 KiB, and a V1 checkpoint. Whether one of them could be read.
+/// Reads `contents` as the only block of a table with a correct checksum: the index of a bundle
+/// with three data files of 4 KiB, and a V1 checkpoint. Returns whether one of them could be read.
 pub fn read_block(format: &dyn Format, contents: &[u8]) -> bool {
     let table = table::around(contents);
     let mut bundle = Bundle::new(3);
@@ -108,7 +108,7 @@ pub fn read_block(format: &dyn Format, contents: &[u8]) -> bool {
 }
 
 /// Reads `bytes` as an entry of a bundle, as its object graph, and as the data of its strings.
-/// Whether one of them could be read.
+/// Returns whether one of them could be read.
 pub fn read_bundle(format: &dyn Format, bytes: &[u8]) -> bool {
     let mut with_entry = Bundle::default();
     with_entry.numbers("numbers", dtype("U8"), &[64], &[7; 64]);
@@ -130,13 +130,13 @@ pub fn read_bundle(format: &dyn Format, bytes: &[u8]) -> bool {
     [with_entry, with_graph, with_data].iter().filter(|bundle| read(bundle)).count() > 0
 }
 
-/// The files of a bundle with this index.
+/// Returns the files of a bundle with this index.
 fn bundle_source(index: Vec<u8>, bundle: &Bundle) -> MemorySource {
     let files = bundle.data("m").into_iter().chain([("m.index".to_owned(), index)]);
     MemorySource::new(SourceEntry::File("m.index".to_owned()), files.collect())
 }
 
-/// Reads `text` as the state file of a folder with a checkpoint. Whether it could be read.
+/// Reads a folder with a checkpoint and `text` as its state file. Returns whether it could be read.
 pub fn read_state_file(format: &dyn Format, text: &[u8]) -> bool {
     let mut bundle = Bundle::default();
     bundle.numbers("numbers", dtype("U8"), &[64], &[7; 64]);
@@ -146,8 +146,9 @@ pub fn read_state_file(format: &dyn Format, text: &[u8]) -> bool {
     read_source(format, &MemorySource::new(SourceEntry::Folder, files.collect()))
 }
 
-/// The inputs of a target that reached something new under libFuzzer, or failed once; those of its folder in
-/// `FERRY_FUZZ_ALSO` too, so that `tests/coverage` counts what has not been kept.
+/// Returns the inputs of a target that reached new code in libFuzzer, or failed once. Also returns
+/// the inputs from its folder in `FERRY_FUZZ_ALSO`, so that `tests/coverage` includes inputs that
+/// were not kept.
 pub fn kept(name: &str) -> Vec<Vec<u8>> {
     let mut kept = Vec::new();
     if let Ok(bytes) =
@@ -161,11 +162,11 @@ pub fn kept(name: &str) -> Vec<Vec<u8>> {
     kept
 }
 
-/// Runs `target` over mutations of `seeds` for `FERRY_FUZZ_SECONDS` (2 by default), in the order
-/// that `FERRY_FUZZ_SEED` gives. With `FERRY_FUZZ_CORPUS` it only writes the seeds to a folder of its name in
-/// that one, for libFuzzer (`tests/soak`).
+/// Runs `target` on mutations of `seeds` for `FERRY_FUZZ_SECONDS` (2 by default), with the random
+/// seed `FERRY_FUZZ_SEED`. If `FERRY_FUZZ_CORPUS` is set, it only writes the seeds to a folder
+/// named after the target there, for libFuzzer (`tests/soak`).
 pub fn drive(name: &str, seeds: &[Vec<u8>], target: impl Fn(&[u8]) -> bool) {
-    assert!(!seeds.is_empty(), "{name}: nothing to mutate");
+    assert!(!seeds.is_empty(), "{name}: no seeds to mutate");
     let seeds = &[seeds, &kept(name)].concat();
     if let Some(corpus) = std::env::var_os("FERRY_FUZZ_CORPUS") {
         let folder = PathBuf::from(corpus).join(name);

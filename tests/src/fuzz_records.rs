@@ -1,12 +1,12 @@
-//! Fuzz targets for readers of records: as those of [`fuzz`](crate::fuzz), for what lies in frames,
-//! in messages, and behind a codec.
+//! Fuzz targets for record readers, as in [`fuzz`](crate::fuzz): for frames, for messages, and for
+//! compressed streams.
 
 use std::sync::Arc;
 use tensorferry_sdk::records::{Batches, RecordSet};
 use tensorferry_sdk::{ByteSink, Format, Limits, MemoryContext, MemorySource, Options, Result, Side};
 
-/// Reads `bytes` as a file, as it is and with damage skipped; shows and indexes it. Whether all of it
-/// could be read.
+/// Reads `bytes` as a file, with and without skipping damage, and shows and indexes it. Returns
+/// whether all of it could be read.
 pub fn read_file(format: &dyn Format, bytes: &[u8]) -> bool {
     let source = MemorySource::file("data.tfrecord", bytes);
     let read = read(format, &source, &[]);
@@ -19,8 +19,8 @@ pub fn read_file(format: &dyn Format, bytes: &[u8]) -> bool {
     read
 }
 
-/// Reads `message` as the data of a record, of each kind of message, after one that is well formed.
-/// Whether it could be read as one of them.
+/// Reads `message` as the data of a record, for each kind of message, after a valid record. Returns
+/// whether it could be read as one of them.
 pub fn read_message(format: &dyn Format, message: &[u8]) -> bool {
     // One feature "a" of the integers 1 and 2.
     let good = b"\x0a\x0e\x0a\x0c\x0a\x01a\x12\x07\x1a\x05\x0a\x03\x01\x02\x03";
@@ -34,14 +34,14 @@ pub fn read_message(format: &dyn Format, message: &[u8]) -> bool {
     is_read
 }
 
-/// Reads `bytes` as a stream of this codec. Whether all of it could be read.
+/// Reads `bytes` as a stream of this codec. Returns whether all of it could be read.
 pub fn read_compressed(format: &dyn Format, codec: &str, bytes: &[u8]) -> bool {
     let source = MemorySource::file("data.tfrecord", bytes);
     read_to_end(format, &source, &[("codec", codec), ("on_error", "skip")]);
     read(format, &source, &[("codec", codec), ("decode", "raw")])
 }
 
-/// The frame of a record.
+/// Returns the frame of a record.
 pub fn frame(data: &[u8]) -> Vec<u8> {
     let len = (data.len() as u64).to_le_bytes();
     let masked = |bytes: &[u8]| crate::table::masked_crc(bytes).to_le_bytes();
@@ -66,7 +66,7 @@ fn read(format: &dyn Format, source: &MemorySource, given: &[(&str, &str)]) -> b
     read_to_end(format, source, given).is_some()
 }
 
-/// How many rows there are, if all could be read.
+/// Returns the number of rows if all could be read.
 fn read_to_end(format: &dyn Format, source: &MemorySource, given: &[(&str, &str)]) -> Option<usize> {
     let reader = format.record_reader(&options(format, given)).ok()?;
     let set = reader.open(Arc::new(source.clone()), &mut Vec::new(), &context()).ok()?;
@@ -76,7 +76,7 @@ fn read_to_end(format: &dyn Format, source: &MemorySource, given: &[(&str, &str)
         let batches = Batches { rows: 64, bytes: 1 << 16, ..Batches::default() };
         for batch in set.stream(split, &batches).ok()? {
             let batch = batch.ok()?;
-            assert_eq!(batch.schema(), set.schema(), "a batch of another schema");
+            assert_eq!(batch.schema(), set.schema(), "a batch has a different schema");
             rows += batch.num_rows();
         }
     }
@@ -84,7 +84,7 @@ fn read_to_end(format: &dyn Format, source: &MemorySource, given: &[(&str, &str)
     Some(rows)
 }
 
-/// Shows every record; each line is JSON.
+/// Shows every record, and checks that each line is JSON.
 fn shown(set: &dyn RecordSet) {
     struct Lines;
     impl ByteSink for Lines {

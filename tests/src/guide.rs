@@ -1,78 +1,79 @@
-//! The guide: `host/docs`, a book whose every command is run.
+//! The guide: `host/docs`, a book whose commands are all run by tests.
 //!
-//! A chapter is Markdown. Its fenced blocks have one of these forms, and [`Chapter::parse`] takes no other:
+//! A chapter is Markdown. [`Chapter::parse`] accepts only these forms of fenced blocks:
 //!
-//! | After the fence | Holds | Is tested by |
+//! | After the fence | Content | Test |
 //! |---|---|---|
-//! | `console` | a [session]: commands, and what they print | its output is compared |
-//! | `console picture=FILE.svg` | the same, which is also shown as a [picture] | the picture is compared too |
-//! | `sh` | commands whose output nobody needs to see | each has to end with exit code 0 |
-//! | `LANGUAGE file=NAME` | a file, which is written where the shell is then | the commands that read it |
-//! | `text` | what is no command | holds no line that looks like one |
+//! | `console` | a [session]: commands and their output | the output is compared |
+//! | `console picture=FILE.svg` | the same, also shown as a [picture] | the picture is compared too |
+//! | `sh` | commands whose output does not matter | each must end with exit code 0 |
+//! | `LANGUAGE file=NAME` | a file, written to the current folder of the shell | the commands that read it |
+//! | `text` | anything but commands | no line may look like a command |
 //!
-//! All commands of a chapter run in one shell, from the root of something like a clone of the repository.
+//! All commands of a chapter run in one shell, which starts in a copy of the repository's root.
 
 use crate::workspace::{root, workspace};
 use crate::{Outcome, picture, session};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// What the tests' own build has done before: commands that are not run again, each with its chapter.
+/// Commands that the tests' own build has already done, so that they are not run again, with their
+/// chapters.
 const BUILT: [(&str, &str); 3] = [
     ("first-conversion.md", "cargo build --release"),
     ("python.md", "pip install target/wheels/tensorferry-*-linux_x86_64.whl"),
     ("ray.md", "pip install target/wheels/tensorferry-*-linux_x86_64.whl 'ray[data]>=2.52'"),
 ];
 
-/// The chapters that need the Python package, and those that build plugins: they have tests of their own.
+/// The chapters that need the Python package. They have tests of their own, like the ones that
+/// build plugins.
 pub const WITH_PYTHON: [&str; 2] = ["python.md", "ray.md"];
-/// See [`WITH_PYTHON`].
+/// The chapters that build plugins. See [`WITH_PYTHON`].
 pub const WITH_COMPILERS: [&str; 1] = ["plugins.md"];
 
-/// Where the chapters are.
+/// Returns the folder of the chapters.
 pub fn folder() -> PathBuf {
     root().join("host/docs/src")
 }
 
-/// The names of all chapters, as `SUMMARY.md` lists them.
+/// Returns the names of all chapters in `SUMMARY.md`.
 pub fn chapters() -> Vec<String> {
     let summary = std::fs::read_to_string(folder().join("SUMMARY.md")).unwrap();
     let links = summary.lines().filter_map(|line| line.split_once("](")?.1.strip_suffix(')'));
     links.map(str::to_owned).collect()
 }
 
-/// A part of a chapter.
 #[derive(Debug, Clone)]
 pub enum Piece {
     /// Lines outside of fences.
     Prose(String),
-    /// What stands after the three backquotes, and the lines up to the next three.
+    /// A fenced block.
     Fence {
-        /// `console`, `toml file=zoo.toml`.
+        /// The text after the opening backquotes: `console`, `toml file=zoo.toml`.
         info: String,
-        /// Its lines.
+        /// The lines in the block.
         body: String,
     },
 }
 
-/// One page of the book.
+/// A page of the book.
 #[derive(Debug, Clone)]
 pub struct Chapter {
-    /// Its file, relative to the book's `src`.
+    /// The file, relative to the book's `src`.
     pub name: String,
-    /// Its text, in order.
+    /// The parts of the text, in order.
     pub pieces: Vec<Piece>,
 }
 
 impl Chapter {
-    /// The chapter in this file.
+    /// Reads the chapter in this file.
     pub fn read(name: &str) -> Self {
         let path = folder().join(name);
         let text = std::fs::read_to_string(&path);
         Self::parse(name, &text.unwrap_or_else(|error| panic!("{}: {error}", path.display())))
     }
 
-    /// Takes a page apart. Panics at a fence that no test would look at.
+    /// Parses a page. Panics at a fence that no test would check.
     pub fn parse(name: &str, text: &str) -> Self {
         let mut pieces = vec![Piece::Prose(String::new())];
         let mut is_open = false;
@@ -85,7 +86,7 @@ impl Chapter {
                     pieces.push(Piece::Prose(String::new()));
                 }
                 (Some(info), _) => {
-                    assert!(!is_open, "{name}: a fence within another: {line}");
+                    assert!(!is_open, "{name}: a fence inside a fence: {line}");
                     is_open = true;
                     pieces.push(Piece::Fence { info: info.to_owned(), body: String::new() });
                 }
@@ -102,7 +103,7 @@ impl Chapter {
         chapter
     }
 
-    /// Panics if a fence has none of the forms that are tested.
+    /// Panics if a block does not have one of the forms that are tested.
     fn form(&self, info: &str, body: &str) {
         let Self { name, .. } = self;
         let is_command = |line: &&str| {
@@ -112,13 +113,13 @@ impl Chapter {
         match info.split(' ').collect::<Vec<_>>()[..] {
             ["console"] => assert!(!session::parse(body).is_empty(), "{name}: an empty session"),
             ["console", picture] => assert!(picture.starts_with("picture="), "{name}: ```{info}"),
-            ["sh"] => assert!(!body.trim().is_empty(), "{name}: a block of no commands"),
+            ["sh"] => assert!(!body.trim().is_empty(), "{name}: a block without commands"),
             ["text"] => {
                 let command = body.lines().find(is_command);
-                assert!(command.is_none(), "{name}: {command:?} is in a block that nobody runs");
+                assert!(command.is_none(), "{name}: {command:?} is in a block that is not run");
             }
             [_, file] if file.starts_with("file=") => {}
-            _ => panic!("{name}: a block in no form that is tested: ```{info}"),
+            _ => panic!("{name}: a block in a form that is not tested: ```{info}"),
         }
     }
 
@@ -129,14 +130,14 @@ impl Chapter {
         })
     }
 
-    /// What the chapter has its reader write to a file. Panics where there is none of this name.
+    /// Returns the contents of a file that the chapter shows. Panics if it does not show this file.
     pub fn file(&self, name: &str) -> &str {
         let is_it = |info: &str| info.split_once(" file=").is_some_and(|(_, file)| file == name);
         let file = self.fences().find(|(info, _)| is_it(info));
         file.unwrap_or_else(|| panic!("{} has no file {name}", self.name)).1
     }
 
-    /// The lines outside of fences.
+    /// Returns the lines outside of fences.
     pub fn prose(&self) -> impl Iterator<Item = &str> {
         let prose = self.pieces.iter().filter_map(|piece| match piece {
             Piece::Prose(text) => Some(text.lines()),
@@ -145,7 +146,7 @@ impl Chapter {
         prose.flatten()
     }
 
-    /// Everything that is typed in it, in order.
+    /// Returns all commands of the chapter, in order.
     pub fn commands(&self) -> Vec<String> {
         let of = |(info, body): (&str, &str)| match info.split(' ').next() {
             Some("console") => session::parse(body).into_iter().map(|entry| entry.typed).collect(),
@@ -155,12 +156,13 @@ impl Chapter {
         self.fences().flat_map(of).collect()
     }
 
-    /// Runs its commands with `shell`, which runs a script in `clone`, and compares what they print with what stands here.
-    /// With `FERRY_TEST_WRITE_GUIDE` it is written here.
+    /// Runs the commands with `shell`, which runs a script in `clone`, and compares their output
+    /// with the text. If `FERRY_TEST_WRITE_GUIDE` is set, the output is written to the chapter
+    /// instead.
     pub fn check(&self, clone: &Path, shell: impl FnOnce(&str) -> Outcome) {
         let outcome = shell(&session::script(self.script().iter().map(String::as_str)));
         let mut outputs = session::printed(&outcome).into_iter();
-        let home = clone.parent().expect("it lies in somebody's home").display().to_string();
+        let home = clone.parent().expect("the clone is in a home folder").display().to_string();
         let mut now = self.clone();
         for piece in &mut now.pieces {
             let Piece::Fence { info, body } = piece else { continue };
@@ -191,7 +193,7 @@ impl Chapter {
         }
     }
 
-    /// What the shell gets: a command of a session at a time, else a block at a time.
+    /// Returns what the shell runs: each command of a session, and each other block as a whole.
     fn script(&self) -> Vec<String> {
         let mut script = Vec::new();
         for (info, body) in self.fences() {
@@ -203,7 +205,7 @@ impl Chapter {
                     script.push(format!("{{ set -e\n{}\nset +e; }}", lines.collect::<Vec<_>>().join("\n")));
                 }
                 _ => {
-                    let file = info.split_once("file=").expect("the forms were looked at").1;
+                    let file = info.split_once("file=").expect("all other forms have a file").1;
                     script.push(format!(
                         "mkdir -p \"$(dirname '{file}')\"\ncat > '{file}' <<'END OF FILE'\n{body}END OF FILE"
                     ));
@@ -222,20 +224,21 @@ impl Chapter {
     }
 }
 
-/// Makes something like a clone of the repository, which its reader has built: links to what is in it.
+/// Makes a stand-in for a clone of the repository that its user has built: links to its contents.
 pub fn clone(home: &Path) -> PathBuf {
     let clone = home.join("tensorferry");
     std::fs::create_dir_all(clone.join("target")).unwrap();
-    // Not what its reader has made there: the README's first command leaves a file.
+    // Only these, because a user may have left files there, such as the output of the README's
+    // first command.
     for name in ["Cargo.lock", "Cargo.toml", "README.md", "host", "plugins", "proto", "sdk", "tests"] {
         symlink(root().join(name), clone.join(name)).unwrap();
     }
-    let programs = workspace().program.parent().expect("a program lies in a folder");
+    let programs = workspace().program.parent().expect("a program is in a folder");
     symlink(programs, clone.join("target/release")).unwrap();
     clone
 }
 
-/// Compares a file with what it should be, or writes it.
+/// Compares a file with its expected contents, or writes it.
 fn keep(path: &Path, text: &str) {
     let kept = std::fs::read_to_string(path).unwrap_or_default();
     if kept == text {
@@ -247,5 +250,5 @@ fn keep(path: &Path, text: &str) {
     }
     let different = text.lines().zip(kept.lines()).find(|(now, kept)| now != kept);
     let (now, kept) = different.unwrap_or((&text[text.len().min(kept.len())..], ""));
-    panic!("{}: FERRY_TEST_WRITE_GUIDE=1 renews it\n now: {now}\nkept: {kept}", path.display());
+    panic!("{}: FERRY_TEST_WRITE_GUIDE=1 updates it\n now: {now}\nkept: {kept}", path.display());
 }

@@ -1,4 +1,4 @@
-//! What the tests take from the host's own crates: the only module that names them.
+//! Everything that the tests use from the host's own crates. No other module names these crates.
 
 pub use tensorferry::receipts::path_for as receipt_path;
 pub use tensorferry_check::SCRIPT as CHECK;

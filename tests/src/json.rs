@@ -3,14 +3,14 @@
 use serde_json::Value;
 use std::path::Path;
 
-/// The document in a file.
+/// Reads a document from a file.
 #[track_caller]
 pub fn read(path: &Path) -> Value {
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Writes the document in a file again, with a change.
+/// Changes the document in a file.
 #[track_caller]
 pub fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
     let mut document = read(path);

@@ -1,8 +1,9 @@
-//! A circle is modules of one folder that use each other: then none of them can be read, tested or moved
-//! alone.
+//! Finds circles: modules of one folder that use each other, so that none of them can be read,
+//! tested or moved separately.
 //!
-//! An arrow leads from a module to every module that one of its paths names or passes: in `use` lines and
-//! within the code, also by a name that another module imports or re-exports. Test modules do not count.
+//! An arrow leads from a module to every module that one of its paths names or passes through. This
+//! includes `use` lines, paths in the code, and names that another module imports or re-exports.
+//! Test modules do not count.
 
 use crate::files::paths_below;
 use crate::rust::{Module, ModulePath};
@@ -12,15 +13,15 @@ use std::path::Path;
 /// Modules of one folder that use each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Circle {
-    /// The folder's module; empty for the crate's root.
+    /// The folder's module. Empty for the root of the crate.
     pub folder: ModulePath,
-    /// The modules' names, sorted.
+    /// The names of the modules, sorted.
     pub modules: Vec<String>,
-    /// Who uses whom.
+    /// Which module uses which.
     pub arrows: BTreeSet<String>,
 }
 
-/// The circles of the crate whose sources are in this folder.
+/// Returns the circles of the crate whose sources are in this folder.
 pub fn circles_in(folder: &Path) -> Vec<Circle> {
     let names = paths_below(folder);
     let sources = names.iter().filter(|name| name.ends_with(".rs") && !name.starts_with("bin/"));
@@ -30,10 +31,11 @@ pub fn circles_in(folder: &Path) -> Vec<Circle> {
     circles(&sources)
 }
 
-/// The circles of a crate of these sources: the path of each below `src`, and its text.
+/// Returns the circles of a crate with these sources: the path of each inside `src`, and its text.
 pub fn circles(sources: &[(&str, impl AsRef<str>)]) -> Vec<Circle> {
     let modules = Modules::new(sources);
-    // Of each folder: from which of its modules to which, and who does that.
+    // For each folder, the arrows from one of its modules to another, and the modules that cause
+    // them.
     let mut folders: BTreeMap<&[String], BTreeMap<(&str, &str), BTreeSet<String>>> = BTreeMap::new();
     for (from, module) in &modules.0 {
         let paths = module.imports.iter().map(|(path, _)| path).chain(&module.paths);
@@ -48,7 +50,7 @@ pub fn circles(sources: &[(&str, impl AsRef<str>)]) -> Vec<Circle> {
     folders.iter().flat_map(|(folder, arrows)| circles_among(folder, arrows)).collect()
 }
 
-/// All that arrows lead to from a module, step by step.
+/// Returns all modules that arrows lead to from a module, directly or indirectly.
 fn reached<'a>(arrows: &BTreeMap<(&'a str, &'a str), BTreeSet<String>>, from: &'a str) -> BTreeSet<&'a str> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(next) = open.pop() {
@@ -96,15 +98,15 @@ impl Modules {
         modules
     }
 
-    /// The modules that a path passes, from the module where it stands: those in which its names are
-    /// imported, and that in which the last is.
+    /// Returns the modules that a path passes through, starting at the module that contains it:
+    /// those that import its names, and the one that defines the last name.
     fn passed(&self, from: &ModulePath, path: &[String], depth: usize) -> Vec<&ModulePath> {
         let ups = path.iter().take_while(|name| *name == "super").count();
         let (mut at, mut rest) = match path.first().map(String::as_str) {
             Some("crate") => (Vec::new(), &path[1..]),
             Some("self") => (from.clone(), &path[1..]),
             Some("super") => (from[..from.len().saturating_sub(ups)].to_vec(), &path[ups..]),
-            // A crate, a child, or a name that is imported beside it.
+            // A crate, a child module, or a name imported in the same module.
             Some(name) if self.has(from, name) => (from.clone(), path),
             _ => return Vec::new(),
         };
@@ -117,7 +119,7 @@ impl Modules {
         }
         let Some((own, module)) = self.0.get_key_value(&at) else { return Vec::new() };
         let mut passed = vec![own];
-        // A path that leads to itself is no module's.
+        // The limit stops at paths that lead to themselves.
         let Some((name, after)) = rest.split_first().filter(|_| depth < 16) else { return passed };
         let named = module.imports.iter().find(|(_, alias)| alias.as_ref() == Some(name));
         let from_all = || {
@@ -136,7 +138,7 @@ impl Modules {
         passed
     }
 
-    /// Whether a module has something of this name.
+    /// Whether a module has an item, an import or a child of this name.
     fn has(&self, module: &ModulePath, name: &str) -> bool {
         let own = &self.0[module];
         own.items.contains(name)
@@ -149,7 +151,7 @@ impl Modules {
 mod tests {
     use super::*;
 
-    /// The circles, each as `folder: modules`.
+    /// Returns the circles, each as `folder: modules`.
     fn found(sources: &[(&str, &str)]) -> Vec<String> {
         let shown = |circle: Circle| format!("{}: {}", circle.folder.join("::"), circle.modules.join(" "));
         circles(sources).into_iter().map(shown).collect()
@@ -201,11 +203,11 @@ mod tests {
             assert_eq!(found(&[("lib.rs", root), user, owner]), [": a b"], "{root}");
         }
         assert_eq!(found(&[("lib.rs", "pub use b::Other;"), user, owner]), [""; 0]);
-        // Through two modules, and within the code.
+        // Through two modules, and in the code.
         let through = ("c.rs", "pub use crate::b::Name;");
         let sources = [("lib.rs", "pub use c::Name;"), ("a.rs", "fn f() -> crate::Name {}"), owner, through];
         assert_eq!(found(&sources), [": a b c"]);
-        // By a name that the folder imports for its own use.
+        // Through a name that the folder imports for its own use.
         let sources = [("lib.rs", "use b::Name;"), ("a.rs", "pub struct A(super::Name);"), owner];
         assert_eq!(found(&sources), [": a b"]);
     }

@@ -1,7 +1,7 @@
-//! What the outside-in tests share: the program as `cargo build` leaves it, the fixtures, the real
-//! frameworks, and inputs made on the spot.
+//! Shared by all tests from the outside: the program as built by `cargo build`, the fixtures, the
+//! real frameworks, and generated inputs.
 //!
-//! Helpers panic with the reason where a test cannot go on: nothing here is skipped silently.
+//! Helpers panic with the reason if a test cannot continue. Nothing is skipped silently.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 pub mod bundle;

@@ -1,4 +1,4 @@
-//! A measurement is how long a process ran, and how much memory it held at most.
+//! Measures the time and the peak memory of a process.
 
 use std::io::Read;
 use std::mem::MaybeUninit;
@@ -8,19 +8,18 @@ use std::time::{Duration, Instant};
 /// One run of a command.
 #[derive(Debug, Clone, Copy)]
 pub struct Measurement {
-    /// How long it took.
     pub wall: Duration,
-    /// Its largest resident set. The kernel counts what this process held when it started the child as
-    /// the child's: who measures should hold little.
+    /// The largest resident set. The kernel counts the memory of this process at the start of the
+    /// child as the child's, so the caller should hold little.
     pub peak_bytes: u64,
 }
 
-/// Which time counts.
+/// The time that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// From the start of the process to its end.
+    /// The time from the start of the process to its end.
     Process,
-    /// The seconds that it prints.
+    /// The seconds that the process prints.
     Printed,
 }
 
@@ -35,7 +34,7 @@ pub fn measure(command: &mut Command, clock: Clock) -> Measurement {
     let mut wall = start.elapsed();
     assert_eq!(status, 0, "{command:?} failed");
     if let Some(stdout) = &mut child.stdout {
-        // A number, which the pipe has held until now.
+        // The process prints only a number, which fits in the pipe.
         let mut printed = String::new();
         stdout.read_to_string(&mut printed).unwrap();
         wall = Duration::from_secs_f64(printed.trim().parse().expect("it prints seconds"));
@@ -43,7 +42,7 @@ pub fn measure(command: &mut Command, clock: Clock) -> Measurement {
     Measurement { wall, peak_bytes }
 }
 
-/// Waits for one child; `std` waits too, and does not say what the child used.
+/// Waits for a child, and returns its resource usage, which `std` does not.
 fn wait(child: u32) -> (i32, u64) {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
@@ -51,7 +50,7 @@ fn wait(child: u32) -> (i32, u64) {
     // SAFETY: both pointers are to live values of the types that wait4(2) fills.
     let waited = unsafe { libc::wait4(process, &raw mut status, 0, usage.as_mut_ptr()) };
     assert_eq!(waited, process, "{}", std::io::Error::last_os_error());
-    // SAFETY: zeroed is a valid value of this struct of integers, and wait4 has succeeded.
+    // SAFETY: all zeros is a valid value of this struct of integers, and wait4 has succeeded.
     let usage = unsafe { usage.assume_init() };
     // Linux counts kibibytes.
     (status, u64::try_from(usage.ru_maxrss).expect("not negative") * 1024)

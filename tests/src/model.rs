@@ -1,6 +1,6 @@
-//! Models made on the spot, without a framework: safetensors files with random content.
+//! Models made without a framework: safetensors files with random content.
 //!
-//! Layout: u64 length of the header, the header as JSON, the tensors' bytes
+//! Layout: the length of the header as u64, the header as JSON, the bytes of the tensors
 //! (<https://github.com/huggingface/safetensors#format>).
 
 use std::fs::File;
@@ -11,7 +11,7 @@ use tensorferry_test_kit::random::Random;
 /// Tensors: name, dtype, shape, bytes.
 pub type Tensors<'a> = &'a [(&'a str, &'a str, &'a [u64], &'a [u8])];
 
-/// A small file of these tensors.
+/// Returns a small file of these tensors.
 pub fn safetensors(tensors: Tensors<'_>) -> Vec<u8> {
     let mut entries = Vec::new();
     let mut data = Vec::new();
@@ -27,27 +27,28 @@ fn entry(name: &str, dtype: &str, shape: &[u64], start: u64, end: u64) -> String
     format!(r#""{name}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{start},{end}]}}"#)
 }
 
-/// The length and the JSON, padded as the library does, so that the data is aligned.
+/// Returns the length and the JSON, padded like the library does, so that the data is aligned.
 fn header(entries: &[String]) -> Vec<u8> {
     let mut json = format!("{{{}}}", entries.join(","));
     json.extend(std::iter::repeat_n(' ', json.len().next_multiple_of(8) - json.len()));
     [&(json.len() as u64).to_le_bytes(), json.as_bytes()].concat()
 }
 
-/// What a model is made of.
+/// The description of a model.
 #[derive(Debug, Clone)]
 pub struct Model {
     /// Each tensor's name, dtype, shape and length in bytes, in the order of the file.
     pub tensors: Vec<(String, &'static str, Vec<u64>, u64)>,
-    /// What the values are made from.
+    /// The seed of the values.
     pub seed: u64,
-    /// Whether they are numbers as weights are: from 2^-15 to 2^-7, of both signs. Else any bits.
+    /// Whether the values look like weights: from 2^-15 to 2^-7, with both signs. Otherwise they
+    /// have random bits.
     pub weights: bool,
 }
 
 impl Model {
-    /// About `bytes` in `count` tensors of the sizes of a transformer's: most bytes are in
-    /// matrices, and one tensor in three is a short vector.
+    /// Describes a model of about `bytes` in `count` tensors with the sizes of a transformer: most
+    /// bytes are in matrices, and one tensor in three is a short vector.
     pub fn of_size(bytes: u64, count: u64, seed: u64) -> Self {
         let matrices = (count - count / 3).max(1);
         let rows = (bytes / matrices / 2 / 1024).max(1);
@@ -62,7 +63,8 @@ impl Model {
         Self { tensors: tensors.collect(), seed, weights: false }
     }
 
-    /// About `bytes` of F32 in `count` tensors of one size, with values as weights have them.
+    /// Describes a model of about `bytes` of F32 in `count` tensors of the same size, with values
+    /// that look like weights.
     pub fn of_weights(bytes: u64, count: u64, seed: u64) -> Self {
         let rows = (bytes / count / 4096).max(1);
         let tensors = (0..count)
@@ -70,22 +72,19 @@ impl Model {
         Self { tensors: tensors.collect(), seed, weights: true }
     }
 
-    /// `count` tensors of `bytes` each.
+    /// Describes a model with `count` tensors of `bytes` each.
     pub fn uniform(count: u64, bytes: u64, seed: u64) -> Self {
         let tensors = (0..count).map(|index| (format!("layer.{index:03}.weight"), "U8", vec![bytes], bytes));
         Self { tensors: tensors.collect(), seed, weights: false }
     }
 
-    /// `count` tensors of one element.
+    /// Describes a model with `count` tensors of one element.
     pub fn of_scalars(count: u64, seed: u64) -> Self {
         let tensors = (0..count).map(|index| (format!("layer.{index:06}.scale"), "F32", vec![1], 4));
         Self { tensors: tensors.collect(), seed, weights: false }
     }
 
-    /// Writes it as one file.
-    ///
-    /// # Errors
-    /// I/o.
+    /// Writes the model as one file.
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut entries = Vec::with_capacity(self.tensors.len());
         let mut start = 0;
@@ -103,7 +102,7 @@ impl Model {
             let part = &mut buffer[..usize::try_from(len).unwrap_or(0)];
             random.fill(part);
             if self.weights {
-                // Sign and exponent: the sign stays, and of the exponent the lower bits.
+                // The sign stays, and so do the low bits of the exponent.
                 part.iter_mut().skip(3).step_by(4).for_each(|byte| *byte = *byte & 0x83 | 0x38);
             }
             file.write_all(part)?;

@@ -1,10 +1,10 @@
-//! A mutation is a small damage to bytes, of the kinds that break parsers: for runs without
-//! libFuzzer, on the stable toolchain.
+//! Mutations: small damage to bytes of the kinds that break parsers, for runs without libFuzzer on
+//! the stable toolchain.
 
 use std::path::Path;
 use tensorferry_test_kit::random::Random;
 
-/// Numbers at the edges of what lengths and offsets are compared with.
+/// Numbers at the edges of lengths and offsets.
 const EDGES: [u64; 10] = [
     0,
     1,
@@ -18,7 +18,7 @@ const EDGES: [u64; 10] = [
     u64::MAX,
 ];
 
-/// Flips a bit in a file, of the byte that `at` finds in it.
+/// Flips a bit of the byte at the offset that `at` finds in a file.
 pub(crate) fn flip(path: &Path, at: impl FnOnce(&[u8]) -> usize) {
     let mut bytes = std::fs::read(path).unwrap();
     let at = at(&bytes);
@@ -31,7 +31,7 @@ pub fn flip_middle(path: &Path) {
     flip(path, |bytes| bytes.len() / 2);
 }
 
-/// One to eight damages to `bytes`; `other` is what pieces are taken from.
+/// Damages `bytes` in one to eight ways. Some insert pieces of `other`.
 pub fn mutate(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
     for _ in 0..=random.below(8) {
         if bytes.is_empty() {
@@ -64,7 +64,7 @@ pub fn mutate(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
     }
 }
 
-/// Changes the next decimal digit, as numbers in JSON and in text pickles have them.
+/// Changes the next decimal digit, as in JSON and in text pickles.
 fn digit(random: &mut Random, bytes: &mut [u8], from: usize) {
     if let Some(digit) = bytes[from..].iter_mut().find(|byte| byte.is_ascii_digit()) {
         *digit = b'0' + random.word().to_le_bytes()[0] % 10;

@@ -1,15 +1,15 @@
-//! A picture of a terminal: an SVG of a [session](crate::session), for pages that show one.
+//! A picture of a terminal: an SVG of a [session](crate::session), for web pages.
 //!
-//! It follows the reader's light or dark scheme, and looks the same whatever font of one width there is: each line has
-//! the width of its characters.
+//! It follows the reader's light or dark scheme. It looks the same with any monospaced font,
+//! because each line has a fixed width.
 
 use std::fmt::Write as _;
 
-/// Of a character, in tenths.
+/// Width of a character, in tenths.
 const COLUMN: usize = 78;
 const LINE: usize = 19;
 const MARGIN: usize = 18;
-/// Above the first line: the window's title bar.
+/// Height of the window's title bar, above the first line.
 const BAR: usize = 34;
 
 const STYLE: &str = "\
@@ -22,7 +22,7 @@ const STYLE: &str = "\
   }
 ";
 
-/// The picture of what is typed and printed.
+/// Returns the picture of a session.
 pub fn svg(session: &str) -> String {
     let lines: Vec<&str> = session.trim_end().lines().collect();
     let columns = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! The real frameworks, in a Python environment with pinned versions.
 //!
-//! `FERRY_INTEROP_VENV` names an existing environment; else one is made in the target folder when
-//! it is first needed, and made again when `python/requirements.txt` changes.
+//! `FERRY_INTEROP_VENV` names an existing environment. Otherwise one is created in the target
+//! folder on first use, and again when `python/requirements.txt` changes.
 
 use crate::ferry::Outcome;
 use crate::workspace::workspace;
@@ -20,7 +20,8 @@ pub fn script<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S
     run(&scripts().join(name), arguments).expect(0)
 }
 
-/// Expects two files of F32 to have the same bits, NaN for any NaN: how many numbers they have, and how many are NaN.
+/// Expects two files of F32 to have the same bits, with any NaN equal to any other. Returns how
+/// many numbers they have, and how many are NaN.
 #[track_caller]
 pub fn same_numbers(a: &Path, b: &Path) -> (u64, u64) {
     let said = script("same_numbers.py", [a, b]).json();
@@ -29,14 +30,14 @@ pub fn same_numbers(a: &Path, b: &Path) -> (u64, u64) {
     (count("numbers"), count("nan"))
 }
 
-/// Runs a script that imports TensorFlow or PyTorch by its arguments, and PyTorch with these: the two end a
-/// process that has both, where each brings its LLVM.
+/// Runs a script that imports either TensorFlow or PyTorch, depending on its arguments; with these,
+/// PyTorch. A process that has both crashes, because each has its own LLVM.
 #[track_caller]
 pub fn torch_script<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Outcome {
     run_in(&TORCH, &scripts().join(name), arguments).expect(0)
 }
 
-/// Runs a script to its end, in a process that has imported its framework already.
+/// Runs a script to its end, in a process that has already imported its framework.
 #[track_caller]
 pub fn run<S: AsRef<OsStr>>(script: &Path, arguments: impl IntoIterator<Item = S>) -> Outcome {
     let source =
@@ -64,11 +65,11 @@ fn run_in<S: AsRef<OsStr>>(
     Outcome { code, stdout: stream("stdout"), stderr: stream("stderr"), command }
 }
 
-/// A process that runs scripts in forks of itself: the frameworks take seconds to start.
+/// A process that runs scripts in forks of itself, because frameworks take seconds to start.
 struct Server {
     name: &'static str,
     modules: &'static [&'static str],
-    /// It ends with this process, which holds its standard input.
+    /// The process ends with this one, which holds its standard input.
     running: OnceLock<(SocketAddr, Child)>,
 }
 
@@ -81,7 +82,7 @@ static TENSORFLOW: Server =
     Server { name: "tensorflow", modules: &["tensorflow", "numpy"], running: OnceLock::new() };
 
 impl Server {
-    /// Where it listens, once it does.
+    /// Starts the server if needed, and returns its address.
     fn address(&self) -> &SocketAddr {
         let (address, _) = self.running.get_or_init(|| {
             let name = format!("ferry-tests-{}-{}", std::process::id(), self.name);
@@ -97,12 +98,12 @@ impl Server {
     }
 }
 
-/// A script in a process of its own, to be started by the caller.
+/// Returns the command of a script in a process of its own.
 #[must_use]
 pub fn command<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(interpreter());
     command.arg("-B").arg(scripts().join(name)).args(arguments);
-    // TensorFlow's greetings, and its look for graphics cards.
+    // Disables TensorFlow's messages and its search for GPUs.
     command
         .env("TF_CPP_MIN_LOG_LEVEL", "3")
         .env("CUDA_VISIBLE_DEVICES", "")
@@ -114,12 +115,12 @@ fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("python")
 }
 
-/// Fails where a framework is missing. TensorFlow takes seconds to start, so it is only looked for.
+/// Fails if a framework is missing. TensorFlow takes seconds to import, so it is only searched for.
 const IMPORTS: &str = "import numpy, pyarrow.parquet, safetensors.torch, torch
 from importlib.util import find_spec
 assert all(map(find_spec, ['tensorflow', 'keras', 'deepspeed', 'transformers']))";
 
-/// The environment's interpreter.
+/// Returns the interpreter of the environment.
 pub fn interpreter() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -138,7 +139,7 @@ pub fn interpreter() -> &'static Path {
     })
 }
 
-/// The environment, made if it is not there.
+/// Returns the environment, which is created if it is missing.
 fn installed(environment: &Path) -> PathBuf {
     let mut install = Command::new(scripts().join("install"));
     let status = install.arg(environment).status();

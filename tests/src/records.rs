@@ -1,4 +1,4 @@
-//! Rows read and written by a plugin's format in memory, the way a host does it.
+//! Rows read and written with a plugin's format in memory, as a host does it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,25 +11,19 @@ use tensorferry_sdk::{Context, Format, MemoryContext, Result, Source, Target};
 /// Rows, split by split.
 #[derive(Debug, Clone)]
 pub struct Rows {
-    /// The schema of all.
+    /// The schema of all splits.
     pub schema: SchemaRef,
     /// The batches of each split.
     pub splits: Vec<Vec<RecordBatch>>,
 }
 
-/// Reads a source with a format under its default options.
-///
-/// # Errors
-/// Whatever the format says.
+/// Reads a source with a format and its default options.
 pub fn read(format: &dyn Format, source: Arc<dyn Source>, context: &dyn Context) -> Result<Rows> {
     let set = records::open(format, &[], source, context)?;
     Ok(Rows { schema: set.schema(), splits: records::read(&*set, &Batches::default())? })
 }
 
-/// Writes rows, each split a piece, dealt over the files in turn: the files by name.
-///
-/// # Errors
-/// Whatever the format says.
+/// Writes rows, with each split as a piece, dealt to the files in turn. Returns the files by name.
 pub fn write(
     format: &dyn Format,
     rows: &Rows,

@@ -1,13 +1,13 @@
-//! Files of rows made on the spot, and what comes out of steps on rows.
+//! Generated files of rows, and the results of steps on rows.
 
 use crate::Ferry;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Rows of [`mixed`].
+/// The number of rows of [`mixed`].
 pub const MIXED: usize = 20_000;
 
-/// Writes `rows.jsonl`: numbers, lists of one length, lists of any, and values that are missing.
+/// Writes `rows.jsonl` with numbers, lists of one length, lists of any length, and missing values.
 pub fn mixed(ferry: &Ferry) -> PathBuf {
     let line = |id: usize| {
         let list: Vec<usize> = (0..id % 4).map(|n| id + n).collect();
@@ -19,7 +19,7 @@ pub fn mixed(ferry: &Ferry) -> PathBuf {
     ferry.write("rows.jsonl", (0..MIXED).map(line).collect::<String>())
 }
 
-/// Writes rows of these numbers: each with its half, a word that comes again, and a list.
+/// Writes rows with these ids. Each has its half, a repeating word, and a list.
 pub fn numbered(ferry: &Ferry, name: &str, ids: impl Iterator<Item = i64>) -> PathBuf {
     let line = |id: i64| {
         let list: Vec<i64> = (0..id % 4).map(|n| id + n).collect();
@@ -29,8 +29,8 @@ pub fn numbered(ferry: &Ferry, name: &str, ids: impl Iterator<Item = i64>) -> Pa
     ferry.write(name, ids.map(line).collect::<String>())
 }
 
-/// Writes a folder with a file of so many rows each: those of the first are numbered from 0, those of the
-/// second from 1000.
+/// Writes a folder of files with these numbers of rows. The ids of the first file start at 0, those
+/// of the second at 1000.
 pub fn files_of(ferry: &Ferry, folder: &str, lengths: &[i64]) -> PathBuf {
     for (file, len) in (0..).zip(lengths) {
         numbered(ferry, &format!("{folder}/{file:03}.jsonl"), (0..*len).map(|row| 1000 * file + row));
@@ -38,7 +38,7 @@ pub fn files_of(ferry: &Ferry, folder: &str, lengths: &[i64]) -> PathBuf {
     ferry.at(folder)
 }
 
-/// The rows that come out of steps.
+/// Returns the rows that result from steps.
 #[track_caller]
 pub fn through(ferry: &Ferry, input: &Path, steps: &[&str], options: &[&str]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
@@ -49,12 +49,12 @@ pub fn through(ferry: &Ferry, input: &Path, steps: &[&str], options: &[&str]) ->
     ferry.rows(&output)
 }
 
-/// The `id` of each row.
+/// Returns the `id` of each row.
 pub fn ids(rows: &[Value]) -> Vec<i64> {
     rows.iter().map(|row| row["id"].as_i64().unwrap()).collect()
 }
 
-/// The `id`s of what comes out of steps.
+/// Returns the `id`s of the rows that result from steps.
 #[track_caller]
 pub fn ids_through(ferry: &Ferry, input: &Path, steps: &[&str]) -> Vec<i64> {
     ids(&through(ferry, input, steps, &[]))

@@ -1,27 +1,27 @@
-//! What Rust's sources say, as much of it as the architecture's tests need.
+//! Parses Rust sources, as far as the architecture tests need it.
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Ident, Item, Lit, UseTree};
 
-/// The names on the way from a crate's root to a module.
+/// The names from a crate's root to a module.
 pub(crate) type ModulePath = Vec<String>;
 
-/// What one module says outside of its tests.
+/// A module, without its tests.
 #[derive(Debug, Default)]
 pub struct Module {
-    /// Each path that it imports, and the name that it gets; none for all names of a module.
+    /// Each path that it imports, with its local name, or `None` for all names of a module.
     pub imports: Vec<(ModulePath, Option<String>)>,
-    /// Paths within the code, from the crate or from the module.
+    /// Paths in the code, from the crate or from the module.
     pub paths: Vec<ModulePath>,
     /// The names of its own items.
     pub items: BTreeSet<String>,
-    /// What its strings hold, but for documentation.
+    /// The contents of its strings, except documentation.
     pub texts: Vec<String>,
 }
 
-/// The modules of a source, which is that of the module `at`, and those that are there for tests only.
+/// Returns the modules in the source of the module `at`, and the modules that exist only for tests.
 pub fn modules(at: ModulePath, source: &str) -> (BTreeMap<ModulePath, Module>, Vec<ModulePath>) {
     let file = syn::parse_file(source).unwrap_or_else(|error| panic!("{}: {error}", at.join("::")));
     let mut scan = Scan { at, depth: 0, found: BTreeMap::new(), tests: Vec::new() };
@@ -32,7 +32,7 @@ pub fn modules(at: ModulePath, source: &str) -> (BTreeMap<ModulePath, Module>, V
 
 struct Scan {
     at: ModulePath,
-    /// How many blocks of code are around.
+    /// The number of enclosing code blocks.
     depth: usize,
     found: BTreeMap<ModulePath, Module>,
     tests: Vec<ModulePath>,
@@ -58,7 +58,7 @@ impl Scan {
         self.module().texts.push(String::from_utf8_lossy(&bytes).into_owned());
     }
 
-    /// What a macro is given.
+    /// Scans the input of a macro.
     fn tokens(&mut self, stream: TokenStream) {
         let (mut path, mut colons) = (Vec::new(), 0);
         for tree in stream {
@@ -98,7 +98,7 @@ impl<'a> Visit<'a> for Scan {
         if self.depth == 0 {
             self.module().items.extend(name.map(ToString::to_string));
         }
-        // A module in another file is in that file.
+        // The contents of `mod name;` are in another file.
         let inner = inner.filter(|_| matches!(item, Item::Mod(module) if module.content.is_some()));
         let outer = inner.map(|inner| std::mem::replace(&mut self.at, inner));
         self.module();
@@ -155,7 +155,7 @@ fn is_of_tests(attribute: &Attribute) -> bool {
     list.path.is_ident("cfg") && words.next() == Some("test")
 }
 
-/// An item's attributes, and the name that it gives to what a path may lead to.
+/// Returns an item's attributes, and its name if a path can lead to it.
 fn parts(item: &Item) -> (&[Attribute], Option<&Ident>) {
     match item {
         Item::Const(item) => (&item.attrs, Some(&item.ident)),
@@ -175,7 +175,7 @@ fn parts(item: &Item) -> (&[Attribute], Option<&Ident>) {
     }
 }
 
-/// The paths of a `use` tree, each with the name that it gets.
+/// Collects the paths of a `use` tree, each with its local name.
 fn leaves(tree: &UseTree, mut path: ModulePath, found: &mut Vec<(ModulePath, Option<String>)>) {
     let (ident, name) = match tree {
         UseTree::Path(branch) => {
@@ -201,7 +201,7 @@ fn leaves(tree: &UseTree, mut path: ModulePath, found: &mut Vec<(ModulePath, Opt
 mod tests {
     use super::*;
 
-    /// The paths and texts of a module, and the test modules.
+    /// Returns the paths and texts of a module, and the test modules.
     fn said(source: &str) -> String {
         let (modules, tests) = modules(Vec::new(), source);
         let module = &modules[&Vec::new()];

@@ -1,4 +1,4 @@
-//! What is seen of a file: by the framework that it is for, or by `ferry inspect`.
+//! The contents of a file as seen by its framework or by `ferry inspect`.
 
 use crate::ferry::Outcome;
 use crate::fixtures::{self, Facts};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The tensors, and which of them are one.
+/// The tensors, and which of them are tied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// Each tensor's dtype, shape and digest.
@@ -17,14 +17,14 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// What a script printed of `facts.facts`.
+    /// Parses what a script printed from `facts.facts`.
     pub fn printed(document: &Value) -> Self {
         let tensors = tensors(&document["tensors"]);
         let ties = serde_json::from_value(document["ties"].clone()).unwrap();
         Self { tensors, ties }
     }
 
-    /// What `inspect --json --digest sha256` printed.
+    /// Parses the output of `inspect --json --digest sha256`.
     pub fn inspected(document: &Value) -> Self {
         let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for tensor in document["tensors"].as_array().unwrap() {
@@ -38,34 +38,34 @@ impl Seen {
         Self { tensors: fixtures::inspected(document), ties: groups.into_iter().collect() }
     }
 
-    /// What the framework that a file is for sees in it.
+    /// Returns what the framework of a file sees in it.
     pub fn by_framework(path: &Path) -> Self {
         Self::printed(&python::script("see.py", [path]).json())
     }
 
-    /// What ferry sees in a file, with these options of its reader.
+    /// Returns what ferry sees in a file, with these options of its reader.
     pub fn by_ferry(ferry: &Ferry, path: &Path, options: &[&str]) -> Self {
         Self::inspected(&inspect(ferry, path, options).expect(0).json())
     }
 }
 
-/// The facts of tensors, as a script prints them by name.
+/// Returns the facts of tensors that a script printed by name.
 pub fn tensors(document: &Value) -> BTreeMap<String, Facts> {
     serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("no facts: {error}: {document}"))
 }
 
-/// What a report or a description lists as lost.
+/// Returns the losses of a report or a description.
 pub fn losses(document: &Value) -> &[Value] {
     document["losses"].as_array().unwrap()
 }
 
-/// The names of what is lost, of one kind.
+/// Returns the names in losses of one kind.
 pub fn lost(document: &Value, kind: &str) -> BTreeSet<String> {
     let losses = losses(document).iter().filter(|loss| loss["kind"] == kind);
     losses.map(|loss| loss["what"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Has ferry inspect an input, with these options of its reader.
+/// Runs `ferry inspect` on an input, with these options of its reader.
 #[must_use]
 pub fn inspect(ferry: &Ferry, input: &Path, options: &[&str]) -> Outcome {
     let options = options.iter().flat_map(|option| ["-i", option]);

@@ -1,4 +1,4 @@
-//! A session is what somebody types at a shell and what is printed, as pages show it:
+//! A session: commands typed at a shell, and their output, as pages show them:
 //!
 //! ```text
 //! $ ferry cat people.jsonl --rows :1
@@ -9,28 +9,28 @@
 //! [exit code 2]
 //! ```
 //!
-//! Its commands are run in one shell, one after the other, so that `cd` holds for those that follow. What is printed is
-//! compared as it is, but for how long something took and where the folder lies.
+//! The commands run in one shell, one after the other, so that `cd` affects those that follow. The
+//! output is compared as it is, except for durations and the path of the folder.
 
 use crate::Outcome;
 use std::fmt::Write as _;
 
-/// Where the reader of a page is at home, in place of the folder that a test made.
+/// The home folder that pages show in place of the test's folder.
 pub const HOME: &str = "/home/ada";
 
-/// Ends the output of a command in the shell's; the exit code follows it.
+/// Ends the output of a command in the output of the shell. The exit code follows it.
 const END: char = '\u{1e}';
 
-/// A command, and what is printed below it.
+/// A command and its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What is typed; lines after the first are those behind the shell's `>`.
+    /// The typed text. Lines after the first follow the shell's `>`.
     pub typed: String,
-    /// Its output, messages included, and `[exit code N]` at its end if that is not 0.
+    /// The output, including messages, with `[exit code N]` at the end if the exit code is not 0.
     pub printed: String,
 }
 
-/// The commands of a session, with what the page says that they print.
+/// Parses the commands of a session, with the output that the page shows.
 pub fn parse(text: &str) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for line in text.lines() {
@@ -40,14 +40,14 @@ pub fn parse(text: &str) -> Vec<Entry> {
                 write!(entry.typed, "\n{typed}").unwrap();
             }
             (.., Some(entry)) => writeln!(entry.printed, "{line}").unwrap(),
-            (.., None) => panic!("{line:?} stands before the first command"),
+            (.., None) => panic!("{line:?} is before the first command"),
         }
     }
     entries.iter_mut().for_each(|entry| entry.printed.truncate(entry.printed.trim_end().len()));
     entries
 }
 
-/// The session as a page has it: a line is left free below what is printed.
+/// Renders the session as a page shows it, with an empty line after each output.
 pub fn render(entries: &[Entry]) -> String {
     let mut text = String::new();
     for Entry { typed, printed } in entries {
@@ -60,7 +60,7 @@ pub fn render(entries: &[Entry]) -> String {
     text + "\n"
 }
 
-/// The script that runs these commands, and from whose output [`printed`] tells them apart.
+/// Returns a script that runs these commands, for [`printed`] to separate their outputs.
 pub fn script<'a>(commands: impl IntoIterator<Item = &'a str>) -> String {
     let mut script = "exec 2>&1\n".to_owned();
     for typed in commands {
@@ -69,7 +69,7 @@ pub fn script<'a>(commands: impl IntoIterator<Item = &'a str>) -> String {
     script
 }
 
-/// What each command of a [`script`] printed, and its exit code.
+/// Returns the output and the exit code of each command of a [`script`].
 pub fn printed(outcome: &Outcome) -> Vec<(String, i32)> {
     let mut outputs = Vec::new();
     let mut rest = &*outcome.stdout;
@@ -82,7 +82,7 @@ pub fn printed(outcome: &Outcome) -> Vec<(String, i32)> {
     outputs
 }
 
-/// The entry as it would stand there now. What it already says stays if it differs in nothing but times.
+/// Returns the entry with its new output. If only times differ, the existing output is kept.
 #[must_use]
 pub fn renewed(entry: &Entry, output: &str, code: i32) -> Entry {
     let mut printed = output.trim_end().to_owned();
@@ -94,12 +94,12 @@ pub fn renewed(entry: &Entry, output: &str, code: i32) -> Entry {
     Entry { typed: entry.typed.clone(), printed: if same { entry.printed.clone() } else { printed } }
 }
 
-/// The text with three dots in the place of how long something took (` in 0.01 s`, `"seconds": 0.01`), when it was done
-/// (`at 2026-01-31T12:00:00Z`) and how much space there is (`1 kB needed, 5.00 GB free`).
+/// Replaces durations (` in 0.01 s`, `"seconds": 0.01`), times (`at 2026-01-31T12:00:00Z`) and free
+/// space (`1 kB needed, 5.00 GB free`) with three dots.
 fn without_times(text: &str) -> String {
     let line = |line: &str| {
         let mut shown = String::new();
-        // The unit may be another one, too.
+        // The unit may change, too.
         let (line, free) = line.split_once("B free ").unwrap_or((line, ""));
         let line =
             if free.is_empty() { line } else { line.rsplit_once(' ').map_or(line, |(number, _)| number) };

@@ -1,5 +1,6 @@
-//! A set is a folder of files that are one model or one table together. Its files are changed as a whole (swapped, dropped,
-//! renamed, damaged), read through the library, and what is read without a loss is held against what was there before.
+//! Sets of files that together are one model or one table. A set is mutated as a whole: its files
+//! are swapped, dropped, renamed and damaged. It is then read through the library. Content that is
+//! read without a loss must match the original.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,82 +18,83 @@ use tensorferry_sdk::records::from_stream;
 use tensorferry_sdk::{Catalog, Error, MemoryContext, MemorySource, Place, Source, StorageId};
 use tensorferry_test_kit::random::Random;
 
-/// The files of a set, by name. Those that a change leaves alone are shared with the set.
+/// The files of a set, by name. Files that are not changed are shared with the set.
 pub type Files = BTreeMap<String, Arc<Vec<u8>>>;
 
 thread_local! {
-    /// The folders that sets are read from, with the files that are in them: a run writes only those that differ.
+    /// The folders that sets are read from, with their current files. A run writes only the files
+    /// that differ.
     static FOLDERS: RefCell<BTreeMap<&'static str, SetFolder>> = RefCell::default();
 }
 
-/// What a set knows of its files, so that a reader can notice what befell them.
+/// How a set identifies its files, so that a reader can notice a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ties {
-    /// Checksums of all that is read.
+    /// By checksums of everything that is read.
     Sums,
-    /// What each file has: one in the place of another is noticed.
+    /// By the contents of each file: a swap is noticed.
     Content,
-    /// Which files there are, and not which is which.
+    /// By the names of the files: a swap is not noticed.
     Names,
-    /// Nothing: the files that are there are the table.
+    /// Not at all: any existing files are the table.
     Nothing,
 }
 
-/// A set as it was written.
+/// An unchanged set.
 #[derive(Debug, Clone)]
 pub struct Kind {
-    /// What it is called.
     pub name: &'static str,
-    /// Its files.
     pub files: Files,
-    /// Which of them is opened; nothing: the folder.
+    /// The file to open, or empty for the folder.
     pub entry: &'static str,
-    /// What it knows of its files.
+    /// How it identifies its files.
     pub ties: Ties,
     /// Whether a file lists the tensors of the others.
     pub lists: bool,
-    /// What names of files have in them that say what the others mean: damage in one of these may change anything.
+    /// Words in the names of files that describe the others. Damage to one of these files may
+    /// change anything.
     pub says: &'static [&'static str],
-    /// Whether it is a table. Columns that the names of its folders say (`year=2024/`) are compared with these.
+    /// Whether it is a table. Columns from the names of its folders (`year=2024/`) are compared
+    /// with these names.
     pub rows: bool,
 }
 
 /// A tensor, or the rows of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
-    /// Its dtype, its shape, its bytes.
+    /// The dtype, shape and bytes.
     Tensor(String, Vec<u64>, Vec<u8>),
-    /// Its batches.
+    /// The batches.
     Rows(Vec<RecordBatch>),
 }
 
-/// What was read: tensors by name, or rows by file; and the losses.
+/// What was read: tensors by name, or rows by file, and the losses.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Content {
-    /// The tensors, or rows.
+    /// The tensors or rows.
     pub parts: BTreeMap<String, Part>,
-    /// What the user is told.
+    /// The losses reported to the user.
     pub losses: BTreeSet<String>,
 }
 
-/// A set whose content is known.
+/// A set with its content.
 #[derive(Debug)]
 pub struct Set {
-    /// As it was written.
+    /// The unchanged set.
     pub kind: Kind,
     content: Content,
-    /// The files that each tensor lies in, as far as it is known.
+    /// The files that contain each tensor, if they are known.
     owners: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// Bytes of a change in a program.
 const CHANGE: usize = 6;
-/// How many changes a program makes at most.
+/// Maximum number of changes in a program.
 const MAX_CHANGES: usize = 4;
-/// How many changes there are.
+/// The number of kinds of changes.
 const CHANGES: u8 = 14;
 
-/// Programs that make each of the changes to each of so many sets, from one place or another.
+/// Returns programs that make each kind of change to each of `sets` sets, at random places.
 pub fn seeds(sets: usize) -> Vec<Vec<u8>> {
     let mut random = Random::new(1);
     let mut seeds = Vec::new();
@@ -106,10 +108,12 @@ pub fn seeds(sets: usize) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Changes one of these sets as `program` says and reads it. Whether it could be read.
+/// Changes one of these sets as `program` says, and reads it. Returns whether it could be read.
 ///
 /// # Panics
-/// If the reader does, takes long, blames a plugin, or gives without a loss what the files do not say.
+///
+/// Panics if the reader panics, takes long, blames a plugin, or returns content without a loss that
+/// is not in the files.
 pub fn run(registry: &Registry, sets: &[Set], program: &[u8]) -> bool {
     let Some((&first, changes)) = program.split_first() else { return false };
     let set = &sets[usize::from(first) % sets.len()];
@@ -135,7 +139,7 @@ pub fn run(registry: &Registry, sets: &[Set], program: &[u8]) -> bool {
     }
 }
 
-/// Makes a change: which, two files, a place and a value.
+/// Makes a change, given its kind, two files, an offset and a value.
 fn make(files: &mut Files, [change, a, b, low, high, value]: [u8; CHANGE]) {
     let named = |number: u8| files.keys().cycle().nth(usize::from(number) % files.len().max(1)).cloned();
     let (Some(a), Some(b)) = (named(a), named(b)) else { return };
@@ -197,7 +201,7 @@ fn make(files: &mut Files, [change, a, b, low, high, value]: [u8; CHANGE]) {
     }
 }
 
-/// The name with one of its numbers one more or one less.
+/// Returns the name with one of its numbers increased or decreased by one.
 fn neighbor(name: &str, which: u8) -> String {
     let starts: Vec<usize> = name
         .char_indices()
@@ -213,14 +217,14 @@ fn neighbor(name: &str, which: u8) -> String {
     format!("{}{number:0digits$}{}", &name[..start], &name[start + digits..])
 }
 
-/// The name with another count behind `-of-`.
+/// Returns the name with another count after `-of-`.
 fn recounted(name: &str, value: u8) -> String {
     let Some((before, after)) = name.split_once("-of-") else { return name.to_owned() };
     let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
     format!("{before}-of-{:0digits$}{}", value % 10, &after[digits..])
 }
 
-/// What was changed, for people.
+/// Describes what was changed, for messages.
 fn difference(before: &Files, after: &Files) -> String {
     let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let of = |name: &String| {
@@ -229,10 +233,10 @@ fn difference(before: &Files, after: &Files) -> String {
         match (was, is, origin) {
             _ if was == is => None,
             (_, None, _) => Some(format!("{name} is gone")),
-            (_, _, Some(origin)) => Some(format!("{name} is what {origin} was")),
+            (_, _, Some(origin)) => Some(format!("{name} has the contents of {origin}")),
             (was, Some(is), _) => {
                 let at = was.map(|was| was.iter().zip(is.iter()).take_while(|(a, b)| a == b).count());
-                Some(format!("{name} differs from {at:?} on, {} bytes", is.len()))
+                Some(format!("{name} differs from offset {at:?} on, {} bytes", is.len()))
             }
         }
     };
@@ -248,7 +252,7 @@ fn read(registry: &Registry, kind: &Kind, files: &Files) -> Result<Content> {
             *folder = SetFolder::new();
         }
         result?;
-        // Each tensor is read on the session's thread: so that it is woken once.
+        // On the session's thread, because each tensor would otherwise wake it.
         registry.session().install(|| read_from(registry, kind, folder.folder.path()))
     })
 }
@@ -260,20 +264,20 @@ struct SetFolder {
 }
 
 impl SetFolder {
-    /// An empty one, in memory where the system has such a place.
+    /// Creates an empty folder, in memory if the system has such a place.
     fn new() -> Self {
         let memory = Path::new("/dev/shm");
         let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         Self { folder: folder.expect("there is space"), files: Files::new() }
     }
 
-    /// Has it hold these files and no others.
+    /// Makes the folder hold exactly these files.
     fn hold(&mut self, files: &Files) -> std::io::Result<()> {
         let root = self.folder.path();
         for name in self.files.keys().filter(|name| !files.contains_key(*name)) {
             std::fs::remove_file(root.join(name))?;
             let folders = Path::new(name).ancestors().skip(1).filter(|folder| *folder != Path::new(""));
-            // A folder that others are in stays.
+            // A folder that contains other files is kept.
             let _ =
                 folders.map(|folder| std::fs::remove_dir(root.join(folder))).find(std::io::Result::is_err);
         }
@@ -284,7 +288,7 @@ impl SetFolder {
             }
             let path = root.join(name);
             if was.is_none() {
-                // A new name may be below that of another file.
+                // A new file may be in a folder with the name of an old file.
                 std::fs::create_dir_all(path.parent().expect("it is in the folder"))?;
             }
             std::fs::write(path, &**bytes)?;
@@ -324,15 +328,16 @@ fn read_from(registry: &Registry, kind: &Kind, folder: &Path) -> Result<Content>
     Ok(Content { parts, losses })
 }
 
-/// The keys and values in the names of a file's folders.
+/// Returns the keys and values in the names of a file's folders.
 fn keys(file: &str) -> impl Iterator<Item = (&str, &str)> {
     file.split('/').filter_map(|folder| folder.split_once('='))
 }
 
-/// A batch of a file without the columns that the names of folders have.
+/// Returns a file's batch without the columns from the names of folders.
 ///
 /// # Panics
-/// If they are not what the names of its own folders have.
+///
+/// Panics if these columns do not match the names of the file's own folders.
 fn without_keys(kind: &Kind, file: &str, batch: &RecordBatch) -> RecordBatch {
     let of_folders: BTreeSet<&str> =
         kind.files.keys().flat_map(|name| keys(name)).map(|(key, _)| key).collect();
@@ -347,16 +352,17 @@ fn without_keys(kind: &Kind, file: &str, batch: &RecordBatch) -> RecordBatch {
             (_, Some(texts)) => texts.iter().all(|text| text == value),
             _ => false,
         };
-        assert!(is_right, "{}: {file} has another {key}: {values:?}", kind.name);
+        assert!(is_right, "{}: {file} has a wrong {key}: {values:?}", kind.name);
     }
     batch.project(&own).expect("its own columns")
 }
 
 impl Set {
-    /// Reads a set as it was written.
+    /// Reads an unchanged set.
     ///
     /// # Panics
-    /// If it cannot be read.
+    ///
+    /// Panics if it cannot be read.
     pub fn new(registry: &Registry, kind: Kind) -> Self {
         let content = read(registry, &kind, &kind.files);
         let content = content.unwrap_or_else(|error| panic!("{}: {error}", kind.name));
@@ -365,7 +371,7 @@ impl Set {
         Self { kind, content, owners }
     }
 
-    /// What is wrong with what was read of these files without a loss, if anything is.
+    /// Returns what is wrong with content that was read from these files without a loss.
     fn wrong(&self, files: &Files, read: &Content) -> Option<String> {
         if !read.losses.is_subset(&self.content.losses) {
             return None;
@@ -376,7 +382,7 @@ impl Set {
         let damaged =
             |name: &&&String| files.get(**name).is_some_and(|bytes| !was.values().any(|w| w == bytes));
         let damaged: BTreeSet<&String> = touched.iter().filter(damaged).copied().collect();
-        // Where nothing tells files apart, one in the place of another says something else too.
+        // If files are identified only by name, a swapped file changes the meaning of the set, too.
         let changed = if self.kind.ties == Ties::Names { &touched } else { &damaged };
         let says = |name: &&&String| self.kind.says.iter().any(|word| name.contains(word));
         if changed.iter().filter(says).any(|name| files.contains_key(*name)) {
@@ -389,7 +395,8 @@ impl Set {
         }
     }
 
-    /// Tensors are what they were, but for those of files that were touched, as far as nothing tells files apart.
+    /// Checks that tensors are unchanged, except those of changed files that the set cannot
+    /// identify.
     fn wrong_tensors(
         &self,
         files: &Files,
@@ -405,7 +412,7 @@ impl Set {
         let lies_in = |name: &String| {
             self.owners.get(name).is_none_or(|owners| owners.iter().any(|owner| touched.contains(owner)))
         };
-        // The file that lists the tensors may be gone.
+        // The file that lists the tensors may be missing.
         let is_listed = self.kind.lists && self.kind.files.keys().all(|name| files.contains_key(name));
         let renames = !is_listed && !damaged.is_empty();
         if renames && read.parts.len() < self.content.parts.len() {
@@ -420,14 +427,15 @@ impl Set {
                     if may_differ
                         && lies_in(name)
                         && (!damaged.is_empty() || (dtype, shape) == (was_dtype, was_shape)) => {}
-                _ => return Some(format!("tensor {name:?} is another one")),
+                _ => return Some(format!("tensor {name:?} differs")),
             }
         }
         let added = read.parts.keys().find(|name| !self.content.parts.contains_key(*name));
-        added.filter(|_| !renames).map(|name| format!("tensor {name:?} was not there"))
+        added.filter(|_| !renames).map(|name| format!("tensor {name:?} is new"))
     }
 
-    /// The rows of a file that is what some file was are those of that file, and no file goes unread.
+    /// Checks that a file with the contents of an original file has its rows, and that no file is
+    /// skipped.
     fn wrong_rows(&self, files: &Files, read: &Content) -> Option<String> {
         let was = &self.content.parts;
         let schema = |parts: &BTreeMap<String, Part>| {
@@ -436,7 +444,7 @@ impl Set {
                 Part::Tensor(..) => None,
             })
         };
-        // Types that are found in all files may be others.
+        // Types that are inferred from all files may differ.
         let same_types = schema(was) == schema(&read.parts);
         for (name, bytes) in files {
             let origin = self.kind.files.iter().find(|(_, origin)| *origin == bytes);
@@ -444,7 +452,7 @@ impl Set {
             match read.parts.get(name) {
                 None => return Some(format!("{name} was not read")),
                 Some(found) if count(found) != count(rows) || (same_types && found != rows) => {
-                    return Some(format!("{name} has other rows"));
+                    return Some(format!("{name} has different rows"));
                 }
                 Some(_) => {}
             }
@@ -458,7 +466,7 @@ impl Set {
         let added = read.parts.keys().find(|name| !was.contains_key(*name));
         let differs = (self.kind.ties == Ties::Sums && *was != read.parts).then(|| "other rows".to_owned());
         lost.map(|name| format!("the rows of {name} are lost"))
-            .or_else(|| added.map(|name| format!("{name} is none of the set's")))
+            .or_else(|| added.map(|name| format!("{name} is not in the set")))
             .or(differs)
     }
 }
@@ -467,7 +475,8 @@ fn count(part: &Part) -> usize {
     if let Part::Rows(batches) = part { batches.iter().map(RecordBatch::num_rows).sum() } else { 1 }
 }
 
-/// The files that each tensor's bytes lie in, as the reader says; those that it decodes itself are left out.
+/// Returns the files that contain the bytes of each tensor, according to the reader. Tensors that
+/// the reader decodes itself are left out.
 fn owners(registry: &Registry, kind: &Kind) -> BTreeMap<String, BTreeSet<String>> {
     let source =
         MemorySource::folder(kind.files.iter().map(|(name, bytes)| (name.clone(), Vec::clone(bytes))));
@@ -485,7 +494,7 @@ fn owners(registry: &Registry, kind: &Kind) -> BTreeMap<String, BTreeSet<String>
     found.max_by_key(BTreeMap::len).unwrap_or_default()
 }
 
-/// Adds the files that a storage lies in; whether all of them are known.
+/// Adds the files that contain a storage. Returns whether all of them are known.
 fn files_of(catalog: &Catalog, id: StorageId, source: &MemorySource, owners: &mut BTreeSet<String>) -> bool {
     match catalog.storage(id).map(|storage| &storage.place) {
         Some(Place::File { file, .. }) => {
@@ -503,7 +512,7 @@ fn files_of(catalog: &Catalog, id: StorageId, source: &MemorySource, owners: &mu
 mod tests {
     use super::*;
 
-    /// Two tensors, each in a file of its own.
+    /// Returns a set with two tensors, each in its own file.
     fn set(ties: Ties, lists: bool) -> Set {
         let files = [("a-1", 1), ("a-2", 2)].map(|(name, byte)| (name.to_owned(), Arc::new(vec![byte])));
         let kind = Kind { name: "set", files: files.into(), entry: "", ties, lists, says: &[], rows: false };
@@ -519,7 +528,7 @@ mod tests {
         Content { parts: tensors.iter().map(tensor).collect(), losses: BTreeSet::new() }
     }
 
-    /// The set's files after these changes.
+    /// Returns the set's files after these changes.
     fn changed(set: &Set, changes: &[[u8; CHANGE]]) -> Files {
         let mut files = set.kind.files.clone();
         changes.iter().for_each(|change| make(&mut files, *change));

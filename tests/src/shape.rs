@@ -1,5 +1,5 @@
-//! A shape is how an output lies on disk: one file, a folder of its own, or a set among other files.
-//! A scene is a place where such an output is written, killed, and looked at.
+//! The shapes of an output on disk: one file, a folder of its own, or a set among other files. A
+//! scene is a place where such an output is written, killed and checked.
 
 use crate::Ferry;
 use crate::ferry::{Outcome, run};
@@ -11,21 +11,20 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// How an output lies on disk.
+/// The form of an output on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// One file.
     File,
     /// A folder of its own, with a sidecar.
     Folder,
-    /// Shards and their index, beside other files.
+    /// Shards and their index, among other files.
     Set,
-    /// A checkpoint's data files and their index, beside other files.
+    /// A checkpoint's data files and their index, among other files.
     Bundle,
 }
 
 impl Shape {
-    /// The file without which the others cannot be opened.
+    /// Returns the file without which the others cannot be opened.
     fn index(self) -> Option<&'static Path> {
         match self {
             Self::File | Self::Folder => None,
@@ -35,7 +34,7 @@ impl Shape {
     }
 }
 
-/// What stands under an output's names.
+/// The files that exist under the names of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Nothing that could be opened.
@@ -46,18 +45,18 @@ pub enum State {
     New,
 }
 
-/// A file in the output's folder that is not the output's.
+/// An unrelated file in the folder of the output.
 const BYSTANDER: &str = "keep.txt";
 const TENSORS: u64 = 32;
-/// In so many files is an output split that is no single one.
+/// The number of files of an output that is not a single file.
 const SHARDS: u64 = 4;
-/// The old checkpoint has so many, so that its data files have other names than the new one's.
+/// The number of files of the old checkpoint, whose data files therefore have other names than the
+/// new one's.
 const OLD_BUNDLE_SHARDS: u64 = 2;
 
-/// A folder with an old and a new input of one shape, and what each of them becomes.
+/// A folder with an old and a new input of one shape, and their outputs.
 #[derive(Debug)]
 pub struct Scene {
-    /// The program.
     pub ferry: Ferry,
     shape: Shape,
     new_tensor_bytes: u64,
@@ -66,7 +65,7 @@ pub struct Scene {
 const OLD_TENSOR_BYTES: u64 = 8 << 10;
 
 impl Scene {
-    /// The new input has `bytes`, the old one few. Both become outputs of the same names.
+    /// Creates a new input of `bytes` and a small old one. Both outputs have the same names.
     pub fn new(shape: Shape, bytes: u64) -> Self {
         let scene = Self { ferry: Ferry::on_disk(), shape, new_tensor_bytes: bytes / TENSORS };
         for (which, tensor_bytes) in [(State::Old, OLD_TENSOR_BYTES), (State::New, scene.new_tensor_bytes)] {
@@ -87,18 +86,18 @@ impl Scene {
         scene
     }
 
-    /// Where outputs are written.
+    /// Returns the folder of the outputs.
     pub fn work(&self) -> PathBuf {
         self.ferry.at("work")
     }
 
-    /// The input that becomes this state.
+    /// Returns the input that is converted to this state.
     pub fn input(&self, which: State) -> PathBuf {
         let suffix = if self.shape == Shape::Folder { "" } else { ".safetensors" };
         self.ferry.at(format!("{which:?}{suffix}"))
     }
 
-    /// The files that an output consists of.
+    /// Returns the files of an output.
     fn files_of(&self, which: State) -> Vec<PathBuf> {
         files_below(&self.reference(which))
     }
@@ -107,7 +106,7 @@ impl Scene {
         self.ferry.at(format!("reference-{which:?}"))
     }
 
-    /// The conversion that makes this state, with more options.
+    /// Returns the conversion that creates this state, with more options.
     #[must_use]
     pub fn command(&self, which: State, options: &[&str]) -> Command {
         self.command_to(which, &self.work(), options)
@@ -134,7 +133,7 @@ impl Scene {
         command
     }
 
-    /// Empties the place, or puts the old output there.
+    /// Clears the folder of the outputs, and restores the old output if `with_old` is set.
     pub fn reset(&self, with_old: bool) {
         let work = self.work();
         if work.exists() {
@@ -147,7 +146,7 @@ impl Scene {
         }
     }
 
-    /// What stands there now, staging folders aside.
+    /// Returns the current state, without staging folders.
     pub fn state(&self) -> State {
         let work = self.work();
         assert_eq!(std::fs::read(work.join(BYSTANDER)).unwrap(), b"mine");
@@ -156,16 +155,17 @@ impl Scene {
         found.retain(|file| file != Path::new(BYSTANDER) && !is_staged(file));
 
         let references = [State::Old, State::New].map(|which| (which, self.reference(which)));
-        // Each file with the states that it belongs to: one, as the contents differ.
+        // The state that each file belongs to. The contents of the states differ.
         let mut states = BTreeMap::new();
         for file in &found {
             let of = references.iter().find(|(_, reference)| same(&work.join(file), &reference.join(file)));
             let (of, _) =
-                of.unwrap_or_else(|| panic!("{} is neither the old nor the new one", file.display()));
+                of.unwrap_or_else(|| panic!("{} is neither the old nor the new file", file.display()));
             states.insert(file.clone(), *of);
         }
         let decides = match self.shape.index() {
-            // Shards of the other output have other names: they come before its index, and go after it.
+            // Shards of the other output have other names. They appear before its index, and are
+            // removed after it.
             Some(index) => states.get(index),
             None => states.values().next(),
         };
@@ -173,20 +173,21 @@ impl Scene {
         let expected = self.files_of(of);
         assert!(
             expected.iter().all(|file| states.get(file) == Some(&of)),
-            "not all files of {of:?}: {states:?}"
+            "some files of {of:?} are missing: {states:?}"
         );
         assert!(self.shape.index().is_some() || found == expected, "a mixture of old and new: {states:?}");
         of
     }
 
-    /// What a killed run leaves is gone after the next one.
+    /// Checks that the next run removes what a killed run left.
     pub fn next_run_cleans_up(&self) {
         let _ = run(&mut self.command(State::Old, &["--force"])).expect(0);
         assert_eq!(self.state(), State::Old);
         self.nothing_is_staged();
     }
 
-    /// There is no staging folder, and no file of the output that does not stand.
+    /// Checks that there are no staging folders, and no files other than those of the current
+    /// state.
     pub fn nothing_is_staged(&self) {
         let mut found = files_below(&self.work());
         found.retain(|file| file != Path::new(BYSTANDER));
@@ -205,7 +206,7 @@ impl Scene {
         }
     }
 
-    /// Whether `outcome` may have left `state`, where the old output stood before if `with_old`.
+    /// Checks that `what` may have left `state`, after the old output if `with_old` is set.
     pub fn may_stand(&self, state: State, with_old: bool, what: &str) {
         let allowed: &[State] = match (with_old, self.shape) {
             (false, _) => &[State::None, State::New],
@@ -214,7 +215,7 @@ impl Scene {
         };
         assert!(
             allowed.contains(&state),
-            "{:?}, old output: {with_old}, {what}: {state:?} stands",
+            "{:?}, old output: {with_old}, {what}: found {state:?}",
             self.shape
         );
     }
@@ -232,7 +233,7 @@ impl Scene {
     }
 }
 
-/// Whether two files have the same bytes; one that is not there has none.
+/// Whether two files exist and have the same bytes.
 fn same(a: &Path, b: &Path) -> bool {
     let (Ok(mut a), Ok(mut b)) = (File::open(a), File::open(b)) else { return false };
     let len = |file: &File| file.metadata().map(|metadata| metadata.len()).unwrap();

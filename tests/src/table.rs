@@ -1,39 +1,41 @@
-//! Tables made by hand: sorted maps of byte strings as LevelDB lays them out, in every style that a
+//! Tables made by hand: sorted maps of byte strings in the layout of LevelDB, in every style that a
 //! reader may meet, and in styles that no writer would use.
 //!
-//! Block: entries, `u32 restarts[k]`, `u32 k`; after it a type byte and a masked CRC-32C of both.
-//! Entry: varints of the shared, the unshared and the value's length, then the key's rest and the
-//! value. Footer, 48 bytes: the handles (offset, length) of metaindex and index, zeros, the magic
-//! number (<https://github.com/google/leveldb/blob/main/doc/table_format.md>).
+//! Block: entries, `u32 restarts[k]`, `u32 k`. After it, a type byte and a masked CRC-32C of both.
+//! Entry: varints of the shared length, the unshared length and the value's length, then the rest
+//! of the key and the value. Footer, 48 bytes: the handles (offset, length) of metaindex and index,
+//! zeros, the magic number (<https://github.com/google/leveldb/blob/main/doc/table_format.md>).
 
 use crate::wire::varint;
 
 /// The last eight bytes of a table.
 pub const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
-/// The type byte of a block that is stored as it is.
+/// The type byte of an uncompressed block.
 pub const PLAIN: u8 = 0;
 /// The type byte of a block in raw snappy.
 pub const SNAPPY: u8 = 1;
 
-/// How a table is laid out.
+/// The layout of a table.
 #[derive(Debug, Clone)]
 pub struct Style {
-    /// A block ends once it has this many bytes.
+    /// A block ends when it has this many bytes.
     pub block_bytes: usize,
-    /// Every so many entries of a data block, one shares no prefix with the last.
+    /// Number of entries from one that shares no prefix with the previous one to the next such
+    /// entry.
     pub restart_interval: usize,
-    /// Whether keys leave out the prefix that they share with the last.
+    /// Whether keys leave out the prefix that they share with the previous one.
     pub shares: bool,
     /// Whether blocks are compressed.
     pub snappy: bool,
-    /// Whether the index has the shortest key that divides two blocks, or the last of a block.
+    /// Whether the index has the shortest key that separates two blocks, instead of the last key of
+    /// a block.
     pub shortens: bool,
-    /// What follows the handle in an entry of the index.
+    /// Bytes after the handle in an entry of the index.
     pub after_handle: &'static [u8],
 }
 
 impl Default for Style {
-    /// As TensorFlow writes it.
+    /// Returns the style of TensorFlow.
     fn default() -> Self {
         Self {
             block_bytes: 256 << 10,
@@ -46,17 +48,17 @@ impl Default for Style {
     }
 }
 
-/// Where a block lies, without its trailer.
+/// The place of a block, without its trailer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handle {
-    /// From the start of the file.
+    /// Offset from the start of the file.
     pub offset: u64,
-    /// Without type and CRC.
+    /// Length without the type and CRC.
     pub len: u64,
 }
 
 impl Handle {
-    /// Two varints.
+    /// Encodes it as two varints.
     pub fn encoded(self) -> Vec<u8> {
         let mut bytes = Vec::new();
         varint(&mut bytes, self.offset);
@@ -65,12 +67,12 @@ impl Handle {
     }
 }
 
-/// The CRC-32C of bytes, masked as it is stored.
+/// Returns the CRC-32C of bytes, masked as it is stored.
 pub fn masked_crc(bytes: &[u8]) -> u32 {
     mask(crc32c::crc32c(bytes))
 }
 
-/// A CRC-32C as it is stored: rotated, and moved by a constant.
+/// Masks a CRC-32C as it is stored: rotated, with a constant added.
 pub fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -91,7 +93,7 @@ impl Blocks {
         handle
     }
 
-    /// Appends a block of these contents, in a style.
+    /// Appends a block with these contents, in a style.
     pub(crate) fn push_in(&mut self, contents: &[u8], style: &Style) -> Handle {
         if style.snappy {
             let compressed = snap::raw::Encoder::new().compress_vec(contents);
@@ -122,7 +124,7 @@ impl Blocks {
     }
 }
 
-/// A block's contents: entries in the order given, and their restarts.
+/// Returns the contents of a block: entries in the given order, and their restarts.
 pub fn contents(entries: &[(Vec<u8>, Vec<u8>)], restart_interval: usize, shares: bool) -> Vec<u8> {
     let mut block = Vec::new();
     let mut restarts = Vec::new();
@@ -144,7 +146,6 @@ pub fn contents(entries: &[(Vec<u8>, Vec<u8>)], restart_interval: usize, shares:
     block
 }
 
-/// Appends one entry.
 pub fn entry(block: &mut Vec<u8>, shared: u64, rest: &[u8], value: &[u8]) {
     varint(block, shared);
     varint(block, rest.len() as u64);
@@ -157,7 +158,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// A table of entries, which are sorted by key.
+/// Returns a table of entries, which must be sorted by key.
 pub fn table(entries: &[(Vec<u8>, Vec<u8>)], style: &Style) -> Vec<u8> {
     let mut blocks = Blocks::default();
     let mut index: Vec<(Vec<u8>, Handle)> = Vec::new();
@@ -183,7 +184,7 @@ pub fn table(entries: &[(Vec<u8>, Vec<u8>)], style: &Style) -> Vec<u8> {
     blocks.finish_with(&index, style)
 }
 
-/// A short key that is at least `last` and less than `next`.
+/// Returns a short key that is at least `last` and less than `next`.
 fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     let shared = common_prefix(last, next);
     match (last.get(shared), next.get(shared)) {
@@ -192,8 +193,8 @@ fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A table of one data block with these contents, whatever they are: for damage that the CRC would
-/// hide.
+/// Returns a table with one data block of these contents, valid or not, for damage that the CRC
+/// would hide.
 pub fn around(contents: &[u8]) -> Vec<u8> {
     let mut blocks = Blocks::default();
     let handle = blocks.push(contents, PLAIN);

@@ -1,23 +1,20 @@
 //! TFRecord files of Examples made by hand.
 //!
-//! A record is its length (u64), the masked CRC-32C of those eight bytes, the data, and the masked CRC-32C
-//! of the data (<https://www.tensorflow.org/tutorials/load_data/tfrecord>).
+//! A record is its length (u64), the masked CRC-32C of those eight bytes, the data, and the masked
+//! CRC-32C of the data (<https://www.tensorflow.org/tutorials/load_data/tfrecord>).
 
 use crate::table::masked_crc;
 use crate::wire::{Wire, varint};
 
-/// A feature's list.
+/// The list of a feature.
 #[derive(Debug, Clone)]
 pub enum Feature {
-    /// Of whole numbers.
     Ints(Vec<i64>),
-    /// Of floats.
     Floats(Vec<f32>),
-    /// Of strings of bytes.
     Bytes(Vec<Vec<u8>>),
 }
 
-/// An Example.
+/// Returns an Example.
 pub fn example(features: &[(&str, Feature)]) -> Vec<u8> {
     let mut map = Wire::new();
     for (name, feature) in features {
@@ -41,7 +38,7 @@ pub fn example(features: &[(&str, Feature)]) -> Vec<u8> {
     Wire::new().message(1, &map).0
 }
 
-/// A file of records.
+/// Returns a file of records.
 pub fn file(records: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for data in records {

@@ -1,7 +1,8 @@
-//! Protocol buffers' binary form, by hand: a sequence of fields, each a tag (`number << 3 | type`)
+//! Protocol buffers' binary form by hand: a sequence of fields, each a tag (`number << 3 | type`)
 //! and a value (<https://protobuf.dev/programming-guides/encoding/>).
 
-/// Appends a varint: seven bits a byte, the lowest first, the high bit set on all but the last.
+/// Appends a varint: seven bits per byte, the lowest first, with the high bit set in all bytes but
+/// the last.
 pub fn varint(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value.to_le_bytes()[0] | 0x80);
@@ -15,7 +16,7 @@ pub fn varint(bytes: &mut Vec<u8>, mut value: u64) {
 pub struct Wire(pub Vec<u8>);
 
 impl Wire {
-    /// No field.
+    /// Creates a message without fields.
     pub fn new() -> Self {
         Self::default()
     }
@@ -24,21 +25,22 @@ impl Wire {
         varint(&mut self.0, u64::from(number) << 3 | kind);
     }
 
-    /// A number, negative ones in ten bytes; also 0, which an encoder would leave out.
+    /// Adds a number. Negative ones take ten bytes, and 0 is written although an encoder would
+    /// leave it out.
     pub fn int(mut self, number: u32, value: i64) -> Self {
         self.tag(number, 0);
         varint(&mut self.0, value.cast_unsigned());
         self
     }
 
-    /// Four bytes.
+    /// Adds four bytes.
     pub fn fixed32(mut self, number: u32, value: u32) -> Self {
         self.tag(number, 5);
         self.0.extend(value.to_le_bytes());
         self
     }
 
-    /// A byte string.
+    /// Adds a byte string.
     pub fn bytes(mut self, number: u32, value: &[u8]) -> Self {
         self.tag(number, 2);
         varint(&mut self.0, value.len() as u64);
@@ -46,7 +48,7 @@ impl Wire {
         self
     }
 
-    /// A message inside this one.
+    /// Adds a message.
     pub fn message(self, number: u32, value: &Self) -> Self {
         self.bytes(number, &value.0)
     }

@@ -1,7 +1,7 @@
-//! The workspace is what `cargo build --workspace` makes, in the profile that the tests run in.
+//! The results of `cargo build --workspace`, in the profile that the tests run in.
 //!
-//! `cargo test` leaves the library of the formats as it was at the last `cargo build`, so the build is run
-//! again here, and the paths are taken from its messages.
+//! `cargo test` does not rebuild the library of the formats. The build is therefore run again here,
+//! and its messages name the paths.
 
 use serde_json::Value;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// Where the build left things.
+/// The paths of the build's results.
 #[derive(Debug)]
 pub struct Workspace {
     /// The `ferry` program.
@@ -20,30 +20,31 @@ pub struct Workspace {
     pub formats: PathBuf,
     /// Cargo's target folder.
     pub target: PathBuf,
-    /// Everything that was built, by the names of cargo's targets.
+    /// All built files, by the names of cargo's targets.
     files: HashMap<String, PathBuf>,
 }
 
 impl Workspace {
-    /// A temporary folder in the target folder: on a disk, as `/tmp` may not be.
+    /// Creates a temporary folder in the target folder, which is on a disk, while `/tmp` may not
+    /// be.
     pub fn folder(&self, prefix: &str) -> TempDir {
         let parent = self.target.join("tmp");
         std::fs::create_dir_all(&parent).unwrap();
         tempfile::Builder::new().prefix(prefix).tempdir_in(parent).unwrap()
     }
 
-    /// The Rust library of a crate here.
+    /// Returns the Rust library of a crate in this workspace.
     pub fn rlib(&self, name: &str) -> &Path {
         self.files.get(name).unwrap_or_else(|| panic!("the workspace has no {name}"))
     }
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the repository")
 }
 
-/// The workspace, built once for each process.
+/// Returns the workspace, which is built once per process.
 pub fn workspace() -> &'static Workspace {
     static BUILT: OnceLock<Workspace> = OnceLock::new();
     BUILT.get_or_init(whole)
@@ -57,7 +58,7 @@ fn whole() -> Workspace {
     Workspace { program: file("ferry"), formats: file("ferry_formats"), target, files }
 }
 
-/// Cargo, in the repository's root.
+/// Returns the cargo command, in the root of the repository.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
@@ -65,10 +66,12 @@ pub fn cargo() -> Command {
     cargo
 }
 
-/// Keeps from a command that calls cargo what cargo told this process of the package that it tests.
+/// Removes from a command that runs cargo the variables that cargo set in this process for the
+/// tested package.
 ///
-/// A build script that asks for `CARGO_PKG_NAME` and its like runs again when they change (ring's does), and all that
-/// is built on its crate is compiled again: each time in the test, and each time after it.
+/// A build script that reads `CARGO_PKG_NAME` and similar variables (ring's does) runs again when
+/// they change, and everything that depends on its crate is compiled again: each time in the test,
+/// and each time after it.
 pub fn forget_package(command: &mut Command) {
     let is_of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars_os() {
@@ -78,13 +81,15 @@ pub fn forget_package(command: &mut Command) {
     }
 }
 
-/// The programs and the plugin libraries that `cargo build` makes of the crates below a folder.
+/// Returns the programs and plugin libraries that `cargo build` creates from the crates in a
+/// folder.
 pub fn build(folder: &Path, target: &Path, options: &[&str]) -> Vec<PathBuf> {
     let files = files_of(folder, target, "build", options).into_iter().map(|(_, file)| file);
     files.filter(|file| file.extension().is_none_or(|suffix| suffix != "rlib")).collect()
 }
 
-/// The programs and libraries that a command of cargo makes of the crates below a folder, each with its target's name.
+/// Returns the programs and libraries that a cargo command creates from the crates in a folder,
+/// with the names of their targets.
 pub fn files_of(folder: &Path, target: &Path, command: &str, options: &[&str]) -> Vec<(String, PathBuf)> {
     let output = cargo()
         .args([command, "--quiet", "--message-format=json", "--target-dir"])
@@ -101,7 +106,7 @@ pub fn files_of(folder: &Path, target: &Path, command: &str, options: &[&str]) -
     messages.filter_map(|message| files_in(&message, folder)).flatten().collect()
 }
 
-/// The files of an artifact of a crate below `folder`, each with the target's name.
+/// Returns the files of an artifact of a crate in `folder`, with the name of its target.
 fn files_in(message: &Value, folder: &Path) -> Option<Vec<(String, PathBuf)>> {
     if !Path::new(message["manifest_path"].as_str()?).starts_with(folder) {
         return None;
@@ -115,22 +120,23 @@ fn files_in(message: &Value, folder: &Path) -> Option<Vec<(String, PathBuf)>> {
     Some(files.filter(|file| is_product(file)).map(|file| (name.to_owned(), file)).collect())
 }
 
-/// Whether a file is a program or a library, and not what the compiler keeps for itself.
+/// Whether a file is a program or a library, and not an intermediate file of the compiler.
 fn is_product(file: &Path) -> bool {
     file.extension().is_none_or(|suffix| suffix == DLL_EXTENSION || suffix == "rlib")
 }
 
-/// A test runs from `TARGET/PROFILE/deps`, a program from `TARGET/PROFILE`.
+/// Returns cargo's target folder and profile. A test runs from `TARGET/PROFILE/deps`, and a program
+/// from `TARGET/PROFILE`.
 pub(crate) fn target_and_profile() -> (PathBuf, String) {
     let executable = std::env::current_exe().expect("a running program has a path");
-    let mut folder = executable.parent().expect("it lies in a folder");
+    let mut folder = executable.parent().expect("a program is in a folder");
     if folder.ends_with("deps") {
-        folder = folder.parent().expect("deps/ lies in the profile's folder");
+        folder = folder.parent().expect("deps/ is in the profile's folder");
     }
     let profile = match folder.file_name().and_then(|name| name.to_str()) {
         Some("debug") => "dev",
         Some(name) => name,
         None => panic!("{} is not in cargo's target folder", executable.display()),
     };
-    (folder.parent().expect("the profile's folder lies in the target folder").to_owned(), profile.to_owned())
+    (folder.parent().expect("the profile's folder is in the target folder").to_owned(), profile.to_owned())
 }

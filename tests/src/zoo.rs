@@ -1,4 +1,4 @@
-//! A zoo is a folder of models with a manifest that converts them all to safetensors.
+//! A zoo: a folder of models with a manifest that converts all of them to safetensors.
 
 use crate::ferry::Outcome;
 use crate::files::{STAGING, copy_below, files_below};
@@ -13,10 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A place with `in/`, `out/` and `zoo.toml`.
+/// A folder with `in/`, `out/` and `zoo.toml`.
 #[derive(Debug)]
 pub struct Zoo {
-    /// The program.
     pub ferry: Ferry,
 }
 
@@ -27,7 +26,7 @@ impl Default for Zoo {
 }
 
 impl Zoo {
-    /// An empty one, whose manifest converts what comes to lie in `in/`, with verification.
+    /// Creates an empty zoo, whose manifest converts everything in `in/`, with verification.
     pub fn new() -> Self {
         let zoo = Self { ferry: Ferry::on_disk() };
         std::fs::create_dir(zoo.path("in")).unwrap();
@@ -38,35 +37,34 @@ impl Zoo {
         zoo
     }
 
-    /// Its folder.
     pub fn home(&self) -> &Path {
         self.ferry.home()
     }
 
-    /// A path in its folder.
+    /// Returns a path in its folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.ferry.at(name)
     }
 
-    /// Writes another manifest.
+    /// Replaces the manifest.
     pub fn manifest(&self, text: &str) {
         std::fs::write(self.path("zoo.toml"), text).unwrap();
     }
 
-    /// Writes a file, and its folders.
+    /// Writes a file, and creates its parent folders.
     pub fn write(&self, name: &str, bytes: &[u8]) {
         self.ferry.write(name, bytes);
     }
 
-    /// Puts a safetensors file of about `bytes` into `in/`.
+    /// Adds a safetensors file of about `bytes` to `in/`.
     pub fn add_model(&self, name: &str, bytes: u64, seed: u64) {
         let path = self.path("in").join(name);
-        std::fs::create_dir_all(path.parent().expect("it lies in the zoo")).unwrap();
+        std::fs::create_dir_all(path.parent().expect("the path is in the zoo")).unwrap();
         Model::of_size(bytes, 12, seed).write(&path).unwrap();
     }
 
-    /// Puts every fixture that must be read into `in/`, `rounds` times under other names. Gives the cases,
-    /// each with its first folder.
+    /// Adds every fixture that must be read to `in/`, `rounds` times under different names. Returns
+    /// the cases, each with its first folder.
     pub fn add_fixtures(&self, rounds: usize) -> Vec<(Case, PathBuf)> {
         let mut added = Vec::new();
         for section in ["safetensors", "torch", "tf", "deepspeed"] {
@@ -84,7 +82,7 @@ impl Zoo {
         added
     }
 
-    /// `ferry run` on its manifest.
+    /// Returns the command `ferry run` on its manifest.
     #[must_use]
     pub fn command(&self, options: &[&str]) -> Command {
         let mut command = self.ferry.command(["run"]);
@@ -92,24 +90,24 @@ impl Zoo {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs the manifest to its end.
     #[must_use]
     pub fn run(&self, options: &[&str]) -> Outcome {
         crate::ferry::run(&mut self.command(options))
     }
 
-    /// Starts it, for the caller to disturb.
+    /// Starts the run, for the caller to disturb.
     pub fn start(&self, options: &[&str]) -> Child {
         self.command(options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Cuts its jobs into pieces of so many, as the plan `zoo.plan`.
+    /// Makes the plan `zoo.plan`, with this many jobs per piece.
     pub fn plan(&self, piece_jobs: usize) -> Outcome {
         let [manifest, plan] = self.ferry.paths(["zoo.toml", "zoo.plan"]);
         self.ferry.run(args!["plan", manifest, plan, "--piece-jobs", piece_jobs.to_string(), "--json"])
     }
 
-    /// `ferry run` or `ferry work` on its plan.
+    /// Returns the command `ferry run` or `ferry work` on its plan.
     #[must_use]
     pub fn on_plan(&self, command: &str, options: &[&str]) -> Command {
         let mut command = self.ferry.command([command]);
@@ -117,7 +115,7 @@ impl Zoo {
         command
     }
 
-    /// Waits until a process, or one that it has started, is stopped by a fault of the kind `stop`.
+    /// Waits until a fault of the kind `stop` has stopped a process, or one of its children.
     pub fn wait_until_stopped(&self, process: u32) {
         let is_stopped = |process: &u32| {
             let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
@@ -125,35 +123,36 @@ impl Zoo {
         };
         let start = Instant::now();
         while !is_stopped(&process) && !children(process).iter().any(is_stopped) {
-            assert!(start.elapsed() < Duration::from_secs(60), "it was never stopped");
+            assert!(start.elapsed() < Duration::from_secs(60), "the process did not stop");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// The `report.json` of the last run.
+    /// Returns the `report.json` of the last run.
     pub fn report(&self) -> Value {
         let bytes = std::fs::read(self.path("zoo.report/report.json")).unwrap();
         serde_json::from_slice(&bytes).unwrap()
     }
 
-    /// Removes the report: a run that has nothing to do leaves the last one, and writes one where there is none.
+    /// Removes the report. A run that has nothing to do keeps an existing report, and writes a
+    /// missing one.
     pub fn forget_report(&self) {
         let _ = std::fs::remove_dir_all(self.path("zoo.report"));
     }
 
-    /// One of the totals of the last run.
+    /// Returns one of the totals of the last run.
     pub fn total(&self, name: &str) -> u64 {
         self.report()["totals"][name].as_u64().unwrap_or_else(|| panic!("no total {name}"))
     }
 
-    /// The failure of a job of the last run.
+    /// Returns the failure of a job of the last run.
     pub fn failure(&self, name: &str) -> Value {
         let report = self.report();
         let job = report["jobs"].as_array().unwrap().iter().find(|job| job["name"] == name);
         job.unwrap_or_else(|| panic!("no job {name}"))["failure"].clone()
     }
 
-    /// The names of the jobs that ended so, sorted.
+    /// Returns the names of the jobs that ended in this state, sorted.
     pub fn jobs(&self, state: &str) -> Vec<String> {
         let report = self.report();
         let jobs = report["jobs"].as_array().unwrap().iter().filter(|job| job["state"] == state);
@@ -162,7 +161,8 @@ impl Zoo {
         names
     }
 
-    /// Every output file, stages and receipts left out, and what tells it from one that was written later.
+    /// Returns every output file except stages and receipts, with facts that change when it is
+    /// written again.
     pub fn outputs(&self) -> Standing {
         let out = self.path("out");
         if !out.exists() {
@@ -171,7 +171,7 @@ impl Zoo {
         let is_staged = |file: &PathBuf| file.iter().any(|part| part.to_string_lossy().starts_with(STAGING));
         let is_receipt = |file: &PathBuf| file.to_string_lossy().ends_with(".ferry.json");
         let files = files_below(&out).into_iter().filter(|file| !is_staged(file) && !is_receipt(file));
-        // A file may go while a run is killed.
+        // A file may disappear while a run is killed.
         let facts = files.filter_map(|file| {
             let meta = std::fs::symlink_metadata(out.join(&file)).ok()?;
             Some((file, (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())))
@@ -179,7 +179,7 @@ impl Zoo {
         facts.collect()
     }
 
-    /// There is no staging folder.
+    /// Checks that there are no staging folders.
     pub fn nothing_is_staged(&self) {
         let mut open = vec![self.home().to_owned()];
         while let Some(folder) = open.pop() {
@@ -193,16 +193,16 @@ impl Zoo {
     }
 }
 
-/// The output files of a run, and what tells each from one that was written later.
+/// The output files of a run, with facts that change when a file is written again.
 pub type Standing = BTreeMap<PathBuf, (u64, u64, i64, i64)>;
 
-/// Kills a process, which may have ended.
+/// Kills a process, which may have ended already.
 pub fn kill(process: u32) {
     let process = i32::try_from(process).ok().and_then(Pid::from_raw).expect("a process id");
     let _ = kill_process(process, Signal::KILL);
 }
 
-/// Wakes a process that is stopped, and those that it has started and will start; gives what it ends with.
+/// Continues a stopped process, and all its current and future children, and returns its output.
 pub fn wake(mut stopped: Child) -> Output {
     while stopped.try_wait().unwrap().is_none() {
         for process in children(stopped.id()).into_iter().chain([stopped.id()]) {
@@ -214,14 +214,14 @@ pub fn wake(mut stopped: Child) -> Output {
     stopped.wait_with_output().unwrap()
 }
 
-/// The processes that a process has started.
+/// Returns the children of a process.
 pub fn children(of: u32) -> Vec<u32> {
     let of = of.to_string();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let is_child = |process: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        // `PID (NAME) STATE PPID ...`, and the name may hold anything.
+        // `PID (NAME) STATE PPID ...`. The name may contain any characters.
         stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&of)
     };
     processes.filter(is_child).collect()
