@@ -1,4 +1,4 @@
-//! The attacks of SECURITY.md as a person measures them.
+//! The attacks of SECURITY.md, run with the script that measures them.
 
 use std::process::Command;
 use tensorferry_tests::ferry;
@@ -7,9 +7,9 @@ use tensorferry_tests::workspace::{root, workspace};
 #[test]
 #[ignore = "minutes; files of hundreds of megabytes"]
 fn every_attack_is_answered_in_bounds() {
-    let folder = workspace().program.parent().expect("it lies in the target folder");
+    let folder = workspace().program.parent().expect("a program is in the target folder");
     let mut attacks = Command::new(root().join("tests/attacks"));
-    // A build for tests takes its time.
+    // A development build is slow.
     attacks.arg(folder).env("FERRY_TEST_SECONDS", "600");
     let outcome = ferry::run(&mut attacks).expect(0);
     println!("{outcome}");

@@ -1,5 +1,5 @@
-//! Kernels, sandboxes and file systems without a system call: a killed run leaves the old or the new output, and the
-//! next run there finishes.
+//! Kernels, sandboxes and file systems that lack a system call. A killed run leaves the old or the
+//! new output, and the next run completes.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,16 +15,16 @@ use tensorferry_tests::{Ferry, args, disk};
 const CALLS: [&str; 6] = ["statx", "renameat2", "openat2", "copy_file_range", "flock", "fallocate"];
 const INDEX: &str = "model.safetensors.index.json";
 
-/// Where the output's folder is.
+/// The location of the output folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Disk,
     Memory,
-    /// A bind mount of the same device.
+    /// A bind mount on the same device.
     Mount,
 }
 
-/// The command where `output` is mounted onto itself.
+/// Returns the command with `output` mounted onto itself.
 fn mounted(output: &Path, command: &Command) -> Command {
     let mut mount = Command::new("unshare");
     let script = "mount --bind \"$1\" \"$1\" || exit 97; shift; exec \"$@\"";
@@ -32,7 +32,7 @@ fn mounted(output: &Path, command: &Command) -> Command {
     started_by(mount, command)
 }
 
-/// The files that are not staged, with their bytes.
+/// Returns the files that are not staged, with their bytes.
 fn seen(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut found = files_below(folder);
     found.retain(|path| !path.to_string_lossy().contains(".ferry-stage-"));
@@ -67,7 +67,7 @@ fn a_call_that_fails_leaves_the_old_or_the_new_output() {
     let (kills, mut killed) = (usize::try_from(kills(cases.len() as u64)).unwrap(), 0);
     for kill in 0..kills {
         let (place, call, error) = cases[kill % cases.len()];
-        // Stages and cases have no common divisor over the rounds.
+        // Each round combines stages and cases differently.
         let stage = STAGES[(kill + kill / cases.len()) % STAGES.len()];
         let what = format!("kill {kill}: {place:?}, {call} fails with {error}, killed at {stage}");
         let home = if place == Place::Memory { memory.path() } else { ferry.home() };
@@ -94,7 +94,7 @@ fn a_call_that_fails_leaves_the_old_or_the_new_output() {
         let found = seen(&output);
         if found.iter().any(|(path, _)| path == Path::new(INDEX)) {
             let holds = |all: &[_]| all.iter().all(|file| found.contains(file));
-            assert!(holds(&old) || holds(&new), "{what}: a mixture stands");
+            assert!(holds(&old) || holds(&new), "{what}: old and new files are mixed");
         }
         let next = convert(None);
         assert_eq!(next.code, Some(0), "{what}: the next run: {next}");

@@ -1,5 +1,5 @@
-//! A process that is killed leaves what the contract promises, at any moment and at every stage of the
-//! commit, and the next run cleans up.
+//! A process that is killed at any moment and at every stage of the commit leaves what the contract
+//! promises, and the next run cleans up.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
@@ -74,8 +74,9 @@ fn a_bundle_killed_at_random_moments() {
 
 const SHAPES: [Shape; 4] = [Shape::File, Shape::Folder, Shape::Set, Shape::Bundle];
 
-/// Runs the job of each shape, with and without an old output, with a fault at each stage's first, second and third time, as
-/// long as the stage is reached. The fault is an error with this exit code; it is none where it comes after the commit.
+/// Runs the job of each shape, with and without an old output, with a fault at the first, second
+/// and third time that a stage is reached. The fault is an error with this exit code. After the
+/// commit, the exit code is 0.
 fn failed_at_every_stage(kind: &str, code: i32) {
     for shape in SHAPES {
         let scene = Scene::new(shape, 1 << 20);
@@ -137,7 +138,7 @@ fn an_interrupt_leaves_nothing() {
                     assert_ne!(state, State::New);
                     scene.nothing_is_staged();
                 }
-                // Before the program could listen.
+                // The program was interrupted before it could handle the signal.
                 None => {}
                 Some(code) => panic!("ended with {code} when interrupted"),
             }
@@ -146,8 +147,8 @@ fn an_interrupt_leaves_nothing() {
     assert!(interrupted > 0, "no run was interrupted");
 }
 
-/// What stands then is the core's test (`publish/commit/crash.rs`). A receipt never stands with an output that it does not
-/// describe, and the next run leaves nothing beside its own.
+/// `publish/commit/crash.rs` tests the state after a kill. Here, a receipt always describes its
+/// output, and the next run leaves only its own files.
 #[test]
 #[ignore = "kills processes"]
 fn killed_at_every_stage_of_the_commit() {
@@ -199,8 +200,8 @@ fn killed_at_every_stage_of_the_commit() {
     }
 }
 
-/// Files of rows have their names once the last is written: whenever the program is killed, the older ones stand, and the
-/// next run leaves those of one output.
+/// Files of rows get their names when the last one is written. A program that is killed leaves the
+/// old files, and the next run leaves the files of only one output.
 #[test]
 #[ignore = "kills processes"]
 fn killed_while_files_of_rows_replace_more_of_them() {
@@ -215,7 +216,7 @@ fn killed_while_files_of_rows_replace_more_of_them() {
             let options = ["-o", "shard_rows=40", "--receipt", "--force"];
             let mut command = ferry.command(args!["convert", input, output]);
             let outcome = run(command.args(options).env("FERRY_FAULT", format!("{stage}@{time}")));
-            // The receipt that stands describes files that are there: of the older output, or of the new one.
+            // The receipt describes existing files, of the old output or of the new one.
             if stage == "old-receipt-removed" && outcome.code.is_none() {
                 assert!(!ferry.at("set/x.jsonl.ferry.json").exists());
             } else {

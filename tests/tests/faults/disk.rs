@@ -1,5 +1,5 @@
-//! Disks that are full or read-only, and sources that change during the copy: the exit code of the
-//! contract, and what stood before still stands.
+//! Disks that are full or read-only, and sources that change during the copy. The exit code matches
+//! the contract, and existing files are kept.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::OpenOptions;
@@ -51,16 +51,16 @@ fn a_read_only_target_is_named() {
     }
 }
 
-/// So large that a copy takes a while.
+/// Large enough for a copy to take a while.
 const LARGE: u64 = 32 << 20;
 
-/// Stops the process once it writes, changes the source, and lets it go on.
+/// Stops the process when it writes, changes the source, and continues the process.
 fn changed_during_the_copy(change: impl Fn(&std::fs::File)) {
     const TRIES: u32 = 20;
     for with_old in [false, true] {
         let mut noticed = 0;
         for _ in 0..TRIES {
-            // A source of its own each time, as it is damaged.
+            // A new source each time, because it is damaged.
             let scene = Scene::new(Shape::File, LARGE);
             scene.reset(with_old);
             let options: &[&str] =
@@ -77,12 +77,12 @@ fn changed_during_the_copy(change: impl Fn(&std::fs::File)) {
             change(&source);
             let _ = kill_process(process, Signal::CONT);
             match child.wait().unwrap().code() {
-                // It was past the copy already.
+                // The copy was already complete.
                 Some(0) => {
                     assert_eq!(scene.state(), State::New);
                     continue;
                 }
-                code => assert_eq!(code, Some(75), "the source changed, and nobody noticed"),
+                code => assert_eq!(code, Some(75), "the change of the source was not noticed"),
             }
             assert_eq!(scene.state(), if with_old { State::Old } else { State::None });
             scene.nothing_is_staged();
@@ -91,7 +91,7 @@ fn changed_during_the_copy(change: impl Fn(&std::fs::File)) {
                 break;
             }
         }
-        assert!(noticed > 0, "the copy was over before the source could be changed, {TRIES} times");
+        assert!(noticed > 0, "{TRIES} times, the copy was complete before the source could be changed");
     }
 }
 
@@ -123,7 +123,7 @@ fn a_full_disk_fails_what_does_not_fit() {
          [[job]]\ninput = \"in/big.safetensors\"\noutput = \"out/big.pt\"\nname = \"elsewhere\"\n",
     );
     let (outcome, left) = on_tmpfs(&zoo.path("full"), "size=8m", &zoo.command(&[]));
-    // Nothing is wrong with any input: the machine is at fault.
+    // The exit code blames the machine, because the inputs are valid.
     let _ = outcome.expect(5).says(&["full/big.pt", "space"]);
     assert_eq!(left, ["small.pt", "small.pt.ferry.json"]);
     assert_eq!(zoo.failure("full/big.pt")["exit_code"], 5);

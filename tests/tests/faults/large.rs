@@ -10,7 +10,7 @@ use tensorferry_tests::table::{Style, mask};
 #[ignore = "hashes ten gibibytes"]
 fn a_tensor_of_five_gibibytes_is_read() {
     const LEN: u64 = 5 << 30;
-    /// Of 5 GiB of zeros with the three marks below.
+    /// The digest of 5 GiB of zeros with the three marks below.
     const SHA256: &str = "b14ba3be23ad8c81e34997d067fcf426831346f6a45d2803f635ab457cf7996c";
     let ferry = Ferry::new();
     let mut bundle = Bundle::default();
@@ -32,7 +32,7 @@ fn a_tensor_of_five_gibibytes_is_read() {
     let shape = vec![5, 1 << 30];
     let large = Entry { dtype: dtype("U8").number, shape, size, masked_crc: mask(crc), ..Entry::default() };
     bundle.set("large", &large);
-    // Another after it: its offset does not fit 32 bits either.
+    // Another tensor after it, whose offset does not fit in 32 bits either.
     let tail = b"0123456789ab";
     let entry = bundle.numbers("tail", dtype("I32"), &[3], tail);
     bundle.set("tail", &Entry { offset: size, ..entry });

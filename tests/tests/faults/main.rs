@@ -1,5 +1,5 @@
-//! Processes that are killed, disks that are full, files of gigabytes: what takes minutes, or asks for
-//! more of the machine than a place to write to.
+//! Tests that take minutes or need more than a writable folder: processes that are killed, disks
+//! that are full, files of gigabytes.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod attacks;

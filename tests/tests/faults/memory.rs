@@ -1,4 +1,4 @@
-//! The memory that records take is a budget, whatever there is of them.
+//! The memory for records has a budget that does not depend on the input.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,7 +13,8 @@ use tensorferry_tests::{Ferry, args, ferry};
 const MEBIBYTE: u64 = 1 << 20;
 const BUDGET: &str = "32MiB";
 
-/// An Example of about a kilobyte. Its whole numbers have one byte each, and eight once they are decoded.
+/// Returns an Example of about a kilobyte. Its integers have one byte each, and eight when they are
+/// decoded.
 fn example(number: u64) -> Vec<u8> {
     let number = number.to_le_bytes();
     let floats: Vec<u8> = (0..64_u8).flat_map(|at| [at, number[0], number[1], 0x3f]).collect();
@@ -30,7 +31,7 @@ fn example(number: u64) -> Vec<u8> {
     Wire::new().message(1, &features).0
 }
 
-/// A file of examples of about that size.
+/// Writes a file of Examples of about this size.
 fn file_of(ferry: &Ferry, name: &str, mebibytes: u64) -> PathBuf {
     let block: Vec<u8> = (0..1000).flat_map(|number| frame(&example(number))).collect();
     let path = ferry.at(name);
@@ -41,7 +42,7 @@ fn file_of(ferry: &Ferry, name: &str, mebibytes: u64) -> PathBuf {
     path
 }
 
-/// The most memory that a command takes, in bytes.
+/// Returns the peak memory of a command in bytes.
 fn peak(command: &Command) -> u64 {
     let mut measured = Command::new(env!("CARGO_BIN_EXE_peak"));
     measured.arg(command.get_program()).args(command.get_args());
@@ -68,12 +69,12 @@ fn memory_does_not_grow_with_the_input() {
         });
         let told = format!("{command} to {output:?}: {small} MiB for 24 MiB, {large} MiB for 96 MiB");
         println!("{told}");
-        // Threads meet in other ways each time, and what an allocator keeps is not the same twice.
+        // Threads and the allocator make the peak vary between runs.
         assert!(large <= small + 32, "{told}");
     }
 }
 
-/// Statistics, differences and slices look at all of a model, and keep nothing of it.
+/// Statistics, differences and slices read a whole model, and keep nothing of it.
 #[test]
 #[ignore = "reads files of 192 MiB"]
 fn memory_of_looking_does_not_grow_with_the_input() {
@@ -81,7 +82,7 @@ fn memory_of_looking_does_not_grow_with_the_input() {
     let [small, large] = [("small", 48), ("large", 192)].map(|(name, mebibytes)| {
         let [model, turned, blocks] =
             ["safetensors", "npy", "gguf"].map(|suffix| ferry.at(format!("{name}.{suffix}")));
-        // Few tensors: each is larger than the budget, and one lies across its rows.
+        // Each of the few tensors is larger than the budget, and one is stored in column order.
         Model::of_weights(mebibytes * MEBIBYTE, 2, 7).write(&model).unwrap();
         let rows = mebibytes * MEBIBYTE / 4096;
         let header = format!("{{'descr': '<f4', 'fortran_order': True, 'shape': ({rows}, 1024), }}");
@@ -131,13 +132,13 @@ fn memory_is_the_budget_whatever_the_rows() {
     let len = file.len();
     for (from, to) in [(&path, &records), (&records, &back)] {
         let peak = peak(&ferry.command(args!["convert", from, to, "--memory", "16MiB"]));
-        // The program and its plugins take 30 MiB, whatever they do.
+        // The program and its plugins take 30 MiB in any case.
         assert!(peak < 128 << 20 && len > 200 << 20, "{peak} bytes for {len}");
     }
     assert!(ferry.equal(&path, &back));
 }
 
-/// What `--memory` promises, from its least value on; builds for tests have larger libraries.
+/// `--memory` is kept from its smallest value on. Development builds have larger libraries.
 #[test]
 #[ignore = "converts files of 160 MiB"]
 fn the_process_takes_its_budget_and_a_little() {
@@ -160,7 +161,7 @@ fn the_process_takes_its_budget_and_a_little() {
 #[test]
 #[ignore = "reads pickles of 32 MB"]
 fn values_of_a_pickle_fit_into_the_memory_that_is_given() {
-    // Each counts a little more than one: its list holds it.
+    // The limit is slightly higher, because the list counts as well.
     const FITS: u32 = 820_000;
     const MANY: u32 = (32 << 20) / 9;
     let ferry = Ferry::new();
@@ -181,7 +182,7 @@ fn values_of_a_pickle_fit_into_the_memory_that_is_given() {
             within.args(["--memory", "256MiB"]);
             if input == &few {
                 let peak = peak(&within) / MEBIBYTE;
-                assert!(peak <= 256 + 32, "{peak} MiB for values that fit");
+                assert!(peak <= 256 + 32, "{peak} MiB for values within the limit");
                 continue;
             }
             let outcome = ferry::run(&mut within).expect(3);

@@ -1,5 +1,5 @@
-//! A run that is killed, at any moment and at every stage, is ended by the next: every output is whole
-//! and right, and what had become visible is not written again.
+//! The next run completes a run that was killed at any moment and at every stage. Every output is
+//! complete and correct, and committed outputs are not written again.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use tensorferry_tests::host::{RUN_STAGES, STAGES};
 use tensorferry_tests::settings::{kills, large};
 use tensorferry_tests::zoo::{Standing, Zoo, children, kill};
 
-/// A zoo of a few small models and big ones, and what its outputs must be.
+/// A zoo of a few small and large models, and their expected outputs.
 struct Scene {
     zoo: Zoo,
     expected: BTreeMap<PathBuf, String>,
@@ -41,7 +41,7 @@ impl Scene {
         let _ = fs::remove_file(self.zoo.path("zoo.journal.jsonl"));
     }
 
-    /// What stands is whole, and is still the same as before, where something stood.
+    /// Checks that outputs are complete, and that those in `before` are unchanged.
     fn check(&self, before: &Standing, what: &str) -> Standing {
         let now = self.zoo.outputs();
         for (file, facts) in before {
@@ -56,7 +56,7 @@ impl Scene {
                 path.display()
             );
         }
-        // An output is committed with its receipt, which becomes visible last: one without is done again.
+        // The receipt becomes visible last, so an output without one is written again.
         let receipt = |file: &PathBuf| self.zoo.path("out").join(format!("{}.ferry.json", file.display()));
         now.into_iter().filter(|(file, _)| receipt(file).exists()).collect()
     }
@@ -70,7 +70,7 @@ impl Scene {
         assert_eq!(now.len(), self.expected.len(), "{what}");
         self.zoo.nothing_is_staged();
         let done = usize::try_from(self.zoo.total("done")).unwrap();
-        assert!(done + before.len() <= self.expected.len(), "{what}: {done} done beside {}", before.len());
+        assert!(done + before.len() <= self.expected.len(), "{what}: {done} done after {}", before.len());
     }
 }
 
@@ -87,10 +87,10 @@ fn killed_at_random_moments() {
     let mut random = Random::new(kills);
     let (mut hits, mut rounds) = (0, 0);
     while hits < kills {
-        assert!(rounds < 10 * kills, "only {hits} of {rounds} rounds of {whole:?} were killed under way");
+        assert!(rounds < 10 * kills, "only {hits} of {rounds} rounds of {whole:?} were killed while running");
         scene.reset();
         let mut standing = Standing::new();
-        // Some are killed again and again.
+        // Some runs are killed several times in a row.
         for again in 0..=rounds % 3 {
             let start = Instant::now();
             let mut runner = scene.zoo.start(&["--quiet"]);
@@ -110,7 +110,7 @@ fn killed_at_random_moments() {
                 }
                 hits += u64::from(what != "child" || child.is_some());
             } else if standing.is_empty() {
-                // The machine was busier when this was measured.
+                // The machine was busier when the time was measured.
                 whole = whole.min(start.elapsed());
             }
             let code = runner.wait().unwrap().code();
@@ -120,7 +120,7 @@ fn killed_at_random_moments() {
         scene.end(&standing, &format!("round {rounds}"));
         rounds += 1;
     }
-    println!("{hits} kills under way in {rounds} rounds of {whole:?}");
+    println!("{hits} kills of running programs in {rounds} rounds of {whole:?}");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn killed_at_every_stage() {
             let outcome = tensorferry_tests::ferry::run(command.env("FERRY_FAULT", &fault));
             let in_runner = RUN_STAGES.contains(stage);
             match outcome.code {
-                // The runner's own end, or that of a job.
+                // Either the runner or one of its jobs was killed.
                 None => assert!(in_runner, "{fault}"),
                 Some(3) => assert!(!in_runner && outcome.stderr.contains("SIGKILL"), "{fault}: {outcome}"),
                 code => assert_eq!(code, Some(0), "{fault}: {outcome}"),
@@ -157,7 +157,7 @@ fn a_torn_journal_costs_nothing_that_stands() {
     let journal = scene.zoo.path("zoo.journal.jsonl");
     let whole = fs::read(&journal).unwrap();
     let stands = scene.zoo.outputs();
-    // The record of the last end is torn, then that of the last commit's end as well.
+    // Cuts the last record of the journal, and then the one before it as well.
     let ends: Vec<usize> =
         whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
     for cut in [ends[ends.len() - 1] - 3, ends[ends.len() - 2] - 3, ends[ends.len() - 3] + 1] {
@@ -177,13 +177,13 @@ fn one_run_at_a_time() {
     while children(first.id()).is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // It cannot end while the other one looks.
+    // Stopped, so that it cannot end while the second run checks.
     kill_process(Pid::from_child(&first), Signal::STOP).unwrap();
     let second = scene.zoo.run(&["--quiet"]);
     if first.try_wait().unwrap().is_none() {
         let _ = second.expect(75).says(&["another run", &first.id().to_string()]);
     }
-    // One that was killed holds nobody up.
+    // A killed run does not block others.
     first.kill().unwrap();
     first.wait().unwrap();
     scene.end(&Standing::new(), "after a kill");
@@ -208,7 +208,7 @@ fn an_interrupt_ends_cleanly_and_can_be_resumed() {
                 scene.zoo.nothing_is_staged();
                 assert_eq!(scene.zoo.report()["interrupted"], true);
             }
-            // It was done, or could not listen yet.
+            // The run was complete, or could not handle the signal yet.
             Some(0) | None => {}
             code => panic!("{code:?}"),
         }

@@ -1,4 +1,4 @@
-//! On a file system that shares blocks between files, a copy that changes nothing takes no room.
+//! On a file system that shares blocks between files, a copy without changes takes no space.
 
 use std::process::Command;
 use tensorferry_tests::Ferry;
@@ -6,7 +6,7 @@ use tensorferry_tests::disk::is_left_out;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::model::Model;
 
-/// Makes an XFS in a sparse file and mounts it in a mount namespace of its own; prints the blocks that
+/// Makes an XFS in a sparse file, mounts it in its own mount namespace, and prints the space that
 /// the conversion took.
 const SCRIPT: &str = r#"
 set -e
@@ -34,7 +34,7 @@ fn blocks_are_shared() {
     std::fs::create_dir(ferry.at("disk")).unwrap();
     let [made, model] = ferry.paths(["made.safetensors", "model.safetensors"]);
     Model::of_size(64 << 20, 20, 5).write(&made).unwrap();
-    // As ferry orders it: then the copy is the same file.
+    // With the tensors in ferry's order, so that the copy is the same file.
     let _ = ferry.convert(&made, &model, &[]);
     let program = ferry.command(["formats"]).get_program().to_owned();
     let mut script = Command::new("unshare");

@@ -1,5 +1,6 @@
-//! A process that is killed while it writes a set to a store leaves the older set or the new one, whole, and where there was
-//! none, none or the new one; what it had begun is ended by `ferry clean`, and the next run leaves nothing of it.
+//! A process that is killed while it writes a set to a store leaves the complete old set or the
+//! complete new one. Without an old set, it leaves nothing or the new set. `ferry clean` ends its
+//! uploads, and the next run removes the rest.
 
 use crate::stores::bucket::{Bucket, start};
 use crate::stores::server::Server;
@@ -46,7 +47,7 @@ impl Shop {
         self.words(&[&["convert", input.as_str(), "s3://bucket/out/"], &SHARDS[..], options].concat())
     }
 
-    /// An empty bucket, or one with the older set.
+    /// Empties the bucket, and writes the older set if `with_older` is set.
     fn reset(&self, with_older: bool) {
         self.bucket.clear();
         if with_older {
@@ -58,7 +59,7 @@ impl Shop {
         self.ferry.run(self.words(&["diff", &model.display().to_string(), "s3://bucket/out/"]))
     }
 
-    /// The objects of the set that is found: its index, and what that names.
+    /// Returns the objects of the current set: its index, and the shards that it names.
     fn found(&self) -> BTreeSet<String> {
         let index: Value = serde_json::from_slice(&self.bucket.get(INDEX).unwrap()).unwrap();
         let shards = index["weight_map"].as_object().unwrap().values();
@@ -66,9 +67,9 @@ impl Shop {
         shards.chain([INDEX.to_owned()]).collect()
     }
 
-    /// What was killed left nothing half, and the next run leaves the new set alone.
+    /// Checks that a killed run left a complete set, and that the next run leaves only the new set.
     fn stands_and_is_mended(&self, with_older: bool, about: &str) {
-        // An index is of shards that are there: all old, or all new.
+        // All shards in an index exist, and are either old or new.
         if with_older || self.bucket.get(INDEX).is_some() {
             let is = |model: &std::path::Path| self.equals(model).code == Some(0);
             assert!(is(&self.newer) || (with_older && is(&self.older)), "{about}: {:?}", self.bucket.keys());
@@ -100,7 +101,7 @@ fn a_set_in_a_store_killed_at_random_moments() {
             ended += u64::from(child.try_wait().unwrap().is_some());
             child.kill().unwrap();
             child.wait().unwrap();
-            // What it sent last is taken a moment later.
+            // The server may still be receiving the last request.
             std::thread::sleep(Duration::from_millis(100));
             shop.stands_and_is_mended(with_older, &format!("kill {kill} after {moment:?}"));
         }
@@ -135,7 +136,7 @@ fn a_set_in_a_store_killed_at_each_stage() {
     }
 }
 
-/// Whoever fails before the commit leaves what was there, to the byte.
+/// A run that fails before the commit leaves the existing objects unchanged.
 #[test]
 #[ignore = "kills processes"]
 fn a_set_in_a_store_that_cannot_be_finished_leaves_the_older_one() {
@@ -149,7 +150,7 @@ fn a_set_in_a_store_that_cannot_be_finished_leaves_the_older_one() {
         ("old-index-removed", &[]),
         ("index-renamed", &["--verify"]),
         ("verified", &["--verify", "--receipt=blake3"]),
-        // The second time it is the receipt that stands, and the new set with it.
+        // The second rename publishes the receipt, and the new set with it.
         ("index-renamed@2", &["--receipt=blake3"]),
     ] {
         shop.bucket.clear();

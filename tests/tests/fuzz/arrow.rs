@@ -1,4 +1,4 @@
-//! The reader of Arrow IPC comes back from whatever bytes it is given.
+//! The reader of Arrow IPC survives any bytes.
 
 use crate::drive;
 use tensorferry_tests::fixtures;

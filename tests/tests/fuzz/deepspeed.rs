@@ -1,4 +1,4 @@
-//! The reader of ZeRO checkpoints comes back from whatever bytes one of the ranks' files has.
+//! The reader of ZeRO checkpoints survives any bytes in the file of one rank.
 
 use crate::{drive, targets};
 

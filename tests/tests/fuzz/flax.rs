@@ -1,4 +1,4 @@
-//! Flax's reader comes back from whatever bytes it is given.
+//! Flax's reader survives any bytes.
 
 use crate::drive_any;
 use tensorferry_tests::fixtures::cases;

@@ -1,4 +1,4 @@
-//! The GGUF reader comes back from whatever bytes it is given.
+//! The GGUF reader survives any bytes.
 
 use crate::drive_any;
 use tensorferry_tests::fixtures::cases;

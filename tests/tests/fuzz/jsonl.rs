@@ -1,8 +1,8 @@
-//! The reader of JSON lines comes back from whatever bytes it is given.
+//! The reader of JSON lines survives any bytes.
 
 use crate::drive;
 
-/// Lines with a column of every kind.
+/// Lines with columns of every kind.
 const LINES: &str = r#"{"id": 1, "name": "a", "list": [0.5, null], "deep": {"a": [{"b": true}], "c": "NaN"}}
 {"id": -9223372036854775808, "name": "a", "list": [], "deep": {"a": null, "c": 1e300}}
 {"id": 3, "name": "a", "list": [1], "deep": null, "only": "\u00e4\n"}

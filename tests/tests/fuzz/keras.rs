@@ -1,4 +1,4 @@
-//! Keras' reader comes back from whatever bytes it is given: HDF5 files, and archives of them.
+//! Keras' reader survives any bytes: HDF5 files, and archives of them.
 
 use crate::drive_any;
 use tensorferry_tests::fixtures::cases;

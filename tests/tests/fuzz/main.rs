@@ -1,5 +1,4 @@
-//! Every reader comes back from whatever bytes it is given: bounded runs of the fuzz targets, on the
-//! stable toolchain.
+//! Every reader survives any bytes: limited runs of the fuzz targets, on the stable toolchain.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod arrow;
@@ -17,7 +16,7 @@ mod orbax;
 mod parquet;
 mod safetensors;
 mod sets;
-/// Which reader is given what: as libFuzzer gives it.
+/// The same targets as for libFuzzer.
 #[path = "../../fuzz/targets.rs"]
 mod targets;
 mod tf;
@@ -26,20 +25,21 @@ mod torch;
 mod torch_dcp;
 mod webdataset;
 
-/// Runs a target over mutations of these seeds, which it has to read as they stand, and of those that were kept.
+/// Runs a target on mutations of these seeds, which it must be able to read, and on those of the
+/// kept inputs.
 fn drive(target: &str, seeds: &[Vec<u8>]) {
     for (number, seed) in seeds.iter().enumerate() {
-        assert!(targets::named(target)(seed), "{target}: seed {number} is not read as it stands");
+        assert!(targets::named(target)(seed), "{target}: seed {number} cannot be read");
     }
     drive_any(target, seeds);
 }
 
-/// The same, for seeds of which some are faulty.
+/// Does the same for seeds of which some are invalid.
 fn drive_any(target: &str, seeds: &[Vec<u8>]) {
     tensorferry_tests::fuzz::drive(target, seeds, targets::named(target));
 }
 
-/// Pickles and programs inside an archive: all seeds of them are what libFuzzer kept.
+/// Pickles and programs inside an archive. All their seeds are inputs that libFuzzer kept.
 #[test]
 #[ignore = "fuzzes for two seconds a target"]
 fn survives_mutated_records_of_archives() {
@@ -48,7 +48,7 @@ fn survives_mutated_records_of_archives() {
     }
 }
 
-/// What libFuzzer found worth keeping is read, whatever test drives its target.
+/// All inputs that libFuzzer kept, for any target.
 #[test]
 fn survives_what_was_kept() {
     for (name, target) in targets::TARGETS {

@@ -1,4 +1,4 @@
-//! The reader of MDS comes back from whatever is in an index, and in a shard.
+//! The MDS reader survives any bytes in an index and in a shard.
 
 use crate::drive;
 use tensorferry_tests::fixtures;

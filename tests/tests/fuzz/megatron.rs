@@ -1,4 +1,4 @@
-//! The reader of Megatron's ranks comes back from whatever bytes one of their files has.
+//! The reader of Megatron checkpoints survives any bytes in the file of one rank.
 
 use crate::{drive, targets};
 

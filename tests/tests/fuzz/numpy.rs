@@ -1,4 +1,4 @@
-//! NumPy's reader comes back from whatever bytes it is given: one array, and archives of them.
+//! NumPy's reader survives any bytes: one array, and archives of them.
 
 use crate::drive_any;
 use tensorferry_tests::fixtures::cases;

@@ -1,4 +1,4 @@
-//! ONNX's reader comes back from whatever bytes it is given: models alone, and beside their data.
+//! The ONNX reader survives any bytes, in models with and without external data.
 
 use crate::drive_any;
 use tensorferry_tests::fixtures::{Case, cases};
@@ -7,7 +7,7 @@ use tensorferry_tests::fixtures::{Case, cases};
 #[ignore = "fuzzes for two seconds a target"]
 fn survives_mutated_models() {
     let models = cases("onnx", "");
-    // The deepest one is long, and mutations of it are all alike.
+    // The deepest model is large, and its mutations are all similar.
     let seeds: Vec<Vec<u8>> = models
         .iter()
         .map(Case::input)

@@ -1,4 +1,4 @@
-//! Orbax's reader comes back from whatever is in a store of OCDBT, whatever describes an array, and whatever a chunk is.
+//! The Orbax reader survives any OCDBT store, array description and chunk.
 
 use crate::drive_any;
 use crate::targets::orbax::{LEAF, chunk_of_blosc};
@@ -9,7 +9,7 @@ use tensorferry_sdk::{Entry, MemoryContext, MemorySource};
 use tensorferry_test_kit::ocdbt::{MANIFEST, NODE, inner};
 use tensorferry_tests::fixtures::{cases, folder};
 
-/// All files of all cases.
+/// Returns all files of all cases.
 fn files() -> Vec<(PathBuf, Vec<u8>)> {
     let mut open: Vec<PathBuf> = cases("orbax", "").into_iter().map(|case| case.folder).collect();
     let mut found = Vec::new();
@@ -27,7 +27,7 @@ fn files() -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// The files of this name in all cases.
+/// Returns the files of this name in all cases.
 fn seeds(name: &str) -> Vec<Vec<u8>> {
     files()
         .into_iter()
@@ -36,7 +36,7 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The bodies of all manifests or nodes that lie in the files.
+/// Returns the bodies of all manifests or nodes in the files.
 fn bodies(magic: u32) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     for (_, bytes) in files() {
@@ -63,24 +63,26 @@ fn survives_mutated_stores_and_arrays() {
     let arrays = [seeds(".zarray"), seeds("zarr.json")].concat();
     assert!(manifests.len() >= 16 && nodes.len() >= 8, "{} {}", manifests.len(), nodes.len());
     assert!(arrays.len() >= 30, "{}", arrays.len());
-    // A root with one child: the leaf that stands before it. Its body lies between 14 bytes and the checksum.
+    // A root with one child: the leaf before it. Its body is between the first 14 bytes and the
+    // checksum.
     let node = inner(1, "d/x", &[(b"w/.zarray".to_vec(), 0, 0, LEAF.len() as u64)], false);
     drive_any("orbax_store", &[manifests, nodes, vec![node[14..node.len() - 4].to_vec()]].concat());
     drive_any("orbax_zarr", &arrays);
     let stored = std::fs::read(folder().join("orbax/zarr2_compressors/z/c_blosc/0.0")).unwrap();
-    // Four chunks of a byte, and where each lies.
+    // Four chunks of one byte, and the place of each.
     let index = (0..4_u64).flat_map(|at| [at, 1]).flat_map(u64::to_le_bytes);
     let shard: Vec<u8> = [1, 2, 3, 4].into_iter().chain(index).collect();
     drive_any("orbax_chunk", &[blosc_chunks(), vec![stored, shard]].concat());
 }
 
-/// 48 zeros by each codec of blosc, elements of four bytes, shuffled by bytes and by bits.
+/// Returns 48 zeros in each codec of blosc, with elements of four bytes, shuffled by bytes and by
+/// bits.
 fn blosc_chunks() -> Vec<Vec<u8>> {
     let zeros = [0; 48];
     let stored_zlib =
         [b"\x78\x01\x01\x30\x00\xcf\xff", &zeros[..], &(48_u32 << 16 | 1).to_be_bytes()].concat();
     let parts = [
-        // A zero, 45 more that are copied from it, two as they are.
+        // A zero, 45 more copied from it, and two literal zeros.
         (0, vec![0, 0, 7 << 5, 36, 0, 1, 0, 0]),
         (1, [&[0xf0, 33], &zeros[..]].concat()),
         (2, snap::raw::Encoder::new().compress_vec(&zeros).unwrap()),
@@ -88,7 +90,7 @@ fn blosc_chunks() -> Vec<Vec<u8>> {
         (4, zstd::encode_all(&zeros[..], 1).unwrap()),
     ];
     let chunk = |codec: u8, shuffle: u8, part: &[u8]| {
-        // One block, which is not split, and begins behind the header.
+        // One block, which is not split, directly after the header.
         let part_len = u32::try_from(part.len()).unwrap();
         let words = [48, 48, 24 + part_len, 20, part_len].map(u32::to_le_bytes).concat();
         [&[2, 1, 16 | shuffle | codec << 5, 4], &words[..], part].concat()
@@ -101,7 +103,7 @@ fn blosc_chunks() -> Vec<Vec<u8>> {
     chunks
 }
 
-/// The array whose one chunk this is.
+/// Decodes an array that has only this chunk.
 fn decoded(chunk: &[u8]) -> Vec<u8> {
     let source = MemorySource::new(Entry::Folder, chunk_of_blosc(chunk).into_iter().collect());
     let context = MemoryContext::default();

@@ -1,9 +1,9 @@
-//! The Parquet reader comes back from whatever bytes it is given.
+//! The Parquet reader survives any bytes.
 
 use crate::drive;
 use tensorferry_tests::Ferry;
 
-/// Lines with a column of every kind.
+/// Lines with columns of every kind.
 const LINES: &str = r#"{"id": 1, "name": "a", "list": [0.5, null], "deep": {"a": [{"b": true}], "c": "NaN"}}
 {"id": -9223372036854775808, "name": "a", "list": [], "deep": {"a": null, "c": 1e300}}
 {"id": 3, "name": "a", "list": [1], "deep": null, "only": "\u00e4\n"}

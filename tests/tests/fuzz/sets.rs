@@ -1,4 +1,5 @@
-//! Folders that are one model or one table are never read as something else in silence, whatever becomes of their files.
+//! Folders that are one model or one table are never silently read as something else, for any
+//! change to their files.
 
 use crate::{drive_any, targets};
 

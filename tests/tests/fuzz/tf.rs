@@ -1,5 +1,5 @@
-//! TensorFlow's readers come back from whatever bytes they are given: tables, and what lies in them
-//! behind its checksums; graphs, saved models, and their text forms.
+//! The TensorFlow readers survive any bytes: tables, the data behind their checksums, graphs, saved
+//! models, and their text forms.
 
 use crate::{drive, drive_any};
 use std::path::Path;
@@ -12,28 +12,28 @@ fn fixture(path: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The block of a bundle's index, before it is framed.
+/// Returns the block of a bundle's index, without its frame.
 fn block(bundle: &Bundle) -> Vec<u8> {
     let header = (Vec::new(), Bundle::header(3, i64::from(bundle.big_endian), 1, 0));
     let entries: Vec<_> = std::iter::once(header).chain(bundle.entries.clone()).collect();
     contents(&entries, 16, true)
 }
 
-/// A bundle without its strings, whose lengths lie in the data.
+/// Returns a bundle without its strings, whose lengths are in the data.
 fn numbers(mut bundle: Bundle) -> Bundle {
     let holds = |key: &[u8], name: &[u8]| key.windows(name.len()).any(|part| part == name);
     bundle.entries.retain(|key, _| !holds(key, b"strings") && !holds(key, b"/STR/"));
     bundle
 }
 
-/// Slices of some dtypes.
+/// Returns a bundle with slices of some dtypes.
 fn slices(big_endian: bool) -> Bundle {
     let mut bundle = numbers(Bundle::of_slices(big_endian));
     bundle.entries.retain(|key, _| key.windows(4).any(|part| part == b"F16/" || part == b"C64/"));
     bundle
 }
 
-/// The first block of a table as TensorFlow wrote it: uncompressed, from offset 0.
+/// Returns the first block of a table written by TensorFlow: uncompressed, from offset 0.
 fn first_block(table: &[u8]) -> Vec<u8> {
     let len = (0..table.len() - 5).find(|&len| {
         let crc = u32::from_le_bytes(table[len + 1..len + 5].try_into().unwrap());
@@ -68,14 +68,14 @@ fn survives_mutated_bundles() {
         "object_all_dtypes/ckpt",
         "saved_model_pb/saved_model/variables/variables",
     ] {
-        // The object graph lies in it, among others.
+        // It contains the object graph, among others.
         seeds.push(fixture(&format!("{case}.data-00000-of-00001")));
     }
     seeds.extend(object_graphs());
     drive_any("tf_bundle", &seeds);
 }
 
-/// The object graphs of the fixtures, as their `expected.json` have them.
+/// Returns the object graphs in the `expected.json` of the fixtures.
 fn object_graphs() -> Vec<Vec<u8>> {
     let graphs = ["object_optimizer_slots", "object_all_dtypes", "saved_model_pb"].map(|case| {
         let expected: serde_json::Value =

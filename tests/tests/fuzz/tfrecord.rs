@@ -1,5 +1,5 @@
-//! The TFRecord reader comes back from whatever bytes it is given: frames, messages behind their
-//! checksums, and compressed streams.
+//! The TFRecord reader survives any bytes: frames, messages behind their checksums, and compressed
+//! streams.
 
 use crate::drive;
 use tensorferry_tests::fixtures::folder;
@@ -9,7 +9,7 @@ fn fixture(path: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The data of a file's records.
+/// Returns the data of a file's records.
 fn records(path: &str) -> Vec<Vec<u8>> {
     let file = fixture(path);
     let (mut records, mut rest) = (Vec::new(), &file[..]);

@@ -1,16 +1,16 @@
-//! The torch reader comes back from whatever bytes it is given: each container, and the pickles in it.
+//! The torch reader survives any bytes: each container, and the pickles in it.
 
 use crate::{drive, drive_any, targets};
 use tensorferry_tests::fixtures::cases;
 use tensorferry_tests::workspace::root;
 use tensorferry_tests::zip::{Members, bare, members};
 
-/// Archives that torch wrote, each whole and in parts.
+/// Returns archives written by torch, each as a whole and as its members.
 fn archives() -> Vec<(Vec<u8>, Members)> {
     let cases = cases("torch", "zip_");
     assert_eq!(cases.len(), 22);
-    // The case of 500 storages is mostly directory, and slow for what it finds; the data that torch
-    // skipped has no CRC that another zip reader would take.
+    // The case with 500 storages is mostly directory, and too slow for what it finds. Data that
+    // torch skipped has no CRC that another zip reader would accept.
     let skipped = ["zip_many_small", "zip_skip_data"];
     let cases = cases.iter().filter(|case| !skipped.contains(&case.name.as_str()));
     let archives: Vec<_> = cases.map(|case| std::fs::read(case.input()).unwrap()).collect();
@@ -41,7 +41,7 @@ fn survives_mutated_pickles() {
     drive_any("torch_pickle", &pickles);
 }
 
-/// A file that the plugin's own tests have.
+/// Reads a file of the plugin's own tests.
 fn file(name: &str) -> Vec<u8> {
     let path = root().join("plugins/torch/tests/files").join(name);
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -1,4 +1,4 @@
-//! The reader of distributed checkpoints comes back from whatever bytes one of the files has.
+//! The reader of distributed checkpoints survives any bytes in one of the files.
 
 use crate::drive;
 use tensorferry_tests::fuzz;

@@ -1,4 +1,4 @@
-//! The reader of WebDatasets comes back from whatever bytes it is given.
+//! The reader of WebDatasets survives any bytes.
 
 use crate::drive;
 use tensorferry_tests::fixtures;

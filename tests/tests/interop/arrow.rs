@@ -1,4 +1,4 @@
-//! pyarrow and polars read what we write of Arrow IPC, and the other way.
+//! pyarrow and polars read the Arrow IPC files that `ferry` writes, and the reverse.
 
 use tensorferry_tests::{Ferry, python};
 

@@ -1,4 +1,4 @@
-//! The original BERT's checkpoints become what transformers' own conversion makes of them.
+//! The original BERT checkpoints are converted as by transformers' own conversion.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ fn bert_is_what_transformers_makes_of_it_and_goes_back() {
     python::script("tf_bert.py", args!["make", original]);
     let truth = python::torch_script("tf_bert.py", args!["convert", original]).json();
     let expected: BTreeMap<String, Facts> = serde_json::from_value(truth["tensors"].clone()).unwrap();
-    assert_eq!(expected.len(), 192, "the state dict has other tensors");
+    assert_eq!(expected.len(), 192, "the state dict has different tensors");
 
     let converted = at("bert.safetensors");
     ferry.convert(&original, &converted, &["--step", "bert-from-tf", "--verify"]);
     assert_eq!(ferry.tensors(&converted), expected);
 
-    // Tied as they are in the model: in a format that can say so.
+    // The tensors are tied as in the model, in a format that supports it.
     let torch = at("bert.pt");
     ferry.convert(&original, &torch, &["--step", "bert-from-tf", "--verify", "--strict"]);
     let mut ties: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -39,6 +39,6 @@ fn bert_is_what_transformers_makes_of_it_and_goes_back() {
     let slots = "drop,where_re=(^|/)(adam_[mv]|global_step)$";
     let arguments = args!["diff", original, back, "--step", slots];
     assert_eq!(ferry.run(arguments).expect(0).stdout, "equal: 190 tensors\n");
-    // Without the step there is a difference: the comparison can fail.
+    // The comparison can fail: without the step there is a difference.
     assert_eq!(ferry.run(args!["diff", original, back]).code, Some(1));
 }

@@ -1,4 +1,4 @@
-//! Records and tensors across formats, as TensorFlow and pyarrow see them.
+//! Records and tensors across formats, as seen by TensorFlow and pyarrow.
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -19,10 +19,11 @@ fn columns_are_what_parse_example_gives() {
     let same = |tensors: &Path| python::script("bridge_same.py", [&*path, tensors]).json();
     let output = ferry.at("data.safetensors");
     ferry.convert(&path, &output, &with(&["--strict", "--verify"], &BYTES));
-    // Eleven columns: five dense, three ragged (one of them strings), two of strings, one of lists of strings.
+    // Eleven columns: five dense, three ragged (one with strings), two with strings, one with lists
+    // of strings.
     assert_eq!(same(&output), json!({"columns": 11, "tensors": 20}));
 
-    // A shape that the user gives.
+    // The user passes the shape.
     let schema = ferry.at("schema.json");
     let printed = ferry.run(args!["inspect", path, "--schema"]).expect(0);
     let mut document = printed.json();

@@ -1,6 +1,6 @@
-//! Checkpoints in every container and every pickle protocol whose pickles call something: each call
-//! leaves a marker when it is made. `ferry` makes none, says which there are, and gives the tensors
-//! beside them; Python makes them all, which shows that the files are armed.
+//! Checkpoints in every container and every pickle protocol whose pickles call something. Each call
+//! leaves a marker. `ferry` makes none of the calls, lists them, and reads the tensors next to
+//! them. Python makes all of them, which shows that the files are armed.
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,8 +9,8 @@ use tensorferry_tests::files::files_below;
 use tensorferry_tests::fixtures::{Facts, inspected};
 use tensorferry_tests::{Ferry, args, python};
 
-/// For each protocol from 0 to 5: eleven containers with tensors beside the calls, and values that
-/// cannot be told without theirs.
+/// The number of cases. Each protocol from 0 to 5 has eleven containers with tensors next to the
+/// calls, and values that are unknown without their calls.
 const CASES: usize = 6 * 11 + 8 * 4 + 9 + 10;
 
 #[test]
@@ -40,13 +40,13 @@ fn no_call_is_made_and_all_are_told() {
         assert_eq!(files_below(&files.join("markers")), Vec::<std::path::PathBuf>::new(), "{name}");
     }
 
-    // What ferry writes for PyTorch is not armed.
+    // The files that ferry writes for PyTorch are not armed.
     let copied = ferry.write("copies.json", Value::from(copies).to_string());
     assert_eq!(python::script("run_calls.py", [&copied]).json(), json!([]));
     assert_eq!(files_below(&files.join("markers")).len(), 0);
 
-    // What it read is.
-    assert_eq!(python::script("run_calls.py", [&list]).json(), json!([]), "markers that no loader left");
+    // The files that ferry read are armed.
+    assert_eq!(python::script("run_calls.py", [&list]).json(), json!([]), "markers that are missing");
     assert!(files_below(&files.join("markers")).len() > 4000);
 }
 
@@ -57,7 +57,7 @@ fn refused(ferry: &Ferry, input: &Path) {
     ferry.refuses(input, named);
 }
 
-/// Reads a case in every way, and looks for its tensors and its calls.
+/// Reads a case in every way, and checks its tensors and its calls.
 fn told(ferry: &Ferry, case: &Value, input: &Path, outputs: &Path) {
     let document = ferry.inspect(input);
     check_tensors(case, &document);
@@ -68,8 +68,8 @@ fn told(ferry: &Ferry, case: &Value, input: &Path, outputs: &Path) {
     check_tensors(case, &ferry.inspect(&output));
     check_calls(case, &report, &document["globals"]);
     if let Some(under) = case["under"].as_str() {
-        // Objects stay in the tree that the input has, and are lost with it; a program has no tree, and
-        // one loss tells of all that its modules hold.
+        // Objects stay in the tree of the input, and are lost with it. A program has no tree, and
+        // one loss covers everything in its modules.
         let lost: BTreeSet<&str> = losses(&report).filter_map(|loss| loss["what"].as_str()).collect();
         let is_program = losses(&report)
             .any(|loss| loss["kind"] == "graph" && loss["why"].to_string().contains("values in its modules"));
@@ -102,8 +102,9 @@ fn losses(report: &Value) -> impl Iterator<Item = &Value> {
     report["losses"].as_array().unwrap().iter()
 }
 
-/// Every function and class is among the globals; every call of a function is a loss: under its name,
-/// or, where the object that the pickle makes has no place for it, one that says what is called.
+/// Checks that every function and class is among the globals, and that every function call is a
+/// loss. The loss has the name of the call, or says what is called if the resulting object does not
+/// contain it.
 fn check_calls(case: &Value, report: &Value, globals: &Value) {
     let globals: BTreeSet<&str> = globals.as_array().unwrap().iter().filter_map(Value::as_str).collect();
     for (name, call) in case["calls"].as_object().unwrap() {

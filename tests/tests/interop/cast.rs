@@ -1,4 +1,4 @@
-//! Casts give torch's values.
+//! Casts yield the same values as torch.
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use tensorferry_test_kit::random::bytes;
 use tensorferry_tests::model::{Tensors, safetensors};
 use tensorferry_tests::{Ferry, Outcome, args, python};
 
-/// Dtypes as ferry and as torch call them.
+/// Dtypes with their names in ferry and in torch.
 const FLOATS: [(&str, &str); 9] = [
     ("F64", "float64"),
     ("F32", "float32"),
@@ -30,7 +30,7 @@ const INTEGERS: [(&str, &str); 8] = [
     ("I64", "int64"),
 ];
 
-/// Casts every tensor of a file to each of `targets`, and compares each with torch's.
+/// Casts every tensor of a file to each of `targets`, and compares each with torch.
 fn same_as_torch(tensors: Tensors<'_>, targets: &[(&str, &str)]) -> Vec<Value> {
     let ferry = Ferry::new();
     let input = ferry.safetensors("input.safetensors", tensors);
@@ -80,10 +80,11 @@ fn random_singles_become_what_torch_makes_of_them() {
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn doubles_are_rounded_once() {
-    // Random ones; and what lies next to the middle of two small floats, where torch rounds twice.
+    // Random values, and values close to the middle between two small floats, where torch rounds
+    // twice.
     let mut near = Vec::new();
     for index in 0..1_u64 << 12 {
-        // 0 to 4095 as the upper bits of significands, at exponents from 2^-20 to 2^15.
+        // 0 to 4095 as the upper bits of significands, with exponents from 2^-20 to 2^15.
         let exponent = 1003 + index % 36;
         for digits in [7, 10, 3, 2] {
             let upper = index << 52 >> digits;
@@ -101,7 +102,7 @@ fn doubles_are_rounded_once() {
         [("random", "F64", &[1 << 16], &values), ("near", "F64", &[count], &near)];
     let compared = same_as_torch(&tensors, &[&FLOATS[1..], &INTEGERS[..]].concat());
     let nearer: u64 = compared[1..3].iter().map(|compared| compared["nearer"].as_u64().unwrap()).sum();
-    assert!(nearer > 100, "torch is never off: {compared:?}");
+    assert!(nearer > 100, "torch is always exact: {compared:?}");
 }
 
 #[test]
@@ -147,7 +148,7 @@ fn small_floats_are_also_ml_dtypes() {
     }
 }
 
-/// Converts with `--json`, and leaves the report in a file.
+/// Converts with `--json`, and writes the report to a file.
 fn report(ferry: &Ferry, input: &Path, output: &Path, options: &[&str]) -> (PathBuf, Outcome) {
     let outcome = ferry.convert(input, output, &[&["--json"], options].concat());
     let path = output.with_extension("report.json");
@@ -168,7 +169,8 @@ fn views_are_cast_and_counted_element_by_element() {
     ] {
         let output = ferry.at(output);
         let cast = format!("cast:{dtype}");
-        // A small budget, so that gathers are cut in tiles; and a second reading that counts nothing.
+        // A small budget, so that gathers are divided into tiles, and a second pass, which must not
+        // count values again.
         let options = ["--step", &cast, "--memory", "16MiB", "--verify"];
         let (losses, outcome) = report(&ferry, &views, &output, &options);
         assert_eq!(outcome.json()["verified"], true);

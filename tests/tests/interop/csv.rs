@@ -1,4 +1,4 @@
-//! pyarrow's reader of CSV and ferry's see the same values, in files of Python's `csv` and of ferry.
+//! pyarrow and ferry read the same values from CSV files of Python's `csv` and of ferry.
 
 use tensorferry_tests::{Ferry, python};
 

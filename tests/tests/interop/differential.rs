@@ -1,11 +1,13 @@
-//! `tests/differential`: random files of other libraries, converted by `ferry`, have the values that these libraries read.
+//! Runs `tests/differential`: random files of other libraries, converted by `ferry`, have the
+//! values that these libraries read.
 
 use std::path::Path;
 use std::process::Command;
 use tensorferry_tests::python;
 use tensorferry_tests::workspace::workspace;
 
-/// `FERRY_TEST_DIFFERENTIAL` is a number of cases, `FERRY_TEST_DIFFERENTIAL_SEED` the first seed.
+/// `FERRY_TEST_DIFFERENTIAL` is the number of cases, and `FERRY_TEST_DIFFERENTIAL_SEED` the first
+/// seed.
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn no_difference_is_unexplained() {
@@ -24,7 +26,7 @@ fn no_difference_is_unexplained() {
     let found: serde_json::Value = serde_json::from_slice(&std::fs::read(&state).unwrap()).unwrap();
     let wanted: u64 = cases.parse().unwrap();
     assert!(found["cases"].as_u64().unwrap() >= wanted);
-    // A library that writes nothing any more makes no difference either.
+    // Every pair must be compared, because a library that writes nothing would show no difference.
     let pairs = |counts: &serde_json::Value| {
         let names = counts.as_object().unwrap().keys().filter_map(|key| key.split(' ').next());
         names.map(str::to_owned).collect::<std::collections::BTreeSet<_>>().len()

@@ -1,4 +1,4 @@
-//! Checkpoints that several ranks wrote with the real frameworks: `ferry` sees the whole tensors.
+//! `ferry` reads whole tensors from checkpoints that several ranks wrote with the real frameworks.
 
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -48,7 +48,7 @@ fn deepspeed_checkpoints_are_what_deepspeed_makes_of_them() {
             let kept = inspect(&ferry, &input, &[tag, "what=optimizer"]).expect(0).json();
             check_optimizer(&kept, &truth["optimizer"], case);
         }
-        // The weights are tied, for which DeepSpeed's own way to safetensors fails.
+        // DeepSpeed's own conversion to safetensors fails, because the weights are tied.
         let output = ferry.at("out.safetensors");
         ferry.convert(&input, &output, &["--force", "--verify"]);
         assert_eq!(Seen::by_framework(&output).tensors, Seen::printed(&truth["fp32"]).tensors, "{case}");
@@ -59,8 +59,8 @@ fn deepspeed_checkpoints_are_what_deepspeed_makes_of_them() {
     assert_parts_are_named(&ferry, ferry.home());
 }
 
-/// The script that the engine puts beside a checkpoint: to a pickle it writes what is expected, and to
-/// safetensors nothing, since the weights are tied.
+/// Runs the script that DeepSpeed adds to a checkpoint. It writes the expected pickle, but no
+/// safetensors, because the weights are tied.
 fn assert_own_script_fails(checkpoint: &Path, truth: &Seen) {
     let (script, output) = (checkpoint.join("zero_to_fp32.py"), checkpoint.join("own"));
     let own = |more: &[&str]| {
@@ -75,7 +75,8 @@ fn assert_own_script_fails(checkpoint: &Path, truth: &Seen) {
     fs::remove_dir_all(output).unwrap();
 }
 
-/// A file that is missing, or that another kind of parallelism wrote, ends it, by its name.
+/// Checks that a missing file, or one of another kind of parallelism, is an error that names the
+/// file.
 fn assert_parts_are_named(ferry: &Ferry, folder: &Path) {
     let [optimizer, model] =
         ["zero_pp_rank_1_mp_rank_00_optim_states.pt", "zero_pp_rank_1_mp_rank_00_model_states.pt"];
@@ -102,7 +103,7 @@ fn assert_parts_are_named(ferry: &Ferry, folder: &Path) {
     }
 }
 
-/// The vectors are the truth's; each parameter's number of steps comes beside them.
+/// Checks that the vectors equal the truth, and that each parameter has its number of steps.
 fn check_optimizer(found: &Value, truth: &Value, case: &str) {
     let mut found = Seen::inspected(found);
     found.tensors.retain(|name, _| !name.ends_with(".step"));
@@ -142,10 +143,10 @@ fn distributed_checkpoints_of_torch_are_whole() {
     {
         let folder = ferry.at(case);
         fs::remove_file(folder.join(file)).unwrap();
-        // Of the other variant no list of files is kept: what is missing shows in the tensors.
+        // The other variant has no list of files, so a missing file appears as a gap in a tensor.
         ferry.refuses(&folder, if case == "ranks" { file } else { "gap" });
     }
-    // The state's own nesting is there, so that a part of it can be asked for.
+    // The nesting of the state is kept, so that a part of it can be selected.
     let views = ferry.at("views.safetensors");
     ferry.convert(&ferry.at("plain"), &views, &["--part", "views"]);
     assert_eq!(Seen::by_framework(&views).tensors.len(), 3);

@@ -1,4 +1,5 @@
-//! Flax sees in the files that `ferry` writes what is in them: by `msgpack_restore`, and by `from_bytes` onto a target.
+//! Flax reads the contents of the files that `ferry` writes, with `msgpack_restore`, and with
+//! `from_bytes` and a target.
 
 use std::path::Path;
 use tensorferry_tests::fixtures::case;

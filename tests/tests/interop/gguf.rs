@@ -1,4 +1,4 @@
-//! gguf-py reads what `ferry` writes, and makes the same blocks.
+//! gguf-py reads the files that `ferry` writes, and quantizes to the same blocks.
 
 use serde_json::json;
 use std::path::Path;
@@ -20,7 +20,8 @@ fn blocks_are_those_of_gguf_py() {
     }
 }
 
-/// All bit patterns come up: scales that are NaN, infinite or subnormal, and codes that no quantizer writes.
+/// All bit patterns occur: scales that are NaN, infinite or subnormal, and codes that no quantizer
+/// writes.
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn random_blocks_stand_for_the_numbers_of_gguf_py() {
@@ -41,8 +42,9 @@ fn random_blocks_stand_for_the_numbers_of_gguf_py() {
     assert!(numbers > 3_000_000 && nan > 50_000, "{numbers}, {nan}");
 }
 
-/// llama.cpp loads what `ferry` makes of a model folder, splits text as its tokenizer does, and expects the tokens that
-/// transformers expects; its own converter makes the same of the folder. Back in a folder the model is what it was.
+/// llama.cpp loads the output of `ferry` for a model folder, splits text like its tokenizer, and
+/// predicts the same tokens as transformers. Its own converter writes the same file. Converted back
+/// to a folder, the model is unchanged.
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn llama_cpp_runs_models_of_transformers() {
@@ -69,8 +71,9 @@ fn llama_cpp_runs_models_of_transformers() {
         assert!(same["tensors"].as_u64().unwrap() >= 20 && same["keys"].as_u64().unwrap() > 20, "{same}");
         let differs: Vec<&str> =
             same["differs"].as_array().unwrap().iter().filter_map(|d| d[0].as_str()).collect();
-        // Of tokenizer.json alone the converter gives every piece one score, by which llama.cpp merges otherwise, and has
-        // the unknown piece for control; it does not look whether a space goes before texts.
+        // For a folder with only a tokenizer.json, the converter gives every piece the same score,
+        // with which llama.cpp merges differently, and marks the unknown piece as control. It does
+        // not check whether text gets a leading space.
         let scored =
             ["tokenizer.ggml.add_space_prefix", "tokenizer.ggml.scores", "tokenizer.ggml.token_type"];
         assert_eq!(differs, if kind == "mistral" { &scored[..] } else { &[] }, "{kind}: {same}");

@@ -1,5 +1,5 @@
-//! Model folders of the Hugging Face libraries: transformers loads what `ferry` makes of what
-//! transformers saved, and everything else in a folder goes along.
+//! Model folders of the Hugging Face libraries. transformers loads what `ferry` makes of its
+//! folders, and all other files are copied along with the model.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ fn is_weights(name: &str) -> bool {
     [".safetensors", ".bin", ".index.json", ".index.fp16.json"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// What stands beside the weights of one folder stands in the other, byte for byte.
+/// Checks that all files except the weights are the same in both folders.
 fn assert_rest_is_carried(from: &Path, to: &Path) {
     let rest = |folder| -> BTreeSet<String> {
         paths_below(folder).into_iter().filter(|name| !is_weights(name)).collect()
@@ -42,7 +42,7 @@ fn transformers_loads_what_is_made_of_what_it_saved() {
             if case.contains("sharded") {
                 options.extend(["-o", "max_shard_size=9KB"]);
             }
-            // The index decides which files are loaded, whatever they are called.
+            // The index determines which files are loaded, with any names.
             if case.starts_with("gpt2") {
                 options.extend(["-o", "shard_tag=r0123abcd"]);
             }
@@ -70,7 +70,7 @@ fn weights(folder: &Path) -> Vec<String> {
     paths_below(folder).into_iter().filter(|name| is_weights(name)).collect()
 }
 
-/// An index and its files are held against each other, however the index is called.
+/// An index with any name is checked against its files.
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn an_index_of_a_variant_is_one() {
@@ -91,7 +91,7 @@ fn an_index_of_a_variant_is_one() {
         let (name, shard) = map.iter().next().map(|(name, shard)| (name.clone(), shard.clone())).unwrap();
         map.remove(&name);
         fs::write(&path, value.to_string()).unwrap();
-        // The index decides which tensors are read.
+        // The index determines which tensors are read.
         for input in [&*path, path.parent().unwrap()] {
             let document = inspect(&ferry, input, &[]).expect(0).json();
             assert_eq!(seen::lost(&document, "tensor"), BTreeSet::from([name.clone()]), "{case}");
@@ -119,7 +119,7 @@ fn a_folder_of_several_models_goes_whole() {
         let input = ferry.at(case);
         let (output, back) = (ferry.at("out"), ferry.at("back"));
         ferry.convert(&input, &output, &["--to", target, "--strict", "--verify"]);
-        // Other forms of the model and files of git are not copied.
+        // Other forms of the model, and files of git, are not copied.
         for name in ["onnx/model.onnx", ".gitattributes"].map(Path::new) {
             assert!(!output.join(name).exists(), "{}", name.display());
             if input.join(name).exists() {

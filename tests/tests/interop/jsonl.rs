@@ -1,4 +1,5 @@
-//! Lines that Python wrote are the same values in Parquet, as pyarrow reads it, and in lines again.
+//! JSON lines written by Python have the same values in Parquet, as read by pyarrow, and converted
+//! back to JSON lines.
 
 use tensorferry_tests::{Ferry, python};
 

@@ -1,11 +1,12 @@
-//! Weights of Keras compute in PyTorch what they compute in Keras, and back.
+//! Weights of Keras yield the same outputs in PyTorch, and the reverse.
 
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::seen::tensors;
 use tensorferry_tests::workspace::{root, workspace};
 use tensorferry_tests::{Ferry, args, python};
 
-/// A dense layer behind Flatten: Keras flattens [4, 6, 8] with the channels last, PyTorch first.
+/// Steps for a dense layer after Flatten: Keras flattens [4, 6, 8] with the channels last, and
+/// PyTorch with the channels first.
 const TO_TORCH: [&str; 3] = [
     "reshape:4x6x8x5,where=hidden/kernel",
     "permute:hwcu->chwu,where=hidden/kernel",
@@ -42,7 +43,7 @@ fn a_model_computes_the_same_in_both() {
     options.extend(steps(["torch-to-keras,multiplier=2"].into_iter().chain(TO_KERAS)));
     ferry.convert(&at("own.pt"), &at("back"), &options);
 
-    // Layers' and variables' own names say which variable of the other file is meant.
+    // The names of layers and variables identify the variables of the other file.
     let like = format!("like={}", at("model.weights.h5").display());
     let options: Vec<&str> =
         options.into_iter().filter(|word| !["--to", "tf-bundle"].contains(word)).collect();
@@ -79,7 +80,7 @@ fn h5py_sees_every_dtype() {
     let input = case.folder.join("all.weights.h5");
     let seen = |path: &std::path::Path| tensors(&python::script("keras_files.py", args!["see", path]).json());
     let mut expected = case.all();
-    // What is no number is not written.
+    // Only numbers are written.
     expected.retain(|_, facts| facts.0 != "STR");
     assert_eq!(expected.len(), 24);
     assert_eq!(seen(&input), expected);
@@ -88,7 +89,7 @@ fn h5py_sees_every_dtype() {
     assert_eq!(seen(&output), expected);
 }
 
-/// `FERRY_TEST_DATASETS=10000` compares more of them, and `FERRY_TEST_SEED` repeats a run.
+/// `FERRY_TEST_DATASETS=10000` compares more datasets, and `FERRY_TEST_SEED` repeats a run.
 #[test]
 #[ignore = "installs h5py from PyPI"]
 fn random_datasets_are_read_as_h5py_reads_them() {

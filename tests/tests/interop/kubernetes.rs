@@ -1,5 +1,5 @@
-//! The guide's manifest of an indexed Job: Kubernetes' own schema takes it, and a stand-in for the Job controller, which obeys
-//! the manifest's rules, does a plan with it.
+//! The guide's manifest of an indexed Job. It is valid in Kubernetes' own schema, and a stand-in
+//! for the Job controller, which follows the manifest's rules, completes a plan with it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const PACKAGES: [&str; 2] = ["kubernetes-validate==1.37.0", "PyYAML==6.0.4"];
 const INDEXES: u64 = 8;
 const MODELS: u64 = 160;
 
-/// An environment with [`PACKAGES`], installed once into the target folder.
+/// Returns an environment with [`PACKAGES`], installed once into the target folder.
 fn environment() -> &'static Path {
     static ENVIRONMENT: OnceLock<PathBuf> = OnceLock::new();
     ENVIRONMENT.get_or_init(|| {
@@ -52,7 +52,7 @@ fn the_guides_job_does_a_plan_by_its_own_rules() {
     let ferry = Ferry::on_disk();
     let chapter = Chapter::read("cluster.md");
     ferry.write("zoo-job.yaml", chapter.file("zoo-job.yaml"));
-    // A fault passes with the pod, not with another try of the job.
+    // Without retries of jobs, so that only a new pod can succeed.
     ferry.write("zoo.toml", format!("[defaults]\nretries = 0\n\n{}", chapter.file("zoo.toml")));
     for n in 0..MODELS {
         let model = ferry.write(&format!("models/{n:03}.bin"), []);
@@ -64,7 +64,8 @@ fn the_guides_job_does_a_plan_by_its_own_rules() {
     let malformed = *jobs.iter().find(|(_, names)| names.contains(&"007".to_owned())).unwrap().0;
     let [evicted, passing] = [1, 2].map(|after| (malformed + after) % INDEXES);
 
-    // The disk fails in the first try of one index. What becomes of a pod is said by the program, in its exit code.
+    // The disk fails in the first try of one index. The exit code of the program decides what
+    // happens to the pod.
     let program = workspace().program.display();
     let wrapper = format!(
         "#!/bin/sh\nif [ $JOB_COMPLETION_INDEX = {passing} ] && mkdir tried; then export FERRY_FAULT=copied=eio; fi\n\
@@ -109,7 +110,8 @@ fn the_guides_job_does_a_plan_by_its_own_rules() {
     let _ = again.prints(&["160 jobs: 1 failed, 159 unchanged"]);
 }
 
-/// The names of each index's jobs, in the order in which they are done: a piece's number modulo the number of indexes is its index.
+/// Returns the job names of each index, in the order in which they run. The index of a piece is its
+/// number modulo the number of indexes.
 fn jobs_by_index(ferry: &Ferry) -> BTreeMap<u64, Vec<String>> {
     let mut jobs: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for piece in 0..MODELS / 10 {

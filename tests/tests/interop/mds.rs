@@ -1,4 +1,4 @@
-//! `streaming` and ferry read each other's sets of MDS.
+//! `streaming` and ferry read each other's MDS datasets.
 
 use tensorferry_tests::{Ferry, python};
 

@@ -1,4 +1,5 @@
-//! What megatron-core saves on several ranks: `ferry` makes of it what megatron-core's own resharding to one rank makes.
+//! `ferry` converts checkpoints of megatron-core from several ranks as megatron-core's own
+//! resharding to one rank does.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -22,7 +23,8 @@ fn ranks_are_what_megatron_makes_of_them() {
         assert_eq!(seen::Seen::by_framework(&safetensors).tensors, truth, "{case}");
         ferry.convert(&ferry.at(case), &torch, &["--force", "--verify"]);
         assert_eq!(seen::Seen::by_framework(&torch).tensors, truth, "{case}");
-        // Of a distributed checkpoint the layers are stacked, and norms have the names that Transformer Engine gives them.
+        // In a distributed checkpoint the layers are stacked, and norms have the names of
+        // Transformer Engine.
         ferry.convert(&ferry.at(format!("{case}-dist")), &safetensors, &["--force", "--verify"]);
         let renamed = |name: &str| {
             name.replace("input_layernorm.", "self_attention.linear_qkv.layer_norm_")
@@ -34,7 +36,7 @@ fn ranks_are_what_megatron_makes_of_them() {
     }
 }
 
-/// What ferry writes of a run is what megatron-core saved of it, on each of its ranks.
+/// A run written by ferry equals the one saved by megatron-core, on each rank.
 #[test]
 #[ignore = "installs torch and megatron-core from PyPI"]
 fn megatron_loads_what_is_written() {
@@ -68,7 +70,7 @@ fn megatron_loads_what_is_written() {
     assert_eq!(counts, serde_json::json!({"gated-ranks": 54, "tied-ranks": 106}));
 }
 
-/// A model computes the same as megatron-core's and as transformers', by way of the recipes.
+/// With the recipes, a model yields the same outputs in megatron-core and in transformers.
 #[test]
 #[ignore = "installs torch, transformers and megatron-core from PyPI"]
 fn a_llama_computes_the_same_under_both_names() {

@@ -1,11 +1,12 @@
-//! numpy sees in the files that `ferry` writes what is in them, and `ferry` what numpy wrote.
+//! numpy and `ferry` read the same from each other's files.
 
 use std::path::Path;
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::seen::{Seen, tensors};
 use tensorferry_tests::{Ferry, args, python};
 
-/// What `numpy.load` sees, given what ml_dtypes calls the arrays that it does not name.
+/// Returns what `numpy.load` sees, given the ml_dtypes names of the arrays that are stored as plain
+/// bytes.
 fn loaded(path: &Path, views: &[String]) -> Seen {
     let mut arguments = args![path].to_vec();
     arguments.extend(views.iter().map(std::ffi::OsStr::new));
@@ -25,7 +26,7 @@ fn numpy_loads_every_dtype_of_its_own() {
         ferry.convert(&input, &output, &["-o", order, "--verify", "--strict", "--force"]);
         assert_eq!(loaded(&output, &[]).tensors, case.all(), "{order}");
     }
-    // One array, byte for byte as numpy saves it, mapped too.
+    // One array, with the same bytes as numpy saves it, also as a mapping.
     for order in ["order=c", "order=fortran"] {
         let array = ferry.at("c_f8.npy");
         ferry.convert(&input, &array, &["--step", "select:c_f8", "-o", order, "--verify", "--force"]);

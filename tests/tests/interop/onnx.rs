@@ -1,9 +1,10 @@
-//! onnx and onnxruntime take models whose tensors `ferry` has exchanged, and compute with the new ones.
+//! onnx and onnxruntime accept models whose tensors `ferry` has replaced, and compute with the new
+//! ones.
 
 use std::path::Path;
 use tensorferry_tests::{Ferry, python};
 
-/// What onnxruntime computes with a model that onnx.checker takes.
+/// Checks a model with onnx.checker, and returns the outputs of onnxruntime.
 fn outputs(model: &Path) -> Vec<f64> {
     serde_json::from_value(python::script("onnx_run.py", [model]).json()).unwrap()
 }
@@ -13,7 +14,7 @@ fn same(model: &Path, expected: &serde_json::Value) {
     let outputs = outputs(model);
     assert_eq!(outputs.len(), expected.len());
     for (output, expected) in outputs.iter().zip(&expected) {
-        assert!((output - expected).abs() < 1e-4, "{}: {output} for {expected}", model.display());
+        assert!((output - expected).abs() < 1e-4, "{}: {output} instead of {expected}", model.display());
     }
 }
 
@@ -32,7 +33,7 @@ fn models_compute_with_the_tensors_that_they_were_given() {
             let options = ["-o", &like, "-o", external, "--verify", "--force"];
             ferry.convert(&own, &output, &options);
             same(&output, &expected["own"]);
-            // The condition of the branch is the graph's own.
+            // The condition of the branch is not replaced, because it belongs to the graph.
             ferry.convert(
                 &ferry.at("weights.npz"),
                 &output,

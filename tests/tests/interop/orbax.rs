@@ -1,4 +1,4 @@
-//! Orbax restores what `ferry` writes: on one device, and in parts on four.
+//! Orbax restores the checkpoints that `ferry` writes, on one device and in parts on four.
 
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::seen::tensors;

@@ -1,5 +1,5 @@
-//! The Python package: its wheel is built of the development build, installed into an environment of its own beside the
-//! frameworks, and its own tests are run there.
+//! The Python package. Its wheel is made from the development build and installed into an
+//! environment of its own, in addition to the frameworks. Its tests run there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,10 +9,10 @@ use tensorferry_tests::guide::{Chapter, WITH_PYTHON, clone};
 use tensorferry_tests::workspace::{forget_package, root, workspace};
 use tensorferry_tests::{Ferry, python};
 
-/// What the package's tests need beside the frameworks of the other tests.
+/// Packages that the package's tests need in addition to the frameworks.
 const MORE: [&str; 5] = ["polars==2.1.0", "pandas==3.1.1", "duckdb==2.0.0", "pytest==9.2.0", "mypy==2.4.1"];
-/// They bring a newer library than the frameworks agree with, or scipy, which takes 143 MB and is not called: only what
-/// they lack is installed with them.
+/// Packages installed without their dependencies. These would bring a library that is too new for
+/// the frameworks, or scipy, which has 143 MB and is not used. Only the missing ones are listed.
 const ALONE: [&str; 8] = [
     "jax==0.10.2",
     "jaxlib==0.10.2",
@@ -42,18 +42,18 @@ fn the_guides_scripts_print_what_it_says() {
         Chapter::read(name).check(&clone, |script| {
             let mut shell = ferry.shell(script);
             let path = std::env::var("PATH").unwrap_or_default();
-            let programs = installed().parent().expect("it lies in a folder").display();
+            let programs = installed().parent().expect("a program is in a folder").display();
             run(shell.env("PATH", format!("{programs}:{path}")).current_dir(&clone))
         });
     }
 }
 
-/// Where the wheel is.
+/// Returns the folder of the wheel.
 fn wheels() -> PathBuf {
     workspace().target.join("wheels-of-tests")
 }
 
-/// The interpreter of an environment that has the package, installed once for each process.
+/// Returns the interpreter of an environment with the package, installed once per process.
 fn installed() -> &'static Path {
     static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
     INSTALLED.get_or_init(|| {
@@ -70,7 +70,7 @@ fn installed() -> &'static Path {
     })
 }
 
-/// An environment that sees the frameworks' as well; made once for each list of what is installed.
+/// Returns an environment that also sees the frameworks. It is made once for each list of packages.
 fn environment(target: &Path) -> PathBuf {
     let folder = target.join("package-venv");
     let (interpreter, done) = (folder.join("bin/python"), folder.join("done"));
@@ -89,8 +89,9 @@ fn environment(target: &Path) -> PathBuf {
     interpreter
 }
 
-/// The frameworks' pip, for this environment: without compiled files, of which most are never needed, and a copy of all
-/// that was downloaded, it takes 709 MB in place of 965, and a third of the time.
+/// Returns the frameworks' pip for this environment. Without compiled files, which are rarely used,
+/// and without a copy of the downloads, the environment takes 709 MB instead of 965, and a third of
+/// the time.
 fn pip(interpreter: &Path) -> Command {
     let mut pip = Command::new(python::interpreter());
     pip.args(["-m", "pip", "--python"]).arg(interpreter);

@@ -1,4 +1,5 @@
-//! Pages in a real browser: Debian's Chromium, driven by playwright, and axe, which looks for what shuts people out.
+//! Pages in a real browser: Debian's Chromium, driven by playwright, and axe, which finds
+//! accessibility problems.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -7,18 +8,18 @@ use std::process::{Child, Command, Stdio};
 use tensorferry_tests::workspace::workspace;
 use tensorferry_tests::{Ferry, args, python};
 
-/// The version of axe-core, and what npm says that it is.
+/// The version of axe-core, and its checksum from npm.
 const AXE: &str = "4.14.1";
 const AXE_INTEGRITY: &str =
     "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==";
 
-/// Numbers as the bytes of F32.
+/// Returns numbers as the bytes of F32.
 fn singles(count: usize, scale: f32) -> Vec<u8> {
     let wave = (0..count).map(|n| ((n * 7919 % 1009) as f32 / 1009.0 - 0.5) * scale);
     wave.flat_map(f32::to_le_bytes).collect()
 }
 
-/// A model of so many layers; `scale`: how large the numbers of its attention are.
+/// Writes a model with this many layers. `scale` is the magnitude of its attention weights.
 fn layers(ferry: &Ferry, name: &str, layers: usize, scale: f32) -> PathBuf {
     let kinds: [(&str, &[u64]); 4] = [
         ("attn.q_proj.weight", &[32, 32]),
@@ -46,7 +47,7 @@ fn layers(ferry: &Ferry, name: &str, layers: usize, scale: f32) -> PathBuf {
     ferry.safetensors(name, &tensors)
 }
 
-/// A model of a hundred thousand tensors, as experts have them.
+/// Writes a mixture-of-experts model with a hundred thousand tensors.
 fn experts(ferry: &Ferry) -> PathBuf {
     const PARTS: [&str; 4] = ["gate_proj", "up_proj", "down_proj", "scale"];
     let names: Vec<String> = (0..100_000)
@@ -57,7 +58,7 @@ fn experts(ferry: &Ferry) -> PathBuf {
     ferry.safetensors("experts.safetensors", &tensors)
 }
 
-/// axe's script, fetched from npm into the target folder once.
+/// Returns the script of axe, downloaded once from npm into the target folder.
 fn axe() -> PathBuf {
     let folder = workspace().target.join("tmp");
     let archive = folder.join(format!("axe-core-{AXE}.tgz"));
@@ -86,10 +87,7 @@ fn axe() -> PathBuf {
 fn chromium() -> PathBuf {
     let named = std::env::var_os("FERRY_TEST_CHROMIUM").map(PathBuf::from);
     let path = named.unwrap_or_else(|| PathBuf::from("/usr/bin/chromium"));
-    assert!(
-        path.exists(),
-        "these tests need Debian's chromium, or another one that FERRY_TEST_CHROMIUM names"
-    );
+    assert!(path.exists(), "these tests need Debian's chromium, or the browser named by FERRY_TEST_CHROMIUM");
     path
 }
 
@@ -185,9 +183,9 @@ fn a_hundred_thousand_tensors_open_without_a_stutter() {
             of(at, "scroll")
         );
     }
-    // A name costs what it does not share with the one before, and a few numbers.
+    // A name takes only the bytes that it does not share with the previous one, and a few numbers.
     assert!(bytes[2] < 6_000_000, "{bytes:?}");
-    // However busy the machine is: a page of as good as nothing is as slow on it.
+    // Compared with an almost empty page, because the machine may be busy.
     let least = of(0, "opened").max(0.3);
     assert!(of(1, "opened") < 10.0 * least && of(2, "opened") < 20.0 * least, "{found:?}");
     assert!(of(2, "scroll") < 10.0 * of(0, "scroll").max(0.05), "{found:?}");

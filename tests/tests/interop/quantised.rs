@@ -1,4 +1,5 @@
-//! Every form of a quantised checkpoint that is dequantised: what numpy makes of it after the libraries' formulas.
+//! Every supported form of a quantized checkpoint, compared with numpy and the formulas of the
+//! libraries.
 
 use tensorferry_tests::{Ferry, python};
 
@@ -24,7 +25,8 @@ fn each_form_is_what_its_formula_says() {
     }
 }
 
-/// Scales of random bits, NaN, infinite and subnormal ones among them, in other checkpoints for each seed.
+/// Scales have random bits, including NaN, infinite and subnormal ones, in different checkpoints
+/// for each seed.
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn scales_of_all_bits_give_what_the_formulas_give() {

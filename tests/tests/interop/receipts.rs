@@ -1,4 +1,4 @@
-//! `check.py` proves outputs with the frameworks' own readers, and finds what is wrong with them.
+//! `check.py` verifies outputs with the frameworks' own readers, and finds what is wrong with them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tensorferry_tests::json::edit;
 use tensorferry_tests::model::Model;
 use tensorferry_tests::{Ferry, Outcome, fixtures, python};
 
-/// Those of the fixture `example_plain`.
+/// The number of columns of the fixture `example_plain`.
 const COLUMNS: usize = 4;
 
 /// Conversions with receipts, and a report of them.
@@ -42,7 +42,7 @@ impl Zoo {
         receipt
     }
 
-    /// Writes the report, and runs the `check.py` that lies beside it.
+    /// Writes the report, and runs the `check.py` next to it.
     fn check(&self, options: &[&str]) -> Outcome {
         let summary =
             Summary { totals: Totals::of(&self.jobs), jobs: self.jobs.clone(), ..Summary::default() };
@@ -51,7 +51,8 @@ impl Zoo {
     }
 }
 
-/// The receipt says of the output's only file what is there now: so that only tensors can tell.
+/// Updates the receipt to the current bytes of the output's only file, so that only its tensors can
+/// differ.
 fn admit(receipt: &Path, file: &Path) {
     let content = fs::read(file).unwrap();
     edit(receipt, |receipt| {
@@ -103,7 +104,7 @@ fn damage_is_found_without_ferry() {
         fs::write(zoo.at(name), content).unwrap();
     }
     admit(&tensor, &zoo.at("tensor.safetensors"));
-    // Two tensors of the same shape, each with the other's digest.
+    // Two tensors of the same shape with swapped digests.
     edit(&swapped, |receipt| {
         let tensors = receipt["models"][0]["tensors"].as_array_mut().unwrap();
         let digest = tensors[0]["content"].take();
@@ -123,7 +124,8 @@ fn damage_is_found_without_ferry() {
     said("WRONG: bundle/model");
     assert!(!outcome.stdout.contains("whole.safetensors"), "{outcome}");
 
-    // Whole again but for one whose source has changed: nothing is wrong, and not all was checked.
+    // All outputs are correct again, but the source of one has changed: nothing is wrong, and not
+    // everything is checked.
     zoo.jobs.retain(|job| job.receipt.as_deref() == whole.to_str());
     zoo.check(&[]).expect(0);
     fs::remove_file(&model).unwrap();
@@ -147,7 +149,8 @@ fn the_frameworks_read_every_record() {
     let outcome = zoo.check(&["--verbose"]).expect(3);
     assert!(outcome.stdout.contains("5 outputs: 0 wrong, 2 not checked in full"), "{outcome}");
     assert!(outcome.stdout.contains("column 'img': the receipt has no digest of binary values"), "{outcome}");
-    // TFRecords and Parquet in 1, 3 and 2 files of all columns, JSON without those of bytes.
+    // TFRecords and Parquet in 1, 3 and 2 files with all columns, JSON without the columns of
+    // bytes.
     let columns = COLUMNS * (1 + 3 + 2) + (COLUMNS - 2) * 2;
     assert!(
         outcome.stdout.contains(&format!("; 87 records read, {columns} columns of files equal")),
@@ -158,7 +161,8 @@ fn the_frameworks_read_every_record() {
         zoo.ferry.run(["verify", receipt]).expect(0);
     }
 
-    // A bit in the data of a record, which its own CRC finds once the receipt admits the file.
+    // A bit in the data of a record. The record's own CRC finds it when the receipt matches the
+    // file.
     let file = zoo.at("a.tfrecord");
     let mut content = fs::read(&file).unwrap();
     content[40] ^= 1;
@@ -192,10 +196,11 @@ fn the_frameworks_read_every_record() {
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn the_frameworks_compare_the_values_of_records() {
     let mut zoo = Zoo::new();
-    // Every type that a digest is of, lists, lists within lists, nulls in all of them.
+    // Every type for which there is a digest, lists, nested lists, and nulls in all of them.
     let made = zoo.at("made.parquet");
     let _ = python::script("parquet_types.py", [&made]);
-    // Parquet has no date64: it becomes date32, which is listed, and a receipt has no digest of what is changed.
+    // Parquet has no date64. It becomes date32, which is reported, and a receipt has no digest of
+    // changed columns.
     zoo.convert(&made, "all.parquet", &["--step", "map:drop,columns=date64"]);
     let in_json = "map:drop,columns=bytes lists_of_bytes date32 date64 times zoned lists_of_times";
     zoo.convert(&made, "all.jsonl.gz", &["--step", in_json]);
@@ -204,7 +209,7 @@ fn the_frameworks_compare_the_values_of_records() {
     let outcome = zoo.check(&[]).expect(0);
     assert!(outcome.stdout.contains("3 outputs: 0 wrong, 0 not checked in full"), "{outcome}");
 
-    // As many records with the same columns, in another order.
+    // The same number of records with the same columns, in another order.
     for name in ["all.parquet", "all.jsonl.gz", "all.tfrecord"] {
         let other = zoo.at(&format!("other.{name}"));
         zoo.ferry.convert(&zoo.at(name), &other, &["--step", "shuffle:100,seed=5"]);

@@ -1,4 +1,4 @@
-//! `show` prints what numpy prints, and `diff` finds the differences that numpy finds.
+//! `show` prints the same as numpy, and `diff` finds the same differences as numpy.
 
 use serde_json::Value;
 use tensorferry_tests::{Ferry, args, python};

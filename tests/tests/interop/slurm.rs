@@ -1,5 +1,5 @@
-//! The guide's script in Debian's Slurm, on this machine: an array, of which a task fails for a passing reason and is queued
-//! once more by itself.
+//! The guide's script in Debian's Slurm, on this machine: an array in which one task has a
+//! temporary failure and requeues itself.
 
 use crate::store_servers::free_port;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tensorferry_tests::fixtures::case;
 use tensorferry_tests::guide::Chapter;
 use tensorferry_tests::workspace::workspace;
 
-/// Slurm of one node, with all that it has in one folder; its daemons end with it.
+/// Slurm with one node. All its files are in one folder, and its daemons end with it.
 struct Cluster {
     folder: tempfile::TempDir,
     daemons: Vec<Child>,
@@ -43,7 +43,8 @@ impl Cluster {
         );
         ["state", "spool", "cgroup"].iter().for_each(|name| std::fs::create_dir(at(name)).unwrap());
         std::fs::write(at("slurm.conf"), config).unwrap();
-        // Before 23.02 nothing turns control groups off, but with these plugins they are not used.
+        // Versions before 23.02 cannot disable control groups, but do not use them with these
+        // plugins.
         let version = run(Command::new(daemon("slurmd")).arg("-V")).expect(0).stdout;
         let number = version.trim().trim_start_matches(|c: char| !c.is_ascii_digit()).replace('.', "");
         let groups = if number.as_str() < "2302" {
@@ -92,7 +93,7 @@ impl Cluster {
         run(self.command(words[0]).args(&words[1..]))
     }
 
-    /// Its tasks that wait or run: `7_2 PENDING BeginTime`.
+    /// Returns the tasks that wait or run: `7_2 PENDING BeginTime`.
     fn tasks(&self) -> Vec<String> {
         let queue = self.says(&["squeue", "--array", "--noheader", "--format=%i %T %r"]).expect(0).stdout;
         queue.lines().map(str::to_owned).collect()
@@ -118,7 +119,7 @@ fn daemon(name: &str) -> std::path::PathBuf {
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let since = Instant::now();
     while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(60), "it is not so after a minute that {what}");
+        assert!(since.elapsed() < Duration::from_secs(60), "waited a minute until {what}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -130,7 +131,7 @@ fn the_guides_array_does_all_and_queues_what_passes_once_more() {
     let ferry = Ferry::on_disk();
     let chapter = Chapter::read("cluster.md");
     ferry.write("zoo.sbatch", chapter.file("zoo.sbatch"));
-    // A fault passes with the task, not with another try of the job.
+    // Without retries of jobs, so that only a requeued task can succeed.
     ferry.write("zoo.toml", format!("[defaults]\nretries = 0\n\n{}", chapter.file("zoo.toml")));
     let model = case("torch", "zip_module_state_dict").input();
     for n in 1..=4 {
@@ -151,9 +152,9 @@ fn the_guides_array_does_all_and_queues_what_passes_once_more() {
     let array = run(&mut submit).expect(0).stdout.trim().to_owned();
 
     let queued = format!("{array}_2 PENDING BeginTime");
-    until("the second task waits alone", || cluster.tasks() == [queued.as_str()]);
-    // Slurm has it wait for two minutes; an administrator may say otherwise. The node refuses what begins in the second in which
-    // it was told of the end.
+    until("only the second task waits", || cluster.tasks() == [queued.as_str()]);
+    // Slurm delays a requeued task for two minutes, which an administrator can change. The node
+    // rejects tasks that begin in the second in which it was informed of the end.
     let _ = cluster.says(&["scontrol", "update", &format!("JobId={array}_2"), "StartTime=now+3"]).expect(0);
     until("no task is left", || cluster.tasks().is_empty());
 

@@ -1,4 +1,4 @@
-//! What `inspect --stats` says of every fixture is what numpy says of the same numbers.
+//! `inspect --stats` reports the same as numpy for every fixture.
 
 use serde_json::json;
 use tensorferry_tests::fixtures::cases;
@@ -13,14 +13,14 @@ fn every_fixture_has_the_statistics_of_numpy() {
     let mut pairs = Vec::new();
     for section in SECTIONS {
         for case in cases(section, "") {
-            // What a test points at differs from section to section: whichever opens.
+            // The input differs between sections, so the first path that opens is used.
             let inputs = [case.folder.clone(), case.folder.join("ckpt")].into_iter();
             let files = tensorferry_tests::files::names_in(&case.folder);
             let files =
                 files.into_iter().filter(|name| name != "expected.json").map(|name| case.folder.join(name));
             let opens = |input: &std::path::PathBuf| {
                 let run = ferry.run(args!["inspect", input, "--json"]);
-                // What reading every value refuses has no statistics: checksums that are wrong on purpose.
+                // Inputs with deliberately wrong checksums cannot be read, and have no statistics.
                 run.code == Some(0)
                     && case.expected["expect"] != "error"
                     && !run.json()["tensors"].as_array().is_none_or(Vec::is_empty)

@@ -1,4 +1,4 @@
-//! Steps give what torch gives.
+//! Steps yield the same results as torch.
 
 use tensorferry_tests::{Ferry, args, python};
 

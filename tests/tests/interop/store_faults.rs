@@ -1,5 +1,5 @@
-//! What goes wrong between `ferry` and a store that others wrote: it is tried again where that helps, ends with the exit code
-//! that says what to do where it does not, and leaves nothing half.
+//! Faults between `ferry` and third-party stores. A request is retried if that helps. Otherwise the
+//! run ends with the matching exit code, and leaves nothing incomplete.
 
 use crate::store_proxy::{Pass, Proxy, ask, request};
 use crate::store_servers::{Running, free_port, run, venv};
@@ -15,7 +15,7 @@ use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::Outcome;
 use tensorferry_tests::model::Model;
 
-/// Parts are of 8 MiB with the memory of the tests.
+/// Parts have 8 MiB with the memory setting of the tests.
 const BYTES: u64 = 20 << 20;
 const MEMORY: [&str; 2] = ["--memory", "64MiB"];
 
@@ -42,7 +42,7 @@ impl Shop {
         assert_eq!(reply.status, 200);
     }
 
-    /// What the store lists.
+    /// Returns a listing of the store.
     fn listed(&self, query: &str) -> String {
         let reply = ask(self.moto.port, &request("GET", &format!("/bucket?{query}"), b""));
         assert_eq!(reply.status, 200);
@@ -77,7 +77,7 @@ impl Shop {
         let _ = self.run(&direct, &["diff", a, b], &[]).expect(0);
     }
 
-    /// Converts an object to a file here, while `way` answers the `n`-th request for its bytes.
+    /// Converts an object to a local file, while `way` answers the `n`-th request for its bytes.
     fn read(
         &self,
         name: &str,
@@ -110,7 +110,8 @@ impl Shop {
         took
     }
 
-    /// Converts a file here to an object in parts, while `way` answers the requests that `of` picks, numbered.
+    /// Converts a local file to an object in parts, while `way` answers the requests selected by
+    /// `of`, which are numbered.
     fn write(
         &self,
         name: &str,
@@ -148,7 +149,7 @@ impl Shop {
     }
 }
 
-/// As [`Outcome::expect`], of one case of several.
+/// Like [`Outcome::expect`], for one of several cases.
 trait ExpectOf {
     fn expect_of(self, name: &str, code: i32) -> Self;
 }
@@ -160,13 +161,13 @@ impl ExpectOf for Outcome {
     }
 }
 
-/// The answer with another length than its body has.
+/// Returns the response with a length that does not match its body.
 fn of_length(mut reply: Reply, len: usize) -> Reply {
     reply.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
     reply.with("Content-Length", len)
 }
 
-/// The request, of which a server does not look whether the object is still the same.
+/// Returns the request without the header that makes a server check that the object is unchanged.
 fn careless(request: &Request) -> Request {
     let mut request = request.clone();
     request.headers.remove("if-match");
@@ -262,13 +263,13 @@ fn an_object_that_is_replaced_while_it_is_read() {
         }
         pass(request)
     });
-    shop.read("replaced and not looked at", &[], changed, move |n, request, pass| {
+    shop.read("replaced and not checked", &[], changed, move |n, request, pass| {
         if n == 1 {
             replace(request);
         }
         pass(&careless(request))
     });
-    // The first half of a range is of one object, and what is fetched of it again of another.
+    // The first half of a range is from one object, and the retried rest from another.
     shop.read("replaced within a range", &[], changed, move |n, request, pass| match n {
         1 => {
             let reply = half(pass(request));
@@ -279,7 +280,8 @@ fn an_object_that_is_replaced_while_it_is_read() {
     });
 }
 
-/// A program gives keys, and others when the first have expired, in the middle of a file that is read or written.
+/// A program provides keys, and new ones after the first have expired, in the middle of reading or
+/// writing a file.
 #[test]
 #[ignore = "installs moto from PyPI"]
 fn keys_that_expire_are_fetched_anew() {
@@ -321,7 +323,7 @@ fn keys_that_expire_are_fetched_anew() {
     }
 }
 
-/// Whether a request moves bytes of an object.
+/// Whether a request transfers bytes of an object.
 fn pass_bytes(request: &Request) -> bool {
     is_part(request) || (request.method == "GET" && request.path().ends_with(".safetensors"))
 }
@@ -386,12 +388,15 @@ fn what_goes_wrong_while_an_object_is_sent() {
         0 => pass(request),
         _ => error(400, "ExpiredToken"),
     });
-    shop.write("a part fails for ever", is_part, (passing, &["500", "3 tries"]), |_, request, pass| {
-        match query(request, "partNumber").as_deref() {
+    shop.write(
+        "a part always fails",
+        is_part,
+        (passing, &["500", "3 tries"]),
+        |_, request, pass| match query(request, "partNumber").as_deref() {
             Some("2") => Reply::new(500, ""),
             _ => pass(request),
-        }
-    });
+        },
+    );
 }
 
 #[test]
@@ -418,10 +423,10 @@ fn what_goes_wrong_while_an_object_becomes_visible() {
         _ => pass(request),
     });
     let conflict = "ConditionalRequestConflict";
-    shop.write("somebody else is at it", is_complete, (passing, &["somebody else"]), move |_, _, _| {
+    shop.write("another writer is active", is_complete, (passing, &["somebody else"]), move |_, _, _| {
         error(409, conflict)
     });
-    shop.write("it fails for ever", is_complete, (passing, &["3 tries"]), |_, _, _| Reply::new(500, ""));
+    shop.write("it always fails", is_complete, (passing, &["3 tries"]), |_, _, _| Reply::new(500, ""));
     shop.write("it is denied", is_complete, (denied, &["AccessDenied"]), |_, _, _| {
         error(403, "AccessDenied")
     });
@@ -432,7 +437,7 @@ fn what_goes_wrong_while_an_object_becomes_visible() {
         let proxy = shop.write_model(name, &small, is_small, fine, way);
         assert!(proxy.checked() > 0 && proxy.wrong().is_empty(), "{:?}", proxy.wrong());
     };
-    is_done("small and somebody else is at it", |n, request, pass| match n {
+    is_done("small and another writer is active", |n, request, pass| match n {
         0 => error(409, "ConditionalRequestConflict"),
         _ => pass(request),
     });
@@ -450,7 +455,7 @@ fn what_goes_wrong_while_an_object_becomes_visible() {
     });
 }
 
-/// Wherever a run fails that replaces a set, the older one is there, to the byte.
+/// If a run that replaces a set fails anywhere, the older set is unchanged.
 #[test]
 #[ignore = "installs moto from PyPI"]
 fn a_set_that_is_not_replaced_stays() {
@@ -469,7 +474,7 @@ fn a_set_that_is_not_replaced_stays() {
     let faults: [(&str, fn(&Request) -> bool, fn() -> Reply, i32); 3] = [
         ("a shard fails", is_second, || Reply::new(500, ""), 75),
         ("the index is denied", is_index, || error(403, "AccessDenied"), 5),
-        ("the index is another's meanwhile", is_index, || error(412, "PreconditionFailed"), 75),
+        ("the index was replaced meanwhile", is_index, || error(412, "PreconditionFailed"), 75),
     ];
     for (name, picks, reply, code) in faults {
         let proxy = Proxy::start(

@@ -1,5 +1,5 @@
-//! A proxy between `ferry` and a store that others wrote. It holds what is sent against the checksums that come along, which
-//! that store does not; what goes wrong on the way a test says.
+//! A proxy between `ferry` and a third-party store. It checks uploads against their checksums,
+//! which that store does not. A test determines the faults.
 
 use crate::store_support::server::{Reply, Request, Server};
 use crate::store_support::store;
@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Passes a request on, and gives the answer.
+/// Forwards a request and returns the response.
 pub(crate) type Pass<'p> = &'p dyn Fn(&Request) -> Reply;
 
 pub(crate) struct Proxy {
@@ -20,14 +20,15 @@ pub(crate) struct Proxy {
 
 #[derive(Default)]
 struct Checked {
-    /// How many bodies came with a checksum.
+    /// The number of bodies with a checksum.
     count: AtomicUsize,
-    /// Those that were not what their checksum says.
+    /// The bodies that do not match their checksum.
     wrong: Mutex<Vec<String>>,
 }
 
 impl Proxy {
-    /// Starts one before the server at this port. `way` answers each request; it may pass it on.
+    /// Starts a proxy in front of the server at this port. `way` answers each request, and may
+    /// forward it.
     pub(crate) fn start(
         port: u16,
         way: impl Fn(&Request, Pass<'_>) -> Reply + Send + Sync + 'static,
@@ -42,12 +43,12 @@ impl Proxy {
         format!("endpoint=http://127.0.0.1:{}", self.server.port)
     }
 
-    /// How many bodies came with a checksum.
+    /// Returns the number of bodies with a checksum.
     pub(crate) fn checked(&self) -> usize {
         self.checked.count.load(Ordering::SeqCst)
     }
 
-    /// What was not as its checksum says.
+    /// Returns the bodies that do not match their checksum.
     pub(crate) fn wrong(&self) -> Vec<String> {
         self.checked.wrong.lock().unwrap().clone()
     }
@@ -65,7 +66,7 @@ impl Checked {
     }
 }
 
-/// The checksums of a body: what each header says, and what it is.
+/// Returns the checksums of a body: the header, its value, and the correct value.
 fn checksums(request: &Request) -> Vec<(&'static str, String, String)> {
     let sha256 = Sha256::digest(&request.body[..]);
     let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &request.body[..]);
@@ -75,16 +76,16 @@ fn checksums(request: &Request) -> Vec<(&'static str, String, String)> {
         ("x-amz-checksum-sha256", BASE64_STANDARD.encode(sha256)),
         ("x-amz-content-sha256", hex),
     ];
-    // The last one may say that it says nothing.
+    // The last header may state that the body is not signed.
     let said = |name| request.header(name).filter(|text| !text.starts_with("UNSIGNED")).map(str::to_owned);
     let is_sent = !request.body.is_empty();
     of.into_iter().filter_map(|(name, is)| Some((name, said(name).filter(|_| is_sent)?, is))).collect()
 }
 
-/// What the server at a port answers.
+/// Returns the response of the server at a port.
 pub(crate) fn ask(port: u16, request: &Request) -> Reply {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    // Of the older protocol, in which an answer ends with its connection.
+    // In HTTP/1.0, a response ends with its connection.
     let mut head = format!("{} {} HTTP/1.0\r\n", request.method, request.target);
     for (name, value) in request.headers.iter().filter(|(name, _)| *name != "connection") {
         head += &format!("{name}: {value}\r\n");
@@ -104,7 +105,7 @@ pub(crate) fn ask(port: u16, request: &Request) -> Reply {
         .fold(Reply::new(status, &answer[end + 4..]), |reply, (name, value)| reply.with(name, value.trim()))
 }
 
-/// A request of the test's own, whose signature the server does not look at.
+/// Returns a request with a signature that the server does not check.
 pub(crate) fn request(method: &str, target: &str, body: &[u8]) -> Request {
     let signature =
         "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";

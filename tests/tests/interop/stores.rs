@@ -1,4 +1,4 @@
-//! Conversions to and from stores that others wrote, on this machine: moto's S3 and Azurite.
+//! Conversions to and from third-party stores on this machine: moto's S3 and Azurite.
 
 use crate::store_servers::{Running, azurite, free_port, run, venv};
 use std::io::{Read, Write};
@@ -17,7 +17,8 @@ boto3.client("s3", endpoint_url=f"http://127.0.0.1:{sys.argv[1]}", region_name="
              aws_access_key_id="key", aws_secret_access_key="secret").create_bucket(Bucket="bucket")
 "#;
 
-/// Azurite's account, whose key its documentation names, and a container, made by a signature of that key.
+/// The account of Azurite, whose key is in its documentation, and a container, created with a
+/// signature of that key.
 const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const CONTAINER: &str = r#"
@@ -92,7 +93,7 @@ impl Shop {
         self.run(&[&["convert", from, to], options].concat())
     }
 
-    /// Conversions into the store, within it and back.
+    /// Converts into the store, within it and back.
     fn check(&self) {
         let text = |path: &Path| path.display().to_string();
         let model = self.ferry.at("m.safetensors");
@@ -141,7 +142,7 @@ fn conversions_to_azurite_and_back_are_equal() {
     Shop::azurite().check();
 }
 
-/// What moto answers to a request that is not signed, which it does not look at.
+/// Returns the response of moto to an unsigned request, which it accepts.
 fn asked(port: u16, target: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(stream, "GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! TensorFlow and `ferry` see the same in each other's checkpoints and saved models.
+//! TensorFlow and `ferry` read the same from each other's checkpoints and saved models.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -11,17 +11,17 @@ use tensorferry_tests::model::Model;
 use tensorferry_tests::table::Style;
 use tensorferry_tests::{Ferry, args, python};
 
-/// Tensors by name; `None` where TensorFlow lists one that it cannot read.
+/// Tensors by name, with `None` for those that TensorFlow lists but cannot read.
 type Seen = BTreeMap<String, Option<Facts>>;
 
-/// What TensorFlow sees in each of these checkpoints.
+/// Returns what TensorFlow sees in each of these checkpoints.
 fn seen(prefixes: &[PathBuf]) -> Vec<Seen> {
     let document = python::script("tf_see.py", prefixes).json();
     let of = |prefix: &PathBuf| serde_json::from_value(document[prefix.to_str().unwrap()].clone()).unwrap();
     prefixes.iter().map(of).collect()
 }
 
-/// The tensors that TensorFlow could read, and the names of the others.
+/// Returns the tensors that TensorFlow could read, and the names of the others.
 fn split(seen: Seen) -> (BTreeMap<String, Facts>, Vec<String>) {
     let mut read = BTreeMap::new();
     let mut unread = Vec::new();
@@ -34,7 +34,7 @@ fn split(seen: Seen) -> (BTreeMap<String, Facts>, Vec<String>) {
     (read, unread)
 }
 
-/// The checkpoint of a case of the fixtures.
+/// Returns the checkpoint of a fixture.
 fn fixture(name: &str) -> (PathBuf, BTreeMap<String, Facts>) {
     let case = case("tf", name);
     let names = names_in(&case.folder);
@@ -42,7 +42,7 @@ fn fixture(name: &str) -> (PathBuf, BTreeMap<String, Facts>) {
     (case.folder.join(index.unwrap_or("model.ckpt-42")), case.all())
 }
 
-/// bundle -> safetensors -> bundle, nothing lost on the way there.
+/// Converts a bundle to safetensors and back. Nothing may be lost on the way there.
 fn there_and_back(ferry: &Ferry, from: &Path, to: &Path, options: &[&str]) {
     let folder = tempdir().unwrap();
     let there = folder.path().join("there.safetensors");
@@ -53,7 +53,7 @@ fn there_and_back(ferry: &Ferry, from: &Path, to: &Path, options: &[&str]) {
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn bundles_made_by_hand_are_bundles() {
-    // What tests/tests/bundle_made.rs has ferry read, TensorFlow reads too.
+    // TensorFlow also reads what ferry reads in tests/tests/quick/bundle/made.rs.
     let folder = tempdir().unwrap();
     let small = Style { block_bytes: 200, ..Style::default() };
     let styles = [
@@ -69,7 +69,7 @@ fn bundles_made_by_hand_are_bundles() {
             made.push((at(name, big_endian), Bundle::of_every_dtype(big_endian, 64), style.clone()));
         }
     }
-    // Slices of big-endian numbers end TensorFlow's process, where it cannot swap the dtype.
+    // Slices of big-endian numbers crash TensorFlow if it cannot swap the bytes of the dtype.
     made.push((at("slices", false), Bundle::of_slices(false), Style::default()));
     for (prefix, bundle, style) in &made {
         bundle.write(folder.path(), prefix.file_name().unwrap().to_str().unwrap(), style);
@@ -77,8 +77,8 @@ fn bundles_made_by_hand_are_bundles() {
     let prefixes: Vec<PathBuf> = made.iter().map(|(prefix, ..)| prefix.clone()).collect();
     for ((prefix, bundle, _), seen) in made.iter().zip(seen(&prefixes)) {
         let (read, unread) = split(seen);
-        // TensorFlow swaps no type of less than a byte and no float of one, and stitches neither those
-        // nor some others.
+        // TensorFlow does not swap types of less than a byte or floats of one byte. It does not
+        // stitch these and some others.
         let unread_dtypes =
             ["F8_", "F4_", "I4_", "U4_", "I2_", "U2_", "F16", "U16", "U32", "U64", "STR", "BF16", "Q"];
         let is_known = |name: &String| {
@@ -100,7 +100,7 @@ fn tensorflow_reads_every_bit_of_what_ferry_writes() {
     let ferry = Ferry::new();
     let at = |name: &str| ferry.at(name);
     let mut outputs = Vec::new();
-    // Copies of what TensorFlow wrote, V1 too; some in several data files.
+    // Copies of files that TensorFlow wrote, including V1. Some have several data files.
     for (number, case) in [
         "many_keys",
         "object_all_dtypes",
@@ -118,7 +118,7 @@ fn tensorflow_reads_every_bit_of_what_ferry_writes() {
         ferry.convert(&input, &at(case), &["--to", "tf-bundle", "-o", &shards, "--strict"]);
         outputs.push((at(case), expected));
     }
-    // Copies of what TensorFlow itself cannot read as it stands.
+    // Copies of files that TensorFlow itself cannot read.
     for (name, bundle) in [
         ("big", Bundle::of_every_dtype(true, 1)),
         ("parts", Bundle::of_slices(false)),
@@ -128,7 +128,7 @@ fn tensorflow_reads_every_bit_of_what_ferry_writes() {
         ferry.convert(&at(&format!("{name}-made")), &at(name), &["--to", "tf-bundle", "--strict"]);
         outputs.push((at(name), bundle.expected));
     }
-    // What came from another format.
+    // Conversions from another format.
     for (section, case) in
         [("safetensors", "all_dtypes"), ("safetensors", "odd_names"), ("torch", "zip_module_state_dict")]
     {
@@ -143,7 +143,7 @@ fn tensorflow_reads_every_bit_of_what_ferry_writes() {
     let prefixes: Vec<_> = outputs.iter().map(|(prefix, _)| prefix.clone()).collect();
     for ((prefix, expected), seen) in outputs.iter().zip(seen(&prefixes)) {
         let (mut read, unread) = split(seen);
-        // Metadata from elsewhere, which a bundle has no other place for.
+        // Metadata of other formats, for which a bundle has no other place.
         read.remove("_TENSORFERRY_METADATA");
         assert!(unread.is_empty(), "{}: {unread:?}", prefix.display());
         assert_eq!(&read, expected, "{}", prefix.display());
@@ -177,10 +177,10 @@ fn objects_consume_what_comes_back() {
         let original = here("original");
         ferry.convert(&original, &here("copy"), &["--to", "tf-bundle", "--strict"]);
         there_and_back(&ferry, &original, &here("all"), &["--strict", "-i", "state=all"]);
-        // Every key, and the object graph as it stood.
+        // Every key, and the object graph unchanged.
         assert_eq!(ferry.tensors(&here("all")), ferry.tensors(&original), "{case}");
         there_and_back(&ferry, &original, &here("model"), &[]);
-        // The graph of another checkpoint, where the names are all that came.
+        // With the graph of another checkpoint, if only the names were kept.
         for names in ["key", "auto"] {
             let there = here(&format!("{names}.safetensors"));
             ferry.convert(&original, &there, &["-i", "state=all", "-i", &format!("names={names}")]);
@@ -196,7 +196,8 @@ fn objects_consume_what_comes_back() {
     assert_eq!(said.lines().count(), cases.len() * wanted.len(), "{said}");
 }
 
-/// Takes the metadata out of a safetensors file, as another program may that rewrites it.
+/// Removes the metadata from a safetensors file, as another program may do when it rewrites the
+/// file.
 fn forget_metadata(path: &Path) {
     let bytes = std::fs::read(path).unwrap();
     let (len, rest) = bytes.split_first_chunk::<8>().unwrap();
@@ -236,7 +237,7 @@ fn a_saved_model_with_other_weights_computes_what_they_say() {
         ferry.convert(&here("other/variables/variables"), &here("from-its-bundle"), &options);
         for output in ["through-safetensors", "from-its-bundle"] {
             let mut files = files_below(&here("like"));
-            // It would vouch for the variables that were there before.
+            // The fingerprint would describe the old variables.
             files.retain(|file| file != Path::new("fingerprint.pb"));
             let mut found = files_below(&here(output));
             found.retain(|file| file != Path::new("fingerprint.pb"));
@@ -248,7 +249,7 @@ fn a_saved_model_with_other_weights_computes_what_they_say() {
         args!["check", ferry.home(), "through-safetensors", "from-its-bundle"],
     );
     assert_eq!(checked.stdout.lines().count(), 6);
-    // A weight that the model has no place for, and a place that no weight is for.
+    // A weight that the model has no variable for, and a variable that has no weight.
     let [strange, output] = ferry.paths(["strange.safetensors", "output"]);
     Model::of_size(1 << 16, 6, 1).write(&strange).unwrap();
     let like = format!("like={}", ferry.at("module/like").display());

@@ -1,4 +1,4 @@
-//! TensorFlow and `ferry` see the same in each other's TFRecord files.
+//! TensorFlow and `ferry` read the same from each other's TFRecord files.
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use tensorferry_tests::{Ferry, python};
 const KINDS: [&str; 2] = ["example", "sequence"];
 const CODECS: [&str; 4] = ["none", "gzip", "zlib", "snappy"];
 
-/// What TensorFlow writes, with every codec.
+/// Returns files written by TensorFlow with every codec.
 fn made(ferry: &Ferry) -> Vec<PathBuf> {
     python::script("tfrecord_make.py", [ferry.home()]);
     let path = |kind, codec| ferry.at(format!("{kind}.{codec}.tfrecord"));
@@ -88,7 +88,8 @@ fn of_a_key_that_comes_twice_both_take_the_last() {
     assert_eq!((rows.len(), parsed.len()), (5, 5));
     for (row, parsed) in rows.iter().zip(parsed) {
         for name in ["x", "y"] {
-            // One value each at most, once the entries before the last are gone: no lists.
+            // Each list has at most one value after the earlier entries are dropped, so these are
+            // not lists.
             let values: Vec<Value> =
                 row.get(name).filter(|value| !value.is_null()).cloned().into_iter().collect();
             assert_eq!(Value::from(values), parsed[name], "{row}");
@@ -108,7 +109,7 @@ fn files_take_turns_as_in_tf_data() {
         "7,7,7,7/4/7",
         "9,1,1,1,9/2/4",
         "300,2,200/2/64",
-        // A file without records passes its turn on.
+        // A file without records skips its turn.
         "0,2,0,1/2/1",
         "3,0,0,4,2/2/2",
         "3,0,4,0,0,2/3/1",

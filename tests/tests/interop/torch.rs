@@ -1,4 +1,4 @@
-//! The real frameworks and `ferry` see the same in each other's files.
+//! The real frameworks and `ferry` read the same from each other's files.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,12 +8,13 @@ use tensorferry_tests::model::Model;
 use tensorferry_tests::seen::Seen;
 use tensorferry_tests::{Ferry, args, python};
 
-/// What the framework that a file is for sees in it: torch in both of its ways to find storages.
+/// Returns what a file's framework sees in it. torch must see the same with both of its ways to
+/// find storages.
 fn seen(path: &Path) -> Seen {
     let seen = Seen::by_framework(path);
     if path.extension() == Some(OsStr::new("pt")) {
         let other = python::script("see.py", args![path, "--calculate-offsets"]).json();
-        assert_eq!(Seen::printed(&other), seen, "calculate_storage_offsets=True sees something else");
+        assert_eq!(Seen::printed(&other), seen, "calculate_storage_offsets=True reads something else");
     }
     seen
 }
@@ -25,7 +26,7 @@ fn views_arrive_as_torch_sees_them() {
     let [torch, safetensors, copy] = ferry.paths(["views.pt", "views.safetensors", "copy.pt"]);
     let truth = Seen::printed(&python::script("make_views.py", [&torch]).json());
     assert_eq!(truth.tensors.len(), 153);
-    // A budget far below the tensors' size, so that large gathers are done in pieces.
+    // A budget far below the size of the tensors, so that large gathers are divided.
     ferry.convert(&torch, &safetensors, &["--memory", "32MiB"]);
     assert_eq!(seen(&safetensors).tensors, truth.tensors);
     ferry.convert(&torch, &copy, &[]);
@@ -91,7 +92,7 @@ fn the_bytes_are_the_librarys_own() {
     ferry.convert(&torch, &back, &[]);
     assert!(
         std::fs::read(&library).unwrap() == std::fs::read(&back).unwrap(),
-        "other bytes than the library's"
+        "the bytes differ from the library's"
     );
     assert_eq!(ferry.inspect(&back)["metadata"], serde_json::json!({"format": "pt"}));
 }
@@ -101,7 +102,7 @@ fn the_bytes_are_the_librarys_own() {
 fn fixtures_on_the_way_back_are_the_librarys_own_bytes() {
     let mut compared = 0;
     for case in cases("safetensors", "").iter().filter(|case| !case.is_error() && case.name != "sharded") {
-        // The order in which the library writes several keys of metadata is random.
+        // The library writes several keys of metadata in random order.
         if case.expected["metadata"].as_object().is_some_and(|metadata| metadata.len() > 1) {
             continue;
         }
@@ -125,7 +126,7 @@ fn tied_weights_stay_tied() {
     let ties = BTreeSet::from([["emb.weight", "head.weight"].map(str::to_owned).to_vec()]);
     ferry.convert(&case.input(), &copy, &[]);
     assert_eq!(seen(&copy).ties, ties);
-    // Through a format that has no ties, by the metadata that names the dropped one.
+    // Through a format without ties, with metadata that names the dropped tensor.
     ferry.convert(&case.input(), &deduped, &["-o", "tied=dedupe"]);
     assert_eq!(seen(&deduped).tensors.len(), 14);
     ferry.convert(&deduped, &back, &[]);

@@ -1,5 +1,5 @@
-//! Whatever `torch.save`, `torch.jit.save` and `torch.export.save` leave behind, made on the spot:
-//! `ferry` finds in it what torch says is there, and what it makes of it torch loads.
+//! Generated files of `torch.save`, `torch.jit.save` and `torch.export.save`. `ferry` reads the
+//! same contents as torch, and torch loads the output of `ferry`.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +11,15 @@ use tensorferry_tests::seen::{Seen, inspect, lost};
 use tensorferry_tests::workspace::root;
 use tensorferry_tests::{Ferry, args, json, python};
 
-/// A folder in which a script has made its files, and what it printed of them.
+/// Returns a folder with the files of a script, and the output of the script.
 fn made_by(script: &str) -> (Ferry, Value) {
     let ferry = Ferry::new();
     let printed = python::script(script, [ferry.home()]).json();
     (ferry, printed)
 }
 
-/// The same for the scripts that make the files of the plugin's own tests, and write down what is in each.
+/// Returns the same for a script that makes the files of the plugin's own tests and describes their
+/// contents.
 fn made_by_plugin(set: &str) -> (Ferry, Value) {
     let script = root().join("plugins/torch/tests").join(set).join("make.py");
     let ferry = Ferry::new();
@@ -27,7 +28,7 @@ fn made_by_plugin(set: &str) -> (Ferry, Value) {
     (ferry, expected)
 }
 
-/// The tensors of one file, as those scripts write them down.
+/// Returns the tensors of one file, as described by those scripts.
 fn described(tensors: &Value) -> BTreeMap<String, Facts> {
     let tensors = tensors.as_object().unwrap().iter();
     let fact = |fact: &Value| {
@@ -65,7 +66,7 @@ fn a_whole_module_is_its_state_dict() {
         seen += 1;
     }
     assert_eq!(seen, 13);
-    // In the modules' own order, and so that they take them back.
+    // The tensors are in the order of the modules, which can load them.
     python::script("torch_modules.py", args![ferry.home(), "--check"]);
 }
 
@@ -89,7 +90,7 @@ fn tensors_that_are_more_than_elements_are_read_as_torch_has_them() {
                 let without_data = BTreeSet::from(["meta", "wrapper"].map(str::to_owned));
                 assert_eq!(lost(&document, "tensor"), without_data);
             }
-            // What an option makes of them is plain tensors.
+            // With an option, they become plain tensors.
             if let [option] = &*options {
                 let (flat, back) = (input.with_extension("safetensors"), input.with_extension("back.pt"));
                 ferry.convert(&input, &flat, &["-i", option, "--verify"]);
@@ -106,8 +107,8 @@ fn tensors_that_are_more_than_elements_are_read_as_torch_has_them() {
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn quantized_and_sparse_tensors_come_back_as_what_they_were() {
     let (ferry, _) = made_by_plugin("values");
-    // Packed elements that fill no whole byte have no place in a storage. Each is said to be left out,
-    // and None stands where it was.
+    // Packed elements that do not fill whole bytes cannot be stored. A loss reports each, and None
+    // takes its place.
     for (file, gone) in [("quantized.pt", &["quint2x4.3x3", "quint4x2.3x3"][..]), ("sparse.pt", &[])] {
         let input = ferry.at(file);
         let said: BTreeSet<String> = gone.iter().map(|&name| name.to_owned()).collect();
@@ -158,11 +159,12 @@ fn a_state_is_the_same_in_every_container_and_protocol() {
         }
     }
     assert_eq!(cases(&printed).len(), 9);
-    assert_eq!(content.len(), 2, "the same state gives the same file, whatever it came from");
+    assert_eq!(content.len(), 2, "the same state yields the same file from any source");
 }
 
 fn copy_of(input: &Path, format: &str) -> PathBuf {
-    // The root folder of an archive is named for the file: one name, so that the bytes can be compared.
+    // The root folder of an archive has the name of the file, so the names must be equal to compare
+    // the bytes.
     let folder = input.with_extension(format);
     fs::create_dir(&folder).unwrap();
     folder.join("copy.pt")

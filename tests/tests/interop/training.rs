@@ -1,12 +1,13 @@
-//! Training checkpoints, as scripts and libraries lay them out: `--part auto` finds the model, what it
-//! leaves out is said, a copy keeps what torch lets through, and `inspect` shows it all on one screen.
+//! Training checkpoints in the layouts of scripts and libraries. `--part auto` finds the model and
+//! reports what it leaves out, a copy keeps what torch accepts, and `inspect` shows everything on
+//! one screen.
 
 use serde_json::Value;
 use std::path::Path;
 use tensorferry_tests::seen::{Seen, inspect};
 use tensorferry_tests::{Ferry, args, python};
 
-/// Lines of a terminal.
+/// The number of lines of a terminal.
 const SCREEN: usize = 50;
 
 fn made(folder: &Path) -> Vec<(String, Value)> {
@@ -25,17 +26,14 @@ fn the_model_is_found_whatever_it_is_called() {
         let Some(parts) = truth["parts"].as_object() else {
             let said = ferry.convert(&input, &output, &["--force", "--verify", "--losses"]);
             assert_eq!(Seen::by_framework(&output).tensors, Seen::printed(&truth["model"]).tensors, "{case}");
-            // Whatever lies beside the model, at the top, has a line of its own.
+            // Everything at the top level besides the model has its own line.
             let whole = inspect(&ferry, &input, &[]).expect(0).json();
             let part = truth["part"].as_str().unwrap();
             let top = part.split('.').next().unwrap();
             for key in
                 whole["state"].as_object().unwrap().keys().filter(|key| !part.is_empty() && *key != top)
             {
-                assert!(
-                    said.stderr.contains(&format!("{key:?}")),
-                    "{case}: nothing is said of {key}: {said}"
-                );
+                assert!(said.stderr.contains(&format!("{key:?}")), "{case}: no mention of {key}: {said}");
             }
             alone += 1;
             continue;

@@ -1,4 +1,5 @@
-//! Python's tarfile, with which `webdataset` reads, and `webdataset` itself where it is there, see the same samples.
+//! Python's tarfile, which `webdataset` uses, and `webdataset` itself if it is installed, read the
+//! same samples.
 
 use tensorferry_tests::{Ferry, python};
 
