@@ -1,5 +1,5 @@
-//! What ARCHITECTURE.md promises about the crates: which may use which, that no modules use each other in
-//! circles, and that the host knows no format.
+//! Checks the promises of ARCHITECTURE.md about the crates: which crate may use which, that modules
+//! do not use each other in circles, and that the host does not depend on any format.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,16 +11,17 @@ use tensorferry_tests::layers::circles_in;
 use tensorferry_tests::rust::modules;
 use tensorferry_tests::workspace::{self, root};
 
-/// Which group of crates may use which others: folders, of which the longest that fits counts.
+/// Which group of crates may use which others. Groups are folders, and the longest matching folder
+/// counts.
 const MAY_USE: [(&str, &[&str]); 20] = [
     ("sdk/abi", &[]),
     ("sdk", &["sdk/abi"]),
     ("proto", &[]),
     ("plugins", &["sdk", "proto", "plugins", "plugins/shared"]),
     ("plugins/shared", &["sdk", "proto", "plugins/shared"]),
-    // No plugin, but a program that `ferry run` writes beside its reports.
+    // Not a plugin, but a program that `ferry run` writes next to its reports.
     ("plugins/check", &[]),
-    // Libraries are opened by the boundary's own types.
+    // Loading libraries needs the types of the plugin boundary.
     ("host/core", &["sdk", "sdk/abi"]),
     ("host/publish", &["sdk", "host/core"]),
     ("host/tensors", &["sdk", "host/core"]),
@@ -31,12 +32,12 @@ const MAY_USE: [(&str, &[&str]); 20] = [
         &["sdk", "host/core", "host/publish", "host/tensors", "host/convert", "host/records", "host/remote"],
     ),
     ("host/remote", &["sdk", "host/core"]),
-    // host/README.md says what it uses of the layers.
+    // host/README.md describes what it uses of the layers.
     ("host/run", &["sdk", "host/tensorferry", "host/core", "host/publish", "host/convert", "host/remote"]),
-    // It knows no model and no format.
+    // It does not depend on models or formats.
     ("host/page", &[]),
     ("host/cli", &["sdk", "host/tensorferry", "host/core", "host/run", "host/page", "plugins/check"]),
-    // The wheel's program is in its module.
+    // The program in the wheel is part of its module.
     ("host/python", &["sdk", "host/tensorferry", "host/run", "host/cli", "plugins/check"]),
     ("host", &["sdk"]),
     ("tests/kit", &["sdk"]),
@@ -60,7 +61,7 @@ fn cargo(arguments: &[&str]) -> String {
     run(workspace::cargo().args(arguments).arg("--offline")).expect(0).stdout
 }
 
-/// The crates of the workspace: the folder of each, and its entry in cargo's metadata.
+/// Returns the crates of the workspace: the folder of each, and its entry in cargo's metadata.
 fn crates() -> Vec<(PathBuf, Value)> {
     let metadata: Value =
         serde_json::from_str(&cargo(&["metadata", "--format-version=1", "--no-deps"])).unwrap();
@@ -76,7 +77,7 @@ fn crates() -> Vec<(PathBuf, Value)> {
 
 fn group(folder: &Path) -> (&'static str, &'static [&'static str]) {
     let fits = MAY_USE.iter().filter(|(group, _)| folder.starts_with(group));
-    *fits.max_by_key(|(group, _)| group.len()).unwrap_or_else(|| panic!("no group for {}", folder.display()))
+    *fits.max_by_key(|(group, _)| group.len()).unwrap_or_else(|| panic!("{} has no group", folder.display()))
 }
 
 #[test]
@@ -85,12 +86,12 @@ fn crates_depend_one_way() {
     for (folder, package) in crates() {
         let (own, others) = group(&folder);
         for dependency in package["dependencies"].as_array().unwrap() {
-            // Tests of a crate may use any other.
+            // The tests of a crate may use any other crate.
             if let (Some(path), true) = (dependency["path"].as_str(), dependency["kind"] != "dev") {
                 let (used, _) = group(Path::new(path).strip_prefix(root()).unwrap());
                 assert!(
                     others.contains(&used),
-                    "{} uses {path}: {own} may use {others:?} only",
+                    "{} uses {path}: {own} may use only {others:?}",
                     folder.display()
                 );
                 arrows += 1;
@@ -113,7 +114,8 @@ fn no_modules_use_each_other_in_circles() {
     assert!(wrong.is_empty(), "{} circles:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The layers of the host: crates that promise nothing, so that what they make public is for other crates of ours alone.
+/// The layers of the host. Their interfaces are not stable, so their public items are only for
+/// other crates of this workspace.
 const LAYERS: [&str; 5] = ["convert", "core", "publish", "records", "tensors"];
 
 #[test]
@@ -150,7 +152,7 @@ fn no_item_of_a_layer_is_public_without_a_user() {
             }
         }
     }
-    assert!(unused.is_empty() && items > 500, "{items} items, without a user: {unused:#?}");
+    assert!(unused.is_empty() && items > 500, "{items} items, of which these are not used: {unused:#?}");
 }
 
 #[test]
@@ -164,7 +166,7 @@ fn no_python_files_import_each_other_in_circles() {
         let text = std::fs::read_to_string(package.join(module).with_extension("py")).unwrap();
         let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("from ."));
         let found = lines.filter_map(|line| line.split_once(" import ")).flat_map(|(from, names)| {
-            // One dot more is the folder around this one, and there are no others.
+            // Two dots name the parent folder, and more are not used.
             let (folder, from) = from.strip_prefix('.').map_or((folder, from), |from| ("", from));
             let names = if from.is_empty() { names.split(", ").collect() } else { vec![from] };
             let at =
@@ -183,7 +185,8 @@ fn no_python_files_import_each_other_in_circles() {
     }
 }
 
-/// Cargo starts rustdoc for each library whose examples are tests: those without any leave it out.
+/// Cargo runs rustdoc for each library with `doctest = true`, so libraries without examples must
+/// turn it off.
 #[test]
 fn examples_in_documentation_are_tests() {
     let (mut left_out, mut tested) = (0, 0);
@@ -210,7 +213,7 @@ fn examples_in_documentation_are_tests() {
     assert!(left_out > 20 && tested >= 4, "{left_out}, {tested}");
 }
 
-/// Whether documentation holds code that rustdoc takes for Rust.
+/// Whether documentation contains code that rustdoc treats as Rust.
 fn has_example(text: &str) -> bool {
     let doc =
         |line: &str| ["//! ", "/// "].iter().find_map(|mark| line.strip_prefix(mark).map(str::to_owned));
@@ -271,10 +274,10 @@ fn a_program_of_tensors_builds_no_arrow() {
     assert_eq!(arrow, None, "{tree}");
 }
 
-/// What clippy says of the standard library (`incompatible_msrv`), of what we depend on.
+/// Checks dependencies as clippy's `incompatible_msrv` checks the use of the standard library.
 #[test]
 fn no_dependency_needs_a_newer_compiler_than_ours() {
-    // What other platforms need has not been downloaded.
+    // Packages for other platforms have not been downloaded.
     let about = cargo(&["--version", "--verbose"]);
     let host = about.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
     let metadata = cargo(&["metadata", "--format-version=1", "--filter-platform", host]);

@@ -1,4 +1,4 @@
-//! Records become tensors and tensors records: what is made of what, what comes back, and what is refused.
+//! Conversions between records and tensors: the results, the way back, and what is rejected.
 
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn columns_become_tensors_and_rows_again() {
     assert_eq!(report["records"], json!(ROWS), "{report}");
     ferry.run(args!["verify", back]).expect(0);
     assert!(ferry.rows(&back) == ferry.rows(&path));
-    // Without what the metadata keep, names alone say what is a column.
+    // Without metadata, only the names show which tensors are columns.
     let bare = ferry.at("bare.jsonl");
     ferry.convert(&tensors, &bare, &["--strict", "--step", "drop_metadata:*"]);
     assert!(ferry.rows(&bare) == ferry.rows(&path));
@@ -90,7 +90,7 @@ fn steps_stand_on_both_sides() {
     ferry.run(["steps"]).expect(0).prints(&["--step records:row", "--step tensors:column"]);
 }
 
-/// Tensors of every kind that have no row in common.
+/// Writes tensors of every kind, whose numbers of rows differ.
 fn unequal(ferry: &Ferry) -> PathBuf {
     let file = safetensors(&[
         ("a", "F32", &[2, 3], &[1; 24]),
@@ -121,7 +121,7 @@ fn a_model_is_records_of_whole_tensors() {
         assert!(ferry.equal(&model, &back), "{name}");
         assert_eq!(ferry.shapes(&back), ferry.shapes(&model), "{name}");
     }
-    // A tensor at a time, some of them, under another name.
+    // One record per tensor, only for some, with another name.
     let some = ferry.at("some.safetensors");
     let steps = ["filter:name = 'a' or name = 'd'", "tensors:record", "rename:^a$,to=x"];
     let options: Vec<&str> = steps.iter().flat_map(|step| ["--step", step]).collect();
@@ -190,7 +190,7 @@ fn splits_that_lie_are_refused() {
             assert_eq!(ferry.names(), ["hostile.safetensors"]);
         }
     }
-    // Shapes that cost nothing and claim everything.
+    // Shapes that have no bytes but claim huge dimensions.
     for shape in [&[1 << 60, 0][..], &[2, 1 << 60, 0], &[2, 0, 1 << 60]] {
         std::fs::write(&path, safetensors(&[("x", "F32", shape, &[])])).unwrap();
         ferry.run_bounded(args!["convert", path, ferry.at("out.jsonl")]).expect(3).says(&["records:tensor"]);
@@ -221,7 +221,7 @@ fn faults_of_records_leave_nothing() {
     let output = ferry.at("out.safetensors");
     ferry.try_convert(&path, &output, &[]).expect(3).says(&["record 19", "data.tfrecord"]);
     assert_eq!(ferry.names(), ["data.tfrecord"]);
-    // What is skipped is told, and the others are there.
+    // Skipped records are reported, and the others are converted.
     let options = ["-i", "on_error=skip", "--json", "--step", "map:select,columns=id"];
     let report = ferry.convert(&path, &output, &options).json();
     assert_eq!(report["losses"][0]["kind"], json!("record"), "{report}");
@@ -240,7 +240,7 @@ fn a_manifest_leads_across() {
     zoo.run(&[]).expect(0);
     let output = zoo.path("out/rows.safetensors");
     assert_eq!(zoo.ferry.shapes(&output), json!({"id": ["I64", [ROWS]], "pair": ["F32", [ROWS, 2]]}));
-    // Again, there is nothing to do.
+    // A second run has nothing to do.
     let identity = |path: &Path| std::fs::metadata(path).unwrap().modified().unwrap();
     let before = identity(&output);
     zoo.run(&[]).expect(0);

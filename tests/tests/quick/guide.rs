@@ -1,4 +1,5 @@
-//! The guide: its commands do what it says they do, every page is in the book, and every link leads somewhere.
+//! The guide: its commands work as described, every page is in the book, and every link has a
+//! target.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +19,7 @@ fn every_command_prints_what_stands_below_it() {
     let chapters: Vec<Chapter> = chapters.map(|name| Chapter::read(&name)).collect();
     let commands: usize = chapters.iter().map(|chapter| chapter.commands().len()).sum();
     let with_commands = Mutex::new(chapters.iter().filter(|chapter| !chapter.commands().is_empty()));
-    // They wait for the disk more than they compute.
+    // In parallel, because the commands mostly wait for the disk.
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -56,7 +57,7 @@ fn every_page_is_in_the_book() {
     assert_eq!(pages, listed);
     assert!(pages.len() > 15, "{pages:?}");
     let others = WITH_PYTHON.iter().chain(&WITH_COMPILERS);
-    others.for_each(|name| assert!(listed.contains(*name), "{name} is no chapter"));
+    others.for_each(|name| assert!(listed.contains(*name), "{name} is not a chapter"));
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn every_link_leads_somewhere() {
     assert!(links >= 35, "only {links} links");
 }
 
-/// A page as mdBook makes it of its includes. Panics at one that is not there.
+/// Returns a page with its includes, as mdBook does. Panics if one is missing.
 fn with_includes(page: &Path) -> String {
     let text = std::fs::read_to_string(page).unwrap();
     let line = |line: &str| match line.strip_prefix("{{#include ").and_then(|rest| rest.strip_suffix("}}")) {
@@ -111,7 +112,7 @@ fn with_includes(page: &Path) -> String {
     text.lines().map(line).collect()
 }
 
-/// What `[text](target)` and `src="target"` name, outside of fences and code.
+/// Returns the targets of `[text](target)` and `src="target"`, outside of fences and code.
 fn links_of(text: &str) -> Vec<String> {
     let mut is_fenced = false;
     let mut links = Vec::new();
@@ -120,7 +121,7 @@ fn links_of(text: &str) -> Vec<String> {
         if is_fenced {
             continue;
         }
-        // What stands between backquotes is code.
+        // Text between backquotes is code.
         let prose: String =
             line.split('`').enumerate().filter(|(at, _)| at % 2 == 0).map(|(_, text)| text).collect();
         links.extend(
@@ -143,7 +144,7 @@ fn leads_somewhere(page: &Path, target: &str) -> bool {
     }
     let (file, heading) = target.split_once('#').unwrap_or((target, ""));
     let path = if file.is_empty() { page.to_owned() } else { page.parent().unwrap().join(file) };
-    // A link of the book does not lead out of it: a reader has the book alone.
+    // Links in the book must stay in the book, because a reader may have nothing else.
     if page.starts_with(folder()) && !path.canonicalize().is_ok_and(|path| path.starts_with(folder())) {
         return false;
     }
@@ -151,7 +152,7 @@ fn leads_somewhere(page: &Path, target: &str) -> bool {
     path.exists() && (heading.is_empty() || with_includes(&path).lines().any(is_heading))
 }
 
-/// What mdBook calls a heading.
+/// Returns mdBook's anchor for a heading.
 fn slug(heading: &str) -> String {
     let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.collect::<String>().to_lowercase().replace(' ', "-")

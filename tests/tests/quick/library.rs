@@ -1,4 +1,4 @@
-//! The engine as a library, with formats that this program links: what `ferry` does not use of it.
+//! The engine as a library, with linked formats: features that the program `ferry` does not use.
 
 use std::path::{Path, PathBuf};
 use tempfile::tempdir;
@@ -54,7 +54,7 @@ fn every_tensor_has_the_frameworks_bytes() {
     }
 }
 
-/// A torch zip whose first storage has one bit that is another.
+/// Copies a torch zip with one flipped bit in its first storage.
 fn damaged(name: &str, folder: &Path) -> PathBuf {
     let mut bytes = std::fs::read(fixture("torch", name)).unwrap();
     let entry = bytes.windows(6).position(|window| window == b"data/0").unwrap();
@@ -70,7 +70,7 @@ fn damaged(name: &str, folder: &Path) -> PathBuf {
 #[test]
 fn whole_tensors_are_compared_with_their_checksums() {
     let folder = tempdir().unwrap();
-    // The tensor is its storage, is a part of it, lies in another byte order.
+    // The tensor is a whole storage, a part of it, or in another byte order.
     for name in ["zip_all_dtypes", "zip_views", "zip_big_endian"] {
         let path = damaged(name, folder.path());
         let read = |options: &OpenOptions| {
@@ -86,7 +86,7 @@ fn whole_tensors_are_compared_with_their_checksums() {
             assert_eq!(error.kind(), ErrorKind::Malformed);
             assert!(error.to_string().to_lowercase().replace('-', "").contains("crc32"), "{error}");
         }
-        // What was found wrong stays wrong.
+        // A second read fails in the same way.
         assert!(checked.iter().all(|(first, second, _)| first.is_err() == second.is_err()), "{name}");
         let tensors: Vec<_> = model.tensors().collect();
         let room = |tensor: &tensorferry::Tensor| vec![0; usize::try_from(tensor.byte_len()).unwrap()];
@@ -94,7 +94,8 @@ fn whole_tensors_are_compared_with_their_checksums() {
         let parts = tensors.iter().zip(rooms.iter_mut().map(Vec::as_mut_slice));
         fails(model.read_many(parts), ErrorKind::Malformed, "");
         let (_, unchecked) = read(&OpenOptions::new().unchecked());
-        // What the reader itself makes of stored bytes, as of a negated view, it compares itself.
+        // Even when unchecked, the reader checks stored bytes that it transforms, as for a negated
+        // view.
         assert!(unchecked.iter().all(|(read, _, tensor)| read.is_ok() || tensor.name() == "neg"), "{name}");
     }
 }
@@ -163,13 +164,13 @@ fn a_mapping_has_the_bytes_that_reading_gives() {
     let model = registry().open(fixture("safetensors", "all_dtypes")).unwrap();
     let mut mapped = 0;
     for tensor in model.tensors().filter(|tensor| tensor.byte_len() > 0) {
-        // SAFETY: nobody writes to a fixture.
+        // SAFETY: fixtures are not modified.
         assert_eq!(*unsafe { tensor.map() }.unwrap(), *tensor.read().unwrap(), "{}", tensor.name());
         mapped += 1;
     }
     assert!(mapped > 10, "{mapped}");
     let views = registry().open(fixture("torch", "zip_views")).unwrap();
-    // SAFETY: nobody writes to a fixture.
+    // SAFETY: fixtures are not modified.
     let refused = views.tensors().filter(|tensor| unsafe { tensor.map() }.is_err()).count();
     assert!(refused > 0, "a view with strides has no bytes to map");
 }
@@ -198,11 +199,11 @@ fn tensors_are_saved_whole_or_not_at_all() {
     let model = registry.open(&path).unwrap();
     assert_eq!(model.metadata()["made by"], "hand");
     assert_eq!(model.tensor("a").unwrap().read().unwrap(), [7; 24]);
-    // Tensors go from file to file through the program.
+    // Tensors can be copied to another file as bytes in memory.
     let copies = model
         .tensors()
         .map(|tensor| NewTensor::new(tensor.name(), tensor.dtype(), tensor.shape(), tensor.read().unwrap()));
-    // Or as they are read: what is one stays one, under whatever names.
+    // They can also be streamed. Tied tensors stay tied under any names.
     let again = ["b", "c"].map(|name| NewTensor::opened(name, &model.tensor("a").unwrap()));
     registry.save(folder.path().join("m.pt"), copies.chain(again)).unwrap();
     let copied = registry.open(folder.path().join("m.pt")).unwrap();
@@ -238,7 +239,7 @@ fn a_saved_model_keeps_its_metadata_and_its_state() {
     // A format without a place for state reports it.
     let report = registry.save_with(folder.path().join("m.safetensors"), tensors(), &options).unwrap();
     assert!(report.losses.iter().any(|loss| loss.kind == LossKind::State), "{:?}", report.losses);
-    // So is the tree of tensors that get other names.
+    // The tree of tensors with other names is reported, too.
     let renamed = model.tensors().map(|tensor| NewTensor::opened(format!("x.{}", tensor.name()), &tensor));
     let report = registry.save_with(folder.path().join("renamed.pt"), renamed, &options).unwrap();
     assert!(report.losses.iter().any(|loss| loss.why.contains("flat list")), "{:?}", report.losses);
@@ -251,7 +252,7 @@ fn a_conversion_obeys_its_builder_and_its_session() {
     let (registry, input) = (registry(), fixture("torch", "zip_views"));
     let planned = registry.convert(&input, at("m.safetensors")).dry_run(true).run().unwrap();
     assert!(planned.dry_run && planned.tensors > 0 && !at("m.safetensors").exists());
-    // Ties that safetensors cannot say are a loss.
+    // safetensors cannot represent ties, so they are a loss.
     let strict = || registry.convert(&input, at("m.safetensors")).strict(true);
     fails(strict().run(), ErrorKind::Unsupported, "");
     assert!(!at("m.safetensors").exists());
@@ -259,7 +260,7 @@ fn a_conversion_obeys_its_builder_and_its_session() {
     assert_eq!(report.verified, Some(report.tensors));
     assert!(!report.losses.is_empty() && report.losses.iter().all(|loss| loss.kind == LossKind::Alias));
     assert!(report.receipt.unwrap().exists());
-    // For a bar of its own: input, output and tensors, hashed to the last byte.
+    // For a separate progress bar: input, output and tensors, hashed to the last byte.
     let (checked, to_check) = registry.session().checks();
     assert!(checked == to_check && checked > 2 * report.bytes, "{checked} of {to_check}");
     let again = registry.convert(&input, at("m.safetensors"));
@@ -282,7 +283,7 @@ fn a_conversion_obeys_its_builder_and_its_session() {
 fn reading_records_is_counted_to_the_last_byte() {
     let (folder, registry, case) = (tempdir().unwrap(), registry(), case("tfrecord", "sharded"));
     registry.convert(case.input(), folder.path().join("all.tfrecord")).run().unwrap();
-    // What was read to find the schema does not count.
+    // The bytes that were read to find the schema do not count.
     let files = std::fs::read_dir(&case.folder).unwrap().map(|file| file.unwrap());
     let files = files.filter(|file| file.path().extension().is_none_or(|ending| ending != "json"));
     let bytes: u64 = files.map(|file| file.metadata().unwrap().len()).sum();

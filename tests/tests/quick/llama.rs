@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tensorferry_tests::Ferry;
 use tensorferry_tests::model::safetensors;
 
-/// Numbers that a layer takes in, heads, heads of keys, numbers of a head.
+/// The inputs of a layer. The next ones are the heads, the key heads and the size of a head.
 const WIDTH: usize = 8;
 const HEADS: usize = 2;
 const KEYS: usize = 1;
@@ -18,7 +18,7 @@ struct Tensor {
     numbers: Vec<f32>,
 }
 
-/// The weights of a model of one layer, each number another one.
+/// Returns the weights of a model with one layer. All numbers are different.
 fn weights() -> Vec<Tensor> {
     let mut next = 0.0;
     let of = |(name, shape): (&'static str, &[u64])| {
@@ -97,7 +97,7 @@ fn folder(ferry: &Ferry, config: &Value, tokenizer: &Value) -> PathBuf {
     folder
 }
 
-/// Rows of halves of a head as rows of neighbours, as `LlamaModel.permute` of llama.cpp's converter has them.
+/// Interleaves the halves of each head, like `LlamaModel.permute` of llama.cpp's converter.
 fn interleaved(tensor: &Tensor, heads: usize) -> Vec<f32> {
     let row = tensor.numbers.len() / (heads * HEAD);
     let rows: Vec<&[f32]> = tensor.numbers.chunks(row).collect();
@@ -105,7 +105,7 @@ fn interleaved(tensor: &Tensor, heads: usize) -> Vec<f32> {
     order.flat_map(|place| rows[place].to_vec()).collect()
 }
 
-/// What the file has to hold, as safetensors.
+/// Returns the expected contents of the file, as safetensors.
 fn expected() -> Vec<u8> {
     let names = [
         "token_embd.weight",
@@ -130,7 +130,8 @@ fn expected() -> Vec<u8> {
         Tensor { name, numbers, ..tensor }
     });
     let mut tensors: Vec<Tensor> = renamed.collect();
-    // A wave of 6 positions stays as it is, one of 12,566 is beyond the 8192 that the model knew.
+    // A wave of 6 positions is unchanged, and one of 12,566 is longer than the 8192 positions of
+    // the original model.
     tensors.push(Tensor { name: "rope_freqs.weight", shape: vec![2], numbers: vec![1.0, 8.0] });
     bytes(&tensors)
 }
@@ -205,7 +206,7 @@ fn quantised_in_the_same_run_or_carried_as_it_is() {
     let report = ferry.convert(&folder, &kept, &["-o", "names=keep", "--json"]).json();
     assert!(ferry.equal(&folder, &kept));
     assert_eq!(sidecars(&report), ["config.json", "tokenizer.json", "tokenizer_config.json"]);
-    // A file that is like another one, in its order, with its types and what it says.
+    // A file with `like` has the order, types and metadata of the other file.
     let weights = ferry.write("weights.safetensors", expected());
     ferry.convert(&weights, &plain, &["-o", &format!("like={}", small.display())]);
     assert!(ferry.equal(&small, &plain), "{}", ferry.diff(&small, &plain, &[]).said());
@@ -248,7 +249,7 @@ fn what_has_no_counterpart_is_refused_by_name() {
         config.as_object_mut().unwrap().remove("vocab_size");
         tokenizer["added_tokens"][0]["id"] = json!(20_000_000);
     });
-    // Weights that are not what the configuration says.
+    // Weights that do not match the configuration.
     for (key, value, said) in [
         ("vocab_size", json!(3), &["model.embed_tokens.weight", "3 (vocab_size)", "[5, 8]"][..]),
         ("hidden_size", json!(16), &["16 (hidden_size)"]),
@@ -258,7 +259,7 @@ fn what_has_no_counterpart_is_refused_by_name() {
     ] {
         refused(said, &|config, _| config[key] = value.clone());
     }
-    // Also where the user has named the steps.
+    // The check also applies if the user passes the steps.
     let (ferry, folder) = with(&|config, _| config["num_hidden_layers"] = json!(2));
     let [right, wrong] = [8, 16].map(|width| format!("llama-to-ggml,heads=2,kv_heads=1,width={width}"));
     ferry
@@ -280,7 +281,7 @@ fn what_has_no_counterpart_is_refused_by_name() {
     });
     let report = ferry.convert(&folder, &ferry.at("x.gguf"), &["--json"]).json();
     assert!(report["losses"].to_string().contains("config.json: sliding_window"), "{report}");
-    // An architecture that is not known makes a file that nothing loads. It is written only if the user asks for it.
+    // No program could load a file of an unknown architecture. It is written only on request.
     let (ferry, folder) =
         refused(&["OtherForCausalLM", "LlamaForCausalLM", "Qwen3ForCausalLM", "names=keep"], &|config, _| {
             config["architectures"] = json!(["OtherForCausalLM"]);
@@ -291,7 +292,7 @@ fn what_has_no_counterpart_is_refused_by_name() {
     let report = ferry.convert(&folder, &ferry.at("x.gguf"), &["-o", "names=keep", "--json"]).json();
     assert!(sidecars(&report).contains(&"config.json"), "{report}");
     assert!(ferry.equal(&folder, &ferry.at("x.gguf")));
-    // The way back knows what it knows.
+    // The way back supports the same architectures.
     let other = ferry.at("x.gguf");
     ferry
         .try_convert(&other, &ferry.at("out"), &["--to", "safetensors", "-i", "names=hf"])

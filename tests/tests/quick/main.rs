@@ -1,5 +1,5 @@
-//! What needs nothing but cargo, and seconds: the built program on fixtures and on what is made on the
-//! spot.
+//! Tests that need only cargo and a few seconds: the built program on fixtures and on generated
+//! files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod architecture;

@@ -1,4 +1,4 @@
-//! Metadata of rows and columns: kept where the target has a place for it, and told where it has none.
+//! Metadata of rows and columns is kept if the target has a place for it, and reported otherwise.
 
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, Int64Array, RecordBatch};

@@ -1,5 +1,5 @@
-//! What a reader leaves out for the steps is what the steps leave out: with readers that narrow what they read, and
-//! behind a step that lets none of them.
+//! Readers skip only rows and columns that the steps remove. Compares readers that narrow what they
+//! read with the same readers after a step that prevents this.
 
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use tensorferry_test_kit::random::Random;
 use tensorferry_tests::Ferry;
 
 const ROWS: usize = 1000;
-/// A step that changes nothing, and that readers do not look behind.
+/// A step that changes nothing, and that prevents narrowing.
 const BLIND: &str = "shard:1,index=0";
 
-/// Rows of all kinds of columns, sorted by one, in four files of ten row groups each.
+/// Writes rows with all kinds of columns, sorted by one, in four files of ten row groups each.
 fn input(ferry: &Ferry, random: &mut Random) -> PathBuf {
     let mut text = String::new();
     for row in 0..ROWS {

@@ -1,5 +1,5 @@
-//! Pairs of formats: what each carries into each other, as a table that is kept beside the guide; and the way of every
-//! fixture through safetensors and back.
+//! Pairs of formats: what each can carry into each other, as a table in the guide, and every
+//! fixture on the way through safetensors and back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,7 +14,8 @@ fn registry() -> Registry {
     Registry::new().with_all(crate::formats::formats())
 }
 
-/// A format: its id, what a file of it is called, and whether it is written: by itself, after another file, or never.
+/// A format: its id, the name of a file, and whether it can be written on its own, with a template,
+/// or never.
 struct Format {
     id: &'static str,
     file: &'static str,
@@ -62,7 +63,7 @@ const DATA_SET: &str = r#"{"id":1,"text":"a","score":0.5,"tags":["x","y"],"flag"
 {"id":3,"text":null,"score":8,"tags":["z"],"flag":null,"at":{"lat":0,"lon":-1}}
 "#;
 
-/// The model that the table is about.
+/// Writes the model for the table.
 fn model(registry: &Registry, path: &Path) {
     let numbers = |count: u8, width: usize| (0..count).flat_map(|n| vec![n; width]).collect::<Vec<u8>>();
     let floats = |count: u8| (0..count).flat_map(|n| (f32::from(n) / 8.0).to_le_bytes()).collect::<Vec<u8>>();
@@ -82,14 +83,14 @@ struct Pairs {
     registry: Registry,
     folder: tempfile::TempDir,
     formats: Vec<Format>,
-    /// What is said below the table, in the order of its numbers.
+    /// The notes below the table, in the order of their numbers.
     notes: Vec<String>,
 }
 
 impl Pairs {
     fn convert(&self, from: &Path, to: &Path, format: &Format, steps: &[&str]) -> Result<Report, Error> {
         let mut conversion = self.registry.convert(from, to).to(format.id).force(true);
-        // A checkpoint of model and optimizer, of which formats without a tree take one.
+        // A checkpoint of a model and an optimizer. Formats without a tree take one of them.
         if from.ends_with("dcp") {
             conversion = conversion.part("model");
         }
@@ -113,8 +114,9 @@ impl Pairs {
         folder.join(format.file)
     }
 
-    /// The input in a format: of what the other format's file is made of, if that is written after another; else the
-    /// data set for formats of records, and the model for those of tensors.
+    /// Returns the input in a format. If the other format needs a template, the input is made from
+    /// that template. Otherwise it is the dataset for formats of records, and the model for formats
+    /// of tensors.
     fn input(&self, from: &Format, to: &Format) -> Option<PathBuf> {
         match (&from.written, &to.written) {
             (Written::Never(_), Written::Like(_)) => None,
@@ -134,7 +136,8 @@ impl Pairs {
 
     fn cell(&mut self, from: &Format, to: &Format) -> String {
         let Some(input) = self.input(from, to) else { return "-".to_owned() };
-        // Rows of all tensors need one leading dimension; a record for each tensor takes any.
+        // Rows of all tensors need the same leading dimension, while a record per tensor accepts
+        // any.
         let crosses = RECORDS.contains(&to.id) && !RECORDS.contains(&from.id);
         let steps: &[&str] = if crosses { &["records:tensor"] } else { &[] };
         match self.convert(&input, &self.path(&format!("from-{}", from.id), to), to, steps) {
@@ -164,7 +167,7 @@ impl Pairs {
     }
 
     fn note(&mut self, text: &str) -> usize {
-        // Markdown takes `list<int64>` for HTML, and does not show it.
+        // Markdown treats `list<int64>` as HTML, and does not show it.
         let text = text.replace('<', "\\<");
         let known = self.notes.iter().position(|note| *note == text);
         known.unwrap_or_else(|| {
@@ -182,7 +185,7 @@ fn rank(severity: Severity) -> u8 {
     }
 }
 
-/// Why something is lost, without the names that it has in one model alone.
+/// Returns the reason of a loss without the names that occur only in this model.
 fn without_names(loss: &Loss) -> String {
     let mut parts = loss.why.split('"');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -262,7 +265,7 @@ integers, texts, floats, lists, booleans, structs and nulls. Formats that are on
 `lost`: something is not there. `no`: refused. `-`: there is no such input.
 ";
 
-/// What a tensor is, in a model that is read as `ferry inspect` reads it.
+/// Returns the facts of tensors in a model that is read as by `ferry inspect`.
 fn facts(registry: &Registry, path: &Path) -> Result<BTreeMap<String, Facts>, Error> {
     let model = registry.open(path)?;
     let facts = |tensor: tensorferry::Tensor| {
@@ -295,7 +298,7 @@ fn through_safetensors_and_back_every_digest_stays_or_is_named() {
             std::fs::create_dir_all(&at).unwrap();
             let there = at.join("there.safetensors");
             let through = registry.convert(&input, &there).allow_empty(true).force(true).run();
-            // What is refused is said.
+            // A refusal is an error, and not silent.
             let Ok(through) = through else { continue };
             let like = |file: &str| (file.to_owned(), Some(input.display().to_string()));
             let (file, like) = match &*through.readers[0].id {
@@ -310,7 +313,7 @@ fn through_safetensors_and_back_every_digest_stays_or_is_named() {
                 "orbax" => ("back/".to_owned(), None),
                 "keras" => ("back.weights.h5".to_owned(), None),
                 "megatron" => ("back/".to_owned(), None),
-                // These are not written.
+                // These formats cannot be written.
                 _ => continue,
             };
             let mut back = registry.convert(&there, at.join(&file)).to(&*through.readers[0].id);
@@ -335,12 +338,12 @@ fn through_safetensors_and_back_every_digest_stays_or_is_named() {
             models += 1;
         }
     }
-    assert!(silent.is_empty(), "{} tensors are lost without a word:\n{}", silent.len(), silent.join("\n"));
+    assert!(silent.is_empty(), "{} tensors are lost silently:\n{}", silent.len(), silent.join("\n"));
     println!("{models} models, {kept} tensors kept, {named} named");
     assert!(models >= 70 && kept >= 300 && named < kept / 4, "{models} models, {kept} kept, {named} named");
 }
 
-/// What `ferry cat` would print of a data set.
+/// Returns the output of `ferry cat` for a dataset.
 fn lines(registry: &Registry, from: &Path, to: &Path) -> String {
     registry.convert(from, to).allow_empty(true).force(true).run().unwrap();
     std::fs::read_to_string(to).unwrap()
@@ -372,7 +375,7 @@ fn through_parquet_and_back_every_row_stays_or_is_named() {
             }
         }
     }
-    assert!(silent.is_empty(), "{} sets are changed without a word:\n{}", silent.len(), silent.join("\n"));
+    assert!(silent.is_empty(), "{} sets are changed silently:\n{}", silent.len(), silent.join("\n"));
     println!("{sets} sets, {kept} kept");
     assert!(sets >= 20 && kept * 2 > sets, "{sets} sets, {kept} kept");
 }

@@ -1,5 +1,5 @@
-//! Receipts say what an output was made from, and `ferry verify` holds it against them: whole, damaged,
-//! or with a receipt that lies.
+//! Receipts describe what an output was made from. `ferry verify` checks outputs against them:
+//! outputs that are unchanged or damaged, and receipts that lie.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use tensorferry_tests::json::{edit, read};
 use tensorferry_tests::model::{Model, Tensors};
 use tensorferry_tests::{Ferry, args};
 
-/// The verdict on one output, from `--json`, and the exit code.
+/// Returns the verdict on one output from `--json`, the exit code, and the record.
 fn verdict(ferry: &Ferry, output: &Path, options: &[&str]) -> (String, Option<i32>, Value) {
     let outcome = ferry.on("verify", output, &[options, &["--json"]].concat());
     let document = outcome.json();
@@ -67,7 +67,7 @@ impl Scene {
     }
 }
 
-/// The first problem's subject, name and sentence.
+/// Returns the first problem's subject, name and message.
 fn first(record: &Value) -> (&str, &str, &str) {
     let problem = &record["problems"][0];
     let text = |key: &str| problem[key].as_str().unwrap_or_else(|| panic!("no {key}: {record}"));
@@ -130,7 +130,8 @@ fn a_receipt_says_what_was_made_from_what() {
     assert_eq!((&record.2["tensors"], &record.2["files"]), (&json!(tensors.len()), &json!(1)));
 }
 
-/// GGUF holds no tensor without a dimension, and says that its shape changes: the bytes are compared all the same.
+/// GGUF has no tensors without dimensions, and reports the changed shape. The bytes are still
+/// compared.
 #[test]
 fn a_shape_that_a_loss_names_is_compared_without_it() {
     let ferry = Ferry::new();
@@ -142,7 +143,7 @@ fn a_shape_that_a_loss_names_is_compared_without_it() {
     assert_eq!(ferry.inspect(&output)["tensors"][0]["shape"], json!([1]));
     let record = verdict(&ferry, &output, &[]);
     assert_eq!((record.0.as_str(), record.1), ("ok", Some(0)), "{}", record.2);
-    // With other bytes the shape excuses nothing.
+    // The changed shape does not excuse different bytes.
     let path = ferry.at("out.gguf.ferry.json");
     let receipt = fs::read_to_string(&path).unwrap();
     let content = read(&path)["models"][0]["tensors"][0]["content"].as_str().unwrap().to_owned();
@@ -150,7 +151,8 @@ fn a_shape_that_a_loss_names_is_compared_without_it() {
     assert_eq!(verdict(&ferry, &output, &[]).0, "changed");
 }
 
-/// The digests are of what was read: numbers that the writer was asked to round are named as not compared.
+/// Digests are of the input. Numbers that the writer was asked to round are reported as not
+/// compared.
 #[test]
 fn tensors_that_were_quantized_are_not_compared() {
     let ferry = Ferry::new();
@@ -163,7 +165,7 @@ fn tensors_that_were_quantized_are_not_compared() {
     assert_eq!((words.as_str(), code), ("ok", Some(0)), "{record}");
     assert_eq!(record["not_compared"], json!(["tensor \"a.weight\": quantized to Q8_0"]));
     assert_eq!(record["tensors"], 1, "{record}");
-    // What a step rounded is in the digests.
+    // The digests include the rounding by a step.
     let third = [0xab, 0xaa, 0xaa, 0x3e].repeat(64);
     let input = ferry.safetensors("third.safetensors", &[("a", "F32", &[64], &third)]);
     let output = ferry.at("cast.gguf");
@@ -176,7 +178,7 @@ fn tensors_that_were_quantized_are_not_compared() {
     assert!(problems.iter().any(|problem| problem["what"] == "has another content"), "{record}");
 }
 
-/// With the other algorithm the document says so, and is held against that.
+/// With the other algorithm, the document names it, and is checked with it.
 #[test]
 fn a_receipt_has_the_digests_that_were_asked_for() {
     let ferry = Ferry::new();
@@ -198,8 +200,8 @@ fn a_receipt_has_the_digests_that_were_asked_for() {
     ferry.try_convert(&input, &ferry.at("x.pt"), &["--receipt=md5"]).expect(2);
 }
 
-/// Tensors that the copy's windows cut, in an archive whose headers are filled in afterwards, cast, transposed, and in
-/// shards; the digests are those that the content has on its own.
+/// Tensors that the windows of the copy divide, in an archive whose headers are filled in
+/// afterwards, cast, transposed, and in shards. The digests equal those of the content on its own.
 #[test]
 fn digests_of_what_the_copy_takes_in_pieces() {
     let ferry = Ferry::new();
@@ -246,7 +248,7 @@ fn digests_of_what_the_copy_takes_in_pieces() {
     }
 }
 
-/// `host/docs/receipt.md`, byte for byte.
+/// Checks the digests in `host/docs/receipt.md`, byte for byte.
 #[test]
 fn the_digests_are_those_of_the_documentation() {
     let scene = Scene::new();
@@ -288,7 +290,7 @@ fn the_same_conversion_gives_the_same_receipt() {
     }
 }
 
-/// Every shape of output, named in every way.
+/// Every shape of output, passed in every way.
 #[test]
 fn outputs_of_every_shape_are_verified_by_every_name() {
     let ferry = Ferry::new();
@@ -338,7 +340,7 @@ fn outputs_of_every_shape_are_verified_by_every_name() {
         }
     }
     assert_eq!(read(&at("4/out/receipt.ferry.json"))["models"].as_array().unwrap().len(), 2);
-    // All of them, each once, however often it is named.
+    // All outputs, each once, even if several arguments name it.
     let all = ferry.run(args!["verify", ferry.home(), at("1"), at("1/out.pt")]).expect(0);
     assert!(all.stdout.ends_with("5 outputs: 5 ok\n"), "{all}");
     ferry.on("verify", ferry.home(), &["--threads", "1", "--memory", "1MiB", "--quick"]).expect(0);
@@ -354,7 +356,8 @@ fn a_damaged_output_is_told_from_a_whole_one() {
     let record = scene.is("changed", 4, &["--quick"]);
     assert_eq!(first(&record), ("file", "out.pt", "has another digest"));
     assert_eq!(record["tensors"], 0);
-    // The archive's own checksum finds it first, and the file's digest says that it was another.
+    // The archive's own checksum finds the damage first, and the digest shows that the file has
+    // changed.
     let record = scene.is("changed", 4, &[]);
     assert_eq!(first(&record), ("file", "out.pt", "has another digest"));
 
@@ -362,7 +365,7 @@ fn a_damaged_output_is_told_from_a_whole_one() {
     let record = scene.is("changed", 4, &[]);
     assert_eq!(first(&record), ("file", "out.pt", "has another length"));
 
-    // Another whole model under the same name.
+    // A different complete model with the same name.
     let tensors: Tensors<'_> = &[("a.weight", "F32", &[2, 3], &[3; 24]), ("b", "I16", &[4], &[2; 8])];
     let other = scene.ferry.safetensors("other.safetensors", tensors);
     scene.ferry.convert(&other, &scene.at("other.pt"), &[]);
@@ -384,7 +387,7 @@ fn a_damaged_output_is_told_from_a_whole_one() {
     scene.ferry.on("verify", scene.at("nothing.pt"), &[]).expect(2).says(&["no such file"]);
 }
 
-/// One bad output among good ones: each has its verdict.
+/// One bad output among good ones: each has its own verdict.
 #[test]
 fn the_rest_is_verified_too() {
     let scene = Scene::new();
@@ -397,13 +400,13 @@ fn the_rest_is_verified_too() {
     let outcome = scene.ferry.on("verify", scene.ferry.home(), &[]).expect(4);
     let end = "5 outputs: 2 ok, 1 unreadable, 1 missing, 1 changed\n";
     assert!(outcome.stdout.ends_with(end), "{outcome}");
-    // What nobody knows anything of is counted, and the first of it named.
+    // Files without any receipt are counted, and the first of them is named.
     let _ = outcome.prints(&["no receipt names ", "more/c.pt"]).says(&["3 of 5 outputs are not proved"]);
     fs::remove_dir_all(scene.at("more")).unwrap();
     scene.ferry.on("verify", scene.ferry.home(), &[]).expect(0);
 }
 
-/// What a format calls otherwise, or gives back as something else, is not compared; it is said so.
+/// Columns that a format renames or reads back differently are not compared, and this is reported.
 #[test]
 fn columns_that_a_format_changes_are_left_out() {
     let ferry = Ferry::new();
@@ -432,7 +435,7 @@ fn sources_are_compared_where_that_is_asked_for() {
     scene.is("ok", 0, &[]);
     let record = scene.is("changed", 4, &["--source"]);
     assert_eq!(first(&record), ("source", "in.safetensors", "has another digest"));
-    // The path may be a stranger's word for a file that is none of theirs.
+    // The path may be hostile, so the digest of that file must not be shown.
     assert!(record["problems"][0]["found"].is_null(), "{record}");
     fs::remove_file(scene.input()).unwrap();
     scene.is("ok", 0, &[]);
@@ -462,7 +465,7 @@ fn an_edited_receipt_does_not_pass() {
         assert_eq!((verdict.as_str(), found), (words, Some(code)), "{record}\n{}", read(&scene.receipt()));
         fs::write(scene.receipt(), &whole).unwrap();
     }
-    // Of another version of ferry or of a plugin, or with fields that this ferry does not know.
+    // The receipt of another version of ferry or of a plugin, or with unknown fields.
     edit(&scene.receipt(), |receipt| {
         receipt["ferry"] = "9.9.9".into();
         receipt["output"]["format"]["version"] = "9.9.9".into();
@@ -473,7 +476,8 @@ fn an_edited_receipt_does_not_pass() {
     scene.is("ok", 0, &[]);
 }
 
-/// What a receipt claims is compared, and never followed out of its folder, waited for or allocated.
+/// The claims of a receipt are compared. They never cause access outside its folder, waiting, or
+/// large allocations.
 #[test]
 fn a_hostile_receipt_does_no_harm() {
     let scene = Scene::new();
@@ -528,7 +532,7 @@ fn a_hostile_receipt_does_no_harm() {
 #[test]
 fn an_older_receipt_goes_with_its_output() {
     let scene = Scene::new();
-    // Not without --force, not even where only the receipt is left.
+    // A receipt is not replaced without --force, even if its output is missing.
     let receipted = |options: &[&str]| scene.ferry.try_convert(&scene.input(), &scene.output(), options);
     fs::remove_file(scene.output()).unwrap();
     receipted(&["--receipt"]).expect(2).says(&["ferry.json"]);
@@ -536,7 +540,7 @@ fn an_older_receipt_goes_with_its_output() {
     receipted(&["--force"]).expect(0);
     assert!(!scene.receipt().exists());
     assert_eq!(scene.ferry.names(), ["in.safetensors", "out.pt"]);
-    // What is no receipt is somebody else's.
+    // A file that is not a receipt is not removed.
     fs::write(scene.receipt(), "mine").unwrap();
     receipted(&["--force"]).expect(0);
     assert_eq!(fs::read(scene.receipt()).unwrap(), b"mine");

@@ -1,5 +1,5 @@
-//! Records through the program: from format to format, through every step, with what is written checked,
-//! and what is refused.
+//! Records through the program: from format to format and through every step, with checks of the
+//! output, and what is rejected.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use tensorferry_tests::rows::{files_of, ids, ids_through, numbered, through};
 use tensorferry_tests::tfrecords::{self, Feature, example};
 use tensorferry_tests::{Ferry, args, fixtures};
 
-/// Rows of the generated file.
+/// The number of rows of the generated file.
 const ROWS: i64 = 10_000;
 
 fn made(ferry: &Ferry) -> PathBuf {
@@ -65,7 +65,7 @@ fn examples_become_lines() {
     assert!(!strict.exists());
 }
 
-/// What a conversion says that it changes does not fail its own verification, and what it can read back is
+/// Reported changes do not fail a conversion's own verification. Columns that can be read back are
 /// compared: bytes that JSON has as base64, floats that it has as text.
 #[test]
 fn sound_rows_pass_verification() {
@@ -76,7 +76,7 @@ fn sound_rows_pass_verification() {
         assert!(done.stdout.contains("verified"), "{done}");
         done.stderr.lines().filter(|line| line.contains("was not verified")).count()
     };
-    // One of them has a column of two kinds, which is no table.
+    // The case with a column of two kinds is not a table.
     let is_table = |case: &fixtures::Case| !case.is_error() && case.name != "example_type_changes";
     for case in fixtures::cases("tfrecord", "").into_iter().filter(is_table) {
         for output in ["out.jsonl", "out.tfrecord", "out.parquet"] {
@@ -87,7 +87,7 @@ fn sound_rows_pass_verification() {
         "rows.jsonl",
         "{\"f\": 0.1, \"s\": {\"a\": 1}, \"ll\": [[1], [2, 3]], \"l\": [1, null], \"o\": [{\"x\": 1}]}\n{\"f\": 1e300}\n",
     );
-    // A struct, lists in lists, a null in a list, a list of structs and 1e300 are not what a feature can hold.
+    // A feature cannot hold a struct, nested lists, a null in a list, a list of structs, or 1e300.
     assert_eq!(verified(&rows, "rows.tfrecord"), 5);
     assert_eq!(verified(&rows, "rows.parquet"), 0);
 }
@@ -158,7 +158,7 @@ fn rows_are_the_same_in_every_format_and_in_shards() {
             .collect();
         assert_eq!(files.len(), if name == "rows.parquet" { 1 } else { 3 });
         let back: Vec<Value> = files.iter().flat_map(|path| ferry.rows(path)).collect();
-        // Of a set, any file may stand for all.
+        // Any file of a set can be passed for the whole set.
         let back = if back.len() > expected.len() { ferry.rows(files[0]) } else { back };
         assert!(back == expected, "{name}: {} rows", back.len());
     }
@@ -188,7 +188,7 @@ fn a_set_of_another_length_is_an_output_that_exists() {
     }
     ferry.convert(&input, &output, &["-o", "shard_rows=3", "--force"]);
     assert_eq!(names_in(&ferry.at("sets")), named(2));
-    // Nobody knows how long they will be.
+    // The lengths of the files are not known in advance.
     let foreseen =
         ferry.run(args!["convert", input, output, "-o", "shards=2", "--force", "--dry-run"]).expect(0);
     assert!(
@@ -198,7 +198,7 @@ fn a_set_of_another_length_is_an_output_that_exists() {
     let foreseen =
         ferry.run(args!["convert", input, output, "-o", "shard_rows=2", "--force", "--dry-run"]).expect(0);
     assert!(!foreseen.stdout.contains("-of-") && foreseen.stderr.contains("as many files as"), "{foreseen}");
-    // Sets that differ in nothing but their number of files are told apart by it.
+    // Sets whose names differ only in their number of files are different sets.
     for name in named(3) {
         std::fs::write(ferry.at("sets").join(name), "{\"id\": 7}\n").unwrap();
     }
@@ -232,7 +232,7 @@ fn a_shuffle_is_a_permutation_that_its_seed_decides() {
         let shuffled = ids_through(&ferry, &input, &[&step]);
         assert_ne!(shuffled, all);
         assert_eq!(sorted(shuffled.clone()), all);
-        // A row is given while it is in the buffer, and not before.
+        // A row can only be returned while it is in the buffer.
         assert!((0..).zip(&shuffled).all(|(place, &id)| id < place + buffer), "{buffer}");
         for threads in ["1", "4"] {
             assert_eq!(
@@ -243,7 +243,8 @@ fn a_shuffle_is_a_permutation_that_its_seed_decides() {
         }
         assert_ne!(ids_through(&ferry, &input, &[&format!("shuffle:{buffer},seed=8")]), shuffled);
     }
-    // Where the buffer holds all, a row may come anywhere: the first half is about half of the first half.
+    // If the buffer holds all rows, a row can move anywhere: about half of the first half stays in
+    // the first half.
     let shuffled = ids_through(&ferry, &input, &["shuffle:20000"]);
     let early = shuffled[..5000].iter().filter(|&&id| id < 5000).count();
     assert!((2300..2700).contains(&early), "{early}");
@@ -265,7 +266,7 @@ fn epochs_end_where_they_end() {
     assert!(epochs.chunks(100).all(|epoch| sorted(epoch.to_vec()) == all));
     let same = ids_through(&ferry, &input, &["shuffle:1000,seed=5,reshuffle=false", "repeat:3"]);
     assert_eq!(same, same[..100].repeat(3));
-    // The other way around the epochs run into each other.
+    // In the other order, the epochs mix.
     let mixed = ids_through(&ferry, &input, &["repeat:3", "shuffle:1000,seed=5"]);
     assert_eq!(sorted(mixed.clone()), sorted(all.repeat(3)));
     assert_ne!(sorted(mixed[..100].to_vec()), all);
@@ -351,7 +352,7 @@ fn an_index_is_lines_that_reading_goes_by() {
     let before = ferry.rows(&input);
     let report = ferry.on("index", &input, &["--json"]).expect(0).json();
     assert_eq!(report["records"], json!(20));
-    // A line for each record: where it begins, and how long it is with its frame.
+    // One line per record: its offset, and its length with its frame.
     let text = std::fs::read_to_string(ferry.at("data.tfrecord.idx")).unwrap();
     let mut end = 0;
     for line in text.lines() {
@@ -444,7 +445,8 @@ fn records_are_compared_whatever_their_formats() {
     let fewer = diff(&parquet, &["--step", "map:select,columns=id"]).expect(1);
     assert!(fewer.stdout.starts_with("different: 3 differences\n"), "{fewer}");
     assert!(fewer.stdout.contains("column \"img\": only B has it"), "{fewer}");
-    // With a tolerance, and beside tensors, they are the tensors that they become.
+    // With a tolerance, or compared with tensors, records are compared as the tensors that they
+    // become.
     assert!(diff(&parquet, &["--atol", "0.1"]).expect(0).stdout.ends_with(" tensors\n"));
     let tensors = fixtures::cases("safetensors", "all_dtypes").remove(0).input();
     diff(&tensors, &[]).expect(1);
@@ -466,7 +468,7 @@ fn what_a_fixed_shape_would_not_parse_is_noted() {
     assert!(of("b").contains("lack the feature; FixedLenFeature([]) fails"), "{notes:?}");
 }
 
-/// A file whose records are alike, but for one far behind the first ones.
+/// Writes a file whose records are alike, except for a late one.
 fn alike_but(path: &Path, odd: &[(&str, Feature)]) {
     let record = |id| {
         if id == 900 {
@@ -478,7 +480,8 @@ fn alike_but(path: &Path, odd: &[(&str, Feature)]) {
     std::fs::write(path, tfrecords::file((0..1000).map(record))).unwrap();
 }
 
-/// A step may name what only a late record has: the guess from the first ones does not have it.
+/// A step may name a column that only a late record has, and that the guess from the first records
+/// lacks.
 #[test]
 fn a_step_sees_what_only_a_late_record_has() {
     let ferry = Ferry::new();
@@ -530,7 +533,7 @@ fn a_second_reading_says_nothing_twice_and_forgets_nothing() {
     let ferry = Ferry::new();
     let [input, output] = ferry.paths(["in.tfrecord", "out.parquet"]);
     alike_but(&input, &[("new", Feature::Ints(vec![7]))]);
-    // The receipt of an older output, and a stage that nobody can have left here.
+    // The receipt of an older output, and a stage that cannot have been made here.
     ferry.convert(&input, &output, &["--receipt"]);
     std::fs::remove_file(&output).unwrap();
     ferry.write(&format!("{}/copied/new/x", staging_area()), "");
@@ -540,7 +543,7 @@ fn a_second_reading_says_nothing_twice_and_forgets_nothing() {
     }
 }
 
-/// Samples without a member are counted by file, also where two of them have one key.
+/// Samples without a member are counted by file, even if two of them have the same key.
 #[test]
 fn rows_that_a_writer_loses_are_not_missing() {
     let ferry = Ferry::new();
@@ -561,7 +564,7 @@ fn rows_that_a_writer_loses_are_not_missing() {
     assert_eq!(text.matches("\"lost\": 4").count(), 1, "{text}");
     std::fs::write(&receipt, text.replace("\"lost\": 4", "\"lost\": 3")).unwrap();
     ferry.run(["verify", output.to_str().unwrap()]).expect(4);
-    // Receipts that do not count them have the loss alone.
+    // A receipt without this count has only the loss.
     std::fs::write(&receipt, text.replace("\"lost\": 4,", "")).unwrap();
     ferry.run(["verify", output.to_str().unwrap()]).expect(0).prints(&["4 of its 6 records were lost"]);
     std::fs::write(&receipt, text.replace("\"lost\": 4,", "").replace("4 records", "txt")).unwrap();

@@ -1,5 +1,5 @@
-//! Inputs beyond a network, of which a folder here takes the place: every fixture is found, read and compared through the
-//! interface that stores are reached by, and asked for no oftener than it need be.
+//! Inputs in a store, for which a local folder stands in. Every fixture is found, read and compared
+//! through the interface of stores, with no more requests than needed.
 
 use crate::formats::formats;
 use std::collections::BTreeMap;
@@ -17,15 +17,16 @@ use tensorferry_tests::files::names_in;
 use tensorferry_tests::fixtures::{self, good_and_bad};
 use tensorferry_tests::model::Model;
 
-/// What was asked, in order: `look PATH`, `list PATH`, `open PATH`, `read PATH OFFSET LEN`, `advise PATH OFFSET LEN`.
+/// The requests in order: `look PATH`, `list PATH`, `open PATH`, `read PATH OFFSET LEN`, `advise
+/// PATH OFFSET LEN`.
 type Asked = Arc<Mutex<Vec<String>>>;
 
-/// A folder that is reached as a store is, by `folder://store/PATH`.
+/// A folder that is accessed like a store, as `folder://store/PATH`.
 #[derive(Debug)]
 struct FolderAsStore {
     root: PathBuf,
     lists: bool,
-    /// What is said of every file's content.
+    /// The tag of every file's content.
     tag: String,
     asked: Asked,
 }
@@ -120,7 +121,7 @@ fn registry() -> Registry {
     Registry::new().with_all(formats())
 }
 
-/// A session in which a folder is a store, and what it is asked.
+/// Returns a session in which a folder is a store, and the requests to it.
 fn session(root: &Path, lists: bool) -> (Session, Asked) {
     let asked = Asked::default();
     let tag = "etag 1".to_owned();
@@ -157,7 +158,7 @@ fn every_fixture_is_the_same_through_a_store() {
                 max_diff: None,
                 losses: &losses,
             };
-            // What asks for an option of its reader fails here and there.
+            // Inputs that need an option of their reader fail in both cases.
             let registry = registry.clone().with_session(session);
             let here = registry.compare(&request(&input, &input));
             let through = registry.compare(&request(&input, &remote));
@@ -179,7 +180,7 @@ fn every_fixture_is_the_same_through_a_store() {
             let count = asked.len();
             asked.sort();
             asked.dedup();
-            assert_eq!(asked.len(), count, "{section} {}: asked twice", case.name);
+            assert_eq!(asked.len(), count, "{section} {}: requested twice", case.name);
         }
     }
     assert!(compared.len() >= 12 && compared.values().sum::<u32>() > 150, "{compared:?}");
@@ -196,7 +197,7 @@ fn what_a_person_points_at_is_found_in_a_store() {
     for path in ["", "model.safetensors.index.json", "model-0000?-of-0000?.safetensors"] {
         assert_eq!(open(true, path).unwrap(), 6, "{path:?}");
     }
-    // A server that lists nothing gives what is named, and what that names.
+    // A server without listings returns the named files, and those that they name.
     assert_eq!(open(false, "model.safetensors.index.json").unwrap(), 6);
     assert_eq!(open(true, "model.safetensors.index.js").unwrap(), 6);
     let missing = open(true, "modell.safetensors.index.json").unwrap_err();

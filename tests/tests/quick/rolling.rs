@@ -1,5 +1,5 @@
-//! Files of rows whose number is not known in advance: how long they are, what they are called, and what becomes of
-//! those of an older output.
+//! Files of rows whose number is not known in advance: their lengths, their names, and the files of
+//! an older output.
 
 use tensorferry_tests::Ferry;
 use tensorferry_tests::files::names_in;
@@ -53,7 +53,7 @@ fn files_roll_by_size_whatever_the_number_of_threads() {
     }
 }
 
-/// Rows become longer in some formats than they are in memory: those of a tar by far.
+/// In some formats, rows are longer than in memory, especially in a tar.
 #[test]
 fn no_file_is_longer_than_it_may_be() {
     let ferry = Ferry::new();
@@ -69,7 +69,7 @@ fn no_file_is_longer_than_it_may_be() {
         let is_data = |name: &String| name != "index.json";
         let bytes = |name: String| std::fs::metadata(output.join(name)).unwrap().len();
         let files: Vec<u64> = names_in(&output).into_iter().filter(is_data).map(bytes).collect();
-        // Behind the rows lie the ends of tars, and the footers of Parquet and Arrow.
+        // After the rows, there are the ends of tars, and the footers of Parquet and Arrow.
         assert!(files.iter().all(|bytes| *bytes <= 112_000), "{format}: {files:?}");
         let average = files.iter().sum::<u64>() / files.len() as u64;
         assert!(files.len() > 2 && average > 50_000, "{format}: {files:?}");
@@ -78,7 +78,7 @@ fn no_file_is_longer_than_it_may_be() {
     ferry.convert(&input, &grouped, &["-o", "row_group_size=20kB", "--json"]);
     let one = ferry.at("one.parquet");
     ferry.convert(&input, &one, &[]);
-    // Each group has a footer's entry of its own.
+    // Each group has its own entry in the footer.
     let len = |path: &std::path::Path| std::fs::metadata(path).unwrap().len();
     assert!(len(&grouped) > len(&one) + 2000, "{} and {}", len(&grouped), len(&one));
 }
@@ -101,12 +101,12 @@ fn older_shards_go_by_force_alone() {
         shards
     };
     assert_eq!(names_in(&ferry.at("set")), with_mine(shards("out", 3, ".jsonl")));
-    // The same names are taken, and nothing is left of what was written.
+    // The names are in use, and none of the new files is left.
     convert("41", &[]).expect(2);
     assert_eq!(names_in(&ferry.at("set")), with_mine(shards("out", 3, ".jsonl")));
     convert("60", &["--force"]).expect(0);
     assert_eq!(names_in(&ferry.at("set")), with_mine(shards("out", 2, ".jsonl")));
-    // Only one of the ways to divide rows is given.
+    // Only one of the ways to divide rows can be passed.
     ferry
         .on("convert", &input, &[output.to_str().unwrap(), "-o", "shards=2", "-o", "shard_rows=1"])
         .expect(2);
@@ -128,7 +128,7 @@ fn older_shards_go_by_force_alone() {
     assert_eq!(names_in(&ferry.at("none")), shards("data", 1, ".parquet"));
 }
 
-/// A job whose option changed replaces its own output, and one of whose files was lost is done again.
+/// A job with a changed option replaces its own output, and a job with a lost file runs again.
 #[test]
 fn a_run_leaves_no_file_of_its_older_output() {
     let zoo = Zoo::new();

@@ -1,5 +1,6 @@
-//! Outputs beyond a network, of which a map takes the place: each format's files are written through the interface that
-//! stores are reached by, byte for byte as on this machine, each byte once and none read again before it is visible.
+//! Outputs in a store, for which a map stands in. Each format's files are written through the
+//! interface of stores, with the same bytes as in local files. Each byte is written once, and none
+//! is read before the object is visible.
 
 use crate::formats::formats;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use tensorferry_core::context::remote::{
 use tensorferry_tests::files::files_below;
 use tensorferry_tests::fixtures::good_and_bad;
 
-/// Objects by path, and what was done with them, in order.
+/// Objects by path, and the operations on them, in order.
 #[derive(Debug, Default)]
 struct Objects {
     bytes: Mutex<BTreeMap<String, Arc<Vec<u8>>>>,
@@ -36,7 +37,7 @@ struct Upload {
 #[derive(Default)]
 struct Written {
     bytes: Vec<u8>,
-    /// How often each byte came.
+    /// How often each byte was written.
     times: Vec<u8>,
     len: Option<u64>,
 }
@@ -57,7 +58,7 @@ impl Store {
         self.0.bytes.lock().unwrap().get(path).cloned()
     }
 
-    /// All objects below a folder, by the rest of their path.
+    /// Returns all objects in a folder, by the rest of their path.
     fn below(&self, folder: &str) -> BTreeMap<String, Vec<u8>> {
         let all = self.0.bytes.lock().unwrap();
         let below = all.iter().filter_map(|(path, bytes)| Some((path.strip_prefix(folder)?, bytes)));
@@ -152,7 +153,7 @@ impl Upload {
         let mut state = self.state.lock().unwrap();
         let start = usize::try_from(offset).unwrap();
         let end = start + bytes.len();
-        assert!(state.len.is_none_or(|len| end as u64 <= len), "{}: behind its end", self.path);
+        assert!(state.len.is_none_or(|len| end as u64 <= len), "{}: beyond its end", self.path);
         if state.bytes.len() < end {
             state.bytes.resize(end, 0);
             state.times.resize(end, 0);
@@ -171,7 +172,7 @@ impl RemoteUpload for Upload {
     fn write_late(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let end = offset + bytes.len() as u64;
         let is_late = |range: &Range<u64>| range.start <= offset && end <= range.end;
-        assert!(self.late.iter().any(is_late), "{}: {offset}..{end} was not said to be late", self.path);
+        assert!(self.late.iter().any(is_late), "{}: {offset}..{end} was not declared as late", self.path);
         self.write(offset, bytes);
         Ok(())
     }
@@ -191,7 +192,7 @@ impl RemoteUpload for Upload {
         let mut expected = vec![1; state.times.len()];
         let place = |offset: u64| usize::try_from(offset).unwrap();
         self.late.iter().for_each(|range| expected[place(range.start)..place(range.end)].fill(2));
-        assert!(state.times == expected, "{}: a byte that came never, or too often", self.path);
+        assert!(state.times == expected, "{}: some bytes were not written exactly once", self.path);
         Ok(())
     }
 
@@ -238,7 +239,7 @@ fn every_format_writes_to_a_store_what_it_writes_here() {
         ("torch-dcp", &[]),
     ];
     for section in ["safetensors", "torch", "tf", "numpy", "keras", "gguf", "orbax"] {
-        // More of them are read in other tests.
+        // Other tests read more cases.
         for case in good_and_bad(section).0.into_iter().take(6) {
             for (number, (format, options)) in targets.iter().enumerate() {
                 let folder = tempdir().unwrap();
@@ -259,7 +260,7 @@ fn every_format_writes_to_a_store_what_it_writes_here() {
                         assert_eq!((local.bytes, local.tensors), (remote.bytes, remote.tensors));
                         *written.entry(format).or_default() += 1;
                     }
-                    // A name may be too long for a folder, and not for a store.
+                    // A name can be too long for a folder, but not for a store.
                     (Err(local), Ok(_)) if local.to_string().contains("File name too long") => {}
                     (Err(local), Err(remote)) => assert_eq!(local.kind(), remote.kind(), "{remote}"),
                     (local, remote) => panic!(
@@ -289,7 +290,7 @@ fn records_go_to_a_store_as_they_go_here() {
         ("tfrecord", "a.tfrecord.gz", &[]),
         ("jsonl", "a.jsonl", &[]),
         ("mds", "mds/", &[("shard_rows", "700")]),
-        // Its files' names have their number in them.
+        // The names of its files state their number.
         ("webdataset", "tars/", &[("shard_rows", "700"), ("key", "id")]),
         ("webdataset", "a.tar", &[("key", "id")]),
     ];
@@ -342,7 +343,8 @@ fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_until_then() {
     assert!(refused.to_string().contains("memory://store/a exists; use --force"), "{refused}");
     assert!(commits(store.take_done()).is_empty());
     let before = store.below("a/").len();
-    // Another set: its shards come under other names, its index in the place of the older one, whose shards go last.
+    // Another set: its shards have other names, its index replaces the old index, and the old
+    // shards are removed last.
     convert("200", true).unwrap();
     let done = commits(store.take_done());
     let at =
@@ -359,16 +361,16 @@ fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_until_then() {
     assert!(gone[0] > at("commit a/receipt.ferry.json"), "{done:?}");
     assert_eq!(store.below("a/").len(), before);
     assert_eq!(registry.open(url).unwrap().tensors().count(), 6);
-    // One file: it comes before the index of the older set goes.
+    // One file, which is written before the index of the older set is removed.
     convert("10KB", true).unwrap();
     let done = commits(store.take_done());
     let at =
         |what: &str| done.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {done:?}"));
     assert!(at("commit a/model.safetensors") < at("remove a/model.safetensors.index.json"), "{done:?}");
-    // The shards of the older set went, its sidecars were replaced.
+    // The shards of the older set were removed, and its sidecars were replaced.
     assert!(store.below("a/").len() < before, "{:?}", store.below("a/").keys());
     assert_eq!(registry.open(url).unwrap().tensors().count(), 6);
-    // Several again, which then have the place of one.
+    // Several files again, which replace the single one.
     convert("200", true).unwrap();
     let done = commits(store.take_done());
     let at =
@@ -388,7 +390,7 @@ fn an_object_is_not_replaced_by_what_was_not_compared_with_it() {
     let refused = own().verify(true).run().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Usage, "{refused}");
     assert!(store.below("") == before);
-    // As on this machine, it may be replaced by what is made of it.
+    // As with local files, an input may be replaced by its own conversion.
     own().run().unwrap();
     assert!(store.below("") == before);
     let dry = registry.convert(&input, "memory://store/b.safetensors").dry_run(true).run().unwrap();

@@ -1,5 +1,5 @@
 //! Bundles made by hand: styles of tables, slices, byte orders, sizes and numbers that TensorFlow's
-//! own writers seldom or never give, and damage.
+//! own writers rarely or never write, and damage.
 
 use tempfile::tempdir;
 use tensorferry_tests::bundle::{Bundle, Entry, dtype};
@@ -7,7 +7,7 @@ use tensorferry_tests::fixtures::inspected;
 use tensorferry_tests::table::{Blocks, PLAIN, Style, contents};
 use tensorferry_tests::{Ferry, args};
 
-/// The bundle's tensors arrive: listed, and copied by ferry into a bundle of its own.
+/// Checks that the bundle's tensors are listed, and that ferry copies them into another bundle.
 fn arrives(ferry: &Ferry, bundle: &Bundle, style: &Style) {
     let folder = tempdir().unwrap();
     bundle.write(folder.path(), "m", style);
@@ -76,7 +76,7 @@ fn slices_of_odd_names_and_high_ranks_are_joined() {
 }
 
 #[test]
-#[ignore = "many seconds without optimisation"]
+#[ignore = "many seconds without optimization"]
 fn a_hundred_thousand_keys_are_read() {
     let ferry = Ferry::new();
     let mut bundle = Bundle::default();
@@ -98,12 +98,12 @@ fn a_hundred_thousand_keys_are_read() {
 fn data_files_are_found_where_the_header_counts_others() {
     let ferry = Ferry::new();
     let mut bundle = Bundle::of_every_dtype(false, 1);
-    // As a merge leaves it when one of its inputs held nothing: the count is the sum of the inputs',
-    // the files are named by how many there are.
+    // The result of a merge in which one input was empty: the header counts the files of all
+    // inputs, while the names count the existing files.
     bundle.header = Some(Bundle::header(4, 0, 1, 0));
     bundle.write(ferry.home(), "m", &Style::default());
     assert_eq!(ferry.tensors(&ferry.at("m")), bundle.expected);
-    // Of two sets with such names neither can be the right one.
+    // If there are two sets with such names, neither can be chosen.
     for (name, bytes) in bundle.data("m") {
         std::fs::write(ferry.at(name.replace("-of-00003", "-of-00007")), bytes).unwrap();
     }
@@ -125,7 +125,7 @@ fn keys_that_are_no_text_find_their_way_back() {
     ferry.convert(&there, &back, &["--to", "tf-bundle"]);
     assert_eq!(ferry.tensors(&back), ferry.tensors(&input));
     let index = std::fs::read(ferry.at("back.index")).unwrap();
-    assert!(index.windows(key.len()).any(|window| window == key), "the key came back as something else");
+    assert!(index.windows(key.len()).any(|window| window == key), "the key was changed");
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn variants_are_listed_as_lost_and_the_rest_is_read() {
     }
 }
 
-/// Bytes without their checksum, a size that no file has, and a table that names a block again and again: each is refused in
-/// bounded time and memory. What else may be wrong is tested where it is read, in tf-bundle.
+/// Bytes without their checksum, an impossible size, and a table that names a block repeatedly are
+/// rejected in bounded time and memory. The tests of tf-bundle cover other faults.
 #[test]
 fn bundles_that_lie_are_refused() {
     let ferry = Ferry::new();
@@ -194,7 +194,7 @@ fn a_bundle_of_nothing_is_read() {
     let ferry = Ferry::new();
     let bundle = Bundle::default();
     std::fs::write(ferry.at("m.index"), bundle.index(&Style::default())).unwrap();
-    // No tensor needs a data file.
+    // Without tensors, no data file is needed.
     assert!(ferry.tensors(&ferry.at("m.index")).is_empty());
 }
 

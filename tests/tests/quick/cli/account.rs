@@ -1,4 +1,4 @@
-//! What becomes of the entries of an input that cannot be read, and where the account of an input is.
+//! Entries of an input that cannot be read, and the places that show the account of an input.
 
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -7,7 +7,7 @@ use tensorferry_tests::ferry::{self, Ferry, Outcome};
 
 const ALLOWED: [&str; 2] = ["--allow-loss", "input"];
 
-/// A folder of two files of records, beside which lies one that has another compression, and one that has no data.
+/// Writes a folder with two files of records and one file without data.
 fn records() -> Ferry {
     let ferry = Ferry::new();
     for (name, text) in [("a.jsonl", "{\"id\":1}\n"), ("b.jsonl", "{\"id\":2}\n"), ("_SUCCESS", "")] {
@@ -16,7 +16,7 @@ fn records() -> Ferry {
     ferry
 }
 
-/// Runs it as a user whom permissions bind, which they do not bind a superuser.
+/// Runs the program with file permissions enforced, even for the superuser.
 fn bound(ferry: &Ferry, arguments: &[&std::ffi::OsStr]) -> Outcome {
     let mut command = ferry.command(arguments);
     if rustix::process::geteuid().is_root() {
@@ -45,7 +45,7 @@ fn a_run_reports_the_account_of_each_input() {
     let first = account();
     assert_eq!((&first["counts"]["read"], &first["left_out"][0]), (&2.into(), &"c.jsonl.bz2".into()));
     assert!(std::fs::read_to_string(ferry.at("m.report/report.html")).unwrap().contains(line));
-    // Another job runs, and the journal knows the first.
+    // Another job runs, and the journal has the first one.
     let more = "[[job]]\ninput = \"in\"\noutput = \"out.csv\"\n";
     ferry.write("m.toml", std::fs::read_to_string(&manifest).unwrap() + more);
     ferry.on("run", &manifest, &[]).expect(0);
@@ -147,7 +147,7 @@ fn names_tell_what_is_unfinished_compressed_or_elsewhere() {
     }
 }
 
-/// The same of models, whose readers take a folder as a whole.
+/// Does the same for models, whose readers take a folder as a whole.
 #[test]
 fn diff_of_models_says_what_was_not_read() {
     let ferry = Ferry::new();
@@ -193,7 +193,7 @@ fn files_and_folders_without_permission_are_errors_or_losses() {
     let allowed = [&of_model[..], &args!["--allow-loss", "input"]].concat();
     let lost = bound(&ferry, &[&allowed[..], &args!["--json"]].concat()).expect(0).json();
     assert_eq!(lost["account"]["left_out"], serde_json::json!(["sub", "vocab.txt"]), "{lost}");
-    // Without a folder that may hold a model, what cannot be copied along is lost.
+    // All sub-folders that may hold a model can be read. A sidecar that cannot be copied is lost.
     modes(0o644);
     set_permissions(ferry.at("model/vocab.txt"), Permissions::from_mode(0o0)).unwrap();
     bound(&ferry, &of_model).expect(0).says(&["lost: input \"vocab.txt\"", "Permission denied"]);

@@ -1,5 +1,5 @@
-//! The step `dequantize`, as a user meets it: what becomes of the folder around the weights, what is refused, and what is
-//! said of what it leaves.
+//! The step `dequantize` for users: the folder around the weights, what is rejected, and what is
+//! reported about tensors that it leaves quantized.
 
 use serde_json::{Value, json};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::{Ferry, args};
 
-/// A copy of a case's folder, whose configuration is changed.
+/// Returns a copy of a case's folder with a changed configuration.
 fn folder(ferry: &Ferry, name: &str, change: impl FnOnce(&mut Value)) -> PathBuf {
     let case = case("quantised", name);
     let mut config: Value =
@@ -43,7 +43,7 @@ fn the_folder_follows() {
     assert!(report["notes"].to_string().contains("quantize_config.json"), "{}", report["notes"]);
     assert_eq!(dtype_of(&ferry, &out, "model.layers.0.self_attn.k_proj.weight"), "BF16");
     assert_eq!(dtype_of(&ferry, &out, "model.layers.0.self_attn.k_proj.bias"), "F16");
-    // There is nothing left to do.
+    // Nothing is left to do.
     let again =
         ferry.convert(&out, &ferry.at("again"), &["--to", "safetensors", "--json", "--step", "dequantize"]);
     assert!(again.json()["notes"].to_string().contains("changed nothing"));
@@ -71,7 +71,7 @@ fn a_weight_without_a_scale_has_the_scale_one_if_the_user_says_so() {
         .expect(3)
         .says(&["up_proj", "missing_scale=1"]);
     ferry.convert(&model, &out, &["--step", "dequantize:f32,missing_scale=1"]);
-    // The others have theirs.
+    // The other weights have their scales.
     let good = case("quantised", "fp8_block_scales").expected;
     let digest = &good["dequantised"]["model.layers.1.mlp.experts.0.up_proj.weight"]["sha256"];
     assert_eq!(json!(ferry.tensors(&out)["model.layers.1.mlp.experts.0.up_proj.weight"].2), *digest);
@@ -137,7 +137,7 @@ fn readers_with_types_of_their_own_are_asked_first() {
     }
     let clash = ["-i", "dequantize=f16", "--step", "dequantize:f32"];
     ferry.try_convert(&case.input(), &ferry.at("b.safetensors"), &clash).expect(2).says(&["one of them"]);
-    // Torch's own quantised tensors come under the same word.
+    // The same step dequantizes torch's own quantized tensors.
     let torch = tensorferry_tests::fixtures::case("torch", "zip_quantized");
     for to in ["F32", "BF16"] {
         let out = ferry.at(format!("{to}.safetensors"));
@@ -216,7 +216,7 @@ fn names_tell_what_codes_stand_for() {
         let floats: Vec<u8> = values.iter().flat_map(|value: &f32| value.to_le_bytes()).collect();
         let right = ferry.safetensors("right.safetensors", &[(weight, "F32", &[2, 2], &floats)]);
         assert!(ferry.equal(&out, &right), "{codes} and {scale}");
-        // What needs numbers refuses the codes.
+        // Steps and formats that need numbers reject the codes.
         let refused = ferry.at("refused.safetensors");
         let hints = [codes, "--step dequantize", "-i codes=numbers"];
         ferry.try_convert(&input, &refused, &cast).expect(2).says(&hints);
@@ -254,7 +254,7 @@ fn codes_of_which_names_do_not_tell_the_method_are_refused() {
         ("l.B", "I32", "l.s"),
         ("l._data", "U8", "l._scale_inv"),
         ("l.W_q", "U8", "l.meta.scale"),
-        // Names of JAX and TensorFlow, whose kernels have inputs in their rows.
+        // Names of JAX and TensorFlow, whose kernels have inputs in rows.
         ("d.kernel", "F8_E4M3", "d.kernel_scale"),
         ("d/kernel", "F8_E4M3", "d/scale"),
         ("d/weight", "I8", "d/scale"),
@@ -278,7 +278,7 @@ fn codes_of_a_method_that_only_the_configuration_names_are_refused() {
     for (config, codes, scale) in [
         (json!({"quantization_config": {"quant_method": "quark"}}), "F8_E4M3", "l.of_another_name"),
         (json!({"quantization_config": {"quant_method": "vptq"}}), "U8", "l.of_another_name"),
-        // Codes of four bits, under the names of those of eight.
+        // 4-bit codes with the names of 8-bit codes.
         (json!({"quantization_bit": 4}), "I8", "l.weight_scale"),
         (json!({"quantization_config": {"quant_method": "fp8"}}), "F8_E4M3", "l.weight_scale"),
     ] {
@@ -400,7 +400,7 @@ fn overrides_of_single_layers_count() {
         let made = case["dequantised"].as_object().unwrap().clone();
         made.into_iter().map(|(name, facts)| (name, facts["sha256"].clone())).collect::<Vec<_>>()
     };
-    // Of all layers the configuration says what is wrong, and of each what is right.
+    // The global settings are wrong, and those of each layer are right.
     let of_layers = json!({"bits": 4, "group_size": 16});
     let changes: [(&str, Value); 3] = [
         ("dynamic", json!({"-:lm_head": {}, "+:.*\\.0\\..*": of_layers, "model\\.layers\\.1": of_layers})),
@@ -428,7 +428,8 @@ fn overrides_of_single_layers_count() {
             assert_eq!(json!(found[&tensor].2), digest, "{key}: {tensor}");
         }
     }
-    // Those of MLX inherit nothing: what they do not say has the default of the mode, which is affine.
+    // Settings of MLX layers inherit nothing. Missing ones have the default of the mode, which is
+    // affine.
     let ferry = Ferry::new();
     let model = folder(&ferry, "mlx_affine", |config| {
         let said = config["quantization"].as_object_mut().unwrap();

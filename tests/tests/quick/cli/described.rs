@@ -1,4 +1,4 @@
-//! What `inspect` says that a model is.
+//! The description of a model by `inspect`.
 
 use serde_json::{Value, json};
 use std::path::Path;
@@ -13,7 +13,7 @@ fn text(ferry: &Ferry, input: &Path, options: &[&str]) -> String {
     ferry.on("inspect", input, options).expect(0).stdout
 }
 
-/// Numbers in all tensors that a case has once it is dequantised.
+/// Returns the number of elements in all tensors of a dequantized case.
 fn dequantized_parameters(ferry: &Ferry, case: &Case) -> u64 {
     let out = ferry.at(format!("{}.safetensors", case.name));
     ferry.convert(&case.folder, &out, &["--step", "dequantize:f32"]);
@@ -31,7 +31,7 @@ fn quantised_weights_are_one_each_with_their_true_parameters() {
         let document = ferry.on("inspect", &case.folder, &["--json"]).expect(0).json();
         let found = &document["model"]["quantization"];
         if !case.expected["dequantised"].is_object() {
-            // What is wrong with it is said, and its tensors are shown as they are.
+            // The problem is reported, and the tensors are listed as they are.
             assert!(found["problem"].is_string(), "{}: {document}", case.name);
             continue;
         }
@@ -64,7 +64,7 @@ fn a_weight_is_one_line_and_its_parts_are_shown_with_all() {
     assert!(line.contains("bits [") && line.contains("g_idx + qweight + qzeros + scales"), "{line}");
     assert!(shown.contains("quantised: GPTQ, 4 bits in groups of") && !shown.contains(".qzeros"), "{shown}");
     assert!(text(&ferry, &folder, &["--all"]).contains(&format!("{name}.qzeros")));
-    // What is shown of it is all of a weight, or the tensors that are named; a weight's name finds its parts.
+    // A selection shows whole weights or the named tensors. The name of a weight selects its parts.
     let part = ferry.on("inspect", &folder, &["*.qzeros", "--json"]).expect(0).json();
     assert_eq!(
         (&part["model"]["weights"], part["tensors"].as_array().unwrap().len() > 1),
@@ -86,7 +86,7 @@ fn a_file_says_its_architecture_type_and_tokenizer() {
     assert_eq!(found["tokenizer"]["tokens"], metadata["tokenizer.ggml.tokens"].as_array().unwrap().len());
     let shown = text(&ferry, &input, &[]);
     assert!(shown.contains("architecture: llama") && shown.contains("file type: "), "{shown}");
-    // Blocks that lie in bytes elsewhere count as what they stand for.
+    // Blocks that are stored as bytes count as the numbers that they encode.
     let blocks = case("gguf", "quants_k").input();
     let packed = ferry.at("packed.safetensors");
     ferry.convert(&blocks, &packed, &[]);
@@ -134,7 +134,7 @@ fn adapters_say_what_they_adapt() {
     for line in ["adapter: LORA, rank 8, alpha 16", "base model: meta-llama", "targets: q_proj, v_proj"] {
         assert!(shown.contains(line), "{line}: {shown}");
     }
-    // kohya's, MLX's and llama.cpp's names.
+    // The names of kohya, MLX and llama.cpp.
     for (name, tensors, target) in [
         (
             "kohya",
@@ -162,7 +162,7 @@ fn adapters_say_what_they_adapt() {
         let found = &model(&ferry, &file)["adapter"];
         assert_eq!((&found["ranks"], &found["targets"]), (&json!([8]), &json!([target])), "{name}");
     }
-    // A model is none.
+    // A full model is not an adapter.
     assert_eq!(model(&ferry, &case("quantised", "mlx_plain").folder)["adapter"], Value::Null);
 }
 
@@ -249,7 +249,7 @@ fn what_files_beside_weights_get_wrong_is_said() {
     ferry.write("m/config.json", r#"{"quantization_config": {"quant_method": "hqq"}}"#);
     let found = &model(&ferry, file.parent().unwrap())["quantization"];
     assert_eq!((&found["method"], found["problem"].is_string()), (&json!("hqq"), true), "{found}");
-    // Of a file whose weights are none of these it says nothing.
+    // For a file with other weights, nothing is reported.
     ferry.write(
         "m/config.json",
         r#"{"quantization_config": {"quant_method": "gptq", "bits": 4}, "model_type": "llama"}"#,

@@ -1,4 +1,4 @@
-//! `diff` and `check` find each kind of difference, and say so on stdout.
+//! `diff` and `check` find each kind of difference, and report it on stdout.
 
 use tensorferry_tests::fixtures::{case, cases};
 use tensorferry_tests::model::Tensors;
@@ -119,7 +119,7 @@ fn the_worst_comes_first_and_ci_chooses_what_fails() {
         (&"y".into(), &1.into())
     );
     ferry.diff(&a, &b, &["--max-diff", "0.5,relative"]).expect(0);
-    // Of other dtypes the values are compared; that alone is no failure then.
+    // With different dtypes, the values are compared. The dtype is then not a failure.
     let halved = ferry.safetensors(
         "half.safetensors",
         &[
@@ -129,7 +129,7 @@ fn the_worst_comes_first_and_ci_chooses_what_fails() {
     );
     ferry.diff(&a, &halved, &[]).expect(1).prints(&["F32 in A, BF16 in B"]);
     ferry.diff(&a, &halved, &["--max-diff", "0"]).expect(0).prints(&["within 0: 2 differences"]);
-    // Names and shapes fail always, and so does NaN beside a number.
+    // Names and shapes always fail, and so does NaN compared with a number.
     let nan = floats(&[1000.0, 2.0, 5.0]);
     for (name, tensors, says) in [
         ("missing", &[("x", "F32", &[3_u64][..], &small[..])][..], "only in A: \"y\""),
@@ -152,7 +152,8 @@ fn zeros_of_two_signs_differ_in_their_bits_alone() {
     ferry.diff(&a, &b, &[]).expect(1).prints(&["the same numbers in other bits"]);
     ferry.diff(&a, &b, &["--max-diff", "0"]).expect(0);
     ferry.diff(&a, &b, &["--atol", "0"]).expect(0);
-    // Another dtype is a difference whatever the tolerance; what lies within it is not the same number.
+    // A different dtype is a difference for any tolerance, and numbers within the tolerance need
+    // not be equal.
     let c = ferry.safetensors("c.safetensors", &[("x", "BF16", &[1], &[0, 0x3F])]);
     ferry
         .diff(&a, &c, &["--atol", "1"])

@@ -1,5 +1,5 @@
-//! Model folders: models in sub-folders are converted in place, what is no model goes along, and the
-//! files of an older split go when a new one comes.
+//! Model folders: models in sub-folders are converted in place, other files are copied along, and
+//! the files of an older split are removed when a new one is written.
 
 use std::path::Path;
 use tensorferry_tests::Ferry;
@@ -127,7 +127,7 @@ fn a_set_beside_other_files_loses_only_its_own_older_split() {
     ferry.convert(&whole, &ferry.at("other.safetensors"), &["-o", "max_shard_size=300KB"]);
     let others = || names(ferry.home()).into_iter().filter(|name| name.starts_with("other")).count();
     let before = others();
-    // Without --force nothing goes, and the user is told.
+    // Without --force nothing is removed, and the user is warned.
     ferry.convert(&whole, &output, &[]).says(&["model.safetensors.index.json"]);
     assert!(ferry.at("model.safetensors.index.json").exists());
     ferry.convert(&whole, &output, &["--force"]);
@@ -149,7 +149,7 @@ fn the_shards_that_are_read_stay() {
     assert!(ferry.equal(&whole, &folder.join("model.safetensors")));
 }
 
-/// A program that loads the folder would find two sets of weights, and may take the older one.
+/// A program that loads the folder would find two sets of weights, and may load the old set.
 #[test]
 fn older_weights_in_another_format_go_or_are_told_of() {
     for (receipt, expected) in [
@@ -166,7 +166,7 @@ fn older_weights_in_another_format_go_or_are_told_of() {
             ferry.convert(&input, &output, &[options, &["--to", "safetensors", "--force"]].concat());
         assert_eq!(names(&output), expected, "{outcome}");
         assert_eq!(outcome.stderr.contains("\"pytorch_model.bin\" beside the output"), !receipt, "{outcome}");
-        // What was changed since is nobody's to remove.
+        // A file that has changed since is not removed.
         ferry.write("out/model.safetensors", model("other"));
         let outcome = ferry.convert(&input, &output, &[options, &["--to", "torch", "--force"]].concat());
         assert!(names(&output).contains(&"model.safetensors".to_owned()), "{outcome}");
@@ -174,7 +174,8 @@ fn older_weights_in_another_format_go_or_are_told_of() {
     }
 }
 
-/// What trainers keep beside a model ends as weights do, and is none; the output is read as what it was written as.
+/// Trainers keep files next to a model that have the suffixes of weights but are not weights. The
+/// output is read as the format that it was written in.
 #[test]
 fn what_training_keeps_beside_a_model_goes_along() {
     let ferry = Ferry::new();

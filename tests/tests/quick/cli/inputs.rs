@@ -1,5 +1,5 @@
-//! Which files are meant: a named file is that file, splits are not run together, and what lies in the place
-//! of a file that cannot be read is named.
+//! Which files an input consists of: a named file is that file, splits are not concatenated, and a
+//! file that cannot be read is named.
 
 use serde_json::Value;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tensorferry_tests::{Ferry, fixtures};
 const SHARD: &str = "model-00002-of-00003.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 
-/// A copy of a fixture's files, without what is expected of them.
+/// Returns a copy of a fixture's files, without its `expected.json`.
 fn copied(section: &str, name: &str) -> Ferry {
     let (ferry, case) = (Ferry::new(), fixtures::case(section, name));
     for file in std::fs::read_dir(&case.folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -81,7 +81,7 @@ fn a_file_of_one_rank_is_not_a_model() {
         ferry.try_convert(folder, &output, &[]).expect(3).says(&["parts of one model"]);
         ferry.convert(&zero, &output, &["-i", "shard=alone", "--force"]);
     }
-    // The first rank of one is a whole model.
+    // The first rank of a single one is a whole model.
     ferry.convert(&model, &ferry.at("whole/consolidated.00.pth"), &[]);
     for input in ["whole", "whole/consolidated.00.pth"] {
         ferry.convert(&ferry.at(input), &ferry.at("out.safetensors"), &["--force"]);
@@ -97,7 +97,7 @@ fn splits_are_not_run_together() {
         numbered(&ferry, &format!("set/data/{name}.jsonl"), ids);
     }
     ferry.write("set/README.md", "# A data set");
-    // The root of a data set on the Hub, and the folder of its files.
+    // The root of a dataset on the Hub, and the folder of its files.
     for (number, input) in ["set", "set/data", "set/data/t"].into_iter().enumerate() {
         let (input, output) = (ferry.at(input), ferry.at(format!("{number}.parquet")));
         let refused = ferry.try_convert(&input, &output, &[]).expect(2);
@@ -124,7 +124,7 @@ fn splits_are_not_run_together() {
     ferry.on("diff", ferry.at("set"), &[train.to_str().unwrap(), "--part", "train"]).expect(0);
 }
 
-/// The log of a table says which files are part of it; the others have rows that were deleted.
+/// The log of a table lists its files. Other files have deleted rows.
 #[test]
 fn a_table_with_a_log_is_not_the_sum_of_its_files() {
     let ferry = Ferry::new();
@@ -155,7 +155,7 @@ fn a_table_with_a_log_is_not_the_sum_of_its_files() {
     ferry.on("cat", ferry.at("splits"), &[]).expect(3).says(&["_delta_log"]);
 }
 
-/// Caches of `map` lie next to the files of a data set that was saved.
+/// Caches of `map` are next to the files of a saved dataset.
 #[test]
 fn the_state_of_a_saved_data_set_lists_its_files() {
     let ferry = Ferry::new();
@@ -185,7 +185,7 @@ fn the_state_of_a_saved_data_set_lists_its_files() {
     }
 }
 
-/// A program writes to a folder of such a name, and renames it at the end.
+/// A program writes to a folder with such a name, and renames it at the end.
 #[test]
 fn a_checkpoint_that_was_never_finished_is_not_read() {
     let ferry = Ferry::new();
@@ -198,7 +198,7 @@ fn a_checkpoint_that_was_never_finished_is_not_read() {
     ferry.convert(&ferry.at("run"), &ferry.at("out/"), &["--to", "torch"]);
     assert!(ferry.at("out/checkpoint-1/pytorch_model.bin").exists());
     assert!(!ferry.at("out").join("checkpoint-2.orbax-checkpoint-tmp-17/pytorch_model.bin").exists());
-    // Next to a model of its own folder.
+    // The folder also has a model of its own.
     ferry.safetensors("m/model.safetensors", &[("w", "F32", &[2], &[0; 8])]);
     ferry.safetensors("m/tmp-checkpoint-2/model.safetensors", &[("w", "F32", &[2], &[0; 8])]);
     ferry.write("m/tmp-checkpoint-2/config.json", "{}");
@@ -207,7 +207,7 @@ fn a_checkpoint_that_was_never_finished_is_not_read() {
     assert!(!ferry.at("copy/tmp-checkpoint-2").exists());
 }
 
-/// The ranks' files of the vendor are the same model in another layout.
+/// The vendor's rank files are the same model in another layout.
 #[test]
 fn the_vendors_own_layout_is_superseded() {
     let ferry = Ferry::new();
@@ -222,7 +222,7 @@ fn the_vendors_own_layout_is_superseded() {
     let done = ferry.convert(&input, &output, &["--to", "safetensors", "--strict"]);
     done.says(&["another form of the same model", "consolidated.00.pth", "consolidated.01.pth"]);
     assert_eq!(names_in(&output.join("original")), ["params.json"]);
-    // One file can be read as a model by itself.
+    // A single file can be read as a model of its own.
     std::fs::remove_file(input.join("original/consolidated.01.pth")).unwrap();
     let done = ferry.convert(&input, &output, &["--to", "safetensors", "--strict", "--force"]);
     done.says(&["another form of the same model", "consolidated.00.pth"]);
@@ -233,7 +233,8 @@ fn the_vendors_own_layout_is_superseded() {
     assert!(ferry.at("both/original").is_dir());
 }
 
-/// Names that count say how many files a set has. What the program leaves beside them is none of it.
+/// Numbered names state how many files a set has. The program's own files next to them do not
+/// belong to the set.
 #[test]
 fn a_set_with_a_hole_is_no_smaller_set() {
     let ferry = Ferry::new();
@@ -271,14 +272,14 @@ fn a_set_with_a_hole_is_no_smaller_set() {
         }
     }
     assert!(!ferry.at("out.jsonl").exists());
-    // Its own files are among those that a reader would take, or beside an index.
+    // The program's own files are among those that a reader would take, or next to an index.
     ferry.convert(&rows, &ferry.at("mds/"), &["--to", "mds", "-o", "lists=json", "--receipt"]);
     numbered(&ferry, "runs/rows.jsonl", 0..30);
     ferry.write(
         "runs/zoo.journal.jsonl",
         "{\"event\":\"begin\",\"at\":\"2026-01-01T00:00:00Z\",\"ferry\":\"1\"}\n",
     );
-    // Data of such a name is data.
+    // Data with the name of a journal is data.
     ferry.write("diary/my.journal.jsonl", "{\"day\":1}\n");
     ferry.write("diary/rest.jsonl", "{\"day\":2}\n{\"day\":3}\n");
     for (folder, rows) in [("mds", 30), ("runs", 30), ("diary", 3)] {
@@ -286,7 +287,7 @@ fn a_set_with_a_hole_is_no_smaller_set() {
     }
 }
 
-/// An index may be older than what lies beside it, or have lost a part.
+/// An index may be older than the files next to it, or incomplete.
 #[test]
 fn a_shard_that_no_index_names_is_a_loss() {
     let ferry = Ferry::new();
@@ -305,7 +306,7 @@ fn a_shard_that_no_index_names_is_a_loss() {
     }
 }
 
-/// What is not read is named, and what could be.
+/// Files that are not read are named, and so are those that could be read.
 #[test]
 fn what_a_folder_has_beside_and_below_is_named() {
     let ferry = Ferry::new();
@@ -321,7 +322,7 @@ fn what_a_folder_has_beside_and_below_is_named() {
     ferry.write("mixed/b.csv", "id\n1\n");
     let done = ferry.convert(&ferry.at("mixed"), &ferry.at("out.jsonl"), &[]);
     done.says(&["lost: input \"b.csv\"", "lost: input \"c.jsonl\""]);
-    // What has another compression or lies below, and what cannot be read.
+    // Files with another compression or in sub-folders, and files that cannot be read.
     numbered(&ferry, "more/a.jsonl", 0..3);
     ferry.write("more/b.jsonl.bz2", "BZh91A");
     numbered(&ferry, "more/sub/c.jsonl", 0..3);
@@ -338,7 +339,7 @@ fn what_a_folder_has_beside_and_below_is_named() {
     ferry.on("inspect", &more, &[]).expect(0).says(&["D.JSONL"]);
 }
 
-/// Windows does not tell `B.JSONL` from `b.jsonl`.
+/// On Windows, `B.JSONL` and `b.jsonl` are the same.
 #[test]
 fn suffixes_in_capitals_are_the_same() {
     let ferry = Ferry::new();
@@ -354,7 +355,7 @@ fn suffixes_in_capitals_are_the_same() {
     }
 }
 
-/// As `tensorflow_datasets` leaves them, with a split whose name is no known word.
+/// A dataset as written by `tensorflow_datasets`, with a split that has an unusual name.
 #[test]
 fn splits_are_told_by_what_the_data_set_lists() {
     let ferry = copied("tfrecord", "sharded");
@@ -387,7 +388,7 @@ fn plain_files_of_one_kind_are_one_data_set() {
         std::fs::create_dir_all(ferry.at(&output).parent().unwrap()).unwrap();
         ferry.convert(&input, &ferry.at(output), &[]);
     }
-    // A partition's folder says what a column is: both belong to one table.
+    // The names of partition folders are the values of a column, so both belong to one table.
     assert_eq!(ferry.rows(&ferry.at("parts")).len(), 4);
 }
 
@@ -433,17 +434,18 @@ fn an_input_that_holds_nothing_is_an_error() {
         ferry.try_convert(input, &output, &["--allow-empty"]).expect(if can_be_empty { 0 } else { 2 });
         ferry.on("inspect", input, &[]).expect(0);
     }
-    // What steps leave out was there.
+    // Rows that steps removed were in the input.
     let rows = numbered(&ferry, "rows.jsonl", 0..3);
     ferry.convert(&rows, &ferry.at("few.parquet"), &["--step", "take:0"]);
     assert_eq!(ferry.rows(&ferry.at("few.parquet")).len(), 0);
-    // One line of JSON is a document, unless it is called JSON lines.
+    // One line of JSON is a document, unless its name says that it is JSON lines.
     let document = ferry.write("config.json", "{\"a\": 1}\n");
     ferry.try_convert(&document, &ferry.at("c.parquet"), &[]).expect(3).says(&["no plugin knows"]);
     ferry.convert(&document, &ferry.at("c.parquet"), &["--from", "jsonl"]);
 }
 
-/// A limit is named by the error that it causes, raised by the flag, also in a job's process, and listed.
+/// The error for a limit names it, the flag raises it (also in the process of a job), and `formats`
+/// lists it.
 #[test]
 fn a_limit_can_be_raised_and_lowered() {
     let ferry = Ferry::new();
@@ -465,7 +467,7 @@ fn a_limit_can_be_raised_and_lowered() {
     assert!(listed["limits"]["columns"].as_u64().unwrap() > 1_000);
 }
 
-/// A pipeline of diffusers has a model in each folder, and none of its own.
+/// A pipeline of diffusers has a model in each folder, and none in its root.
 #[test]
 fn a_folder_of_models_is_shown_as_it_is_converted() {
     let ferry = Ferry::new();
@@ -487,7 +489,8 @@ fn a_folder_of_models_is_shown_as_it_is_converted() {
     ferry.on("inspect", ferry.at("empty"), &[]).expect(3);
 }
 
-/// A split of records beside models is no data set, an unknown format is refused, and an index is no data.
+/// A split of records next to models is not a dataset, an unknown format is rejected, and an index
+/// is not data.
 #[test]
 fn what_lies_below_is_not_taken_for_more_than_it_is() {
     let ferry = Ferry::new();
@@ -512,7 +515,8 @@ fn what_lies_below_is_not_taken_for_more_than_it_is() {
     assert_eq!(rows.stdout.lines().count(), 20);
 }
 
-/// A folder of weights alone goes to a prefix where the format has prefixes, and a model's folder to a folder.
+/// A folder with only weights becomes a prefix if the output format has prefixes, and a model
+/// folder becomes a folder.
 #[test]
 fn a_folder_of_weights_becomes_a_prefix() {
     let ferry = Ferry::new();
@@ -528,14 +532,14 @@ fn a_folder_of_weights_becomes_a_prefix() {
     }
     ferry.convert(&ferry.at("out"), &ferry.at("again/ckpt"), &to_bundle);
     assert!(ferry.at("again/ckpt.index").is_file());
-    // Of a glob, what lies beside is none of its sidecars.
+    // For a glob, other files in the folder are not sidecars.
     std::fs::write(ferry.at("again/notes.txt"), "").unwrap();
     ferry.convert(&ferry.at("again/ckp?.*"), &ferry.at("glob.safetensors"), &["--strict"]);
 
     std::fs::write(ferry.at("m/config.json"), "{}").unwrap();
     ferry.convert(&ferry.at("m"), &ferry.at("model/tf"), &to_bundle);
     assert!(ferry.at("model/tf/config.json").is_file());
-    // No prefix: shards may be meant.
+    // Not a prefix, because the output may be several shards.
     ferry.convert(&ferry.at("out"), &ferry.at("shards"), &["--to", "safetensors"]);
     assert!(ferry.at("shards/model.safetensors").is_file());
 }

@@ -1,4 +1,5 @@
-//! Folders that hold more than one format, as the Hub has them: which one is the model, and what goes along with it.
+//! Folders with more than one format, as on the Hub: which one is the model, and what is copied
+//! along with it.
 
 use std::path::Path;
 use tensorferry_tests::Ferry;
@@ -12,7 +13,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A folder with the same model in every format that `ferry` writes, and one of ONNX's.
+/// Writes a folder with the same model in every format that `ferry` writes, and an ONNX model.
 fn every_format(ferry: &Ferry) -> std::path::PathBuf {
     let folder = ferry.at("in");
     let weight: &[(&str, &str, &[u64], &[u8])] = &[("w", "F32", &[1, 32], &[7; 128])];
@@ -80,12 +81,12 @@ fn exports_and_arrays_go_along_and_other_weights_do_not() {
     ]);
     let expected = ["config.json", "model-f32.gguf", "pytorch_model.bin", "voices/a.npy", "weights.npz"];
     assert_eq!(names(&output), expected);
-    // Beside the output's own format it would be one of several models.
+    // Next to a model in the same format as the output, it would be a second model.
     let ggufs = ferry.at("ggufs");
     ferry.convert(&folder, &ggufs, &["--to", "gguf"]).says(&["model-f32.gguf"]);
     let of_gguf: Vec<String> = names(&ggufs).into_iter().filter(|name| name.ends_with(".gguf")).collect();
     assert_eq!(of_gguf, ["model.gguf"]);
-    // Named, each is a model.
+    // When it is named, each one is a model.
     for (name, format) in [("model-f32.gguf", "gguf"), ("weights.npz", "numpy"), ("onnx", "onnx")] {
         assert_eq!(ferry.inspect(&folder.join(name))["format"], format);
     }
@@ -101,7 +102,7 @@ fn a_folder_of_exports_alone_is_converted_in_place() {
     ferry.write("in/tokenizer.json", b"{}");
     ferry.convert(&ferry.at("in"), &output, &["--to", "safetensors"]);
     assert_eq!(names(&output), ["onnx/model.safetensors", "tokenizer.json"]);
-    // All but integers of 4 bits, which safetensors has not.
+    // All but 4-bit integers, which safetensors lacks.
     let expected = onnx.tensors(|_, tensor| tensor["dtype"] != "I4");
     assert_eq!(ferry.tensors(&output.join("onnx")), expected);
 }
@@ -123,7 +124,7 @@ fn several_quantisations_are_listed_and_a_split_is_one_model() {
         ferry.on(command, ferry.at("several"), &arguments).expect(2).says(&["m-Q4_K_M.gguf", "m-Q8_0.gguf"]);
     }
     ferry.convert(&ferry.at("several/m-Q8_0.gguf"), &ferry.at("one.safetensors"), &[]);
-    // The split and another model are two.
+    // The split and the other model are two models.
     ferry.write("split/other.gguf", &one);
     ferry.on("inspect", ferry.at("split"), &[]).expect(2).says(&["other.gguf", "-00001-of-00003.gguf"]);
 }
@@ -135,7 +136,7 @@ fn a_name_of_torch_alone_makes_no_checkpoint() {
     copy(&case("tf", "saved_model_pb").folder.join("saved_model"), &folder);
     ferry.write("in/vocab.bin", b"words and more words");
     assert_eq!(ferry.inspect(&folder)["format"], "saved-model");
-    // Where nothing else is there, its reader says what is wrong with it.
+    // If there is nothing else, its reader reports what is wrong with it.
     ferry.write("alone/pytorch_model.bin", b"words and more words");
     ferry.on("inspect", ferry.at("alone"), &[]).expect(3).says(&["pytorch_model.bin"]);
 }

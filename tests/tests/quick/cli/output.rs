@@ -1,5 +1,5 @@
-//! Where output goes: files with the umask's mode, folders with their sidecars, sets beside other
-//! files.
+//! The places of outputs: files with the mode of the umask, folders with their sidecars, sets among
+//! other files.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

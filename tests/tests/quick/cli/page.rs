@@ -1,5 +1,5 @@
-//! `inspect --html` and `diff --html` write one page that needs nothing else, in which nothing of a stranger's is markup;
-//! `view` serves it to who knows its address.
+//! `inspect --html` and `diff --html` write one self-contained page in which no hostile text
+//! becomes markup. `view` serves it to clients that have its address.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,15 +9,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tensorferry_tests::{Ferry, args};
 
-/// A name that would be script in a page, end a line of script, and turn what follows around.
+/// A name that would be a script in a page, end a line of a script, and reverse the text after it.
 const HOSTILE: &str = "</script><script>window.hacked=1</script><b>.\u{2028}\u{202e}w";
 
-/// Numbers as the bytes of F32.
+/// Returns numbers as the bytes of F32.
 fn singles(numbers: impl IntoIterator<Item = f32>) -> Vec<u8> {
     numbers.into_iter().flat_map(f32::to_le_bytes).collect()
 }
 
-/// A model with a matrix, hostile names, and numbers that are none.
+/// Writes a model with a matrix, hostile names, NaN and infinities.
 fn model(ferry: &Ferry) -> std::path::PathBuf {
     let matrix = singles((0..8000_u16).map(|n| if n == 80 { f32::NAN } else { f32::from(n % 200) - 99.0 }));
     let infinite = singles([f32::INFINITY, 1.0, f32::NEG_INFINITY, f32::NAN]);
@@ -33,7 +33,7 @@ fn model(ferry: &Ferry) -> std::path::PathBuf {
     )
 }
 
-/// The document in a page, which has to be one that nothing in it can leave.
+/// Returns the document in a page, and checks that it cannot break out of its element.
 #[track_caller]
 fn document(page: &str) -> Value {
     let (_, rest) = page.split_once("<script type=\"application/json\" id=\"data\">").expect("it holds data");
@@ -50,7 +50,7 @@ fn written(path: &Path) -> Value {
     document(&std::fs::read_to_string(path).unwrap())
 }
 
-/// The names of a document's tensors.
+/// Returns the names of a document's tensors.
 fn names(model: &Value) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut last: Vec<u16> = Vec::new();
@@ -82,7 +82,7 @@ fn a_page_holds_the_model_and_its_values() {
     assert_eq!((of("bytes", matrix), of("file", matrix)), (32000.into(), 0.into()));
     assert!(of("offset", matrix).as_u64().is_some_and(|offset| offset > 8));
     assert_eq!(model["files"][0], "model.safetensors");
-    // Every other row and column, of which one value is none.
+    // Every other row and column. One of the values is missing.
     let heat = &model["heat"][matrix.to_string()];
     assert_eq!(
         (&heat["rows"], &heat["columns"], &heat["steps"]),
@@ -122,12 +122,12 @@ fn what_is_there_is_not_replaced_unasked() {
     assert_eq!(std::fs::read(&page).unwrap(), first);
     ferry.run(args!["inspect", input, "--stats", "--html", page, "--force"]).expect(0);
     assert_ne!(std::fs::read(&page).unwrap(), first);
-    // Nothing but a page is replaced by one.
+    // A page replaces only a page.
     let bytes = std::fs::read(&input).unwrap();
     let refused = ferry.run(args!["inspect", input, "--html", input, "--force"]).expect(2);
     assert!(refused.stderr.contains("no page"), "{}", refused.stderr);
     assert_eq!(std::fs::read(&input).unwrap(), bytes);
-    // What fails leaves nothing.
+    // A failed command leaves nothing.
     let absent = ferry.at("absent.html");
     ferry.run(args!["inspect", ferry.at("nothing"), "--html", absent]).expect(2);
     ferry.run(args!["inspect", input, "no-such-name", "--html", absent]).expect(2);
@@ -193,7 +193,7 @@ fn there_is_a_page_of_every_kind() {
     assert_eq!(folders, ["unet", "vae"]);
 }
 
-/// A server, and its address.
+/// A server and its address.
 struct View {
     program: Child,
     port: u16,
@@ -212,7 +212,7 @@ impl View {
         Self { program, port: port.parse().unwrap(), path: format!("/{path}") }
     }
 
-    /// The status of an answer, and its body.
+    /// Returns the status and the body of a response.
     fn ask(&self, head: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(format!("{head}\r\n\r\n").as_bytes()).unwrap();
@@ -228,7 +228,7 @@ impl View {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{}", self.port))
     }
 
-    /// Ends it as Ctrl-C does; gives its exit code.
+    /// Ends the server like Ctrl-C, and returns its exit code.
     fn end(&mut self) -> Option<i32> {
         let interrupted =
             Command::new("kill").args(["-INT", &self.program.id().to_string()]).status().unwrap();
@@ -238,14 +238,14 @@ impl View {
             if let Some(status) = self.program.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(started.elapsed() < Duration::from_secs(60), "it does not end");
+            assert!(started.elapsed() < Duration::from_secs(60), "the server does not end");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 }
 
 impl Drop for View {
-    /// A test that fails leaves no server behind.
+    /// Ends the server when a test fails.
     fn drop(&mut self) {
         let _ = self.program.kill();
         let _ = self.program.wait();
@@ -291,10 +291,10 @@ fn a_view_is_served_to_who_knows_its_address() {
         assert_eq!(found, status, "{request:.200}");
         assert!(body.len() < 100, "{body}");
     }
-    // Somebody who says nothing is in nobody's way, and does not keep it from ending.
+    // A silent client does not block other clients, and does not prevent the server from ending.
     let _silent = TcpStream::connect(("127.0.0.1", view.port)).unwrap();
     assert_eq!(view.get(&view.path).0, 200);
-    // Only this machine's own address.
+    // Only the local address.
     let listening = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let port = format!(":{:04X} ", view.port);
     let mut own = listening.lines().filter(|line| line.contains(" 0A ") && line.contains(&port));
@@ -309,7 +309,7 @@ fn a_view_says_what_is_wrong() {
     let mut view = View::of(&ferry, &input);
     let taken = ferry.run(args!["view", input, "--port", view.port.to_string()]).expect(5);
     assert!(taken.stderr.contains("cannot listen"), "{}", taken.stderr);
-    // A file that changes underneath is told, and not read as if it were the same.
+    // A file that changes while it is served is reported, and not read as if it were the same.
     std::fs::write(&input, [0; 100]).unwrap();
     let (status, body) = view.get(&format!("{}values?model=0&tensor=0", view.path));
     assert_eq!(status, 500, "{body}");

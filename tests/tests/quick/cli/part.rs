@@ -1,4 +1,4 @@
-//! Which part of a nested object a flat target gets.
+//! The part of a nested object that is converted to a flat target.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -94,6 +94,6 @@ fn a_part_without_tensors_is_no_model() {
     refused.says(&["no tensor of the input", "--allow-empty"]);
     assert!(ferry.names().is_empty());
     ferry.convert(&input, &output, &["--part", "epoch", "--allow-empty"]);
-    // Formats with a tree have what it says.
+    // Formats with a tree keep the part.
     ferry.convert(&input, &ferry.at("out.pt"), &["--part", "epoch"]);
 }

@@ -1,5 +1,5 @@
-//! Plugins are found where the contract says, what cannot be trusted is refused, and a library that crashes, hangs or
-//! lies harms nothing but itself.
+//! Plugins are found where the contract says, untrusted ones are rejected, and a library that
+//! crashes, hangs or lies harms only itself.
 
 use std::collections::BTreeSet;
 use std::env::consts::DLL_EXTENSION;
@@ -14,7 +14,7 @@ use tensorferry_tests::fixtures::case;
 use tensorferry_tests::workspace::{root, workspace};
 use tensorferry_tests::{Ferry, Outcome, args};
 
-/// The program where no plugin lies beside it.
+/// Returns the program in a folder without any plugin.
 fn alone(folder: &Path) -> Command {
     let program = folder.join("ferry");
     std::fs::copy(&workspace().program, &program).unwrap();
@@ -24,7 +24,8 @@ fn alone(folder: &Path) -> Command {
     command
 }
 
-/// A plugin that has the formats of one crate here, as its author would ship it: linked from what is compiled already.
+/// Links a plugin with the formats of one crate in this workspace, as its author would ship it,
+/// from existing build results.
 fn library(format: &str) -> PathBuf {
     static LINKING: Mutex<()> = Mutex::new(());
     let _guard = LINKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,14 +47,15 @@ fn library(format: &str) -> PathBuf {
         rustc.arg("--extern").arg(format!("{name}={}", path.display()));
         rustc.arg("-L").arg(path.parent().unwrap().join("deps"));
     }
-    // A process may have the older file open.
+    // Another process may have the old file open.
     let new = library.with_extension("new");
     run(rustc.args(["-Cstrip=debuginfo", "-o"]).args([&new, &source])).expect(0);
     std::fs::rename(new, &library).unwrap();
     library
 }
 
-/// Builds a library whose constructor counts its openings in a file, and then does this.
+/// Builds a library whose constructor counts in a file how often it is opened, and then runs this
+/// code.
 fn with_constructor(ferry: &Ferry, name: &str, does: &str) -> PathBuf {
     let source = format!(
         r#"
@@ -79,7 +81,7 @@ fn with_constructor(ferry: &Ferry, name: &str, does: &str) -> PathBuf {
     library
 }
 
-/// A plugin folder with such a library, a cache of its own, and what counts the openings.
+/// A plugin folder with such a library, a cache, and the file that counts how often it is opened.
 struct Hostile {
     ferry: Ferry,
     library: PathBuf,
@@ -90,7 +92,7 @@ impl Hostile {
         let ferry = Ferry::new();
         let built = with_constructor(&ferry, "hostile", does);
         let library = ferry.plugin_folder().join(built.file_name().unwrap());
-        // A copy, with times of its own.
+        // A copy, so that it has its own timestamps.
         std::fs::copy(built, &library).unwrap();
         Self { ferry, library }
     }
@@ -111,7 +113,7 @@ impl Hostile {
         std::fs::read(self.ferry.at("opened")).map_or(0, |marks| marks.len())
     }
 
-    /// Converts between formats that have nothing to do with the library.
+    /// Converts between formats that are not in the library.
     fn converts(&self) -> Outcome {
         let input = self.ferry.safetensors("in.safetensors", &[("w", "U8", &[1], &[7])]);
         let output = self.ferry.at("out.pt");
@@ -140,7 +142,7 @@ fn a_library_that_crashes_is_opened_once_and_quarantined_until_it_changes() {
         assert_eq!(quarantined.len(), 1, "{document}");
         assert_eq!(hostile.opened(), 1, "{does}: opened again");
 
-        // One that is looked at by name, and one that has changed, get another chance.
+        // A library that is checked by name, or that has changed, gets another chance.
         hostile.run(&args!["plugin", "check", hostile.library]).expect(5).says(&[how]);
         assert_eq!(hostile.opened(), 2);
         let bytes = std::fs::read(&hostile.library).unwrap();
@@ -154,7 +156,7 @@ fn a_library_that_crashes_is_opened_once_and_quarantined_until_it_changes() {
 fn a_library_that_never_comes_back_is_quarantined() {
     let hostile = Hostile::new("loop { std::thread::park() }");
     let input = hostile.ferry.safetensors("in.safetensors", &[("w", "U8", &[1], &[7])]);
-    // Not the ten seconds that a user waits.
+    // A shorter time than the ten seconds for users.
     let mut first = hostile.command(&args!["convert", input, hostile.ferry.at("out.pt")]);
     let first = run(first.env("FERRY_FAULT_SCAN_SECONDS", "2")).expect(0);
     first.says(&["note", "libhostile", "quarantined", "did not come back"]);
@@ -166,7 +168,7 @@ fn a_library_that_never_comes_back_is_quarantined() {
 #[test]
 fn without_a_cache_everything_works() {
     let hostile = Hostile::new("std::process::abort()");
-    // Not a folder; one of others; none that could be made.
+    // A file; a folder that others may write to; a folder that cannot be created.
     let file = hostile.ferry.write("file", "");
     let open = hostile.ferry.at("open/ferry/plugins");
     std::fs::create_dir_all(&open).unwrap();
@@ -190,7 +192,8 @@ fn a_damaged_cache_is_no_error() {
     let formats = || run(ferry.command(["formats"]).env("XDG_CACHE_HOME", &cache)).expect(0);
     let first = formats();
     let entries = cache.join("ferry/plugins");
-    // A library that was linked or written a moment ago is not kept: another test may do that.
+    // Another test may just have linked or written the library, and a library that is so new is not
+    // cached.
     while std::fs::read_dir(&entries).map_or(0, Iterator::count) < 1 {
         formats();
     }
@@ -201,7 +204,7 @@ fn a_damaged_cache_is_no_error() {
     assert_eq!(formats().stdout, first.stdout);
 }
 
-/// The dynamic loader itself says which files it opens.
+/// The dynamic loader reports the files that it opens.
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn only_the_plugins_that_a_conversion_uses_are_opened() {
@@ -217,11 +220,12 @@ fn only_the_plugins_that_a_conversion_uses_are_opened() {
     let names = |libraries: &[&str]| -> BTreeSet<String> {
         libraries.iter().map(|library| format!("libferry_{library}.{DLL_EXTENSION}")).collect()
     };
-    // The first one may have to fill the cache, and a library that was linked a moment ago is not kept.
+    // The first run may have to fill the cache, and a library that was linked a moment ago is not
+    // cached.
     while !opened(0, &args!["formats"]).is_empty() {}
     assert_eq!(opened(0, &args!["convert", input, output]), names(&["formats"]));
     assert_eq!(opened(0, &args!["cat", "--from", "jsonl", rows]), names(&["jsonl"]));
-    // Nothing says what it is: all are asked.
+    // The name does not show the format, so all libraries are opened.
     let nameless = ferry.at("nameless");
     std::fs::copy(&rows, &nameless).unwrap();
     assert_eq!(opened(3, &args!["inspect", nameless]), names(&["formats", "jsonl"]));
@@ -254,7 +258,7 @@ fn a_library_that_others_may_exchange_is_refused() {
     let chmod = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
-    // Itself, or where a link leads.
+    // The library itself, or the target of a link.
     let written = ferry.plugin_folder().join(format!("libwritten.{DLL_EXTENSION}"));
     std::fs::copy(library("torch"), &written).unwrap();
     chmod(&written, 0o666);
@@ -287,7 +291,7 @@ fn a_plugin_is_installed_and_removed() {
     run_alone(&args!["plugin", "install", library("torch")]).expect(2).says(&["--force"]);
     run_alone(&args!["plugin", "install", library("torch"), "--force"]).expect(0);
 
-    // What was installed is what is opened.
+    // Only the installed bytes are opened.
     let mut bytes = std::fs::read(&installed).unwrap();
     bytes.push(0);
     std::fs::write(&installed, bytes).unwrap();
@@ -324,14 +328,14 @@ fn with_a_list_only_plugins_on_it_are_opened() {
     run_alone(&args!["plugin", "trust", "--remove", library("torch")]).expect(0);
     let formats = run_alone(&args!["formats"]).expect(0);
     assert!(!formats.stdout.contains("torch") && formats.stdout.contains("safetensors"), "{formats}");
-    // What is installed now is meant to be used.
+    // Installing a plugin adds it to the list.
     run_alone(&args!["plugin", "install", "--force", library("torch")]).expect(0);
     run_alone(&args!["formats"]).expect(0).prints(&["torch", "safetensors"]);
 
     let list = ferry.at(".config/ferry/plugins.sha256");
     std::fs::set_permissions(&list, std::fs::Permissions::from_mode(0o666)).unwrap();
     run_alone(&args!["formats"]).expect(5).says(&["list of allowed plugins", "chmod go-w"]);
-    // The program's own are not on it.
+    // The program's own formats are not on the list.
     run(ferry.command(["formats"]).env("XDG_CONFIG_HOME", ferry.at("none"))).expect(0);
 }
 
@@ -400,7 +404,7 @@ fn a_good_plugin_passes_the_check() {
     ferry.run(["plugin", "list"]).expect(0).prints(&["tensorferry 0.", "formats arrow, csv"]);
 }
 
-/// `third_party` builds what is written, and does what its README says.
+/// `third_party` builds this output, and follows its README.
 #[test]
 fn a_new_plugin_is_written_whole_and_over_nothing() {
     let ferry = Ferry::new();
@@ -411,7 +415,7 @@ fn a_new_plugin_is_written_whole_and_over_nothing() {
     for part in
         ["name = \"ferry-plugin-my-format\"", "name = \"ferry_my_format\"", "tensorferry-sdk = \"0.1\""]
     {
-        assert!(manifest.contains(part), "no {part:?} in {manifest}");
+        assert!(manifest.contains(part), "{part:?} is not in {manifest}");
     }
     let sample = std::fs::read(ferry.at("my-format/sample/sample.my-format")).unwrap();
     assert!(sample.starts_with(b"\x89MYFORMAT\r\n\x1a\n"), "{sample:?}");

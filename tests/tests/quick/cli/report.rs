@@ -1,5 +1,5 @@
-//! What the program says: its answer on stdout and nothing else there, one JSON document where one is
-//! asked for, losses by kind.
+//! The output of the program: only its result on stdout, one JSON document with `--json`, and
+//! losses by kind.
 
 use serde_json::Value;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ fn convert_reports_what_the_contract_names() {
     assert_eq!(report["verified"], false);
 }
 
-/// What a program needs of a failure, whatever the command; and no second document after an answer.
+/// With `--json`, the failure of any command is a document, and there is only one document.
 #[test]
 fn a_failure_is_a_document_too() {
     let ferry = Ferry::new();
@@ -56,7 +56,7 @@ fn a_failure_is_a_document_too() {
     let misspelt = error(ferry.on("inspect", &input, &["--json", "--digets", "sha256"]), 2, "usage");
     assert!(misspelt["message"].as_str().unwrap().contains("--digets"), "{misspelt}");
     assert!(misspelt["hint"].as_str().unwrap().contains("--digest"), "{misspelt}");
-    // Its own document says what is wrong.
+    // The document of `verify` itself shows what is wrong.
     let unproved = ferry.on("verify", &input, &["--json"]).expect(4);
     assert_eq!(unproved.json()["ok"], false);
 }
@@ -79,7 +79,7 @@ fn inspect_reports_what_the_contract_names() {
     }
     let tensor = &without["tensors"][0];
     assert!(tensor["name"].is_string() && tensor["bytes"].is_u64() && tensor["shape"].is_array(), "{tensor}");
-    assert!(tensor["digest"].is_null(), "a digest that nobody asked for: {tensor}");
+    assert!(tensor["digest"].is_null(), "a digest that was not requested: {tensor}");
     let with = ferry.on("inspect", &input, &["--json", "--digest", "blake3"]).expect(0).json();
     assert_eq!(with["tensors"][0]["digest"]["blake3"].as_str().unwrap().len(), 64);
 }
@@ -110,7 +110,7 @@ fn losses_are_said_and_strict_refuses_them() {
     let losses = report["losses"].as_array().unwrap();
     let lost: Vec<_> = losses.iter().filter(|loss| loss["kind"] == "tensor").collect();
     assert_eq!(lost.len(), 8, "{losses:?}");
-    // A line for each cause, and for each loss where that is asked for.
+    // One line for each cause, or one for each loss if requested.
     let lines = |options: &[&str]| {
         let said = ferry.convert(&input, &output, &[&["--force"], options].concat()).stderr;
         said.lines().filter(|line| line.starts_with("lost: ") || line.starts_with("changed: ")).count()
@@ -163,7 +163,7 @@ fn formats_lists_what_can_be_read_and_written() {
         assert!(text.contains(word), "no {word}: {text}");
         assert!(json.contains(&format!("{word:?}")), "no {word}: {json}");
     }
-    // A line each, and for a screen of any width.
+    // One line each, for a terminal of any width.
     assert_eq!(table.lines().filter(|line| line.starts_with("torch")).count(), 2, "{table}");
     assert!(table.lines().chain(one.lines()).all(|line| line.chars().count() <= 120), "{table}{one}");
     ferry.run(["formats", "safetensor"]).expect(2).says(&["did you mean \"safetensors\"?"]);

@@ -1,4 +1,4 @@
-//! Several inputs, and standard input and output in the place of files.
+//! Several inputs, and standard input and output in place of files.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ fn each_input_has_an_output_of_its_own() {
     let names = inputs.each_ref().map(|path| path.to_str().unwrap());
     let [out, template] = ferry.paths(["out", "out/{stem}.pt"]);
     let convert = |options: &[&str]| ferry.run([&["convert"], &names[..], options].concat());
-    // The one that cannot be read is told, and the others are there.
+    // The input that cannot be read is reported, and the others are converted.
     let report =
         convert(&["-O", template.to_str().unwrap(), "--json"]).expect(3).says(&["bad_size_mismatch"]);
     let conversions = report.json()["conversions"].as_array().unwrap().clone();
@@ -23,7 +23,8 @@ fn each_input_has_an_output_of_its_own() {
     assert_eq!(conversions[1]["error"]["kind"], "malformed");
     assert!(ferry.equal(&inputs[0], &out.join("all_dtypes.pt")));
     assert!(ferry.equal(&inputs[2], &out.join("scalars_and_empty.pt")));
-    // A folder has the names and the format's ending; before anything is written, two with one name are refused.
+    // Files in an output folder have the names of the inputs and the suffix of the format. Two
+    // inputs with the same name are rejected before anything is written.
     let folder = out.to_str().unwrap();
     convert(&["-O", folder, "--to", "safetensors"]).expect(3);
     assert!(ferry.equal(&inputs[0], &out.join("all_dtypes.safetensors")));
@@ -74,7 +75,7 @@ fn patterns_choose_what_is_shown() {
     };
     assert_eq!(document["parameters"], of("t_int64") + of("t_float32"));
     ferry.on("inspect", &model, &["nothing.*"]).expect(2).says(&["nothing.*", "names such as"]);
-    // In a folder of models each shows what it has.
+    // In a folder of models, each is listed with its contents.
     let models = ferry.at("models");
     for (name, step) in [("one", "drop:t_int64"), ("two", "drop:t_int8")] {
         std::fs::create_dir_all(models.join(name)).unwrap();
@@ -103,7 +104,7 @@ fn parameters_are_those_of_the_model() {
     };
     assert!(count("auto").is_some_and(|parameters| parameters > 0));
     assert_eq!(count("."), count("auto"));
-    // What a shape claims is no number of parameters.
+    // A shape without data does not count as parameters.
     let claim = ferry.safetensors("claim.safetensors", &[("a", "F32", &[0, 1 << 40, 1 << 40], &[])]);
     assert_eq!(ferry.inspect(&claim)["parameters"], 0);
 }

@@ -1,4 +1,5 @@
-//! `show` prints values as numpy does, of slices that it reads alone, and rows of records as a table.
+//! `show` prints values as numpy does, reads only the selected slices, and prints records as a
+//! table.
 
 use serde_json::Value;
 use std::fs::File;
@@ -88,7 +89,7 @@ fn mistakes_are_named() {
     assert_eq!(refused["error"]["tensor"], "f", "{refused}");
 }
 
-/// What an index takes of nested lists.
+/// Applies an index to nested lists.
 fn taken(value: &Value, entries: &[&str]) -> Value {
     let Some((entry, rest)) = entries.split_first() else { return value.clone() };
     let list = value.as_array().unwrap();
@@ -106,7 +107,7 @@ fn slices_of_every_fixture_are_those_of_the_whole() {
     let ferry = Ferry::new();
     let (mut inputs, mut slices) = (0, 0);
     for section in ["safetensors", "torch", "numpy", "tf", "gguf", "onnx", "quantised"] {
-        // Three processes for each: a third of them has every kind of storage.
+        // Each case takes three processes, and a third of the cases covers every kind of storage.
         for case in cases(section, "").iter().filter(|case| !case.is_error()).step_by(3) {
             let input = case.input();
             let seen = ferry.run(args!["inspect", input, "--json"]);
@@ -128,7 +129,8 @@ fn slices_of_every_fixture_are_those_of_the_whole() {
             if texts.is_empty() {
                 continue;
             }
-            // Some have to be told what their bytes are, or lack a part: they say so, and are others' tests.
+            // Some inputs need an option for their dtype, or lack a part. They are covered by other
+            // tests.
             let whole = show(&texts);
             if whole.code != Some(0) {
                 assert!(!whole.stderr.contains("panicked") && whole.code != Some(5), "{whole}");
@@ -195,7 +197,7 @@ fn a_slice_of_a_huge_model_reads_what_it_needs() {
     assert_eq!(shown["tensors"][0]["values"], serde_json::json!([[0.0, 0.0, 0.0], [0.0, 2.5, 0.0]]));
     let read = shown["read_bytes"].as_u64().unwrap();
     assert!(read < 20_000 && seconds < 5.0, "{read} bytes, {seconds} s");
-    // Summarised, it is read at its ends alone.
+    // For the summary, only the ends of the tensor are read.
     let ends = ferry.run(args!["show", folder, "layer.20.w"]).expect(0).stdout;
     assert!(ends.contains("[0.  0.  2.5 ... 0.  0.  0. ]]"), "{ends}");
 }
@@ -239,7 +241,7 @@ fn rows_are_read_from_their_place_alone() {
     let lines = ferry.write("rows.jsonl", lines);
     let path = ferry.at("rows.parquet");
     ferry.convert(&lines, &path, &["-o", "row_group_rows=50"]);
-    // Nobody could read what lies in the first third any more.
+    // Damages the first third of the file.
     let mut bytes = std::fs::read(&path).unwrap();
     let third = bytes.len() / 3;
     bytes[4..third].fill(0xee);

@@ -1,4 +1,4 @@
-//! Steps through the program: what comes out bit for bit, what is said, and what is refused.
+//! Steps through the program: the results bit for bit, the messages, and what is rejected.
 
 use std::path::Path;
 use tensorferry_tests::Ferry;
@@ -16,7 +16,7 @@ fn a_nested_checkpoint_keeps_its_state_under_other_names() {
     assert_eq!(after["model.embedding.weight"], before["model.emb.weight"]);
     assert_eq!(after.len(), before.len());
     ferry.diff(&case.input(), &output, &["--step", step]).expect(0);
-    // What is no tensor is still there.
+    // Values other than tensors are kept.
     let state = |path: &Path| ferry.inspect(path)["state"].to_string().replace("embedding", "emb");
     assert_eq!(state(&output), state(&case.input()));
 }

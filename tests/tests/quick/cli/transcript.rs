@@ -1,5 +1,6 @@
-//! The help, and what commands with a mistake print: `transcript.txt`, a session of the shell that has what the guide does not show.
-//! A change of words shows there. `FERRY_TEST_WRITE_TRANSCRIPT=1` writes it anew; read it then.
+//! The help, and the output of commands with mistakes: `transcript.txt`, a shell session with what
+//! the guide does not show. It makes changes of messages visible. `FERRY_TEST_WRITE_TRANSCRIPT=1`
+//! updates it; read it afterwards.
 
 use std::path::PathBuf;
 use tensorferry_tests::ferry::run;

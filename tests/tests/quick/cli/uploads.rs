@@ -1,4 +1,4 @@
-//! Outputs that are URLs, as a person types them: of a bucket on this machine that takes parts and conditions.
+//! Outputs that are URLs: a local bucket that supports multipart uploads and conditions.
 
 use crate::stores::bucket::{Bucket, start, start_google};
 use crate::stores::server::{Reply, Request, Server};
@@ -49,12 +49,12 @@ impl Shop {
         let _ = self.run(&["diff", &a.display().to_string(), b]).expect(0);
     }
 
-    /// Nothing of an output is there, nor on its way.
+    /// Checks that the bucket has neither objects nor uploads.
     fn is_empty(&self) {
         assert_eq!((self.bucket.keys(), self.bucket.open_uploads()), (Vec::new(), 0));
     }
 
-    /// A model of so many bytes.
+    /// Writes a model of this many bytes.
     fn model(&self, name: &str, bytes: u64) -> PathBuf {
         let path = self.ferry.at(name);
         Model::of_size(bytes, 9, 7).write(&path).unwrap();
@@ -79,7 +79,7 @@ fn an_output_may_be_an_object() {
     let _ = refused.says(&["s3://bucket/dir/model.safetensors exists; use --force to replace it"]);
     let _ = shop.convert(&input, url, &["--force", "--verify", "--receipt"]).expect(0);
     assert_eq!(shop.bucket.keys(), ["dir/model.safetensors", "dir/model.safetensors.ferry.json"]);
-    // A new output without a receipt takes the older one's away.
+    // A new output without a receipt removes the old receipt.
     let _ = shop.convert(&input, url, &["--force"]).expect(0);
     assert_eq!(shop.bucket.keys(), ["dir/model.safetensors"]);
     let _ = shop.convert(&input, "s3://model.safetensors", &[]).expect(2).says(&["no file name"]);
@@ -91,7 +91,7 @@ fn an_object_of_many_parts_goes_from_store_to_store() {
     let shop = Shop::new(|_, _| None);
     let input = shop.model("m.safetensors", 60 << 20);
     let memory = ["--memory", "64MiB"];
-    // A zip has the checksums of its tensors before them: parts wait for them.
+    // In a zip, the checksums of tensors come before their data, so parts must wait for them.
     let torch = "s3://bucket/m.pt";
     let _ = shop.convert(&input, torch, &[&memory[..], &["--verify"]].concat()).expect(0);
     let back = "s3://bucket/m.safetensors";
@@ -131,7 +131,7 @@ fn a_folder_takes_its_sidecars_along_and_its_index_comes_last() {
     let _ = shop.convert(&folder, url, &options).expect(2).says(&["s3://bucket/out exists"]);
 }
 
-/// Each request is a moment at which somebody may read: the index that stands then names shards that are there.
+/// After each request, a reader finds an index whose shards exist.
 #[test]
 fn a_set_that_is_replaced_is_whole_at_every_moment() {
     let (index, looks) = ("out/pytorch_model.bin.index.json", Arc::<AtomicU64>::default());
@@ -158,7 +158,7 @@ fn a_set_that_is_replaced_is_whole_at_every_moment() {
         let count = shop.bucket.keys().len();
         let _ = shop.convert(model, url, &[&options[..], &["--force"], more].concat()).expect(0);
         shop.is_equal(model, url);
-        // With a receipt, or without one that was there.
+        // With a new receipt, or without the old one.
         assert!(shop.bucket.keys().len().abs_diff(count) == 1, "{:?}", shop.bucket.keys());
     }
     assert!(looks.load(Ordering::SeqCst) > 30);
@@ -185,7 +185,7 @@ fn records_go_to_objects() {
 
 #[test]
 fn what_is_not_what_was_read_is_removed() {
-    // The store gives back another byte than it was sent.
+    // The store returns a different byte than it received.
     let shop = Shop::new(|request, bucket| {
         let mut reply = bucket.answer(request);
         if request.method == "GET" && reply.body.len() > 1000 {
@@ -225,7 +225,8 @@ fn an_output_that_may_not_be_written_leaves_nothing() {
     shop.is_empty();
 }
 
-/// A machine's own server gives a token, which the store asks for; it tells objects by numbers, in conditions, too.
+/// The machine's metadata server provides a token, which the store requires. Objects have
+/// generation numbers, also in conditions.
 #[test]
 fn googles_store_is_read_and_written_to_with_a_machines_token() {
     let (server, bucket) = start_google(Some("hush5150"), |_, _| None);
@@ -266,7 +267,7 @@ fn googles_store_is_read_and_written_to_with_a_machines_token() {
     let _ = nobody.says(&["AuthenticationRequired"]);
 }
 
-/// A shop that stops before the third part is taken, and whether it has.
+/// Returns a shop whose bucket blocks before the third part, and a flag that shows whether it has.
 fn stuck() -> (Shop, Arc<AtomicBool>) {
     let reached = Arc::<AtomicBool>::default();
     let is_there = Arc::clone(&reached);
@@ -282,7 +283,7 @@ fn stuck() -> (Shop, Arc<AtomicBool>) {
     (shop, reached)
 }
 
-/// Starts a conversion, and gives it a signal when the third part is on its way.
+/// Starts a conversion, and sends it a signal during the third part.
 fn broken_off(shop: &Shop, reached: &AtomicBool, signal: &str) -> Option<i32> {
     let input = shop.model("m.safetensors", 60 << 20);
     let words = ["convert", input.to_str().unwrap(), "s3://bucket/dir/m.safetensors", "--memory", "64MiB"];
@@ -307,7 +308,7 @@ fn an_interrupted_upload_is_ended_and_a_killed_one_can_be() {
     let (shop, reached) = stuck();
     assert_eq!(broken_off(&shop, &reached, "-KILL"), None);
     assert_eq!((shop.bucket.keys().len(), shop.bucket.open_uploads()), (0, 1));
-    // The test's bucket says that it was begun in 1994.
+    // The test's bucket dates uploads to 1994.
     let young = shop.run(&["clean", "s3://bucket/dir/", "--older-than", "100years"]).expect(0);
     let _ = young.prints(&["no upload is that old"]);
     let _ = shop.run(&["clean", "s3://bucket/other"]).expect(0).prints(&["no upload"]);

@@ -1,9 +1,9 @@
-//! What the user got wrong: exit code 2, with what to do instead.
+//! Mistakes of the user: exit code 2, with advice.
 
 use std::path::PathBuf;
 use tensorferry_tests::{Ferry, Outcome, args};
 
-/// Converts a small file with these arguments; nothing may be left but the input.
+/// Converts a small file with these arguments, and checks that only the input is left.
 fn refused(arguments: &[&str]) -> Outcome {
     let ferry = Ferry::new();
     let home = ferry.home().display().to_string();
@@ -24,7 +24,8 @@ fn an_ambiguous_suffix_names_the_candidates() {
     for output in ["DIR/out.pb", "DIR/out", "DIR/out.unknown"] {
         refused(&[output]).says(&["--to", "torch", "safetensors"]);
     }
-    // Of a TensorFlow checkpoint it may be one of TensorFlow's or of PyTorch's; of others it can be PyTorch's alone.
+    // For a TensorFlow checkpoint, these suffixes may mean TensorFlow or PyTorch. For other inputs,
+    // they can only mean PyTorch.
     let ferry = Ferry::new();
     let checkpoint = tensorferry_tests::fixtures::case("tf", "saver_v2_plain").folder.join("model.ckpt-42");
     for name in ["pytorch_model.bin", "x.ckpt", "X.PT"] {

@@ -1,16 +1,18 @@
-//! `ferry run --on ray` hands its jobs over to Python, and says what is missing. What Python does with them is tested with
-//! real Ray by the package's own tests.
+//! `ferry run --on ray` passes its jobs to Python, and reports what is missing. The package's own
+//! tests run Python with real Ray.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::{Ferry, args};
 
-/// Answers the question whether everything is there with `ANSWER`; else prints its arguments and ends with 75.
+/// Answers the check of the installation with `ANSWER`. Otherwise it prints its arguments and exits
+/// with 75.
 const INTERPRETER: &str =
     "#!/bin/sh\n[ \"$1\" = -c ] && exit \"${ANSWER:-0}\"\nprintf '%s ' \"$@\"\nexit 75\n";
 
-/// The program, without the folder of plugins that other tests give it: that would not reach the nodes.
+/// Returns the program without the plugin folder of other tests, which would not exist on the
+/// nodes.
 fn program(ferry: &Ferry) -> Command {
     let mut command = Command::new(ferry.command(args!["run"]).get_program());
     command.args(["run", "zoo.toml"]).current_dir(ferry.home());

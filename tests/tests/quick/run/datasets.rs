@@ -1,5 +1,5 @@
-//! Data sets: many files of records become one table in many files, with one schema; what a row's file has
-//! to do with it is said with its place.
+//! Datasets: many files of records become one table in many files with one schema. A fault in a row
+//! is reported with its place.
 
 use serde_json::Value;
 use std::fs;
@@ -27,7 +27,7 @@ fn forty_files_are_one_table_in_ten_files() {
     let _ = zoo.run(&[]).expect(0);
     assert_eq!((zoo.total("done"), zoo.total("records")), (UNITS, 1600));
     check_rows(&zoo);
-    // Each unit, and one of each kind together.
+    // One for each unit, and one for all units of the same kind.
     assert_eq!(scans(&zoo), 11);
     let outcome = verify(&zoo, 0);
     assert!(outcome.stdout.contains("10 outputs: 10 ok"), "{outcome}");
@@ -41,7 +41,7 @@ fn forty_files_are_one_table_in_ten_files() {
     let _ = zoo.run(&[]).expect(0).prints(&[&format!("{UNITS} unchanged")]);
     assert_eq!((zoo.outputs(), scans(&zoo)), (stands.clone(), 11));
 
-    // The same rows in another order: one unit, and one scan.
+    // The same rows in another order: one unit and one scan.
     zoo.write(&name(1, 7), &rows(ids(1, 7).rev(), |_| Vec::new()));
     let outcome = zoo.run(&["--explain"]).expect(0);
     assert!(outcome.stderr.contains("runs: d/s1/group-00001: ") && outcome.stderr.contains("changed"));
@@ -60,14 +60,14 @@ fn forty_files_are_one_table_in_ten_files() {
     assert_eq!(with, ids(2, 5).collect::<Vec<_>>());
     let _ = verify(&zoo, 0);
 
-    // Gone with the file that had it: everything again, and the unit is smaller.
+    // The column is gone with its file: everything runs again, and the unit is smaller.
     fs::remove_file(zoo.path(&name(2, 5))).unwrap();
     let outcome = zoo.run(&["--explain"]).expect(0);
     assert!(outcome.stderr.contains("no longer has the file \"s2/5.tfrecord\""), "{outcome}");
     assert!(outcome.stderr.contains("column \"new\" is gone"), "{outcome}");
     assert_eq!(read_all(&zoo).len() as i64, FOLDERS * FILES * ROWS - ROWS);
 
-    // Larger groups leave outputs that are none any more, and it is said.
+    // With larger groups, some outputs are left over, and this is reported.
     zoo.manifest(&MANIFEST.replace("group = 4", "group = 8"));
     let _ = zoo.run(&[]).expect(0).says(&["5 outputs are left of the data set \"d\"", "part-00001.parquet"]);
 }
@@ -92,7 +92,7 @@ fn a_file_that_contradicts_the_others_fails_alone() {
     let detail = |failure: &Value, name: &str| {
         let details = failure["details"].as_array().unwrap();
         let found = details.iter().find(|detail| detail[0] == name);
-        found.unwrap_or_else(|| panic!("no {name} in {failure}"))[1].as_str().unwrap().to_owned()
+        found.unwrap_or_else(|| panic!("{name} is not in {failure}"))[1].as_str().unwrap().to_owned()
     };
     let contradiction = failure("d/s4/group-00000");
     assert_eq!(contradiction["exit_code"], 3);
@@ -103,7 +103,7 @@ fn a_file_that_contradicts_the_others_fails_alone() {
     assert_eq!((&broken["exit_code"], detail(&broken, "file")), (&3.into(), "s0/2.tfrecord".to_owned()));
     assert!(broken["retry"].as_str().unwrap().contains("--only"), "{broken}");
 
-    // Put right, they are done, and nothing else is.
+    // When their inputs are fixed, only the failed units run.
     zoo.write(&name(4, 0), &rows(ids(4, 0), |_| Vec::new()));
     zoo.write(&name(0, 2), &rows(ids(0, 2), |_| Vec::new()));
     let _ = zoo.run(&[]).expect(0);
@@ -118,7 +118,7 @@ fn a_unit_that_contradicts_the_other_units_is_refused() {
     for number in 0..4 {
         zoo.write(&format!("in/{number}.tfrecord"), &rows(number * 10..number * 10 + 10, |_| Vec::new()));
     }
-    // The first by name, and yet not what the others are held against.
+    // The bad file is first by name, but the others are not compared with it.
     let bad = (0..3).map(|id| example(&[("id", Feature::Floats(vec![id as f32]))]));
     zoo.write("in/!.tfrecord", &file(bad));
     let outcome = zoo.run(&[]).expect(3);
@@ -142,7 +142,7 @@ fn a_format_without_schemas_has_one_or_is_refused() {
     let _ = zoo.run(&[]).expect(3).says(&["file 9.parquet", "column id", "expected int64", "found float64"]);
     assert_eq!((zoo.jobs("failed"), zoo.outputs().len()), (vec!["in/9.parquet".to_owned()], 3));
 
-    // Lines take a schema: whole numbers and others are one column of numbers.
+    // JSON lines take a schema: integers and floats are one column of numbers.
     zoo.manifest("[[dataset]]\nroot = \"lines\"\noutput = \"out/{path}.parquet\"\nverify = true\n");
     let _ = zoo.run(&[]).expect(0);
     for number in [0, 9] {
@@ -202,7 +202,7 @@ fn damage_is_found_by_verify() {
     assert!(outcome.stdout.contains("9 ok") && outcome.stdout.contains("1 changed"), "{outcome}");
     assert!(outcome.stdout.contains("another digest"), "{outcome}");
 
-    // Whole again, and other rows than the receipt says: it is the rows that tell.
+    // The file is valid, but its rows differ from the receipt.
     let other = rows(ids(3, 0), |_| Vec::new());
     fs::write(&damaged, &other).unwrap();
     let receipt = zoo.path("out/s3/part-00001.tfrecord.ferry.json");
@@ -217,7 +217,7 @@ fn damage_is_found_by_verify() {
     fs::write(&receipt, document.to_string()).unwrap();
     let outcome = verify(&zoo, 4);
     for said in ["column \"id\" has another content", "is not that of its records"] {
-        assert!(outcome.stdout.contains(said), "no {said:?} in {outcome}");
+        assert!(outcome.stdout.contains(said), "{said:?} is not in {outcome}");
     }
 }
 
@@ -230,7 +230,8 @@ fn a_receipt_outlives_no_output_that_has_none() {
     let receipt = zoo.path("a.jsonl.ferry.json");
     let document: Value = json::read(&receipt);
     assert_eq!(document["records"]["rows"], 10);
-    // `word` is bytes, which lines have as base64: a loss names it, and it has no digest.
+    // `word` is bytes, which JSON lines have as base64. A loss names the column, and it has no
+    // digest.
     let columns = document["records"]["columns"].as_array().unwrap();
     let word = columns.iter().position(|column| column["name"] == "word").unwrap();
     assert_eq!(document["records"]["files"][0]["columns"][word], Value::Null);
@@ -262,13 +263,13 @@ fn mistakes_have_their_place() {
         "zoo.toml:15:12: \"s9/*\" matches no file",
         "zoo.toml:19:10: two jobs write",
     ] {
-        assert!(outcome.stderr.contains(said), "no {said:?} in {outcome}");
+        assert!(outcome.stderr.contains(said), "{said:?} is not in {outcome}");
     }
     assert_eq!(outcome.stderr.matches("two jobs write").count(), 1, "{outcome}");
     assert!(zoo.outputs().is_empty());
 }
 
-/// The log of a table says which of its files count.
+/// The log of a table lists its files.
 #[test]
 fn files_of_a_table_with_a_log_are_refused() {
     let ferry = tensorferry_tests::Ferry::new();

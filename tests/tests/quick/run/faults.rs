@@ -1,4 +1,4 @@
-//! What goes wrong in one job ends that job, with its reason, and no other.
+//! A fault in one job ends only that job, with its reason.
 
 use tensorferry_tests::zoo::Zoo;
 
@@ -29,7 +29,8 @@ fn a_journal_that_cannot_be_written_ends_the_run() {
     assert!(zoo.outputs().is_empty());
 }
 
-/// No output can become visible any more: what waits is not begun, what is staged goes.
+/// Without a journal, no output can become visible: waiting jobs are not started, and stages are
+/// removed.
 #[test]
 fn a_journal_whose_disk_is_full_ends_the_run() {
     let zoo = Zoo::new();

@@ -1,4 +1,4 @@
-//! What can be said in a manifest, what is wrong in one and where, and what a dry run tells.
+//! The contents of a manifest, mistakes with their places, and the output of a dry run.
 
 use serde_json::Value;
 use tensorferry_tests::Outcome;
@@ -12,7 +12,8 @@ fn zoo() -> Zoo {
     zoo
 }
 
-/// Runs a manifest that must be refused: the place and the words of each of its mistakes, in order.
+/// Runs a manifest that must be rejected. `expected` has the place and words of each of its
+/// mistakes, in order.
 fn refused(manifest: &str, expected: &[(&str, &[&str])]) {
     let zoo = zoo();
     zoo.manifest(manifest);
@@ -22,7 +23,7 @@ fn refused(manifest: &str, expected: &[(&str, &[&str])]) {
     for (error, (place, words)) in errors.iter().zip(expected) {
         assert!(error.contains(&format!("zoo.toml:{place}: ")), "not at {place}: {error}");
         for word in *words {
-            assert!(error.contains(word), "no {word:?} in {error}");
+            assert!(error.contains(word), "{word:?} is not in {error}");
         }
     }
     let lines: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -197,7 +198,7 @@ fn a_dry_run_tells_the_plan_and_writes_nothing() {
         "conflict: in/sub/b.safetensors: ",
         "space: ",
     ] {
-        assert!(text.stdout.contains(part), "no {part:?} in {text}");
+        assert!(text.stdout.contains(part), "{part:?} is not in {text}");
     }
     let plan = plan(&zoo.run(&["--dry-run", "--json"]).expect(2));
     assert_eq!(plan["jobs"].as_array().unwrap().len(), 4);

@@ -1,4 +1,5 @@
-//! A plan is made once, and its pieces are done by many: each output once, whoever was slow, frozen or killed.
+//! A plan is made once, and many workers do its pieces. Each output is written once, even if
+//! workers are slow, frozen or killed.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -11,7 +12,7 @@ use tensorferry_test_kit::fixtures::sha256;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::zoo::{Zoo, wake};
 
-/// A zoo of small models with a plan of three jobs a piece.
+/// Creates a zoo of small models, and a plan with three jobs per piece.
 fn planned(models: u64) -> Zoo {
     let zoo = Zoo::new();
     zoo.manifest(
@@ -34,7 +35,7 @@ fn digests(zoo: &Zoo) -> BTreeMap<PathBuf, String> {
         .collect()
 }
 
-/// The commits that journals of the plan tell of as done, by output.
+/// Returns the commits that the journals of the plan record as done, by output.
 fn done(zoo: &Zoo) -> BTreeMap<String, BTreeSet<String>> {
     let mut done: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for piece in fs::read_dir(zoo.path("zoo.plan/journal")).unwrap().flatten() {
@@ -76,8 +77,8 @@ fn shards_and_claims_do_each_piece_once_and_read_no_other() {
     let before = journals();
     let _ = run(&mut zoo.on_plan("run", &[])).expect(0).prints(&["10 jobs: 10 unchanged"]);
     assert_eq!(zoo.outputs(), standing);
-    assert_eq!(journals(), before, "who has nothing to do writes no journal");
-    // As a run of the manifest does it.
+    assert_eq!(journals(), before, "a worker without work writes no journal");
+    // The outputs equal those of a run of the manifest.
     let planned = digests(&zoo);
     fs::remove_dir_all(zoo.path("out")).unwrap();
     let _ = zoo.run(&["--quiet"]).expect(0);
@@ -123,7 +124,8 @@ fn a_worker_does_what_it_is_given_and_tells_of_it() {
     let _ = zoo.ferry.run(["run".as_ref(), zoo.path("in").as_os_str()]).expect(2).says(&["this is no plan"]);
 }
 
-/// A worker that freezes between its record and its commit, while another is given its piece, wakes when all is done.
+/// A worker freezes between its record and its commit, another worker takes its piece, and it wakes
+/// when all is done.
 #[test]
 fn a_worker_that_wakes_late_does_no_harm() {
     for stage in ["journal-commit-written@2", "journal-done@1", "sealed@1", "file-renamed@1", "committed@1"] {
@@ -131,7 +133,8 @@ fn a_worker_that_wakes_late_does_no_harm() {
         let mut command = zoo.on_plan("run", &["--quiet", "--jobs", "1"]);
         command.env("FERRY_FAULT", format!("{stage}=stop")).stdout(Stdio::null()).stderr(Stdio::piped());
         let frozen = command.spawn().unwrap();
-        // The runner, or the process of a job: then the machine with all of them.
+        // The fault stops the runner or the process of a job. Then all processes of the worker are
+        // stopped.
         zoo.wait_until_stopped(frozen.id());
         kill_process(Pid::from_child(&frozen), Signal::STOP).unwrap();
         let taken_over = run(&mut zoo.on_plan("run", &["--quiet"]));

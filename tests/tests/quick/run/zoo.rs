@@ -1,4 +1,4 @@
-//! A model zoo is migrated, then nothing is to be done, then exactly what has changed.
+//! A zoo of models is converted. After that there is nothing to do, and then only what has changed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Instant;
 use tensorferry_tests::zoo::Zoo;
 
-/// `FERRY_TEST_GIB` sets the size of the big models.
+/// `FERRY_TEST_GIB` sets the size of the large models.
 fn big() -> u64 {
     std::env::var("FERRY_TEST_GIB").map_or(16 << 20, |text| text.parse::<u64>().unwrap() << 30)
 }
@@ -31,14 +31,14 @@ fn a_zoo_of_every_format() {
     for job in report["jobs"].as_array().unwrap() {
         assert_eq!(job["verified"], job["tensors"], "{job}");
     }
-    // One of each against what the frameworks said of it.
+    // One of each is compared with the facts from its framework.
     let (mut compared, mut differing) = (0, Vec::new());
     for (case, folder) in &fixtures {
         let inputs: Vec<&serde_json::Value> = report["jobs"].as_array().unwrap().iter().collect();
         let own = inputs.iter().filter(|job| Path::new(job["input"].as_str().unwrap()).starts_with(folder));
         for job in own {
             let (input, output) = (job["input"].as_str().unwrap(), job["output"].as_str().unwrap());
-            // What was said to be left out is not there to be compared.
+            // Tensors that are reported as left out cannot be compared.
             let losses = job["losses"].as_array().unwrap();
             if losses.iter().any(|loss| loss["kind"] == "tensor" || loss["kind"] == "state") {
                 continue;
@@ -58,7 +58,7 @@ fn a_zoo_of_every_format() {
     let again = zoo.run(&["--quiet"]).expect(0);
     let seconds = start.elapsed().as_secs_f64();
     let _ = again.prints(&[&format!("{done} unchanged")]);
-    // The report is of the run that did something.
+    // The report is of the last run that did something.
     assert_eq!((zoo.total("done"), zoo.total("unchanged")), (done, 0));
     assert_eq!(zoo.outputs(), stands);
     println!("nothing to do for {done} jobs: {seconds:.2} s");
@@ -66,7 +66,7 @@ fn a_zoo_of_every_format() {
     three_changes(&zoo, done);
 }
 
-/// One source changed, one output gone, one output damaged: these are done again, and no others.
+/// One source changed, one output missing, one output damaged: only these run again.
 fn three_changes(zoo: &Zoo, all: u64) {
     let changed = "torch/zip_views-1/model.pt";
     let bytes = fs::read(zoo.path("in/torch/zip_many_small-0/model.pt")).unwrap();
@@ -82,7 +82,7 @@ fn three_changes(zoo: &Zoo, all: u64) {
     let before = zoo.outputs();
     let outcome = zoo.run(&["--explain"]).expect(0);
     for said in ["zip_views-1/model.pt: ", " is gone", "is not what was written"] {
-        assert!(outcome.stderr.contains(said), "no {said:?} in {}", outcome.stderr);
+        assert!(outcome.stderr.contains(said), "{said:?} is not in {}", outcome.stderr);
     }
     let expected: Vec<String> = [damaged, gone, changed].iter().map(|name| format!("in/{name}")).collect();
     assert_eq!(zoo.jobs("done"), expected);
@@ -109,7 +109,7 @@ fn what_the_manifest_says_otherwise_is_done_again() {
     manifest("verify = true");
     let _ = zoo.run(&[]).expect(0);
     assert_eq!(zoo.total("done"), 2);
-    // Nothing that changes the output.
+    // Settings that do not change the output.
     manifest("verify = false\ntimeout = \"5m\"");
     let _ = zoo.run(&[]).expect(0).prints(&["2 unchanged"]);
     manifest("output_options = { format = \"legacy\" }");
@@ -135,7 +135,7 @@ fn a_folder_takes_the_tree_of_the_zoo() {
             assert!(zoo.path(out).join(name).is_file(), "{out}/{name}");
         }
     }
-    // Without a format there is no ending.
+    // Without a format, the suffix is unknown.
     zoo.manifest("[[zoo]]\nroot = \"in\"\noutput = \"other\"\n");
     let _ = zoo.run(&[]).expect(2).says(&["does not say its format"]);
 }
@@ -191,7 +191,7 @@ fn sidecars_go_along() {
     assert_eq!(zoo.jobs("done"), ["in/hub"]);
 }
 
-/// Writes the shards of a set of so many, each with a tensor of its own.
+/// Writes a set with this many shards, each with its own tensor.
 fn add_set(zoo: &Zoo, stem: &str, count: u8) {
     for number in 1..=count {
         let (name, tensor) = (format!("{stem}-{number:05}-of-{count:05}.safetensors"), format!("t{number}"));
@@ -214,7 +214,7 @@ fn shards_without_an_index_are_one_model() {
     let _ = zoo.run(&[]).expect(0).prints(&["3 jobs: 3 done"]);
     assert_eq!(tensors(), [3, 2, 3]);
     let _ = zoo.run(&[]).expect(0).prints(&["3 unchanged"]);
-    // A changed shard is a changed model.
+    // A model has changed if one of its shards has.
     zoo.ferry.safetensors("in/m/model-00002-of-00003.safetensors", &[("t2", "U8", &[5], &[7; 5])]);
     let _ = zoo.run(&[]).expect(0).prints(&["1 done, 2 unchanged"]);
     manifest("output = \"alone/{path}.pt\"\ninput_options = { shard = \"alone\" }");
@@ -230,7 +230,7 @@ fn outputs_are_no_inputs() {
     zoo.add_model("a.safetensors", 1 << 16, 1);
     zoo.add_model("sub/b.safetensors", 1 << 16, 2);
     zoo.write("rows/a.jsonl", b"{\"x\": 1}\n");
-    // Below the root; beside the sources; and of records, with the journal among them.
+    // Outputs inside the root, next to the sources, and of records, with the journal among them.
     zoo.manifest(
         "[[zoo]]\nname = \"below\"\nroot = \".\"\noutput = \"out/{path}.safetensors\"\n\
          [[zoo]]\nname = \"beside\"\nroot = \"in\"\noutput = \"in/{path}.pt\"\n\
@@ -242,10 +242,10 @@ fn outputs_are_no_inputs() {
     }
     let _ = zoo.plan(1).expect(0).prints(&["\"jobs\":5"]);
     let _ = zoo.run(&["--shard", "1/1"]).expect(0).prints(&["5 jobs: 5 unchanged"]);
-    // What nobody says a run has written is somebody's.
+    // Without a receipt, it may be a user's file, and is an input.
     fs::remove_file(zoo.path("in/a.pt.ferry.json")).unwrap();
     let _ = zoo.run(&[]).expect(2).says(&["two jobs write", "in/a.pt"]);
-    // A folder of outputs that is named as a root is meant.
+    // A folder of outputs can be named as a root.
     zoo.manifest("[[zoo]]\nroot = \"out\"\noutput = \"again/{path}.pt\"\n");
     let _ = zoo.run(&[]).expect(0).prints(&["2 jobs: 2 done"]);
 }
@@ -295,7 +295,8 @@ fn shards_together_do_everything_once() {
     let _ = zoo.run(&["--shard", "0/3"]).expect(2).says(&["I/N"]);
 }
 
-/// Weights in another format and sidecars that the source has no more would be taken for a part of the new output.
+/// Weights in another format, and sidecars that the source no longer has, would be taken for a part
+/// of the new output.
 #[test]
 fn what_the_new_output_does_not_bring_goes_if_it_is_as_it_was_written() {
     for receipt in [true, false] {
@@ -335,7 +336,7 @@ fn a_receipt_says_whose_an_output_is_that_no_journal_knows() {
     let _ = zoo.run(&[]).expect(0);
     let stands = zoo.outputs();
     let forget = || fs::remove_file(zoo.path("zoo.journal.jsonl")).unwrap();
-    // Another plan of the same manifest has journals of its own, too.
+    // Another plan of the same manifest has its own journals, too.
     let _ = zoo.plan(2).expect(0);
     let _ = tensorferry_tests::ferry::run(&mut zoo.on_plan("run", &[])).expect(0).prints(&["3 unchanged"]);
     forget();
@@ -348,7 +349,7 @@ fn a_receipt_says_whose_an_output_is_that_no_journal_knows() {
     let _ = outcome.says(&["b.pt exists", "set force = \"always\""]);
     assert!(zoo.ferry.equal(&zoo.path("in/a.safetensors"), &zoo.path("out/a.pt")));
     assert_eq!(fs::read(zoo.path("out/b.pt")).unwrap(), b"mine");
-    // What a damaged line said is found out again, and told.
+    // The contents of a damaged line are found out again, and the damage is reported.
     let journal = fs::read_to_string(zoo.path("zoo.journal.jsonl")).unwrap();
     fs::write(
         zoo.path("zoo.journal.jsonl"),

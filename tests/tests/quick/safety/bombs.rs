@@ -1,5 +1,6 @@
-//! Pickles that unfold into much more than they are, nest a million levels deep, or claim what is not
-//! there: in every container each is a typed error or a right answer, in bounded time and memory.
+//! Pickles that expand to much more than their length, nest a million levels deep, or claim bytes
+//! that are missing. In every container, each leads to a typed error or a correct result, in
+//! bounded time and memory.
 
 use super::containers::{Files, around, float, instead_of_tables};
 use super::sharing::constant;
@@ -11,21 +12,20 @@ use tensorferry_tests::ferry::Outcome;
 use tensorferry_tests::wire::Wire;
 use tensorferry_tests::{Ferry, args};
 
-/// How deep, how many, how long.
+/// Depth, count or length of a bomb.
 const MANY: usize = 1_000_000;
-/// Enough for what grows with the square.
+/// Enough for costs that grow with the square.
 const ENOUGH: usize = 200_000;
-/// The same, of tensors.
+/// The same for tensors.
 const SOME: usize = 50_000;
 
-/// What becomes of a pickle.
+/// The expected result for a pickle.
 #[derive(Debug, Clone, Copy)]
 enum Answer {
-    /// A typed error that has this in it.
+    /// A typed error that contains this text.
     Refused(&'static str),
-    /// A catalog.
     Read,
-    /// A catalog, or an error where the container wants storages that are as they should be.
+    /// A catalog, or an error if the container requires valid storages.
     Either,
 }
 
@@ -38,17 +38,17 @@ struct Bomb {
     answer: Answer,
 }
 
-/// A bomb of protocol 4 that names no storage.
+/// Returns a bomb of protocol 4 that names no storage.
 fn plain(name: &'static str, answer: Answer, body: &[u8]) -> Bomb {
     Bomb { name, pickle: [b"\x80\x04", body, b"."].concat(), has_storage: false, answer }
 }
 
-/// A bomb of protocol 2 around a tensor.
+/// Returns a bomb of protocol 2 around a tensor.
 fn around_tensor(name: &'static str, answer: Answer, body: &[u8]) -> Bomb {
     Bomb { name, pickle: pickle(body), has_storage: true, answer }
 }
 
-/// Has an input shown, within bounds.
+/// Inspects an input within the limits for hostile files.
 pub(crate) fn read(ferry: &Ferry, files: &Files) -> Outcome {
     let folder = tempdir().unwrap();
     let input = files.write(folder.path());
@@ -64,7 +64,7 @@ fn all_are_defused(bombs: &[Bomb]) {
             let outcome = read(&ferry, &files);
             let is_right = match answer {
                 Refused(word) => outcome.code == Some(3) && outcome.stderr.contains(word),
-                // A part of a model has to be a dict of what the index names.
+                // A part of a model must be a dict of the names in the index.
                 Read if files.container == "shards" => matches!(outcome.code, Some(0 | 3)),
                 Read => outcome.code == Some(0),
                 Either => matches!(outcome.code, Some(0 | 3)),
@@ -83,12 +83,12 @@ fn all_are_defused(bombs: &[Bomb]) {
     assert!(wrong.is_empty(), "{} are wrong:\n\n{}", wrong.len(), wrong.join("\n\n"));
 }
 
-/// What a program said may be long here.
+/// Shortens the output of the program, which may be long here.
 pub(crate) fn short(outcome: &Outcome) -> String {
     outcome.to_string().chars().take(1500).collect()
 }
 
-/// A value inside ten lists of ten references each, and so on.
+/// Returns a value in ten nested lists of ten references each, repeated to this depth.
 fn shared(leaf: &[u8], depth: u8) -> Vec<u8> {
     let mut body = [b"(", leaf, b"q\x00"].concat();
     for level in 0..depth {
@@ -100,7 +100,7 @@ fn shared(leaf: &[u8], depth: u8) -> Vec<u8> {
     body
 }
 
-/// `unit` again and again.
+/// Repeats `unit`.
 fn times(unit: &[u8], count: usize) -> Vec<u8> {
     unit.repeat(count)
 }
@@ -108,7 +108,7 @@ fn times(unit: &[u8], count: usize) -> Vec<u8> {
 #[test]
 #[ignore = "a minute: pickles of a million values"]
 fn nesting() {
-    // Remembered, and dropped.
+    // Memoized, and dropped.
     let function = [&global("m", "f")[..], b"q\x000"].concat();
     let nested = |parts: &[&[u8]]| [&[&function[..]][..], parts].concat().concat();
     let deep = Refused("nested too deep");
@@ -219,7 +219,8 @@ fn views() {
     ]);
 }
 
-/// A value in many lists, each of which is one more value: so the pickle is no smaller than it looks.
+/// Returns a value in many lists. Each list is another value, so that the pickle is not smaller
+/// than it looks.
 fn again(value: &[u8]) -> Vec<u8> {
     [value, b"q\x000](", &times(b"]h\x00a", SOME), b"e"].concat()
 }
@@ -245,7 +246,7 @@ fn names() {
     ]);
 }
 
-/// An object of a class, with a module's attributes and others.
+/// Returns an object of a class with the attributes of a module and others.
 fn module(class: &str, parts: [&[u8]; 3], more: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     let names = ["_parameters", "_buffers", "_modules"];
     let mut state: Vec<_> = names.iter().zip(parts).map(|(name, part)| (text(name), part.to_vec())).collect();
@@ -266,7 +267,7 @@ fn modules() {
     let not_persistent = [(text("_non_persistent_buffers_set"), set)];
     let wide: Vec<_> = named("a", ENOUGH).into_iter().map(|name| (name, b"N".to_vec())).collect();
     let wide_module = [&module("M", [empty, empty, empty], &wide)[..], b"q\x000"].concat();
-    // No module, with as many attributes, and a tensor, so that it is walked again.
+    // Not a module, but with as many attributes, and with a tensor, so that it is walked again.
     let wide_object = [&global("m", "C")[..], b")\x81", &dict(&wide), b"b(K\x01", &float(), b"u"].concat();
     let attribute = [text(&"a".repeat(MANY)), b"q\x000".to_vec()].concat();
     let classes: Vec<_> = (0..2000)
@@ -307,7 +308,7 @@ fn arrays_and_parts() {
     ]);
 }
 
-/// A frozen graph of one constant, all of whose elements are its first.
+/// A frozen graph with one constant, whose elements all equal its first one.
 #[test]
 fn a_constant_stands_for_so_much_of_its_graph() {
     let ferry = Ferry::new();

@@ -1,5 +1,4 @@
-//! A container is where a hostile pickle stands: each has one, as the object of a file that is sound
-//! otherwise.
+//! Containers of a hostile pickle. In each, the pickle is the object of an otherwise valid file.
 
 use std::path::{Path, PathBuf};
 use tensorferry_test_kit::pickle::{
@@ -11,12 +10,12 @@ use tensorferry_test_kit::zip::Zip;
 /// The bytes of storage `0` in each container.
 pub(crate) const STORAGE: [u8; 16] = [7; 16];
 
-/// A tensor of F32 over all of it.
+/// Returns an F32 tensor of the whole storage.
 pub(crate) fn float() -> Vec<u8> {
     tensor(storage("FloatStorage", "0", 4), 0, &[4], &[1])
 }
 
-/// Files, of which the first is the one to point at.
+/// Files, of which the first is the one to pass.
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) container: &'static str,
@@ -29,7 +28,7 @@ impl Files {
         Self { container, files }
     }
 
-    /// Writes them, and gives the path to point at.
+    /// Writes them, and returns the path to pass.
     pub(crate) fn write(&self, folder: &Path) -> PathBuf {
         for (name, bytes) in &self.files {
             let path = folder.join(name);
@@ -40,7 +39,8 @@ impl Files {
     }
 }
 
-/// A pickle as the object of each container; its storages, if it names any, are `0`.
+/// Returns each container with a pickle as its object. The only storage that the pickle may name is
+/// `0`.
 pub(crate) fn around(object: &[u8], has_storage: bool) -> Vec<Files> {
     let storages: &[&[u8]] = if has_storage { &[&STORAGE] } else { &[] };
     let archive = || Zip::torch(object, storages).bytes();
@@ -58,7 +58,8 @@ pub(crate) fn around(object: &[u8], has_storage: bool) -> Vec<Files> {
     all
 }
 
-/// A pickle where a reader wants a table or a dict of its own, which none of these is.
+/// Returns files with a pickle in place of a table or dict that the reader needs. None of the
+/// pickles is one.
 pub(crate) fn instead_of_tables(object: &[u8]) -> Vec<Files> {
     let archive = Zip::torch(object, &[]).bytes();
     let model = ("step/mp_rank_00_model_states.pt", archive.clone());
@@ -107,7 +108,7 @@ fn in_tar(object: &[u8]) -> Vec<u8> {
     tar(&[("pickle", object.to_vec()), ("tensors", none.clone()), ("storages", none)])
 }
 
-/// A checkpoint of one object.
+/// Returns a checkpoint with one object.
 fn distributed(archive: &[u8]) -> [(&'static str, Vec<u8>); 2] {
     let table = Table { described: vec![(text("x"), described())], stored: vec![stored("x", archive.len())] };
     [(".metadata", pickle(&table.metadata())), ("__0_0.distcp", archive.to_vec())]
@@ -133,18 +134,18 @@ impl Table {
     }
 }
 
-/// An object whose state is a dict.
+/// Returns an object whose state is a dict.
 pub(crate) fn object(module: &str, class: &str, state: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let state: Vec<_> = state.iter().map(|(key, value)| (text(key), value.clone())).collect();
     [&global(module, class)[..], b")\x81", &dict(&state), b"b"].concat()
 }
 
-/// What the table says of something that is no tensor.
+/// Returns the table's entry for an object that is not a tensor.
 pub(crate) fn described() -> Vec<u8> {
     object(METADATA, "BytesStorageMetadata", &[])
 }
 
-/// What it says of a tensor.
+/// Returns the table's entry for a tensor.
 pub(crate) fn described_tensor(dims: &[i64], chunks: Vec<u8>) -> Vec<u8> {
     let state = tuple(&[global("torch", "float32"), global("torch", "strided"), b"\x89".to_vec()]);
     let properties = [&global(METADATA, "TensorProperties")[..], b")\x81", &state, b"b"].concat();
@@ -156,7 +157,7 @@ pub(crate) fn chunk(offsets: &[i64], sizes: &[i64]) -> Vec<u8> {
     object(METADATA, "ChunkStorageMetadata", &[("offsets", size(offsets)), ("sizes", size(sizes))])
 }
 
-/// That an object lies at the start of `__0_0.distcp`.
+/// Returns the entry for an object at the start of `__0_0.distcp`.
 pub(crate) fn stored(name: &str, len: usize) -> (Vec<u8>, Vec<u8>) {
     (index(&text(name), b"N".to_vec()), place(len))
 }

@@ -1,5 +1,6 @@
-//! Links in a folder of a stranger, in the place of any of its files: what they lead to is in no output, no page and no
-//! message. Each row is run with a copy in place of the link, too, which shows that the file would be taken.
+//! Links in an untrusted folder, in place of any of its files. Their targets are not in any output,
+//! page or message. Each row is also run with a copy in place of the link, which shows that the
+//! file would be used.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -7,14 +8,14 @@ use tensorferry_tests::ferry::Outcome;
 use tensorferry_tests::files::{copy_below, files_below};
 use tensorferry_tests::{Ferry, fixtures};
 
-/// Sixteen bytes, which are four numbers too.
+/// Sixteen bytes, which are also four numbers.
 const CANARY: &str = "TOPSECRETCANARY!";
 
 fn holds(bytes: &[u8]) -> bool {
     bytes.windows(CANARY.len()).any(|part| part == CANARY.as_bytes())
 }
 
-/// Whether the canary is in an output, or in what was printed.
+/// Whether the canary is in an output or in the messages.
 fn is_out(ferry: &Ferry, done: &Outcome) -> bool {
     let out = ferry.at("out");
     let in_files =
@@ -22,10 +23,10 @@ fn is_out(ferry: &Ferry, done: &Outcome) -> bool {
     in_files || holds(done.stdout.as_bytes()) || holds(done.stderr.as_bytes())
 }
 
-/// A scene with a file or a folder of a stranger's, of which one entry is to be a link.
+/// An untrusted file or folder, in which one entry will be a link.
 struct Scene {
     ferry: Ferry,
-    /// The entry, and what the command is given.
+    /// The entry. The arguments of the command follow.
     entry: &'static str,
     arguments: &'static [&'static str],
 }
@@ -111,7 +112,7 @@ fn what_a_link_leads_to_is_nowhere() {
         let _ = std::fs::remove_file(&at);
         std::fs::copy(scene.elsewhere(), &at).unwrap();
         let taken = scene.run();
-        assert!(is_out(&scene.ferry, &taken), "{entry} is not taken at all: {taken}");
+        assert!(is_out(&scene.ferry, &taken), "{entry} is not used at all: {taken}");
 
         let depth = entry.matches('/').count();
         let relative = PathBuf::from("../".repeat(depth)).join("elsewhere").join(at.file_name().unwrap());
@@ -129,12 +130,12 @@ fn what_a_link_leads_to_is_nowhere() {
             symlink(target, &at).unwrap();
             let done = scene.run();
             assert!(!is_out(&scene.ferry, &done), "{entry}, {kind}: {done}");
-            // Nothing is left out without a word.
+            // Every omission is reported.
             let name = at.file_name().unwrap().to_str().unwrap();
             assert!(done.stderr.contains(name) || done.stdout.contains(name), "{entry}, {kind}: {done}");
         }
         scene.clear();
-        // A folder on the way is a link.
+        // A parent folder is a link.
         let (folder, moved) = (at.parent().unwrap(), scene.ferry.at("moved"));
         let _ = std::fs::remove_file(&at);
         let _ = std::fs::remove_file(&between);
@@ -148,7 +149,7 @@ fn what_a_link_leads_to_is_nowhere() {
     }
 }
 
-/// Each file of a checkpoint of each format, in turn, that has the tensor's bytes.
+/// Each file with tensor bytes in a checkpoint of each format, in turn.
 #[test]
 fn no_part_of_a_checkpoint_is_taken_from_elsewhere() {
     let mut tried = 0;
@@ -184,7 +185,8 @@ fn no_part_of_a_checkpoint_is_taken_from_elsewhere() {
     assert!(tried >= 8, "{tried}");
 }
 
-/// Each file, in turn, of sets that frameworks wrote. What a model names by any path stays in its folder.
+/// Each file, in turn, of sets written by frameworks. A file that a model names must be in its
+/// folder, for any path.
 #[test]
 fn no_part_of_a_set_is_taken_from_elsewhere() {
     let rows = [
@@ -230,7 +232,7 @@ fn no_part_of_a_set_is_taken_from_elsewhere() {
     }
 }
 
-/// Links within a folder, into the Hub's cache, and of what the user named.
+/// Links inside a folder, links into the Hub's cache, and links that the user passed.
 #[test]
 fn links_that_stay_or_are_named_are_followed() {
     let ferry = Ferry::new();
@@ -240,7 +242,8 @@ fn links_that_stay_or_are_named_are_followed() {
     for folder in ["cached", "annex/.git/annex/objects", "named"] {
         std::fs::create_dir_all(home(folder)).unwrap();
     }
-    // A folder that huggingface_hub filled from its cache; git-annex; a path that the user named.
+    // A folder that huggingface_hub filled from its cache, git-annex, and a path that the user
+    // passed.
     symlink(home("hub/models--a--b/blobs/1"), home("cached/model.safetensors")).unwrap();
     std::fs::rename(home("store/w"), home("annex/.git/annex/objects/SHA256")).unwrap();
     symlink(".git/annex/objects/SHA256", home("annex/model.safetensors")).unwrap();
@@ -261,7 +264,7 @@ fn links_that_stay_or_are_named_are_followed() {
     for input in [cached.clone(), cached.join("model.onnx")] {
         ferry.convert(&input, &home("o.npz"), &["--force", "--allow-loss", "graph"]);
     }
-    // A manifest names its root, and not what is in it.
+    // A manifest names its root, but not the files in it.
     let manifest = |more: &str| {
         ferry.write("zoo.toml", format!("[[zoo]]\nroot = 'named'\noutput = 'out/{{path}}.pt'\n{more}"))
     };
@@ -270,7 +273,7 @@ fn links_that_stay_or_are_named_are_followed() {
     assert!(holds(&std::fs::read(home("out/model.pt")).unwrap()));
 }
 
-/// `-o like=SAVEDMODEL` copies that model's assets into the output.
+/// `-o like=SAVEDMODEL` copies the assets of that model into the output.
 #[test]
 fn no_asset_of_a_like_is_taken_from_elsewhere() {
     let ferry = Ferry::new();

@@ -1,15 +1,15 @@
-//! No pickle is ever executed, no file of PyTorch takes more time or memory than its length is worth, and no
-//! folder has files written elsewhere: seen from outside, with the built program.
+//! Safety of the built program: no pickle is ever executed, no PyTorch file takes more time or
+//! memory than its length justifies, and no folder causes files to be written elsewhere.
 //!
-//! | File | What it has |
+//! | File | Contents |
 //! |---|---|
-//! | `bombs.rs` | pickles that unfold into much more than they are |
-//! | `tables.rs` | the same, where a reader takes a pickle for a table of its own |
+//! | `bombs.rs` | pickles that expand to much more than their length |
+//! | `tables.rs` | the same, in place of tables that a reader needs |
 //! | `zips.rs` | archives whose parts disagree |
 //! | `containers.rs` | the files around a pickle |
-//! | `folders.rs` | folders with what looks like ferry's own |
+//! | `folders.rs` | folders with files that look like ferry's own |
 //! | `links.rs` | folders with links to files elsewhere |
-//! | `pipes.rs` | pipes, sockets and devices in the place of files |
+//! | `pipes.rs` | pipes, sockets and devices in place of files |
 //! | `sharing.rs` | bytes that are named many times, trees of many nodes |
 
 mod bombs;

@@ -1,4 +1,4 @@
-//! Pipes, sockets and devices in the place of files: nobody waits for them.
+//! Pipes, sockets and devices in place of files do not make the program wait.
 
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
@@ -11,7 +11,7 @@ fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// The commands are ended by `run_bounded` if they hang.
+/// Expects a refusal. `run_bounded` ends commands that hang.
 fn refused(ferry: &Ferry, command: &str, input: &Path, options: &[&str]) {
     let mut arguments: Vec<&std::ffi::OsStr> = vec![command.as_ref(), input.as_ref()];
     arguments.extend(options.iter().map(std::ffi::OsStr::new));
@@ -55,7 +55,8 @@ fn what_goes_along_is_regular_files() {
         "--to".into(),
         "torch".into(),
     ]);
-    // Left out with a loss, or an error: never waited for, never half an output.
+    // The file is left out with a loss, or an error. The program does not wait, and leaves no
+    // partial output.
     assert!(matches!(done.code, Some(0 | 3)), "{done}");
     assert!(done.said().contains("config.json"), "{done}");
     let expected: PathBuf = ferry.at("expected.json");
@@ -69,7 +70,7 @@ fn what_goes_along_is_regular_files() {
     assert_eq!(ferry.run_bounded([std::ffi::OsStr::new("verify"), receipt.as_os_str()]).code, Some(4));
 }
 
-/// A journal that is a link would be written elsewhere, one that is a pipe waited for.
+/// A journal that is a link would be written elsewhere, and a pipe would block.
 #[test]
 fn a_journal_is_a_regular_file() {
     let ferry = Ferry::new();
@@ -87,7 +88,7 @@ fn a_journal_is_a_regular_file() {
     assert_ne!(ferry.run_bounded(["run".as_ref(), manifest.as_os_str()]).code, Some(0));
 }
 
-/// A report's folder that came with the manifest, as a link, would have files written elsewhere.
+/// A report folder that came with the manifest as a link would cause files to be written elsewhere.
 #[test]
 fn a_report_goes_nowhere_by_a_link() {
     let ferry = Ferry::new();
@@ -98,13 +99,14 @@ fn a_report_goes_nowhere_by_a_link() {
     ferry.on("run", &manifest, &[]).expect(2).says(&["zoo.report", "a link"]);
     assert!(!ferry.at("m.pt").exists());
     assert_eq!(std::fs::read_dir(ferry.at("victim")).unwrap().count(), 0);
-    // Where the user says so, it is the user's own link.
+    // A link that the user passes is allowed.
     let named = ferry.at("zoo.report");
     ferry.on("run", &manifest, &["--report", named.to_str().unwrap()]).expect(0);
     assert!(ferry.at("victim/report.json").exists());
 }
 
-/// Entries of a plan that came with it, as links, would have files written elsewhere, or others' files shown.
+/// Entries of a plan that are links would cause files to be written elsewhere, or other files to be
+/// shown.
 #[test]
 fn a_plan_goes_nowhere_by_a_link() {
     let ferry = Ferry::new();

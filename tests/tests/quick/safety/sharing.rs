@@ -1,5 +1,5 @@
-//! Bytes that are named many times, and trees of many small nodes: each costs a file next to nothing. What is refused is
-//! refused in bounded time and memory; what models share is read.
+//! Bytes that are named many times, and trees of many small nodes, which take almost no space in a
+//! file. Refusals take bounded time and memory. Tensors that real models share are read.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,12 +10,12 @@ use tensorferry_tests::wire::Wire;
 use tensorferry_tests::zip::stored;
 use tensorferry_tests::{Ferry, args, ferry};
 
-/// The most memory that an attack takes.
+/// Maximum memory of an attack.
 const MOST_BYTES: u64 = 512 << 20;
-/// Numbers of a large storage, in 8 MB.
+/// Numbers in a large storage of 8 MB.
 const LARGE: i64 = 2 << 20;
 
-/// A checkpoint of these tensors over storages of F32, or of the sizes that are said.
+/// Writes a checkpoint of these tensors with F32 storages of these sizes.
 fn checkpoint(path: &Path, tensors: &[(String, Vec<u8>)], storages: &[usize]) {
     let entries: Vec<_> = tensors.iter().map(|(name, tensor)| (text(name), tensor.clone())).collect();
     let pickle = pickle(&dict(&entries));
@@ -31,12 +31,12 @@ fn floats(key: usize, len: i64, offset: i64, size: &[i64], stride: &[i64]) -> Ve
     tensor(storage("FloatStorage", &key.to_string(), len), offset, size, stride)
 }
 
-/// A sparse tensor of `len` numbers, of which one is there.
+/// Returns a sparse tensor of `len` numbers, of which one is stored.
 fn sparse(len: i64) -> Vec<u8> {
     sparse_of(0, len)
 }
 
-/// The same, whose number is in the storage of this key, and its place in the next one.
+/// Returns the same, with the number in the storage of this key, and its index in the next one.
 fn sparse_of(key: usize, len: i64) -> Vec<u8> {
     let layout = call(&global("torch.serialization", "_get_layout"), &[text("torch.sparse_coo")]);
     let indices = tensor(storage("LongStorage", &(key + 1).to_string(), 1), 0, &[1, 1], &[1, 1]);
@@ -44,17 +44,17 @@ fn sparse_of(key: usize, len: i64) -> Vec<u8> {
     call(&global("torch._utils", "_rebuild_sparse_tensor"), &[layout, parts])
 }
 
-/// Tensors by their numbers.
+/// Returns tensors with numbers as names.
 fn numbered(count: i64, tensor: impl Fn(i64) -> Vec<u8>) -> Vec<(String, Vec<u8>)> {
     (0..count).map(|at| (format!("w.{at}"), tensor(at))).collect()
 }
 
-/// What the numbers of a large storage are made into.
+/// Writes a checkpoint of tensors over one large storage.
 fn of_large(path: &Path, tensors: &[(String, Vec<u8>)]) {
     checkpoint(path, tensors, &[usize::try_from(LARGE).unwrap() * 4]);
 }
 
-/// A msgpack file with a tensor, and a list of these items.
+/// Writes a msgpack file with a tensor and a list of these items.
 fn items(path: &Path, count: u32, item: &[u8]) {
     let array = [&b"\x93\x91\x01\xa7float32\xc4\x04"[..], &[0; 4]].concat();
     let leaf = [&[0xc7, u8::try_from(array.len()).unwrap(), 1][..], &array].concat();
@@ -62,16 +62,16 @@ fn items(path: &Path, count: u32, item: &[u8]) {
     std::fs::write(path, [&b"\x82\xa1p"[..], &leaf, b"\xa1l", &list].concat()).unwrap();
 }
 
-/// A checkpoint with a tensor, and a list of these items.
+/// Writes a checkpoint with a tensor and a list of these items.
 fn pickled(path: &Path, count: usize, item: &[u8]) {
     let list = [b"](", &item.repeat(count)[..], b"e"].concat();
     checkpoint(path, &[("w".to_owned(), floats(0, 4, 0, &[4], &[1])), ("l".to_owned(), list)], &[16]);
 }
 
-/// How a command ends within the bounds of hostile inputs, and the most memory that it takes.
+/// Runs a command with the limits for hostile inputs, and returns its outcome and its peak memory.
 fn measured(command: &Command) -> (Outcome, u64) {
     let mut measuring = Command::new(env!("CARGO_BIN_EXE_peak"));
-    // What is refused is measured too.
+    // The shell succeeds, so that refusals are measured, too.
     measuring.args(["sh", "-c", "\"$@\"; echo \"ended with $?\" >&2", "sh"]);
     let mut outcome = ferry::run(&mut ferry::started_by(measuring, &ferry::bounded(command))).expect(0);
     let peak = outcome.stdout.trim().parse().unwrap();
@@ -81,7 +81,8 @@ fn measured(command: &Command) -> (Outcome, u64) {
 
 type Make = fn(&Ferry, &Path);
 
-/// A node of a TensorFlow graph: a constant of so many elements, all of which are its first.
+/// Returns a node of a TensorFlow graph: a constant with this many elements, which all equal its
+/// first one.
 pub(super) fn constant(number: i64, elements: i64) -> Wire {
     let shape = Wire::new().message(2, &Wire::new().int(1, elements));
     let tensor = Wire::new().int(1, 1).message(2, &shape).bytes(5, &1_f32.to_le_bytes());
@@ -93,7 +94,7 @@ pub(super) fn constant(number: i64, elements: i64) -> Wire {
         .message(5, &attribute("value", &Wire::new().message(8, &tensor)))
 }
 
-/// Names of one tensor as a format writes them that can say so.
+/// Writes several names of one tensor, in a format that supports it.
 fn written(ferry: &Ferry, path: &Path, names: i64) {
     let from = ferry.at("names.pt");
     of_large(&from, &numbered(names, |_| floats(0, LARGE, 0, &[LARGE], &[1])));
@@ -183,7 +184,7 @@ fn shared_bytes_and_trees_are_bounded() {
     }
 }
 
-/// As many nodes as there may be, of kinds that take the most.
+/// The maximum number of nodes, of the kinds that take the most memory.
 #[test]
 #[ignore = "half a minute: hundreds of thousands of nodes"]
 fn trees_of_many_nodes_take_the_memory_that_they_may() {
@@ -200,7 +201,7 @@ fn trees_of_many_nodes_take_the_memory_that_they_may() {
             let (outcome, peak) = measured(&ferry.command(&way));
             outcome.expect(0);
             println!("{name}, {way:?}: {} MiB", peak >> 20);
-            // Builds for tests have larger libraries.
+            // Development builds have larger libraries.
             assert!(peak <= (256 + 32 + 64) << 20, "{name}: {peak} bytes");
         }
         let page = ferry.at("page.html");

@@ -1,6 +1,6 @@
-//! Where a reader takes a pickle for a table of its own (DCP's `.metadata`, DeepSpeed's states, a config
-//! of `torch.export`), the table may name one thing a million times: a typed error, in bounded time and
-//! memory.
+//! Tables that a reader loads from pickles (DCP's `.metadata`, DeepSpeed's states, a config of
+//! `torch.export`) and that name one thing a million times. They lead to a typed error, in bounded
+//! time and memory.
 
 use super::bombs::{read, short};
 use super::containers::{Files, Table, chunk, described, described_tensor, index, place, size, stored};
@@ -8,12 +8,12 @@ use tensorferry_test_kit::pickle::{dict, global, int, list, pickle, text, tuple}
 use tensorferry_test_kit::zip::Zip;
 use tensorferry_tests::Ferry;
 
-/// Enough for what grows with the square.
+/// Enough for costs that grow with the square.
 const ENOUGH: usize = 200_000;
-/// Enough for what takes a file to be opened.
+/// Enough for entries that cause a file to be opened.
 const OPENINGS: usize = 20_000;
 
-/// A value that is put under a number of the memo, and dropped.
+/// Returns a value that is stored in the memo under a number, and dropped.
 fn remembered(value: &[u8], number: u8) -> Vec<u8> {
     [value, &[b'q', number, b'0']].concat()
 }
@@ -26,14 +26,15 @@ fn names(count: usize) -> impl Iterator<Item = Vec<u8>> {
     (0..count).map(|at| text(&format!("t{at}")))
 }
 
-/// A distributed checkpoint of this table, behind values that it names, and this file.
+/// Returns a distributed checkpoint with this file and this table, after values that the table
+/// refers to.
 fn distributed(before: &[u8], table: &Table, data: &[u8]) -> Files {
     let metadata = pickle(&[before, &table.metadata()].concat());
     let files = [(".metadata", metadata), ("__0_0.distcp", data.to_vec())];
     Files { container: "distributed", files: files.map(|(name, bytes)| (name.to_owned(), bytes)).into() }
 }
 
-/// An archive whose pickle takes long to read, and holds nothing.
+/// Returns an archive whose pickle is slow to read, and holds nothing.
 fn slow() -> Vec<u8> {
     let numbers = list(&vec![int(1 << 20); ENOUGH]);
     Zip::torch(&pickle(&numbers), &[]).bytes()
@@ -98,7 +99,7 @@ fn distributed_tables() {
     ]);
 }
 
-/// A checkpoint of stage 2 with these model states.
+/// Returns a stage 2 checkpoint with these model states.
 fn deepspeed(before: &[u8], model: &[(&str, Vec<u8>)]) -> Files {
     let saved = |value: Vec<u8>| Zip::torch(&pickle(&value), &[]).bytes();
     let entries: Vec<_> = model.iter().map(|(key, value)| (text(key), value.clone())).collect();
@@ -150,6 +151,6 @@ fn configs_of_exported_programs() {
     );
     zip.add(".data/version", b"6\n");
     let files = Files { container: "exported", files: vec![("model.pt2".to_owned(), zip.bytes())] };
-    // Each name has its own nodes for what the record holds: there are too many in all.
+    // Each name has its own nodes for the contents of the record, so together there are too many.
     all_are_refused(&[("one pickled record of many names", files)]);
 }

@@ -1,5 +1,5 @@
-//! Archives whose parts disagree, or that are much longer than they look: alone, and where a
-//! distributed checkpoint or DeepSpeed has them inside.
+//! Archives whose parts disagree, or that are much longer than they look: on their own, and inside
+//! a distributed checkpoint or one of DeepSpeed.
 
 use super::bombs::{read, short};
 use super::containers::{Files, STORAGE, Table, described, float, stored};
@@ -10,13 +10,13 @@ use tensorferry_test_kit::pickle::{dict, pickle, text};
 use tensorferry_test_kit::zip::{Zip, Zip64};
 use tensorferry_tests::Ferry;
 
-/// A state dict of one tensor.
+/// Returns a state dict of one tensor.
 fn model() -> Zip {
     Zip::torch(&pickle(&dict(&[(text("w"), float())])), &[&STORAGE])
 }
 
-/// An archive as a file, as an object of a distributed checkpoint, inside an exported program, and as
-/// DeepSpeed's model states.
+/// Returns an archive as a file, as an object of a distributed checkpoint, inside an exported
+/// program, and as the model states of DeepSpeed.
 fn places(archive: &[u8]) -> Vec<Files> {
     let table = Table { described: vec![(text("x"), described())], stored: vec![stored("x", archive.len())] };
     let mut exported = Zip::default();
@@ -43,7 +43,7 @@ fn places(archive: &[u8]) -> Vec<Files> {
     ]
 }
 
-/// One wrong thing, and what the refusal says.
+/// Text of the refusal, and the fault that causes it.
 type Case = (&'static str, fn(&mut Zip));
 
 const CASES: [Case; 18] = [
@@ -95,14 +95,14 @@ fn parts_that_disagree_are_refused_wherever_the_archive_is() {
 fn the_archive_that_is_tampered_with_is_sound() {
     let ferry = Ferry::new();
     for files in places(&model().bytes()) {
-        // As DeepSpeed's it is sound too, but says nothing of buffers.
+        // As a file of DeepSpeed it is valid, too, but lacks the buffers.
         let code = if files.container == "deepspeed" { 3 } else { 0 };
         let outcome = read(&ferry, &files).expect(code);
         assert!(code == 0 || outcome.stderr.contains("buffer_names"), "{outcome}");
     }
 }
 
-/// An archive of the members that torch writes, one of them compressed and 256 MiB long.
+/// Returns an archive of the members that torch writes. One of them is compressed and has 256 MiB.
 fn compressed(long: &str) -> Vec<u8> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
@@ -138,7 +138,7 @@ fn nothing_is_unpacked() {
         for files in places(&compressed(long)) {
             let outcome = read(&ferry, &files);
             let is_right = match (files.container, code) {
-                // An archive of TorchScript is none of a checkpoint's.
+                // A TorchScript archive is not part of a checkpoint.
                 ("zip", 0) => outcome.code == Some(0),
                 _ => outcome.code == Some(3) && (code == 0 || outcome.stderr.contains("compressed")),
             };
