@@ -1,5 +1,5 @@
-//! What happens at the boundary: libraries that must be refused, each with its reason; older and
-//! newer ones that must work; and a plugin that breaks its contract at every entry point.
+//! The plugin boundary: libraries that must be rejected, each with its reason; older and newer ones
+//! that must work; and a plugin that breaks its contract in every function.
 
 use crate::copies::{self, Copy};
 use crate::outside;
@@ -14,21 +14,21 @@ use tensorferry_tests::model::safetensors;
 use tensorferry_tests::workspace::workspace;
 use tensorferry_tests::{Ferry, Outcome, args};
 
-/// Expects that `plugin check` refuses the library and that its reason holds all of `parts`.
+/// Expects that `plugin check` rejects the library with a reason that contains all of `parts`.
 fn refused(library: &Path, request: &str, parts: &[&str]) {
     let ferry = Ferry::new();
     let mut command = ferry.command(args!["plugin", "check", library]);
     let outcome = run(command.env("FERRY_MISBEHAVE", request)).expect(5);
     for part in parts {
-        assert!(outcome.said().contains(part), "no {part:?} in {outcome}");
+        assert!(outcome.said().contains(part), "{part:?} is not in {outcome}");
     }
-    assert!(outcome.said().len() < 2000, "a reason, not a page: {outcome}");
+    assert!(outcome.said().len() < 2000, "the reason is too long: {outcome}");
     no_raw_panic(&outcome);
 
-    // In a plugin folder it keeps nothing else from working.
+    // In a plugin folder, it does not affect other plugins.
     ferry.add_plugin(library);
     let list = run(ferry.command(["plugin", "list"]).env("FERRY_MISBEHAVE", request));
-    assert!(list.said().contains(parts[0]), "no {:?} in {list}", parts[0]);
+    assert!(list.said().contains(parts[0]), "{:?} is not in {list}", parts[0]);
     let formats = run(ferry.command(["formats"]).env("FERRY_MISBEHAVE", request)).expect(0);
     assert!(formats.stdout.contains("safetensors"), "{formats}");
 }
@@ -74,7 +74,7 @@ fn a_changed_layout_is_refused_with_the_place() {
     refused(&library, "", &["layout", "probe", "i64", "u64"]);
 }
 
-/// A library whose tables differ in another way than by their ends: what was changed, and what its refusal names.
+/// Libraries whose tables differ, but not only at the end: the change, and what the refusal names.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn each_mutant_is_refused_with_the_fields_path() {
@@ -125,7 +125,7 @@ fn each_mutant_is_refused_with_the_fields_path() {
     }
 }
 
-/// A twin is compared with the host's tables: it must be that of the functions which are called then.
+/// A twin is compared with the host's tables. It must contain the functions that are called later.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn a_manifest_and_a_twin_that_do_not_go_together_are_refused() {
@@ -163,7 +163,7 @@ fn an_init_that_never_returns_is_quarantined_and_the_rest_goes_on() {
             "quarantined",
             how,
         ]);
-        // Now it would behave: but it is not opened.
+        // The library would work now, but it is not opened.
         let again = run(&mut convert()).expect(0);
         assert!(!again.stderr.contains("quarantined"), "{again}");
         ferry.run(["plugin", "list"]).expect(0).prints(&["libferry_misbehave", "quarantined", how]);
@@ -174,8 +174,8 @@ fn an_init_that_never_returns_is_quarantined_and_the_rest_goes_on() {
     }
 }
 
-/// A plugin that no other test links: each link changes the file's stamp, by which it is known. One that is younger
-/// than the clock can tell is looked at again.
+/// Copies a plugin, so that no other test links it. Each link changes the timestamp that identifies
+/// a file. A file whose timestamp is too recent is checked again.
 fn own_copy(ferry: &Ferry, built: &Path) -> PathBuf {
     let library = ferry.plugin_folder().join(built.file_name().unwrap());
     std::fs::copy(built, &library).unwrap();
@@ -183,7 +183,7 @@ fn own_copy(ferry: &Ferry, built: &Path) -> PathBuf {
     library
 }
 
-/// The library says one thing when it is looked at, and another when it is used.
+/// The library behaves differently when it is inspected and when it is used.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn a_library_that_fails_when_it_is_used_is_an_error_with_its_name() {
@@ -214,8 +214,8 @@ fn a_probe_that_panics_is_a_note_where_another_format_fits() {
     assert_eq!(outcome.stderr.matches("panicked in Format.probe").count(), 1, "{outcome}");
 }
 
-/// An addition to the ABI: a slot at the end of a table of each side. Titles and notes tell whether the other
-/// side has it.
+/// An addition to the ABI: a slot at the end of a table on each side. Titles and notes show whether
+/// the other side has it.
 const ADDITION: [(&str, &str, &str); 6] = [
     (
         "sdk/abi/src/boundary.rs",
@@ -249,7 +249,7 @@ const ADDITION: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// Today's program and today's plugin, each beside one of a later minor revision.
+/// Today's program and today's plugin, each combined with one of a later minor revision.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
@@ -258,7 +258,8 @@ fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
     let this_plugin = outside::library("trial");
     let this_program = &workspace().program;
 
-    // Program, plugin, which bodies ran: of the plugin's format and of the host's catalog.
+    // The program, the plugin, and which functions ran: of the plugin's format, and of the host's
+    // catalog.
     let pairs: [(&Path, &Path, &str, Option<&str>); 4] = [
         (this_program, &this_plugin, "trial of the plugin interface", None),
         (this_program, &newer_plugin, "trial of the plugin interface", Some("catalog 0")),
@@ -275,7 +276,7 @@ fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
         let check = start(&args!["plugin", "check", plugin]);
         assert!(check.said().contains("ferry-plugin-trial"), "{check}");
         let formats = start(&args!["formats", "--json"]);
-        assert!(formats.stdout.contains(&format!("{title:?}")), "no {title:?} in {formats}");
+        assert!(formats.stdout.contains(&format!("{title:?}")), "{title:?} is not in {formats}");
 
         let folder = tempdir().unwrap();
         let [input, middle, back] =
@@ -284,14 +285,14 @@ fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
         start(&args!["convert", input, middle, "-o", "data=encode"]);
         let last = start(&args!["convert", middle, back, "--verify"]);
         if let Some(note) = note {
-            assert!(last.said().contains(note), "no {note:?} in {last}");
+            assert!(last.said().contains(note), "{note:?} is not in {last}");
         }
         start(&args!["diff", input, back]);
-        // The whole suite over the boundary, where one side's tables are longer.
+        // The whole suite across the boundary, where the tables of one side are longer.
         start(&args!["plugin", "test", plugin, outside::sample()]).prints(&["conformant: all"]);
     }
 
-    // Whichever is loaded first, the check of one must not spoil that of the next.
+    // In any order of loading, the check of one library must not affect the next.
     let all = Ferry::with_plugins(&[&this_plugin, &newer_plugin, &outside::library("rows")]);
     for program in [this_program, &newer_program] {
         let list =
@@ -304,7 +305,7 @@ fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
     }
 }
 
-/// What is asked of the plugin that misbehaves, and what the program must say.
+/// A request to the misbehaving plugin, and what the program must report.
 struct Fault {
     request: &'static str,
     code: i32,
@@ -315,7 +316,8 @@ const fn panics(request: &'static str, says: &'static [&'static str]) -> Fault {
     Fault { request, code: 5, says }
 }
 
-/// Runs a conversion with a misbehaving plugin, and expects the fault's code and words, and no file.
+/// Runs a conversion with the misbehaving plugin, and expects the fault's exit code and words, and
+/// no output.
 fn misbehaves(fault: &Fault, input: &str, output: &str) {
     let ferry = Ferry::new();
     ferry.add_plugin(&outside::library("misbehave"));
@@ -336,7 +338,7 @@ fn misbehaves(fault: &Fault, input: &str, output: &str) {
     let outcome = run(ferry.command(&arguments).env("FERRY_MISBEHAVE", fault.request));
     assert_eq!(outcome.code, Some(fault.code), "{}: {outcome}", fault.request);
     for part in fault.says {
-        assert!(outcome.stderr.contains(part), "{}: no {part:?} in {outcome}", fault.request);
+        assert!(outcome.stderr.contains(part), "{}: {part:?} is not in {outcome}", fault.request);
     }
     no_raw_panic(&outcome);
     assert_eq!(names_in(folder.path()), before, "{}: {outcome}", fault.request);
@@ -411,7 +413,7 @@ fn a_writer_that_lies_is_found_out() {
     }
 }
 
-/// A destructor that runs when the program is done cannot undo what it did, and must not end it.
+/// A destructor that runs at the end of the program cannot undo its result, and must not crash it.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn a_panic_in_a_formats_destructor_ends_nothing() {

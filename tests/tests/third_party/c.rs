@@ -1,4 +1,5 @@
-//! Formats in C and C++: built with the system's compilers against the header alone, and used as any other.
+//! Formats in C and C++: built with the system's compilers and only the header, and used like any
+//! other format.
 
 use crate::outside;
 use std::fmt::Write;
@@ -10,7 +11,7 @@ use tensorferry_tests::model::safetensors;
 use tensorferry_tests::workspace::{root, workspace};
 use tensorferry_tests::{Ferry, args};
 
-/// Builds `third-party/nrrd-c` with these flags beside its own.
+/// Builds `third-party/nrrd-c` with these additional flags.
 pub(crate) fn nrrd(name: &str, flags: &str) -> PathBuf {
     let out = workspace().target.join("third-party").join(name);
     let mut make = Command::new("make");
@@ -67,7 +68,7 @@ fn a_format_in_c_converts_to_and_fro() {
     assert_eq!(last, ferry.tensors(&input));
 }
 
-/// Fields of a header are attributes of the tensor: numbers of axes in the order of its shape.
+/// Header fields are attributes of the tensor. Numbers of axes are in the order of its shape.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn attributes_go_through_c_and_come_back() {
@@ -109,7 +110,8 @@ fn a_manifest_that_speaks_of_a_twin_which_is_not_there_is_refused() {
     run(ferry.command(["plugin", "check"]).arg(library)).expect(5).says(&["declares a twin"]);
 }
 
-/// A C plugin that many threads call at once, a format in each: conversions of a whole folder, and a scan.
+/// Many threads call a C plugin at the same time, each with its own format: conversions of a whole
+/// folder, and a scan.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn the_thread_sanitizer_finds_nothing_in_a_format_in_c() {
@@ -146,7 +148,7 @@ fn the_thread_sanitizer_finds_nothing_in_a_format_in_c() {
     assert!(!outcome.stderr.contains("ThreadSanitizer"), "{outcome}");
 }
 
-/// A library speaks once when it is opened: also where its format was named, so that no probe asks it anything.
+/// A library logs once when it is opened, even if its format is named so that it is not probed.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn what_c_says_when_it_is_opened_arrives_once() {
@@ -192,10 +194,14 @@ fn what_c_says_of_a_file_arrives() {
         (
             "block",
             b"NRRD0004\ntype: block\ndimension: 1\nsizes: 1\nencoding: raw\n\nabcd",
-            &["no dtype", "block"],
+            &["unsupported type", "block"],
         ),
         ("long", b"NRRD0004\ntype: float\ndimension: 1\nsizes: 9\nencoding: raw\n\nabcd", &["data"]),
-        ("rank", b"NRRD0004\ntype: float\ndimension: 2\nsizes: 9\nencoding: raw\n\nabcd", &["not whole"]),
+        (
+            "rank",
+            b"NRRD0004\ntype: float\ndimension: 2\nsizes: 9\nencoding: raw\n\nabcd",
+            &["header is incomplete"],
+        ),
         ("endless", b"NRRD0004\ntype: float\ndimension: 1\nsizes: 1\nencoding: raw", &["empty line"]),
         ("text", b"NRRD0004\ntype: \xff\ndimension: 1\nsizes: 1\nencoding: raw\n\nabcd", &["not UTF-8"]),
     ];
@@ -213,7 +219,7 @@ fn what_is_thrown_in_cpp_is_an_error() {
     let library = crate::exceptions::library("throws");
     let ferry = ferry_with(&library);
     let out = ferry.at("out.safetensors");
-    for (name, says) in [("text", "thrown while text.throws was read"), ("number", "no std::exception")] {
+    for (name, says) in [("text", "thrown while text.throws was read"), ("number", "not a std::exception")] {
         let input = ferry.write(&format!("{name}.throws"), format!("THROWS a {name}"));
         let outcome = ferry.try_convert(&input, &out, &[]);
         assert_eq!(outcome.code, Some(5), "{outcome}");

@@ -1,25 +1,25 @@
-//! A copy is the SDK as it was or will be: its sources with a few changes, and a plugin built with
-//! them; where it is asked for, also a host.
+//! Copies of the SDK as it was or will be: its sources with a few changes, and a plugin built with
+//! them; on request, also a host.
 
 use crate::outside;
 use std::path::{Path, PathBuf};
 use tensorferry_tests::files::files_below;
 use tensorferry_tests::workspace::{self, root, workspace};
 
-/// A folder in the target folder, and what is put there.
+/// A folder in the target folder, and its contents.
 pub(crate) struct Copy {
     name: String,
     members: &'static [&'static str],
     patches: Vec<(String, String, String)>,
 }
 
-/// The ABI's revision as messages show it: major and minor.
+/// Returns the ABI's revision as messages show it: major and minor.
 pub(crate) fn version() -> String {
     let (major, minor) = numbers();
     format!("{major}.{minor}")
 }
 
-/// The version of the ABI's crate after the next addition.
+/// Returns the version of the ABI's crate after the next addition.
 pub(crate) fn next_version() -> String {
     let (major, minor) = numbers();
     format!("{major}.{}.0", minor + 1)
@@ -40,12 +40,12 @@ fn full_version() -> String {
 }
 
 impl Copy {
-    /// A copy of the SDK.
+    /// Copies the SDK.
     pub(crate) fn of_sdk(name: &str) -> Self {
         Self { name: name.to_owned(), members: &["sdk", "sdk/abi"], patches: Vec::new() }
     }
 
-    /// A copy of the SDK and the host.
+    /// Copies the SDK and the host.
     pub(crate) fn with_host(name: &str) -> Self {
         Self {
             members: &[
@@ -67,7 +67,7 @@ impl Copy {
         }
     }
 
-    /// With another version of the ABI's crate.
+    /// Changes the version of the ABI's crate.
     pub(crate) fn version(self, version: &str) -> Self {
         let ours = full_version();
         let (before, after) = (format!("version = \"{ours}\""), format!("version = \"{version}\""));
@@ -78,7 +78,7 @@ impl Copy {
         ])
     }
 
-    /// With changes: file, text, what stands there instead, once.
+    /// Changes the sources: file, text, replacement. The text must occur once.
     pub(crate) fn patched(mut self, patches: &[(&str, &str, &str)]) -> Self {
         let owned = |&(file, before, after): &(&str, &str, &str)| {
             (file.to_owned(), before.to_owned(), after.to_owned())
@@ -87,15 +87,16 @@ impl Copy {
         self
     }
 
-    /// The library of the trial plugin, built with this copy, under a name of its own.
+    /// Builds the trial plugin with this copy, and returns the library, which has a name of its
+    /// own.
     pub(crate) fn plugin(&self) -> PathBuf {
         self.write();
         outside::build(&self.folder().join("trial"), &[])
     }
 
-    /// The program, built from this copy under a name of its own: in the workspace's target folder,
-    /// where everything that it depends on has been built already. It runs for seconds and is compiled for a minute if it
-    /// is optimised.
+    /// Builds the program from this copy, with a name of its own, in the workspace's target folder,
+    /// where its dependencies have already been built. It is not optimized, because that would take
+    /// a minute, and it runs only for seconds.
     pub(crate) fn program(&self) -> PathBuf {
         self.write();
         let name = format!("ferry_{}", self.name);
@@ -112,7 +113,7 @@ impl Copy {
         let manifest =
             std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace has a manifest");
         let (_, shared) =
-            manifest.split_once("[workspace.package]").expect("the first table is that of the members");
+            manifest.split_once("[workspace.package]").expect("the first table lists the members");
         let members = format!("members = {:?}\nexclude = [\"trial\"]", self.members);
         let manifest = format!("[workspace]\nresolver = \"3\"\n{members}\n\n[workspace.package]{shared}");
         self.put("Cargo.toml", &manifest);
@@ -127,7 +128,7 @@ impl Copy {
     fn put_folder(&self, from: &Path, to: &str) {
         for file in files_below(from) {
             let name = file.to_str().expect("a source's name is UTF-8");
-            // Also what is built in beside the code: recipes, pages, schemas.
+            // Including embedded files other than code: recipes, pages, schemas.
             if !name.starts_with("target/") {
                 self.put_file(from, name, &format!("{to}/{name}"));
             }
@@ -138,12 +139,13 @@ impl Copy {
         let bytes = std::fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         match String::from_utf8(bytes) {
             Ok(text) => self.put(to, &text),
-            // A sample of a template.
+            // The sample of a template.
             Err(binary) => self.put_bytes(to, binary.as_bytes()),
         }
     }
 
-    /// Writes a file, changed as asked, unless it is there already: cargo looks at the time.
+    /// Writes a file with the requested changes. An unchanged file is kept, because cargo compares
+    /// timestamps.
     fn put(&self, name: &str, text: &str) {
         let mut text = text.to_owned();
         let fixed = [
@@ -154,7 +156,10 @@ impl Copy {
         ];
         let fixed = fixed.map(|(file, before, after)| (file.to_owned(), before.to_owned(), after));
         for (_, before, after) in fixed.iter().chain(&self.patches).filter(|(file, ..)| file == name) {
-            assert!(text.contains(before), "{name} has changed: there is no {before:?} to replace");
+            assert!(
+                text.contains(before),
+                "{name} has changed: {before:?}, which is to be replaced, is missing"
+            );
             text = text.replacen(before, after, 1);
         }
         self.put_bytes(name, text.as_bytes());
@@ -165,7 +170,7 @@ impl Copy {
         if std::fs::read(&path).is_ok_and(|there| there == bytes) {
             return;
         }
-        std::fs::create_dir_all(path.parent().expect("it lies in the copy"))
+        std::fs::create_dir_all(path.parent().expect("the path is in the copy"))
             .expect("the target folder is writable");
         std::fs::write(&path, bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }

@@ -1,5 +1,6 @@
-//! Exceptions of C++ in every function of a plugin that the host calls. One that is caught there is an error with its words. One
-//! that leaves the function breaks the rules, and ends the process: what does the conversion must say so, and leave nothing.
+//! C++ exceptions in every function of a plugin that the host calls. An exception that the function
+//! catches is an error with its message. An exception that leaves the function breaks the rules,
+//! and ends the process. The conversion must then report it, and leave no output.
 
 use crate::outside;
 use std::collections::BTreeSet;
@@ -32,7 +33,7 @@ pub(crate) fn library(name: &str) -> PathBuf {
     library
 }
 
-/// The functions of a plugin's objects, and how each object ends.
+/// Returns the functions of a plugin's objects, including the `drop` of each object.
 fn entries() -> Vec<String> {
     let layout = tensorferry_abi::layout();
     let of_plugins = ["Format", "Tensor", "Record"];
@@ -49,7 +50,7 @@ fn entries() -> Vec<String> {
     entries
 }
 
-/// An author's files: an input of each format.
+/// A folder with an input of each format.
 struct Inputs {
     ferry: Ferry,
 }
@@ -60,12 +61,12 @@ impl Inputs {
         ferry.add_plugin(library);
         ferry.write("in.every-tensor", "EVERYTENSOR");
         ferry.write("in.every-rows", "EVERYROWS");
-        // Looked at before anything throws: what a library describes is kept.
+        // The description of the library is cached before anything throws.
         ferry.run(["formats"]).expect(0);
         Self { ferry }
     }
 
-    /// Calls the function that throws, with the command that comes to it.
+    /// Runs a command that calls the throwing function.
     fn call(&self, entry: &str, throws: &str) -> Outcome {
         let at = |name: &str| self.ferry.at(name).to_str().unwrap().to_owned();
         let kind = if entry.starts_with("Record") || entry.contains("record_") || entry.starts_with("Stream")
@@ -78,13 +79,13 @@ impl Inputs {
         let arguments: Vec<String> = match entry {
             "RecordReader.index" => vec!["index".into(), input],
             "RecordSet.json" => vec!["cat".into(), input],
-            // Its own writer takes bytes as they come.
+            // Its own writer copies encoded bytes.
             "TensorDecoder.decode" => vec!["convert".into(), input, at("out.safetensors")],
             "Format.describe" | "init" => {
                 let library = self.ferry.plugin_folder().join("libferry_every.so");
                 vec!["plugin".into(), "check".into(), library.to_str().unwrap().to_owned()]
             }
-            // Else it is the magic that decides.
+            // Without this, the magic would decide before the probe.
             "Format.probe" => {
                 self.ferry.write("in.unknown", "EVERYTENSOR");
                 vec!["convert".into(), at("in.unknown"), output]
@@ -94,7 +95,7 @@ impl Inputs {
         run(self.ferry.command(&arguments).env("FERRY_THROW", throws))
     }
 
-    /// What is there but the inputs.
+    /// Returns all files except the inputs.
     fn made(&self) -> Vec<String> {
         let names = self.ferry.names();
         names.into_iter().filter(|name| name.starts_with("out")).collect()
@@ -107,14 +108,14 @@ fn what_is_thrown_in_any_function_is_an_error_of_the_plugin() {
     let inputs = Inputs::new(&library("every"));
     for kind in ["Tensor", "RecordSet"] {
         let outcome = inputs.call(kind, "");
-        assert_eq!(outcome.code, Some(0), "without a request it behaves: {outcome}");
+        assert_eq!(outcome.code, Some(0), "without a request, nothing is thrown: {outcome}");
     }
     inputs.made().iter().for_each(|name| std::fs::remove_file(inputs.ferry.at(name)).unwrap());
     let more = ["init", "Stream.get_schema", "Stream.get_next"].map(str::to_owned);
     for entry in entries().into_iter().chain(more) {
         let outcome = inputs.call(&entry, &entry);
         if entry == "Format.drop" {
-            // The program is done by then.
+            // The program is already done.
             assert!(matches!(outcome.code, Some(0 | 5)), "{entry}: {outcome}");
             inputs.made().iter().for_each(|name| std::fs::remove_file(inputs.ferry.at(name)).unwrap());
             continue;
@@ -123,7 +124,8 @@ fn what_is_thrown_in_any_function_is_an_error_of_the_plugin() {
         assert!(outcome.said().contains(&says) && outcome.said().contains("every"), "{entry}: {outcome}");
         let is_note = entry == "Format.probe" && outcome.code == Some(0);
         assert!(outcome.code == Some(5) || is_note, "{entry}: {outcome}");
-        // Objects are let go before the output becomes visible: what a destructor says is not too late.
+        // Objects are dropped before the output becomes visible, so the error of a destructor is
+        // not too late.
         if is_note {
             inputs.made().iter().for_each(|name| std::fs::remove_file(inputs.ferry.at(name)).unwrap());
         }
@@ -131,14 +133,14 @@ fn what_is_thrown_in_any_function_is_an_error_of_the_plugin() {
     }
 }
 
-/// The rules forbid it, and nothing can be promised of a process whose frames an exception went through: that it ends at once, and
-/// that whoever started it says what happened.
+/// This breaks the rules. The process cannot continue after an exception has passed through its
+/// frames: it ends at once, and its parent reports what happened.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn an_exception_that_leaves_a_function_ends_the_process_and_nothing_is_written() {
     let inputs = Inputs::new(&library("every"));
     let mut entries = entries();
-    // Last: a library that ends the process that describes it is not opened again.
+    // Last, because a library that crashes the process that describes it is not opened again.
     entries.sort_by_key(|entry| entry == "Format.describe");
     for entry in entries {
         let outcome = inputs.call(&entry, &format!("unguarded {entry}"));
@@ -149,7 +151,7 @@ fn an_exception_that_leaves_a_function_ends_the_process_and_nothing_is_written()
             "Format.drop" => {}
             _ => assert_eq!(outcome.code, None, "{entry}: {outcome}"),
         }
-        // The one that is dropped when the program is done.
+        // The format is dropped when the program is done.
         if entry == "Format.drop" {
             inputs.made().iter().for_each(|name| std::fs::remove_file(inputs.ferry.at(name)).unwrap());
         }

@@ -1,5 +1,5 @@
-//! Formats that the workspace knows nothing of: built with the SDK alone, put into a plugin folder,
-//! and converting to and from the built-in ones. And some of ferry's own, each as a library of its own.
+//! Formats outside the workspace: built only with the SDK, put into a plugin folder, and converting
+//! to and from the built-in ones. Also some of ferry's own formats, each as a library of its own.
 
 use crate::outside;
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn convert(ferry: &Ferry, input: &Path, output: &Path, options: &[&str]) -> Outc
     ferry.convert(input, output, &[&["--verify", "--json"][..], options].concat())
 }
 
-/// The losses of a `convert --json`, as kind and thing.
+/// Returns the losses of a `convert --json`, as kind and thing.
 fn losses(outcome: &Outcome) -> Vec<(String, String)> {
     let text = |loss: &Value, key: &str| loss[key].as_str().unwrap().to_owned();
     let document = outcome.json();
@@ -38,7 +38,7 @@ fn outside_formats_are_listed_with_their_options() {
     let ferry = ferry();
     let listed = ferry.run(["formats", "--json"]).expect(0);
     for word in ["trial", ".trial", "pieces", "tiles", "ferry-plugin-trial", "rows"] {
-        assert!(listed.stdout.contains(word), "no {word:?} in {listed}");
+        assert!(listed.stdout.contains(word), "{word:?} is not in {listed}");
     }
     assert!(listed.json().is_array() || listed.json().is_object());
     let found = ferry.run(["plugin", "list"]).expect(0);
@@ -51,7 +51,7 @@ fn outside_formats_are_listed_with_their_options() {
     ferry.try_convert(&index, &output, &["-i", "data=grid"]).expect(2).says(&["-o data"]);
 }
 
-/// The sample of the trial format, copied to a folder of its own.
+/// Copies the sample of the trial format to a folder of its own.
 fn sample(ferry: &Ferry) -> PathBuf {
     let from = outside::sample();
     let from = from.parent().unwrap();
@@ -99,7 +99,7 @@ fn the_trial_format_comes_back_bit_for_bit() {
         assert_eq!(ferry.tensors(&output), expected, "{way:?}");
         assert!(ferry.equal(&index, &output), "{way:?}");
         assert_eq!(values(&output), (metadata.clone(), attributes.clone()), "{way:?}");
-        // And from there on: what the host's copy wrote is what it reads.
+        // The format also reads the files that the host's copy wrote.
         let again = ferry.at(format!("again{number}.trial"));
         convert(&ferry, &output, &again, &["-o", "data=carry"]);
         assert!(ferry.equal(&index, &again), "{way:?}");
@@ -112,7 +112,8 @@ fn the_trial_format_goes_through_the_built_in_ones() {
     let ferry = ferry();
     let index = sample(&ferry);
     let expected = ferry.tensors(&index);
-    // Typed metadata is JSON where there is nothing but text, and a format without attributes loses them.
+    // Typed metadata becomes JSON in formats that have only text, and formats without attributes
+    // lose them.
     let texts = ferry.at("texts.safetensors");
     let outcome = convert(&ferry, &index, &texts, &[]);
     let found = losses(&outcome);
@@ -143,12 +144,13 @@ fn the_trial_format_goes_through_the_built_in_ones() {
         }
     }
     let strict = ferry.at("strict.safetensors");
-    // Of the seven, the entry that comes back with its type is a note, which is not refused.
+    // One of the seven is only a note, because its type is restored, and it is not an error.
     ferry.run(args!["convert", index, strict, "--strict"]).expect(3).says(&["grid: units", "5 more"]);
     assert!(!strict.exists());
 }
 
-/// A plugin asks how much memory the run has, and holds no part of a tensor that is too long for it.
+/// A plugin asks for the memory of the run, and does not hold a part of a tensor that is too long
+/// for it.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn what_a_plugin_holds_whole_fits_the_memory_of_the_run() {

@@ -1,5 +1,6 @@
-//! Golden libraries: a plugin of tensors in C and one of rows in Rust, which were built once for revision 1.0 of the boundary, and are
-//! never built again. Every later program loads them, and what they write is the same, byte for byte. `tests/golden/build` made them.
+//! Golden libraries: a plugin of tensors in C and one of rows in Rust, built once for revision 1.0
+//! of the boundary. They are never rebuilt. Every later program loads them, and their outputs stay
+//! the same, byte for byte. `tests/golden/build` made them.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -20,7 +21,7 @@ fn sha256(path: &Path) -> String {
     })
 }
 
-/// The libraries, each as it was built.
+/// Returns the libraries, and checks that they are unchanged.
 fn libraries() -> Vec<PathBuf> {
     let sums = folder().join("SHA256SUMS");
     let text = std::fs::read_to_string(&sums).unwrap_or_else(|error| {
@@ -29,7 +30,7 @@ fn libraries() -> Vec<PathBuf> {
     let library = |line: &str| {
         let (sum, name) = line.split_once("  ").unwrap();
         let library = folder().join(name);
-        assert_eq!(sha256(&library), sum, "{name} is not the library that was built then");
+        assert_eq!(sha256(&library), sum, "{name} is not the library that was built originally");
         library
     };
     let libraries: Vec<PathBuf> = text.lines().map(library).collect();
@@ -38,7 +39,7 @@ fn libraries() -> Vec<PathBuf> {
 }
 
 #[test]
-#[ignore = "converts with libraries that were built before"]
+#[ignore = "converts with libraries that were built earlier"]
 fn golden_libraries_write_what_they_always_wrote() {
     let ferry = Ferry::with_plugins(&libraries());
     let values: Vec<u8> = (0..96).collect();
@@ -53,7 +54,8 @@ fn golden_libraries_write_what_they_always_wrote() {
         let format = name.rsplit('.').next().unwrap();
         ferry.convert(input, &output, &["--to", format]);
         writeln!(outputs, "{}  {name}", sha256(&output)).unwrap();
-        // What they read is what was there; our own formats may be written in another way by then.
+        // The libraries must read what was written. ferry's own formats may be written differently
+        // in the future.
         if input == &rows {
             assert_eq!(ferry.rows(&output).iter().map(|row| row["id"].clone()).collect::<Vec<_>>(), [1, 2]);
         } else {
@@ -62,7 +64,7 @@ fn golden_libraries_write_what_they_always_wrote() {
             assert_eq!(inspected(&read.json()), ferry.tensors(input), "{name}");
         }
     }
-    // The whole suite over the boundary, whose tables were shorter then.
+    // The whole suite across the boundary, whose tables were shorter at that time.
     for (library, sample) in [("nrrd", "a.nrrd"), ("rows", "b.rows")] {
         let library = folder().join(format!("libferry_{library}.so"));
         ferry.run(args!["plugin", "test", library, ferry.at(sample)]).expect(0).prints(&["conformant: all"]);

@@ -1,5 +1,6 @@
-//! The kit for authors of plugins, tried as one who knows nothing: the commands of the guide and of each template's README are
-//! run as they stand there, from an empty folder, with the SDK as it would be published.
+//! The kit for plugin authors, as a newcomer uses it: the commands of the guide and of each
+//! template's README are run unchanged, starting in an empty folder, with the SDK as it would be
+//! published.
 
 use crate::outside;
 use std::fmt::Write;
@@ -11,7 +12,7 @@ use tensorferry_tests::ferry::run;
 use tensorferry_tests::workspace::{cargo, root, workspace};
 use tensorferry_tests::{Ferry, Outcome};
 
-/// An author: an empty folder, a home, and `ferry` among the programs.
+/// An author with an empty folder, a home folder, and `ferry` on the PATH.
 struct Author {
     folder: TempDir,
 }
@@ -35,7 +36,7 @@ impl Author {
         self.folder.path().join(name)
     }
 
-    /// Runs a script of the shell, which ends at the first command that fails.
+    /// Runs a shell script, which ends at the first command that fails.
     fn runs(&self, folder: &str, script: &str) -> Outcome {
         let path = std::env::var("PATH").unwrap();
         let mut shell = Command::new("sh");
@@ -46,21 +47,21 @@ impl Author {
         for variable in ["XDG_DATA_HOME", "XDG_CONFIG_HOME", "FERRY_PLUGIN_PATH", "CARGO_TARGET_DIR"] {
             shell.env_remove(variable);
         }
-        // What cargo has of the registry stays where it is.
+        // Cargo's registry stays in the real home folder.
         let home = std::env::var("HOME").unwrap_or_default();
         shell.env("CARGO_HOME", std::env::var("CARGO_HOME").unwrap_or(format!("{home}/.cargo")));
         shell.env("RUSTUP_HOME", std::env::var("RUSTUP_HOME").unwrap_or(format!("{home}/.rustup")));
         run(&mut shell)
     }
 
-    /// Has a plugin's crate built where the tests build others: what it depends on is there already.
+    /// Lets a plugin's crate use the shared target folder, which already has its dependencies.
     fn shares_target(&self, plugin: &str) {
         std::fs::create_dir_all(outside::target()).unwrap();
         symlink(outside::target(), self.at(&format!("work/{plugin}/target"))).unwrap();
     }
 }
 
-/// The crates of the kit as they would be published, unpacked.
+/// Returns the crates of the kit as they would be published, unpacked.
 fn packaged() -> Vec<(&'static str, PathBuf)> {
     let target = workspace().target.join("kit");
     let mut package = cargo();
@@ -80,7 +81,7 @@ fn packaged() -> Vec<(&'static str, PathBuf)> {
     ["tensorferry-abi", "tensorferry-sdk"].map(|name| (name, unpacked(name))).into()
 }
 
-/// The commands of a page: its blocks of shell, one after the other.
+/// Returns the commands of a page: its shell blocks, one after the other.
 fn commands(page: &str) -> Vec<String> {
     let blocks = page.split("```sh\n").skip(1);
     let blocks: Vec<String> = blocks.map(|rest| rest.split("```").next().unwrap().to_owned()).collect();
@@ -94,7 +95,7 @@ fn the_guides_commands_do_what_it_says() {
     let guide = std::fs::read_to_string(root().join("sdk/README.md")).unwrap();
     let author = Author::new();
     let script = commands(&guide).concat();
-    // The first build of the plugin is where `cd` leads to.
+    // The plugin is first built in the folder that `cd` enters.
     let script = script.replacen("cd hoard\n", "cd hoard\nln -s \"$TARGET\" target\n", 1);
     let target = outside::target();
     std::fs::create_dir_all(&target).unwrap();
@@ -122,7 +123,7 @@ fn each_templates_readme_says_what_works() {
         let readme = std::fs::read_to_string(author.at(&format!("work/{name}/README.md"))).unwrap();
         let outcome = author.runs(&format!("work/{name}"), &commands(&readme).concat()).expect(0);
         outcome.prints(&["conformant: all", "installed ferry-plugin-"]);
-        // Nothing of the template's own name is left.
+        // The template's own name must not occur anywhere.
         let left = author.runs(
             &format!("work/{name}"),
             "! grep -riE 'tray|@[a-z-]+@' --exclude-dir=target --exclude-dir=build .",
@@ -131,7 +132,7 @@ fn each_templates_readme_says_what_works() {
     }
 }
 
-/// A library of somebody else, and samples of its formats.
+/// A third-party library, and samples of its formats.
 struct Case {
     library: PathBuf,
     samples: Vec<PathBuf>,
@@ -149,7 +150,7 @@ fn plugins_in_every_language_conform() {
     let lines = ferry.write("a.jsonl", "{\"id\": 1, \"word\": \"a\"}\n{\"id\": 2, \"word\": \"bc\"}\n");
     let made = |from: &Path, name: &str| {
         let path = ferry.at(name);
-        // The built-in formats write files of these names too.
+        // The built-in formats also write files with these names.
         let format = name.rsplit('.').next().unwrap();
         ferry.convert(from, &path, &["--to", format]);
         path
@@ -186,7 +187,7 @@ fn each_misbehaviour_is_caught_by_its_rule() {
     let library = outside::library("misbehave");
     let ferry = Ferry::new();
     let sample = ferry.write("in.misbehave", b"MISBEHAVEsome bytes");
-    // What is asked for, the rule that it breaks, and what is said of it.
+    // The request, the rule that it breaks, and the reason.
     let cases = [
         ("probe", "B3", "panicked in Format.probe"),
         ("reader", "B3", "panicked in Format.tensor_reader"),
@@ -214,7 +215,7 @@ fn each_misbehaviour_is_caught_by_its_rule() {
         let rules = document["formats"][0]["rules"].as_array().unwrap();
         let found =
             rules.iter().filter(|rule| rule["number"] == number).any(|rule| rule.to_string().contains(says));
-        assert!(found, "{request}: no {number} with {says:?} in {document}");
+        assert!(found, "{request}: rule {number} with {says:?} is not in {document}");
     }
     for request in ["init", "init-panic", "describe", "init-abort", "init-loop"] {
         let mut command = ferry.command(["plugin", "test"]);

@@ -1,5 +1,5 @@
-//! A plugin in C that breaks one rule at a time, as authors do by mistake: each is told in words that lead to it, under the
-//! sanitizers, and nothing is written.
+//! A plugin in C that breaks one rule at a time, as authors do by mistake. Each is reported in
+//! words that lead to the mistake, no sanitizer finds a fault, and nothing is written.
 
 use crate::outside;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn library(name: &str, flags: &[&str]) -> PathBuf {
     library
 }
 
-/// The runtime of a sanitizer, which must be loaded before everything.
+/// Returns the runtime of a sanitizer, which must be loaded first.
 fn runtime(name: &str) -> String {
     let path = run(Command::new("cc").arg(format!("-print-file-name={name}"))).expect(0).stdout;
     let path = path.trim();
@@ -56,7 +56,7 @@ impl Liar {
         let liar = Self { ferry, library, runtime: runtime("libasan.so") };
         for input in ["in.lies", "in.lies-rows"] {
             let outcome = liar.convert("", input);
-            assert_eq!(outcome.code, Some(0), "without a request it behaves: {outcome}");
+            assert_eq!(outcome.code, Some(0), "without a request, the plugin works: {outcome}");
         }
         liar
     }
@@ -66,7 +66,10 @@ impl Liar {
         let outcome = run(command);
         let said = outcome.said();
         assert!(!said.contains("Sanitizer") && !said.contains("runtime error"), "{lie}: {outcome}");
-        assert!(!said.contains("panicked at") && said.len() < 3000, "{lie}: a reason, not a page: {outcome}");
+        assert!(
+            !said.contains("panicked at") && said.len() < 3000,
+            "{lie}: the reason is too long: {outcome}"
+        );
         outcome
     }
 
@@ -74,18 +77,19 @@ impl Liar {
         let output = self.ferry.at(if input == "in.lies" { "out.safetensors" } else { "out.parquet" });
         let input = self.ferry.at(input);
         let outcome = self.run(lie, &mut self.ferry.command(args!["convert", input, output]));
-        // Also where a destructor fails: a reader is let go before its output becomes visible.
+        // This also holds if a destructor fails, because a reader is dropped before its output
+        // becomes visible.
         assert_eq!(output.exists(), outcome.code == Some(0), "{lie}: {outcome}");
         let _ = std::fs::remove_file(output);
         outcome
     }
 }
 
-/// What a lie is told as.
+/// Checks the exit code and the messages for a lie.
 fn is_told(lie: &str, outcome: &Outcome, code: i32, says: &[&str]) {
     assert_eq!(outcome.code, Some(code), "{lie}: {outcome}");
     for part in says {
-        assert!(outcome.said().contains(part), "{lie}: no {part:?} in {outcome}");
+        assert!(outcome.said().contains(part), "{lie}: {part:?} is not in {outcome}");
     }
 }
 
@@ -137,7 +141,7 @@ fn what_a_reader_says_is_looked_at() {
         ("shape-huge", "in.lies", 3, &["\"t\""]),
         ("storage-unknown", "in.lies", 5, &["4711"]),
         ("twice", "in.lies", 3, &["\"t\""]),
-        // What the host refused did not become a part of the catalog.
+        // A call that the host rejected does not change the catalog.
         ("swallows", "in.lies", 0, &[]),
         ("slot-null", "in.lies", 3, &["ferry-plugin-lies", "Format.tensor_reader is not offered", "null"]),
         ("decoder-null", "in.lies", 5, &["FerryTensorDecoderTable is null"]),
@@ -171,7 +175,8 @@ fn of_two_formats_of_one_id_the_first_stays() {
     is_told("id-twice", &outcome, 0, &["format lies is already registered", "this one is left out"]);
 }
 
-/// What never ends, and texts within rows, are a matter of the suite: a conversion does not look at every value.
+/// Only the suite finds endless streams and invalid text in rows, because a conversion does not
+/// check every value.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn what_a_conversion_cannot_see_is_found_by_the_suite() {
@@ -193,7 +198,7 @@ fn a_library_for_a_later_revision_is_refused_with_both_numbers() {
     is_told("minor", &outcome, 5, &["1.4711", "1.0", "newer ferry"]);
 }
 
-/// What authors leave out of a manifest.
+/// Fields of a manifest that authors forget.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn a_manifest_that_is_none_is_told_with_what_it_lacks() {
@@ -214,7 +219,7 @@ fn a_manifest_that_is_none_is_told_with_what_it_lacks() {
     }
 }
 
-/// The host's objects are called by threads that it knows nothing of.
+/// Threads that the plugin starts may call the host's objects.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn threads_of_the_plugins_own_may_read_while_a_call_runs() {

@@ -1,4 +1,4 @@
-//! An author of rows who has another major version of Arrow than the SDK: rows come and go as C streams.
+//! A plugin of rows with another major version of Arrow than the SDK. Rows pass as C streams.
 
 use crate::outside;
 use tensorferry_tests::{Ferry, args};
@@ -14,7 +14,7 @@ fn rows_of_another_arrow_come_and_go() {
     ferry.convert(&input, &parquet, &["--verify"]);
     ferry.convert(&parquet, &back, &["--verify"]);
     assert_eq!(std::fs::read_to_string(&back).unwrap(), lines);
-    // What is asked of a stream is done behind it: rows, columns, comparisons.
+    // The host selects rows and columns of the stream.
     ferry.convert(&input, &some, &["--step", "filter:number>=998", "--step", "map:select,columns=text"]);
     assert_eq!(
         std::fs::read_to_string(&some).unwrap(),
@@ -22,7 +22,7 @@ fn rows_of_another_arrow_come_and_go() {
     );
     let cut = ferry.write("cut.pairs", "1\tone\n2\ttw");
     let outcome = ferry.run(args!["convert", cut, ferry.at("cut.parquet")]).expect(3);
-    outcome.says(&["a line's end", "cut.pairs", "offset 6"]);
+    outcome.says(&["a line break", "cut.pairs", "offset 6"]);
     let other = ferry.write("other.jsonl", "{\"a\": [1]}\n");
     ferry.run(args!["convert", other, ferry.at("other.pairs")]).expect(3).says(&["one int64 and one text"]);
 }

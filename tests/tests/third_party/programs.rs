@@ -1,4 +1,5 @@
-//! Programs of other people's that use the engine as a library: one links its formats, one loads them.
+//! Third-party programs that use the engine as a library: one links its formats, and one loads
+//! them.
 
 use super::outside;
 use std::path::Path;
@@ -20,7 +21,7 @@ fn a_program_links_formats_or_loads_them() {
     ferry.convert(&input, &ours, &[]);
     let expected = format!("{} tensors\n", ferry.tensors(&ours).len());
 
-    // Nothing to load lies anywhere near it.
+    // There are no libraries to load near the program.
     let alone = ferry.at("alone");
     std::fs::copy(linked, &alone).unwrap();
     let outcome = run(Command::new(alone).env_clear().args(args![input, by_linked])).expect(0);
@@ -30,7 +31,8 @@ fn a_program_links_formats_or_loads_them() {
     let bytes = |path: &Path| std::fs::read(path).unwrap();
     assert!(bytes(&by_linked) == bytes(&ours) && bytes(&by_loaded) == bytes(&ours));
 
-    // Without a folder of plugins there is no format, and the error says where it looked.
+    // Without a plugin folder there are no formats, and the error names the folders that were
+    // searched.
     let [nowhere, nothing] = ferry.paths(["nowhere", "c.safetensors"]);
     let outcome = run(Command::new(loaded).args(args![nowhere, input, nothing])).expect(1);
     assert!(outcome.stderr.contains("no format plugin was found"), "{outcome}");

@@ -1,14 +1,17 @@
-//! What crates promise to those who depend on them: their public items, and that each can be published.
+//! What crates promise to their dependents: their public items, and that each crate can be
+//! published.
 //!
-//! The items stand in `public-api.txt` beside each crate's manifest. A change that is meant is written there with
-//! `FERRY_TEST_WRITE_API=1 cargo test -p tensorferry-tests --test third_party published -- --ignored`.
+//! The items are in `public-api.txt` next to each crate's manifest. After an intended change,
+//! update it with `FERRY_TEST_WRITE_API=1 cargo test -p tensorferry-tests --test third_party
+//! published -- --ignored`.
 
 use std::os::unix::fs::PermissionsExt;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::files::names_in;
 use tensorferry_tests::workspace::{cargo, root, workspace};
 
-/// Documents a crate in rustdoc's JSON, whose form is no stable one: the compiler is told that we know.
+/// Documents a crate in rustdoc's JSON, which is unstable and therefore needs a flag of the
+/// compiler.
 fn public_items(package: &str, features: &str) -> String {
     let target = &workspace().target;
     let folder = tempfile::tempdir().unwrap();
@@ -47,7 +50,11 @@ fn promises(package: &str, folder: &str, features: &str) {
         of.lines().filter(|line| !other.contains(line)).map(|line| format!("{sign} {line}\n")).collect()
     };
     let difference = only(&promised, &items, "-") + &only(&items, &promised, "+");
-    assert!(difference.is_empty(), "{package} has other public items than {}:\n{difference}", path.display());
+    assert!(
+        difference.is_empty(),
+        "{package} has different public items than {}:\n{difference}",
+        path.display()
+    );
 }
 
 #[test]
@@ -67,7 +74,8 @@ fn the_kits_items_are_those_that_were_promised() {
 fn every_crate_can_be_published() {
     let target = workspace().target.join("published");
     let mut publish = cargo();
-    // Not built from what was packed: that takes minutes, and cargo keeps what it once unpacked of a version.
+    // The package is not built, which would take minutes. Cargo also keeps the unpacked sources of
+    // a version.
     publish
         .args([
             "publish",

@@ -1,5 +1,5 @@
-/* A format in C, of tensors and of rows, that breaks one rule of the boundary on request: `FERRY_LIE` names which. It is built
- * under sanitizers too: whatever a plugin says, the host reads nothing that is not there. Without a request it behaves.
+/* A format in C, of tensors and of rows, that breaks one rule of the boundary on request: `FERRY_LIE` names the rule. It is
+ * also built with sanitizers, because the host must not read invalid memory for any lie. Without a request it works.
  */
 #include "ferry_plugin.h"
 #include <pthread.h>
@@ -38,7 +38,7 @@ static FerryText text_of(const char *text) {
   return it;
 }
 
-/* ---- tensors: a file is LIES and four bytes, which are a tensor ---- */
+/* ---- tensors: a file is LIES and the four bytes of a tensor ---- */
 
 static int32_t decode(void *self, FerrySource source, uint64_t handle, FerryByteSink output, FerryContext context, FerryErrorSink err) {
   (void)self, (void)source, (void)handle, (void)context;
@@ -66,7 +66,7 @@ static int32_t quiet_detail(void *self, FerryText name, FerryText value) {
 
 static const FerryErrorSinkTable QUIET = {.size = sizeof QUIET, .message = quiet, .detail = quiet_detail};
 
-/* A thread that the host knows nothing of, with a sink of its own. */
+/* A thread of the plugin, with its own error sink. */
 static void *read_a_byte(void *arg) {
   Job *job = arg;
   FerryErrorSink err = {&QUIET, NULL};
@@ -272,7 +272,7 @@ static int32_t tensor_reader(void *self, FerryPairs options, FerryTensorReader *
 
 static int32_t record_reader(void *self, FerryPairs options, FerryRecordReader *reader, FerryErrorSink err) {
   (void)self, (void)options, (void)err;
-  /* What is not written is zeros. */
+  /* If nothing is written, the reader is null. */
   if (!lies("reader-null")) *reader = (FerryRecordReader){&RECORD_READER, NULL};
   return FERRY_DONE;
 }

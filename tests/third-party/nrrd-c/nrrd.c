@@ -1,14 +1,14 @@
 /* NRRD, the "nearly raw raster data" of medical imaging (https://teem.sourceforge.net/nrrd/format.html), as a
- * format of ferry: one tensor with its metadata, attached and raw. Other encodings and detached headers are
- * told as unsupported.
+ * format of ferry: one tensor with its metadata, with an attached header and raw data. Other encodings and
+ * detached headers are unsupported.
  *
  *   NRRD0004
  *   type: float
  *   dimension: 2
- *   sizes: 3 2          the fastest axis first: a row-major shape of [2, 3]
+ *   sizes: 3 2          fastest axis first: a row-major shape of [2, 3]
  *   encoding: raw
  *   endian: little
- *   spacings: 1 0.5     an attribute of the tensor, as all fields of FIELDS are
+ *   spacings: 1 0.5     an attribute of the tensor, like all fields in FIELDS
  *   unit:=mm            metadata
  *                       an empty line, then the elements
  */
@@ -22,7 +22,7 @@
 #define MAX_ATTRIBUTES 64
 
 typedef struct {
-  const char *names; /* as NRRD spells it, the first when it is written */
+  const char *names; /* the spellings in NRRD; the first one is written */
   const char *dtype;
   uint32_t bytes;
 } Type;
@@ -41,8 +41,8 @@ static const Type TYPES[] = {
 };
 #define TYPE_COUNT (sizeof TYPES / sizeof *TYPES)
 
-/* Fields that are attributes. Numbers of axes are F64 in the order of the tensor's shape, the slowest axis first; all
- * others are the field's text. */
+/* Fields that are attributes. Numbers per axis are F64 in the order of the tensor's shape, slowest axis first. All
+ * others are the text of the field. */
 typedef struct {
   const char *name;
   int is_numbers;
@@ -66,7 +66,7 @@ static FerryText text_of(const char *text) {
   return it;
 }
 
-/* Says why, and gives the status. */
+/* Reports the message, and returns the status. */
 static int32_t fail(FerryErrorSink err, int32_t status, const char *message) {
   if (FERRY_HAS(err, message)) err.table->message(err.self, text_of(message));
   return status;
@@ -81,7 +81,7 @@ static int32_t fail_found(FerryErrorSink err, int32_t status, const char *messag
   return status;
 }
 
-/* Whether a word is one of those that bars separate. */
+/* Whether a word is in a list that is separated by bars. */
 static int is_one_of(const char *word, const char *words) {
   size_t len = strlen(word);
   for (const char *at = words; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
@@ -98,7 +98,7 @@ typedef struct {
   uint64_t sizes;
   int is_raw;
   uint32_t byte_order;
-  /* They point into the text of the header. */
+  /* Pointers into the text of the header. */
   struct {
     const Field *field;
     const char *value;
@@ -110,11 +110,11 @@ static int32_t field(Header *header, char *key, char *value, FerryText file, Fer
   if (!strcmp(key, "type")) {
     for (size_t i = 0; i < TYPE_COUNT; i++)
       if (is_one_of(value, TYPES[i].names)) header->type = &TYPES[i];
-    if (!header->type) return fail_found(err, FERRY_UNSUPPORTED, "a type that has no dtype", file, value);
+    if (!header->type) return fail_found(err, FERRY_UNSUPPORTED, "unsupported type", file, value);
   } else if (!strcmp(key, "dimension")) {
     header->rank = strtoull(value, NULL, 10);
     if (!header->rank || header->rank > MAX_RANK)
-      return fail_found(err, FERRY_MALFORMED, "not a dimension of 1 to 16", file, value);
+      return fail_found(err, FERRY_MALFORMED, "the dimension is not from 1 to 16", file, value);
   } else if (!strcmp(key, "sizes")) {
     char *at = value, *end;
     for (header->sizes = 0; *at; at = end) {
@@ -125,26 +125,26 @@ static int32_t field(Header *header, char *key, char *value, FerryText file, Fer
     }
   } else if (!strcmp(key, "encoding")) {
     header->is_raw = !strcmp(value, "raw");
-    if (!header->is_raw) return fail_found(err, FERRY_UNSUPPORTED, "only the encoding raw is read", file, value);
+    if (!header->is_raw) return fail_found(err, FERRY_UNSUPPORTED, "only the encoding raw is supported", file, value);
   } else if (!strcmp(key, "endian")) {
     header->byte_order = !strcmp(value, "big");
   } else if (!strcmp(key, "data file") || !strcmp(key, "datafile")) {
-    return fail_found(err, FERRY_UNSUPPORTED, "the data is in another file, which is not read", file, value);
+    return fail_found(err, FERRY_UNSUPPORTED, "data in a separate file is not supported", file, value);
   } else if (!strcmp(key, "line skip") || !strcmp(key, "byte skip") || !strcmp(key, "lineskip") ||
              !strcmp(key, "byteskip")) {
-    return fail_found(err, FERRY_UNSUPPORTED, "data that does not follow its header is not read", file, key);
+    return fail_found(err, FERRY_UNSUPPORTED, "data that does not follow its header is not supported", file, key);
   }
   return FERRY_DONE;
 }
 
-/* A node that is a value on its own, in the catalog. */
+/* Adds a node that is a value of its own to the catalog. */
 static int32_t value_of(FerryCatalogSink catalog, uint32_t kind, const char *class_name, const void *bytes, size_t len,
                         uint32_t *value, FerryErrorSink err) {
   FerryNode node = {.size = sizeof node, .kind = kind, .class_name = text_of(class_name), .bytes = {bytes, len}};
   return catalog.table->value(catalog.self, &node, value, err);
 }
 
-/* Numbers of the axes, as many as there are; the others of a field stay its text. */
+/* Parses one number per axis. Fails if the text has other contents, so that it stays text. */
 static int numbers_of(const char *text, uint64_t rank, double *numbers) {
   char *end;
   for (uint64_t axis = rank; axis-- > 0; text = end) {
@@ -169,7 +169,7 @@ static int32_t describe_attributes(FerryCatalogSink catalog, const Header *heade
   return FERRY_DONE;
 }
 
-/* Keeps an attribute until there is a tensor, and tells of what is neither that nor said otherwise. */
+/* Keeps an attribute until the tensor is described, and reports fields that cannot be represented as a loss. */
 static int32_t keep_or_lose(Header *header, FerryCatalogSink catalog, const char *key, const char *value, FerryErrorSink err) {
   static const char *const CARRIED[] = {"type", "dimension", "sizes", "encoding", "endian"};
   for (size_t i = 0; i < sizeof CARRIED / sizeof *CARRIED; i++)
@@ -180,7 +180,7 @@ static int32_t keep_or_lose(Header *header, FerryCatalogSink catalog, const char
     header->attributes[header->attribute_count++].value = value;
     return FERRY_DONE;
   }
-  FerryLoss loss = {sizeof loss, text_of("metadata"), 0, 0, text_of(key), text_of("a field of NRRD's own")};
+  FerryLoss loss = {sizeof loss, text_of("metadata"), 0, 0, text_of(key), text_of("a field that only NRRD has")};
   return catalog.table->loss(catalog.self, &loss, err);
 }
 
@@ -196,7 +196,7 @@ static int32_t parse(char *at, FerryText file, FerryCatalogSink catalog, Header 
     }
     char *colon = strchr(line, ':');
     if (*line == '#' || !*line) continue;
-    if (!colon) return fail_found(err, FERRY_MALFORMED, "a line of the header without a colon", file, line);
+    if (!colon) return fail_found(err, FERRY_MALFORMED, "a header line without a colon", file, line);
     *colon = 0;
     int32_t status;
     if (colon[1] == '=') {
@@ -211,7 +211,7 @@ static int32_t parse(char *at, FerryText file, FerryCatalogSink catalog, Header 
     if (status) return status;
   }
   if (!header->type || !header->is_raw || header->rank != header->sizes)
-    return fail_found(err, FERRY_MALFORMED, "a header that is not whole", file, "no type, encoding or sizes");
+    return fail_found(err, FERRY_MALFORMED, "the header is incomplete", file, "no type, encoding or sizes");
   return FERRY_DONE;
 }
 
@@ -223,12 +223,12 @@ static int32_t decode(void *self, FerrySource source, uint64_t handle, FerryByte
 
 static const FerryTensorDecoderTable DECODER = {sizeof DECODER, NULL, NULL, decode};
 
-/* Text that crosses the boundary is UTF-8. */
+/* Text that crosses the boundary must be UTF-8. */
 static int is_utf8(const uint8_t *at, const uint8_t *end) {
   while (at < end) {
     size_t more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : (*at & 0xf0) == 0xe0 ? 2 : *at >= 0xf0 && *at < 0xf5 ? 3 : 4;
     if (more > 3 || (size_t)(end - at) <= more) return 0;
-    /* No longer form than is needed, no surrogates, nothing past U+10FFFF. */
+    /* Overlong forms, surrogates and code points above U+10FFFF are invalid. */
     if ((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] >= 0xa0) || (*at == 0xf0 && at[1] < 0x90) ||
         (*at == 0xf4 && at[1] >= 0x90))
       return 0;
@@ -250,11 +250,11 @@ static int32_t read_header(FerrySource source, uint32_t file, uint64_t len, Ferr
     *end = i + (text[i + 1] == '\n' ? 2 : 3);
     text[i] = 0;
     if (!is_utf8((const uint8_t *)text, (const uint8_t *)text + i))
-      return fail_found(err, FERRY_MALFORMED, "a header that is not UTF-8", name, "other bytes");
+      return fail_found(err, FERRY_MALFORMED, "the header is not UTF-8", name, "other bytes");
     if (strlen(text) == i) return FERRY_DONE;
     break;
   }
-  return fail_found(err, FERRY_MALFORMED, "no header that ends within 64 KiB", name, "no empty line");
+  return fail_found(err, FERRY_MALFORMED, "the header does not end within 64 KiB", name, "no empty line");
 }
 
 static int32_t describe_data(FerryCatalogSink catalog, const Header *header, uint32_t file, uint64_t offset,
@@ -281,7 +281,7 @@ static int32_t read(void *self, FerrySource source, FerryCatalogSink catalog, Fe
   FerryText name, path;
   int32_t status = source.table->entry(source.self, &kind, &name, err);
   if (status) return status;
-  if (kind != 0) return fail(err, FERRY_UNSUPPORTED, "a file in NRRD is named itself");
+  if (kind != 0) return fail(err, FERRY_UNSUPPORTED, "the input is not a single file");
   if ((status = source.table->open(source.self, name, &file, err))) return status;
   if ((status = source.table->info(source.self, file, &len, &path, err))) return status;
   char *text = malloc(MAX_HEADER + 1);
@@ -305,7 +305,7 @@ static const FerryTensorReaderTable READER = {sizeof READER, NULL, NULL, read};
 
 /* ---- the writer ---- */
 
-/* Keeps the name of a dtype. */
+/* Stores the name of a dtype. */
 static int32_t keep_name(void *self, FerryText name, FerryErrorSink err) {
   (void)err;
   snprintf(self, 65, "%.*s", (int)(name.len < 64 ? name.len : 64), (const char *)name.ptr);
@@ -329,9 +329,9 @@ typedef struct {
   FerryLayoutSink layout;
   uint32_t file;
   size_t rank;
-  /* Whether entries are attributes, and not metadata. */
+  /* Whether entries are attributes instead of metadata. */
   int is_attribute;
-  /* The last node that came: a value ends with its own. NRRD has a place for text and for numbers of axes. */
+  /* The last node, which is the root of a value. NRRD supports text and numbers per axis. */
   uint32_t kind, count;
   char *text;
   size_t len;
@@ -369,14 +369,14 @@ static int is_line(const char *text, size_t len) {
   return !memchr(text, 0, len);
 }
 
-/* What stands after the colon of a field, if it can be said there. */
+/* Whether the value can follow the colon of a field. */
 static int is_field(const Writing *writing, const Field *field) {
   if (!field) return 0;
   if (writing->kind == FERRY_NUMBERS) return field->is_numbers && writing->number_count == writing->rank;
   int begins = writing->len && writing->text[0] != ' ' && writing->text[0] != '\t';
   double numbers[MAX_RANK];
   if (writing->kind != FERRY_TEXT || !begins || !is_line(writing->text, writing->len)) return 0;
-  /* A text that reads as numbers would come back as these. */
+  /* Text that looks like numbers would be read as numbers. */
   writing->text[writing->len] = 0;
   return !(field->is_numbers && numbers_of(writing->text, writing->rank, numbers));
 }
@@ -389,7 +389,7 @@ static int32_t put_entry(void *self, FerryText key, uint32_t value, FerryErrorSi
   int is_held = is_attribute ? is_field(writing, field_named(key.ptr, key.len))
                              : is_key && writing->kind == FERRY_TEXT && is_line(writing->text, writing->len);
   if (!is_held) {
-    FerryText why = text_of(is_attribute ? "NRRD has no field for it" : "NRRD holds it in one line");
+    FerryText why = text_of(is_attribute ? "NRRD has no field for it" : "NRRD holds only text in one line");
     FerryLoss loss = {sizeof loss, text_of(is_attribute ? "attribute" : "metadata"), 0, 0, key, why};
     return writing->layout.table->loss(writing->layout.self, &loss, err);
   }
@@ -410,7 +410,7 @@ static int32_t put_entry(void *self, FerryText key, uint32_t value, FerryErrorSi
 
 static const FerryValueSinkTable VALUES = {sizeof VALUES, NULL, NULL, keep_node, put_entry};
 
-/* The attributes of the tensor, then the metadata. */
+/* Writes the attributes of the tensor, then the metadata. */
 static int32_t put_values(FerryCatalogView view, uint32_t tensor, Writing *writing, FerryErrorSink err) {
   FerryValueSink sink = {&VALUES, writing};
   writing->is_attribute = 1;
@@ -421,11 +421,11 @@ static int32_t put_values(FerryCatalogView view, uint32_t tensor, Writing *writi
   return status;
 }
 
-/* Nothing is left to do when the bytes have moved. */
+/* The host copies all bytes, so nothing is left to do. */
 static int32_t stream(void *self, uint32_t file, FerryCatalogView view, FerryByteSink output, FerryContext context,
                       FerryErrorSink err) {
   (void)self, (void)file, (void)view, (void)output, (void)context;
-  return fail(err, FERRY_PLUGIN_FAULT, "no file is streamed");
+  return fail(err, FERRY_PLUGIN_FAULT, "NRRD streams no files");
 }
 
 static int32_t seal(void *self, FerryDigests digests, FerrySealSink output, FerryContext context, FerryErrorSink err) {
@@ -453,11 +453,11 @@ static int32_t plan(void *self, FerryCatalogView view, uint32_t target_kind, Fer
     if (kept == UINT32_MAX && found && dims.len >= 1 && dims.len <= MAX_RANK) {
       kept = id, type = found, shape = dims, name = called;
     } else {
-      status = layout.table->omit(layout.self, id, text_of("a file in NRRD holds one tensor of 1 to 16 dimensions"), err);
+      status = layout.table->omit(layout.self, id, text_of("an NRRD file holds one tensor of 1 to 16 dimensions"), err);
     }
   }
   if (status) return status;
-  if (kept == UINT32_MAX) return fail(err, FERRY_UNSUPPORTED, "no tensor that NRRD can hold");
+  if (kept == UINT32_MAX) return fail(err, FERRY_UNSUPPORTED, "NRRD can hold none of the tensors");
   if (name.len != 4 || memcmp(name.ptr, "data", 4)) {
     FerryLoss loss = {sizeof loss, text_of("name"), 0, 0, name, text_of("NRRD has no names: it will be read as \"data\"")};
     if ((status = layout.table->loss(layout.self, &loss, err))) return status;
@@ -488,7 +488,7 @@ static const FerryTensorWriterTable WRITER = {sizeof WRITER, NULL, NULL, plan};
 
 static int32_t describe(void *self, FerryDescription description, FerryErrorSink err) {
   (void)self;
-  /* The version is a digit of 1 to 5: the mask lets the digits through that begin as '0' does. */
+  /* The version is a digit from 1 to 5. The mask accepts all digits with the same high bits as '0'. */
   static const uint8_t NRRD[] = {'N', 'R', 'R', 'D', '0', '0', '0', '0'};
   static const uint8_t MASK[] = {255, 255, 255, 255, 255, 255, 255, 0xf8};
   FerryIdentity identity = {sizeof identity, text_of("nrrd"), text_of("NRRD, nearly raw raster data"),
@@ -517,11 +517,11 @@ static int32_t tensor_writer(void *self, FerryPairs options, FerryTensorWriter *
   return FERRY_DONE;
 }
 
-/* What is null is not offered: it has no probe, as its magic decides, and no records. */
+/* Null functions are not offered: the format has no probe, because its magic decides, and no records. */
 static const FerryFormatTable FORMAT = {.size = sizeof FORMAT, .describe = describe,
                                         .tensor_reader = tensor_reader, .tensor_writer = tensor_writer};
 
-/* The revision that this was built for: what came after 1.0 would be left out where the host does not have it. */
+/* The revision that this was built for. If the host has an older one, additions since 1.0 are not used. */
 #ifndef NRRD_MINOR
 #define NRRD_MINOR FERRY_MINOR
 #endif

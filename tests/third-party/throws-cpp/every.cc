@@ -1,6 +1,6 @@
-// Two formats in C++, of tensors and of rows, of which every function that the host calls can throw: `FERRY_THROW` names the one
-// that does, as `Format.describe`. `guarded` keeps the exception on this side. With `unguarded ` before the name it leaves the
-// function, which breaks the rules: what becomes of the process then is what the tests look at.
+// Two formats in C++, of tensors and of rows. Every function that the host calls can throw: `FERRY_THROW` names it, such as
+// `Format.describe`. `guarded` keeps the exception on this side. With the prefix `unguarded `, the exception leaves the function,
+// which breaks the rules; the tests check what happens to the process.
 #include "ferry_plugin.h"
 #include <cstdlib>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include <string>
 
 extern "C" {
-// Arrow's own, <https://arrow.apache.org/docs/format/CDataInterface.html>.
+// From Arrow, <https://arrow.apache.org/docs/format/CDataInterface.html>.
 struct ArrowSchema {
   const char *format, *name, *metadata;
   int64_t flags, n_children;
@@ -46,10 +46,10 @@ void throw_if_asked(const std::string &entry) {
   if (is_asked(entry)) throw std::runtime_error("thrown in " + entry);
 }
 
-// Runs what may throw; gives the status, and says why.
+// Runs code that may throw, returns the status, and reports the message.
 template <class Run> int32_t guarded(FerryErrorSink err, const char *entry, Run run) {
   throw_if_asked("unguarded " + std::string(entry));
-  std::string why = "an exception that is no std::exception";
+  std::string why = "an exception that is not a std::exception";
   try {
     throw_if_asked(entry);
     return run();
@@ -63,7 +63,7 @@ template <class Run> int32_t guarded(FerryErrorSink err, const char *entry, Run 
 
 int32_t done() { return FERRY_DONE; }
 
-// Objects have nothing of their own; `drop` is there to throw.
+// Objects own nothing. `drop` exists only to throw.
 #define DROP(name, object) \
   int32_t name(void *, FerryErrorSink err) { return guarded(err, object ".drop", done); }
 
@@ -75,7 +75,7 @@ int32_t name(FerryNameSink names, const char *text, FerryErrorSink err) {
   return names.table->name(names.self, text_of(text), err);
 }
 
-// ---- tensors: a file is its magic, and what was written is longer by what the plan says ----
+// ---- tensors: a file is its magic; a written file is longer, as the plan requires ----
 
 int32_t decode(void *, FerrySource, uint64_t, FerryByteSink output, FerryContext, FerryErrorSink err) {
   return guarded(err, "TensorDecoder.decode", [&] { return write(output, "abcd", err); });
@@ -165,7 +165,7 @@ void make_schema(ArrowSchema *out) {
   *out = {"+s", "", nullptr, 0, 1, new ArrowSchema *[1]{child}, nullptr, release_schema, nullptr};
 }
 
-// A callback of Arrow's gives a number: it has no error sink.
+// Arrow's callbacks return a number, because they have no error sink.
 template <class Run> int guarded_number(const char *entry, Run run) {
   throw_if_asked("unguarded " + std::string(entry));
   try {
@@ -192,7 +192,7 @@ int get_next(ArrowArrayStream *stream, ArrowArray *out) {
     static const int64_t value = 7;
     *out = ArrowArray();
     if (stream->private_data) return;
-    stream->private_data = stream; // the one batch was given
+    stream->private_data = stream; // the only batch has been returned
     auto child = new ArrowArray{1, 0, 0, 2, 0, new const void *[2]{nullptr, &value}, nullptr, nullptr, release_array, nullptr};
     *out = {1, 0, 0, 1, 1, new const void *[1]{nullptr}, new ArrowArray *[1]{child}, nullptr, release_array, nullptr};
   });
@@ -224,7 +224,7 @@ int32_t scan(void *, const FerryScan *, FerryPredicate, ArrowArrayStream *out, u
   });
 }
 
-// Asked for a stream that failed.
+// The host calls this for a stream that failed.
 int32_t fault(void *, uint64_t, FerryErrorSink err) {
   return guarded(err, "RecordSet.fault", [&] {
     if (!is_asked("Stream.get_next") && !is_asked("Stream.get_schema")) return FERRY_DONE;
@@ -240,7 +240,7 @@ int32_t json(void *, uint32_t, uint64_t, FerryByteSink, uint64_t *written, Ferry
 int32_t skipped(void *, FerrySkippedSink, FerryErrorSink err) { return guarded(err, "RecordSet.skipped", done); }
 int32_t losses(void *, FerryLossSink, FerryErrorSink err) { return guarded(err, "RecordSet.losses", done); }
 
-// The source belongs to the set, which is the one object here that has something.
+// The set owns the source. It is the only object here that owns anything.
 int32_t drop_set(void *self, FerryErrorSink err) {
   FerrySource *source = static_cast<FerrySource *>(self);
   if (FERRY_HAS(*source, drop)) source->table->drop(source->self, err);

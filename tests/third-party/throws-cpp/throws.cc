@@ -11,9 +11,9 @@ FerryText text_of(const char *text) {
   return {reinterpret_cast<const uint8_t *>(text), std::strlen(text)};
 }
 
-// Runs what may throw. `noexcept`: what gets past it ends the process here, and not in the host's frames.
+// Runs code that may throw. `noexcept` makes an escaping exception end the process here, and not in the host's frames.
 template <class Run> int32_t guarded(FerryErrorSink err, Run run) noexcept {
-  std::string why = "an exception that is no std::exception";
+  std::string why = "an exception that is not a std::exception";
   try {
     return run();
   } catch (const std::exception &thrown) {
@@ -24,7 +24,7 @@ template <class Run> int32_t guarded(FerryErrorSink err, Run run) noexcept {
   return FERRY_PLUGIN_FAULT;
 }
 
-// The reader fails as the input's first line after the magic says.
+// The reader throws what the contents of the input request.
 struct Reader {
   std::string file;
 
@@ -53,7 +53,7 @@ int32_t drop_reader(void *self, FerryErrorSink err) {
 
 int32_t read(void *self, FerrySource source, FerryCatalogSink, FerryContext, FerryTensorDecoder *, FerryErrorSink err) {
   return guarded(err, [&] {
-    // The host calls from many threads: what changes is this call's own.
+    // The host calls this from many threads, so each call changes only its own copy.
     Reader own(*static_cast<Reader *>(self));
     return own.read(source, err);
   });
@@ -78,7 +78,7 @@ int32_t tensor_reader(void *, FerryPairs, FerryTensorReader *reader, FerryErrorS
   });
 }
 
-// C++11 has no designated initializers: what is not named here is null, and not offered.
+// C++11 has no designated initializers. Null functions are not offered.
 const FerryFormatTable FORMAT = {sizeof(FerryFormatTable), nullptr, nullptr, describe, nullptr, tensor_reader,
                                  nullptr, nullptr, nullptr};
 

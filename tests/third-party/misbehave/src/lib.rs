@@ -3,20 +3,20 @@
 //! | request | what happens |
 //! |---|---|
 //! | `init` | making the formats fails with an error |
-//! | `init-abort`, `init-loop` | making them ends the process, never comes back |
+//! | `init-abort`, `init-loop` | making them aborts the process, or never returns |
 //! | `init-panic`, `describe`, `probe`, `reader`, `read`, `decode`, `writer`, `plan`, `stream`, `seal` | that call panics |
 //! | `drop-format`, `drop-reader`, `drop-writer`, `drop-plan` | that object's destructor panics |
-//! | `extent` | a storage reaches past the end of its file |
+//! | `extent` | a storage extends beyond the end of its file |
 //! | `left-out` | the layout leaves a tensor out |
-//! | `deferred` | the deferred bytes are one more than were reserved |
+//! | `deferred` | there is one more deferred byte than was reserved |
 //! | `decode-short`, `decode-long` | an encoded storage decodes to one byte less or more |
 //!
-//! What only a process of its own survives is requested by the input, right behind its magic: `!abort` ends
-//! the process, `!loop` never comes back, `!eat` allocates without end.
+//! Faults that only a separate process survives are requested by the input, directly after its
+//! magic: `!abort` aborts the process, `!loop` never returns, `!eat` allocates without end.
 //!
-//! Without a request it behaves: a file is `MISBEHAVE` and bytes, which are the tensors `plain`, as
-//! they lie, and `encoded`, as the reader gives them on request. A written file is the same with
-//! the bytes of all tensors behind each other.
+//! Without a request, the plugin works. A file is `MISBEHAVE` and bytes. The tensor `plain` is
+//! these bytes as they are stored, and the tensor `encoded` is the same bytes as the reader decodes
+//! them. A written file has the bytes of all tensors, one after the other.
 #![forbid(unsafe_code)]
 
 mod request;

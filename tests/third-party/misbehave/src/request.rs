@@ -1,6 +1,6 @@
-//! A request is the one misbehaviour that the environment asks for.
+//! The misbehavior that the environment requests.
 
-/// Whether `FERRY_MISBEHAVE` asks for this one.
+/// Whether `FERRY_MISBEHAVE` requests this misbehavior.
 pub(crate) fn is_requested(what: &str) -> bool {
     std::env::var("FERRY_MISBEHAVE").is_ok_and(|request| request == what)
 }
@@ -9,7 +9,7 @@ pub(crate) fn panic_if_requested(what: &str) {
     assert!(!is_requested(what), "asked to panic in {what}");
 }
 
-/// Does what no error can tell of.
+/// Does what no error can report: aborts, hangs or uses up memory.
 pub(crate) fn ruin(request: &[u8]) {
     match request {
         b"!abort" => std::process::abort(),

@@ -1,6 +1,6 @@
-//! A library that somebody put into the plugin folder by mistake.
+//! A library that was put into the plugin folder by mistake.
 
-/// Something that such a library may export.
+/// An example of an export of such a library.
 #[unsafe(no_mangle)]
 pub extern "C" fn answer() -> u32 {
     42

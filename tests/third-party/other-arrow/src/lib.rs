@@ -1,5 +1,6 @@
-//! Pairs, a format of rows whose author has version 57 of arrow-rs: each line is a whole number, a tab, and a text.
-//! Rows come and go as C streams, which all versions share; the two places that move one are all that is unsafe.
+//! Pairs, a format of rows that uses version 57 of arrow-rs: each line is an integer, a tab, and a
+//! text. Rows pass as C streams, which all versions share. Only the two places that move a stream
+//! are unsafe.
 
 mod write;
 
@@ -59,7 +60,7 @@ impl RecordReader for Reader {
         let splits = files.iter().map(split).collect::<Result<Vec<_>>>()?;
         let mut schema =
             FFI_ArrowSchema::try_from(&*schema()).map_err(|error| Error::plugin(error.to_string()))?;
-        // SAFETY: both are the schema of the C data interface; this one is moved away.
+        // SAFETY: both types are the schema of the C data interface, and this value is moved away.
         let schema = unsafe { ArrowSchema::from_raw((&raw mut schema).cast()) };
         let lens: Vec<u64> = splits.iter().map(|split| split.bytes).collect();
         Ok(Box::new(StreamSet::new(schema, splits, move |split, _batches| {
@@ -68,7 +69,7 @@ impl RecordReader for Reader {
     }
 }
 
-/// All rows of a file.
+/// Returns all rows of a file.
 fn stream(mut file: FileCursor, len: u64) -> Result<ArrowArrayStream> {
     let name = file.file_name().to_owned();
     let bytes = file.take(len)?;
@@ -77,8 +78,11 @@ fn stream(mut file: FileCursor, len: u64) -> Result<ArrowArrayStream> {
     for line in bytes.split_inclusive(|&byte| byte == b'\n') {
         let pair = str::from_utf8(line).ok().and_then(|line| line.strip_suffix('\n')?.split_once('\t'));
         let pair = pair.and_then(|(number, text)| Some((number.parse().ok()?, text)));
-        let wrong =
-            || Error::malformed("not a number, a tab, a text and a line's end").file(&name).offset(offset);
+        let wrong = || {
+            Error::malformed("a line is not a number, a tab, a text and a line break")
+                .file(&name)
+                .offset(offset)
+        };
         let (number, text) = pair.ok_or_else(wrong)?;
         rows.0.push(number);
         rows.1.push(text);
@@ -90,6 +94,6 @@ fn stream(mut file: FileCursor, len: u64) -> Result<ArrowArrayStream> {
         RecordBatch::try_new(schema(), columns).map_err(|error| Error::malformed(error.to_string()))?;
     let batches = RecordBatchIterator::new([Ok(batch)], schema());
     let mut stream = FFI_ArrowArrayStream::new(Box::new(batches));
-    // SAFETY: both are the stream of the C stream interface; this one is moved away.
+    // SAFETY: both types are the stream of the C stream interface, and this value is moved away.
     Ok(unsafe { ArrowArrayStream::from_raw((&raw mut stream).cast()) })
 }

@@ -1,4 +1,5 @@
-//! The writer: each batch comes as the SDK's, and is one of this author's after it went through a C stream.
+//! The writer. Each batch is one of the SDK's, and becomes one of this version of Arrow through a C
+//! stream.
 
 use arrow_array::RecordBatchReader;
 use arrow_array::cast::AsArray;
@@ -23,7 +24,7 @@ impl RecordWriter for Writer {
     ) -> Result<Box<dyn RecordPlan>> {
         let types: Vec<&DataType> = schema.fields().iter().map(|field| field.data_type()).collect();
         if types != [&DataType::Int64, &DataType::Utf8] {
-            return Err(Error::unsupported("rows that are not one int64 and one text"));
+            return Err(Error::unsupported("the columns are not one int64 and one text"));
         }
         let Target::File(name) = target else { return Err(Error::usage("one file")) };
         Ok(Box::new(Plan([name.clone()])))
@@ -45,10 +46,11 @@ impl RecordPlan for Plan {
     ) -> Result<Vec<u8>> {
         let Some(first) = batches.first() else { return Ok(Vec::new()) };
         let mut stream = c_stream(&first.schema(), batches);
-        // SAFETY: both are the stream of the C stream interface; this one is moved away.
+        // SAFETY: both types are the stream of the C stream interface, and this value is moved
+        // away.
         let stream = unsafe { ArrowArrayStreamReader::from_raw((&raw mut stream).cast()) };
         let stream = stream.map_err(|error| Error::plugin(error.to_string()))?;
-        assert_eq!(stream.schema().fields().len(), 2, "the plan looked at it");
+        assert_eq!(stream.schema().fields().len(), 2, "the plan has checked it");
         let mut bytes = Vec::new();
         for batch in stream {
             let batch = batch.map_err(|error| Error::plugin(error.to_string()))?;
@@ -57,7 +59,7 @@ impl RecordPlan for Plan {
             for (number, text) in numbers.iter().zip(texts) {
                 let pair = number.zip(text).filter(|(_, text)| !text.contains('\n'));
                 let (number, text) =
-                    pair.ok_or_else(|| Error::unsupported("a null, or a text of several lines"))?;
+                    pair.ok_or_else(|| Error::unsupported("a null or a text with several lines"))?;
                 writeln!(bytes, "{number}\t{text}").map_err(Error::from)?;
             }
         }

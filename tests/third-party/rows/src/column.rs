@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 
-/// What the values are.
+/// The type of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Int,
@@ -11,7 +11,6 @@ pub(crate) enum Kind {
     Bytes,
 }
 
-/// A column of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Column {
     pub(crate) name: String,
@@ -19,11 +18,11 @@ pub(crate) struct Column {
     pub(crate) is_list: bool,
 }
 
-/// What is added to a kind's code for lists.
+/// Added to a kind's code for lists.
 const LIST: u8 = 16;
 
 impl Column {
-    /// For a field of Arrow's, if it has a place here.
+    /// Returns the column for an Arrow field, if the format supports it.
     pub(crate) fn of(field: &Field) -> Option<Self> {
         let (leaf, is_list) = match field.data_type() {
             DataType::List(item) => (item.data_type(), true),
@@ -38,7 +37,7 @@ impl Column {
         Some(Self { name: field.name().clone(), kind, is_list })
     }
 
-    /// The column of a code.
+    /// Returns the column with a code.
     pub(crate) fn coded(code: u8, name: String) -> Option<Self> {
         let kind = match code % LIST {
             0 => Kind::Int,
@@ -49,7 +48,6 @@ impl Column {
         (code < 2 * LIST).then_some(Self { name, kind, is_list: code >= LIST })
     }
 
-    /// The code of its kind.
     pub(crate) fn code(&self) -> u8 {
         let kind = match self.kind {
             Kind::Int => 0,
@@ -59,7 +57,7 @@ impl Column {
         kind + if self.is_list { LIST } else { 0 }
     }
 
-    /// What it is in Arrow.
+    /// Returns the Arrow field.
     pub(crate) fn field(&self) -> Field {
         let leaf = match self.kind {
             Kind::Int => DataType::Int64,

@@ -1,21 +1,22 @@
-//! A plain format of rows, as its author writes a plugin: with the SDK alone.
+//! A plain format of rows, as a plugin that needs only the SDK.
 //!
 //! ```text
 //! 8 bytes  "ROWSFILE"
-//! u16      how many columns; for each:
-//!   u8       its kind: 0 i64, 1 f32, 2 bytes; 16 more for lists of it
-//!   u16, ..  the length of its name, its name
+//! u16      number of columns; for each:
+//!   u8       kind: 0 i64, 1 f32, 2 bytes; plus 16 for lists of it
+//!   u16, ..  length of the name, name
 //! then rows:
 //! u32      bytes of the rest of the row; for each column:
-//!   u8       0 null, 1 not; if it is not:
-//!   u32      for lists: how many values
-//!   ..       the values: 8 bytes, 4 bytes, or a u32 and so many bytes
+//!   u8       0 null, 1 not null; if not null:
+//!   u32      for lists: number of values
+//!   ..       the values: 8 bytes, 4 bytes, or a u32 and that many bytes
 //! ```
 //!
-//! A set of files may have an `NAME.index.json` over it, as MosaicML's MDS has: `{"version": 1, "shards": [{"basename": NAME,
-//! "bytes": N, "samples": N}, ...]}`.
+//! A set of files may have an index `NAME.index.json`, as in MosaicML's MDS: `{"version": 1,
+//! "shards": [{"basename": NAME, "bytes": N, "samples": N}, ...]}`.
 //!
-//! All numbers are little-endian. A null within a list has no place: it is left out, which is a loss.
+//! All numbers are little-endian. A list cannot contain nulls: they are left out, which is reported
+//! as a loss.
 #![forbid(unsafe_code)]
 
 mod column;
@@ -31,24 +32,24 @@ const SPLIT: TypedOption<u64> = TypedOption::integer(
     Side::Reader,
     "split",
     0..=u64::MAX,
-    "rows of one split, about: how finely reading is divided over threads",
+    "approximate rows of a split, the unit of parallel reading",
 )
 .or("4096");
 const PIECE: TypedOption<usize> = TypedOption::integer(
     Side::Writer,
     "piece",
     0..=u64::MAX,
-    "rows of one piece: how finely writing is divided over threads",
+    "rows of a piece, the unit of parallel writing",
 )
 .or("4096");
 const INDEX: TypedOption<bool> = TypedOption::flag(
     Side::Writer,
     "index",
     false,
-    "write NAME.index.json, which lists all files with their rows",
+    "write NAME.index.json, a list of all files with their rows",
 );
 
-/// The format.
+/// The format `rows`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rows;
 

@@ -1,4 +1,5 @@
-//! The reader: a header, then rows one after the other. Splits, batches, ranges and projection are the SDK's.
+//! The reader: a header, then rows one after the other. The SDK handles splits, batches, ranges and
+//! projection.
 
 use crate::MAGIC;
 use crate::column::{Column, Kind};
@@ -35,7 +36,7 @@ fn header(at: &mut FileCursor) -> Result<Vec<Column>> {
         let name = str::from_utf8(at.take(u16::from_le_bytes([low, high]).into())?).ok();
         let column = name.and_then(|name| Column::coded(code, name.to_owned()));
         let column = column.filter(|column| columns.iter().all(|other| other.name != column.name));
-        let wrong = || Error::malformed("no column, or one of the name of another").found(code);
+        let wrong = || Error::malformed("an unknown kind of column, or a repeated name").found(code);
         columns.push(column.ok_or_else(|| wrong().file(at.file_name()).offset(start))?);
     }
     Ok(columns)
@@ -63,12 +64,12 @@ fn cell<'a>(column: &Column, row: &mut RowBytes<'a>) -> Result<Cell<'a>> {
     match row.array()? {
         [0] => Ok(Cell::Null),
         [1] if !column.is_list => value(column.kind, row),
-        // A count is not believed: each value takes bytes of the row.
+        // A wrong count cannot cause a large allocation, because each value takes bytes of the row.
         [1] => (0..u32::from_le_bytes(row.array()?))
             .map(|_| value(column.kind, row))
             .collect::<Result<_>>()
             .map(Cell::List),
-        [other] => Err(Error::malformed("neither null nor a value").expected("0 or 1").found(other)),
+        [other] => Err(Error::malformed("wrong null marker").expected("0 or 1").found(other)),
     }
 }
 

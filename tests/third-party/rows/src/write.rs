@@ -1,4 +1,4 @@
-//! The writer: the header is a file's head, and each piece a run of rows.
+//! The writer: the header is at the start of a file, and each piece is a run of rows.
 
 use crate::MAGIC;
 use crate::column::Column;
@@ -28,14 +28,14 @@ impl RecordWriter for Writer {
         for (place, field) in schema.fields().iter().enumerate() {
             match Column::of(field) {
                 Some(column) if u16::try_from(column.name.len()).is_err() => {
-                    return Err(Error::unsupported("a name is too long").column(column.name));
+                    return Err(Error::unsupported("the name is too long").column(column.name));
                 }
                 Some(column) if columns.iter().any(|(_, other): &(_, Column)| other.name == column.name) => {
-                    return Err(Error::unsupported("two columns of one name: rename one").column(column.name));
+                    return Err(Error::unsupported("two columns have this name").column(column.name));
                 }
                 Some(column) => columns.push((place, column)),
                 None => {
-                    let why = format!("a column of {} has no place in a file of rows", field.data_type());
+                    let why = format!("a file of rows cannot hold {}", field.data_type());
                     losses.loss(Loss::new(LossKind::Record, field.name(), why))?;
                 }
             }
@@ -57,10 +57,10 @@ impl RecordWriter for Writer {
 
 struct Plan {
     files: ShardFiles,
-    /// The index, if there is one.
+    /// The entries of the index, if there is one.
     sealed: Vec<String>,
     piece: usize,
-    /// The columns, and their places in the rows.
+    /// The columns, with their positions in the batches.
     columns: Vec<(usize, Column)>,
 }
 
@@ -106,7 +106,7 @@ impl RecordPlan for Plan {
         }
         output.write(&bytes)?;
         for ((_, column), nulls) in self.columns.iter().zip(nulls).filter(|(_, nulls)| *nulls > 0) {
-            let why = format!("{nulls} nulls within lists left out");
+            let why = format!("{nulls} nulls in lists are left out");
             losses.loss(Loss::new(LossKind::Record, &column.name, why))?;
         }
         Ok(Vec::new())
@@ -126,7 +126,7 @@ impl RecordPlan for Plan {
     }
 }
 
-/// A text of JSON.
+/// Returns a JSON string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for sign in text.chars() {
@@ -139,7 +139,7 @@ fn quoted(text: &str) -> String {
     quoted + "\""
 }
 
-/// Appends a value; how many nulls in it were left out.
+/// Appends a value. Returns how many nulls in it were left out.
 fn push(bytes: &mut Vec<u8>, column: &ArrayRef, row: usize) -> Result<u64> {
     if column.is_null(row) {
         bytes.push(0);

@@ -1,15 +1,15 @@
-//! The codec turns repeated patterns into runs: each byte is combined with the one before it
-//! (xor), then runs of equal bytes become pairs of count (1 to 255) and byte.
+//! The codec turns repeated patterns into runs: each byte is combined with the previous one (xor),
+//! then runs of equal bytes become pairs of a count (1 to 255) and a byte.
 
 use tensorferry_sdk::{ByteSink, Error, Result};
 
-/// The most bytes that one pair can make.
+/// Maximum number of bytes from one pair.
 pub(crate) const MOST_OF_PAIR: u64 = 255;
 
-/// How many decoded bytes are pushed at once.
+/// Number of decoded bytes that are written at a time.
 const PIECE: usize = 64 << 10;
 
-/// Encodes all of a chunk.
+/// Encodes a whole chunk.
 pub(crate) fn encode(bytes: &[u8]) -> Vec<u8> {
     let mut encoded: Vec<u8> = Vec::new();
     let mut before = 0;
@@ -24,7 +24,7 @@ pub(crate) fn encode(bytes: &[u8]) -> Vec<u8> {
     encoded
 }
 
-/// Decodes a chunk that comes in pieces.
+/// Decodes a chunk in pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     before: u8,
@@ -34,7 +34,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Takes the bytes that follow.
+    /// Decodes the next piece.
     pub(crate) fn write(&mut self, encoded: &[u8], output: &mut dyn ByteSink) -> Result<()> {
         for &byte in encoded {
             let Some(count) = self.count.take() else {
@@ -53,7 +53,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Pushes what is left.
+    /// Writes the remaining bytes.
     pub(crate) fn finish(self, output: &mut dyn ByteSink) -> Result<()> {
         if self.count.is_some() {
             return Err(Error::malformed("an encoded chunk ends in the middle of a run"));

@@ -1,25 +1,27 @@
-//! The index lists blocks; those that `data=tiles` wrote are a grid, and are given to the host as one.
+//! The index lists blocks. Blocks written with `data=tiles` form a grid, and are passed to the host
+//! as one.
 
 use crate::write::column_major_strides;
 use tensorferry_sdk::{Block, Edges, Grid, Order, StorageId, Tiles, row_major_strides};
 
-/// Blocks, as long as they are the tiles of a grid in row-major order, each from the start of its storage.
+/// Blocks, as long as they are the tiles of a grid in row-major order, each at the start of its
+/// storage.
 pub(crate) struct TileList<'a> {
     shape: &'a [u64],
     tile: Vec<u64>,
-    /// The orders that all of them can have.
+    /// The orders of elements that all tiles can have.
     orders: Vec<Order>,
     storages: Tiles,
 }
 
 impl<'a> TileList<'a> {
-    /// Of a tensor of this shape.
+    /// Creates an empty list for a tensor of this shape.
     pub(crate) fn new(shape: &'a [u64]) -> Self {
         let storages = Tiles::Consecutive { first: StorageId(0), count: 0 };
         Self { shape, tile: Vec::new(), orders: vec![Order::C, Order::Fortran], storages }
     }
 
-    /// Adds a block; false, if it is not the next tile.
+    /// Adds a block. Returns false if it is not the next tile.
     pub(crate) fn push(&mut self, block: &Block) -> bool {
         let Self { shape, tile, orders, storages } = self;
         let number = storages.count();
@@ -43,14 +45,14 @@ impl<'a> TileList<'a> {
         is_next && index == 0 && block.offset == 0 && !orders.is_empty()
     }
 
-    /// The grid, if there were several blocks.
+    /// Returns the grid, if there were several blocks.
     pub(crate) fn finish(self) -> Option<Grid> {
         let order = *self.orders.first().filter(|_| self.storages.count() > 1)?;
         Some(Grid { tile: self.tile, order, edges: Edges::Clipped, tiles: self.storages, fill: None })
     }
 }
 
-/// Adds a tile. Those whose storages follow one another, as they mostly do, take no memory.
+/// Adds a tile. Tiles with consecutive storages, which is the usual case, take no memory.
 fn add(tiles: &mut Tiles, storage: StorageId) {
     let number = tiles.count();
     if let Tiles::Consecutive { first, count } = tiles {

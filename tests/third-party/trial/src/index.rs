@@ -1,23 +1,23 @@
-//! An index says where everything is. The crate's documentation has its bytes.
+//! The index of a checkpoint. The crate's documentation describes its bytes.
 
 use crate::grid::TileList;
 use tensorferry_sdk::{
     Block, ByteOrder, DtypeInfo, Error, Grid, Node, NodeKind, Region, Result, StorageId, StorageRange, Value,
 };
 
-/// What an index begins with.
+/// The first bytes of an index.
 pub(crate) const MAGIC: &[u8; 8] = b"TRIALIDX";
 
-/// The bytes of a storage's fields.
+/// Bytes of the fields of a storage.
 const STORED_LEN: u64 = 4 + 3 * 8 + 2 + 4;
 
-/// What the file says, in its order.
+/// The contents of the file, in its order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Index {
     pub(crate) files: Vec<DataFile>,
     pub(crate) dtypes: Vec<DtypeInfo>,
     pub(crate) storages: Vec<Stored>,
-    /// They are numbered after the others.
+    /// Numbered after the other storages.
     pub(crate) joined: Vec<Joined>,
     pub(crate) tensors: Vec<Entry>,
     pub(crate) aliases: Vec<(String, u32)>,
@@ -33,7 +33,7 @@ pub(crate) struct DataFile {
     pub(crate) len: u64,
 }
 
-/// A storage, as it lies in a data file.
+/// A storage in a data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) file: u32,
@@ -48,28 +48,29 @@ pub(crate) struct Stored {
     pub(crate) crc: u32,
 }
 
-/// A storage that is made of ranges of others.
+/// A storage that consists of ranges of other storages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Joined {
     pub(crate) byte_order: ByteOrder,
     pub(crate) ranges: Vec<StorageRange>,
 }
 
-/// A tensor; its storages count from 0 in this index.
+/// A tensor. Its storages are numbered from 0 in this index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) dtype: String,
     pub(crate) shape: Vec<u64>,
     pub(crate) blocks: Vec<Block>,
-    /// The blocks, where they were read as [tiles](Tiled).
+    /// The blocks, if they were read as [tiles](Tiled).
     pub(crate) grid: Option<Grid>,
 }
 
-/// Which dtypes' blocks are read as a grid, if they are the tiles of one: so they take a few bytes each.
+/// Selects the dtypes whose blocks are read as a grid if they are its tiles, which then take only a
+/// few bytes each.
 pub(crate) type Tiled<'a> = &'a dyn Fn(&[DtypeInfo], &str) -> bool;
 
-/// Takes a storage as it is read, with the data files and where it stands in the index.
+/// Receives a storage as it is read, with the data files and the offset of its fields in the index.
 pub(crate) type TakeStorage<'a> = &'a mut dyn FnMut(&[DataFile], Stored, u64) -> Result<()>;
 
 impl Index {
@@ -124,7 +125,7 @@ impl Index {
         Ok(out)
     }
 
-    /// Reads all but the storages, which `take` gets one by one.
+    /// Parses everything except the storages, which are passed to `take` one by one.
     pub(crate) fn parse(fields: &mut Fields<'_>, tiled: Tiled<'_>, take: TakeStorage<'_>) -> Result<Self> {
         let files = fields.list(|f| Ok(DataFile { name: f.text()?, len: f.u64()? }))?;
         let dtypes = fields.list(|f| {
@@ -156,7 +157,7 @@ impl Index {
             storages: Vec::new(),
         };
         if fields.at < fields.len {
-            return Err(Error::malformed("bytes follow the index").offset(fields.at));
+            return Err(Error::malformed("there are bytes after the index").offset(fields.at));
         }
         Ok(index)
     }
@@ -184,8 +185,7 @@ fn put_value(out: &mut Vec<u8>, value: &Value) -> Result<()> {
 }
 
 fn put_len(out: &mut Vec<u8>, len: usize) -> Result<()> {
-    let len =
-        u32::try_from(len).map_err(|_| Error::unsupported("more of something than a trial index counts"))?;
+    let len = u32::try_from(len).map_err(|_| Error::unsupported("too many items for a trial index"))?;
     out.extend(len.to_le_bytes());
     Ok(())
 }
@@ -210,11 +210,11 @@ fn put_tensor(out: &mut Vec<u8>, tensor: &Entry) -> Result<()> {
     })
 }
 
-/// The index's fields, of which a window is in memory.
+/// The index's fields. Only a window of them is in memory.
 pub(crate) struct Fields<'a> {
-    /// Gives so many bytes from an offset on.
+    /// Reads a number of bytes at an offset.
     read: &'a dyn Fn(u64, u64) -> Result<Vec<u8>>,
-    /// Where the CRC stands.
+    /// Offset of the CRC.
     len: u64,
     window: Vec<u8>,
     window_at: u64,
@@ -224,7 +224,7 @@ pub(crate) struct Fields<'a> {
 impl<'a> Fields<'a> {
     const WINDOW: u64 = 1 << 20;
 
-    /// Checks magic and CRC of an index of `len` bytes.
+    /// Checks the magic and the CRC of an index of `len` bytes.
     pub(crate) fn open(len: u64, read: &'a dyn Fn(u64, u64) -> Result<Vec<u8>>) -> Result<Self> {
         let len = len.saturating_sub(4);
         let (mut at, mut found) = (0, 0);
@@ -249,7 +249,7 @@ impl<'a> Fields<'a> {
         Ok(fields)
     }
 
-    /// The storage whose fields stand at `at`.
+    /// Reads the storage whose fields are at `at`.
     pub(crate) fn stored_at(at: u64, read: &'a dyn Fn(u64, u64) -> Result<Vec<u8>>) -> Result<Stored> {
         let len = at.saturating_add(STORED_LEN);
         Self { read, len, window: Vec::new(), window_at: at, at }.stored()
@@ -306,7 +306,7 @@ impl<'a> Fields<'a> {
         Ok(text.map_err(|_| Error::malformed("a text of the index is not UTF-8").offset(offset))?.to_owned())
     }
 
-    /// The items grow one by one: a count that is a lie ends where the bytes do.
+    /// Reads a list. It grows item by item, so that a false count ends with the bytes.
     fn list<T>(&mut self, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let count = self.u32()?;
         let mut items = Vec::new();
@@ -319,7 +319,7 @@ impl<'a> Fields<'a> {
     fn value(&mut self) -> Result<Value> {
         let (offset, count) = (self.at, self.u32()?);
         let wrong = |why: String| Error::malformed("not a value").offset(offset).found(why);
-        // Those that are nobody's child yet.
+        // Nodes that do not have a parent yet.
         let mut open: Vec<Value> = Vec::new();
         for _ in 0..count {
             let (kind, class) = (NodeKind(self.u32()?), self.text()?);
@@ -334,7 +334,7 @@ impl<'a> Fields<'a> {
         }
         match open.pop() {
             Some(value) if open.is_empty() => Ok(value),
-            _ => Err(wrong("nodes that nothing holds together".to_owned())),
+            _ => Err(wrong("nodes without a common root".to_owned())),
         }
     }
 
@@ -366,7 +366,7 @@ impl<'a> Fields<'a> {
         Ok(entry)
     }
 
-    /// The blocks that follow, if they are those of a grid.
+    /// Reads the next blocks, if they form a grid.
     fn grid(&mut self, shape: &[u64]) -> Result<Option<Grid>> {
         let mut grid = TileList::new(shape);
         for _ in 0..self.u32()? {
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(parse(&bytes).unwrap().to_bytes().unwrap(), bytes);
         for len in 0..bytes.len() {
             assert_eq!(parse(&bytes[..len]).unwrap_err().kind(), ErrorKind::Malformed);
-            // Once more past the CRC, as an attacker would.
+            // The same with a correct CRC, as an attacker would do it.
             let mut cut = bytes[..len].to_vec();
             cut.extend(crc32c::crc32c(&cut).to_le_bytes());
             assert!(parse(&cut).is_err() || len == bytes.len() - 4, "{len}");

@@ -1,4 +1,4 @@
-//! Describes what an index says: raw storages lie in their files, encoded ones are decoded here.
+//! The reader: raw storages are in their files, and encoded ones are decoded here.
 
 use crate::codec::{Decoder, MOST_OF_PAIR};
 use crate::index::{DataFile, Entry, Fields, Index, Joined, Stored};
@@ -24,7 +24,7 @@ impl TensorReader for Reader {
             tensorferry_sdk::Entry::File(path) => path,
             tensorferry_sdk::Entry::Folder => INDEX_IN_FOLDER,
             tensorferry_sdk::Entry::Prefix(_) => {
-                return Err(Error::usage("a trial checkpoint is read from its index, a .trial file"));
+                return Err(Error::usage("pass the index of a trial checkpoint, a .trial file"));
             }
         };
         let file = source.open(path)?;
@@ -56,7 +56,7 @@ impl TensorReader for Reader {
         }
         for (name, key, value) in index.attributes {
             let tensor = tensors.get(&name).copied();
-            let missing = || Error::malformed("an attribute of no tensor").file(path).tensor(&name);
+            let missing = || Error::malformed("an attribute of an unknown tensor").file(path).tensor(&name);
             catalog.attribute(tensor.ok_or_else(missing)?, &key, value)?;
         }
         catalog.origin(&index.origin)?;
@@ -75,7 +75,7 @@ fn open_data_files(
         let name = if folder.is_empty() { data.name.clone() } else { format!("{folder}/{}", data.name) };
         let file = source.open(&name)?;
         if source.len(file) != data.len {
-            return Err(Error::malformed("a data file is not as long as the index says")
+            return Err(Error::malformed("the length of a data file differs from the index")
                 .file(name)
                 .expected(data.len)
                 .found(source.len(file)));
@@ -89,7 +89,7 @@ fn open_data_files(
     Ok(files)
 }
 
-/// Adds a storage, whose fields stand at `at` in the index.
+/// Adds a storage, whose fields are at `at` in the index.
 fn add_storage(
     stored: &Stored,
     at: u64,
@@ -128,14 +128,14 @@ fn data_file(files: &[FileId], stored: &Stored) -> Result<FileId> {
     file.ok_or_else(|| Error::malformed(format!("the index has no data file {}", stored.file)))
 }
 
-/// A grid is of such dtypes alone.
+/// Whether the elements of a dtype are whole bytes, as a grid requires.
 fn is_of_whole_bytes(dtypes: &[DtypeInfo], dtype: &str) -> bool {
     let built_in = Dtype::named(dtype);
     let info = dtypes.iter().find(|info| info.name() == dtype).or(built_in.and_then(Dtype::info));
     built_in != Some(Dtype::STR) && info.is_some_and(|info| info.element_bytes().is_some())
 }
 
-/// Adds the tensors; gives them by their names.
+/// Adds the tensors, and returns their ids by name.
 fn add_tensors(
     index: &mut Index,
     storages: &[StorageId],
@@ -176,7 +176,7 @@ fn add_tensors(
         let Entry { shape, blocks, grid, .. } = tensor;
         let id = match (grid, &**blocks) {
             (Some(grid), _) => catalog.tensor_of_tiles(name, dtype, shape, grid.clone())?,
-            // Strings are as long as their storage, and come in one piece.
+            // Strings are in one block, and have the length of their storage.
             (None, [whole]) if dtype == Dtype::STR => {
                 catalog.tensor(name, dtype, shape, whole.storage, whole.offset)?
             }
@@ -187,7 +187,7 @@ fn add_tensors(
     Ok(ids)
 }
 
-/// Decodes storages by where their fields stand in the index: nothing of them is held.
+/// Decodes storages by the offset of their fields in the index, so that none is kept in memory.
 struct Encoded {
     index: FileId,
     files: Vec<FileId>,

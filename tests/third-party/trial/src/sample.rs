@@ -1,4 +1,4 @@
-//! A small checkpoint that has one of everything, made by hand: the writer is not trusted here.
+//! A small checkpoint with every feature of the format, made by hand and not with the writer.
 
 use crate::codec::encode;
 use crate::index::{DataFile, Entry, Index, Joined, Stored};
@@ -6,10 +6,11 @@ use crate::write::{DATA_HEADER_LEN, DATA_MAGIC};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Block, ByteOrder, Dtype, DtypeInfo, Region, Result, StorageId, StorageRange, Value};
 
-/// Its files by name; `sample.trial` is the index.
+/// Returns its files by name. `sample.trial` is the index.
 ///
 /// # Panics
-/// Never: every number is a constant of this module.
+///
+/// Never panics, because every number is a constant of this module.
 #[must_use]
 pub fn sample() -> BTreeMap<String, Vec<u8>> {
     let mut sample = Sample::default();
@@ -20,7 +21,7 @@ pub fn sample() -> BTreeMap<String, Vec<u8>> {
     sample.strings();
     sample.join();
     sample.index.metadata = vec![("made by".to_owned(), "hand".into()), ("\u{fc}".to_owned(), "".into())];
-    sample.values().expect("every node is what its kind requires");
+    sample.values().expect("every node is valid for its kind");
     sample.index.origin = "trial".to_owned();
     sample.finish()
 }
@@ -33,7 +34,8 @@ struct Sample {
 }
 
 impl Sample {
-    /// F32 [4, 6], element (i, j) being 10 i + j: four blocks, each lying in another way, and tied.
+    /// F32 [4, 6], in which element (i, j) is 10 i + j: four blocks, each with a different layout,
+    /// and a tie.
     fn grid(&mut self) {
         let value = |i: u64, j: u64| f32::from(u8::try_from(10 * i + j).unwrap_or(u8::MAX));
         let little =
@@ -61,8 +63,8 @@ impl Sample {
         self.index.aliases.push(("tied".to_owned(), 0));
     }
 
-    /// Four tensors that look at one big-endian storage of 0, 1, 2, 3, 4, 5, and two without bytes
-    /// of their own.
+    /// Four tensors that are views of one big-endian storage of 0, 1, 2, 3, 4, 5, and two without
+    /// bytes of their own.
     fn views(&mut self) {
         let numbers: Vec<u8> = (0..6_i16).flat_map(i16::to_be_bytes).collect();
         let storage = self.raw(0, ByteOrder::Big, &numbers);
@@ -76,7 +78,7 @@ impl Sample {
 
     /// Two rows of 32 elements in 18 bytes each, in two blocks.
     fn extension(&mut self) {
-        // The numbers are GGUF's Q4_0: a scale of 16 bits and 32 numbers of 4.
+        // The layout of GGUF's Q4_0: a 16-bit scale and 32 numbers of 4 bits.
         let info = DtypeInfo::extension("Q4_0", 32, 18, 1).expect("18 is a multiple of 1");
         self.index.dtypes.push(info);
         let blocks = [0_u8, 1].map(|row| {
@@ -88,12 +90,13 @@ impl Sample {
         self.tensor("quantized", "Q4_0", &[2, 32], blocks.to_vec());
     }
 
-    /// Big-endian F64 [2, 3] of which elements lie in two files, and one in an encoded storage: 0.5, 1.5, ...
+    /// Big-endian F64 [2, 3], whose elements are in two files, and one of them in an encoded
+    /// storage: 0.5, 1.5, ...
     fn joined(&mut self) {
         let bytes: Vec<u8> = (0..6).flat_map(|i| (f64::from(i) + 0.5).to_be_bytes()).collect();
         let first = self.raw(0, ByteOrder::Big, &bytes[..20]);
         let second = self.runs(1, ByteOrder::Big, &bytes[20..30]);
-        // It has three bytes of something else before.
+        // There are three unrelated bytes before it.
         let third = self.raw(1, ByteOrder::Big, &[&[9; 3], &bytes[30..]].concat());
         let range = |storage, offset, len| StorageRange { storage, offset, len };
         let ranges = vec![range(first, 0, 20), range(second, 0, 10), range(third, 3, 18)];
@@ -180,7 +183,7 @@ impl Sample {
         id
     }
 
-    /// Tensors of the joined storages, which are numbered when all others are there.
+    /// Tensors of the joined storages, which are numbered after all others.
     fn join(&mut self) {
         let storage = StorageId(u32::try_from(self.index.storages.len()).unwrap_or(u32::MAX));
         self.index.joined = std::mem::take(&mut self.joined);
@@ -199,7 +202,7 @@ impl Sample {
             self.index.files.push(DataFile { name: name.clone(), len: bytes.len() as u64 });
             files.insert(name, bytes);
         }
-        let index = self.index.to_bytes().expect("far fewer than 2^32 of everything");
+        let index = self.index.to_bytes().expect("there are far fewer than 2^32 items");
         files.insert("sample.trial".to_owned(), index);
         files
     }

@@ -15,11 +15,11 @@ use tensorferry_sdk::{
 };
 
 pub(crate) const DATA_MAGIC: &[u8; 8] = b"TRIALDAT";
-/// The magic, the CRC, and whether it is known.
+/// Bytes of the magic, the CRC, and the flag that it is known.
 pub(crate) const DATA_HEADER_LEN: u64 = 16;
-/// The index of an output whose name is a folder's.
+/// The name of the index if the output is a folder.
 pub(crate) const INDEX_IN_FOLDER: &str = "index.trial";
-/// Storages begin at multiples of this.
+/// Alignment of storages.
 const ALIGNMENT: u64 = 8;
 
 /// How tensors are written.
@@ -35,11 +35,11 @@ const DATA: TypedOption<Way> = TypedOption::choice(
     Side::Writer,
     "data",
     &[("grid", Way::Grid), ("carry", Way::Carry), ("encode", Way::Encode), ("tiles", Way::Tiles)],
-    "tensors cut into a grid of blocks, storages carried as they lie, chunks encoded one after the other, or a grid \
-     of blocks encoded at the same time",
+    "write tensors as a grid of blocks, storages unchanged, chunks encoded in sequence, or a grid of blocks encoded in \
+     parallel",
 );
 const FILES: TypedOption<u64> =
-    TypedOption::integer(Side::Writer, "files", 1..=1 << 30, "how many data files").or("2");
+    TypedOption::integer(Side::Writer, "files", 1..=1 << 30, "number of data files").or("2");
 const PIECES: TypedOption<u64> =
     TypedOption::integer(Side::Writer, "pieces", 1..=1 << 30, "grid, tiles: blocks along each dimension")
         .or("2");
@@ -50,7 +50,7 @@ pub(crate) fn options() -> Vec<OptionSpec> {
     vec![DATA.spec(), FILES.spec(), PIECES.spec(), CHUNK.spec()]
 }
 
-/// The writer that the options ask for.
+/// Returns the writer for the options.
 pub(crate) fn writer(options: &Options) -> Result<Box<dyn TensorWriter>> {
     let files = FILES.get(options)?;
     Ok(match DATA.get(options)? {
@@ -68,12 +68,13 @@ fn index_path(target: &Target) -> &str {
     }
 }
 
-/// The name of data file `number`: beside the index, which calls it by this name without a folder.
+/// Returns the name of data file `number`, in the same folder as the index, which refers to it
+/// without the folder.
 fn data_path(index_path: &str, number: u64) -> String {
     format!("{index_path}.{number}")
 }
 
-/// An index of this catalog's facts, with no file, storage or tensor yet.
+/// Returns an index of this catalog's facts, without files, storages or tensors.
 fn new_index(catalog: &dyn CatalogView) -> Result<Index> {
     let mut attributes = Vec::new();
     for id in catalog.tensor_ids() {
@@ -84,7 +85,7 @@ fn new_index(catalog: &dyn CatalogView) -> Result<Index> {
     Ok(Index { metadata: catalog.metadata(), attributes, origin: catalog.origin(), ..Index::default() })
 }
 
-/// Adds a tensor to the index, and its dtype if the host does not know it.
+/// Adds a tensor to the index, and its dtype if the host does not define it.
 fn add_tensor(index: &mut Index, catalog: &dyn CatalogView, id: TensorId, blocks: Vec<Block>) -> Result<()> {
     let tensor = catalog.tensor(id);
     let info = catalog.dtype_info(tensor.dtype)?;
@@ -101,7 +102,7 @@ fn add_tensor(index: &mut Index, catalog: &dyn CatalogView, id: TensorId, blocks
     Ok(())
 }
 
-/// Where a tied tensor's first one stands in the index.
+/// Returns the number, in the index, of the tensor that this one is tied to.
 fn place_in(index: &Index, catalog: &dyn CatalogView, id: TensorId) -> Result<u32> {
     let name = catalog.tensor(id).name;
     let place = index.tensors.iter().position(|tensor| tensor.name == name);
@@ -110,22 +111,21 @@ fn place_in(index: &Index, catalog: &dyn CatalogView, id: TensorId) -> Result<u3
         .ok_or_else(|| Error::plugin("a tensor is tied to one that comes after it").tensor(name))
 }
 
-/// A block that is read row-major from the beginning of its storage.
+/// Returns a row-major block at the start of its storage.
 fn plain_block(region: Region, storage: usize) -> Result<Block> {
     let strides = tensorferry_sdk::row_major_strides(&region.shape);
     Ok(Block { region, storage: storage_id(storage)?, offset: 0, strides })
 }
 
 fn storage_id(index: usize) -> Result<StorageId> {
-    let id =
-        u32::try_from(index).map_err(|_| Error::unsupported("more storages than a trial index counts"))?;
+    let id = u32::try_from(index).map_err(|_| Error::unsupported("too many storages for a trial index"))?;
     Ok(StorageId(id))
 }
 
 /// Data files that the host copies.
 struct DataFiles {
     files: Vec<CopiedFile>,
-    /// For each storage of the index, the digest of its bytes.
+    /// The digest of the bytes of each storage in the index.
     storage_crcs: Vec<DigestId>,
 }
 
@@ -148,7 +148,7 @@ impl DataFiles {
         Ok(Self { files, storage_crcs: Vec::new() })
     }
 
-    /// Appends a storage of `len` bytes to one of the files by turns: `segment` adds it there.
+    /// Appends a storage of `len` bytes to the next file in turn. `segment` adds it to that file.
     fn add(
         &mut self,
         index: &mut Index,
@@ -175,7 +175,7 @@ impl DataFiles {
         Ok(index.storages.len() - 1)
     }
 
-    /// The plan, once all storages are there.
+    /// Returns the plan when all storages have been added.
     fn finish(self, mut index: Index, layout: &mut dyn LayoutSink, path: &str) -> Result<CopiedPlan> {
         let mut headers = Vec::new();
         for (file, data) in self.files.iter().zip(&mut index.files) {
@@ -188,7 +188,7 @@ impl DataFiles {
     }
 }
 
-/// A plan whose data files are copied: what is missing are the CRCs.
+/// A plan whose data files are copied. Only the CRCs are filled in later.
 struct CopiedPlan {
     index: Index,
     headers: Vec<(DeferredId, DigestId)>,
@@ -216,7 +216,7 @@ fn data_header(crc: Option<u32>) -> Vec<u8> {
     header
 }
 
-/// Writes the index in pieces: a late file is appended to.
+/// Writes the index in pieces, because a late file can only be appended to.
 fn seal_index(index: &Index, file: OutputId, output: &mut dyn SealSink) -> Result<()> {
     index.to_bytes()?.chunks(4096).try_for_each(|piece| output.late(file, piece))
 }
@@ -225,7 +225,8 @@ fn file_name(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
-/// Room for bytes that a call holds whole, beside other calls. What is encoded of them is twice as long at worst.
+/// Allocates bytes that a call holds as a whole, at the same time as other calls. Encoding at most
+/// doubles their length.
 fn room(len: u64, context: &dyn Context) -> Result<Vec<u8>> {
     let most = context.limits().memory_bytes / (4 * context.threads() as u64);
     let room = usize::try_from(len).ok().filter(|_| len <= most).map(|len| vec![0; len]);

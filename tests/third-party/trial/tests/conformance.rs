@@ -1,4 +1,4 @@
-//! The SDK's conformance suite over each way of writing.
+//! The SDK's conformance suite for each way of writing.
 
 use ferry_trial::{Trial, sample};
 use tensorferry_sdk::conformance::{Preset, Sample, check};

@@ -1,4 +1,4 @@
-//! The sample through each of the writers, in memory, and bit for bit back.
+//! The sample is written by each of the writers, in memory, and read back bit for bit.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use ferry_trial::{Trial, sample};
@@ -19,7 +19,7 @@ fn tensors(view: &MemoryView<'_>) -> Tensors {
     names.map(|name| (name.clone(), view.tensor_named(&name).unwrap())).collect()
 }
 
-/// Which tensors are one, by name.
+/// Returns the names of tied tensors.
 fn ties(view: &MemoryView<'_>) -> Vec<(String, String)> {
     let catalog = view.catalog();
     let name = |index: usize| catalog.tensors()[index].name.clone();
@@ -27,7 +27,7 @@ fn ties(view: &MemoryView<'_>) -> Vec<(String, String)> {
     pairs.filter(|(index, first)| index != first).map(|(index, first)| (name(index), name(first))).collect()
 }
 
-/// Every way to write: the options' text and value.
+/// Returns the options of every way to write, as text and value.
 fn ways() -> Vec<Vec<(String, String)>> {
     let way = |data: &str, key: &str, value: &str| {
         let options = [("data", data), ("files", "3"), (key, value)];
@@ -126,7 +126,7 @@ fn every_way_of_writing_comes_back_bit_for_bit() {
     }
 }
 
-/// The format is here to use every kind of segment: it must not stop doing so unseen.
+/// The format exists to use every kind of segment, so this must not change unnoticed.
 #[test]
 fn every_kind_of_segment_is_used() {
     let context = MemoryContext::default();
@@ -193,7 +193,7 @@ fn damage_is_found() {
             assert!(check(cut).is_err(), "{name} cut at {place}");
             let mut flipped = files.clone();
             flipped.get_mut(name).unwrap()[place] ^= 0x40;
-            // Between storages, and in a data file's own CRC, a bit means nothing to a reader.
+            // Bits between storages, and in a data file's own CRC, do not matter to a reader.
             let covered = name == "sample.trial" || place < 8;
             assert!(check(flipped).is_err() || !covered, "{name} flipped at {place}");
         }
@@ -203,7 +203,8 @@ fn damage_is_found() {
     assert!(check(missing).is_err());
 }
 
-/// It keeps typed metadata and attributes of tensors, and reads storages that are joined of others.
+/// The suite covers typed metadata, attributes of tensors, and storages that are joined from
+/// others.
 #[test]
 fn the_conformance_suite_holds() {
     let sample = Sample::set(Entry::File("sample.trial".to_owned()), sample());

@@ -1,6 +1,5 @@
-//! Carried: the storages that the tensors use are written as they lie, and the tensors stay the
-//! views of them that they were. Big-endian storages whose numbers all have one width are turned
-//! around on the way.
+//! The storages of the tensors are written unchanged, and the tensors stay views of them.
+//! Big-endian storages in which all numbers have the same width are swapped on the way.
 
 use super::{DataFiles, add_tensor, index_path, new_index, storage_id};
 use std::collections::BTreeMap;
@@ -12,7 +11,7 @@ pub(super) struct Writer {
     pub(super) files: u64,
 }
 
-/// How the numbers of a storage lie, as far as its tensors tell.
+/// The width of the numbers in a storage, according to its tensors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Bytes(u32),

@@ -1,5 +1,5 @@
-//! Encoded: tensors are cut into chunks of whole rows, and each goes through the codec on its way
-//! into a streamed file. Where the chunks lie is known when all files are done.
+//! Tensors are divided into chunks of whole rows, and each is encoded on its way into a streamed
+//! file. The offsets of the chunks are known when all files are complete.
 
 use super::{
     DATA_HEADER_LEN, add_tensor, data_header, data_path, file_name, index_path, new_index, place_in,
@@ -77,8 +77,8 @@ impl TensorWriter for Writer {
     }
 }
 
-/// The chunks of a tensor: as many rows each as fit `chunk` bytes, or all where rows share bytes
-/// with their neighbours, as packed elements may.
+/// Returns the chunks of a tensor. Each has as many rows as fit `chunk` bytes. If rows share bytes
+/// with their neighbors, as packed elements may, all rows are one chunk.
 fn rows(view: &TensorView<'_>, info: &DtypeInfo, chunk: u64) -> Result<Vec<Region>> {
     if view.bytes == 0 {
         return Ok(Vec::new());
@@ -107,7 +107,7 @@ struct Plan {
     index_file: OutputId,
     files: Vec<OutputId>,
     chunks: Vec<Chunk>,
-    /// Where each chunk came to lie; filled by the streams, which run at the same time.
+    /// The place of each chunk, filled in by the streams, which run in parallel.
     stored: Mutex<Vec<Option<Stored>>>,
 }
 
@@ -127,7 +127,7 @@ impl TensorPlan for Plan {
             self.chunks.iter().enumerate().filter(|(_, chunk)| chunk.file as usize == number)
         {
             context.check_cancelled()?;
-            // A chunk is as long as the option says, or one row.
+            // A chunk has the length of the option, or one row.
             let mut bytes = room(chunk.len, context)?;
             catalog.read(chunk.tensor, chunk.offset, &mut bytes)?;
             let mut encoded = encode(&bytes);

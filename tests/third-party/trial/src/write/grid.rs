@@ -1,5 +1,5 @@
-//! A grid: every tensor is cut into blocks, which lie in both orders and both byte orders by turns,
-//! in all data files.
+//! Every tensor is divided into blocks, which alternate between both orders, both byte orders, and
+//! all data files.
 
 use super::{DataFiles, add_tensor, index_path, new_index, place_in, plain_block};
 use crate::index::Index;
@@ -8,7 +8,7 @@ use tensorferry_sdk::{
     TensorPlan, TensorWriter,
 };
 
-/// Dimensions that are cut; the others stay whole, so that blocks do not become too many.
+/// Number of dimensions that are divided. The others stay whole, to limit the number of blocks.
 const CUT_DIMENSIONS: usize = 3;
 
 pub(super) struct Writer {
@@ -70,7 +70,8 @@ pub(super) struct Tile {
     pub(super) len: u64,
 }
 
-/// The tiles of a tensor, in both orders and both byte orders by turns; one where elements share bytes, or are strings.
+/// Returns the tiles of a tensor, which alternate between both orders and both byte orders. A
+/// tensor whose elements share bytes or are strings is one tile.
 pub(super) fn tiles(catalog: &dyn CatalogView, tensor: TensorId, pieces: u64) -> Result<Vec<Tile>> {
     let view = catalog.tensor(tensor);
     let Some(width) = catalog.dtype_info(view.dtype)?.element_bytes() else {
@@ -86,7 +87,7 @@ pub(super) fn tiles(catalog: &dyn CatalogView, tensor: TensorId, pieces: u64) ->
 }
 
 impl Tile {
-    /// It as a block of its tensor, in this storage.
+    /// Returns the tile as a block of its tensor, in this storage.
     pub(super) fn block(self, catalog: &dyn CatalogView, storage: usize) -> Result<Block> {
         let TensorPart { tensor, region, order, .. } = self.part;
         let region = region.unwrap_or_else(|| Region::whole(catalog.tensor(tensor).shape));
@@ -98,7 +99,8 @@ impl Tile {
     }
 }
 
-/// The blocks of a shape, row-major; none if it has no elements.
+/// Returns the blocks of a shape, in row-major order, or an empty list for a shape without
+/// elements.
 fn grid(shape: &[u64], pieces: u64) -> Vec<Region> {
     let mut regions = vec![Region { origin: Vec::new(), shape: Vec::new() }];
     for (dimension, &len) in shape.iter().enumerate() {

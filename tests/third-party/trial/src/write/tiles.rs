@@ -1,5 +1,6 @@
-//! Tiles: every tensor is cut into a grid with one order of elements, and each tile is encoded by itself, many at once. Every fourth lies as it
-//! is, in a length that is known before; where the others lie is known when all are encoded.
+//! Every tensor is divided into a grid with one order of elements. The tiles are encoded
+//! individually and in parallel. Every fourth tile is stored unchanged, with a length that is known
+//! in advance. The offsets of the others are known when all are encoded.
 
 use super::grid::{Tile, tiles};
 use super::{
@@ -18,11 +19,10 @@ pub(super) struct Writer {
     pub(super) pieces: u64,
 }
 
-/// A data file.
 struct TiledFile {
     id: OutputId,
     header: DeferredId,
-    /// Its length, where a segment that is not encoded yet counts as a byte.
+    /// Its length, in which a segment that is not encoded yet counts as one byte.
     end: u64,
 }
 
@@ -63,7 +63,7 @@ impl TensorWriter for Writer {
             }
             let mut blocks = Vec::new();
             for mut tile in tiles(catalog, id, self.pieces)? {
-                // One order for all tiles of a tensor: then they are a grid.
+                // All tiles of a tensor have the same order, so that they form a grid.
                 if tile.part.region.is_some() {
                     tile.part.order = if id.0.is_multiple_of(2) { Order::C } else { Order::Fortran };
                 }
@@ -106,7 +106,7 @@ struct Plan {
     index: Index,
     index_file: OutputId,
     files: Vec<TiledFile>,
-    /// For each file the digest of what follows its header.
+    /// The digest of the bytes after the header, for each file.
     bodies: Vec<DigestId>,
     tiles: Vec<EncodedTile>,
 }
