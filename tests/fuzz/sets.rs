@@ -123,7 +123,7 @@ fn bare(files: Files) -> Files {
 /// `ds_to_universal.py` for the fixture of this name.
 fn archived(name: &str) -> Files {
     let path = fixtures::folder().with_file_name("fuzz").join("sets").join(format!("{name}.zip"));
-    shared(zip::members(&std::fs::read(path).expect("it is there")))
+    shared(zip::members(&std::fs::read(path).expect("the stored set exists")))
 }
 
 /// Returns rows of several types.

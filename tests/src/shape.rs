@@ -193,7 +193,7 @@ impl Scene {
         found.retain(|file| file != Path::new(BYSTANDER));
         let state = self.state();
         let expected = if state == State::None { Vec::new() } else { self.files_of(state) };
-        assert_eq!(found, expected, "left beside {state:?}");
+        assert_eq!(found, expected, "unexpected files next to {state:?}");
         for folder in [self.work(), self.work().join("out")] {
             if folder.is_dir() {
                 let names = crate::files::names_in(&folder);

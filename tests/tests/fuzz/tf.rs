@@ -39,7 +39,7 @@ fn first_block(table: &[u8]) -> Vec<u8> {
         let crc = u32::from_le_bytes(table[len + 1..len + 5].try_into().unwrap());
         len > 8 && table[len] == table::PLAIN && crc == table::masked_crc(&table[..=len])
     });
-    table[..len.expect("a block starts there")].to_vec()
+    table[..len.expect("a block starts at offset 0")].to_vec()
 }
 
 #[test]

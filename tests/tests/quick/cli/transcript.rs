@@ -35,7 +35,7 @@ fn of_what_a_new_user_types() {
     let kept = std::fs::read_to_string(&path).unwrap();
     let of = |text: &str| text.split("\n\n$ ").map(str::to_owned).collect::<Vec<_>>();
     for (kept, now) in of(&kept).iter().zip(&of(&transcript)) {
-        assert_eq!(now, kept, "FERRY_TEST_WRITE_TRANSCRIPT=1 renews {}", path.display());
+        assert_eq!(now, kept, "FERRY_TEST_WRITE_TRANSCRIPT=1 updates {}", path.display());
     }
     assert_eq!(transcript.len(), kept.len());
 }
