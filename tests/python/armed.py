@@ -9,7 +9,7 @@ def leave(marker):
 
 
 def function(name, result=None):
-    """Returns a function of this name, so that calls can be told apart by their function."""
+    """Returns a function of this name, so that each call names a different function."""
 
     def called(marker):
         leave(marker)

@@ -29,7 +29,7 @@ def megatron(case, checkpoint):
     config, model = megatron_make.build(case, (1, 1, 1))
     loaded = dist_checkpointing.load({"model": model.sharded_state_dict()}, checkpoint)
     model.load_state_dict(loaded["model"])
-    # Dropout uses a generator that only GPUs have. There is no dropout here.
+    # Dropout uses a generator that only GPUs have. Dropout is off here.
     tensor_parallel.get_cuda_rng_tracker().fork = lambda *_: contextlib.nullcontext()
     tokens = torch.tensor(TOKENS)
     positions = torch.arange(tokens.shape[1]).expand_as(tokens)

@@ -1,6 +1,6 @@
 """Loads the files of make_calls.py with Python's own pickle, including everything that they call.
 
-Prints the markers that did not appear. If all files are armed, there are none.
+Prints the markers that did not appear, or an empty list if all files are armed.
 
     run_calls.py CASES.json
 """

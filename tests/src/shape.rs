@@ -39,9 +39,9 @@ impl Shape {
 pub enum State {
     /// Nothing that could be opened.
     None,
-    /// All of the old output, and nothing else.
+    /// Exactly the old output.
     Old,
-    /// All of the new output, and nothing else.
+    /// Exactly the new output.
     New,
 }
 
@@ -186,8 +186,8 @@ impl Scene {
         self.nothing_is_staged();
     }
 
-    /// Checks that there are no staging folders, and no files other than those of the current
-    /// state.
+    /// Checks that only the files of the current state exist, and that all staging folders are
+    /// gone.
     pub fn nothing_is_staged(&self) {
         let mut found = files_below(&self.work());
         found.retain(|file| file != Path::new(BYSTANDER));

@@ -179,7 +179,7 @@ impl Zoo {
         facts.collect()
     }
 
-    /// Checks that there are no staging folders.
+    /// Checks that all staging folders are gone.
     pub fn nothing_is_staged(&self) {
         let mut open = vec![self.home().to_owned()];
         while let Some(folder) = open.pop() {

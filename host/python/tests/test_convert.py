@@ -177,7 +177,7 @@ def sparse(path, dtype, *shape):
         file.truncate(file.tell() + math.prod(shape) * numpy.dtype(dtype).itemsize)
 
 
-# What a child process does with its input, and how much memory it may take besides `budget`.
+# The code that a child process runs on its input, and the memory that it may take besides `budget`.
 USES = {
     "numpy": ("kept = tensorferry.open('a.npy')['a'].numpy()", 1 << 29),
     "all": ("kept = tensorferry.open('a.npy').numpy()", 1 << 29),

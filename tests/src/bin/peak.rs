@@ -1,5 +1,6 @@
-//! Runs a command, and prints how many bytes of memory it held at most. A process of its own: what a
-//! process holds when it starts a child counts as the child's, and a test binary may hold much.
+//! Runs a command, and prints its peak memory in bytes. This is a separate program, because the
+//! kernel counts the memory of a process at the start of a child as the child's, and a test binary
+//! may hold a lot.
 
 use std::process::Command;
 use tensorferry_tests::measure::{Clock, measure};

@@ -39,6 +39,7 @@ def open(path, part=None, *, format=None, mmap=False, checksums=True, **options)
         checksums: If true, a whole tensor is checked against the checksums stored in the file when it is first read,
             as `convert` does. Parts of tensors and mappings are not checked. `False` saves this time for torch and
             TensorFlow files.
+        follow_links: If true, links that lead outside the input folder are followed.
         **options: Options of the format's reader, as listed by `formats()`.
 
     Returns:
@@ -77,6 +78,7 @@ def scan(  # type: ignore[no-untyped-def]
         strict: If true, a loss that is known on opening is an error unless `allow` lists its kind.
         allow: Kinds of losses to accept. With `allow=["input"]`, folder entries that cannot be read, such as a link
             whose target is missing, are a loss instead of an error.
+        follow_links: If true, links that lead outside the input folder are followed.
         **options: Options of the format's reader, as listed by `formats()`.
 
     Returns:
@@ -200,6 +202,7 @@ def inspect(path, part=None, *, format=None, **options):  # type: ignore[no-unty
         path: A file, a folder or a URL.
         part: A branch of the input. By default the whole input is described.
         format: The id of the format. By default the format is detected.
+        follow_links: If true, links that lead outside the input folder are followed.
         **options: Options of the format's reader, as listed by `formats()`.
 
     Returns:

@@ -296,6 +296,6 @@ def _narrowed(tensor: Tensor, index: object) -> tuple[tuple[range, ...], tuple[i
             raise IndexError(f"a lazy tensor takes integers, slices and ..., not {type(entry).__name__}")
         if not -length <= number < length:
             raise IndexError(f"index {number} is out of range for dimension {place} of {tensor.name!r}, of length {length}")
-        # A negative index works too: `[-1:]` keeps one element, while `[-1:0]` would keep none.
+        # A negative index counts from the end. `[number : number + 1]` would be empty for -1.
         axes[dim] = axes[dim][number % length :][:1]
     return tuple(axes), tuple(dims)
