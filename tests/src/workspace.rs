@@ -101,8 +101,8 @@ pub fn files_of(folder: &Path, target: &Path, command: &str, options: &[&str]) -
         .expect("cargo runs");
     assert!(output.status.success(), "{} does not build", folder.display());
     let lines = output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-    let messages =
-        lines.map(|line| serde_json::from_slice::<Value>(line).expect("cargo prints one JSON document per line"));
+    let messages = lines
+        .map(|line| serde_json::from_slice::<Value>(line).expect("cargo prints one JSON document per line"));
     messages.filter_map(|message| files_in(&message, folder)).flatten().collect()
 }
 
