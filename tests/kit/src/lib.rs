@@ -1,7 +1,6 @@
 //! Shared by the tests of several plugins: fixtures, files made byte by byte, and formats run in
 //! memory.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-#![expect(missing_docs, reason = "most helpers have self-explanatory names")]
 
 pub mod fixtures;
 pub mod ocdbt;

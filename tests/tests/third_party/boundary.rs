@@ -84,7 +84,7 @@ fn each_mutant_is_refused_with_the_fields_path() {
             "reordered",
             &[(
                 boundary,
-                "        open(name: Text) -> (file: u32);\n        /// Whether there is such a file.\n        exists(name: Text) -> (exists: Flag);\n",
+                "        open(name: Text) -> (file: u32);\n        /// Returns whether there is a file with this name.\n        exists(name: Text) -> (exists: Flag);\n",
                 "        exists(name: Text) -> (exists: Flag);\n        open(name: Text) -> (file: u32);\n",
             )],
             &["layout", "open"],
@@ -114,7 +114,7 @@ fn each_mutant_is_refused_with_the_fields_path() {
             "last_moved",
             &[(
                 boundary,
-                "        record_reader(options: Pairs) -> (reader: Given<RecordReader>);\n        /// A writer of rows.\n        record_writer(options: Pairs) -> (writer: Given<RecordWriter>);\n",
+                "        record_reader(options: Pairs) -> (reader: Given<RecordReader>);\n        /// Creates a writer of rows with these options.\n        record_writer(options: Pairs) -> (writer: Given<RecordWriter>);\n",
                 "        record_writer(options: Pairs) -> (writer: Given<RecordWriter>);\n        record_reader(options: Pairs) -> (reader: Given<RecordReader>);\n",
             )],
             &["layout", "record_"],
