@@ -122,7 +122,7 @@ def test_a_manifest_is_run(tmp_path):
 def test_an_option_may_be_given_several_times(tmp_path):
     numpy.savez(tmp_path / "a.npz", w=numpy.zeros((4, 4), numpy.float32))
     made = {"set": ["general.architecture=string:llama", "general.name=string:of a list"]}
-    tensorferry.convert(tmp_path / "a.npz", tmp_path / "a.gguf", writer=made)
+    tensorferry.convert(tmp_path / "a.npz", tmp_path / "a.gguf", output_options=made)
     with tensorferry.open(tmp_path / "a.gguf") as model:
         assert model.metadata["general.name"] == "of a list" and model.metadata["general.architecture"] == "llama"
 

@@ -150,13 +150,13 @@ def test_what_is_not_there_is_told_with_what_was_probably_meant(tmp_path):
     [
         ("/a/b exists; use --force to replace it", "/a/b exists; use force=True to replace it"),
         ("at most 3, or --limit entries=N", 'at most 3, or configure(limits={"entries": N})'),
-        ("2 files, or -i shard=alone for one", '2 files, or reader option shard="alone" for one'),
-        ("p, or -i 'files=GLOB'; more", 'p, or reader option files="GLOB"; more'),
-        ("the file of -o like= says otherwise", "the file of writer option like says otherwise"),
-        ("unknown option -o max_shard: expected", "unknown writer option max_shard: expected"),
+        ("2 files, or -i shard=alone for one", '2 files, or input option shard="alone" for one'),
+        ("p, or -i 'files=GLOB'; more", 'p, or input option files="GLOB"; more'),
+        ("the file of -o like= says otherwise", "the file of output option like says otherwise"),
+        ("unknown option -o max_shard: expected", "unknown output option max_shard: expected"),
         ("take one with --step select", 'take one with steps=["select"]'),
         ("choose one, or --part . for all", 'choose one, or part="." for all'),
-        ("read it with --from saved-model", 'read it with format="saved-model"'),
+        ("pass --from saved-model to read it", 'pass from_="saved-model" to read it'),
         ("say which with --to: expected --to with one of a", "say which with to=: expected to= with one of a"),
         ("--strict: x; --allow-loss alias lets", 'strict=True: x; allow=["alias"] lets'),
         ("a-i b-o c--force d", "a-i b-o c--force d"),
@@ -210,7 +210,7 @@ def test_mistakes_of_arguments_are_told(tmp_path):
     with pytest.raises(tensorferry.UsageError, match=r'steps=\["select"\]'):
         tensorferry.convert(tmp_path / "a.npz", tmp_path / "b.npy")
     with pytest.raises(tensorferry.UsageError, match="did you mean"):
-        tensorferry.open(tmp_path / "a.npz", format="nunpy")
+        tensorferry.open(tmp_path / "a.npz", from_="nunpy")
     with pytest.raises(TypeError, match="list of folders"):
         tensorferry.configure(plugins=str(tmp_path))
     with pytest.raises(TypeError, match="'F32'"):

@@ -251,7 +251,7 @@ def test_what_is_there_is_kept_replaced_or_refused(tmp_path):
     tensorferry.ray.write(many, tmp_path / "out", to="parquet", mode="overwrite")
     assert names_in(tmp_path / "out") == ["README", *(f"part-{n:05}-of-00003.parquet" for n in range(3))]
     # Another dataset in the same folder.
-    tensorferry.ray.write(few, tmp_path / "out/test.jsonl", writer={"nulls": False})
+    tensorferry.ray.write(few, tmp_path / "out/test.jsonl", output_options={"nulls": False})
     assert len(names_in(tmp_path / "out")) == 6
 
 

@@ -34,7 +34,7 @@ class _Array(Protocol):
     def __dlpack__(self) -> object: ...
 
 def open(
-    path: _Path, part: str | None = None, *, format: str | None = None, mmap: bool = False,
+    path: _Path, part: str | None = None, *, from_: str | None = None, mmap: bool = False,
     checksums: bool = True, follow_links: bool = False, **options: _Option
 ) -> Model: ...
 def scan(
@@ -43,7 +43,7 @@ def scan(
     columns: Sequence[str] | None = None,
     *,
     part: str | None = None,
-    format: str | None = None,
+    from_: str | None = None,
     strict: bool = False,
     allow: Iterable[str] = (),
     follow_links: bool = False,
@@ -54,11 +54,11 @@ def convert(
     dst: _Path,
     *,
     to: str | None = None,
-    format: str | None = None,
+    from_: str | None = None,
     part: str | None = None,
     steps: Iterable[str] = (),
-    reader: Mapping[str, _Option] | None = None,
-    writer: Mapping[str, _Option] | None = None,
+    input_options: Mapping[str, _Option] | None = None,
+    output_options: Mapping[str, _Option] | None = None,
     verify: bool = False,
     strict: bool = False,
     allow: Iterable[str] = (),
@@ -71,7 +71,7 @@ def convert(
     progress: _Progress = False,
 ) -> Report: ...
 def inspect(
-    path: _Path, part: str | None = None, *, format: str | None = None, follow_links: bool = False, **options: _Option
+    path: _Path, part: str | None = None, *, from_: str | None = None, follow_links: bool = False, **options: _Option
 ) -> Inspection: ...
 def diff(
     a: _Path,
@@ -92,7 +92,7 @@ def check(
     expected: _Path | Mapping[str, tuple[str | None, Sequence[int] | None]],
     *,
     part: str | None = None,
-    format: str | None = None,
+    from_: str | None = None,
     **options: _Option,
 ) -> Differences: ...
 def verify(
@@ -105,7 +105,7 @@ def save(
     metadata: Mapping[str, str] | None = None,
     *,
     to: str | None = None,
-    writer: Mapping[str, _Option] | None = None,
+    output_options: Mapping[str, _Option] | None = None,
     force: bool = False,
     sync: bool = False,
     progress: _Progress = False,
@@ -115,7 +115,7 @@ def write(
     path: _Path,
     *,
     to: str | None = None,
-    writer: Mapping[str, _Option] | None = None,
+    output_options: Mapping[str, _Option] | None = None,
     force: bool = False,
     sync: bool = False,
     progress: _Progress = False,

@@ -24,14 +24,14 @@ from ._results import (
 from ._scan import Scan
 
 
-def open(path, part=None, *, format=None, mmap=False, checksums=True, **options):  # type: ignore[no-untyped-def]
+def open(path, part=None, *, from_=None, mmap=False, checksums=True, **options):  # type: ignore[no-untyped-def]
     """Opens a file or folder of tensors in any supported format, without reading tensor data.
 
     Args:
         path: A file, a folder or a URL.
         part: A branch of the input, such as `"model.encoder"`, or `"."` for everything. By default, if a checkpoint
             contains optimizer state, only its model is opened, and `losses` lists what was left out.
-        format: The id of the format. By default the format is detected.
+        from_: The id of the format. By default the format is detected.
         mmap: If true, arrays of whole tensors are memory mappings of the file where the file stores the bytes
             unchanged. Nothing is read until it is used, and writes to an array stay in this process. If the file
             shrinks meanwhile, the process may crash; if the file is modified, the arrays change. Do not use it on
@@ -56,16 +56,16 @@ def open(path, part=None, *, format=None, mmap=False, checksums=True, **options)
     Reading a tensor later raises `TransientError` if its file has been modified since it was opened.
     """
     with _Place(path) as place:
-        opened = engine().open(_input(place.path, format, part, options), bool(checksums))
-    return Model(opened, (_reopen, (place.path, part, format, mmap, checksums, options)), bool(mmap))
+        opened = engine().open(_input(place.path, from_, part, options), bool(checksums))
+    return Model(opened, (_reopen, (place.path, part, from_, mmap, checksums, options)), bool(mmap))
 
 
-def _reopen(path, part, format, mmap, checksums, options):  # type: ignore[no-untyped-def]
-    return open(path, part, format=format, mmap=mmap, checksums=checksums, **options)
+def _reopen(path, part, from_, mmap, checksums, options):  # type: ignore[no-untyped-def]
+    return open(path, part, from_=from_, mmap=mmap, checksums=checksums, **options)
 
 
 def scan(  # type: ignore[no-untyped-def]
-    path, steps=(), columns=None, *, part=None, format=None, strict=False, allow=(), **options
+    path, steps=(), columns=None, *, part=None, from_=None, strict=False, allow=(), **options
 ):
     """Opens a file or folder of records: TFRecord, WebDataset, MDS, JSON lines, Parquet, Arrow or CSV.
 
@@ -74,7 +74,7 @@ def scan(  # type: ignore[no-untyped-def]
         steps: Steps to apply to the records, as listed by `ferry steps`: `["filter:label<5", "take:100"]`.
         columns: The columns to keep after the steps, in this order. By default all columns are kept.
         part: A split of a folder that has several, such as `"train"`.
-        format: The id of the format. By default the format is detected.
+        from_: The id of the format. By default the format is detected.
         strict: If true, a loss that is known on opening is an error unless `allow` lists its kind.
         allow: Kinds of losses to accept. With `allow=["input"]`, folder entries that cannot be read, such as a link
             whose target is missing, are a loss instead of an error.
@@ -93,15 +93,15 @@ def scan(  # type: ignore[no-untyped-def]
     """
     steps = list(steps) if not isinstance(steps, str) else steps
     with _Place(path) as place:
-        asked, texts, columns = _records(place.path, steps, columns, part, format, options)
+        asked, texts, columns = _records(place.path, steps, columns, part, from_, options)
         policy = _losses(strict, allow)
         opened = engine().scan(asked, texts, columns, policy)
-    return Scan(opened, (_rescan, (place.path, tuple(steps), columns, part, format, policy, options)))
+    return Scan(opened, (_rescan, (place.path, tuple(steps), columns, part, from_, policy, options)))
 
 
-def _rescan(path, steps, columns, part, format, policy, options):  # type: ignore[no-untyped-def]
+def _rescan(path, steps, columns, part, from_, policy, options):  # type: ignore[no-untyped-def]
     strict, allow = policy
-    return scan(path, steps, columns, part=part, format=format, strict=strict, allow=allow, **options)
+    return scan(path, steps, columns, part=part, from_=from_, strict=strict, allow=allow, **options)
 
 
 def _losses(strict, allow):  # type: ignore[no-untyped-def]
@@ -134,11 +134,11 @@ def convert(  # type: ignore[no-untyped-def]
     dst,
     *,
     to=None,
-    format=None,
+    from_=None,
     part=None,
     steps=(),
-    reader=None,
-    writer=None,
+    input_options=None,
+    output_options=None,
     verify=False,
     strict=False,
     allow=(),
@@ -158,11 +158,11 @@ def convert(  # type: ignore[no-untyped-def]
         src: The input: a file, a folder or a URL.
         dst: The output.
         to: The id of the output format, if the name of the output does not imply it.
-        format: The id of the input format. By default the format is detected.
+        from_: The id of the input format. By default the format is detected.
         part: A branch of the input.
         steps: Steps to apply, as listed by `ferry steps`: `["cast:bf16"]`.
-        reader: Options of the input format. Pass a list for an option that is given several times.
-        writer: Options of the output format: `{"max_shard_size": "2GB"}`.
+        input_options: Options of the input format. Pass a list for an option that is given several times.
+        output_options: Options of the output format: `{"max_shard_size": "2GB"}`.
         verify: If true, the output is read back before it becomes visible, and every value is compared.
         strict: If true, a loss is an error unless `allow` lists its kind.
         allow: Kinds of losses to accept.
@@ -187,28 +187,28 @@ def convert(  # type: ignore[no-untyped-def]
         bool(dry_run),
         bool(allow_empty),
     )
-    asked = _input(src, format, part, {**(reader or {}), "follow_links": follow_links})
+    asked = _input(src, from_, part, {**(input_options or {}), "follow_links": follow_links})
     show, end = listener(progress)
     try:
-        return report(engine().convert(asked, _output(dst, to, writer, force, sync), how, show))
+        return report(engine().convert(asked, _output(dst, to, output_options, force, sync), how, show))
     finally:
         end()
 
 
-def inspect(path, part=None, *, format=None, **options):  # type: ignore[no-untyped-def]
+def inspect(path, part=None, *, from_=None, **options):  # type: ignore[no-untyped-def]
     """Describes an input without reading its data: tensor names, dtypes and shapes, or the columns of records.
 
     Args:
         path: A file, a folder or a URL.
         part: A branch of the input. By default the whole input is described.
-        format: The id of the format. By default the format is detected.
+        from_: The id of the format. By default the format is detected.
         follow_links: If true, links that lead outside the input folder are followed.
         **options: Options of the format's reader, as listed by `formats()`.
 
     Returns:
         An `Inspection`, whose `tensors` map names to `TensorInfo`.
     """
-    seen = engine().inspect(_input(path, format, part, options))
+    seen = engine().inspect(_input(path, from_, part, options))
     tensors = {tensor["name"]: TensorInfo({**tensor, "shape": tuple(tensor["shape"])}) for tensor in seen["tensors"]}
     columns = {column["name"]: ColumnInfo(column) for column in seen["columns"]}
     return Inspection({**seen, "tensors": tensors, "columns": columns, "losses": losses(seen["losses"])})
@@ -269,7 +269,7 @@ def diff(  # type: ignore[no-untyped-def]
     return _differences(found)
 
 
-def check(path, expected, *, part=None, format=None, **options):  # type: ignore[no-untyped-def]
+def check(path, expected, *, part=None, from_=None, **options):  # type: ignore[no-untyped-def]
     """Checks that an input contains the expected tensors, by name, dtype and shape.
 
     Args:
@@ -277,13 +277,13 @@ def check(path, expected, *, part=None, format=None, **options):  # type: ignore
         expected: A JSON file as written by `ferry inspect --json`, or a mapping of names to `(dtype, shape)`. `None`
             in place of a dtype or shape is not compared.
         part: A branch of the input. By default all tensors are compared.
-        format: The id of the format. By default the format is detected.
+        from_: The id of the format. By default the format is detected.
         **options: Options of the format's reader, as listed by `formats()`.
 
     Returns:
         A `Differences`.
     """
-    asked = _input(path, format, part if part is not None else ".", options)
+    asked = _input(path, from_, part if part is not None else ".", options)
     if isinstance(expected, (str, os.PathLike)):
         return _differences(engine().check(asked, _existing(expected)))
     import json
@@ -330,7 +330,7 @@ def formats():  # type: ignore[no-untyped-def]
 
 
 def save(  # type: ignore[no-untyped-def]
-    tensors, path, metadata=None, *, to=None, writer=None, force=False, sync=False, progress=False
+    tensors, path, metadata=None, *, to=None, output_options=None, force=False, sync=False, progress=False
 ):
     """Writes numpy, torch or jax arrays, or any objects with `__dlpack__`, under their names.
 
@@ -344,7 +344,7 @@ def save(  # type: ignore[no-untyped-def]
         path: The output.
         metadata: A mapping of strings to strings.
         to: The id of the output format, if the name of the output does not imply it.
-        writer: Options of the output format.
+        output_options: Options of the output format.
         force: If true, an existing output is replaced.
         sync: If true, the output is flushed to disk, so that it survives a power failure.
         progress: `True` shows a progress bar; a function is called as described for `convert`.
@@ -365,7 +365,7 @@ def save(  # type: ignore[no-untyped-def]
     show, end = listener(progress)
     try:
         model = tensors._raw if isinstance(tensors, Model) else None
-        output = _output(path, to, writer, force, sync)
+        output = _output(path, to, output_options, force, sync)
         done = _told(engine().save(arrays, output, _metadata(metadata), model, show))
     except Error as error:
         reword(error, of_convert)
@@ -377,7 +377,7 @@ def save(  # type: ignore[no-untyped-def]
     return done
 
 
-def write(data, path, *, to=None, writer=None, force=False, sync=False, progress=False):  # type: ignore[no-untyped-def]
+def write(data, path, *, to=None, output_options=None, force=False, sync=False, progress=False):  # type: ignore[no-untyped-def]
     """Writes the records of any object with `__arrow_c_stream__`.
 
     Tables of pyarrow, polars, pandas and duckdb have this method, and so does a `Scan`. The stream is read once, in
@@ -387,7 +387,7 @@ def write(data, path, *, to=None, writer=None, force=False, sync=False, progress
         data: The records.
         path: The output.
         to: The id of the output format, if the name of the output does not imply it.
-        writer: Options of the output format.
+        output_options: Options of the output format.
         force: If true, an existing output is replaced.
         sync: If true, the output is flushed to disk, so that it survives a power failure.
         progress: `True` shows a progress bar; a function is called as described for `convert`.
@@ -403,7 +403,7 @@ def write(data, path, *, to=None, writer=None, force=False, sync=False, progress
     show, end = listener(progress)
     before = data.error if isinstance(data, Scan) else None
     try:
-        done = _told(engine().write(data, _output(path, to, writer, force, sync), show))
+        done = _told(engine().write(data, _output(path, to, output_options, force, sync), show))
     except Error as error:
         # An Arrow stream passes on only a message; the scan has the exception.
         cause = data.error if isinstance(data, Scan) else None
@@ -500,8 +500,8 @@ def _input(path, format, part, options):  # type: ignore[no-untyped-def]
     return _path(path), format, None if part is None else str(part), _options(options), follow_links
 
 
-def _output(path, to, writer, force, sync):  # type: ignore[no-untyped-def]
-    return _path(path), to, _options(writer or {}), bool(force), bool(sync)
+def _output(path, to, output_options, force, sync):  # type: ignore[no-untyped-def]
+    return _path(path), to, _options(output_options or {}), bool(force), bool(sync)
 
 
 def _options(options):  # type: ignore[no-untyped-def]

@@ -134,7 +134,7 @@ _USAGE: tuple[tuple[str, type[Error]], ...] = (
 # End of the message for an existing output. The name of the output comes first.
 _EXISTS = " exists; use --force to replace it"
 
-_SIDES = {"i": "reader", "o": "writer"}
+_SIDES = {"i": "input", "o": "output"}
 
 # Rewrites the program's flags as Python arguments.
 _FLAGS = (
@@ -143,8 +143,8 @@ _FLAGS = (
     (r"--limit (\w+)=(\w+)", r'configure(limits={"\1": \2})'),
     (r"--step ([^\s,;)]*[^\s,;:)])", r'steps=["\1"]'),
     (r"--part ([^\s,;:)]+)", r'part="\1"'),
-    (r"--from (?!with\b)([\w-]+)", r'format="\1"'),
-    (r"--from\b", "format="),
+    (r"--from (?!with\b)([\w-]+)", r'from_="\1"'),
+    (r"--from\b", "from_="),
     (r"--to\b", "to="),
     # This is an argument of `open`, or an entry of `reader` or `writer` of `convert`.
     (r"(?<!\S)-([io]) '?(\w+)=([^\s,;)']+)'?", lambda m: f'{_SIDES[m[1]]} option {m[2]}="{m[3]}"'),

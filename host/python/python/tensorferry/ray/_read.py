@@ -34,7 +34,7 @@ def read(  # type: ignore[no-untyped-def]
     columns=None,
     *,
     part=None,
-    format=None,
+    from_=None,
     override_num_blocks=None,
     concurrency=None,
     num_cpus=None,
@@ -50,7 +50,7 @@ def read(  # type: ignore[no-untyped-def]
             Steps that depend on other records, such as `take` and `shuffle`, need a single task that reads everything.
         columns: The columns to keep, as for `tensorferry.scan`.
         part: A split of the input, as for `tensorferry.scan`.
-        format: The id of the format. By default the format is detected.
+        from_: The id of the format. By default the format is detected.
         override_num_blocks: As for `ray.data.read_datasource`.
         concurrency: As for `ray.data.read_datasource`.
         num_cpus: Processors and threads of each read task. By default 1.
@@ -67,7 +67,7 @@ def read(  # type: ignore[no-untyped-def]
         path = _absolute(os.fsdecode(os.fspath(path)))
     if options.get("schema") is not None:
         options["schema"] = _absolute(os.fsdecode(os.fspath(options["schema"])))
-    asked, texts, columns = _api._records(path, steps, columns, part, format, options)
+    asked, texts, columns = _api._records(path, steps, columns, part, from_, options)
     settings = {**_engine._settings, "threads": max(1, int(num_cpus or 1))}
     source = TensorferryDatasource(_Request(asked, texts, columns, bool(steps), settings))
     given = {"override_num_blocks": override_num_blocks, "concurrency": concurrency, "num_cpus": num_cpus}

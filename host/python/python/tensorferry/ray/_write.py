@@ -29,7 +29,7 @@ from ._read import _absolute, _engine_of
 _MODES = ("error", "overwrite", "ignore")
 
 
-def write(ds, path, *, to=None, writer=None, mode="error", sync=False, concurrency=None, num_cpus=None):  # type: ignore[no-untyped-def]
+def write(ds, path, *, to=None, output_options=None, mode="error", sync=False, concurrency=None, num_cpus=None):  # type: ignore[no-untyped-def]
     """Writes a `ray.data.Dataset` as files in a folder that all nodes share, one file per task.
 
     No file has its final name before everything is written. To choose the number of files, pass `ds.repartition(8)`.
@@ -39,7 +39,7 @@ def write(ds, path, *, to=None, writer=None, mode="error", sync=False, concurren
         path: `"out/train.tfrecord"` becomes `out/train-00000-of-00008.tfrecord` and so on. With `to`, this may also be a
             folder, in which the files are named `part-00000-of-00008` with the format's suffix.
         to: The id of the output format, if `path` does not imply it.
-        writer: Options of the output format.
+        output_options: Options of the output format.
         mode: The action if such files exist: `"error"`, `"overwrite"`, or `"ignore"`, which writes nothing.
         sync: If true, the files are flushed to disk, so that they survive a power failure.
         concurrency: The maximum number of write tasks at the same time.
@@ -57,7 +57,7 @@ def write(ds, path, *, to=None, writer=None, mode="error", sync=False, concurren
     if there and mode == "error":
         raise place.taken(there[0])
     settings = {**_engine._settings, "threads": max(1, int(num_cpus or 1))}
-    sink = TensorferryDatasink(place, _api._options(writer or {}), mode == "overwrite", bool(sync), settings)
+    sink = TensorferryDatasink(place, _api._options(output_options or {}), mode == "overwrite", bool(sync), settings)
     remote = {} if num_cpus is None else {"num_cpus": num_cpus}
     ds.write_datasink(sink, concurrency=concurrency, ray_remote_args=remote)
     if sink.report is None:
