@@ -1,4 +1,4 @@
-//! The attacks of SECURITY.md, run with the script that measures them.
+//! The attacks of `tests/tests/quick/safety/README.md`, run with the script that measures them.
 
 use std::process::Command;
 use tensorferry_tests::ferry;
