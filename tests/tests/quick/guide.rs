@@ -73,12 +73,29 @@ fn every_format_has_a_place_in_it() {
     }
 }
 
+/// The documents in the root, and the maximum size of each in bytes: a reader finishes a short one.
+const ROOT_DOCUMENTS: [(&str, usize); 5] = [
+    ("README.md", 5 << 10),
+    ("ARCHITECTURE.md", 10 << 10),
+    ("SECURITY.md", 4 << 10),
+    ("CHANGELOG.md", 3 << 10),
+    ("CONTRIBUTING.md", 16 << 10),
+];
+
+#[test]
+fn the_root_documents_are_short() {
+    for (name, max) in ROOT_DOCUMENTS {
+        let bytes = std::fs::read(workspace::root().join(name)).unwrap().len();
+        assert!(bytes <= max, "{name} has {bytes} bytes, more than {max}: move details next to the code");
+    }
+}
+
 #[test]
 fn every_link_leads_somewhere() {
     let (mut links, mut dead) = (0, Vec::new());
     let pages = chapters().into_iter().map(|name| (folder().join(&name), name));
-    let readme = (workspace::root().join("README.md"), "README.md".to_owned());
-    for (path, name) in pages.chain([readme]) {
+    let documents = ROOT_DOCUMENTS.map(|(name, _)| (workspace::root().join(name), name.to_owned()));
+    for (path, name) in pages.chain(documents) {
         for target in links_of(&with_includes(&path)) {
             links += 1;
             if !leads_somewhere(&path, &target) {
