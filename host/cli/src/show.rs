@@ -1,4 +1,6 @@
 //! `ferry show`: prints values of tensors, or rows of records as a table.
+//!
+//! Only slices are read. If an array is longer than a screen, only the ends of each axis are read.
 
 mod array_text;
 mod float_text;

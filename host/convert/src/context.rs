@@ -1,4 +1,11 @@
 //! The context of a conversion: what it is asked to do, and what all of its stages use.
+//!
+//! The host knows four reader options by name: `dequantize`, which the step of that name sets, and
+//! `schema`, `files` and `infer`, with which the files of a dataset are read in groups
+//! (`read/file_group.rs` of the core). It applies `files=GLOB` itself for every record format. A
+//! format without these options works too; its groups then need the same schema. The host knows one
+//! writer option, `shard_tag` (`write/shard_tag.rs`), which it sets where a set may be replaced in
+//! a store.
 
 use crate::request::Request;
 use crate::sides::with_dequantize;

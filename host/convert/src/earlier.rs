@@ -4,6 +4,9 @@
 //! They go with the commit if they are ferry's and as they were written: by what the caller says of them, which costs a look, or by
 //! the earlier output's receipt, which costs reading them. What was changed since stays, and the user is told. In a store only what the
 //! caller says counts: a digest would have the whole object fetched.
+//!
+//! Both proofs (the stamps of a journal, and the lengths and digests of a receipt) are checked
+//! again before the commit.
 
 use crate::context::ConversionContext;
 use crate::receipt::digest::hash_path;

@@ -1,5 +1,7 @@
 //! Publication takes an output from its plan to where the user wants it: it is written into a stage, checked,
 //! given a receipt and committed. Tensors and records go the same way.
+//!
+//! The output's folder is listed once, for any number of files in it.
 
 use crate::context::ConversionContext;
 use crate::earlier;

@@ -1,5 +1,10 @@
 //! The statistics of a model: of each tensor's numbers, those of quantised weights as what they stand for, and what
 //! of all that is worth a look.
+//!
+//! A tensor that would need a gather is read in its stored pieces, since the order of its numbers
+//! does not matter. Quantized weights are read through the storages that `dequantize` makes. These
+//! take a second pass: histograms, counting rows of zeros if there are enough zeros, and hashing if
+//! two tensors have the same statistics.
 
 mod document;
 mod findings;

@@ -1,5 +1,12 @@
 //! The steps of a conversion, read from what the user wrote: a list of steps on tensors, steps on records,
 //! and steps that lead from one to the other. A recipe among them is the steps that it names.
+//!
+//! A format may request steps, but does not apply them itself. A writer requests names and rows
+//! that the programs of its format expect (`TensorWriter::steps`); these run after the user's
+//! steps. A reader may request steps that run before them (`CatalogSink::step`). Both are applied
+//! like the user's steps, reported as notes and verified. Neither may name a file. A file that a
+//! writer opens in the model's folder (`Context::input_folder`) counts as carried by its output. A
+//! reader may add files to the output folder (`CatalogSink::sidecar`).
 
 pub mod recipe;
 

@@ -1,4 +1,16 @@
 //! An opened input of records: its files, its schema, and the splits that its format's reader can read.
+//!
+//! The schema is fixed before the first row. The schema of a TFRecord input comes from a profile of
+//! all records. A later row that contradicts it is an error with file, record and column.
+//!
+//! An input that is read once (`Purpose::ONCE`: `inspect`, and conversions whose steps take every
+//! row) is read with a guess at the schema and the splits, from a few records of each split. The
+//! streams check the guess. If one fails (`Error::wrong_guess`), the host drops the output and
+//! reads the input again without a guess, so the outcome is the same. Any other fault of the input
+//! is reported after one reading.
+//!
+//! If a scan of one file is divided among threads, the first record of a unit is a guess too. The
+//! walk over the previous unit checks it, because a record may contain a whole TFRecord file.
 
 use std::collections::HashSet;
 use std::sync::Arc;

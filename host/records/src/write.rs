@@ -1,6 +1,14 @@
 //! Writing collects a flow's batches into pieces, has the writer encode them on many threads, and puts
 //! them into the staged files in order. What is encoded of a piece goes into its file at once where the pieces before
 //! it are whole, and waits in memory else.
+//!
+//! If the number of files is not known in advance, files roll: the file of a piece follows from the
+//! pieces before it. The staged files get their names when the last one is finished. Files that
+//! describe all others, such as a list of shards, get their bytes at that time too.
+//!
+//! The output is the same for any number of threads. The input determines where batches end; pieces
+//! also depend on `--memory`. A piece that becomes longer than the maximum size of a file is
+//! encoded again in parts, which depend only on its length.
 
 mod pieces;
 

@@ -1,4 +1,9 @@
 //! The client: requests over HTTP, with redirects followed by hand, tries, and a least rate.
+//!
+//! One client serves all places. It retries with pauses and obeys `Retry-After`. A minimum rate
+//! replaces a timeout for whole bodies. It reads at most 64 KiB of an error body. A redirect to
+//! another host carries only eight harmless headers. A name that a public server redirects to is
+//! resolved only to public addresses, at the time of the connection.
 
 use crate::address::{is_public, literal};
 use crate::body::Body;

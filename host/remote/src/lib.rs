@@ -17,6 +17,18 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Modules
+//!
+//! - A place (`http.rs`, `hub.rs`, `object.rs`) knows names. An `Origin` (`cache.rs`) returns
+//!   ranges of one file and checks every answer against the version that was opened. A `CachedFile`
+//!   (`file.rs`) reads through the cache.
+//! - `runtime.rs` runs one tokio thread per process. A forked process starts its own thread,
+//!   connections and cache. Waiting calls check ten times a second whether the run was canceled.
+//! - `secret.rs` has a type for secrets that is never displayed. Error texts of servers are
+//!   stripped of everything that was sent: settings, headers, the query.
+//!
+//! The crate is an optional feature of `tensorferry`, because it adds about eighty crates.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]

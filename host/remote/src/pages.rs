@@ -1,5 +1,10 @@
 //! Pages are the pieces of files that are in memory or on their way: which there are, what they take of the budget,
 //! which can go, and which ranges are fetched next. Nothing here waits or transfers.
+//!
+//! A page has 1 MiB. Advised ranges are fetched in the order of the advice, eight at a time. Ranges
+//! are joined across gaps of up to 1 MiB, into blocks of up to 32 MiB. Sequential reads are fetched
+//! ahead without advice. Pages that were read make room for others. A read that finds no page
+//! fetches it at once, even beyond the budget, so wrong advice cannot stop a read.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;

@@ -15,6 +15,9 @@
 //!
 //! The modules, each using only those before it: [`exit`], [`hint`], [`human`], [`losses`] and [`template`] (words for people), `job`,
 //! [`report`], [`manifest`], `budget`, `place`, `journal`, `events`, `plan`, `worker`, `pool`, `run`, `work`.
+//!
+//! The worker processes inherit the lock of the journal, so none commits after another run has
+//! taken over. An output that no journal knows is checked against its receipt.
 
 #![forbid(unsafe_code)]
 

@@ -9,6 +9,13 @@
 //!
 //! So a worker reads its own pieces and their journals, however large the plan is. Pieces have about as much to do as each other; a big
 //! model is one alone.
+//!
+//! Workers of a plan lock nothing and append to no file of another worker. The commit keeps them
+//! apart: it replaces no file that it did not expect. Workers get pieces by shards, by leases, or
+//! from a program that writes pieces to `ferry work` and reads the results.
+//!
+//! The guide's page on large runs simulates these rules. If a rule about pieces, commits or
+//! journals changes, update that page.
 
 mod lease;
 mod pieces;

@@ -1,5 +1,9 @@
 //! `ferry plugin test`: holds a library to the rules of [`tensorferry_sdk::conformance`], across the boundary. That is done in a
 //! process of its own, so that a library which crashes, hangs or eats memory is told as such.
+//!
+//! Every format runs the same suite in its own tests. The child process reports each action before
+//! it performs it, so that the parent can name the input that caused a crash, a hang or excessive
+//! memory use.
 
 mod examine;
 mod process;

@@ -6,6 +6,29 @@
 //! A window is [`WINDOW_BYTES`] of one output file. What is contiguous is read straight into its
 //! place in the window, so that many small tensors cost one write. What needs a gather is left out
 //! of the windows and written by tiles; digests that cover it are taken from the file afterwards.
+//!
+//! A staged file has its full length before the copy starts, so that every window is written at its
+//! final place. The checksums that the writer or the source's format asks for are computed from the
+//! window's buffer. Checksums of pieces are joined as they arrive (`copy/ranges.rs`): no order is
+//! imposed, and few are held. The BLAKE3 hashes of a receipt are computed in the same way
+//! (`copy/passing.rs`). Bytes that pass through no buffer are read at the end. So are whole files
+//! for SHA-256, which needs its bytes in order.
+//!
+//! Memory grows with the number of tensors, not with their bytes: tasks are created when they run.
+//! Each thread has one window. Bytes that are decoded, gathered or encoded before their place is
+//! known go to an unlinked file next to the output once they exceed a quarter of the budget.
+//!
+//! A cast is a storage over a storage, so copies, gathers, digests and `diff` see only the new
+//! dtype. Checksums of the source are still computed from the stored bytes. The copy counts the
+//! losses of each tensor, every element once. With `--strict`, a cast that overflows therefore
+//! fails after the copy and before the commit.
+//!
+//! Bytes of another input (`LayoutSink::copy`, a file that `-o like=` names) fill windows like
+//! those of a storage. That input must not change during the conversion either.
+//!
+//! Conversions do not map files into memory. A file that shrinks while it is mapped kills the
+//! process. In a trial on two cores, reading into a buffer that stays in the L2 cache was faster. A
+//! program that wants tensors without a copy calls `Tensor::map`.
 
 mod ahead;
 mod decoded;

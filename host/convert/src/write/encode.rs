@@ -2,6 +2,10 @@
 //!
 //! Where a segment begins is known once those of unknown length before it in its file are whole. What is encoded of it
 //! goes into the file at once then. Until then it waits: in memory, or beyond the budget in a temporary file.
+//!
+//! A segment of unknown length counts as one byte in the layout. Once all segments are encoded,
+//! `Layout::settle` sets their lengths, and the copy fills the gaps. The writer gets places and
+//! lengths when it seals. A digest over encoded bytes is computed from the file.
 
 use std::fs::File;
 use std::ops::Range;

@@ -1,4 +1,7 @@
 //! A target is where the output goes and in what format, resolved from what the user typed.
+//!
+//! If several formats claim an extension with the same score, a built-in format wins. If two others
+//! tie, the error lists both and asks for `--to`.
 
 use std::path::{Path, PathBuf};
 use tensorferry_core::context::session::Session;

@@ -3,6 +3,8 @@
 //! Where names of data files collide with an older set, the old index is removed before the first of them
 //! is replaced. So whoever opens the set by its index finds the old one, none, or the new one. All steps
 //! are in the commit record, and each can be done again: the run that recovers calls the same [`finish`].
+//!
+//! A reader that opens several files while the set is committed may see files of both generations.
 
 use super::record::{Set, SetFile, StaleFile};
 use crate::beneath::Place;

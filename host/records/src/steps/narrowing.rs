@@ -1,5 +1,14 @@
 //! Narrowing: what a reader can leave out, since no step needs it. Steps do what they do whatever the reader leaves out,
 //! but for windows at the beginning, which are left to the reader whole.
+//!
+//! Narrowing starts at the first step and finds windows of rows, columns, and the comparisons of a
+//! filter.
+//!
+//! - Windows are exact. The reader applies them if its splits are counted.
+//! - A reader may leave out any row for which a comparison is false, or none: the filter checks
+//!   again. `sdk/src/records/predicate.rs` defines the comparisons for the host and for readers.
+//! - Like every other reader, Parquet's trusts the statistics in its files.
+//! - A split whose number of rows differs from its description is an error.
 
 use super::expression::Expression;
 use super::{RecordAction, Upstream};

@@ -1,4 +1,13 @@
 //! An object that is sent in parts while it is written. A small one waits, and is put at once.
+//!
+//! Several threads write at any position, each byte once. Parts have one size and are sent when all
+//! of their bytes have arrived, within a memory budget of their own (`budget.rs`). Once half of the
+//! budget is used, parts that wait for late bytes go to an unlinked file. A writer waits only while
+//! a transfer is active; otherwise its part goes to that file, so a write cannot wait forever.
+//!
+//! Some output cannot be written in this way: bytes with unknown places, digests over bytes that
+//! pass through no window, and names that are known last. The host keeps such files locally and
+//! sends them when they are complete (`publish/src/remote/stage.rs`, `write/copy/read_again.rs`).
 
 mod complete;
 mod parts;

@@ -1,4 +1,8 @@
 //! Pieces of a plan, done one after the other: each with the journals of its own folder, and with others who may do it too.
+//!
+//! If a commit fails because another worker was first, the worker reads the piece's journals again.
+//! The same work, by the key that the plan gave it, is a success; any other work is a conflict. The
+//! disk shows which of several commits happened.
 
 use super::decide::{Decision, decide};
 use super::only::{Only, OnlyCheck};

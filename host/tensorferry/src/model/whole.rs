@@ -1,4 +1,7 @@
 //! Whole tensors, compared with the checksums that the format keeps of the storages that they lie in.
+//!
+//! The checksum is computed in windows while the tensor is read. If the tensor is a part of a
+//! storage, the checksum of that storage is computed.
 
 use super::{CHUNK, Model, read_side_by_side};
 use rayon::prelude::*;

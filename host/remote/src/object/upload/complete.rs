@@ -1,5 +1,9 @@
 //! Completing makes an object visible, if what stands under its name is what may. Where an answer was lost, what stands
 //! there tells whether it was done.
+//!
+//! One completion is tried at a time. Between tries, the object that has the name shows whether the
+//! last one succeeded. `object_store` sends no condition with a completion; `manner.rs` describes
+//! how the connector adds it, and signs the request of Azure again.
 
 use super::super::manner::Manner;
 use super::super::origin::version_of;
