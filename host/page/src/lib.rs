@@ -16,7 +16,7 @@
 //! - Text from a file is never markup. The document is JSON in an element that no browser executes,
 //!   with `<`, `>` and `&` escaped. The script only sets `textContent`, and spells out control
 //!   characters and marks of direction. A Content Security Policy allows the script and the style
-//!   by SHA-256 and loads nothing else.
+//!   by SHA-256 and forbids all loading.
 //! - A page is an output. It is staged and renamed like others. `--force` replaces a page and no
 //!   other file.
 //! - Values are bounded. A heat map has at most 64 by 64 values, and a file has 128 heat maps.

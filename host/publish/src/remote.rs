@@ -6,7 +6,7 @@
 //!
 //! - Data objects are completed first, then the index, then the receipt. Each completion has a
 //!   condition on the object that currently has the name.
-//! - If no new data object takes the name of an older one, the older set stays complete until one
+//! - If no new data object takes the name of an older object, the older set stays complete until one
 //!   conditional put replaces its index. The older index is kept, and restored if the run fails.
 //! - If names are fixed, the older index is removed first.
 //! - `--verify` and receipts read an object after its completion, since no store returns bytes of
