@@ -1,8 +1,8 @@
-/* Columns of numbers and text as Arrow's C data interface has them: made here for those who read, and looked into for those
- * who write. Whoever gets such a structure owns it, and calls its `release` once.
+/* Columns of numbers and text in the structures of Arrow's C data interface. The reader creates them, and the writer reads
+ * them. The receiver of such a structure owns it, and calls its `release` once.
  *
- * The structures are Arrow's own (<https://arrow.apache.org/docs/format/CDataInterface.html>, CStreamInterface.html); a
- * library for Arrow in C, such as nanoarrow, may take the place of this file.
+ * Arrow defines the structures (<https://arrow.apache.org/docs/format/CDataInterface.html>, CStreamInterface.html). A C
+ * library for Arrow, such as nanoarrow, can replace this file.
  */
 #ifndef COLUMNS_H
 #define COLUMNS_H
@@ -52,20 +52,20 @@ struct ArrowArrayStream {
 };
 #endif
 
-/* The formats of Arrow's types that are used here. */
+/* The Arrow formats that this plugin uses. */
 #define INTEGERS "l" /* 64 bits */
 #define FLOATS "g"   /* 64 bits */
 #define TEXTS "u"    /* UTF-8, up to 2 GiB in an array */
 #define ROWS "+s"    /* a struct, whose children are the columns */
 
-/* ---- bytes that grow ---- */
+/* ---- a growing buffer ---- */
 
 typedef struct {
   uint8_t *bytes;
   size_t len, room;
 } Buffer;
 
-/* Whether there was memory for it. */
+/* Returns 0 if memory ran out. */
 static inline int append(Buffer *buffer, const void *bytes, size_t len) {
   if (len > buffer->room - buffer->len) {
     size_t room = (buffer->len + len) * 2 + 64;
@@ -84,7 +84,7 @@ static inline int append(Buffer *buffer, const void *bytes, size_t len) {
 static inline void release_schema(struct ArrowSchema *schema) {
   for (int64_t i = 0; i < schema->n_children; i++) {
     struct ArrowSchema *child = schema->children[i];
-    /* A child may have been moved away: it is released by its new owner then. */
+    /* If a child was moved away, its new owner releases it. */
     if (child && child->release) child->release(child);
     free(child);
   }
@@ -93,7 +93,7 @@ static inline void release_schema(struct ArrowSchema *schema) {
   schema->release = NULL;
 }
 
-/* Begins a schema; its children are to be made by the caller. Whether there was memory: if not, it is released. */
+/* Begins a schema, whose children the caller creates. If memory runs out, releases it and returns 0. */
 static inline int make_schema(struct ArrowSchema *out, const char *format, const char *name, size_t children) {
   memset(out, 0, sizeof *out);
   out->format = format;
@@ -125,8 +125,7 @@ static inline void release_array(struct ArrowArray *array) {
   array->release = NULL;
 }
 
-/* Begins an array; its buffers and its children are to be set by the caller. Whether there was memory: if not, it is
- * released. */
+/* Begins an array, whose buffers and children the caller sets. If memory runs out, releases it and returns 0. */
 static inline int make_array(struct ArrowArray *out, int64_t length, size_t buffers, size_t children) {
   memset(out, 0, sizeof *out);
   out->length = length;
@@ -143,10 +142,10 @@ static inline int make_array(struct ArrowArray *out, int64_t length, size_t buff
   return is_made;
 }
 
-/* A column to which values are added. All zeros is an empty one of numbers; `begin_texts` makes one of texts of it. */
+/* A column that grows. All zeros is an empty column of numbers; `begin_texts` turns it into a column of text. */
 typedef struct {
-  Buffer validity; /* a bit for each row, the lowest one first: 0 for null */
-  Buffer values;   /* eight bytes for each row; of texts, where each begins and the last one ends, in 32 bits */
+  Buffer validity; /* a bit per row, lowest first: 0 for null */
+  Buffer values;   /* eight bytes per row; for text, 32-bit offsets of each start and of the last end */
   Buffer texts;
   int is_texts;
   int64_t rows, nulls;
@@ -158,8 +157,8 @@ static inline int begin_texts(Column *column) {
   return append(&column->values, &start, sizeof start);
 }
 
-/* Adds a row: null, where there is no value. Of numbers the eight bytes as they lie in memory, of texts theirs. Whether there
- * was room: an array has up to 2 GiB of texts. */
+/* Adds a row: a number as its eight bytes in memory, a text as its bytes, or null without a value. Returns 0 if memory ran
+ * out, or if the array would have more than 2 GiB of text. */
 static inline int add_row(Column *column, const void *value, size_t len) {
   static const uint8_t zeros[8] = {0};
   uint8_t bit = (uint8_t)(1 << column->rows % 8);
@@ -180,7 +179,7 @@ static inline void free_column(Column *column) {
   memset(column, 0, sizeof *column);
 }
 
-/* Makes an array of a column, whose bytes it takes. */
+/* Turns a column into an array, which takes over its bytes. */
 static inline int finish_column(Column *column, struct ArrowArray *out) {
   if (!make_array(out, column->rows, column->is_texts ? 3 : 2, 0)) return 0;
   out->null_count = column->nulls;
@@ -191,9 +190,9 @@ static inline int finish_column(Column *column, struct ArrowArray *out) {
   return 1;
 }
 
-/* ---- arrays of others ---- */
+/* ---- arrays from the host ---- */
 
-/* Whether a row has a value. Rows of an array are counted from its `offset`, in each of its buffers. */
+/* Returns whether a row has a value. Rows count from the `offset` of the array, in each of its buffers. */
 static inline int is_valid(const struct ArrowArray *array, int64_t row) {
   const uint8_t *bits = array->buffers[0];
   row += array->offset;
@@ -207,7 +206,7 @@ static inline uint64_t number_at(const struct ArrowArray *array, int64_t row) {
 
 static inline FerryBytes text_at(const struct ArrowArray *array, int64_t row) {
   const int32_t *ends = (const int32_t *)array->buffers[1] + array->offset;
-  const uint8_t *texts = array->buffers[2]; /* may be null where all are empty */
+  const uint8_t *texts = array->buffers[2]; /* may be null if all are empty */
   FerryBytes text = {texts ? texts + ends[row] : NULL, (size_t)(ends[row + 1] - ends[row])};
   return text;
 }

@@ -1,12 +1,12 @@
-/* A place in a file, the bytes that follow it, and what went wrong there. A stream of Arrow's has a number and a text for an error:
- * what else is known of it is kept in a `Failure`, until it is asked for.
+/* A position in a file, the bytes that follow it, and failures there. An Arrow stream returns only a number and a text for an
+ * error. A `Failure` keeps the other facts until the host asks for them.
  */
 #ifndef CURSOR_H
 #define CURSOR_H
 #include "tray.h"
 #include <stdio.h>
 
-/* Bytes that are read at once, at least. */
+/* Minimum bytes per read. */
 #define WINDOW 65536
 
 typedef struct {
@@ -40,7 +40,7 @@ static inline int32_t keep_detail(void *self, FerryText name, FerryText value) {
 
 static const FerryErrorSinkTable KEEP = {.size = sizeof KEEP, .message = keep_message, .detail = keep_detail};
 
-/* A sink for calls of the host where the host gave none. */
+/* An error sink for calls that get none from the host. */
 static inline FerryErrorSink sink_of(Failure *failure) {
   FerryErrorSink sink = {&KEEP, failure};
   return sink;
@@ -54,20 +54,20 @@ static inline int32_t tell(const Failure *failure, FerryErrorSink err) {
 
 static inline int32_t no_memory(FerryErrorSink err) { return fail(err, FERRY_LIMIT, "no memory for the rows"); }
 
-/* ---- a place in a file, and bytes that follow it ---- */
+/* ---- a position in a file, and the bytes that follow it ---- */
 
 typedef struct {
   FerrySource source;
   uint32_t file;
   const char *name;
   uint64_t offset, end;
-  uint64_t most; /* bytes that may be in memory at once */
-  Buffer window; /* bytes of the file from `begin` on */
+  uint64_t most; /* maximum bytes in memory */
+  Buffer window; /* bytes of the file, starting at `begin` */
   uint64_t begin;
   FerryErrorSink err;
 } Cursor;
 
-/* The file is malformed at an offset. */
+/* Reports that the file is malformed at an offset. */
 static inline int32_t malformed(const Cursor *at, uint64_t offset, const char *message) {
   char number[24];
   snprintf(number, sizeof number, "%llu", (unsigned long long)offset);
@@ -83,8 +83,8 @@ static inline int32_t skip(Cursor *at, uint64_t len) {
   return FERRY_DONE;
 }
 
-/* The next bytes, in memory until the next call. What the file claims is compared with what it has, and with the limit, before
- * anything is allocated. */
+/* Returns the next bytes, which stay in memory until the next call. Lengths that the file claims are checked against its size
+ * and the limit before anything is allocated. */
 static inline int32_t take(Cursor *at, uint64_t len, const uint8_t **bytes) {
   uint64_t start = at->offset;
   int32_t status = skip(at, len);
@@ -115,7 +115,7 @@ static inline uint64_t number(const uint8_t *bytes, int len) {
   return value;
 }
 
-/* Arrow's texts must be UTF-8: one that is not is the file's fault, and is told as such. */
+/* Arrow strings must be UTF-8. A string that is not UTF-8 is a fault of the file. */
 static inline int is_utf8(const uint8_t *at, size_t len) {
   const uint8_t *end = at + len;
   while (at < end) {
@@ -123,7 +123,7 @@ static inline int is_utf8(const uint8_t *at, size_t len) {
     if (first < 0x80) continue;
     int more = first >= 0xc2 && first <= 0xdf ? 1 : first >= 0xe0 && first <= 0xef ? 2 : first >= 0xf0 && first <= 0xf4 ? 3 : 0;
     if (!more || end - at < more) return 0;
-    /* No longer form of a shorter one, no surrogate, nothing above U+10FFFF. */
+    /* Rejects overlong forms, surrogates, and values above U+10FFFF. */
     uint8_t least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80, most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
     if (*at < least || *at > most) return 0;
     for (at++; --more; at++)

@@ -1,25 +1,25 @@
-/* The reader: a header, then rows one after the other. Which rows there are is found when a file is opened; what they hold is
- * decoded when a stream of a split is pulled, on a thread of its own.
+/* The reader: a header, then one row after another. Opening a file finds the rows. Their values are decoded when the stream of a
+ * split is pulled, each on its own thread.
  */
 #include "cursor.h"
 #include <pthread.h>
 
 #define ROWS_OF_A_SPLIT 65536
-/* ---- a file that is open ---- */
+/* ---- an open file ---- */
 
 typedef struct {
   uint64_t offset, bytes, rows;
   uint64_t first; /* the number of its first row in the file */
 } Split;
 
-/* A failure of a stream, under its ticket. */
+/* The failure of a stream, with its ticket. */
 typedef struct Kept {
   uint64_t ticket;
   Failure failure;
   struct Kept *next;
 } Kept;
 
-/* The host keeps a set for as long as one of its streams. */
+/* The host keeps a set at least as long as its streams. */
 typedef struct {
   FerrySource source;
   uint32_t file;
@@ -28,7 +28,7 @@ typedef struct {
   Fields fields;
   Split *splits;
   size_t split_count;
-  pthread_mutex_t lock; /* of what follows */
+  pthread_mutex_t lock; /* protects the fields below */
   uint64_t last_ticket;
   Kept *kept;
 } Set;
@@ -64,7 +64,7 @@ static int32_t skip_row(Cursor *at) {
   return status ? status : skip(at, number(bytes, 4));
 }
 
-/* Looks at the framing of all rows. */
+/* Checks the framing of all rows. */
 static int32_t find_splits(Set *set, Cursor *at, FerryContext context) {
   uint64_t rows = 0;
   while (at->offset < at->end) {
@@ -89,7 +89,7 @@ static int32_t find_splits(Set *set, Cursor *at, FerryContext context) {
 
 static int32_t drop_set(void *self, FerryErrorSink err) {
   Set *set = self;
-  /* It was given to `open`, and belongs to the set. */
+  /* `open` received it, and the set owns it. */
   int32_t status = FERRY_HAS(set->source, drop) ? set->source.table->drop(set->source.self, err) : FERRY_DONE;
   while (set->kept) {
     Kept *next = set->kept->next;
@@ -135,7 +135,7 @@ static int32_t open_set(void *self, FerrySource source, FerryLossSink losses, Fe
   pthread_mutex_init(&set->lock, NULL);
   int32_t status = open_file(set, context, err);
   if (status) {
-    /* What `drop` might say does not take the place of the reason. */
+    /* A message of `drop` must not replace the reason. */
     Failure ignored = {0};
     drop_set(set, sink_of(&ignored));
     return status;
@@ -147,7 +147,7 @@ static int32_t open_set(void *self, FerrySource source, FerryLossSink losses, Fe
 
 const FerryRecordReaderTable READER = {.size = sizeof READER, .open = open_set};
 
-/* The schema of these columns of a set, in this order. */
+/* Builds the schema of these columns of a set, in this order. */
 static int schema_of(const Set *set, const uint32_t *columns, size_t count, struct ArrowSchema *out) {
   if (!make_schema(out, ROWS, "", count)) return 0;
   for (size_t i = 0; i < count; i++) {
@@ -160,7 +160,7 @@ static int schema_of(const Set *set, const uint32_t *columns, size_t count, stru
   return 1;
 }
 
-/* Which columns are wanted: their places, and how many. */
+/* Finds the requested columns: their indexes and their number. */
 static int32_t wanted(const Set *set, const FerryScan *scan, uint32_t **columns, size_t *count, FerryErrorSink err) {
   *count = 0;
   if (!(*columns = calloc(set->fields.count + 1, sizeof **columns))) return no_memory(err);
@@ -168,7 +168,7 @@ static int32_t wanted(const Set *set, const FerryScan *scan, uint32_t **columns,
     for (; *count < set->fields.count; (*count)++) (*columns)[*count] = (uint32_t)*count;
     return FERRY_DONE;
   }
-  /* A path is its length, and then a column: nothing here has fields of its own. */
+  /* A path is its length, then a column. Columns have no nested fields here. */
   for (size_t i = 0; i < scan->columns.len; i += 2) {
     if (scan->columns.len - i < 2 || scan->columns.ptr[i] != 1 || scan->columns.ptr[i + 1] >= set->fields.count ||
         *count == set->fields.count)
@@ -207,8 +207,8 @@ typedef struct {
   uint32_t *columns;
   size_t count;
   Cursor at;
-  uint64_t row, left;   /* the number of the next row in the file; how many are still wanted */
-  uint64_t rows, bytes; /* of a batch, at most, and about */
+  uint64_t row, left;   /* number of the next row in the file; rows still requested */
+  uint64_t rows, bytes; /* of a batch: the maximum, and the approximate size */
   uint64_t ticket;
   Failure failure;
 } Stream;
@@ -303,7 +303,7 @@ static void keep(Stream *stream, int32_t status) {
 
 static int get_next(struct ArrowArrayStream *self, struct ArrowArray *out) {
   Stream *stream = self->private_data;
-  memset(out, 0, sizeof *out); /* one without `release` is the end */
+  memset(out, 0, sizeof *out); /* an array without `release` is the end */
   if (!stream->left) return 0;
   stream->at.err = sink_of(&stream->failure);
   Column *columns = calloc(stream->count + 1, sizeof *columns);
@@ -347,7 +347,7 @@ static int32_t begin_stream(Stream *stream, const FerryScan *scan, FerryErrorSin
   return FERRY_DONE;
 }
 
-/* The predicate is left to the host, which looks at every row that it gets. */
+/* The host applies the predicate to every row that it receives. */
 static int32_t scan(void *self, const FerryScan *scan, FerryPredicate predicate, struct ArrowArrayStream *out,
                     uint64_t *ticket, FerryErrorSink err) {
   (void)predicate;
@@ -378,6 +378,6 @@ static int32_t fault(void *self, uint64_t ticket, FerryErrorSink err) {
   return status;
 }
 
-/* It passes over no row, and leaves nothing of one out: those slots are null. */
+/* The slots for skipping rows and for narrowing are null: this set does neither. */
 static const FerryRecordSetTable SET = {.size = sizeof SET, .drop = drop_set, .schema = schema, .splits = splits,
                                         .scan = scan, .fault = fault};

@@ -1,16 +1,16 @@
 /* Tray, a format of rows, as a plugin of ferry. All numbers are little-endian:
  *
  *   0      m bytes   the magic: 0x89, "TRAY", 0x0d, 0x0a, 0x1a, 0x0a
- *   m      u16       how many columns, then for each:
+ *   m      u16       number of columns, then for each:
  *                      u8       1 integers of 64 bits, 2 floats of 64 bits, 3 text
  *                      u8       b: bytes of the name
  *                      b bytes  the name in UTF-8, without a zero byte
  *   then             the rows, each:
- *                      u32      bytes of the row, without these four
+ *                      u32      bytes of the row, except these four
  *                      for each column: u8, 0 null or 1 a value; if 1, eight bytes, or of a text u32 and its bytes
  *
- * The magic begins with a byte that is no text, and has both kinds of line ends: a file of another format does not begin
- * so, and one that was sent as text is found out.
+ * The magic begins with a byte that is not text, and contains both kinds of line ends. So no other format begins with it,
+ * and a file that was transferred as text is detected.
  */
 #include "tray.h"
 
@@ -84,7 +84,7 @@ static int32_t record_writer(void *self, FerryPairs options, FerryRecordWriter *
   return FERRY_DONE;
 }
 
-/* What is null is not offered: it has no probe, since its magic decides, and no tensors. */
+/* Null slots are not offered: a probe, since the magic is enough, and tensors. */
 static const FerryFormatTable FORMAT = {.size = sizeof FORMAT, .describe = describe,
                                         .record_reader = record_reader, .record_writer = record_writer};
 

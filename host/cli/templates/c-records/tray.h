@@ -1,4 +1,4 @@
-/* What the parts of the plugin share: the columns that a file names, and how a failure is told. */
+/* Shared by the parts of the plugin: the columns of a file, and reports of failures. */
 #ifndef TRAY_H
 #define TRAY_H
 #include "ferry_plugin.h"
@@ -8,7 +8,7 @@
 extern const char MAGIC[];
 #define MAGIC_LEN (sizeof "\x89" "TRAY" "\r\n\x1a\n" - 1)
 
-/* A column of a file, and its place among the columns of the rows that are written. */
+/* A column of a file, and its index among the columns of the written rows. */
 typedef struct {
   char *name;
   uint8_t code;
@@ -20,12 +20,12 @@ typedef struct {
   size_t count;
 } Fields;
 
-/* Arrow's format of a code; null if there is no such kind. */
+/* Returns the Arrow format of a code, or null for an unknown kind. */
 const char *format_of(uint8_t code);
-/* The code of Arrow's format; 0 if a file has no place for it. */
+/* Returns the code of an Arrow format, or 0 if a tray cannot hold it. */
 uint8_t code_of(const char *format);
 void free_fields(Fields *fields);
-/* Whether there was memory for it. */
+/* Returns 0 if memory ran out. */
 int add_field(Fields *fields, uint8_t code, const uint8_t *name, size_t len, int64_t place);
 int has_field(const Fields *fields, const char *name, size_t len);
 
@@ -37,13 +37,13 @@ static inline FerryText text_of(const char *text) {
   return it;
 }
 
-/* Says why a call fails, and gives its status. */
+/* Reports why a call fails, and returns its status. */
 static inline int32_t fail(FerryErrorSink err, int32_t status, const char *message) {
   if (FERRY_HAS(err, message)) err.table->message(err.self, text_of(message));
   return status;
 }
 
-/* Adds what is known of the place: `file`, `column`, `offset`. */
+/* Adds a fact about the place: `file`, `column`, `offset`. */
 static inline void add_detail(FerryErrorSink err, const char *name, const char *value) {
   if (FERRY_HAS(err, detail)) err.table->detail(err.self, text_of(name), text_of(value));
 }

@@ -1,4 +1,4 @@
-/* The writer: the header is a file's head, and each piece is a run of rows, which depends on no other. */
+/* The writer. The header starts a file. Each piece is a run of rows that depends on no other piece. */
 #include "tray.h"
 #include <stdio.h>
 
@@ -20,7 +20,7 @@ static int32_t push(FerryByteSink output, const Buffer *buffer, FerryErrorSink e
   return output.table->write(output.self, bytes, err);
 }
 
-/* A column that the output does not have is a loss, which the user is told. */
+/* A column that is missing from the output is a loss, which is reported to the user. */
 static int32_t lose(FerryLossSink losses, const struct ArrowSchema *column, const char *name, FerryErrorSink err) {
   char why[200];
   snprintf(why, sizeof why, "a tray holds int64, float64 and text under short names, and not Arrow's %s%.100s",
@@ -34,7 +34,7 @@ static int32_t find_fields(Plan *plan, const struct ArrowSchema *schema, FerryLo
     const struct ArrowSchema *column = schema->children[i];
     const char *name = column->name ? column->name : "";
     size_t len = strlen(name);
-    /* A dictionary's format is that of its keys. */
+    /* The format of a dictionary is the format of its keys. */
     uint8_t code = column->dictionary ? 0 : code_of(column->format);
     int32_t status = FERRY_DONE;
     if (!code || len > UINT8_MAX) {
@@ -63,7 +63,7 @@ static int32_t drop_plan(void *self, FerryErrorSink err) {
 
 static const FerryRecordPlanTable PLAN;
 
-/* The schema stays the host's, as nothing is kept of it. */
+/* The host keeps ownership of the schema, since the plan stores nothing of it. */
 static int32_t plan(void *self, struct ArrowSchema *schema, const FerryRecordOutput *output, FerryLossSink losses,
                     FerryContext context, FerryRecordPlan *out, FerryErrorSink err) {
   (void)self, (void)context;
@@ -106,7 +106,7 @@ static int32_t begin(void *self, uint32_t file, FerryByteSink output, FerryError
   return status;
 }
 
-/* Appends a value; whether there was memory. */
+/* Appends a value. Returns 0 if memory ran out. */
 static int append_value(Buffer *bytes, uint8_t code, const struct ArrowArray *column, int64_t row) {
   int is_value = is_valid(column, row);
   if (!append_number(bytes, (uint64_t)is_value, 1)) return 0;
@@ -122,7 +122,7 @@ static int32_t append_rows(const Plan *plan, const struct ArrowArray *batch, Buf
     int fits = append_number(bytes, 0, 4);
     for (size_t i = 0; i < plan->fields.count && fits; i++) {
       const Field *field = &plan->fields.all[i];
-      /* The rows of a struct are those of its columns from its own offset on. */
+      /* The rows of a struct are the rows of its columns, starting at its own offset. */
       fits = append_value(bytes, field->code, batch->children[field->place], row + batch->offset);
     }
     if (!fits) return no_memory(err);
@@ -133,10 +133,10 @@ static int32_t append_rows(const Plan *plan, const struct ArrowArray *batch, Buf
   return FERRY_DONE;
 }
 
-/* The stream stays the host's, as it is not moved away; each batch belongs to whoever pulled it. */
+/* The host keeps ownership of the stream, since it is not moved. Each batch belongs to the code that pulled it. */
 static int32_t encode(void *self, struct ArrowArrayStream *batches, FerryByteSink output, FerryLossSink losses,
                       FerryByteSink note, FerryErrorSink err) {
-  (void)losses, (void)note; /* what `finish` would have to know of the piece: nothing */
+  (void)losses, (void)note; /* `finish` needs no information about the piece */
   const Plan *plan = self;
   Buffer bytes = {0};
   int32_t status = FERRY_DONE;
@@ -157,6 +157,6 @@ static int32_t encode(void *self, struct ArrowArrayStream *batches, FerryByteSin
   return status;
 }
 
-/* What is null is not offered: no tail, no files over others, no notes, and as many rows in a piece as the host likes. */
+/* Null slots are not offered: a tail, files about other files, notes, and a limit on the rows of a piece. */
 static const FerryRecordPlanTable PLAN = {.size = sizeof PLAN, .drop = drop_plan, .files = files, .begin = begin,
                                           .encode = encode};

@@ -1,18 +1,18 @@
 /* Tray, a format of tensors, as a plugin of ferry. All numbers are little-endian:
  *
  *   0      m bytes   the magic: 0x89, "TRAY", 0x0d, 0x0a, 0x1a, 0x0a
- *   m      u32       how many tensors
+ *   m      u32       number of tensors
  *   m + 4  u32       h: bytes of the entries
  *   m + 8  h bytes   the entries, one for each tensor:
  *                      u8       the dtype's code
- *                      u8       r: how many dimensions
+ *                      u8       r: number of dimensions
  *                      u16      b: bytes of the name
  *                      r * u64  the shape
  *                      b bytes  the name in UTF-8
- *   then             the tensors' elements, in the entries' order, row-major, without gaps, to the file's end
+ *   then             the tensors' elements, in the order of the entries, row-major, without gaps, up to the end of the file
  *
- * The magic begins with a byte that is no text, and has both kinds of line ends: a file of another format does not begin
- * so, and one that was sent as text is found out.
+ * The magic begins with a byte that is not text, and contains both kinds of line ends. So no other format begins with it,
+ * and a file that was transferred as text is detected.
  */
 #include "ferry_plugin.h"
 #include <stdio.h>
@@ -24,7 +24,7 @@ static const char MAGIC[] = "\x89" "TRAY" "\r\n\x1a\n";
 #define HEAD_LEN (MAGIC_LEN + 8)
 #define MAX_RANK 255
 
-/* The dtypes that an entry can name. Codes are never given to another dtype. */
+/* The dtypes of entries. A code is never reused for a different dtype. */
 static const struct {
   uint8_t code;
   const char *name;
@@ -40,15 +40,15 @@ static FerryText text_of(const char *text) {
   return it;
 }
 
-/* Says why a call fails, and gives its status. */
+/* Reports why a call fails, and returns its status. */
 static int32_t fail(FerryErrorSink err, int32_t status, const char *message) {
   if (FERRY_HAS(err, message)) err.table->message(err.self, text_of(message));
   return status;
 }
 
-/* ---- the reader: it describes what lies where; the bytes of the tensors are the host's to move ---- */
+/* ---- the reader describes where the bytes of tensors are; the host moves them ---- */
 
-/* A part of the file that is held in memory, as far as it is not read yet. */
+/* The unread rest of a part of the file that is in memory. */
 typedef struct {
   const uint8_t *at;
   uint64_t left;
@@ -57,7 +57,7 @@ typedef struct {
   FerryErrorSink err;
 } Bytes;
 
-/* The file is malformed where `bytes` stand. */
+/* Reports that the file is malformed at the position of `bytes`. */
 static int32_t malformed(const Bytes *bytes, const char *message) {
   char offset[24];
   snprintf(offset, sizeof offset, "%llu", (unsigned long long)bytes->offset);
@@ -69,7 +69,7 @@ static int32_t malformed(const Bytes *bytes, const char *message) {
   return FERRY_MALFORMED;
 }
 
-/* The next bytes, or null. */
+/* Returns the next bytes, or null. */
 static const uint8_t *take(Bytes *bytes, uint64_t len) {
   if (len > bytes->left) return NULL;
   const uint8_t *taken = bytes->at;
@@ -85,7 +85,7 @@ static uint64_t number(const uint8_t *bytes, int len) {
   return value;
 }
 
-/* What enters ferry as text must be UTF-8: a name that is not is the file's fault, and is told as such. */
+/* Text that is passed to ferry must be UTF-8. A name that is not UTF-8 is a fault of the file. */
 static int is_utf8(const uint8_t *at, size_t len) {
   const uint8_t *end = at + len;
   while (at < end) {
@@ -93,7 +93,7 @@ static int is_utf8(const uint8_t *at, size_t len) {
     if (first < 0x80) continue;
     int more = first >= 0xc2 && first <= 0xdf ? 1 : first >= 0xe0 && first <= 0xef ? 2 : first >= 0xf0 && first <= 0xf4 ? 3 : 0;
     if (!more || end - at < more) return 0;
-    /* No longer form of a shorter one, no surrogate, nothing above U+10FFFF. */
+    /* Rejects overlong forms, surrogates, and values above U+10FFFF. */
     uint8_t least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80, most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
     if (*at < least || *at > most) return 0;
     for (at++; --more; at++)
@@ -102,7 +102,7 @@ static int is_utf8(const uint8_t *at, size_t len) {
   return 1;
 }
 
-/* Reads a part of the file into memory. What the file claims is compared with what it has, and with the limits, before
+/* Reads a part of the file into memory. Lengths that the file claims are checked against its size and the limits before
  * anything is allocated. */
 static int32_t load(FerrySource source, uint32_t file, FerryContext context, uint64_t len, uint64_t file_len, Bytes *bytes,
                     uint8_t **memory) {
@@ -118,7 +118,7 @@ static int32_t load(FerrySource source, uint32_t file, FerryContext context, uin
   return source.table->read_at(source.self, file, bytes->offset, buffer, bytes->err);
 }
 
-/* Describes the tensor of an entry, whose elements begin at `place`, and moves that behind them. */
+/* Describes the tensor of an entry, whose elements begin at `place`, and moves `place` to their end. */
 static int32_t describe_tensor(FerryCatalogSink catalog, Bytes *entries, uint32_t file, uint64_t *place) {
   Bytes start = *entries;
   uint64_t shape[MAX_RANK], count = 1;
@@ -148,7 +148,7 @@ static int32_t describe_tensor(FerryCatalogSink catalog, Bytes *entries, uint32_
   FerryStorage bytes = {.size = sizeof bytes, .file = file, .offset = *place, .len = count * DTYPES[type].bytes};
   FerryTensor tensor = {.size = sizeof tensor, .name = {name, (size_t)name_len}, .shape = {shape, (size_t)rank}};
   uint32_t id;
-  /* The host checks that the bytes are there, and that no name comes twice. */
+  /* The host checks that the file has the bytes, and that names are unique. */
   int32_t status = catalog.table->dtype(catalog.self, &facts, &tensor.dtype, entries->err);
   if (!status) status = catalog.table->storage(catalog.self, &bytes, &tensor.storage, entries->err);
   if (!status) status = catalog.table->tensor(catalog.self, &tensor, &id, entries->err);
@@ -177,7 +177,7 @@ static int32_t describe_file(FerrySource source, FerryCatalogSink catalog, Ferry
   return place == file_len ? FERRY_DONE : malformed(&bytes, "bytes behind the last tensor");
 }
 
-/* No storage is declared as encoded, so that this is never called. */
+/* Never called, because no storage is declared as encoded. */
 static int32_t decode(void *self, FerrySource source, uint64_t handle, FerryByteSink output, FerryContext context,
                       FerryErrorSink err) {
   (void)self, (void)source, (void)handle, (void)output, (void)context;
@@ -205,7 +205,7 @@ static int32_t read(void *self, FerrySource source, FerryCatalogSink catalog, Fe
 
 static const FerryTensorReaderTable READER = {.size = sizeof READER, .read = read};
 
-/* ---- the writer: it plans what is to lie where, and says what a tray cannot hold ---- */
+/* ---- the writer plans where bytes go, and reports content that a tray cannot hold ---- */
 
 typedef struct {
   uint8_t *bytes;
@@ -231,7 +231,7 @@ static int append_number(Buffer *buffer, uint64_t value, int len) {
   return append(buffer, bytes, (size_t)len);
 }
 
-/* Keeps the name of a dtype; a longer one is none that a tray can hold. */
+/* Keeps the name of a dtype, up to 7 bytes. A tray has no dtype with a longer name. */
 static int32_t keep_name(void *self, FerryText name, FerryErrorSink err) {
   (void)err;
   snprintf(self, 8, "%.*s", (int)(name.len < 7 ? name.len : 7), (const char *)name.ptr);
@@ -240,7 +240,7 @@ static int32_t keep_name(void *self, FerryText name, FerryErrorSink err) {
 
 static const FerryNameSinkTable NAME = {.size = sizeof NAME, .name = keep_name};
 
-/* Appends the entry of a tensor, or leaves the tensor out, which the user is told. */
+/* Appends the entry of a tensor, or leaves the tensor out, which is reported to the user. */
 static int32_t add_entry(FerryCatalogView view, FerryLayoutSink layout, uint32_t id, Buffer *entries, int *is_kept,
                          FerryErrorSink err) {
   FerryText name = {0};
@@ -299,7 +299,7 @@ static int32_t lay_out(FerryCatalogView view, uint32_t target_kind, FerryText ta
   return status;
 }
 
-/* Nothing is left to do when the bytes have moved. */
+/* Nothing remains to be done after the copy. */
 static int32_t seal(void *self, FerryDigests digests, FerrySealSink output, FerryContext context,
                     FerryErrorSink err) {
   (void)self, (void)digests, (void)output, (void)context, (void)err;
@@ -349,7 +349,7 @@ static int32_t tensor_writer(void *self, FerryPairs options, FerryTensorWriter *
   return FERRY_DONE;
 }
 
-/* What is null is not offered: it has no probe, since its magic decides, and no records. */
+/* Null slots are not offered: a probe, since the magic is enough, and records. */
 static const FerryFormatTable FORMAT = {.size = sizeof FORMAT, .describe = describe,
                                         .tensor_reader = tensor_reader, .tensor_writer = tensor_writer};
 

@@ -1,4 +1,4 @@
-//! A column: its name, and its kind, which is a code in a file and a type of Arrow's in rows.
+//! A column has a name and a kind: a code in a file, an Arrow type in rows.
 
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 
@@ -9,7 +9,7 @@ pub(crate) enum Kind {
     Text,
 }
 
-/// The kinds with their codes. Codes are never given to another kind.
+/// The kinds with their codes. A code is never reused for a different kind.
 const KINDS: &[(u8, Kind, DataType)] =
     &[(1, Kind::Integer, DataType::Int64), (2, Kind::Float, DataType::Float64), (3, Kind::Text, DataType::Utf8)];
 
@@ -21,13 +21,13 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// The column of a code; `None` if there is no such kind.
+    /// Returns the column of a code, or `None` for an unknown kind.
     pub(crate) fn coded(code: u8, name: String) -> Option<Self> {
         let (code, kind, _) = KINDS.iter().find(|(known, ..)| *known == code)?;
         Some(Self { name, code: *code, kind: *kind })
     }
 
-    /// The column for a field; `None` if a file has no place for it.
+    /// Returns the column for a field, or `None` if a tray cannot hold it.
     pub(crate) fn of(field: &Field) -> Option<Self> {
         let (code, kind, _) = KINDS.iter().find(|(.., known)| known == field.data_type())?;
         u8::try_from(field.name().len()).ok()?;

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! 0      m bytes   the magic: 0x89, "TRAY", 0x0d, 0x0a, 0x1a, 0x0a
-//! m      u16       how many columns, then for each:
+//! m      u16       number of columns, then for each:
 //!                    u8       1 integers of 64 bits, 2 floats of 64 bits, 3 text
 //!                    u8       b: bytes of the name
 //!                    b bytes  the name in UTF-8
 //! then             the rows, each:
-//!                    u32      bytes of the row, without these four
+//!                    u32      bytes of the row, except these four
 //!                    for each column: u8, 0 null or 1 a value; if 1, eight bytes, or of a text u32 and its bytes
 //! ```
 //!
-//! The magic begins with a byte that is no text, and has both kinds of line ends: a file of another format does not begin so,
-//! and one that was sent as text is found out.
+//! The magic begins with a byte that is not text, and contains both kinds of line ends. So no other format begins with it, and
+//! a file that was transferred as text is detected.
 #![forbid(unsafe_code)]
 
 mod column;
@@ -26,7 +26,6 @@ export_plugin!(TrayFormat);
 
 const MAGIC: &[u8] = b"\x89TRAY\r\n\x1a\n";
 
-/// The format.
 #[derive(Debug, Clone, Copy)]
 pub struct TrayFormat;
 

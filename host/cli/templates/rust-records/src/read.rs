@@ -1,4 +1,4 @@
-//! The reader: a header, then rows one after the other. Splits, batches, ranges and projection are the SDK's.
+//! The reader: a header, then one row after another. The SDK does splits, batches, ranges and projection.
 
 use crate::MAGIC;
 use crate::column::{Column, Kind};
@@ -9,7 +9,7 @@ use tensorferry_sdk::records::{
 };
 use tensorferry_sdk::{Context, Error, LossSink, Result, Source};
 
-/// A split is read on a thread of its own.
+/// Each split is read on its own thread.
 const ROWS_OF_A_SPLIT: u64 = 65_536;
 
 pub(crate) struct Reader;
@@ -58,7 +58,7 @@ impl DecodeRow for Rows {
 
     fn decode(&self, at: &mut FileCursor, row: &mut RowBuilder) -> Result<()> {
         let len = u32::from_le_bytes(at.array()?);
-        // Lengths are compared with the file and with the limits before anything is allocated.
+        // Lengths are checked against the file and the limits before anything is allocated.
         let mut bytes = RowBytes(at.take(len.into())?);
         for column in &self.0 {
             row.push(cell(column.kind, &mut bytes).map_err(|error| error.column(&column.name))?)?;

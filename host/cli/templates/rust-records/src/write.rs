@@ -1,4 +1,4 @@
-//! The writer: the header is a file's head, and each piece is a run of rows, which depends on no other.
+//! The writer. The header starts a file. Each piece is a run of rows that depends on no other piece.
 
 use crate::MAGIC;
 use crate::column::{Column, Kind};
@@ -23,7 +23,7 @@ impl RecordWriter for Writer {
         let mut columns: Vec<(usize, Column)> = Vec::new();
         for (place, field) in schema.fields().iter().enumerate() {
             let Some(column) = Column::of(field) else {
-                // A column that the output does not have is a loss, which the user is told.
+                // A column that is missing from the output is a loss, which is reported to the user.
                 let why = format!("a tray holds int64, float64 and text under short names, and not {}", field.data_type());
                 losses.loss(Loss::new(LossKind::Record, field.name(), why))?;
                 continue;
@@ -42,7 +42,7 @@ impl RecordWriter for Writer {
 
 struct Plan {
     files: Vec<String>,
-    /// The columns, each with its place in the rows.
+    /// The columns, each with its index in the rows.
     columns: Vec<(usize, Column)>,
 }
 
@@ -81,12 +81,11 @@ impl RecordPlan for Plan {
             }
         }
         output.write(&bytes)?;
-        // What `finish` would have to know of the piece: nothing.
+        // `finish` needs no information about the piece.
         Ok(Vec::new())
     }
 }
 
-/// Appends a value.
 fn push(bytes: &mut Vec<u8>, kind: Kind, column: &ArrayRef, row: usize) -> Result<()> {
     bytes.push(u8::from(column.is_valid(row)));
     if column.is_null(row) {

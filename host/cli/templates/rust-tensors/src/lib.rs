@@ -2,19 +2,19 @@
 //!
 //! ```text
 //! 0      m bytes   the magic: 0x89, "TRAY", 0x0d, 0x0a, 0x1a, 0x0a
-//! m      u32       how many tensors
+//! m      u32       number of tensors
 //! m + 4  u32       h: bytes of the entries
 //! m + 8  h bytes   the entries, one for each tensor:
 //!                    u8       the dtype's code
-//!                    u8       r: how many dimensions
+//!                    u8       r: number of dimensions
 //!                    u16      b: bytes of the name
 //!                    r * u64  the shape
 //!                    b bytes  the name in UTF-8
-//! then             the tensors' elements, in the entries' order, row-major, without gaps, to the file's end
+//! then             the tensors' elements, in the order of the entries, row-major, without gaps, up to the end of the file
 //! ```
 //!
-//! The magic begins with a byte that is no text, and has both kinds of line ends: a file of another format does not begin so,
-//! and one that was sent as text is found out.
+//! The magic begins with a byte that is not text, and contains both kinds of line ends. So no other format begins with it, and
+//! a file that was transferred as text is detected.
 #![forbid(unsafe_code)]
 
 mod read;
@@ -28,7 +28,7 @@ export_plugin!(TrayFormat);
 
 const MAGIC: &[u8] = b"\x89TRAY\r\n\x1a\n";
 
-/// The dtypes that an entry can name, by their codes. Codes are never given to another dtype.
+/// The dtypes of entries by code. A code is never reused for a different dtype.
 const DTYPES: &[(u8, Dtype)] = &[
     (1, Dtype::BOOL),
     (2, Dtype::U8),
@@ -45,7 +45,6 @@ const DTYPES: &[(u8, Dtype)] = &[
     (13, Dtype::F64),
 ];
 
-/// The format.
 #[derive(Debug, Clone, Copy)]
 pub struct TrayFormat;
 

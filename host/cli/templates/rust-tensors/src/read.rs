@@ -1,4 +1,4 @@
-//! The reader: it describes what lies where. The bytes of the tensors are the host's to move.
+//! The reader describes where the bytes of tensors are. The host moves them.
 
 use crate::{DTYPES, MAGIC};
 use tensorferry_sdk::{
@@ -19,7 +19,7 @@ impl TensorReader for Reader {
             return Err(Error::unsupported("a tray is one file").found(source.entry().name()));
         };
         let file = source.open(path)?;
-        // `read_vec` compares a length with the file and with the limits before it allocates.
+        // `read_vec` checks a length against the file and the limits before it allocates.
         let start = MAGIC.len() as u64;
         let head = source.read_vec(file, 0, start + 8, context.limits())?;
         let (magic, numbers) = head.split_at(MAGIC.len());
@@ -43,7 +43,7 @@ impl TensorReader for Reader {
             let info = dtype.info().ok_or_else(|| Error::plugin("a dtype that is not built in"))?;
             let bytes = element_count(&shape).and_then(|count| info.bytes_of(count));
             let bytes = bytes.map_err(|error| error.file(path).tensor(&*name).offset(at))?;
-            // The host checks that the bytes are there, and that no name comes twice.
+            // The host checks that the file has the bytes, and that names are unique.
             let storage = catalog.storage(Storage::file(file, place, bytes))?;
             catalog.tensor(&name, dtype, &shape, storage, 0)?;
             place += bytes;
@@ -59,7 +59,7 @@ impl TensorReader for Reader {
     }
 }
 
-/// Bytes that are left of a part of the file.
+/// The unread rest of a part of the file.
 struct Bytes<'a> {
     rest: &'a [u8],
     offset: u64,
@@ -106,7 +106,7 @@ mod tests {
     use tensorferry_sdk::memory::MemoryView;
     use tensorferry_sdk::{Catalog, ErrorKind, MemoryContext, MemorySource};
 
-    /// A file whose entries are these bytes, of one tensor.
+    /// A file with one tensor, whose entry is these bytes.
     fn file(entry: &[u8], data: &[u8]) -> Vec<u8> {
         let len = u32::try_from(entry.len()).unwrap_or(u32::MAX);
         [MAGIC, &1_u32.to_le_bytes(), &len.to_le_bytes(), entry, data].concat()

@@ -1,4 +1,4 @@
-//! The writer: it plans what is to lie where, and says what a tray cannot hold.
+//! The writer plans where bytes go, and reports content that a tray cannot hold.
 
 use crate::{DTYPES, MAGIC};
 use tensorferry_sdk::{
@@ -23,7 +23,7 @@ impl TensorWriter for Writer {
                     entries.extend(entry);
                     kept.push(id);
                 }
-                // A tensor that the output does not have is a loss, which the user is told.
+                // A tensor that is missing from the output is a loss, which is reported to the user.
                 Err(why) => layout.omit(id, why)?,
             }
         }
@@ -39,7 +39,7 @@ impl TensorWriter for Writer {
     }
 }
 
-/// A tensor's entry, or why there is none.
+/// The entry of a tensor, or why a tray cannot hold it.
 fn entry(tensor: &TensorView<'_>) -> Result<Vec<u8>, &'static str> {
     let code = DTYPES.iter().find(|(_, dtype)| *dtype == tensor.dtype).map(|(code, _)| *code);
     let code = code.ok_or("a tray has no code for this dtype")?;

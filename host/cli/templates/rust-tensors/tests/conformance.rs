@@ -1,4 +1,4 @@
-//! What every format owes its host: the SDK's conformance suite. `ferry plugin test` asks the same of the built library.
+//! The SDK's conformance suite, which every format passes. `ferry plugin test` runs it on the built library.
 
 use ferry_tray::TrayFormat;
 use tensorferry_sdk::conformance::{Sample, check};
@@ -7,6 +7,6 @@ use tensorferry_sdk::conformance::{Sample, check};
 fn it_keeps_every_rule() {
     let bytes = *include_bytes!("../sample/sample.tray");
     let report = check(&TrayFormat, &[Sample::file("sample.tray", bytes).holding(&["weight", "step"])]);
-    // Else it could pass because nothing was there to be checked.
+    // Otherwise the test could pass without having checked anything.
     assert!(report.damaged > 100 && report.written > 20, "{report:?}");
 }
