@@ -5,6 +5,9 @@
 //! therefore reads and writes long runs, and touches every byte once. (A gather driven by the
 //! output would read the source once for each piece of the output, and a spilled intermediate would
 //! be written twice.)
+//!
+//! Only data that is then read in order, to hash or stream a large strided tensor, is first written
+//! to a temporary file in order. Digests over ranges of tiles are computed from the output file.
 
 use std::ops::Range;
 use tensorferry_core::context::windows::size;

@@ -5,6 +5,9 @@
 //! is made when it is needed, so that memory does not grow with the number of tiles.
 //!
 //! Tiles larger than the budget are cut along the slowest axes.
+//!
+//! The digests of the tiles are compared when their slab is made, so the plan does not grow with
+//! the number of tiles.
 
 use crate::cast::CastLosses;
 use crate::copy_plan::{LONG_RUN, tensor_of};

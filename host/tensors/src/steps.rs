@@ -7,6 +7,10 @@
 //!
 //! Steps depend only on the catalog. A step also changes a tensor's place in the tree of non-tensor
 //! state: see [`tree`].
+//!
+//! Attributes stay with their tensor. A step that changes its dimensions (transpose, permute,
+//! reshape, split, unstack, concat, stack) drops them with a loss, because they may contain a
+//! spacing per axis.
 
 pub mod adapt;
 pub mod cast;

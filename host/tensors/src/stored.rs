@@ -1,5 +1,9 @@
 //! Stored bytes: the storages of a catalog, read by position from any place, and checked against
 //! the digests of their format.
+//!
+//! If a reader decodes types of its own, such as quantized blocks, a long tensor consists of joined
+//! pieces. Each piece is decoded directly into the window that needs all of it. A piece that
+//! crosses the end of a window is kept for the next window, with a few others.
 
 use crate::cast::{CastChain, CastLosses, ReadObserver};
 use rayon::prelude::*;

@@ -1,5 +1,8 @@
 //! A session holds what conversions use and must respect: threads, memory, limits, a cancel token,
 //! and a place for notes and progress.
+//!
+//! `--memory` bounds the buffers of a conversion. Only the catalog and the plan of the copy grow,
+//! with the number of tensors and not with their bytes.
 
 use crate::context::folder_names::FolderNames;
 use crate::context::process_pool::ProcessPool;

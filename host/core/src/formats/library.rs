@@ -2,6 +2,13 @@
 //!
 //! Unsafe: opening a library runs its constructors, and only its manifest tells what its symbols
 //! are. The file is therefore checked before it is opened (`trust.rs`).
+//!
+//! The manifest is plain data under one symbol, which is read before any function is called. A
+//! library of a different major revision, or one that needs a later minor revision, is refused at
+//! this point. The `abi_stable` twin of a Rust library is compared in both directions, because the
+//! check of `abi_stable` only accepts libraries newer than the host. The twin must have the same
+//! `init` as the manifest. A library in C has only its manifest and the sizes of its tables.
+//! Libraries are never unloaded.
 #![expect(unsafe_code, reason = "symbols of a foreign library have no types")]
 
 use crate::formats::refusal::Refusal;

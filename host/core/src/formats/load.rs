@@ -1,5 +1,15 @@
 //! Loading of plugins: finds libraries, decides which may be opened, inspects each, and selects the
 //! formats to use.
+//!
+//! - A library is opened when one of its formats is used (`lazy.rs`). Until then, its descriptions
+//!   come from the cache (`cache.rs`). A library that describes different formats than its cache
+//!   entry is refused.
+//! - An unknown library is first opened in a child process (`scan.rs`).
+//! - The IDs of built-in formats are reserved. Built-in means: in a library next to the program or
+//!   in `../lib/ferry/plugins`. Another library gets such an ID only with `--allow-shadow`.
+//!
+//! `Registry::load` in an embedding program uses neither the cache nor child processes.
+//! `PluginSearch` uses both.
 
 use crate::context::stamp::Stamp;
 use crate::formats::cache::{Cache, Entry};

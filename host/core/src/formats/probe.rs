@@ -1,5 +1,13 @@
 //! Probing finds the format of an input: first from what formats declare, then by asking those that
 //! fit.
+//!
+//! A score is at most 100, plus 20 for the extension. A format whose score cannot exceed the best
+//! one so far is not asked, so its library stays closed. If scores are equal, a built-in format
+//! wins. If two others tie, the error lists both and asks for `--from`. A probe that fails is a
+//! note.
+//!
+//! In a folder, a score of at most [`BESIDE_A_MODEL`] does not make the folder a model of that
+//! format.
 
 use crate::formats::placeholder::explain_unknown;
 use crate::formats::registry::{Formats, RegisteredFormat};

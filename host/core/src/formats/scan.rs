@@ -2,6 +2,12 @@
 //! or hangs does so there.
 //!
 //! The child receives the libraries' paths. It prints `ready` once, then one line per library.
+//!
+//! A library that ends the child process, or does not answer within ten seconds, is quarantined.
+//! The cache stores this, and ferry does not open the library again until it changes or `ferry
+//! plugin check` asks for it. Refusals that may be temporary (an `init` that fails, a missing
+//! dependency) are not stored. If no child process can be started, the program opens the library
+//! itself.
 
 use crate::context::fault;
 use crate::formats::plugin::{Look, look, open};

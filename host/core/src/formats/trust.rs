@@ -1,5 +1,10 @@
 //! Opening a library runs its code. Only the user and root may therefore be able to write or
 //! replace it. This applies to the file, every link on the way to it, and every folder above both.
+//!
+//! A folder above others is safe if it is sticky. The folder that the program trusts like itself,
+//! the one next to `ferry`, is safe. Below it, files that the same users may write to are safe too.
+//!
+//! Plugins come only from named folders, not from a search path like `LD_LIBRARY_PATH`.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

@@ -1,5 +1,9 @@
 //! What plugins get from the host while they read an input or plan an output, and the additional
 //! inputs that they open.
+//!
+//! The size of an input limits what it may request. Limits apply in every plugin and again when a
+//! catalog crosses the boundary. The limits of expansion grow with the input. Headers and pages are
+//! limited by `--memory`; if it is passed explicitly, so are values, tensors and entries.
 
 use crate::context::session::Session;
 use crate::formats::registry::holds_records;

@@ -1,5 +1,9 @@
 //! A source is what the user named, and the files next to it. Files are opened by relative name,
 //! stamped when they are first opened, and read by position.
+//!
+//! Files are checked again before the commit, and before an error of a reader is reported
+//! (`FileSource::blame`): a changed file is the better explanation. The folder of a named file is
+//! listed only if a format asks for other files in it.
 
 use crate::context::regular_file;
 use crate::context::remote::RemoteFile;

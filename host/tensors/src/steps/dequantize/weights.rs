@@ -1,6 +1,8 @@
 //! The weights of a model that consist of several tensors each: codes, scales, zero points. The
 //! step computes them, descriptions of a model count them, and consumers that need numbers refuse
 //! the codes.
+//!
+//! Codes are found again by the location of their bytes, so steps before a cast cannot hide them.
 
 use super::computed::Weight;
 use super::layers::Layers;
