@@ -3,6 +3,9 @@
 //!
 //! A catalog cannot contain an extent that is out of bounds: see
 //! [`CatalogBuilder`](crate::CatalogBuilder).
+//!
+//! Ties are not declared: tensors with the same dtype, shape and blocks are tied
+//! ([`Catalog::ties`](crate::Catalog::ties)).
 
 use crate::{
     Data, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Result, Storage, StorageId, Tensor,

@@ -1,5 +1,8 @@
 //! A context informs a plugin about the conversion that it works for: its limits, its purpose, its
 //! threads, and whether the user has canceled it.
+//!
+//! The calls of record sets and record plans have no context. They end when a source or a sink
+//! fails, which happens once the session is canceled.
 
 use crate::{Error, Limits, Result, Source};
 use std::collections::BTreeMap;

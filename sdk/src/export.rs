@@ -1,4 +1,8 @@
 //! The macro that turns a library into a plugin.
+//!
+//! Every plugin library exports the same two symbols, so two of them cannot be linked into one
+//! program. The crate of a format therefore exports them only with its feature `plugin`, as a
+//! separate library.
 
 use crate::mirror::lend_formats;
 use crate::{Format, Result};

@@ -6,6 +6,9 @@
 //! ferry.packed.blk.0.attn_q.weight = "32/18/1 4096x4096 Q4_0"
 //!                                     elements of a block / its bytes / its swap unit, shape, dtype
 //! ```
+//!
+//! A writer without the capability `DTYPES` gets packed tensors. When such a file is converted
+//! again, the tensors are restored before the steps. No plugin knows the dtypes of another plugin.
 
 use crate::{
     ByteOrder, Catalog, Data, Dtype, DtypeInfo, Loss, LossKind, Place, Severity, Storage, Tensor, Value,

@@ -3,6 +3,8 @@
 //!
 //! A node may refer only to nodes that exist already. A tree therefore has no cycles, and neither
 //! building nor dropping it recurses. Several parents may share a node.
+//!
+//! No mapping contains a text or an integer twice as a key.
 
 use crate::{Dtype, DtypeInfo, Error, Limits, Result, TensorId};
 use std::collections::{HashMap, HashSet};

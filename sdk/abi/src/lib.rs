@@ -30,6 +30,12 @@
 //! A library in Rust also exports a root module of `abi_stable` ([`twin`]), whose layout names the
 //! same tables. A library whose tables differ is therefore refused with the place of the
 //! difference, regardless of its manifest.
+//!
+//! # Additions
+//! A library registers objects by their kind, a text. Today the only kind is `format`; a host
+//! refuses an unknown kind by its name. Purposes and capabilities are bits, and unknown bits have
+//! no effect. All unsafe code of the boundary is in this crate. `revision-1.0.txt` is a dump of the
+//! frozen declarations, and `sdk/tests/frozen.rs` compares every line of it with the source.
 
 mod arrow;
 mod boundary;

@@ -1,4 +1,8 @@
 //! Faults are errors of a plugin, including those that its destructors could not return.
+//!
+//! An object keeps the library that created it alive. A failing destructor is a fault of its plugin
+//! (exit code 5). The host drops every object except the format, and asks for faults, before the
+//! commit.
 
 use crate::{Error, ErrorKind, Result};
 use std::any::Any;

@@ -8,6 +8,8 @@
 //! | a date, time of day or duration | ISO 8601, as [`value_text`](super::value_text) prints it |
 //! | a union | only the value |
 //! | others | as `arrow-json` writes them |
+//!
+//! Records nest at most 60 levels, because Arrow's own libraries read schemas of at most 64 tables.
 
 use super::value_text::OwnTexts;
 use crate::{Error, Result};
