@@ -33,7 +33,7 @@
 //!
 //! # Additions
 //! A library registers objects by their kind, a text. Today the only kind is `format`; a host
-//! refuses an unknown kind by its name. Purposes and capabilities are bits, and unknown bits have
+//! refuses an unknown kind and reports it. Purposes and capabilities are bits, and unknown bits have
 //! no effect. All unsafe code of the boundary is in this crate. `revision-1.0.txt` is a dump of the
 //! frozen declarations, and `sdk/tests/frozen.rs` compares every line of it with the source.
 
