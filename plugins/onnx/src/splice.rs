@@ -1,6 +1,8 @@
 //! Splicing replaces the content of some messages, and copies everything else except the lengths of
 //! enclosing messages. It needs no schema: a field is entered if one of the replaced ranges is
 //! inside it.
+//!
+//! Messages are not decoded and encoded again, because prost drops unknown fields.
 
 use std::ops::Range;
 use tensorferry_proto::wire::put_varint;

@@ -1,4 +1,7 @@
 //! Chooses the files of a source that make up the model.
+//!
+//! One shard is never read as the whole model: the user names the index or the folder, or passes
+//! `shard=alone`.
 
 use crate::Naming;
 use crate::index::Index;

@@ -22,6 +22,11 @@
 //! - If Python's own implementations differ (frames that split an instruction, several PROTOs,
 //!   values left on the stack), the pickle is rejected. A file can therefore not show one content
 //!   here and another elsewhere.
+//!
+//! A call whose result is unknown is a loss, wherever it is in the pickle. Names, chunks, arrays
+//! and archives that a pickle refers to repeatedly cost only once, and their number is limited by
+//! the number of values. The tests in `tests/tests/quick/safety` check this with files that leave a
+//! marker if Python loads them.
 
 mod graph;
 mod literal;
