@@ -237,7 +237,7 @@ fn the_table_of_pairs_is_what_they_carry() {
         .iter()
         .enumerate()
         .fold(String::new(), |text, (at, note)| text + &format!("{}. {note}\n", at + 1));
-    let page = format!("{INTRODUCTION}\n{table}\n## What the numbers say\n\n{notes}");
+    let page = format!("{INTRODUCTION}\n{table}\n## Notes\n\n{notes}");
     let path = workspace::root().join("host/tensorferry/docs/pairs.md");
     if std::env::var_os("FERRY_TEST_WRITE_PAIRS").is_some() {
         std::fs::write(&path, &page).unwrap();
@@ -252,17 +252,24 @@ fn the_table_of_pairs_is_what_they_carry() {
 }
 
 const INTRODUCTION: &str = "\
-# What each format carries into each other
+# Losses between formats
 
-A test makes this table, and fails where it is no longer so. In formats of tensors the input is one small model: a
-matrix of F32, vectors of F16, BF16, F8_E4M3, U8 and BOOL, a scalar of I64, and one entry of metadata, as the format at
-the left holds them; what that leaves out on the way into it is not counted again. GGUF's has a matrix of Q8_0 and a typed
-entry. Into records goes a record for each tensor (`--step records:tensor`). In formats of records it is three rows with
-integers, texts, floats, lists, booleans, structs and nulls. Formats that are only read (`deepspeed`, `tf-graph`) have a small model of their own, and so do `onnx` and `saved-model`, which are written after another file
-(`-o like=`): for their columns the tensors are that file's.
+A test generates this table and fails if it is out of date. The input of a tensor format is one small model in that
+format: a matrix of F32, vectors of F16, BF16, F8_E4M3, U8 and BOOL, a scalar of I64, and one entry of metadata. Content that
+the input format cannot hold does not count. The GGUF model has a matrix of Q8_0 and a typed entry.
 
-`all`: everything is carried; a number is then a remark. `changed`: all is there, some of it in another form.
-`lost`: something is not there. `no`: refused. `-`: there is no such input.
+- Into a record format, each tensor becomes a record (`--step records:tensor`).
+- The input of a record format has three rows with integers, texts, floats, lists, booleans, structs and nulls.
+- Formats that are only read (`deepspeed`, `tf-graph`) have a small model of their own.
+- `onnx` and `saved-model` are written from a template (`-o like=`), which determines the tensors of their columns.
+
+| Cell | Meaning |
+|---|---|
+| `all` | everything is carried over; a number is a remark |
+| `changed` | everything is present, some of it in a different form |
+| `lost` | some content is missing |
+| `no` | ferry refuses the conversion |
+| `-` | no such input exists |
 ";
 
 /// Returns the facts of tensors in a model that is read as by `ferry inspect`.
