@@ -254,14 +254,17 @@ fn the_table_of_pairs_is_what_they_carry() {
 const INTRODUCTION: &str = "\
 # Losses between formats
 
-A test generates this table and fails if it is out of date. The input of a tensor format is one small model in that
-format: a matrix of F32, vectors of F16, BF16, F8_E4M3, U8 and BOOL, a scalar of I64, and one entry of metadata. Content that
-the input format cannot hold does not count. The GGUF model has a matrix of Q8_0 and a typed entry.
+A test generates this table and fails if it is out of date. The input of a tensor format is one
+small model in that format: a matrix of F32, vectors of F16, BF16, F8_E4M3, U8 and BOOL, a scalar of
+I64, and one entry of metadata. Content that the input format cannot hold does not count. The GGUF
+model has a matrix of Q8_0 and a typed entry.
 
 - Into a record format, each tensor becomes a record (`--step records:tensor`).
-- The input of a record format has three rows with integers, texts, floats, lists, booleans, structs and nulls.
+- The input of a record format has three rows with integers, texts, floats, lists, booleans, structs
+  and nulls.
 - Formats that are only read (`deepspeed`, `tf-graph`) have a small model of their own.
-- `onnx` and `saved-model` are written from a template (`-o like=`), which determines the tensors of their columns.
+- `onnx` and `saved-model` are written from a template (`-o like=`), which determines the tensors of
+  their columns.
 
 | Cell | Meaning |
 |---|---|
