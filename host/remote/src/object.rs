@@ -1,4 +1,10 @@
 //! Objects of S3, Google Cloud Storage and Azure, through Apache's `object_store` on this crate's client.
+//!
+//! `object_store` signs requests, finds credentials and parses lists. It does not retry; the client
+//! does (`object/connector.rs`). Its errors are converted to ours (`object/trouble.rs`), because
+//! their texts contain URLs. Names that it cannot parse are removed from lists first. If a store
+//! reports expired credentials and a profile has newer credentials, they are fetched again
+//! (`renewal.rs`).
 
 mod azure;
 mod clean;
