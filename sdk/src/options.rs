@@ -67,17 +67,30 @@ impl OptionSpec {
         Self { side: Side::Writer, ..Self::reader(key, kind, default, help) }
     }
 
-    fn check(&self, value: &str) -> Result<()> {
+    /// Returns the value as the format declares it: the case of a word does not matter.
+    fn normalized(&self, value: &str) -> Result<String> {
+        let as_given = || Ok(value.to_owned());
+        let word_of = |words: &[&str]| {
+            let is_same = |word: &&&str| word.eq_ignore_ascii_case(value);
+            words.iter().find(|word| **word == value).or_else(|| words.iter().find(is_same)).copied()
+        };
         let expected = match &self.kind {
-            OptionKind::Text | OptionKind::Source | OptionKind::List => return Ok(()),
-            OptionKind::Bool if matches!(value, "true" | "false") => return Ok(()),
-            OptionKind::Bool => "true or false".to_owned(),
-            OptionKind::Integer if value.parse::<u64>().is_ok() => return Ok(()),
+            OptionKind::Text | OptionKind::Source | OptionKind::List => return as_given(),
+            OptionKind::Bool => match word_of(&["true", "false"]) {
+                Some(word) => return Ok(word.to_owned()),
+                None => "true or false".to_owned(),
+            },
+            OptionKind::Integer if value.parse::<u64>().is_ok() => return as_given(),
             OptionKind::Integer => "a whole number".to_owned(),
-            OptionKind::Size if parse_size(value).is_some() => return Ok(()),
+            OptionKind::Size if parse_size(value).is_some() => return as_given(),
             OptionKind::Size => "a size such as 500MB or 2GiB".to_owned(),
-            OptionKind::Choice(words) if words.iter().any(|word| word == value) => return Ok(()),
-            OptionKind::Choice(words) => format!("one of {}", words.join(", ")),
+            OptionKind::Choice(words) => {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                match word_of(&words) {
+                    Some(word) => return Ok(word.to_owned()),
+                    None => format!("one of {}", words.join(", ")),
+                }
+            }
         };
         Err(Error::usage(format!("invalid value {value:?} for option `{}`: expected {expected}", self.key)))
     }
@@ -120,13 +133,13 @@ impl Options {
         for (key, value) in given {
             let spec = specs.iter().find(|spec| spec.side == side && &spec.key == key);
             let spec = spec.ok_or_else(|| unknown(specs, side, key))?;
-            spec.check(value)?;
+            let value = spec.normalized(value)?;
             let values = values.entry(key.clone()).or_default();
             if !values.is_empty() && spec.kind != OptionKind::List {
                 let first = &values[0];
                 return Err(Error::usage(format!("option `{key}` is given twice: {first:?} and {value:?}")));
             }
-            values.push(value.clone());
+            values.push(value);
         }
         for spec in specs.iter().filter(|spec| spec.side == side) {
             if let Some(default) = &spec.default {
@@ -223,6 +236,23 @@ mod tests {
         assert!(error.details().any(|(name, text)| name == "hint" && text.contains("-o max=")), "{error}");
         assert_eq!(Options::check(&specs, Side::Writer, &given).unwrap().size("max"), Some(1_000_000));
         assert_eq!(Options::defaults(&specs, Side::Writer).size("max"), Some(5_000_000_000));
+    }
+
+    #[test]
+    fn the_case_of_words_does_not_matter() {
+        let choice = OptionKind::Choice(vec!["q4_0".to_owned(), "K".to_owned(), "k".to_owned()]);
+        let specs = [
+            OptionSpec::writer("type", choice, None, ""),
+            OptionSpec::writer("tied", OptionKind::Bool, None, ""),
+        ];
+        let check = |key: &str, value: &str| {
+            Options::check(&specs, Side::Writer, &[(key.to_owned(), value.to_owned())])
+                .map(|options| options.text(key).map(str::to_owned))
+        };
+        assert_eq!(check("type", "Q4_0").unwrap().as_deref(), Some("q4_0"));
+        assert_eq!(check("type", "k").unwrap().as_deref(), Some("k"));
+        assert_eq!(check("tied", "True").unwrap().as_deref(), Some("true"));
+        assert!(check("type", "q4_1").is_err() && check("tied", "yes").is_err());
     }
 
     #[test]

@@ -37,8 +37,8 @@ pub fn read_message(format: &dyn Format, message: &[u8]) -> bool {
 /// Reads `bytes` as a stream of this codec. Returns whether all of it could be read.
 pub fn read_compressed(format: &dyn Format, codec: &str, bytes: &[u8]) -> bool {
     let source = MemorySource::file("data.tfrecord", bytes);
-    read_to_end(format, &source, &[("codec", codec), ("on_error", "skip")]);
-    read(format, &source, &[("codec", codec), ("decode", "raw")])
+    read_to_end(format, &source, &[("compression", codec), ("on_error", "skip")]);
+    read(format, &source, &[("compression", codec), ("decode", "raw")])
 }
 
 /// Returns the frame of a record.

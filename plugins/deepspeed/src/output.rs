@@ -112,7 +112,7 @@ impl Output<'_> {
             return Ok(dtype);
         }
         if dtype == Dtype::F64 {
-            let why = "F64 becomes F32, as in zero_to_fp32.py; -i what=model keeps F64";
+            let why = "F64 becomes F32, as in zero_to_fp32.py; -i state=model keeps F64";
             self.catalog.loss(Loss::new(LossKind::Precision, name, why))?;
         }
         Ok(Dtype::F32)

@@ -175,7 +175,7 @@ impl RankFiles {
         self.parallel.as_ref().map_or(Ok(()), |file| {
             let error =
                 Error::unsupported("the vectors of tensor- or pipeline-parallel ranks are not joined")
-                    .hint("pass -i what=model to read the module as it ran");
+                    .hint("pass -i state=model to read the module as it ran");
             Err(error.file(file))
         })
     }
@@ -227,7 +227,7 @@ impl RankFiles {
     pub(crate) fn any_optimizer(&self) -> Result<&str> {
         self.optimizer.values().next().map(String::as_str).ok_or_else(|| {
             Error::malformed("no optimizer states in the folder")
-                .hint("pass -i what=model for a checkpoint that was saved without ZeRO")
+                .hint("pass -i state=model for a checkpoint that was saved without ZeRO")
                 .file(self.folder.trim_end_matches('/'))
                 .expected(self.optimizer_name(0))
         })
@@ -427,7 +427,7 @@ mod tests {
             let files = find(&source(&[first, part]), None).unwrap();
             let refusal = with_hint(&files.check_alone().unwrap_err());
             assert!(
-                files.is_parallel() && refusal.contains(part) && refusal.contains("what=model"),
+                files.is_parallel() && refusal.contains(part) && refusal.contains("state=model"),
                 "{refusal}"
             );
             // Files that are not needed also count as part of the checkpoint.
@@ -465,6 +465,6 @@ mod tests {
         assert!(two.contains("two files for one rank"), "{two}");
         assert!(refusal(&[&names[0]]).contains("no model states"));
         let zero = find(&source(&[model]), None).unwrap();
-        assert!(with_hint(&zero.any_optimizer().unwrap_err()).contains("what=model"));
+        assert!(with_hint(&zero.any_optimizer().unwrap_err()).contains("state=model"));
     }
 }

@@ -19,9 +19,9 @@ pub(crate) enum Selection {
     Optimizer,
 }
 
-const WHAT: TypedOption<Selection> = TypedOption::choice(
+const STATE: TypedOption<Selection> = TypedOption::choice(
     Side::Reader,
-    "what",
+    "state",
     &[("fp32", Selection::Fp32), ("model", Selection::Model), ("optimizer", Selection::Optimizer)],
     "trained weights, module as it ran, or state of the optimizer",
 );
@@ -35,7 +35,7 @@ const TAG: TypedOption<Option<String>> =
     TypedOption::text(Side::Reader, "tag", "folder to read instead of the one that latest names");
 
 pub(crate) fn options() -> Vec<OptionSpec> {
-    vec![WHAT.spec(), TAG.spec(), REPLICATED.spec()]
+    vec![STATE.spec(), TAG.spec(), REPLICATED.spec()]
 }
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { what: WHAT.get(options)?, takes_first: REPLICATED.get(options)?, tag: TAG.get(options)? })
+        Ok(Self { what: STATE.get(options)?, takes_first: REPLICATED.get(options)?, tag: TAG.get(options)? })
     }
 
     fn select(

@@ -15,7 +15,7 @@ use tensorferry_torch_file::Location;
 pub(crate) fn module(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     if files.is_partitioned {
         let error = Error::usage("stage 3 saves the module without its weights")
-            .hint("pass -i what=fp32 to read the weights");
+            .hint("pass -i state=fp32 to read the weights");
         return Err(error.file(files.first_model()?));
     }
     let model = model_states::read(collector, files.first_model()?)?;
@@ -104,7 +104,7 @@ pub(crate) fn add_untrained(
     for (name, _) in model.module.iter().filter(|(name, _)| !known.contains(name.as_str())) {
         let why = match files.is_partitioned {
             true => "a frozen parameter that was not saved",
-            false => "a frozen parameter, which zero_to_fp32.py also leaves out; -i what=model keeps it",
+            false => "a frozen parameter, which zero_to_fp32.py also leaves out; -i state=model keeps it",
         };
         selected.lose(LossKind::Tensor, name, why);
     }

@@ -90,7 +90,14 @@ impl WriteOptions {
             }
         }
         let given = QUANTIZE.get(options)?;
-        let refuse = |expected| QUANTIZE.refuse(expected, format!("{:?}", given.join(",")));
+        let refuse = |expected| {
+            let text = given.join(",").to_ascii_lowercase();
+            let error = QUANTIZE.refuse(expected, format!("{text:?}"));
+            if text.contains("_k") || text.contains("iq") {
+                return error.hint("convert without quantize, then run llama-quantize of llama.cpp");
+            }
+            error
+        };
         Ok(Self {
             set,
             keeps_names: KEEPS_NAMES.get(options)?,

@@ -70,7 +70,7 @@ impl Rules {
                 None => (None, rule),
             };
             let words = || METHODS.map(|method| method.word).join(", ");
-            let method = METHODS.iter().find(|method| method.word == word).ok_or_else(words)?;
+            let method = METHODS.iter().find(|method| method.word.eq_ignore_ascii_case(word)).ok_or_else(words)?;
             match glob {
                 Some(glob) => {
                     let glob = Glob::new(glob)
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn a_rule_has_a_type_that_can_be_written() {
         assert!(Rules::parse::<&str>(&[]).unwrap().asked("a").unwrap().is_none());
-        for wrong in ["", "q4_k", "q4_0,q8_0", "a[=q4_0", "a=", "Q4_0"] {
+        for wrong in ["", "q4_k", "q4_0,q8_0", "a[=q4_0", "a="] {
             assert!(Rules::parse(&[wrong]).is_err(), "{wrong}");
         }
     }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Member `NAME.npy` of an archive is the array NAME, stored (`np.savez`) or deflated
-//! (`np.savez_compressed`, and `-o compress=deflate`).
+//! (`np.savez_compressed`, and `-o compression=deflate`).
 //!
 //! | descr | dtype |
 //! |---|---|

@@ -52,9 +52,9 @@ const ORDER: TypedOption<Order> = TypedOption::choice(
 );
 const COMPRESS: TypedOption<bool> = TypedOption::choice(
     Writer,
-    "compress",
-    &[("stored", false), ("deflate", true)],
-    "arrays of a .npz: stored as by numpy.savez, or deflated as by numpy.savez_compressed",
+    "compression",
+    &[("none", false), ("deflate", true)],
+    "compression of the arrays of a .npz, as by numpy.savez or numpy.savez_compressed",
 );
 const ML_DTYPES: TypedOption<MlDtypes> = TypedOption::choice(
     Writer,
@@ -123,7 +123,7 @@ impl WriteOptions {
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let (order, deflates) = (ORDER.get(options)?, COMPRESS.get(options)?);
         if deflates && order == Order::Fortran {
-            return Err(Error::usage("option order=fortran does not work with compress=deflate"));
+            return Err(Error::usage("option order=fortran does not work with compression=deflate"));
         }
         Ok(Self { order, deflates, ml_dtypes: ML_DTYPES.get(options)? })
     }

@@ -1,6 +1,6 @@
 //! The writer creates a `.npy` for one tensor, or an archive with stored arrays as `np.savez` does.
 //! Elements start at multiples of 64 bytes, so that they can be memory-mapped. With `-o
-//! compress=deflate`, each array is deflated (`deflate.rs`).
+//! compression=deflate`, each array is deflated (`deflate.rs`).
 
 use crate::deflate::{Array, DeflatedArrays};
 use crate::options::{MlDtypes, WriteOptions};

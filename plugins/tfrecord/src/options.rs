@@ -15,7 +15,7 @@ const CODECS: [(&str, Option<Codec>); 5] = [
     ("snappy", Some(Codec::Snappy)),
 ];
 const READ_CODEC: TypedOption<Option<Codec>> =
-    TypedOption::choice(Reader, "codec", &CODECS, "compression of the files; auto detects it for each file");
+    TypedOption::choice(Reader, "compression", &CODECS, "compression of the files; auto detects it for each file");
 const FILES: TypedOption<Option<String>> = TypedOption::text(
     Reader,
     "files",
@@ -81,7 +81,7 @@ const INDEX: TypedOption<bool> = TypedOption::choice(
 );
 const WRITE_CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
     Writer,
-    "codec",
+    "compression",
     &CODECS,
     "compression of the files; auto is gzip if the name ends in .gz, otherwise none",
 );

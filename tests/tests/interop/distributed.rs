@@ -34,18 +34,18 @@ fn deepspeed_checkpoints_are_what_deepspeed_makes_of_them() {
         let weights = inspect(&ferry, &input, &[]).expect(0).json();
         assert_eq!(weights["format"], "deepspeed", "{case}");
         check(&weights, &truth["fp32"], case);
-        let kept = inspect(&ferry, &input, &["what=optimizer"]).expect(0).json();
+        let kept = inspect(&ferry, &input, &["state=optimizer"]).expect(0).json();
         check_optimizer(&kept, &truth["optimizer"], case);
-        let module = inspect(&ferry, &input, &["what=model"]);
+        let module = inspect(&ferry, &input, &["state=model"]);
         if case.starts_with('3') {
-            module.expect(2).says(&["what=fp32"]);
+            module.expect(2).says(&["state=fp32"]);
         } else {
             check(&module.expect(0).json(), &truth["model"], case);
         }
         if case.contains("universal") {
             let tag = "tag=global_step2_universal";
             check(&inspect(&ferry, &input, &[tag]).expect(0).json(), &truth["fp32"], case);
-            let kept = inspect(&ferry, &input, &[tag, "what=optimizer"]).expect(0).json();
+            let kept = inspect(&ferry, &input, &[tag, "state=optimizer"]).expect(0).json();
             check_optimizer(&kept, &truth["optimizer"], case);
         }
         // DeepSpeed's own conversion to safetensors fails, because the weights are tied.

@@ -21,7 +21,7 @@ fn numpy_loads_every_dtype_of_its_own() {
     let case = case("numpy", "npz_all_dtypes");
     let input = case.folder.join("model.npz");
     assert_eq!(loaded(&input, &[]).tensors, case.all());
-    for order in ["order=c", "order=fortran", "compress=deflate"] {
+    for order in ["order=c", "order=fortran", "compression=deflate"] {
         let output = ferry.at("out.npz");
         ferry.convert(&input, &output, &["-o", order, "--verify", "--strict", "--force"]);
         assert_eq!(loaded(&output, &[]).tensors, case.all(), "{order}");

@@ -42,7 +42,7 @@ fn tensorflow_reads_what_ferry_writes() {
         let from = ferry.at(format!("{kind}.none.tfrecord"));
         for codec in CODECS {
             let to = ferry.at(format!("{kind}.{codec}.out.tfrecord"));
-            let codec = format!("codec={codec}");
+            let codec = format!("compression={codec}");
             ferry.convert(&from, &to, &["-o", &codec, "--strict"]);
             written.push(to);
         }
@@ -60,7 +60,7 @@ fn tensorflow_reads_shards_and_long_records() {
     let ferry = Ferry::new();
     let paths = made(&ferry);
     let to = ferry.at("example.gzip.shards");
-    ferry.convert(&paths[0], &to, &["--to", "tfrecord", "-o", "shards=3", "-o", "codec=gzip"]);
+    ferry.convert(&paths[0], &to, &["--to", "tfrecord", "-o", "shards=3", "-o", "compression=gzip"]);
     let shards: Vec<PathBuf> =
         (0..3).map(|n| ferry.at(format!("example.gzip.shards-{n:05}-of-00003"))).collect();
     let records: Vec<Value> =

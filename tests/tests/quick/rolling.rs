@@ -25,7 +25,7 @@ fn files_roll_by_rows_in_every_format() {
         ferry.run(["verify", output.to_str().unwrap()]).expect(0);
     }
     let output = ferry.at("x.tfrecord");
-    ferry.convert(&input, &output, &["-o", "shard_rows=999", "-o", "codec=gzip"]);
+    ferry.convert(&input, &output, &["-o", "shard_rows=999", "-o", "compression=gzip"]);
     for (shard, rows) in shards("x.tfrecord", 2, "").iter().zip([999, 1]) {
         assert_eq!(ferry.on("cat", ferry.at(shard), &[]).expect(0).stdout.lines().count(), rows);
     }

@@ -232,7 +232,7 @@ fn every_format_writes_to_a_store_what_it_writes_here() {
         ("torch", &[]),
         ("flax", &[]),
         ("numpy", &[]),
-        ("numpy", &[("compress", "deflate")]),
+        ("numpy", &[("compression", "deflate")]),
         ("gguf", &[]),
         ("orbax", &[]),
         ("tf-bundle", &[]),

@@ -26,8 +26,8 @@ fn conforms() {
 fn conforms_with_other_options() {
     // Tested in parallel: each set of options takes half a second.
     for (format, options) in [
-        (Preset::new(Csv).with(Side::Reader, "nulls", "NA"), &[("codec", "gzip"), ("nulls", "NA")][..]),
-        (Preset::new(Csv), &[("codec", "zstd"), ("shards", "2")]),
+        (Preset::new(Csv).with(Side::Reader, "nulls", "NA"), &[("compression", "gzip"), ("nulls", "NA")][..]),
+        (Preset::new(Csv), &[("compression", "zstd"), ("shards", "2")]),
         (Preset::new(Csv), &[("shard_rows", "2")]),
     ] {
         let format =

@@ -113,7 +113,7 @@ fn pieces_of_a_compressed_file_are_one_file() {
     let mut text = String::new();
     flate2::read::MultiGzDecoder::new(&gzip[..]).read_to_string(&mut text).unwrap();
     assert_eq!(text, "a\n1\n2\n");
-    let (zstd, _) = write(&[batch(1), batch(2)], "out.csv", &[("codec", "zstd")]).unwrap();
+    let (zstd, _) = write(&[batch(1), batch(2)], "out.csv", &[("compression", "zstd")]).unwrap();
     assert_eq!(zstd::stream::decode_all(&zstd[..]).unwrap(), text.as_bytes());
 }
 

@@ -77,7 +77,7 @@ fn tensor_parallel(norm: f32, odd: Option<f32>) -> Files {
 
 #[test]
 fn tensor_ranks_are_joined_by_their_names() {
-    let (tensors, _) = read(tensor_parallel(5.0, None), &[("what", "model")]).unwrap();
+    let (tensors, _) = read(tensor_parallel(5.0, None), &[("state", "model")]).unwrap();
     let of = |name: &str, shape: &[u64], values: &[f32]| {
         (format!("language_model.{name}"), shape.to_vec(), values.to_vec())
     };
@@ -95,16 +95,16 @@ fn tensor_ranks_are_joined_by_their_names() {
 
 #[test]
 fn what_is_the_same_on_all_ranks_is_compared() {
-    let error = with_hint(&read(tensor_parallel(6.0, None), &[("what", "model")]).unwrap_err());
+    let error = with_hint(&read(tensor_parallel(6.0, None), &[("state", "model")]).unwrap_err());
     for part in [NORM, "mp_rank_00", "mp_rank_01", "replicated=first"] {
         assert!(error.contains(part), "{part}: {error}");
     }
     let (tensors, losses) =
-        read(tensor_parallel(6.0, None), &[("what", "model"), ("replicated", "first")]).unwrap();
+        read(tensor_parallel(6.0, None), &[("state", "model"), ("replicated", "first")]).unwrap();
     assert_eq!((tensors.last().unwrap().2.as_slice(), losses), (&[5.0][..], 1));
     // A tensor with an unknown name must be equal on all ranks; otherwise it is rejected.
-    assert_eq!(read(tensor_parallel(5.0, Some(1.0)), &[("what", "model")]).unwrap().0.len(), 7);
-    for given in [&[("what", "model")][..], &[("what", "model"), ("replicated", "first")]] {
+    assert_eq!(read(tensor_parallel(5.0, Some(1.0)), &[("state", "model")]).unwrap().0.len(), 7);
+    for given in [&[("state", "model")][..], &[("state", "model"), ("replicated", "first")]] {
         let error = read(tensor_parallel(5.0, Some(2.0)), given).unwrap_err().to_string();
         assert!(error.contains("odd.weight") && error.contains("does not say"), "{error}");
     }
@@ -114,17 +114,17 @@ fn what_is_the_same_on_all_ranks_is_compared() {
 fn ranks_that_are_missing_or_lack_something_are_refused() {
     let mut files = tensor_parallel(5.0, None);
     files.remove("global_step1/mp_rank_01_model_states.pt");
-    let error = read(files, &[("what", "model")]).unwrap_err().to_string();
+    let error = read(files, &[("state", "model")]).unwrap_err().to_string();
     assert!(error.contains("mp_world_size"), "{error}");
     let mut files = tensor_parallel(5.0, Some(1.0));
     files.insert(
         "global_step1/mp_rank_01_model_states.pt".to_owned(),
         rank(&[1.0, 2.0], &[(QKV, &[2, 1], &[0.0; 2])]),
     );
-    let error = read(files, &[("what", "model")]).unwrap_err().to_string();
+    let error = read(files, &[("state", "model")]).unwrap_err().to_string();
     assert!(error.contains("lacks a parameter") && error.contains("mp_rank_01"), "{error}");
     let error = with_hint(&read(tensor_parallel(5.0, None), &[]).unwrap_err());
-    assert!(error.contains("what=model") && error.contains("mp_rank_01"), "{error}");
+    assert!(error.contains("state=model") && error.contains("mp_rank_01"), "{error}");
 }
 
 fn layer(tensors: &Tensors<'_>) -> Vec<u8> {
@@ -162,7 +162,7 @@ fn a_pipelines_layers_are_joined_one_by_one() {
         states.set("buffer_names", list(&[]));
         files.insert(format!("mp_rank_{rank:02}_model_states.pt"), states.bytes());
     }
-    let (tensors, _) = read(files.clone(), &[("what", "model")]).unwrap();
+    let (tensors, _) = read(files.clone(), &[("state", "model")]).unwrap();
     let names: Vec<&str> = tensors.iter().map(|(name, ..)| name.as_str()).collect();
     let all = [
         "0.word_embeddings.weight",
@@ -176,6 +176,6 @@ fn a_pipelines_layers_are_joined_one_by_one() {
     assert_eq!(tensors[2].1, [1, 4]);
     assert_eq!(tensors[5].2, [0.0, 1.0, 10.0, 11.0]);
     files.remove(&file(2, 1));
-    let error = read(files, &[("what", "model")]).unwrap_err().to_string();
+    let error = read(files, &[("state", "model")]).unwrap_err().to_string();
     assert!(error.contains("layer_02-model_01"), "{error}");
 }

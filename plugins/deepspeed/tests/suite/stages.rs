@@ -63,9 +63,9 @@ fn the_module_is_as_it_ran() {
         ("count", "I64", &[], &[]),
         ("mean", "BF16", &[2], &[]),
     ];
-    check(Run::of_stage(1).files(), &[("what", "model")], &expected);
-    let error = catalog(Run::of_stage(3).files(), &[("what", "model")]).unwrap_err();
-    assert!(error.kind() == ErrorKind::Usage && with_hint(&error).contains("what=fp32"), "{error}");
+    check(Run::of_stage(1).files(), &[("state", "model")], &expected);
+    let error = catalog(Run::of_stage(3).files(), &[("state", "model")]).unwrap_err();
+    assert!(error.kind() == ErrorKind::Usage && with_hint(&error).contains("state=fp32"), "{error}");
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn the_optimizer_has_a_tensor_for_each_parameter() {
             ("c.step", "F32", &[], &[2.0]),
             ("c.count", "I64", &[], &[]),
         ];
-        check(Run::of_stage(stage).files(), &[("what", "optimizer")], &expected);
-        let catalog = catalog(Run::of_stage(stage).files(), &[("what", "optimizer")]).unwrap();
+        check(Run::of_stage(stage).files(), &[("state", "optimizer")], &expected);
+        let catalog = catalog(Run::of_stage(stage).files(), &[("state", "optimizer")]).unwrap();
         let ties: BTreeSet<TensorId> = catalog.ties().into_iter().collect();
         assert_eq!(ties.len(), expected.len(), "steps do not count as tied");
     }
@@ -285,7 +285,7 @@ fn a_universal_checkpoint_is_read_whole() {
     put("b/step", &[2.0], Some(&[]));
     check(files.clone(), &[], &FP32);
     let kept: [Row<'_>; 2] = [("b.exp_avg", "F32", &[2, 3], &B), ("b.step", "F32", &[], &[2.0])];
-    check(files.clone(), &[("what", "optimizer")], &kept);
+    check(files.clone(), &[("state", "optimizer")], &kept);
 
     let mut saved = Saved::default();
     let tensor = saved.floats(&B, &[3, 2]);

@@ -26,8 +26,8 @@ fn conforms() {
 fn conforms_with_other_options() {
     // Tested in parallel: each set of options takes a second.
     for options in [
-        &[("codec", "gzip"), ("nulls", "false")][..],
-        &[("codec", "zstd"), ("shards", "2")],
+        &[("compression", "gzip"), ("nulls", "false")][..],
+        &[("compression", "zstd"), ("shards", "2")],
         &[("shard_rows", "2")],
     ] {
         let format = options

@@ -94,7 +94,7 @@ fn a_deflated_archive_holds_the_same_arrays() {
         one(catalog, "empty", Dtype::F32, &[0, 3], &[])?;
         one(catalog, "scalar", Dtype::BOOL, &[], &[1])
     };
-    let output = write_file(&Numpy, fill, &[("compress", "deflate")], "m.npz").unwrap();
+    let output = write_file(&Numpy, fill, &[("compression", "deflate")], "m.npz").unwrap();
     let archive = &output.files["m.npz"];
     assert!(archive.len() < 20_000, "{}", archive.len());
     assert!(output.layout.losses().is_empty());
@@ -113,14 +113,14 @@ fn a_deflated_archive_holds_the_same_arrays() {
         assert_eq!(entry.compression(), zip::CompressionMethod::Deflated);
         entry.read_to_end(&mut content).unwrap();
     }
-    let nothing = write_file(&Numpy, |_| Ok(()), &[("compress", "deflate")], "m.npz").unwrap();
+    let nothing = write_file(&Numpy, |_| Ok(()), &[("compression", "deflate")], "m.npz").unwrap();
     assert_eq!(nothing.files["m.npz"].len(), 22);
 }
 
 #[test]
 fn what_is_deflated_is_an_archive_in_order() {
     let fill = |catalog: &mut dyn CatalogSink| one(catalog, "a", Dtype::U8, &[1], &[1]);
-    let both = [("compress", "deflate"), ("order", "fortran")];
+    let both = [("compression", "deflate"), ("order", "fortran")];
     assert_eq!(write_file(&Numpy, fill, &both, "m.npz").unwrap_err().kind(), ErrorKind::Usage);
     assert_eq!(write_file(&Numpy, fill, &both[..1], "a.npy").unwrap_err().kind(), ErrorKind::Usage);
 }

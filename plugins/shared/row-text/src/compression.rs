@@ -9,7 +9,7 @@ use tensorferry_sdk::{ByteSink, Error, OptionSpec, Options, Result, TypedOption}
 /// If unset, the file name determines the codec.
 const CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
     Writer,
-    "codec",
+    "compression",
     &[("auto", None), ("none", Some(Codec::Plain)), ("gzip", Some(Codec::Gzip)), ("zstd", Some(Codec::Zstd))],
     "compress each file; auto uses the file name (.gz, .zst)",
 );
@@ -122,7 +122,7 @@ mod tests {
             (&[], "a.jsonl.gz", Codec::Gzip, 6),
             (&[], "a.jsonl.zst", Codec::Zstd, 3),
             (&[], "A.JSONL.GZ", Codec::Gzip, 6),
-            (&[("codec", "none")], "a.gz", Codec::Plain, 0),
+            (&[("compression", "none")], "a.gz", Codec::Plain, 0),
             (&[("level", "9")], "a.gz", Codec::Gzip, 9),
         ] {
             assert_eq!(of(given, name).unwrap(), Compression { codec, level }, "{given:?} {name}");

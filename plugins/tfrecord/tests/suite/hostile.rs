@@ -53,7 +53,7 @@ fn a_bomb_stops_at_the_limit() {
     assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
     // A block that claims more bytes than snappy can decompress it to.
     let block = [&6_u32.to_be_bytes()[..], &[0xff, 0xff, 0xff, 0x7f, 0, 0]].concat();
-    let error = refused(&block, &[("codec", "snappy")]);
+    let error = refused(&block, &[("compression", "snappy")]);
     assert!(error.to_string().contains("length is impossible"), "{error}");
 }
 
@@ -171,7 +171,7 @@ fn what_is_compressed_and_damaged_says_where() {
     for (codec, compressed) in
         [("gzip", gzip(&plain)), ("zlib", zlib.finish().unwrap()), ("snappy", snappy(&plain))]
     {
-        let given = [("decode", "raw"), ("codec", codec)];
+        let given = [("decode", "raw"), ("compression", codec)];
         assert_eq!(all_rows(&*open_file(&compressed, &given).unwrap())[0].num_rows(), 2000);
         assert_eq!(all_rows(&*open_file(&compressed, &given[..1]).unwrap())[0].num_rows(), 2000);
         for cut in [1, 5, 9, compressed.len() / 2] {

@@ -77,7 +77,7 @@ proptest! {
         level in prop::sample::select(vec!["0", "1", "6", "9"]),
     ) {
         let batches: Vec<RecordBatch> = pieces.iter().map(|rows| of_rows(rows)).collect();
-        let output = write(&batches, &[("codec", codec), ("level", level)], &threads(1)).unwrap();
+        let output = write(&batches, &[("compression", codec), ("level", level)], &threads(1)).unwrap();
         prop_assert!(output.losses.is_empty());
         let mut context = threads(2);
         context.inner.sources.insert("s.json".into(), Arc::new(MemorySource::file("s.json", SCHEMA.as_bytes())));
@@ -90,7 +90,7 @@ proptest! {
 fn shards_are_one_input() {
     let batches: Vec<RecordBatch> =
         (0..6).map(|n| batch(vec![("n", Arc::new(Int64Array::from(vec![n; 10])))])).collect();
-    let output = write(&batches, &[("shards", "3"), ("codec", "gzip")], &threads(1)).unwrap();
+    let output = write(&batches, &[("shards", "3"), ("compression", "gzip")], &threads(1)).unwrap();
     let names: Vec<&String> = output.files.keys().collect();
     assert_eq!(
         names,
@@ -105,7 +105,7 @@ fn shards_are_one_input() {
 fn nothing_is_a_file_too() {
     for codec in ["none", "gzip", "zlib", "snappy"] {
         let none = batch(vec![("n", Arc::new(Int64Array::from(Vec::<i64>::new())))]);
-        let output = write(std::slice::from_ref(&none), &[("codec", codec)], &threads(1)).unwrap();
+        let output = write(std::slice::from_ref(&none), &[("compression", codec)], &threads(1)).unwrap();
         assert!(read(&output, &[]).is_empty(), "{codec}");
     }
 }
