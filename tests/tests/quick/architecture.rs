@@ -155,6 +155,54 @@ fn no_item_of_a_layer_is_public_without_a_user() {
     assert!(unused.is_empty() && items > 500, "{items} items, of which these are not used: {unused:#?}");
 }
 
+/// Types that formats or crates of different layers call the same on purpose.
+const SHARED_TYPE_NAMES: [&str; 4] = ["Reader", "Writer", "ReadOptions", "WriteOptions"];
+
+/// A type name means one thing in a crate, and a public one means one thing in `host` and `sdk`.
+#[test]
+fn each_type_name_means_one_thing() {
+    let declared = |line: &str| {
+        let line = line.trim_start();
+        let rest = line.strip_prefix("pub").map_or(line, |rest| {
+            rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(rest, |(_, rest)| rest)
+        });
+        let rest = rest.trim_start().trim_start_matches("unsafe ");
+        let kinds = ["struct ", "enum ", "trait ", "union "];
+        let name = kinds.iter().find_map(|kind| rest.strip_prefix(kind))?;
+        let name = name.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+        (!name.is_empty()).then(|| (name.to_owned(), line.starts_with("pub ")))
+    };
+    let mut public: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut repeated = Vec::new();
+    let mut count = 0;
+    for (folder, _) in crates() {
+        let name = folder.display().to_string();
+        if name.starts_with("tests") {
+            continue;
+        }
+        let sources = paths_below(&root().join(&folder).join("src"));
+        let mut own: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for source in sources.into_iter().filter(|source| source.ends_with(".rs")) {
+            let text = std::fs::read_to_string(root().join(&folder).join("src").join(&source)).unwrap();
+            for (item, is_public) in
+                text.lines().take_while(|line| *line != "#[cfg(test)]").filter_map(declared)
+            {
+                count += 1;
+                own.entry(item.clone()).or_default().push(source.clone());
+                let is_shared = SHARED_TYPE_NAMES.contains(&&*item);
+                if is_public && !is_shared && (name.starts_with("host") || name.starts_with("sdk")) {
+                    public.entry(item).or_default().insert(name.clone());
+                }
+            }
+        }
+        let twice = own.into_iter().filter(|(_, sources)| sources.len() > 1);
+        repeated.extend(twice.map(|(item, sources)| format!("{name}: {item} in {sources:?}")));
+    }
+    let twice = public.into_iter().filter(|(_, crates)| crates.len() > 1);
+    repeated.extend(twice.map(|(item, crates)| format!("{item} is public in {crates:?}")));
+    assert!(repeated.is_empty() && count > 1_500, "{count} types: {repeated:#?}");
+}
+
 #[test]
 fn no_python_files_import_each_other_in_circles() {
     let package = root().join("host/python/python/tensorferry");

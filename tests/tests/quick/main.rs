@@ -49,6 +49,7 @@ mod fixtures {
 #[path = "../../../plugins/all/src/formats.rs"]
 mod formats;
 mod guide;
+mod language;
 mod library;
 mod llama;
 mod metadata;
