@@ -1,4 +1,4 @@
-//! What a program shows of formats and of the libraries that they come from.
+//! Descriptions of formats and of the plugin libraries that provide them.
 
 use crate::{RegisteredFormat, Registry};
 use serde_json::Value;
@@ -11,7 +11,7 @@ pub use tensorferry_core::formats::registry::holds_records;
 pub use tensorferry_core::formats::search::is_library;
 pub use tensorferry_core::read::weights::globs;
 
-/// What `ferry formats --json` prints of a format.
+/// Returns the description of a format that `ferry formats --json` prints.
 #[must_use]
 pub fn document(registry: &Registry, format: &RegisteredFormat) -> Value {
     tensorferry_core::formats::document::document(registry.as_ref(), format)

@@ -1,4 +1,4 @@
-//! Looking at inputs: which format they are, what they hold, and what became of each of their files.
+//! Inspection of inputs: their formats, their contents, and the status of each of their files.
 
 use crate::{RECORDS, Registry};
 use std::path::Path;
@@ -13,34 +13,37 @@ pub use tensorferry_core::read::{outline, part};
 use tensorferry_sdk::Result;
 
 impl Registry {
-    /// Finds an input: the format that it is, and which files of it are meant.
+    /// Finds an input and detects its format and which of its files belong to it.
     ///
     /// # Errors
-    /// Usage, if there is nothing of this name; unsupported, if no format reads it; whatever is wrong with it.
+    /// Returns an error if the path does not exist, if no format reads the input, or if the input
+    /// is malformed.
     pub fn find(&self, path: impl AsRef<Path>, choice: InputChoice<'_>) -> Result<FoundInput<'_>> {
         record_files::find(path.as_ref(), choice, self.as_ref(), self.session())
     }
 
-    /// Opens an input and describes the part that is looked at; records as the tensors that they become.
+    /// Opens an input and describes the part that `look` selects. Records are described as the
+    /// tensors that they would become.
     ///
     /// # Errors
-    /// As of [`find`](Self::find).
+    /// Returns an error in the cases of [`find`](Self::find).
     pub fn inspect(&self, path: impl AsRef<Path>, look: Look<'_>) -> Result<Inspected> {
         inspect(path.as_ref(), look, self.as_ref(), self.session(), RECORDS)
     }
 
-    /// As [`inspect`](Self::inspect), for an input that was found.
+    /// Inspects an input that [`find`](Self::find) returned.
     ///
     /// # Errors
-    /// Whatever is wrong with the input.
+    /// Returns an error if the input is malformed or cannot be read.
     pub fn inspect_found(&self, found: &FoundInput<'_>, look: Look<'_>) -> Result<Inspected> {
         inspect_found(found, look, self.session(), RECORDS)
     }
 
-    /// Inspects the models in the folders of a folder that is no model itself, each with its folder's name.
+    /// Inspects the models in the subfolders of a folder that is not a model itself. Each comes
+    /// with the name of its folder.
     ///
     /// # Errors
-    /// Whatever is wrong with one of them.
+    /// Returns an error if one of the models is malformed or cannot be read.
     pub fn inspect_below(&self, root: impl AsRef<Path>, look: Look<'_>) -> Result<Vec<(String, Inspected)>> {
         inspect_below(root.as_ref(), look, self.as_ref(), self.session(), RECORDS)
     }

@@ -1,23 +1,23 @@
 //! Bytes of a file that are mapped into memory.
-#![expect(unsafe_code, reason = "a mapping is as sound as the file behind it")]
+#![expect(unsafe_code, reason = "a mapping is only as sound as the file behind it")]
 
 use std::fs::File;
 use std::ops::{Deref, DerefMut};
 use tensorferry_sdk::{Error, Result};
 
-/// Bytes of a tensor in its file; see [`Tensor::map`](crate::Tensor::map). They stay mapped when the
-/// tensor and its model are gone.
+/// A read-only mapping of a tensor's bytes in its file, as [`Tensor::map`](crate::Tensor::map)
+/// returns it. It stays valid after the tensor and its model are dropped.
 #[derive(Debug)]
 pub struct Mapped(memmap2::Mmap);
 
 impl Mapped {
-    /// Maps `len` bytes of `file` from `offset` on.
+    /// Maps `len` bytes of `file`, starting at `offset`.
     ///
     /// # Safety
-    /// The file must not change or shrink while the mapping lives.
+    /// The file must not change or shrink during the lifetime of the mapping.
     pub(crate) unsafe fn new(file: &File, offset: u64, len: u64) -> Result<Self> {
         let len = length(len)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the file does not change.
         let map = unsafe { memmap2::MmapOptions::new().offset(offset).len(len).map(file) };
         map.map(Self).map_err(Error::from)
     }
@@ -31,19 +31,20 @@ impl Deref for Mapped {
     }
 }
 
-/// Bytes of a tensor in its file, to be written to without a change of the file; see
-/// [`Tensor::map_private`](crate::Tensor::map_private). They stay mapped when the tensor and its model are gone.
+/// A private mapping of a tensor's bytes in its file, as
+/// [`Tensor::map_private`](crate::Tensor::map_private) returns it. Writes to it do not change the
+/// file. It stays valid after the tensor and its model are dropped.
 #[derive(Debug)]
 pub struct MappedPrivate(memmap2::MmapMut);
 
 impl MappedPrivate {
-    /// Maps `len` bytes of `file` from `offset` on.
+    /// Maps `len` bytes of `file`, starting at `offset`.
     ///
     /// # Safety
-    /// The file must not change or shrink while the mapping lives.
+    /// The file must not change or shrink during the lifetime of the mapping.
     pub(crate) unsafe fn new(file: &File, offset: u64, len: u64) -> Result<Self> {
         let len = length(len)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the file does not change.
         let map = unsafe { memmap2::MmapOptions::new().offset(offset).len(len).map_copy(file) };
         map.map(Self).map_err(Error::from)
     }
@@ -64,5 +65,5 @@ impl DerefMut for MappedPrivate {
 }
 
 fn length(len: u64) -> Result<usize> {
-    usize::try_from(len).map_err(|_| Error::limit("too long to be mapped").found(len))
+    usize::try_from(len).map_err(|_| Error::limit("too long to map into memory").found(len))
 }

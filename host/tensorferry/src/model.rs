@@ -1,4 +1,4 @@
-//! An opened input: what tensors it holds, and their bytes.
+//! Opened inputs: their tensors, and the bytes of these.
 
 mod regions;
 mod slices;
@@ -28,10 +28,21 @@ use tensorferry_sdk::{
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::stored::{DecodedStorages, Stored};
 
-/// Bytes that one thread reads of a large tensor at a time.
+/// Bytes of a large tensor that one thread reads at a time.
 const CHUNK: usize = 8 << 20;
 
-/// How an input is to be opened; [`Registry::open`] opens it without any of these.
+/// Options for opening an input. [`Registry::open`] uses the defaults.
+///
+/// ```no_run
+/// use tensorferry::{OpenOptions, Registry};
+///
+/// # fn main() -> tensorferry::Result<()> {
+/// # let registry = Registry::new();
+/// let options = OpenOptions::new().from("torch").part("model.encoder").strict(true);
+/// let encoder = registry.open_with("checkpoint.pt", &options)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
@@ -43,47 +54,49 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Everything is found out: the format, and which of the input's mappings is the model.
+    /// Creates default options: the format is detected, and the model is picked out of a checkpoint
+    /// automatically.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads the input as this format, by its id, instead of finding out which it is.
+    /// Reads the input as the format with this ID instead of detecting it.
     #[must_use]
     pub fn from(self, format: impl Into<String>) -> Self {
         Self { from: Some(format.into()), ..self }
     }
 
-    /// An option of the format's reader, as `ferry formats` lists them.
+    /// Adds an input option of the format; `ferry formats` lists them.
     #[must_use]
     pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.push((key.into(), value.into()));
         self
     }
 
-    /// Takes this branch of the input: a path such as `model.encoder`, or `.` for all of it. Otherwise, of a
-    /// checkpoint with optimizer state, the model is taken.
+    /// Opens only this branch of the input: a path such as `model.encoder`, or `.` for the whole
+    /// input. By default, a checkpoint with optimizer state is opened as its model.
     #[must_use]
     pub fn part(self, part: &str) -> Self {
         Self { part: Part::parse(part), ..self }
     }
 
-    /// Whole tensors that are read are not compared with the checksums that the format keeps of them.
+    /// Skips the comparison of tensors with the checksums that the format keeps.
     #[must_use]
     pub fn unchecked(self) -> Self {
         Self { unchecked: true, ..self }
     }
 
-    /// A loss that is known when the input is opened is an error, unless it is of an allowed kind.
+    /// Sets whether a loss that is found on opening is an error, unless its kind is
+    /// [allowed](Self::allow).
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.losses.strict = strict;
         self
     }
 
-    /// A kind of loss that passes: with [`LossKind::Input`](sdk::LossKind::Input), entries of a folder that cannot be read
-    /// are left out.
+    /// Allows a kind of loss. With [`LossKind::Input`](sdk::LossKind::Input), entries of a folder
+    /// that cannot be read are left out.
     #[must_use]
     pub fn allow(mut self, kind: sdk::LossKind) -> Self {
         self.losses.allowed.push(kind);
@@ -99,30 +112,31 @@ impl OpenOptions {
         }
     }
 
-    /// Finds the input.
     pub(crate) fn find<'r>(&self, path: &Path, registry: &'r Registry) -> Result<FoundInput<'r>> {
         record_files::find(path, self.choice(), registry.as_ref(), registry.session())
     }
 
-    /// Checks what was lost as it was opened.
+    /// Returns an error for the first loss that the options do not allow.
     pub(crate) fn check(&self, losses: &[Loss]) -> Result<()> {
         self.losses.check(losses)
     }
 }
 
 impl Registry {
-    /// Opens a file or folder and reads what it holds; no tensor's bytes are read yet.
+    /// Opens a file, folder or URL and reads its headers. The bytes of tensors are read later, on
+    /// request.
     ///
     /// # Errors
-    /// Whatever is wrong with the input, with its place.
+    /// Returns an error that names the place if the input is missing, malformed or unsupported.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
         self.open_with(path, &OpenOptions::new())
     }
 
-    /// Opens a file or folder as `options` say.
+    /// Opens a file, folder or URL with `options`.
     ///
     /// # Errors
-    /// Usage, for a format, option or part that is not there; whatever is wrong with the input.
+    /// Returns an error if the format, an option or the part does not exist, and in the cases of
+    /// [`open`](Self::open).
     pub fn open_with(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Model> {
         let OpenOptions { from, options: given, part, .. } = options;
         let look = Look { from: from.as_deref(), options: given, part, purpose: Purpose::FLAT };
@@ -134,7 +148,19 @@ impl Registry {
     }
 }
 
-/// An opened input. Clones are cheap; it stays open as long as one of them, or a tensor of it, lives.
+/// An opened input. Clones are cheap. The input stays open until the last clone and the last of its
+/// tensors are dropped.
+///
+/// ```no_run
+/// # fn main() -> tensorferry::Result<()> {
+/// # let registry = tensorferry::Registry::new();
+/// let model = registry.open("model.safetensors")?;
+/// for tensor in model.tensors() {
+///     println!("{} {} {:?}", tensor.name(), tensor.dtype_name(), tensor.shape());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Model {
     opened: Arc<Opened>,
@@ -143,21 +169,21 @@ pub struct Model {
 
 struct Opened {
     input: Input,
-    /// What its reader was told, and which part of it this is.
+    /// Input options that were passed to the reader.
     options: Vec<(String, String)>,
     part: Part,
     catalog: Catalog,
     losses: Vec<Loss>,
     decoded: Arc<DecodedStorages>,
     by_name: BTreeMap<String, TensorId>,
-    /// For each tensor the first one that is the same by reference, once somebody has asked.
+    /// For each tensor, the first tensor that it is tied to. Computed on first use.
     ties: OnceLock<Vec<TensorId>>,
-    /// Storages that had their checksum; none: they are not compared.
+    /// Storages that were compared with their checksums; `None` if they are not compared at all.
     compared: Option<Mutex<HashSet<StorageId>>>,
 }
 
 impl Model {
-    /// What was inspected, and maybe changed by steps, as a model.
+    /// Creates a model of an inspected input, which steps may have changed.
     #[must_use]
     pub fn of(inspected: Inspected, session: Arc<Session>, options: OpenOptions) -> Self {
         let decoded = Arc::new(DecodedStorages::new(&inspected.catalog));
@@ -178,28 +204,30 @@ impl Model {
         Self { opened: Arc::new(opened), session }
     }
 
-    /// Bytes of the input's files that were read since it was opened, or since this was last asked.
+    /// Returns the number of bytes read from the input's files since it was opened or since the
+    /// last call, and resets it.
     #[must_use]
     pub fn take_read(&self) -> u64 {
         self.opened.input.source.take_read()
     }
 
-    /// The format that the input was read as.
+    /// Returns the format that the input was read as.
     #[must_use]
     pub fn format(&self) -> &RegisteredFormat {
         &self.opened.input.format
     }
 
-    /// Every tensor, in the input's order.
+    /// Iterates over all tensors, in the input's order.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor> + '_ {
         let count = u32::try_from(self.opened.catalog.tensors().len()).unwrap_or(u32::MAX);
         (0..count).map(|index| Tensor { model: self.clone(), id: TensorId(index) })
     }
 
-    /// The tensor of this name.
+    /// Returns the tensor with this name.
     ///
     /// # Errors
-    /// Usage, if there is none: with the name that was probably meant.
+    /// Returns an error if there is no such tensor. The message suggests a similar name, if there
+    /// is one.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         let id = self.opened.by_name.get(name).copied();
         let id = id.ok_or_else(|| {
@@ -210,29 +238,30 @@ impl Model {
         Ok(Tensor { model: self.clone(), id })
     }
 
-    /// The key-value metadata, each value with the type that it has in the input.
+    /// Returns the key-value metadata. Each value has the type that it has in the input.
     #[must_use]
     pub fn metadata(&self) -> &BTreeMap<String, Value> {
         self.opened.catalog.metadata()
     }
 
-    /// What the input holds and this model does not show.
+    /// Returns what the input holds but this model does not show.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         &self.opened.losses
     }
 
-    /// The catalog that it shows: also the tree of state, the ties, what pickles would have called.
+    /// Returns the catalog behind this model. It also has the state tree, the ties, and the calls
+    /// that pickles would make.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.opened.catalog
     }
 
-    /// What the numbers of its tensors come to, or of those whose names a glob matches; of quantised ones, what they
-    /// stand for.
+    /// Computes summary statistics of all tensors, or of those whose names match one of the globs.
+    /// Quantized tensors are dequantized first.
     ///
     /// # Errors
-    /// Usage, for a glob that is none, or matches no name; whatever reading gives.
+    /// Returns an error if a glob is invalid or matches no name, or if the input cannot be read.
     pub fn statistics(&self, patterns: &[String], histograms: bool) -> Result<ModelStatistics> {
         let Opened { input, options, part, .. } = &*self.opened;
         let request = StatisticsRequest { input, options, part, patterns, histograms };
@@ -242,19 +271,19 @@ impl Model {
     /// Checks that no file of the input has changed since it was opened.
     ///
     /// # Errors
-    /// Transient, naming the file that changed.
+    /// Returns a transient error that names the file if one has changed.
     pub fn check_unchanged(&self) -> Result<()> {
         self.opened.input.source.check_unchanged()
     }
 
-    /// The same model, read with the threads, memory and cancel token of another session: so that one call can be
-    /// cancelled alone.
+    /// Returns the same model, to be read with the threads, memory and cancel token of another
+    /// session. This makes it possible to cancel a single call.
     #[must_use]
     pub fn with_session(&self, session: Arc<Session>) -> Self {
         Self { opened: self.opened.clone(), session }
     }
 
-    /// What it is read with.
+    /// Returns the session that reads this model.
     #[must_use]
     pub fn session(&self) -> &Arc<Session> {
         &self.session
@@ -269,7 +298,8 @@ impl Model {
         Logical::new(Stored::new(input, catalog, session, temporary()).with_decoded(decoded.clone()))
     }
 
-    /// What `read` reads, if no file was written to meanwhile: what it holds then is no tensor of this model.
+    /// Runs `read`, and returns an error if a file was written to meanwhile, because the bytes may
+    /// then be wrong.
     fn checked<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
         let source = &self.opened.input.source;
         let done = read().map_err(|error| source.blame(error))?;
@@ -288,6 +318,16 @@ impl std::fmt::Debug for Model {
 }
 
 /// A tensor of a [`Model`].
+///
+/// ```no_run
+/// # fn main() -> tensorferry::Result<()> {
+/// # let registry = tensorferry::Registry::new();
+/// let embedding = registry.open("model.safetensors")?.tensor("embedding.weight")?;
+/// let first_ten = embedding.read_rows(0..10)?;
+/// println!("{:?}: {} bytes", embedding.shape(), first_ten.len());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Tensor {
     model: Model,
@@ -296,7 +336,7 @@ pub struct Tensor {
 
 impl Tensor {
     fn facts(&self) -> &sdk::Tensor {
-        // Ids are made of the catalog's own length.
+        // IDs are created from the length of the catalog.
         &self.model.opened.catalog.tensors()[self.id.0 as usize]
     }
 
@@ -305,68 +345,75 @@ impl Tensor {
         info.ok_or_else(|| Error::plugin("no such dtype").tensor(self.name()))
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.facts().name
     }
 
-    /// What an element is.
+    /// Returns the dtype of the elements.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.facts().dtype
     }
 
-    /// The dtype's name: `F32`, `BF16`; also of one that the format brought along.
+    /// Returns the name of the dtype, such as `F32` or `BF16`; also for dtypes that the format
+    /// defines.
     #[must_use]
     pub fn dtype_name(&self) -> &str {
         self.dtype_info().map_or("?", DtypeInfo::name)
     }
 
-    /// What else the input says of it: units, names of its axes.
+    /// Returns further attributes from the input, such as units or names of axes.
     #[must_use]
     pub fn attributes(&self) -> &BTreeMap<String, Value> {
         &self.facts().attributes
     }
 
-    /// Its dimensions, in elements; a scalar has none.
+    /// Returns the dimensions, in elements; empty for a scalar.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.facts().shape
     }
 
-    /// The length of its bytes as [`read`](Self::read) gives them.
+    /// Returns the number of bytes that [`read`](Self::read) returns.
     #[must_use]
     pub fn byte_len(&self) -> u64 {
         self.facts().bytes
     }
 
-    /// Its bytes: row-major, little-endian. A string is its length as a little-endian u64, then its bytes. They are
-    /// compared with the checksums that the format keeps of them, the first time that they are read; those of
-    /// [rows](Self::read_rows), regions and mappings are not.
+    /// Returns the tensor's bytes: row-major, little-endian. A string is its length as a
+    /// little-endian `u64`, then its bytes.
+    ///
+    /// The first read compares the bytes with the checksums that the format keeps. Reads of
+    /// [rows](Self::read_rows) and regions, and mappings, are not compared.
     ///
     /// # Errors
-    /// Malformed, if a checksum is wrong; whatever reading gives; limit, if this machine has no room for them.
+    /// Returns an error if a checksum does not match, if the input cannot be read, or if there is
+    /// not enough memory.
     pub fn read(&self) -> Result<Vec<u8>> {
         let mut bytes = self.room(self.byte_len())?;
         self.read_into(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// The same, into a buffer of exactly [`byte_len`](Self::byte_len) bytes.
+    /// Reads the bytes that [`read`](Self::read) returns into a buffer of exactly
+    /// [`byte_len`](Self::byte_len) bytes.
     ///
     /// # Errors
-    /// Usage, if the buffer has another length; whatever reading gives.
+    /// Returns an error if the buffer has the wrong length, and in the cases of
+    /// [`read`](Self::read).
     pub fn read_into(&self, buffer: &mut [u8]) -> Result<()> {
         self.check_len(buffer.len(), self.byte_len())?;
         self.model.with_bytes(|logical| self.model.read_whole(logical, self.id, buffer))
     }
 
-    /// Rows `rows` of its first dimension, as [`read`](Self::read) gives all of them.
+    /// Returns the bytes of a range of rows, which are the indices of the first dimension. They are
+    /// laid out as in [`read`](Self::read).
     ///
     /// # Errors
-    /// Usage, for a scalar or rows that are not there; unsupported, for strings; malformed, where a packed
-    /// dtype's rows begin inside a byte; whatever reading gives.
+    /// Returns an error if the tensor is a scalar or holds strings, if the rows are out of range,
+    /// if rows of a packed dtype do not start at a byte, or if the input cannot be read.
     pub fn read_rows(&self, rows: Range<u64>) -> Result<Vec<u8>> {
         let (start, end) = self.byte_range(&rows)?;
         let mut bytes = self.room(end - start)?;
@@ -374,10 +421,11 @@ impl Tensor {
         Ok(bytes)
     }
 
-    /// The same, into a buffer of exactly as many bytes.
+    /// Reads a range of rows into a buffer of exactly their length in bytes.
     ///
     /// # Errors
-    /// As of [`read_rows`](Self::read_rows); usage, if the buffer has another length.
+    /// Returns an error if the buffer has the wrong length, and in the cases of
+    /// [`read_rows`](Self::read_rows).
     pub fn read_rows_into(&self, rows: Range<u64>, buffer: &mut [u8]) -> Result<()> {
         let (start, end) = self.byte_range(&rows)?;
         self.check_len(buffer.len(), end - start)?;
@@ -397,61 +445,63 @@ impl Tensor {
         self.model.with_bytes(|logical| logical.read_part(&part, buffer))
     }
 
-    /// Its bytes where they lie, without a copy.
+    /// Maps the tensor's bytes into memory, without a copy.
     ///
     /// # Safety
-    /// The file must not change or shrink while the mapping lives. What is read of a file that was changed
-    /// by somebody is undefined behaviour for Rust; a file that shrinks ends the process with SIGBUS at the
-    /// next look behind its end.
+    /// The file must not change or shrink during the lifetime of the mapping. If another process
+    /// changes it, reading the mapping is undefined behavior in Rust. If the file shrinks, reading
+    /// behind its end terminates the process with SIGBUS.
     ///
     /// # Errors
-    /// Unsupported, where the bytes do not lie in a file as [`read`](Self::read) would give them; i/o.
+    /// Returns an error if the file does not hold the bytes as [`read`](Self::read) would return
+    /// them, or if mapping fails.
     #[cfg(feature = "mmap")]
-    #[expect(unsafe_code, reason = "the caller's promise is handed on")]
+    #[expect(unsafe_code, reason = "the caller makes the promise that the mapping needs")]
     pub unsafe fn map(&self) -> Result<crate::mapped::Mapped> {
         self.in_its_file(|file, offset, len| {
-            // SAFETY: the caller's promise, as this function's contract has it.
+            // SAFETY: the contract of this function requires that the file does not change.
             unsafe { crate::mapped::Mapped::new(file, offset, len) }
         })
     }
 
-    /// Its bytes where they lie, to be written to: what is written is seen here alone, and costs a copy of its page.
+    /// Maps the tensor's bytes into memory for private writes. Writes are visible only in this
+    /// mapping, and each copies the page that it changes.
     ///
     /// # Safety
-    /// As of [`map`](Self::map).
+    /// The same as for [`map`](Self::map).
     ///
     /// # Errors
-    /// As of [`map`](Self::map).
+    /// Returns an error in the cases of [`map`](Self::map).
     #[cfg(feature = "mmap")]
-    #[expect(unsafe_code, reason = "the caller's promise is handed on")]
+    #[expect(unsafe_code, reason = "the caller makes the promise that the mapping needs")]
     pub unsafe fn map_private(&self) -> Result<crate::mapped::MappedPrivate> {
         self.in_its_file(|file, offset, len| {
-            // SAFETY: the caller's promise, as this function's contract has it.
+            // SAFETY: the contract of this function requires that the file does not change.
             unsafe { crate::mapped::MappedPrivate::new(file, offset, len) }
         })
     }
 
-    /// Gives `map` the file in which the bytes lie as they are, with the first of them and how many they are.
+    /// Calls `map` with the file that holds the bytes unchanged, their offset, and their length.
     #[cfg(feature = "mmap")]
     fn in_its_file<T>(&self, map: impl FnOnce(&std::fs::File, u64, u64) -> Result<T>) -> Result<T> {
         let facts = self.facts();
-        let refused = |why| Err(Error::unsupported(why).tensor(&facts.name).expected("a use of read()"));
+        let refused = |why| Err(Error::unsupported(why).tensor(&facts.name).hint("call read() instead"));
         let catalog = &self.model.opened.catalog;
         let Data::Whole { storage, offset } = facts.data else {
-            return refused("its bytes do not lie side by side: they cannot be mapped");
+            return refused("a tensor that is not contiguous cannot be mapped");
         };
-        let Some(stored) = catalog.storage(storage) else { return refused("it has no storage") };
+        let Some(stored) = catalog.storage(storage) else { return refused("the tensor has no storage") };
         let sdk::Place::File { file, offset: start } = stored.place else {
-            return refused("its bytes do not lie in a file as they are: they cannot be mapped");
+            return refused("a tensor that is not stored as plain bytes in a file cannot be mapped");
         };
         if stored.byte_order != ByteOrder::Little && self.dtype_info()?.swap_unit() != 1 {
-            return refused("its bytes are big-endian in the file: they cannot be mapped");
+            return refused("a tensor that is stored big-endian cannot be mapped");
         }
         let file = self.model.opened.input.source.descriptor(file)?;
         map(&file, start + offset, facts.bytes).map_err(|error| error.tensor(&facts.name))
     }
 
-    /// Where rows begin and end among the tensor's bytes.
+    /// Returns where the rows start and end within the tensor's bytes.
     fn byte_range(&self, rows: &Range<u64>) -> Result<(u64, u64)> {
         let shape = self.shape();
         let Some((&count, row)) = shape.split_first() else {
@@ -474,12 +524,12 @@ impl Tensor {
         if found as u64 == expected {
             return Ok(());
         }
-        let problem = Error::usage("the buffer has another length than the bytes");
+        let problem = Error::usage("the buffer has the wrong length");
         Err(problem.tensor(self.name()).expected(expected).found(found))
     }
 
     fn room(&self, len: u64) -> Result<Vec<u8>> {
-        let refused = || Error::limit("no room in memory for its bytes").tensor(self.name()).found(len);
+        let refused = || Error::limit("not enough memory for the tensor").tensor(self.name()).found(len);
         let len = usize::try_from(len).map_err(|_| refused())?;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).map_err(|_| refused())?;

@@ -1,4 +1,4 @@
-//! Names of inputs and outputs: paths and URLs, and what makes an output whole.
+//! Names of inputs and outputs: paths and URLs.
 
 pub use tensorferry_core::read::folder::{InputFolder, absolute, is_url, place_of, shown};
 pub use tensorferry_publish::commit::{check_free, recover, recover_by_hand};

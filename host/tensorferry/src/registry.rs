@@ -1,4 +1,4 @@
-//! A registry is the formats that a program can use, and the session that their use is part of.
+//! The formats that a program can use, and the session that uses them.
 
 use crate::remote::opening_urls;
 use crate::{RegisteredFormat, Session};
@@ -7,8 +7,16 @@ use tensorferry_core::formats::plugin::{PluginIdentity, PluginLibrary};
 use tensorferry_core::formats::registry::Formats;
 use tensorferry_sdk::{Format, Result, Side};
 
-/// The formats that a program can use: those that it links, and those of the plugin libraries that it asked to load. Nothing
-/// is searched for or opened unless the program says so. Clones share the libraries.
+/// The formats that a program can use: those linked into it, and those of the plugin libraries that
+/// it loads. A registry does not search for or open a library unless the program asks for it.
+/// Clones share the libraries.
+///
+/// ```
+/// use tensorferry::Registry;
+///
+/// let registry = Registry::new().with_all(tensorferry_sdk::memory::formats());
+/// assert!(!registry.formats().is_empty());
+/// ```
 #[derive(Debug, Clone)]
 pub struct Registry {
     formats: Formats,
@@ -16,27 +24,30 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry without formats, with a session of its own.
+    /// Creates a registry without formats, with a session of its own.
     #[must_use]
     pub fn new() -> Self {
         Self { formats: Formats::new(), session: opening_urls(Arc::default()) }
     }
 
-    /// Adds a format that is linked into the program. Of two formats with one id, the first one stays.
+    /// Adds a format that is linked into the program. If two formats have the same ID, the first
+    /// one stays.
     #[must_use]
     pub fn with(mut self, format: Box<dyn Format>) -> Self {
         self.formats = self.formats.with(format);
         self
     }
 
-    /// Adds several, as the function `formats()` of a format's crate gives them.
+    /// Adds several formats, such as those that the function `formats()` of a format's crate
+    /// returns.
     #[must_use]
     pub fn with_all(self, formats: impl IntoIterator<Item = Box<dyn Format>>) -> Self {
         formats.into_iter().fold(self, Self::with)
     }
 
-    /// The formats of the libraries that a search finds. A library that cannot be used does not end the search:
-    /// [`libraries`](Self::libraries) says why, [`notes`](Self::notes) which folders were passed over.
+    /// Loads the formats of the libraries that a search finds. A library that cannot be used does
+    /// not end the search: [`libraries`](Self::libraries) has the reason, and
+    /// [`notes`](Self::notes) has the folders that were skipped.
     ///
     /// ```
     /// use tensorferry::{PluginFolder, PluginSearch, Registry, scan_plugins};
@@ -62,70 +73,74 @@ impl Registry {
         Self { formats: search.load(), ..Self::new() }
     }
 
-    /// Loads every plugin library of these folders, as [`search`](Self::search) does for more: of two formats with one id, the
-    /// first one stays. Opening a library runs its code.
+    /// Loads every plugin library of these folders; [`search`](Self::search) has more options. If
+    /// two formats have the same ID, the first one stays. Opening a library runs its code.
     #[cfg(feature = "dynamic")]
     #[must_use]
     pub fn load<F: Into<crate::PluginFolder>>(folders: impl IntoIterator<Item = F>) -> Self {
         Self::search(&crate::PluginSearch::new(folders))
     }
 
-    /// Loads one plugin library, wherever it is.
+    /// Loads one plugin library.
     #[cfg(feature = "dynamic")]
     #[must_use]
     pub fn load_file(path: &std::path::Path) -> Self {
         Self::search(&crate::PluginSearch::default().file(path))
     }
 
-    /// The same registry with other threads, memory, limits and cancel token. With the feature `remote`, a session that
-    /// opens no URLs by itself opens those of HTTP servers, object stores and the Hugging Face Hub.
+    /// Returns this registry with another session: threads, memory, limits and cancel token. With
+    /// the feature `remote`, a session without a `remote` of its own gets one for HTTP servers,
+    /// object stores and the Hugging Face Hub.
     #[must_use]
     pub fn with_session(self, session: impl Into<Arc<Session>>) -> Self {
         Self { session: opening_urls(session.into()), ..self }
     }
 
-    /// The threads, memory, limits and cancel token of everything that is done through this registry.
+    /// Returns the session, which holds the threads, memory, limits and cancel token of everything
+    /// that this registry does.
     #[must_use]
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// Every plugin library that was looked at, in order.
+    /// Returns every plugin library that was examined, in order.
     #[must_use]
     pub fn libraries(&self) -> &[PluginLibrary] {
         self.formats.libraries()
     }
 
-    /// The manifest of the library that a format was loaded from.
+    /// Returns the manifest of the plugin library that a format was loaded from.
     #[must_use]
     pub fn plugin_of(&self, format: &RegisteredFormat) -> Option<&PluginIdentity> {
         self.formats.plugin_of(format)
     }
 
-    /// Every format that can be used.
+    /// Returns every available format.
     #[must_use]
     pub fn formats(&self) -> &[RegisteredFormat] {
         self.formats.formats()
     }
 
-    /// What a person should know of the search: folders that were passed over, ids taken twice.
+    /// Returns notes on the search for users: folders that were skipped, and duplicate format IDs.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         self.formats.notes()
     }
 
-    /// Checks that there is any format.
+    /// Checks that at least one format is available.
     ///
     /// # Errors
-    /// I/o (the environment's fault), which names the folders that were searched and the libraries that were refused.
+    /// Returns an I/O error that names the searched folders and the refused libraries if there is
+    /// no format.
     pub fn check_any(&self) -> Result<()> {
         self.formats.check_any()
     }
 
-    /// The format of this id, if it can do what is asked of it.
+    /// Returns the format with this ID, if it supports this side (reading or writing).
     ///
     /// # Errors
-    /// I/o, if there is no format at all; usage, naming the ids that there are.
+    /// Returns an I/O error if there is no format at all, and a usage error that lists the known
+    /// IDs if this one is unknown.
     pub fn format(&self, id: &str, side: Side) -> Result<&RegisteredFormat> {
         self.formats.format(id, side)
     }
@@ -137,7 +152,7 @@ impl Default for Registry {
     }
 }
 
-/// For programs that use the layers below this crate too, which promise nothing.
+/// For programs that also use the crates below this one, which have no stability guarantee.
 impl AsRef<Formats> for Registry {
     fn as_ref(&self) -> &Formats {
         &self.formats

@@ -1,7 +1,8 @@
-//! Inputs and outputs that are URLs: of HTTP servers, object stores and the Hugging Face Hub.
+//! Inputs and outputs that are URLs: HTTP servers, object stores and the Hugging Face Hub.
 //!
-//! With the feature `remote`, a registry opens them by itself; [`connect`] gives it settings of your own. Without it, a
-//! session opens what its [`Session::remote`] opens.
+//! With the feature `remote`, a registry opens URLs with the settings of the environment, and
+//! [`connect`] adds settings of your own. Without the feature, a session opens only the URLs that
+//! its [`Session::remote`] can open.
 
 #[cfg(feature = "remote")]
 use std::path::PathBuf;
@@ -12,19 +13,23 @@ pub use tensorferry_core::context::remote::Remote;
 use tensorferry_core::context::session::Session;
 use tensorferry_sdk::Result;
 
-/// Settings for every program that is started from here on, each `KEY=VALUE` on a line of its own. They come before those
-/// of a command line, which everybody on the machine can read, and behind those of the user's file.
+/// Settings for this process and the processes that it starts, one `KEY=VALUE` per line. Unlike
+/// command-line arguments, other users cannot read them. They override the user's file, and
+/// arguments override them.
 const VARIABLE: &str = "FERRY_STORE";
 
-/// The user's file, below the folder of settings: a setting a line, `#` before what is none.
+/// The user's settings file, within the configuration folder: one setting per line, and `#` starts
+/// a comment line.
 #[cfg(feature = "remote")]
 const FILE: &str = "ferry/stores";
 
-/// What opens URLs for a session by these settings, each `KEY=VALUE`, those of the environment and the user's file; what is
-/// fetched ahead takes up to half of the session's memory. It ends with the session.
+/// Creates the [`Remote`] that opens URLs for a session. It uses the user's settings file, the
+/// environment, and then `settings` (each `KEY=VALUE`); later values take precedence. Prefetching
+/// uses up to half of the session's memory. When the session is cancelled, transfers end too.
 ///
 /// # Errors
-/// Usage, for a setting that there is not; i/o, for a file of settings that cannot be read.
+/// Returns an error if a setting does not exist or has an invalid value, or if the settings file
+/// cannot be read.
 #[cfg(feature = "remote")]
 pub fn connect(settings: &[String], session: &Session) -> Result<Arc<dyn Remote>> {
     open(settings, session.memory, session.cancel_flag())
@@ -38,8 +43,8 @@ fn open(settings: &[String], memory: u64, cancelled: Arc<AtomicBool>) -> Result<
     Ok(Arc::new(tensorferry_remote::Remotes::cancelled_by(settings, memory / 2, is_cancelled)))
 }
 
-/// Has a session that opens no URLs yet, and that nobody else has, open those of servers, stores and the Hub.
-#[cfg_attr(not(feature = "remote"), expect(unused_mut, reason = "it stays as it is"))]
+/// Enables URLs in a session that is not shared yet and has no `remote`.
+#[cfg_attr(not(feature = "remote"), expect(unused_mut, reason = "only the feature `remote` changes it"))]
 pub(crate) fn opening_urls(mut session: Arc<Session>) -> Arc<Session> {
     #[cfg(feature = "remote")]
     if let Some(session) = Arc::get_mut(&mut session).filter(|session| session.remote.is_none()) {
@@ -48,10 +53,11 @@ pub(crate) fn opening_urls(mut session: Arc<Session>) -> Arc<Session> {
     session
 }
 
-/// What says of every URL that the program was built without stores.
+/// Returns a [`Remote`] that refuses every URL, because the program was built without remote
+/// access.
 ///
 /// # Errors
-/// Usage, where there are settings for them.
+/// Returns an error if there are any settings.
 #[cfg(not(feature = "remote"))]
 pub fn connect(settings: &[String], _: &Session) -> Result<Arc<dyn Remote>> {
     match settings {
@@ -66,7 +72,7 @@ fn of_file() -> Result<Vec<String>> {
         |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
     let path = folder.map(|folder| folder.join(FILE));
-    // A home that this user may not enter, of a service say, holds no settings.
+    // A service may run with a home folder that it may not enter: treat that as no settings.
     let Some(path) = path.filter(|path| path.symlink_metadata().is_ok()) else { return Ok(Vec::new()) };
     match std::fs::read_to_string(&path) {
         Ok(text) => {
@@ -82,20 +88,20 @@ fn with_variable(settings: &[String]) -> Vec<String> {
     said.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).chain(settings.to_vec()).collect()
 }
 
-/// The variable by which a process that is started is told these settings, beside those that this one was told so.
+/// Returns the name and value of the environment variable that passes these settings to a child
+/// process, in addition to those that this process got the same way.
 #[must_use]
 pub fn variable(settings: &[String]) -> (&'static str, String) {
     (VARIABLE, with_variable(settings).join("\n"))
 }
 
-/// A program that opens no URL reads no settings.
+/// Delays reading the settings until the program opens a URL.
 #[cfg(feature = "remote")]
 mod later {
     use super::*;
     use std::sync::OnceLock;
     use tensorferry_core::context::remote::RemotePlace;
 
-    /// Connects when the first URL is opened.
     #[derive(Debug)]
     pub(super) struct Later {
         memory: u64,
@@ -131,7 +137,6 @@ mod without {
     use tensorferry_core::read::folder::shown;
     use tensorferry_sdk::Error;
 
-    /// Opens nothing, and says how to get a program that does.
     #[derive(Debug)]
     pub(super) struct NoStores;
 
@@ -142,7 +147,7 @@ mod without {
     }
 
     pub(super) fn error() -> Error {
-        Error::usage("this ferry was built without stores")
-            .expected("one that was built with the feature `remote`, which is on by default")
+        Error::usage("this program was built without remote access")
+            .hint("build it with the feature `remote`, which is on by default")
     }
 }

@@ -1,4 +1,4 @@
-//! Reading of hyper-rectangles of a tensor, and of many tensors at once.
+//! Reads hyper-rectangles of a tensor, and many tensors at once.
 
 use super::{CHUNK, Model, Tensor, read_side_by_side};
 use rayon::prelude::*;
@@ -6,22 +6,25 @@ use std::sync::Arc;
 use tensorferry_sdk::{ByteOrder, Data, Error, Order, Region, Result, TensorPart, element_count};
 
 impl Tensor {
-    /// The length of a region's bytes: `origin` and `shape` are in elements, one number for each dimension.
+    /// Returns the length of a region in bytes. `origin` and `shape` are in elements, with one
+    /// number for each dimension.
     ///
     /// # Errors
-    /// Usage, for a region that is not inside the tensor; unsupported, for strings; malformed, where elements of a
-    /// packed dtype do not fill whole bytes.
+    /// Returns an error if the region is not inside the tensor, if the tensor holds strings, or if
+    /// the region's elements of a packed dtype do not fill whole bytes.
     pub fn region_len(&self, origin: &[u64], shape: &[u64]) -> Result<u64> {
         self.check_region(origin, shape)?;
         let len = self.dtype_info()?.bytes_of(element_count(shape)?);
         len.map_err(|error| error.tensor(self.name()))
     }
 
-    /// Fills `buffer` with a hyper-rectangle of the tensor: row-major, little-endian, read on all threads.
+    /// Fills `buffer` with a hyper-rectangle of the tensor: row-major, little-endian, read on all
+    /// threads of the session.
     ///
     /// # Errors
-    /// As of [`region_len`](Self::region_len); unsupported, for elements of a packed dtype that do not lie side by
-    /// side; usage, if the buffer has another length; whatever reading gives.
+    /// Returns an error in the cases of [`region_len`](Self::region_len), if elements of a packed
+    /// dtype are not contiguous, if the buffer has the wrong length, or if the input cannot be
+    /// read.
     pub fn read_region_into(&self, origin: &[u64], shape: &[u64], buffer: &mut [u8]) -> Result<()> {
         let len = self.region_len(origin, shape)?;
         self.check_len(buffer.len(), len)?;
@@ -37,10 +40,10 @@ impl Tensor {
             return self.model.with_bytes(|logical| read_side_by_side(logical, self.id, start, buffer));
         }
         if width.is_none() {
-            let problem = Error::unsupported("a part of packed elements that do not lie side by side");
+            let problem = Error::unsupported("packed elements that are not contiguous cannot be read");
             return Err(problem.tensor(self.name()).expected("whole rows"));
         }
-        // Rows of the region are side by side in the buffer: each thread takes some.
+        // Rows of the region are contiguous in the buffer: each thread takes some.
         let rows = shape.first().copied().unwrap_or(1);
         let row = buffer.len() as u64 / rows;
         let together = (CHUNK as u64 / row.max(1)).clamp(1, rows);
@@ -72,7 +75,7 @@ impl Tensor {
         if is_inside {
             return Ok(());
         }
-        let problem = Error::usage("the tensor has no such region").tensor(self.name());
+        let problem = Error::usage("the region is outside the tensor").tensor(self.name());
         Err(problem
             .expected(format!("inside {whole:?}"))
             .found(format!("origin {origin:?}, shape {shape:?}")))
@@ -80,17 +83,17 @@ impl Tensor {
 }
 
 impl Model {
-    /// Fills a buffer for each of some tensors of this model, as [`Tensor::read_into`] fills one; threads that are
-    /// done with one tensor take the next.
+    /// Fills one buffer for each of several tensors of this model, as [`Tensor::read_into`] does
+    /// for one. The tensors are distributed over the session's threads.
     ///
     /// # Errors
-    /// Usage, for a tensor of another model, or a buffer of another length than the tensor's bytes; whatever reading
-    /// gives.
+    /// Returns an error if a tensor belongs to a different model, if a buffer does not have the
+    /// length of its tensor's bytes, or if the input cannot be read.
     pub fn read_many<'b>(&self, parts: impl IntoIterator<Item = (&'b Tensor, &'b mut [u8])>) -> Result<()> {
         let parts: Vec<_> = parts.into_iter().collect();
         for (tensor, buffer) in &parts {
             if !Arc::ptr_eq(&tensor.model.opened, &self.opened) {
-                return Err(Error::usage("a tensor of another model").tensor(tensor.name()));
+                return Err(Error::usage("the tensor belongs to a different model").tensor(tensor.name()));
             }
             tensor.check_len(buffer.len(), tensor.byte_len())?;
         }

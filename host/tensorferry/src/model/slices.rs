@@ -1,4 +1,4 @@
-//! Slices of a tensor: their bytes, and their values of any dtype.
+//! Slices of a tensor: their bytes, and their decoded values for any dtype.
 
 use super::{CHUNK, Tensor};
 use rayon::prelude::*;
@@ -7,15 +7,17 @@ use tensorferry_sdk::{CatalogView, Context, Dtype, Error, Result, element_count}
 use tensorferry_tensors::elements::{Elements, bits, decode, texts, unpacked};
 use tensorferry_tensors::slice::{AxisSlice, read_slice};
 
-/// Bytes of memory that an element takes, at least.
+/// Minimum bytes of memory for one decoded element.
 const ELEMENT: u64 = 32;
 
 impl Tensor {
-    /// Fills `buffer` with a slice of each axis: row-major, little-endian, read on all threads.
+    /// Fills `buffer` with a slice of each axis: row-major, little-endian, read on all threads of
+    /// the session.
     ///
     /// # Errors
-    /// Unsupported, for strings and for elements that are no whole bytes each; a plugin error, where `axes` are not the
-    /// tensor's, or the buffer is of another length; whatever reading gives.
+    /// Returns an error if the tensor holds strings or elements that are not whole bytes, if `axes`
+    /// do not match the tensor's shape, if the buffer has the wrong length, or if the input cannot
+    /// be read.
     pub fn read_slice_into(&self, axes: &[AxisSlice], buffer: &mut [u8]) -> Result<()> {
         let rows = axes.first().map_or(1, |axis| axis.len);
         let row = (buffer.len() as u64).checked_div(rows).unwrap_or(0);
@@ -36,24 +38,26 @@ impl Tensor {
         })
     }
 
-    /// The values of a slice, row-major: of each axis what is said. Reads only what it needs of them; of strings, all.
+    /// Returns the values of a slice, row-major; `axes` has one entry for each axis. Reads only the
+    /// bytes that it needs, except for strings, which are read whole.
     ///
     /// # Errors
-    /// Unsupported, for blocks of a format's own; a limit, for more values than the session's memory has room for;
-    /// whatever reading gives.
+    /// Returns an error if the dtype is a format's own block dtype without values, if the values do
+    /// not fit in the session's memory budget, or if the input cannot be read.
     pub fn elements(&self, axes: &[AxisSlice]) -> Result<Elements> {
         let shape: Vec<u64> = axes.iter().map(|axis| axis.len).collect();
         let count = element_count(&shape)?;
         let most = self.model.session.held_bytes() / ELEMENT;
         if count > most {
-            let problem = Error::limit("more values than there is memory for").tensor(self.name());
+            let problem = Error::limit("the values do not fit in the memory budget").tensor(self.name());
             return Err(problem
-                .expected(format!("{most} at most: take a slice, or raise --memory"))
+                .expected(format!("at most {most} values"))
+                .hint("take a slice, or raise --memory")
                 .found(count));
         }
         let unsupported = || {
             let name = self.dtype_name();
-            Error::unsupported(format!("blocks of {name} have no values of their own")).tensor(self.name())
+            Error::unsupported(format!("blocks of {name} cannot be decoded to values")).tensor(self.name())
         };
         let (dtype, found) = (self.dtype(), size(count));
         if dtype == Dtype::STR {
@@ -69,7 +73,8 @@ impl Tensor {
         decode(dtype, &bytes).ok_or_else(unsupported)
     }
 
-    /// Codes of packed elements, a byte each: rows of the last axis are read from the first to the last byte of each.
+    /// Returns the codes of packed elements, one byte each. Of each row of the last axis, the bytes
+    /// between the first and the last selected element are read.
     fn codes(&self, axes: &[AxisSlice], bits: u32, count: usize) -> Result<Vec<u8>> {
         let mut codes = Vec::with_capacity(count);
         let Some((last, outer)) = axes.split_last() else { return Ok(codes) };
@@ -103,7 +108,7 @@ impl Tensor {
     fn strings(&self, axes: &[AxisSlice], count: usize) -> Result<Elements> {
         let most = self.model.session.held_bytes();
         if self.byte_len() > most {
-            let problem = Error::limit("strings are read whole, and take more memory than there is");
+            let problem = Error::limit("the strings do not fit in the memory budget");
             return Err(problem.tensor(self.name()).expected(most).found(self.byte_len()));
         }
         let bytes = self.read()?;
@@ -113,7 +118,8 @@ impl Tensor {
         Ok(Elements::Text((0..count as u64).map(text).collect()))
     }
 
-    /// The number of an element among those of the first axes of the tensor, by its number in the slice of these.
+    /// Converts the index of an element within the slice of the leading axes to its row-major index
+    /// within these axes.
     fn linear(&self, axes: &[AxisSlice], place: u64) -> u64 {
         let (mut rest, mut stride, mut linear) = (place, 1, 0);
         for (axis, dim) in axes.iter().zip(self.shape()).rev() {

@@ -1,4 +1,4 @@
-//! Tensors that are written as they are read: a window at a time, by a session that is not the model's.
+//! Streams a tensor window by window while it is written, in a session other than the model's.
 
 use super::Tensor;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use tensorferry_core::context::session::Session;
 use tensorferry_sdk::{Result, TensorId};
 
 impl Tensor {
-    /// Which tensor it is, of which model: the same for those that are one in the input.
+    /// Identifies the tensor within its model. Tensors that are tied in the input have the same
+    /// identity.
     pub(crate) fn identity(&self) -> (usize, TensorId) {
         let opened = &self.model.opened;
         let ties = opened.ties.get_or_init(|| opened.catalog.ties());
@@ -14,13 +15,13 @@ impl Tensor {
         (Arc::as_ptr(opened) as usize, first.unwrap_or(self.id))
     }
 
-    /// The same tensor, read in another session.
+    /// Returns the same tensor, to be read in another session.
     pub(crate) fn with_session(&self, session: &Arc<Session>) -> Self {
         Self { model: self.model.with_session(session.clone()), id: self.id }
     }
 
-    /// Gives the bytes that [`read`](Self::read) gives to `each`, in order, in windows, in this thread; at the end they
-    /// are compared with the checksums that the format keeps of them.
+    /// Passes the bytes that [`read`](Self::read) returns to `each`: in order, in windows, in the
+    /// calling thread. At the end it compares them with the checksums that the format stores.
     pub(crate) fn each_window(&self, each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let logical = self.model.logical().in_one_thread();
         let read = self.model.checked(|| {

@@ -1,7 +1,4 @@
-//! Whole tensors, compared with the checksums that the format keeps of the storages that they lie in.
-//!
-//! The checksum is computed in windows while the tensor is read. If the tensor is a part of a
-//! storage, the checksum of that storage is computed.
+//! Reads whole tensors, and compares their storages with the checksums that the format keeps.
 
 use super::{CHUNK, Model, read_side_by_side};
 use rayon::prelude::*;
@@ -14,7 +11,6 @@ use tensorferry_sdk::{
 use tensorferry_tensors::logical::Logical;
 
 impl Model {
-    /// Fills `buffer` with all of a tensor's bytes.
     pub(super) fn read_whole(&self, logical: &Logical<'_>, id: TensorId, buffer: &mut [u8]) -> Result<()> {
         let stored = logical.stored();
         let mut to_compare = self.not_compared(logical, id)?;
@@ -34,7 +30,7 @@ impl Model {
             }
             _ => read_side_by_side(logical, id, 0, buffer)?,
         }
-        // Those of which the tensor is a part only, or that it shows in another order, are read again.
+        // Storages that the tensor covers only in part, or in another order, are read again.
         if !to_compare.is_empty() {
             stored.check_digests(&to_compare)?;
             self.has_compared(to_compare);
@@ -42,7 +38,8 @@ impl Model {
         Ok(())
     }
 
-    /// Compares the storages behind a tensor with their checksums, unless that was done before: in this thread.
+    /// Compares the storages behind a tensor with their checksums in the calling thread, unless
+    /// that was done before.
     pub(super) fn compare(&self, logical: &Logical<'_>, id: TensorId) -> Result<()> {
         for storage in self.not_compared(logical, id)? {
             logical.stored().check_digests(&[storage])?;
@@ -51,8 +48,8 @@ impl Model {
         Ok(())
     }
 
-    /// The storages behind a tensor that have a checksum, as far as they have not been compared. Those that are decoded
-    /// are compared then.
+    /// Returns the storages behind a tensor that have a checksum and were not compared yet. Encoded
+    /// storages are not included: they are compared when they are decoded.
     fn not_compared(&self, logical: &Logical<'_>, id: TensorId) -> Result<Vec<StorageId>> {
         let Some(compared) = &self.opened.compared else { return Ok(Vec::new()) };
         let has_digest = |id: &StorageId| {
@@ -75,7 +72,7 @@ impl Model {
         }
     }
 
-    /// Whether a tensor's bytes are all of its storage's, in the storage's order.
+    /// Returns whether the tensor's bytes are all of its storage's bytes, in the storage's order.
     fn fills_as_it_lies(&self, storage: StorageId, buffer: &[u8], id: TensorId) -> bool {
         let catalog = &self.opened.catalog;
         let info = catalog.dtype_info(catalog.tensors()[id.0 as usize].dtype);
@@ -87,7 +84,8 @@ impl Model {
     }
 }
 
-/// Reads a tensor that lies side by side, with the checksum of its bytes, taken while the cache has them.
+/// Reads a contiguous tensor and computes the checksum of its bytes while they are in the CPU
+/// cache.
 fn read_summed(
     logical: &Logical<'_>,
     id: TensorId,
