@@ -1,5 +1,5 @@
-//! Converts a model, with the plugins of a folder, and prints how far it is:
-//! `cargo run --example convert -- target/release model.pt model.safetensors cast:bf16`
+//! Converts a model with the plugins of a folder, and prints the progress: `cargo run --example
+//! convert -- target/release model.pt model.safetensors cast:bf16`
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let report = conversion.run();
     done.store(true, Ordering::Relaxed);
-    watcher.join().map_err(|_| "the thread that prints has panicked")?;
+    watcher.join().map_err(|_| "the progress thread panicked")?;
 
     let report = report?;
     println!("{} tensors, {} bytes in {:.2} s", report.tensors, report.bytes, report.seconds);

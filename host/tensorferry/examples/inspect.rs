@@ -1,5 +1,5 @@
-//! Lists the tensors of a model, with the plugins of a folder:
-//! `cargo run --example inspect -- target/release model.safetensors`
+//! Lists the tensors of a model, with the plugins of a folder: `cargo run --example inspect --
+//! target/release model.safetensors`
 
 use tensorferry::Registry;
 

@@ -1,5 +1,5 @@
-//! A format of the program's own, linked in, without any plugin: text files of one number a line become
-//! tensors. `cargo run --example linked_format -- numbers.txt`
+//! Links a format into the program, without a plugin. It reads text files with one number per line
+//! as tensors. Run it with `cargo run --example linked_format -- numbers.txt`.
 
 use tensorferry::{Dtype, Error, Registry, Result};
 use tensorferry_sdk::{
@@ -11,7 +11,7 @@ struct Numbers;
 
 impl Format for Numbers {
     fn describe(&self) -> Description {
-        Description::new("numbers", "a number a line").suffixes([".txt"]).capabilities(Capabilities::READ)
+        Description::new("numbers", "one number per line").suffixes([".txt"]).capabilities(Capabilities::READ)
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
@@ -28,7 +28,7 @@ impl TensorReader for Numbers {
     ) -> Result<Box<dyn TensorDecoder>> {
         let path = source.entry().name();
         let file = source.open(path)?;
-        // Bounded: a file that is longer than any header may be is refused.
+        // Bounded: a file longer than the limit for headers is refused.
         let text = source.read_vec(file, 0, source.len(file), context.limits())?;
         let text = String::from_utf8(text).map_err(|_| Error::malformed("not UTF-8").file(path))?;
         let numbers = text.lines().map(|line| {
@@ -48,6 +48,6 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let tensor = Registry::new().with(Box::new(Numbers)).open(input)?.tensor("numbers")?;
     let bytes = tensor.read()?;
     let numbers = bytes.chunks_exact(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap_or_default()));
-    println!("{} numbers, their sum is {}", tensor.shape()[0], numbers.sum::<f64>());
+    println!("{} numbers, sum {}", tensor.shape()[0], numbers.sum::<f64>());
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Comparing two inputs: the same tensors or records, or which of them differ.
+//! Comparison of two inputs: whether they have the same tensors or records, and which of these
+//! differ.
 
 use crate::{RECORDS, Registry};
 use tensorferry_convert::compare::compare;
@@ -10,10 +11,11 @@ pub use tensorferry_tensors::diff::{Difference, DifferenceKind, MaxDiff, Toleran
 pub use tensorferry_tensors::expected;
 
 impl Registry {
-    /// Compares two inputs, whatever their formats.
+    /// Compares two inputs, which may have different formats.
     ///
     /// # Errors
-    /// Usage, for options, parts or steps that neither input can have; whatever is wrong with either.
+    /// Returns an error if an option, part or step fits neither input, or if an input is malformed
+    /// or cannot be read.
     pub fn compare(&self, request: &Compared<'_>) -> Result<Found> {
         compare(request, self.as_ref(), self.session(), RECORDS)
     }

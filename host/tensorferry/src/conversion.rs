@@ -1,4 +1,4 @@
-//! A conversion, built step by step and then run.
+//! Conversions that are built step by step and then run.
 
 use crate::RECORDS;
 use crate::registry::Registry;
@@ -10,8 +10,8 @@ use tensorferry_sdk::{LossKind, Result};
 use tensorferry_tensors::content::Algorithm;
 
 impl Registry {
-    /// A conversion of `input` into `output`; [`Conversion::run`] does it.
-    #[must_use = "nothing happens before it is run"]
+    /// Prepares a conversion of `input` to `output`; call [`Conversion::run`] to run it.
+    #[must_use = "nothing happens until `run` is called"]
     pub fn convert(&self, input: impl AsRef<Path>, output: impl AsRef<Path>) -> Conversion<'_> {
         let input = InputRequest { path: input.as_ref().to_owned(), ..InputRequest::default() };
         let output = OutputRequest { path: output.as_ref().to_owned(), ..OutputRequest::default() };
@@ -19,106 +19,123 @@ impl Registry {
     }
 }
 
-/// A conversion that has not run yet: what `ferry convert` can be told, as methods.
+/// A conversion that has not run yet. Its methods correspond to the options of `ferry convert`.
+///
+/// ```no_run
+/// # fn main() -> tensorferry::Result<()> {
+/// # let registry = tensorferry::Registry::new();
+/// let report = registry
+///     .convert("checkpoint.pt", "model.safetensors")
+///     .step("cast:bf16")
+///     .verify(true)
+///     .run()?;
+/// println!("{} tensors, {} bytes", report.tensors, report.bytes);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
-#[must_use = "nothing happens before it is run"]
+#[must_use = "nothing happens until `run` is called"]
 pub struct Conversion<'a> {
     registry: &'a Registry,
     request: Request,
 }
 
 impl Conversion<'_> {
-    /// Reads the input as this format, by its id, instead of finding out which it is.
+    /// Reads the input as the format with this ID instead of detecting it.
     pub fn from(mut self, format: impl Into<String>) -> Self {
         self.request.input.format = Some(format.into());
         self
     }
 
-    /// Writes this format, by its id, instead of the one that the output's name says.
+    /// Writes the format with this ID instead of the one that the output's name implies.
     pub fn to(mut self, format: impl Into<String>) -> Self {
         self.request.output.format = Some(format.into());
         self
     }
 
-    /// An option of the input's format, as `ferry formats` lists them.
+    /// Adds an option of the input's format; `ferry formats` lists them.
     pub fn input_option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.request.input.options.push((key.into(), value.into()));
         self
     }
 
-    /// An option of the output's format, as `ferry formats` lists them.
+    /// Adds an option of the output's format; `ferry formats` lists them.
     pub fn output_option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.request.output.options.push((key.into(), value.into()));
         self
     }
 
-    /// Converts this branch of the input: a path such as `model.encoder`, or `.` for all of it. Otherwise,
-    /// where the target holds no tree, the model is taken out of a checkpoint with optimizer state.
+    /// Converts only this branch of the input: a path such as `model.encoder`, or `.` for the whole
+    /// input. By default, if the output format cannot hold a tree, only the model of a checkpoint
+    /// with optimizer state is converted.
     pub fn part(mut self, part: &str) -> Self {
         self.request.input.part = Part::parse(part);
         self
     }
 
-    /// Adds a step, as `--step` has it: `cast:bf16`, `rename:^a,to=b`. Steps are done in order, in one pass
-    /// over the data.
+    /// Adds a step in the syntax of `--step`, such as `cast:bf16` or `rename:^a,to=b`. Steps run in
+    /// order, in one pass over the data.
     pub fn step(mut self, step: impl Into<String>) -> Self {
         self.request.steps.push(step.into());
         self
     }
 
-    /// Reads the output back before it becomes visible, and compares every value.
+    /// Sets whether the output is read back and every value compared before the output becomes
+    /// visible.
     pub fn verify(mut self, verify: bool) -> Self {
         self.request.output.verify = verify;
         self
     }
 
-    /// Writes a receipt beside the output, with the digests of everything; those of files by SHA-256.
+    /// Sets whether to write a receipt next to the output, with digests of all tensors and SHA-256
+    /// digests of all files.
     pub fn receipt(mut self, receipt: bool) -> Self {
         self.request.output.receipt = receipt.then_some(Algorithm::Sha256);
         self
     }
 
-    /// Ends with an error at the first loss of what is there, or of its form if nobody asked for that, unless it is of
-    /// an allowed kind.
+    /// Sets whether to fail on the first loss of data or unrequested change of representation,
+    /// unless its kind is [allowed](Self::allow).
     pub fn strict(mut self, strict: bool) -> Self {
         self.request.losses.strict = strict;
         self
     }
 
-    /// Converts an input without a tensor or a record too, which is an error otherwise.
+    /// Sets whether an input without any tensor or record is converted; by default it is an error.
     pub fn allow_empty(mut self, allow_empty: bool) -> Self {
         self.request.input.allow_empty = allow_empty;
         self
     }
 
-    /// A kind of loss that [`strict`](Self::strict) lets pass.
+    /// Allows a kind of loss in spite of [`strict`](Self::strict).
     pub fn allow(mut self, kind: LossKind) -> Self {
         self.request.losses.allowed.push(kind);
         self
     }
 
-    /// Replaces an output that is there already.
+    /// Sets whether an existing output is replaced.
     pub fn force(mut self, force: bool) -> Self {
         self.request.output.commit.force = force;
         self
     }
 
-    /// Syncs the files and their folder, so that the output outlasts a power cut.
+    /// Sets whether the files and their folder are synced, so that the output survives a power
+    /// failure.
     pub fn sync(mut self, sync: bool) -> Self {
         self.request.output.commit.sync = sync;
         self
     }
 
-    /// Plans everything and writes nothing.
+    /// Sets whether to plan the conversion without writing anything.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.request.dry_run = dry_run;
         self
     }
 
-    /// Does it. The output is whole or absent.
+    /// Runs the conversion. The output is complete or absent.
     ///
     /// # Errors
-    /// Whatever is wrong; nothing of the output is left then.
+    /// Returns an error if the conversion fails; no partial output is left behind.
     pub fn run(self) -> Result<Report> {
         let session = self.registry.session();
         let begun = |bytes| session.expect(bytes);

@@ -1,4 +1,4 @@
-//! What a model is beside its list of tensors: its architecture, how it is quantized, its tokenizer.
+//! Descriptions of a model beyond its list of tensors: architecture, quantization and tokenizer.
 
 pub use tensorferry_tensors::describe::composite::Composite;
 pub use tensorferry_tensors::describe::pipeline::Pipeline;

@@ -1,7 +1,7 @@
-//! Conversion of tensors and records between file formats: the engine of `ferry`, as a library.
+//! Converts tensors and records between file formats. This library is the engine of `ferry`.
 //!
-//! A [`Registry`] holds the formats that a program can use: those that it links, and those of the plugin
-//! libraries that it loads. Everything else starts from it.
+//! A [`Registry`] holds the formats that a program can use: those linked into it, and those of the
+//! plugin libraries that it loads. Everything else starts from the registry.
 //!
 //! ```
 //! use tensorferry::{Dtype, NewTensor, Registry};
@@ -9,20 +9,21 @@
 //! # fn main() -> tensorferry::Result<()> {
 //! # let folder = tempfile::tempdir()?;
 //! # let path = |name: &str| folder.path().join(name);
-//! // Formats are crates: `.with_all(tensorferry_safetensors::formats())`; or loaded: `Registry::load(["plugins"])`.
+//! Link formats as crates with `.with_all(tensorferry_safetensors::formats())`, or load plugins with
+//! `Registry::load(["plugins"])`.
 //! let registry = Registry::new().with_all(tensorferry_sdk::memory::formats());
 //!
-//! // Write tensors.
+//! Write tensors.
 //! let numbers: Vec<u8> = (0..6_u8).flat_map(|number| f32::from(number).to_le_bytes()).collect();
 //! registry.save(path("a.mem"), [NewTensor::new("w", Dtype::F32, [3, 2], numbers)])?;
 //!
-//! // Look into a file; only what is asked for is read.
+//! Open a file and read two rows of a tensor.
 //! let model = registry.open(path("a.mem"))?;
 //! let w = model.tensor("w")?;
 //! assert_eq!((w.dtype(), w.shape()), (Dtype::F32, &[3, 2][..]));
 //! assert_eq!(w.read_rows(1..2)?, [2_f32, 3.0].map(f32::to_le_bytes).concat());
 //!
-//! // Convert: in bounded memory, whole or not at all.
+//! Convert in bounded memory. The output is complete or absent.
 //! let report = registry.convert(path("a.mem"), path("b.mem")).step("cast:bf16").run()?;
 //! assert_eq!((report.tensors, report.losses.len()), (1, 0));
 //! assert_eq!(registry.open(path("b.mem"))?.tensor("w")?.dtype(), Dtype::BF16);
@@ -30,28 +31,29 @@
 //! # }
 //! ```
 //!
-//! # What it does not do
+//! # Global state
 //!
-//! Nothing is searched for or loaded unless the program says so. The library reads no environment variable
-//! but where the system keeps temporary files (and, when a URL is opened, those of
-//! [its place](remote)), and changes no signal, limit, allocator or global thread pool
-//! of the process: a [`Session`] owns the threads, the memory budget, the limits for hostile input and the
-//! cancel token of what is done through a registry. What is opened is owned, `Send`, `Sync` and `'static`.
+//! The library does not search for or load plugins unless the program asks for it. It does not
+//! change signals, limits, the allocator or the global thread pool of the process. A [`Session`]
+//! owns the threads, the memory budget, the limits for hostile input and the cancel token. The only
+//! environment variables that it reads are the system's folder for temporary files and, if a URL is
+//! opened, the [settings for URLs](remote). Opened inputs are owned values: `Send`, `Sync` and
+//! `'static`.
 //!
 //! # Features
 //!
-//! | Feature | What it adds |
+//! | Feature | Adds |
 //! |---|---|
 //! | `dynamic` (default) | `Registry::load`: plugin libraries |
 //! | `records` (default) | `Registry::scan`, and conversions of records; without it no Arrow crate is built |
-//! | `arrow-60` | batches of `arrow-array` 60, beside the C data stream |
+//! | `arrow-60` | batches of `arrow-array` 60, in addition to the C data stream |
 //! | `mmap` | `Tensor::map`, `Tensor::map_private` |
 //! | `remote` (default) | inputs and outputs that are URLs: `hf://`, `s3://`, `gs://`, `az://`, `https://` |
 //!
 //! # Stability
 //!
-//! This crate follows semantic versioning. The crates that it is made of (`tensorferry-core` and so on) change in any
-//! version.
+//! This crate follows semantic versioning. The crates below it (`tensorferry-core` and so on) may
+//! change in any version.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -105,7 +107,7 @@ pub use tensorferry_sdk::{
     Side, Value,
 };
 
-/// What carries records; without the feature, what refuses them.
+/// Support for records. Without the feature `records`, it refuses them.
 #[cfg(feature = "records")]
 const RECORDS: &dyn tensorferry_convert::record_support::RecordSupport =
     &tensorferry_records::conversion::Records;
@@ -113,7 +115,7 @@ const RECORDS: &dyn tensorferry_convert::record_support::RecordSupport =
 const RECORDS: &dyn tensorferry_convert::record_support::RecordSupport =
     &tensorferry_convert::record_support::NoRecords;
 
-/// What a program holds on to can go to any thread, and outlive whatever it was made of.
+/// Checks at compile time that public values can be sent to any thread and own their data.
 const _: () = {
     const fn is_owned<T: Send + Sync + 'static>() {}
     const fn is_error<T: std::error::Error + Send + Sync + 'static>() {}

@@ -1,4 +1,4 @@
-//! Receipts: what an output was made from and how, and whether it is still that.
+//! Receipts record what an output was made from and how. Outputs can be verified against them.
 
 use crate::{RECORDS, Registry};
 use std::path::PathBuf;
@@ -8,10 +8,12 @@ use tensorferry_convert::receipts::verify::verify_all;
 use tensorferry_sdk::Result;
 
 impl Registry {
-    /// Compares outputs with their receipts, several at once; `each` gets the verdicts in the order of the receipts.
+    /// Compares outputs with their receipts, several at once. `each` is called with the verdicts in
+    /// the order of the receipts.
     ///
     /// # Errors
-    /// Cancelled; what `each` returns. What is wrong with an output is in its verdict.
+    /// Returns an error if the session is cancelled or if `each` returns one. Problems with an
+    /// output are in its verdict.
     pub fn verify(
         &self,
         receipts: &[PathBuf],

@@ -1,4 +1,4 @@
-//! Conversions as documents: what [`Conversion`](crate::Conversion) builds step by step.
+//! Conversions as documents. [`Conversion`](crate::Conversion) builds the same step by step.
 
 use crate::{RECORDS, Registry, Report};
 use tensorferry_convert::convert;
@@ -11,11 +11,11 @@ pub use tensorferry_publish::commit::CommitOptions;
 use tensorferry_sdk::Result;
 
 impl Registry {
-    /// Converts as a request says. `watch` is told how many bytes there will be, before the first one moves, and asked before
-    /// the output becomes visible.
+    /// Runs the conversion that `request` describes. `watch` receives the total number of bytes
+    /// before the first one is copied, and can stop the conversion before the output becomes visible.
     ///
     /// # Errors
-    /// Whatever is wrong; nothing of the output is left then.
+    /// Returns an error if the conversion fails; no partial output is left behind.
     pub fn convert_as(&self, request: &Request, watch: &dyn Watch) -> Result<Report> {
         convert(request, self.as_ref(), self.session(), watch, RECORDS)
     }

@@ -1,4 +1,4 @@
-//! Records: opened, read in batches, shown as cells or JSON lines, surveyed and indexed.
+//! Records: reading in batches, display as cells or JSON lines, surveys and indexes.
 
 use crate::steps;
 pub use tensorferry_records::cells::{CellColumn, cells};
@@ -18,15 +18,16 @@ use tensorferry_tensors::steps::Step;
 /// Parses steps on records.
 ///
 /// # Errors
-/// As of [`steps::parse`]; usage, for a step on tensors, or records without end.
+/// Returns an error in the cases of [`steps::parse`], if a step works on tensors, or if a step
+/// would never end.
 pub fn steps_on_records(texts: &[String]) -> Result<Vec<Step<RecordAction>>> {
     tensorferry_records::conversion::on_records(steps::parse(texts)?)
 }
 
-/// Checks that a step does the same to each file of a data set as to all of it.
+/// Checks that a step gives the same result on each file of a dataset as on the whole dataset.
 ///
 /// # Errors
-/// As of [`steps::parse`]; usage, for a step that does not.
+/// Returns an error in the cases of [`steps::parse`], or if the step depends on other records.
 pub fn check_row_wise(text: &str) -> Result<()> {
     steps::parse(&[text.to_owned()])?
         .into_iter()

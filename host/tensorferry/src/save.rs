@@ -1,4 +1,4 @@
-//! Writing tensors that a program has: in memory, or in inputs that it has opened.
+//! Writes tensors from memory or from opened inputs.
 
 #[cfg(feature = "arrow-60")]
 mod records;
@@ -20,7 +20,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_tensors::stored::LONGEST_PIECE;
 
-/// A tensor to be written.
+/// A tensor to be written by [`Registry::save`].
 #[derive(Debug, Clone)]
 pub struct NewTensor {
     name: String,
@@ -29,19 +29,18 @@ pub struct NewTensor {
     content: Content,
 }
 
-/// What a new tensor holds.
 #[derive(Debug, Clone)]
 enum Content {
     Bytes(SharedBytes),
-    /// What another one holds, by its name.
+    /// The content of an earlier tensor, by name.
     Of(String),
-    /// Read as it is written.
+    /// Read while it is written.
     Opened(Tensor),
 }
 
 impl NewTensor {
-    /// A tensor of these bytes: row-major, little-endian, as many as dtype and shape need. A vector is taken
-    /// over, a slice copied.
+    /// Creates a tensor from its bytes: row-major, little-endian, as many as dtype and shape need.
+    /// A vector is moved, a slice is copied.
     pub fn new(
         name: impl Into<String>,
         dtype: Dtype,
@@ -51,7 +50,7 @@ impl NewTensor {
         Self::shared(name, dtype, shape, bytes.into().into())
     }
 
-    /// A tensor of bytes that somebody keeps in memory: none is copied.
+    /// Creates a tensor from shared bytes, without a copy.
     pub fn shared(
         name: impl Into<String>,
         dtype: Dtype,
@@ -61,8 +60,8 @@ impl NewTensor {
         Self { name: name.into(), dtype, shape: shape.into(), content: Content::Bytes(bytes) }
     }
 
-    /// The tensor `first` under another name: it comes before this one, has the same dtype and shape, and its bytes are
-    /// written once where the format can say so.
+    /// Creates a tensor that shares its bytes with the tensor `first`, which must come earlier and
+    /// have the same dtype and shape. The bytes are written once if the format supports it.
     pub fn tied(
         name: impl Into<String>,
         dtype: Dtype,
@@ -72,15 +71,27 @@ impl NewTensor {
         Self { name: name.into(), dtype, shape: shape.into(), content: Content::Of(first.into()) }
     }
 
-    /// A tensor of an opened input under this name. It is read as it is written, a window at a time; those that are one
-    /// in the input are one again, where the format can say so.
+    /// Creates a tensor from one of an opened input. It is read window by window while it is
+    /// written. Tensors that are tied in the input stay tied if the format supports it.
     pub fn opened(name: impl Into<String>, tensor: &Tensor) -> Self {
         let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
         Self { name: name.into(), dtype, shape, content: Content::Opened(tensor.clone()) }
     }
 }
 
-/// How tensors are to be written; [`Registry::save`] writes them without any of these.
+/// Options for writing tensors. [`Registry::save`] uses the defaults.
+///
+/// ```no_run
+/// use tensorferry::{Dtype, NewTensor, Registry, SaveOptions};
+///
+/// # fn main() -> tensorferry::Result<()> {
+/// # let registry = Registry::new();
+/// let bytes = [1_f32, 2.0].map(f32::to_le_bytes).concat();
+/// let options = SaveOptions::new().to("safetensors").metadata("epoch", "3").force(true);
+/// registry.save_with("model.safetensors", [NewTensor::new("w", Dtype::F32, [2], bytes)], &options)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct SaveOptions {
@@ -92,47 +103,50 @@ pub struct SaveOptions {
 }
 
 impl SaveOptions {
-    /// In the format that the name says, and over nothing that is there already.
+    /// Creates default options: the format follows from the output's name, and an existing output
+    /// is not replaced.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Writes this format, by its id.
+    /// Writes the format with this ID.
     #[must_use]
     pub fn to(self, format: impl Into<String>) -> Self {
         Self { to: Some(format.into()), ..self }
     }
 
-    /// An option of the format's writer, as `ferry formats` lists them.
+    /// Adds an output option of the format; `ferry formats` lists them.
     #[must_use]
     pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.push((key.into(), value.into()));
         self
     }
 
-    /// An entry of the key-value metadata.
+    /// Adds an entry to the key-value metadata.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.metadata.push((key.into(), value.into()));
         self
     }
 
-    /// Writes the metadata of a model too, and its state: what it holds besides tensors, among tensors of
-    /// these names. What the format has no place for is a loss in the report, as in a conversion.
+    /// Also writes the metadata of a model and its state other than tensors. The tensors of the
+    /// state are those of the same names in the output. If the format cannot hold some of it, the
+    /// report has a loss.
     #[must_use]
     pub fn state_of(self, model: &Model) -> Self {
         Self { state_of: Some(model.clone()), ..self }
     }
 
-    /// Replaces an output that is there already.
+    /// Sets whether an existing output is replaced.
     #[must_use]
     pub fn force(mut self, force: bool) -> Self {
         self.commit.force = force;
         self
     }
 
-    /// Syncs the files and their folder, so that the output outlasts a power cut.
+    /// Sets whether the files and their folder are synced, so that the output survives a power
+    /// failure.
     #[must_use]
     pub fn sync(mut self, sync: bool) -> Self {
         self.commit.sync = sync;
@@ -151,11 +165,12 @@ impl SaveOptions {
 }
 
 impl Registry {
-    /// Writes tensors into a file or folder, in the format that its name says. The output is whole or absent.
+    /// Writes tensors to a file or folder, in the format that its name implies. The output is
+    /// complete or absent.
     ///
     /// # Errors
-    /// Usage, for a name that says no format, names given twice, bytes of another length than dtype and shape
-    /// have, or an output that is there already; whatever writing gives.
+    /// Returns an error if the name implies no format, if two tensors have the same name, if the
+    /// bytes of a tensor do not fit its dtype and shape, if the output exists, or if writing fails.
     pub fn save(
         &self,
         path: impl AsRef<Path>,
@@ -164,17 +179,18 @@ impl Registry {
         self.save_with(path, tensors, &SaveOptions::new())
     }
 
-    /// Writes tensors as `options` say.
+    /// Writes tensors with `options`.
     ///
     /// # Errors
-    /// As of [`save`](Self::save); usage, for a format or option that is not there.
+    /// Returns an error if the format or an option does not exist, and in the cases of
+    /// [`save`](Self::save).
     pub fn save_with(
         &self,
         path: impl AsRef<Path>,
         tensors: impl IntoIterator<Item = NewTensor>,
         options: &SaveOptions,
     ) -> Result<Report> {
-        // The bytes are in memory already: what bounds a hostile file does not bound them.
+        // The bytes are already in memory, so the limits for hostile files do not apply to them.
         let mut limits = self.session().limits.clone();
         limits.header_bytes = u64::MAX;
         limits.shared_bytes = u64::MAX;
@@ -193,7 +209,7 @@ impl Registry {
                     (catalog.storage(Storage::shared(bytes))?, len)
                 }
                 Content::Of(first) => {
-                    let none = || Error::usage("no tensor of this name comes before it").found(&first);
+                    let none = || Error::usage("no earlier tensor has the name of the tied tensor").found(&first);
                     *known.get(&first).ok_or_else(|| none().tensor(&name))?
                 }
                 Content::Opened(tensor) => {
@@ -223,7 +239,7 @@ impl Registry {
             add_state(model, &ids, &is_given, &mut catalog)?;
         }
         let mut request = Request { output: options.output(path.as_ref()), ..Request::default() };
-        // What was given is what is meant.
+        // Write all of it: the caller has selected the tensors.
         request.input.part = Part::Whole;
         let catalog = catalog.finish()?;
         let session = self.session();
@@ -231,7 +247,7 @@ impl Registry {
     }
 }
 
-/// Adds the metadata of a model that is not given already, its tree, and what its reader could not read.
+/// Adds the model's metadata for keys that are not set yet, its tree, and the losses of its reader.
 fn add_state(
     model: &Model,
     ids: &HashMap<String, TensorId>,
@@ -251,12 +267,12 @@ fn add_state(
         if let Some(old) = node.as_tensor() {
             let name = from.tensor(old).map(|tensor| &tensor.name);
             let Some(&id) = name.and_then(|name| ids.get(name)) else {
-                let why = "one of its tensors is not saved under its name: the tensors are a flat list now";
+                let why = "a tensor of the tree is missing from the output, so the tensors are a flat list";
                 return catalog.loss(Loss::new(LossKind::State, "the tree of non-tensor state", why));
             };
             node = Node { class: node.class, ..Node::tensor(id) };
         }
-        // Children are older than what holds them.
+        // Children come before their parents.
         node.children =
             node.children.iter().filter_map(|child| nodes.get(child.0 as usize).copied()).collect();
         nodes.push(catalog.node(node)?);
@@ -264,11 +280,11 @@ fn add_state(
     nodes.get(root.0 as usize).map_or(Ok(()), |&root| catalog.root(root))
 }
 
-/// A tensor of an opened input, as a storage that is decoded: its handle is its place in the list of all.
+/// A tensor of an opened input as an encoded storage. Its handle is its index in the list of all.
 struct OpenedTensor(Tensor);
 
 impl OpenedTensor {
-    /// Those that are short are decoded whenever they are read, and not held.
+    /// Adds the storage. Short tensors are decoded on each read instead of being cached.
     fn add(
         tensor: &Tensor,
         session: &Arc<Session>,
@@ -291,13 +307,14 @@ impl EncodedStorage for OpenedTensor {
     }
 }
 
-/// Strings have the lengths that they say, and are checked as they are read.
+/// Checks the length of a tensor's bytes. Strings contain their lengths, and are checked when they
+/// are read.
 fn check_len(dtype: Dtype, shape: &[u64], len: u64) -> Result<()> {
-    let info = dtype.info().ok_or_else(|| Error::usage("not a dtype that every format knows"))?;
+    let info = dtype.info().ok_or_else(|| Error::usage("the dtype belongs to a single format"))?;
     let expected = if info.is_variable() { len } else { info.bytes_of(element_count(shape)?)? };
     if len == expected {
         return Ok(());
     }
-    let problem = Error::usage("the bytes are not as many as dtype and shape have");
+    let problem = Error::usage("the number of bytes does not fit the dtype and shape");
     Err(problem.expected(format!("{expected} bytes")).found(format!("{len} bytes")))
 }

@@ -1,4 +1,4 @@
-//! Records of an input, as streams of Arrow batches that any Arrow library takes.
+//! Records of an input as streams of Arrow batches, which any Arrow library can read.
 
 mod ahead;
 mod c_stream;
@@ -29,25 +29,28 @@ use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split,
 use tensorferry_sdk::{Context, Error, Loss, Purpose, Result, arrow_array, arrow_schema};
 use tensorferry_tensors::steps::Step;
 
-/// It can go to any thread, and outlive whatever it was made of.
+/// Checks at compile time that a scan can be sent to any thread and owns its data.
 const _: () = {
     const fn is_owned<T: Send + Sync + 'static>() {}
     is_owned::<Scan>();
 };
 
 impl Registry {
-    /// Opens a file or folder of records: TFRecord, Parquet, JSON lines.
+    /// Opens a file, folder or URL of records, such as TFRecord, Parquet or JSON lines.
     ///
     /// # Errors
-    /// Unsupported, if the input's format has no records; whatever is wrong with the input.
+    /// Returns an error if the input's format has no records, or if the input is missing, malformed
+    /// or unsupported.
     pub fn scan(&self, path: impl AsRef<Path>) -> Result<Scan> {
         self.scan_with(path, &OpenOptions::new())
     }
 
-    /// Opens a file or folder of records as `options` say; their part is a split, of a folder that has some.
+    /// Opens a file, folder or URL of records with `options`. For a folder with splits,
+    /// [`OpenOptions::part`] names a split.
     ///
     /// # Errors
-    /// Usage, for a format or option that is not there; as of [`scan`](Self::scan).
+    /// Returns an error if the format or an option does not exist, and in the cases of
+    /// [`scan`](Self::scan).
     pub fn scan_with(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
         let found = options.find(path.as_ref(), self)?;
         let takes_schema = takes_schema(found.format, &found.options);
@@ -57,11 +60,11 @@ impl Registry {
         Ok(Scan::of(rows, takes_schema, self))
     }
 
-    /// Opens some files of an input of records as [`scan_with`](Self::scan_with) opened all of them: `options` are the
-    /// same, with the format that was found.
+    /// Opens some of the files of an input that [`scan_with`](Self::scan_with) opened. Pass the
+    /// same `options`, with the format that was detected.
     ///
     /// # Errors
-    /// As of [`scan_with`](Self::scan_with).
+    /// Returns an error in the cases of [`scan_with`](Self::scan_with).
     pub fn scan_group(&self, group: &FileGroup, options: &OpenOptions) -> Result<Scan> {
         let (session, choice): (&Session, _) = (self.session(), options.choice());
         let source = group.source(session)?;
@@ -72,33 +75,43 @@ impl Registry {
     }
 }
 
-/// An opened input of records. Clones are cheap; streams keep it open.
+/// An opened input of records. Clones are cheap. Streams keep the input open.
+///
+/// ```no_run
+/// # fn main() -> tensorferry::Result<()> {
+/// # let registry = tensorferry::Registry::new();
+/// let scan = registry.scan("data.parquet")?.steps(["take:10"])?;
+/// println!("{:?}: {:?} records", scan.columns(), scan.known_records());
+/// let stream = scan.stream(); // an Arrow C data stream
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Scan {
     opened: Arc<Opened>,
     steps: Arc<[Step<RecordAction>]>,
-    /// After the steps.
+    /// The schema after the steps.
     schema: SchemaRef,
 }
 
-/// Fields are dropped in this order: what the reader made goes before the reader.
+/// Fields are dropped in this order: the record set before the reader that created it.
 struct Opened {
     set: Arc<dyn RecordSet>,
-    /// What was lost as it was opened.
+    /// Losses on opening.
     losses: Vec<Loss>,
     _readers: Readers,
     source: Arc<FileSource>,
     format: RegisteredFormat,
-    /// Whether its reader would take the schema that it found as an option.
+    /// Whether the reader accepts a schema file as an option.
     takes_schema: bool,
     session: Arc<Session>,
 }
 
-/// Who keeps the reader that a set of records came from.
+/// The owner of the reader behind a record set.
 enum Readers {
-    #[expect(dead_code, reason = "it is kept, and dropped last")]
+    #[expect(dead_code, reason = "kept only to be dropped last")]
     Own(Option<Box<dyn RecordReader>>),
-    #[expect(dead_code, reason = "it is kept, and dropped last")]
+    #[expect(dead_code, reason = "kept only to be dropped last")]
     Others(Arc<Opened>),
 }
 
@@ -118,83 +131,86 @@ impl Scan {
         Self { opened, steps: Arc::default(), schema }
     }
 
-    /// The format that the input is read as.
+    /// Returns the format that the input is read as.
     #[must_use]
     pub fn format(&self) -> &RegisteredFormat {
         &self.opened.format
     }
 
-    /// The same input with these steps on its records, as `--step` has them: `map:select,columns=id`, `take:10`. All of
-    /// them are given at once.
+    /// Returns the same input with steps on its records, in the syntax of `--step`:
+    /// `map:select,columns=id`, `take:10`. All steps must be passed in one call.
     ///
     /// # Errors
-    /// Usage: a step that there is not, or that cannot be done with these columns, or records without end.
+    /// Returns an error if a step does not exist, does not fit the columns or would never end, or
+    /// if the scan already has steps.
     pub fn steps(&self, steps: impl IntoIterator<Item = impl Into<String>>) -> Result<Self> {
         let texts: Vec<String> = steps.into_iter().map(Into::into).collect();
         if texts.is_empty() {
             return Ok(self.clone());
         }
         if !self.steps.is_empty() {
-            return Err(Error::usage("a scan that has steps gets no others: give all of them at once"));
+            return Err(Error::usage("the scan already has steps").hint("pass all steps in one call"));
         }
         let steps: Arc<[_]> = on_records(parse(&texts, RECORDS)?)?.into();
         let schema = ahead::schema(&self.opened, &steps)?;
         Ok(Self { steps, schema, opened: self.opened.clone() })
     }
 
-    /// The columns' names, in order.
+    /// Returns the names of the columns, in order.
     #[must_use]
     pub fn columns(&self) -> Vec<String> {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// How many records there are, where that is known without reading them.
+    /// Returns the number of records, if it is known without reading them.
     #[must_use]
     pub fn known_records(&self) -> Option<u64> {
         let known = self.opened.set.splits().iter().map(|split| split.records).sum();
         steps::count(&self.steps, known)
     }
 
-    /// How many splits there are: stretches of records that can be read at the same time, each by a stream of its own.
-    /// Records that go through steps are one.
+    /// Returns the number of splits. A split is a range of records that can be read in parallel
+    /// with the others, by a stream of its own. A scan with steps has one split.
     #[must_use]
     pub fn splits(&self) -> usize {
         if self.steps.is_empty() { self.opened.set.splits().len() } else { 1 }
     }
 
-    /// The stretches of files that it is read in, whatever the steps; the names are relative to [`folder`](Self::folder).
+    /// Returns the ranges of files that the input is read in, regardless of steps. File names are
+    /// relative to [`folder`](Self::folder).
     #[must_use]
     pub fn stretches(&self) -> &[Split] {
         self.opened.set.splits()
     }
 
-    /// The folder of its files, as a path or URL.
+    /// Returns the folder of the input's files, as a path or URL.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.opened.source.folder()
     }
 
-    /// Whether what becomes of a record depends on that record alone, so that stretches can go through the steps each
-    /// by itself.
+    /// Returns whether the steps treat each record independently of the others. If so, ranges of
+    /// records can go through the steps separately.
     #[must_use]
     pub fn is_row_wise(&self) -> bool {
         self.steps.iter().all(|step| step.action.is_row_wise())
     }
 
-    /// The schema before the steps as the file that the reader takes as an option, where it does.
+    /// Returns the schema before the steps, as a schema file for the reader's option; `None` if the
+    /// reader has no such option.
     #[must_use]
     pub fn schema_file(&self) -> Option<serde_json::Value> {
         self.opened.takes_schema.then(|| schema_file(&self.opened.set.schema()))
     }
 
-    /// The records of these stretches alone, through the same steps.
+    /// Returns a scan of only these [stretches](Self::stretches), with the same steps.
     ///
     /// # Errors
-    /// Usage: stretches that there are not, or steps for which it matters what other records there are.
+    /// Returns an error if the range is out of bounds, or if the steps depend on other records.
     pub fn narrowed(&self, stretches: Range<usize>) -> Result<Self> {
         let all = self.stretches();
         let Some(some) = all.get(stretches.clone()) else {
-            return Err(Error::usage("stretches that there are not")
+            return Err(Error::usage("the range of stretches is out of bounds")
                 .expected(format!("of {}", all.len()))
                 .found(format!("{stretches:?}")));
         };
@@ -216,40 +232,41 @@ impl Scan {
         })
     }
 
-    /// What batches of these columns cannot say of the input, as far as it has been read.
+    /// Returns what the batches cannot represent of the input, as far as it has been read.
     ///
     /// # Errors
-    /// A plugin error, if the reader cannot tell.
+    /// Returns an error if the reader cannot list its losses.
     pub fn losses(&self) -> Result<Vec<Loss>> {
         let mut losses = self.opened.losses.clone();
         self.opened.set.losses(&mut losses)?;
         Ok(losses)
     }
 
-    /// All records in order, as a C data stream: from the first batch that is asked for on, they are read ahead on all
-    /// threads of the session, within its memory, until the stream is released.
+    /// Returns all records in order, as a C data stream. When the first batch is requested, reading
+    /// ahead starts on all threads of the session and within its memory. It continues until the
+    /// stream is released.
     #[must_use]
     pub fn stream(&self) -> c_stream::ArrowArrayStream {
         c_stream::ArrowArrayStream::new(ahead::batches(self.clone()))
     }
 
-    /// The records of these splits in order, as a C data stream, read by whoever asks for the next batch. Splits that
-    /// are not there have none.
+    /// Returns the records of these splits in order, as a C data stream. Each batch is read by the
+    /// thread that requests it. Splits out of range are empty.
     #[must_use]
     pub fn stream_of(&self, splits: Range<usize>) -> c_stream::ArrowArrayStream {
         c_stream::ArrowArrayStream::new(self.reader(splits))
     }
 
-    /// All records in order, as batches of the crate `arrow-array`, version 60; read ahead as those of
-    /// [`stream`](Self::stream).
+    /// Returns all records in order, as batches of the crate `arrow-array`, version 60. They are
+    /// read ahead like those of [`stream`](Self::stream).
     #[cfg(feature = "arrow-60")]
     #[must_use]
     pub fn batches(&self) -> impl arrow_array::RecordBatchReader + Send + 'static {
         ahead::batches(self.clone())
     }
 
-    /// The records of these splits in order, as batches of the crate `arrow-array`, version 60; see
-    /// [`stream_of`](Self::stream_of).
+    /// Returns the records of these splits in order, as batches of the crate `arrow-array`, version
+    /// 60; see [`stream_of`](Self::stream_of).
     #[cfg(feature = "arrow-60")]
     #[must_use]
     pub fn batches_of(&self, splits: Range<usize>) -> impl arrow_array::RecordBatchReader + Send + 'static {
@@ -268,7 +285,7 @@ impl Scan {
     /// Checks that no file of the input has changed since it was opened.
     ///
     /// # Errors
-    /// Transient, naming the file that changed.
+    /// Returns a transient error that names the file if one has changed.
     pub fn check_unchanged(&self) -> Result<()> {
         self.opened.source.check_unchanged()
     }
@@ -284,9 +301,9 @@ impl std::fmt::Debug for Scan {
     }
 }
 
-/// The batches of some splits, one split after the other.
+/// The batches of several splits, one split after the other.
 struct Records {
-    /// Dropped before the scan that it is of.
+    /// Dropped before its scan.
     current: Option<Batched>,
     scan: Scan,
     splits: Range<usize>,

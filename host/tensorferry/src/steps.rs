@@ -1,4 +1,4 @@
-//! The steps of conversions: what there are, and lists of them, as `--step` has them.
+//! Steps of conversions: their signatures, and parsing of `--step` texts.
 
 use crate::RECORDS;
 pub use tensorferry_convert::steps::recipe;
@@ -9,16 +9,16 @@ pub use tensorferry_tensors::steps::model_config::ModelConfig;
 pub use tensorferry_tensors::steps::signature::{Argument, Count, Key, SELECTOR_KEYS, Signature};
 pub use tensorferry_tensors::steps::{ModelFacts, Step, TensorAction, apply, apply_to};
 
-/// What may be given to every kind of step; recipes are not among them.
+/// Returns the signature of every kind of step, without recipes.
 #[must_use]
 pub fn signatures() -> Vec<&'static Signature> {
     steps::signatures(RECORDS)
 }
 
-/// Parses steps, recipes among them.
+/// Parses steps, which may include recipes.
 ///
 /// # Errors
-/// Usage: which of them, and where in it.
+/// Returns an error that names the step and the place in it if a step is invalid.
 pub fn parse(texts: &[String]) -> Result<Vec<AnyStep>> {
     steps::parse(texts, RECORDS)
 }
@@ -26,7 +26,7 @@ pub fn parse(texts: &[String]) -> Result<Vec<AnyStep>> {
 /// Parses steps on tensors.
 ///
 /// # Errors
-/// As of [`parse`]; usage, for a step on records.
+/// Returns an error in the cases of [`parse`], or if a step works on records.
 pub fn on_tensors(texts: &[String]) -> Result<Vec<Step<TensorAction>>> {
     steps::on_tensors(parse(texts)?)
 }

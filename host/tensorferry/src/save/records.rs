@@ -1,4 +1,4 @@
-//! Writing records that a program has as batches.
+//! Writes records that a program has as batches.
 
 use super::SaveOptions;
 use crate::registry::Registry;
@@ -9,12 +9,13 @@ use tensorferry_records::conversion::saved::save_records;
 use tensorferry_sdk::{Error, Result, arrow_array};
 
 impl Registry {
-    /// Writes the batches of the crate `arrow-array`, version 60, of a stream into a file or folder of records. The
-    /// stream is pulled once, to its end; the output is whole or absent.
+    /// Writes a stream of batches of the crate `arrow-array`, version 60, to a file or folder of
+    /// records. The stream is read once, to its end. The output is complete or absent.
     ///
     /// # Errors
-    /// Usage, for a name that says no format, a format of tensors, metadata, a format or option that is not there, or
-    /// an output that is there already; what the stream gives; whatever writing gives.
+    /// Returns an error if the name implies no format of records, if `options` have metadata or an
+    /// unknown format or option, if the output exists, if the stream returns an error, or if
+    /// writing fails.
     pub fn save_records(
         &self,
         path: impl AsRef<Path>,
@@ -22,8 +23,8 @@ impl Registry {
         options: &SaveOptions,
     ) -> Result<Report> {
         if let Some((key, _)) = options.metadata.first() {
-            let problem = Error::usage("metadata of records is that of the stream's schema");
-            return Err(problem.expected("none given beside it").found(key));
+            let problem = Error::usage("records have the metadata of their schema, and no other");
+            return Err(problem.hint("set the metadata in the schema of the stream").found(key));
         }
         let (output, session) = (options.output(path.as_ref()), self.session());
         session.install(|| save_records(output, batches, self.as_ref(), session))

@@ -1,5 +1,5 @@
-//! Records of a scan, read ahead: a thread of its own pulls them through the steps, and what it has waits in a short
-//! queue for whoever asks for the next batch.
+//! Reads the records of a scan ahead. A separate thread pulls them through the steps, and puts the
+//! batches into a short queue.
 
 use super::{Opened, Scan};
 use arrow_array::RecordBatch;
@@ -12,19 +12,19 @@ use tensorferry_sdk::records::Batched;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema, records};
 use tensorferry_tensors::steps::Step;
 
-/// Batches that wait behind the steps; the readers before them have queues of their own.
+/// Batches in the queue after the steps. The readers have queues of their own.
 const WAITING: usize = 2;
 
-/// The columns after the steps; no record is read for them.
+/// Returns the schema after the steps. No record is read for it.
 pub(super) fn schema(opened: &Opened, on_records: &[Step<RecordAction>]) -> Result<SchemaRef> {
     let rows = rows::shared(opened.source.clone(), &opened.format, opened.set.clone());
     Origin::Rows(&rows).check(on_records)?;
     steps::schema(opened.set.schema(), on_records)
 }
 
-/// All records of a scan after its steps. Nothing is read before the first batch is asked for.
+/// Returns all records of a scan after its steps. Reading starts when the first batch is requested.
 pub(super) fn batches(scan: Scan) -> Batched {
-    // The process in which the thread runs, and what it sends.
+    // The ID of the process in which the thread runs, and the receiver of its batches.
     let mut running = None;
     records::batches(scan.schema.clone(), move || {
         let (process, batches) = match &mut running {
@@ -32,11 +32,10 @@ pub(super) fn batches(scan: Scan) -> Batched {
             none => none.insert((std::process::id(), start(scan.clone())?)),
         };
         if *process != std::process::id() {
-            return Err(Error::usage(
-                "the stream was begun before this process was forked: begin another one in it",
-            ));
+            let problem = Error::usage("the stream was started before this process was forked");
+            return Err(problem.hint("start a new stream in this process"));
         }
-        // The thread has sent an error, or all there is, before it lets go of its end.
+        // Before the thread closes the channel, it has sent an error or the last batch.
         batches.recv().map_or(Ok(None), |batch| batch.map(Some))
     })
 }
@@ -49,7 +48,7 @@ fn start(scan: Scan) -> Result<Receiver<Result<RecordBatch>>> {
     Ok(receive)
 }
 
-/// Sends batches until there are no more, one cannot be read, or nobody takes them.
+/// Sends batches until the records end, an error occurs, or the receiver is dropped.
 fn read(scan: &Scan, send: &SyncSender<Result<RecordBatch>>) {
     let pull = |flow: &mut dyn Flow| {
         while let Some(batch) = flow.next()? {
@@ -64,9 +63,9 @@ fn read(scan: &Scan, send: &SyncSender<Result<RecordBatch>>) {
     let failed = match pulled {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error,
-        Err(_) => Error::plugin("the records' reader panicked"),
+        Err(_) => Error::plugin("the reader of the records panicked"),
     };
-    // Nobody listens any more where the receiver is gone.
+    // Sending fails if the receiver is gone, and then the error is not needed.
     let _ = send.send(Err(failed));
 }
 

@@ -1,25 +1,25 @@
-//! Some splits of a set of records, as a set.
+//! A range of the splits of a record set, as a record set.
 
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 use tensorferry_sdk::records::{Batched, Batches, RecordSet, Scan, Skipped, Split};
 use tensorferry_sdk::{ByteSink, Error, LossSink, Result, arrow_schema};
 
-/// Splits of another set that follow each other.
+/// Consecutive splits of another set.
 pub(super) struct Narrowed {
     set: Arc<dyn RecordSet>,
-    /// The number that the first of them has in the other set.
+    /// Index of the first split in the other set.
     first: usize,
     splits: Vec<Split>,
 }
 
 impl Narrowed {
-    /// The splits of `set` from number `first` on that are these.
+    /// Selects `splits`, which start at index `first` of `set`.
     pub(super) fn new(set: Arc<dyn RecordSet>, first: usize, splits: Vec<Split>) -> Self {
         Self { set, first, splits }
     }
 
-    /// The number of a split in the other set.
+    /// Converts the index of a split to its index in the other set.
     fn number(&self, split: usize) -> Result<usize> {
         if split < self.splits.len() {
             Ok(self.first + split)
@@ -29,7 +29,7 @@ impl Narrowed {
     }
 }
 
-#[deny(clippy::missing_trait_methods, reason = "every question goes to the other set or is answered here")]
+#[deny(clippy::missing_trait_methods, reason = "every method must be forwarded or answered here")]
 impl RecordSet for Narrowed {
     fn schema(&self) -> SchemaRef {
         self.set.schema()
