@@ -1,10 +1,11 @@
-//! An address is public, or of a network that a server outside has no business to send us to.
+//! Tells public addresses from those of private networks, to which an external server must not
+//! redirect.
 
 use reqwest::Url;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether everybody may be sent to this address: not this machine, a private network, or a link's own (where clouds
-/// keep credentials, at 169.254.169.254).
+/// Returns whether any server may redirect to this address. It must not belong to this machine, a
+/// private network or the local link, where clouds serve credentials (at 169.254.169.254).
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -12,7 +13,8 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// IANA's registry of special-purpose addresses (RFC 6890), as far as anybody routes them within a site.
+/// Follows IANA's registry of special-purpose addresses (RFC 6890), limited to those that are
+/// routed within a site.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, ..] = address.octets();
     let is_shared = a == 100 && (64..128).contains(&b);
@@ -27,7 +29,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    // 64:ff9b::/96 translates to IPv4, and ::/96 once did.
+    // Addresses in 64:ff9b::/96 translate to IPv4, and those in ::/96 once did.
     let parts = address.segments();
     let is_translated = parts[..6] == [0x64, 0xff9b, 0, 0, 0, 0];
     if is_translated || parts[..6] == [0; 6] || address.to_ipv4_mapped().is_some() {
@@ -37,7 +39,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     !(address.is_unique_local() || address.is_unicast_link_local() || address.is_multicast())
 }
 
-/// The address that a URL's host is, if it is no name.
+/// Returns the address in a URL, if the host is an address and not a name.
 pub(crate) fn literal(url: &Url) -> Option<IpAddr> {
     url.host_str()?.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }

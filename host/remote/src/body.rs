@@ -1,14 +1,13 @@
-//! A body comes in pieces, not slower than a least rate.
+//! A response body that is read in pieces and must keep a minimum rate.
 
 use crate::fault::{Fault, causes};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::BoxStream;
 use std::time::{Duration, Instant};
 
-/// Pieces of a file.
 pub(crate) type Pieces = BoxStream<'static, Result<Bytes, Fault>>;
 
-/// What is left of an answer.
+/// The unread rest of a response.
 #[derive(Debug)]
 pub(crate) struct Body {
     response: reqwest::Response,
@@ -18,22 +17,23 @@ pub(crate) struct Body {
     bytes: u64,
 }
 
-/// How long the body of an error is waited for.
+/// Time limit for reading the body of an error response.
 const TIME_OF_ERROR: Duration = Duration::from_secs(5);
 
 impl Body {
-    /// The body of a response; of fewer than `least_rate` bytes a second over `time` it fails.
+    /// Wraps the body of a response. Reading fails if it yields fewer than `least_rate` bytes per
+    /// second over `time`.
     pub(crate) fn new(response: reqwest::Response, least_rate: u64, time: Duration) -> Self {
         Self { response, least_rate, time, since: Instant::now(), bytes: 0 }
     }
 
-    /// How many bytes are to come, where that was said.
+    /// Returns the number of bytes to come, if the server has sent it.
     pub(crate) fn len(&self) -> Option<u64> {
         let text = self.response.headers().get(reqwest::header::CONTENT_LENGTH)?;
         text.to_str().ok()?.trim().parse().ok()
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Fault> {
         let left = self.time.saturating_sub(self.since.elapsed());
         let piece = tokio::time::timeout(left, self.response.chunk()).await;
@@ -42,12 +42,12 @@ impl Body {
         }
         let elapsed = self.since.elapsed();
         if piece.is_err() || elapsed >= self.time {
-            #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+            #[expect(clippy::cast_precision_loss, reason = "the rate is only displayed")]
             let rate = self.bytes as f64 / elapsed.as_secs_f64().max(0.001);
-            #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+            #[expect(clippy::cast_precision_loss, reason = "the rate is only displayed")]
             if piece.is_err() || rate < self.least_rate as f64 {
                 return Err(Fault::passing(format!(
-                    "{rate:.0} bytes a second, the least-rate is {}",
+                    "{rate:.0} bytes per second, below the setting least-rate of {}",
                     self.least_rate
                 )));
             }
@@ -57,18 +57,18 @@ impl Body {
             Ok(Ok(piece)) => Ok(piece),
             Ok(Err(error)) => {
                 let error = error.without_url();
-                Err(Fault::passing(format!("the connection was cut: {}", causes(&error))))
+                Err(Fault::passing(format!("the connection was lost: {}", causes(&error))))
             }
             Err(_) => Ok(None),
         }
     }
 
-    /// All of it, if that is no more than `most` bytes.
+    /// Reads the whole body, up to `most` bytes.
     pub(crate) async fn all(mut self, most: usize) -> Result<Bytes, Fault> {
         let mut all = BytesMut::new();
         while let Some(piece) = self.piece().await? {
             if all.len() + piece.len() > most {
-                let error = tensorferry_sdk::Error::limit("an answer is too long")
+                let error = tensorferry_sdk::Error::limit("the response is too long")
                     .expected(format!("at most {most} bytes"));
                 return Err(Fault::last(error));
             }
@@ -77,7 +77,8 @@ impl Body {
         Ok(all.freeze())
     }
 
-    /// Its start, as far as it comes: of errors, which may have no end.
+    /// Reads up to `most` bytes from the start of the body, and ignores errors. For error
+    /// responses, which may be endless.
     pub(crate) async fn start(mut self, most: usize) -> Bytes {
         let mut start = BytesMut::new();
         let _ = tokio::time::timeout(TIME_OF_ERROR, async {
@@ -93,7 +94,6 @@ impl Body {
         start.freeze()
     }
 
-    /// Its pieces.
     pub(crate) fn pieces(self) -> Pieces {
         Box::pin(futures_util::stream::try_unfold(self, |mut body| async move {
             Ok(body.piece().await?.map(|piece| (piece, body)))

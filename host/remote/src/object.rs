@@ -1,10 +1,5 @@
-//! Objects of S3, Google Cloud Storage and Azure, through Apache's `object_store` on this crate's client.
-//!
-//! `object_store` signs requests, finds credentials and parses lists. It does not retry; the client
-//! does (`object/connector.rs`). Its errors are converted to ours (`object/trouble.rs`), because
-//! their texts contain URLs. Names that it cannot parse are removed from lists first. If a store
-//! reports expired credentials and a profile has newer credentials, they are fetched again
-//! (`renewal.rs`).
+//! Objects of S3, Google Cloud Storage and Azure: Apache's `object_store` on top of this crate's
+//! client.
 
 mod azure;
 mod clean;
@@ -47,14 +42,14 @@ use tensorferry_sdk::{Error, Result};
 use trouble::Trouble;
 use upload::Upload;
 
-/// What `object_store` has for each provider.
+/// The `object_store` traits that all providers implement.
 trait Store: ObjectStore + PaginatedListStore + MultipartStore {
-    /// What signs anew a request to Azure.
+    /// Returns the credential to sign a request to Azure again; `None` for other stores.
     fn azure_credential(&self) -> BoxFuture<'_, Result<Option<Arc<AzureCredential>>, object_store::Error>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// What signs requests to S3 that `object_store` does not know.
+    /// Returns the S3 client, which signs requests that `object_store` does not support.
     fn s3(&self) -> Option<&AmazonS3> {
         None
     }
@@ -74,7 +69,7 @@ impl Store for MicrosoftAzure {
     }
 }
 
-/// A bucket, or a container of Azure's.
+/// A bucket, or a container of Azure Blob Storage.
 pub(crate) struct ObjectPlace {
     engine: Arc<Engine>,
     bucket: Bucket,
@@ -82,19 +77,20 @@ pub(crate) struct ObjectPlace {
     looked: Looked,
 }
 
-/// Which bucket a URL is of.
+/// The bucket that a URL names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bucket {
     scope: Scope,
-    /// Scheme, host and what stands before it.
+    /// Scheme and authority of the URL.
     root: String,
     name: String,
-    /// Azure's account, where the URL says it.
+    /// The Azure account, if the URL names it.
     account: Option<String>,
 }
 
 impl Bucket {
-    /// The bucket of a URL, and the path in it; `None`, if the scheme is none of a store's.
+    /// Splits a URL into the bucket and the path in it; `None` if the scheme is not that of an
+    /// object store.
     pub(crate) fn parse(url: &str) -> Result<Option<(Self, String)>> {
         let Some((scheme, rest)) = url.split_once("://") else { return Ok(None) };
         let scope = match scheme.to_ascii_lowercase().as_str() {
@@ -103,22 +99,22 @@ impl Bucket {
             "az" | "azure" | "abfs" | "abfss" => Scope::Azure,
             _ => return Ok(None),
         };
-        // What stands behind is a key: `?`, `#` and `%` are letters of it.
+        // The rest is a key, in which `?`, `#` and `%` are ordinary characters.
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let usage = |why: &str| Error::usage(why).file(shown_text(&format!("{scheme}://{host}")));
         let (name, account) = match host.split_once('@') {
             Some((name, host)) if scope == Scope::Azure => {
                 let (account, cloud) = host.split_once('.').unwrap_or((host, ""));
-                // Other clouds have hosts of their own.
+                // Other Azure clouds have other hosts.
                 if !["", "dfs.core.windows.net", "blob.core.windows.net"].contains(&cloud) {
                     return Err(usage(
-                        "of another cloud than Azure's public one, set az.endpoint to the account's URL",
+                        "only the public Azure cloud has URLs of this form; set az.endpoint to the account's URL",
                     ));
                 }
                 (name, Some(account.to_owned()))
             }
             Some(_) => {
-                return Err(usage("keys do not stand in the URL of a bucket: set them in the environment"));
+                return Err(usage("credentials are not allowed in a URL").hint("set them in the environment"));
             }
             None => (host, None),
         };
@@ -127,17 +123,17 @@ impl Bucket {
             !name.is_empty() && name.bytes().all(is_fine) && !name.starts_with('.')
         };
         if !is_name(name) || !account.as_deref().is_none_or(is_name) {
-            return Err(usage("no name of a bucket"));
+            return Err(usage("invalid bucket name"));
         }
         let path = path.trim_matches('/').to_owned();
         Path::parse(&path).map_err(|_| {
-            usage("a key with empty parts, `.` or `..` between its slashes, or control characters, cannot be read")
+            usage("invalid key: empty parts, `.`, `..` and control characters are not supported")
         })?;
         let root = format!("{scheme}://{host}");
         Ok(Some((Self { scope, root, name: name.to_owned(), account }, path)))
     }
 
-    /// The name that its place is kept under.
+    /// Returns the key under which `Remotes` keeps the place.
     pub(crate) fn root(&self) -> &str {
         &self.root
     }
@@ -157,7 +153,7 @@ impl Bucket {
 }
 
 impl ObjectPlace {
-    /// A bucket; nothing is asked yet.
+    /// Creates the place without a request.
     pub(crate) fn new(engine: &Arc<Engine>, bucket: Bucket) -> Result<Self> {
         let store = Mutex::new(bucket.store(engine, None)?);
         Ok(Self { engine: Arc::clone(engine), bucket, store, looked: Looked::default() })
@@ -167,7 +163,8 @@ impl ObjectPlace {
         Arc::clone(&self.store.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Asks the store, and once more if it says that the bucket is in another region.
+    /// Sends a request, and once more if the store reports another region or the credentials were
+    /// renewed.
     fn ask<T: Send + 'static>(
         &self,
         path: &str,
@@ -187,7 +184,7 @@ impl ObjectPlace {
                     *self.store.lock().unwrap_or_else(PoisonError::into_inner) = store;
                     is_second = true;
                 }
-                // Its credentials are others now.
+                // The next request uses renewed credentials.
                 _ if !is_renewed && found.as_ref().err().is_some_and(Trouble::is_expired) => {
                     is_renewed = true;
                 }
@@ -196,7 +193,6 @@ impl ObjectPlace {
         }
     }
 
-    /// The object at a path.
     fn object(&self, path: &str) -> Result<Found> {
         if let Some(file) = self.looked.take(path, &self.engine.cancelled)? {
             return Ok(Some(file));
@@ -210,7 +206,7 @@ impl ObjectPlace {
         let (version, bytes) = match found {
             Ok(found) => found,
             Err(trouble) if trouble.status() == Some(404) => {
-                // The bucket itself is no object that is missing.
+                // A missing bucket is an error, not a missing object.
                 return if trouble.is_of_bucket() { Err(trouble.error()) } else { Ok(None) };
             }
             Err(trouble) => return Err(trouble.error()),
@@ -219,13 +215,14 @@ impl ObjectPlace {
         Ok(Some(opened(&self.engine, origin, bytes)))
     }
 
-    /// Whether any name goes on behind a prefix.
+    /// Returns whether any key starts with the path and a slash.
     fn is_folder(&self, path: &str) -> Result<bool> {
         let prefix = prefix(path);
         let found = self.ask(path, move |store| {
             let prefix = prefix.clone();
             Box::pin(async move {
-                // Two: one may be a mark of the folder itself, whose name cannot be read.
+                // Two entries, because the first may be a placeholder of the folder itself, which
+                // the list leaves out.
                 let options = PaginatedListOptions { max_keys: Some(2), ..PaginatedListOptions::default() };
                 let page = store.list_paginated(prefix.as_deref(), options).await?;
                 Ok(!page.result.objects.is_empty()
@@ -242,57 +239,57 @@ fn opened(engine: &Arc<Engine>, origin: ObjectOrigin, start: Bytes) -> Arc<dyn R
     CachedFile::opened(engine, origin, stamp, start)
 }
 
-/// The endpoint of the settings for a kind of store. Without TLS only on this machine, or where that is allowed.
+/// Returns the endpoint set for a kind of store. Without TLS, it must be on this machine or
+/// explicitly allowed.
 fn endpoint(settings: &Settings, scope: Scope) -> Result<Option<String>> {
     let Some(text) = settings.scoped(scope, "endpoint") else { return Ok(None) };
     let url = Url::parse(text)
-        .map_err(|_| Error::usage("the setting endpoint is no URL").found(shown_text(text)))?;
+        .map_err(|_| Error::usage("the setting endpoint is not a URL").found(shown_text(text)))?;
     let is_local = literal(&url).map_or(url.host_str() == Some("localhost"), |address| address.is_loopback());
     match url.scheme() {
         "https" => {}
         "http" if is_local || settings.scoped_flag(scope, "allow-http").unwrap_or(false) => {}
         "http" => {
-            let why = "the setting endpoint has no TLS, and keys and data would be readable on the way \
-                       (--store allow-http=true allows it)";
-            return Err(Error::usage(why).found(shown_text(text)));
+            let why = "the setting endpoint has no TLS, so keys and data would be readable in transit";
+            let problem = Error::usage(why).found(shown_text(text));
+            return Err(problem.hint("pass --store allow-http=true to allow it"));
         }
         _ => {
             return Err(
-                Error::usage("the setting endpoint is no URL of http or https").found(shown_text(text))
+                Error::usage("the setting endpoint is not an http or https URL").found(shown_text(text))
             );
         }
     }
     Ok(Some(text.trim_end_matches('/').to_owned()))
 }
 
-/// Settings that `object_store` cannot use.
+/// Converts an error of `object_store` about settings.
 fn unfit(error: &object_store::Error) -> Error {
-    // Its texts name what is missing; values stand in none but those about URLs.
+    // The messages name the missing setting. Only messages about URLs contain values.
     let text = crate::fault::causes(error);
     let words = text.split(' ').filter(|word| !word.contains("://"));
     Error::usage(words.collect::<Vec<_>>().join(" "))
 }
 
-/// A path as `object_store` has it.
 fn location(path: &str) -> Result<Path> {
-    Path::parse(path).map_err(|_| Error::usage("no key that can be read").found(format!("{path:?}")))
+    Path::parse(path).map_err(|_| Error::usage("invalid object key").found(format!("{path:?}")))
 }
 
 fn prefix(folder: &str) -> Option<String> {
     (!folder.is_empty()).then(|| format!("{folder}/"))
 }
 
-/// The start of an object, and its version.
+/// Reads the start of an object, and its version.
 async fn start(store: &dyn Store, location: &Path) -> Result<(Version, Bytes), object_store::Error> {
     let options = GetOptions { range: Some(GetRange::Bounded(0..START)), ..GetOptions::default() };
     match store.get_opts(location, options).await {
         Ok(found) => {
             let version = version_of(&found.meta);
-            // What does not come now comes when it is read.
+            // A failure here is not final: the bytes are requested again when they are read.
             let bytes = found.bytes().await.unwrap_or_default();
             Ok((version, bytes))
         }
-        // Nothing of an empty object lies in a range.
+        // An empty object satisfies no range.
         Err(error) if trouble::status_of(&error) == Some(416) => {
             Ok((version_of(&store.head(location).await?), Bytes::new()))
         }
@@ -325,13 +322,13 @@ impl RemotePlace for ObjectPlace {
         })?;
         let entries = found.map_err(|trouble| trouble.error())?;
         entries.ok_or_else(|| {
-            Error::limit("more entries than a folder may have").file(self.url(folder)).expected(most)
+            Error::limit("too many entries in a folder").file(self.url(folder)).expected(most)
         })
     }
 
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>> {
         let found = if path.is_empty() { None } else { self.object(path)? };
-        found.ok_or_else(|| Error::malformed("there is no such object").file(self.url(path)))
+        found.ok_or_else(|| Error::malformed("no such object").file(self.url(path)))
     }
 
     fn stamp(&self, path: &str) -> Result<Option<RemoteStamp>> {
@@ -367,7 +364,7 @@ impl RemotePlace for ObjectPlace {
     }
 
     fn end_uploads(&self, prefix: &str, older_than: Duration) -> Result<Vec<String>> {
-        // The first answer tells in which region the bucket is, whatever else it says.
+        // Any response shows the region of the bucket.
         let _ = self.stamp("ferry");
         let (store, client) = (self.current(), self.engine.process()?.client.clone());
         let prefix = prefix.to_owned();
@@ -385,7 +382,7 @@ impl RemotePlace for ObjectPlace {
                 let found = start(&*store, &location).await;
                 let (version, bytes) = match found {
                     Ok(found) => found,
-                    // Why, is told to who opens it.
+                    // The error is reported when the file is opened.
                     Err(error) => return Err(Trouble::of(&error, &engine.process()?.client).fault()),
                 };
                 Ok(Some(opened(&engine, ObjectOrigin::new(store, location, url, version), bytes)))
@@ -394,12 +391,12 @@ impl RemotePlace for ObjectPlace {
     }
 }
 
-/// A fault of a store's, for the cache.
+/// Converts an error of the store to a fault for the cache.
 fn fault(trouble: Trouble, name: &str) -> Fault {
     match trouble.status() {
         Some(404 | 410) => Fault::changed(name, "the object", "none"),
-        Some(412) => Fault::changed(name, "the version that was opened", "another"),
-        Some(416) => Fault::changed(name, "an object of that length", "a shorter one"),
+        Some(412) => Fault::changed(name, "the version that was opened", "another version"),
+        Some(416) => Fault::changed(name, "an object of the same length", "a shorter object"),
         _ => trouble.fault(),
     }
 }

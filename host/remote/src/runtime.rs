@@ -1,5 +1,6 @@
-//! The engine is what all places of one `Remotes` share: the thread of transfers, the client and the cache. They are of
-//! one process: one that was forked starts its own, since threads and connections do not go along into it.
+//! The engine that all places of one `Remotes` share: the transfer thread, the client and the
+//! cache. They belong to one process. A forked child starts its own, because it does not inherit
+//! threads and connections.
 
 use crate::budget::Budget;
 use crate::cache::{Cache, Cancelled, LOOK};
@@ -25,25 +26,26 @@ pub(crate) struct Engine {
     next_file: AtomicU64,
 }
 
-/// What one process has.
+/// The resources of one process.
 pub(crate) struct Process {
     pub(crate) client: Client,
     pub(crate) cache: Arc<Cache>,
-    /// Memory of what is sent.
+    /// Memory for uploads.
     pub(crate) budget: Arc<Budget>,
-    /// Turns of those who send.
+    /// Limits the number of parallel uploads.
     pub(crate) sending: Semaphore,
     pub(crate) keys: Arc<Keys>,
     pub(crate) handle: Handle,
     openings: Arc<Semaphore>,
-    /// The thread ends when this is dropped.
+    /// Ends the thread when it is dropped.
     _stop: oneshot::Sender<()>,
 }
 
-/// How many files are opened ahead, of which each holds its first 128 KiB: a hundred shards take two rounds.
+/// Maximum number of files opened ahead. Each holds its first 128 KiB, and a hundred shards take
+/// two rounds.
 const OPENINGS: usize = 64;
 
-/// One of them.
+/// A permit to open a file ahead.
 pub(crate) type Turn = OwnedSemaphorePermit;
 
 impl Engine {
@@ -53,7 +55,7 @@ impl Engine {
         Self { settings, cancelled, renewal, notes, memory, process, next_file }
     }
 
-    /// What this process has, started if it was not.
+    /// Returns the resources of this process, and creates them on the first call.
     pub(crate) fn process(&self) -> Result<Arc<Process>> {
         let id = std::process::id();
         let mut known = self.process.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +63,8 @@ impl Engine {
             return Ok(Arc::clone(process));
         }
         let process = Arc::new(self.start()?);
-        // What the parent has would wake a thread that is not here, and close its connections.
+        // Dropping the parent's resources would wake a thread that does not exist here, and close
+        // the parent's connections.
         std::mem::forget(known.replace((id, Arc::clone(&process))));
         Ok(process)
     }
@@ -69,7 +72,7 @@ impl Engine {
     fn start(&self) -> Result<Process> {
         let client = Client::new(&self.settings)?;
         let cannot =
-            |error: std::io::Error| Error::io(format!("cannot start the thread of transfers: {error}"));
+            |error: std::io::Error| Error::io(format!("cannot start the transfer thread: {error}"));
         let runtime = Builder::new_current_thread().enable_io().enable_time().build().map_err(cannot)?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -83,12 +86,11 @@ impl Engine {
         Ok(Process { client, cache, budget, sending, handle, keys, openings, _stop: stop })
     }
 
-    /// A number for a file.
     pub(crate) fn next_file(&self) -> u64 {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Nobody reads a file any more.
+    /// Releases the pages of a file that is no longer read.
     pub(crate) fn forget(&self, file: u64) {
         let known = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, process)) = known.as_ref().filter(|(of, _)| *of == std::process::id()) {
@@ -96,8 +98,8 @@ impl Engine {
         }
     }
 
-    /// Does something on the thread of transfers when its turn comes, which ends with what it is given. A hint's work:
-    /// where it cannot be begun, it is left.
+    /// Runs `work` on the transfer thread when a permit is free. The permit is held until `work`
+    /// drops it. This is only a hint: if the work cannot start, it is skipped.
     pub(crate) fn begin<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(Turn) -> F + Send + 'static,
@@ -111,18 +113,19 @@ impl Engine {
         });
     }
 
-    /// Does something on the thread of transfers, and waits for it whether or not the user ends the run: what must not be
-    /// left half done, and comes to an end by itself.
+    /// Runs `work` on the transfer thread and waits for it even if the user cancels the run. For
+    /// work that must not be interrupted and that always ends.
     pub(crate) fn see_through<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T> {
         let (send, receive) = sync_channel(1);
         self.process()?.handle.spawn(async move { drop(send.send(work.await)) });
-        receive.recv().map_err(|_| Error::io("the thread of transfers has ended"))
+        receive.recv().map_err(|_| Error::io("the transfer thread has ended"))
     }
 
-    /// Does something on the thread of transfers, and waits for it.
+    /// Runs `work` on the transfer thread and waits for it, or aborts it if the user cancels the
+    /// run.
     pub(crate) fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -134,11 +137,11 @@ impl Engine {
             match receive.recv_timeout(LOOK) {
                 Ok(result) => return Ok(result),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::io("the thread of transfers has ended"));
+                    return Err(Error::io("the transfer thread has ended"));
                 }
                 Err(RecvTimeoutError::Timeout) if (self.cancelled)() => {
                     task.abort();
-                    return Err(Error::cancelled("interrupted while a server was asked"));
+                    return Err(Error::cancelled("interrupted while waiting for a server"));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }

@@ -1,4 +1,4 @@
-//! A body that is sent, whose progress can be seen: a slow transfer is no stalled one.
+//! A request body that reports its progress, so that a slow upload is not taken for a stalled one.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-/// How much is given to the connection at a time.
+/// Bytes passed to the connection at a time.
 const PIECE: usize = 256 << 10;
 
 pub(crate) struct Sent {
@@ -17,7 +17,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// A body of these bytes, and how many of them the connection has taken so far.
+    /// Returns the body and a counter of the bytes that the connection has taken.
     pub(crate) fn new(bytes: Bytes) -> (Self, Arc<AtomicU64>) {
         let taken = Arc::<AtomicU64>::default();
         (Self { rest: bytes, taken: Arc::clone(&taken) }, taken)

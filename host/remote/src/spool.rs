@@ -1,4 +1,4 @@
-//! A spool is a temporary file without a name, which holds what a server gives once and whole.
+//! A spool is an unnamed temporary file. It holds the body of a server that cannot return ranges.
 
 use crate::client::{Answer, Ask, Client};
 use crate::fault::Fault;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use tensorferry_core::context::remote::{RemoteFile, RemoteStamp};
 use tensorferry_sdk::{Error, Result};
 
-/// Where such files are, and how large one may be.
+/// The folder for such files, and their maximum size.
 pub(crate) struct Spool {
     folder: PathBuf,
     most: u64,
@@ -24,7 +24,8 @@ impl Spool {
         Self { folder, most: settings.bytes("spool") }
     }
 
-    /// Reads a body to its end. One that is cut is asked for again from its start: nothing else can be.
+    /// Reads a body to its end. If it is cut off, it is requested again from its start, because the
+    /// server has no ranges.
     pub(crate) async fn fill(
         self,
         client: &Client,
@@ -63,7 +64,7 @@ impl Spool {
     async fn write(&self, answer: Answer, expected: Option<u64>, name: &str) -> Result<(File, u64), Fault> {
         let over = || {
             let error = Error::limit(
-                "a server without ranges has its file read whole, and this one is longer than the setting spool allows",
+                "the file is longer than the setting spool allows, and its server has no range requests",
             );
             Fault::last(error.file(name).expected(format!("at most {} bytes", self.most)))
         };
@@ -72,7 +73,7 @@ impl Spool {
         }
         let cannot = |error: std::io::Error| {
             let folder = self.folder.display();
-            Fault::last(Error::from(error).context(format!("the spool folder {folder}")).file(name))
+            Fault::last(Error::from(error).context(format!("spool folder {folder}")).file(name))
         };
         let mut file = tempfile::tempfile_in(&self.folder).map_err(cannot)?;
         let mut len = 0;
@@ -93,7 +94,7 @@ impl Spool {
     }
 }
 
-/// A file that was read whole when it was opened: it cannot change.
+/// A file that was read whole when it was opened, and so cannot change.
 pub(crate) struct SpooledFile {
     file: File,
     stamp: RemoteStamp,
@@ -101,11 +102,11 @@ pub(crate) struct SpooledFile {
 }
 
 impl SpooledFile {
-    /// What is said of it: nobody sees the file.
+    /// Returns the note that tells the user about the unnamed file.
     pub(crate) fn note(&self, settings: &Settings) -> String {
         let (name, len, folder) = (&self.name, self.stamp.len, Spool::new(settings).folder);
         format!(
-            "{name} comes from a server without ranges: all of its {len} bytes were read into a temporary file in {}",
+            "the server of {name} has no range requests: all {len} bytes were read into a temporary file in {}",
             folder.display()
         )
     }

@@ -1,4 +1,4 @@
-//! Reading from servers that do what servers do.
+//! Tests of reading from servers with realistic behavior.
 
 mod faults;
 mod http;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tensorferry_core::context::remote::{Remote, RemoteFile, RemotePlace};
 use tensorferry_sdk::Result;
 
-/// Remotes that give up soon.
+/// Returns remotes with short time limits.
 fn remotes(pairs: &[&str]) -> Remotes {
     remotes_with(8 << 20, pairs)
 }
@@ -39,7 +39,7 @@ fn read(file: &dyn RemoteFile, offset: u64, len: usize) -> Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// All of a file, in windows as the copy reads them.
+/// Reads a whole file in windows, as the copy does.
 fn read_whole(file: &dyn RemoteFile) -> Result<Vec<u8>> {
     let len = file.stamp().len;
     let mut bytes = Vec::new();

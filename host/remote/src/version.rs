@@ -1,4 +1,5 @@
-//! A version is what tells one content of a file from another, as HTTP says it, and answers are held against it.
+//! The version of a file: the HTTP headers that identify its content. Every response is checked
+//! against it.
 
 use crate::body::Pieces;
 use crate::client::{Answer, Client};
@@ -9,21 +10,21 @@ use std::ops::Range;
 use tensorferry_core::context::remote::RemoteStamp;
 use tensorferry_sdk::Error;
 
-/// What a stamp's tag begins with that is a [generation](Version::generation).
+/// Prefix of a stamp's tag that holds a [generation](Version::generation).
 pub(crate) const GENERATION: &str = "generation:";
 
-/// What a server says of a file.
+/// The version that a server reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) len: u64,
     pub(crate) etag: Option<String>,
     pub(crate) modified: Option<String>,
-    /// The number that Google's store gives each object that it takes, whatever its name and bytes.
+    /// The generation number that Google Cloud Storage assigns to each upload.
     pub(crate) generation: Option<String>,
 }
 
 impl Version {
-    /// What an answer says, of a file of `len` bytes.
+    /// Takes the version from a response about a file of `len` bytes.
     pub(crate) fn of(answer: &Answer, len: u64) -> Self {
         let owned = |name| answer.text(name).map(|text: &str| text.trim().to_owned());
         Self { len, etag: owned("etag"), modified: owned("last-modified"), generation: None }
@@ -40,7 +41,8 @@ impl Version {
         RemoteStamp { len: self.len, tag, modified: (seconds, 0) }
     }
 
-    /// Holds an answer's version against this one. What the answer does not say cannot differ.
+    /// Checks the version of a response against this one. Headers that the response does not have
+    /// are not compared.
     pub(crate) fn hold(&self, name: &str, found: &Self) -> Result<(), Fault> {
         let differs = |ours: &Option<String>, theirs: &Option<String>| match (ours, theirs) {
             (Some(ours), Some(theirs)) => ours != theirs,
@@ -61,18 +63,19 @@ impl Version {
         if differs(etag, &found.etag) {
             return Err(Fault::changed(name, &tag("ETag", etag), &tag("ETag", &found.etag)));
         }
-        // Servers of one name may have written a file at times of their own; where both say an ETag, that counts.
+        // Servers behind one name may have different modification times for a file. If both
+        // responses have an ETag, it decides.
         if (etag.is_none() || found.etag.is_none()) && differs(modified, &found.modified) {
             return Err(Fault::changed(name, &tag("written", modified), &tag("written", &found.modified)));
         }
         Ok(())
     }
 
-    /// Headers that make a server which knows them refuse another version.
+    /// Adds headers that make a server refuse any other version, if the server supports them.
     pub(crate) fn conditions(&self, headers: &mut HeaderMap) {
         let value = |text: &str| HeaderValue::from_str(text).ok();
         match (&self.etag, &self.modified) {
-            // A weak one is no match for any.
+            // A weak ETag never matches.
             (Some(etag), _) if !etag.starts_with("W/") => {
                 headers.extend(value(etag).map(|value| (header::IF_MATCH, value)));
             }
@@ -88,13 +91,12 @@ fn tag(what: &str, text: &Option<String>) -> String {
     format!("{what} {}", text.as_deref().unwrap_or("none"))
 }
 
-/// The header that asks for a range.
 pub(crate) fn range_header(range: &Range<u64>) -> HeaderValue {
     let text = format!("bytes={}-{}", range.start, range.end.saturating_sub(1));
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("bytes=0-0"))
 }
 
-/// The range that an answer holds, and the file's length, if it says one.
+/// Returns the range in a response, and the length of the file if the response has it.
 pub(crate) fn content_range(answer: &Answer) -> Option<(Range<u64>, Option<u64>)> {
     let text = answer.text("content-range")?.trim().strip_prefix("bytes ")?;
     let (range, len) = text.split_once('/')?;
@@ -103,24 +105,25 @@ pub(crate) fn content_range(answer: &Answer) -> Option<(Range<u64>, Option<u64>)
     Some((start..last.checked_add(1)?, len.trim().parse().ok()))
 }
 
-/// The length of a file that a range lies outside of: `bytes */LENGTH`.
+/// Returns the length of the file from the response to an unsatisfiable range (`bytes */LENGTH`).
 pub(crate) fn unsatisfied_len(answer: &Answer) -> Option<u64> {
     answer.text("content-range")?.trim().strip_prefix("bytes")?.trim().strip_prefix("*/")?.parse().ok()
 }
 
-/// Refuses bytes that were encoded on the way: their ranges are no ranges of the file.
+/// Refuses a response with a content encoding, because its ranges are not ranges of the file.
 pub(crate) fn identity(answer: &Answer, name: &str) -> Result<(), Fault> {
     match answer.text("content-encoding").map(str::trim) {
         None | Some("" | "identity") => Ok(()),
         Some(encoding) => Err(Fault::last(
-            Error::unsupported(format!("the server encodes its answers: {encoding:.40}"))
+            Error::unsupported(format!("the server encodes its responses: {encoding:.40}"))
                 .file(name)
-                .expected("Content-Encoding identity, which was asked for"),
+                .expected("Content-Encoding identity, as requested"),
         )),
     }
 }
 
-/// The bytes of a range of a file of this version, out of an answer to a request for it.
+/// Returns the bytes of a range of a file with this version, from the response to a request for the
+/// range.
 pub(crate) async fn range_of(
     client: &Client,
     answer: Answer,
@@ -132,12 +135,12 @@ pub(crate) async fn range_of(
         206 => {
             identity(&answer, name)?;
             let Some((found, len)) = content_range(&answer) else {
-                return Err(Fault::last(Error::io("answered a range without saying which").file(name)));
+                return Err(Fault::last(Error::io("the response has no Content-Range").file(name)));
             };
             version.hold(name, &Version::of(&answer, len.unwrap_or(version.len)))?;
             if found.start != range.start || found.end > range.end {
                 return Err(Fault::last(
-                    Error::io("answered another range than was asked for")
+                    Error::io("the response has a different range than requested")
                         .file(name)
                         .expected(format!("bytes {}-{}", range.start, range.end - 1))
                         .found(format!("bytes {}-{}", found.start, found.end - 1)),
@@ -148,30 +151,31 @@ pub(crate) async fn range_of(
         200 => {
             let len = answer.body.len().unwrap_or(version.len);
             version.hold(name, &Version::of(&answer, len))?;
-            // It answers ranges, or else this one would not have been asked for.
-            Err(Fault::passing("answered a range with the whole file").of(name))
+            // The server supports ranges, or this request would not have been sent, so the failure
+            // is temporary.
+            Err(Fault::passing("the response has the whole file instead of a range").of(name))
         }
         404 | 410 => Err(Fault::changed(name, "the file", "none")),
-        412 => Err(Fault::changed(name, "the version that was opened", "another")),
+        412 => Err(Fault::changed(name, "the version that was opened", "another version")),
         416 => Err(Fault::changed(name, &format!("{} bytes", version.len), "fewer")),
         _ => Err(refusal(client, answer, name).await),
     }
 }
 
-/// What an answer means that is neither bytes nor a passing fault.
+/// Converts any other response, which is neither bytes nor a temporary failure, to a fault.
 pub(crate) async fn refusal(client: &Client, answer: Answer, name: &str) -> Fault {
     let status = answer.status.as_u16();
     let had_query = answer.url.query().is_some();
     let words = client.words(answer).await;
     let hint = match status {
         401 | 403 if had_query => " (a signed URL may have expired)",
-        401 => " (it asks for credentials)",
+        401 => " (the server requires credentials)",
         _ => "",
     };
     Fault::last(Error::io(format!("{words}{hint}")).file(name))
 }
 
-/// No more pieces than so many bytes of them: a body that goes on is left.
+/// Ends the pieces after this many bytes, even if the body has more.
 fn limited(pieces: Pieces, bytes: u64) -> Pieces {
     let state = (pieces, bytes);
     Box::pin(futures_util::stream::try_unfold(state, |(mut pieces, left)| async move {
@@ -186,7 +190,8 @@ fn limited(pieces: Pieces, bytes: u64) -> Pieces {
     }))
 }
 
-/// Seconds since 1970 of a date as HTTP has it (RFC 9110, IMF-fixdate): `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Parses an HTTP date (RFC 9110, IMF-fixdate), such as `Sun, 06 Nov 1994 08:49:37 GMT`, to seconds
+/// since 1970.
 fn http_date(text: &str) -> Option<i64> {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let mut parts = text.split_once(", ")?.1.split(' ');
@@ -196,7 +201,7 @@ fn http_date(text: &str) -> Option<i64> {
     let mut clock = parts.next()?.split(':').map(str::parse::<i64>);
     let mut next = || clock.next()?.ok().filter(|part| (0..=60).contains(part));
     let seconds = next()? * 3600 + next()? * 60 + next()?;
-    // Days from the civil calendar, with years that begin in March.
+    // Converts the civil date to days. Years start in March here.
     let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
     Some(days * 86_400 + seconds)

@@ -1,4 +1,4 @@
-//! A container of Azure's Blob storage.
+//! A container of Azure Blob Storage.
 
 use super::connector::{Connector, no_retries};
 use super::{Store, endpoint};
@@ -8,7 +8,7 @@ use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
 
-/// The store of a container, of the account that the URL or the settings name.
+/// Opens the container in the account that the URL or the settings name.
 pub(super) fn store(engine: &Arc<Engine>, container: &str, account: Option<&str>) -> Result<Arc<dyn Store>> {
     let settings = &engine.settings;
     let text = |key| settings.scoped(Scope::Azure, key);
@@ -27,7 +27,7 @@ pub(super) fn store(engine: &Arc<Engine>, container: &str, account: Option<&str>
         .with_http_connector(Connector::new(engine));
     let account = account.or(text("account")).ok_or_else(|| {
         Error::usage(
-            "no storage account: write az://CONTAINER@ACCOUNT/PATH, or set AZURE_STORAGE_ACCOUNT_NAME",
+            "no storage account: use az://CONTAINER@ACCOUNT/PATH, or set AZURE_STORAGE_ACCOUNT_NAME",
         )
     })?;
     builder = builder.with_account(account);

@@ -1,4 +1,4 @@
-//! Uploads that nobody completes any more: of runs that were killed. A store keeps their parts, and has them paid for.
+//! Aborts the unfinished uploads of killed runs. The store keeps their parts and charges for them.
 
 use super::Store;
 use super::manner::Manner;
@@ -11,10 +11,10 @@ use reqwest::Method;
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::Error;
 
-/// Most bytes of a list: a thousand uploads with names of 1 KiB.
+/// Maximum bytes of a list: a thousand uploads with names of 1 KiB.
 const MOST_OF_LIST: usize = 8 << 20;
 
-/// How long a signed request for a list is good.
+/// Validity of a signed list request.
 const TIME_OF_SIGNATURE: Duration = Duration::from_secs(300);
 
 struct Begun {
@@ -23,7 +23,8 @@ struct Begun {
     since: SystemTime,
 }
 
-/// Ends the uploads of objects whose names begin so that were begun longer ago than this; gives the names.
+/// Aborts the uploads with this prefix that are older than `older_than`, and returns the keys of
+/// their objects.
 pub(super) async fn end(
     store: &dyn Store,
     client: &Client,
@@ -34,12 +35,12 @@ pub(super) async fn end(
     let last = SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH);
     let mut ended = Vec::new();
     for upload in begun.into_iter().filter(|upload| upload.since <= last) {
-        // A key that is none of ours.
+        // Tensorferry does not create objects with such keys.
         let Ok(path) = Path::parse(&upload.key) else { continue };
         match Manner::default().of(store.abort_multipart(&path, &upload.id)).await {
             Ok(()) => ended.push(upload.key),
             Err(error) => match Trouble::of(&error, client) {
-                // Somebody else was faster.
+                // The upload was completed or aborted meanwhile.
                 trouble if trouble.status() == Some(404) => {}
                 trouble => return Err(trouble.fault()),
             },
@@ -51,8 +52,8 @@ pub(super) async fn end(
 async fn list(store: &dyn Store, client: &Client, prefix: &str) -> Result<Vec<Begun>, Fault> {
     let Some(s3) = store.s3() else {
         return Err(Fault::last(Error::unsupported(
-            "uploads are listed of S3 alone: Azure drops blocks that nobody commits after a week, and a bucket of Google's \
-             by a rule of its life cycle (AbortIncompleteMultipartUpload)",
+            "only S3 can list unfinished uploads: Azure drops uncommitted blocks after a week, and Google Cloud Storage \
+             needs a lifecycle rule (AbortIncompleteMultipartUpload)",
         )));
     };
     let mut begun = Vec::new();
@@ -88,14 +89,14 @@ fn uploads(xml: &str) -> impl Iterator<Item = Begun> {
     })
 }
 
-/// The text of the first element of a name.
+/// Returns the text of the first element with this name.
 fn element(xml: &str, name: &str) -> Option<String> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     let (text, _) = rest.split_once(&format!("</{name}>"))?;
     unescaped(text)
 }
 
-/// A text as it was before XML; `None`, if it is none.
+/// Decodes XML escapes; `None` if they are invalid.
 fn unescaped(text: &str) -> Option<String> {
     let mut parts = text.split('&');
     let mut all = parts.next()?.to_owned();

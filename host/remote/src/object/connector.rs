@@ -1,6 +1,6 @@
-//! What `object_store` leaves open of HTTP is closed here, once for all stores: tries with `Retry-After`, redirects that
-//! take no secret along, a least rate, bodies of errors and lists with an end, and where credentials are asked for at a
-//! machine's own address, no long wait where there is none.
+//! The HTTP layer of all object stores, in place of the one in `object_store`. It adds retries with
+//! `Retry-After`, redirects that do not forward secrets, a minimum rate, and limits for lists and
+//! error bodies. Requests for credentials to the machine's metadata address end after a short time.
 
 use super::listing::readable;
 use super::manner::Manner;
@@ -26,13 +26,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tensorferry_sdk::Error;
 
-/// Most bytes of an answer that is no range: lists of 5,000 names of 1 KiB are 10 MB.
+/// Maximum bytes of a response other than a range. Lists of 5,000 names of 1 KiB are 10 MB.
 const MOST_OF_LIST: usize = 32 << 20;
 
-/// How long a machine's own address is asked for credentials.
+/// Time limit for a request for credentials to the machine's metadata address.
 const TIME_OF_MACHINE: Duration = Duration::from_secs(3);
 
-/// No tries of `object_store`'s own: they are made here.
+/// Disables the retries of `object_store`, because this crate's client has its own.
 pub(super) fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
@@ -67,26 +67,32 @@ impl HttpService for Connector {
     {
         async move {
             let process = self.0.process().map_err(|error| failed(Fault::last(error).into()))?;
-            let answered = answer(&process.client, request).await;
+            let falls_back = self.0.settings.variable("AWS_IMDSV1_FALLBACK").is_some();
+            let answered = answer(&process.client, request, falls_back).await;
             answered.map_err(|trouble| failed(trouble.unless_renewed(&self.0.renewal)))
         }
         .boxed()
     }
 }
 
-/// An error that `object_store` passes on without a try of its own.
+/// Wraps an error so that `object_store` passes it on without a retry.
 fn failed(trouble: Trouble) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, trouble)
 }
 
-async fn answer(client: &Client, mut request: HttpRequest) -> Result<HttpResponse, Trouble> {
+/// Sends a request. With `falls_back`, `object_store` handles 403 from Amazon's metadata service.
+async fn answer(
+    client: &Client,
+    mut request: HttpRequest,
+    falls_back: bool,
+) -> Result<HttpResponse, Trouble> {
     let manner = Manner::current();
     if let Some(manner) = &manner {
         manner.put_into(&mut request).map_err(|error| Trouble::of(&error, client))?;
     }
     let (parts, body) = request.into_parts();
     let url = Url::parse(&parts.uri.to_string());
-    let url = url.map_err(|_| Fault::last(Error::usage("a store's endpoint makes no URL")))?;
+    let url = url.map_err(|_| Fault::last(Error::usage("the store's endpoint does not form a valid URL")))?;
     let is_range = parts.headers.contains_key(header::RANGE);
     let is_list = is_list(&url);
     let reads = parts.method == Method::GET || parts.method == Method::HEAD;
@@ -94,18 +100,24 @@ async fn answer(client: &Client, mut request: HttpRequest) -> Result<HttpRespons
     if is_own_address(&ask.url) {
         let asked = tokio::time::timeout(TIME_OF_MACHINE, client.ask(&ask)).await;
         let nowhere = || {
-            Fault::last(Error::usage(
-                "no credentials: none are set, and this machine gives none (--store anonymous=true reads public buckets)",
-            ))
+            let why = "no credentials for the object store: none are set, and this machine provides none";
+            Fault::last(
+                Error::usage(why)
+                    .hint("set the provider's keys, or pass --store anonymous=true to read a public bucket"),
+            )
         };
         let answer = asked.map_err(|_| nowhere())?.map_err(|_| nowhere())?;
+        let is_refused = !answer.status.is_success();
+        if is_refused && !(falls_back && answer.status.as_u16() == 403) {
+            return Err(nowhere().into());
+        }
         return whole(answer).await;
     }
     let is_tried_once = manner.as_ref().is_some_and(|manner| manner.is_tried_once);
     let mut answer = if is_tried_once { client.ask_once(&ask).await? } else { client.ask(&ask).await? };
     let status = answer.status.as_u16();
     if (reads || manner.is_some()) && status >= 300 {
-        // It becomes part of a host's name.
+        // The region becomes part of a host name.
         let is_name = |region: &&str| region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         let region = answer.text("x-amz-bucket-region").filter(is_name).map(str::to_owned);
         let is_elsewhere = matches!(status, 301 | 307 | 400) && region.is_some();
@@ -116,7 +128,7 @@ async fn answer(client: &Client, mut request: HttpRequest) -> Result<HttpRespons
     }
     if !is_range || ask.method == Method::HEAD {
         if is_list {
-            // Its text is read here, so that it is what the length says no longer.
+            // The text is changed below, so the length is no longer valid.
             answer.headers.remove(header::CONTENT_LENGTH);
             let head = response(&answer);
             let text = answer.body.all(MOST_OF_LIST).await?;
@@ -147,7 +159,7 @@ async fn whole(answer: Answer) -> Result<HttpResponse, Trouble> {
     Ok(head.map(|()| body.into()))
 }
 
-/// S3 begins to answer while it puts an object together, so that an error of that comes with the status of success.
+/// Finds an error in a successful response: S3 sends the status before it has assembled the object.
 async fn late_error(answer: HttpResponse) -> Result<HttpResponse, Trouble> {
     let (head, body) = answer.into_parts();
     let body = body.bytes().await.map_err(|error| Fault::passing(crate::fault::causes(&error)))?;
@@ -169,7 +181,7 @@ fn is_list(url: &Url) -> bool {
         .any(|(name, value)| (name == "list-type" && value == "2") || (name == "comp" && value == "list"))
 }
 
-/// Whether a machine asks itself who it is.
+/// Returns whether the URL is the machine's metadata address, which provides credentials.
 fn is_own_address(url: &Url) -> bool {
     url.host_str().is_some_and(|host| host.starts_with("169.254.") || host == "metadata.google.internal")
 }
@@ -181,9 +193,9 @@ async fn collected(mut body: HttpRequestBody) -> Result<Bytes, Fault> {
     let len = body.content_length();
     let mut all = Vec::new();
     while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        let frame = frame.map_err(|_| Fault::last(Error::io("what is sent cannot be read")))?;
+        let frame = frame.map_err(|_| Fault::last(Error::io("cannot read the body of the request")))?;
         match frame.into_data() {
-            // A part is one piece, and is not copied.
+            // A part is a single piece and needs no copy.
             Ok(bytes) if bytes.len() == len => return Ok(bytes),
             Ok(bytes) => all.extend_from_slice(&bytes),
             Err(_) => {}
@@ -192,7 +204,7 @@ async fn collected(mut body: HttpRequestBody) -> Result<Bytes, Fault> {
     Ok(all.into())
 }
 
-/// A body on its way. The lock is never waited for: it makes of what one may hold what all may.
+/// A response body. The mutex only makes it `Sync`; the lock is never contended.
 struct Coming(Mutex<Pieces>);
 
 impl Body for Coming {

@@ -9,12 +9,11 @@ use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKe
 use std::sync::Arc;
 use tensorferry_sdk::Result;
 
-/// The store of a bucket.
 pub(super) fn store(engine: &Arc<Engine>, bucket: &str) -> Result<Arc<dyn Store>> {
     let settings = &engine.settings;
     let mut builder = GoogleCloudStorageBuilder::new();
     for (name, value) in settings.variables().filter(|(name, _)| name.starts_with("GOOGLE_")) {
-        // The account's file is a setting.
+        // A separate setting covers the file of the service account.
         let is_account = name.contains("SERVICE_ACCOUNT") && !name.ends_with("KEY");
         if let (false, Ok(key)) = (is_account, name.to_ascii_lowercase().parse::<GoogleConfigKey>()) {
             builder = builder.with_config(key, value);
@@ -25,14 +24,14 @@ pub(super) fn store(engine: &Arc<Engine>, bucket: &str) -> Result<Arc<dyn Store>
     if let Some(path) = settings.scoped(Scope::Gcs, "service-account") {
         builder = builder.with_service_account_path(path);
     }
-    // What Google's own clients take for a server of tests, which knows nobody.
+    // Google's own clients use this variable for test servers, which have no authentication.
     let emulator = settings
         .variable("STORAGE_EMULATOR_HOST")
         .map(|host| if host.contains("://") { host.to_owned() } else { format!("http://{host}") });
     let url = endpoint(settings, Scope::Gcs)?;
     let is_anonymous = settings.scoped_flag(Scope::Gcs, "anonymous");
     if is_anonymous.unwrap_or(url.is_none() && emulator.is_some()) {
-        // It asks for a token even so, where it writes.
+        // Writing asks for a token even without signatures.
         let nobody = StaticCredentialProvider::new(GcpCredential { bearer: String::new() });
         builder = builder.with_skip_signature(true).with_credentials(Arc::new(nobody));
     }

@@ -1,4 +1,4 @@
-//! Lists of names in a store.
+//! Lists the keys of a store.
 
 use super::Store;
 use object_store::list::PaginatedListOptions;
@@ -6,10 +6,11 @@ use object_store::path::Path;
 use std::borrow::Cow;
 use tensorferry_core::context::remote::RemoteEntry;
 
-/// Pages without an entry that may follow one another: Azure's have some, and a server could go on for ever.
+/// Maximum number of consecutive pages without an entry. Azure sends some, but a server must not
+/// send them forever.
 const MOST_EMPTY: u32 = 1_000;
 
-/// What lies directly behind a prefix; `None`, if that is more than `most` entries.
+/// Returns the entries directly below a prefix; `None` if there are more than `most`.
 pub(super) async fn entries(
     store: &dyn Store,
     prefix: Option<&str>,
@@ -52,16 +53,17 @@ pub(super) async fn entries(
     }
 }
 
-/// Entries of lists in XML, and where their name stands: of S3 and GCS, and of Azure.
+/// Elements of XML lists, with the element of their name: for S3 and GCS, and for Azure.
 const ENTRIES: [(&str, &str); 4] =
     [("Contents", "Key"), ("CommonPrefixes", "Prefix"), ("Blob", "Name"), ("BlobPrefix", "Name")];
 
-/// A list in XML without the names that are no paths: `object_store` fails for a whole list in which one is, and takes
-/// `/a` for `a`.
+/// Removes names that are not valid paths from an XML list. `object_store` would fail for the whole
+/// list, and treats `/a` as `a`.
 pub(super) fn readable(xml: &[u8]) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(xml) else { return xml.to_vec() };
     let next = |entry: &str, from: usize| Some(from + text[from..].find(&format!("<{entry}>"))?);
-    // Where the next of each kind begins: looked for again when it is behind, so that a list is read once for each.
+    // The next start of each kind. It is searched for only after it was passed, so each kind scans
+    // the list once.
     let mut starts = ENTRIES.map(|(entry, _)| next(entry, 0));
     let (mut kept, mut at) = (String::with_capacity(text.len()), 0);
     while let Some((start, kind)) =
@@ -91,10 +93,11 @@ fn name_in<'a>(element: &'a str, name: &str) -> Option<&'a str> {
     Some(rest.split_once(&format!("</{name}>"))?.0)
 }
 
-/// Whether a name, escaped as XML has it, is a path. A folder's ends with a slash.
+/// Returns whether a name, still escaped as in XML, is a path. The name of a folder ends with a
+/// slash.
 fn is_path(name: &str) -> bool {
     let name = name.strip_suffix('/').unwrap_or(name);
-    // Control characters can only stand there as their numbers, where they can at all.
+    // In XML, control characters can only be written as numeric references, if at all.
     let is_escaped = name.contains("&#") || name.chars().any(|c| c.is_ascii_control());
     !is_escaped && name.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
@@ -119,7 +122,7 @@ mod tests {
         assert_eq!(String::from_utf8(found).unwrap(), list(&["a", "b/", "e&amp;f"]));
         assert_eq!(readable(b"<Blob><Name>a//b</Name></Blob><Blob>"), b"<Blob>");
         assert_eq!(readable(b"\xff"), b"\xff");
-        // In one pass, whatever there is none of.
+        // The list is scanned in one pass, even if a kind of entry never occurs.
         let long = "<Contents><Key>a</Key></Contents>".repeat(100_000);
         assert_eq!(readable(long.as_bytes()), long.as_bytes());
     }

@@ -1,4 +1,4 @@
-//! The manner in which a store's own request is sent: what `object_store` has no word for travels with the task to the
+//! Options of a request that `object_store` does not support. They travel with the task to the
 //! [connector](super::connector), which sends the request.
 
 use object_store::azure::{AzureAuthorizer, AzureCredential};
@@ -13,33 +13,34 @@ tokio::task_local! {
 
 #[derive(Clone, Default)]
 pub(super) struct Manner {
-    /// Whether it is tried once only: who asks looks himself what became of it.
+    /// If set, the request is not retried; the caller checks the outcome.
     pub(super) is_tried_once: bool,
-    /// A condition, of a request for which `object_store` sends none.
+    /// A condition for a request that `object_store` sends without one.
     pub(super) condition: Option<(HeaderName, HeaderValue)>,
-    /// What signs it anew, where the signature is over the condition.
+    /// The credential to sign the request again, for signatures that cover the condition.
     pub(super) azure: Option<Arc<AzureCredential>>,
 }
 
 impl Manner {
-    /// Does work whose requests are sent in this manner. Refusals of a store are told as such then.
+    /// Runs work whose requests use these options. Refusals of the store are then reported as such.
     pub(super) async fn of<T>(self, work: impl Future<Output = T>) -> T {
         MANNER.scope(self, work).await
     }
 
-    /// That of the requests of this task; `None` where they read.
+    /// Returns the options of the current task; `None` for reads.
     pub(super) fn current() -> Option<Self> {
         MANNER.try_with(Self::clone).ok()
     }
 
-    /// Puts the condition into a request that has been signed.
+    /// Adds the condition to a request that is already signed.
     pub(super) fn put_into(&self, request: &mut HttpRequest) -> Result<(), object_store::Error> {
         let Some((name, value)) = self.condition.clone().filter(|_| is_completing(request)) else {
             return Ok(());
         };
         request.headers_mut().insert(name, value);
-        // Azure's shared keys sign conditions; a bearer's token and a signature in the URL sign no headers, and S3's
-        // signature is over those that it names.
+        // Azure's shared keys sign conditional headers, so the request is signed again. Bearer
+        // tokens and signatures in the URL cover no headers, and S3's signature covers only the
+        // headers that it names.
         let shared = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let account = shared.and_then(|value| value.strip_prefix("SharedKey ")?.split_once(':'));
         let account = account.map(|(account, _)| account.to_owned());
@@ -51,7 +52,7 @@ impl Manner {
     }
 }
 
-/// Whether a request puts the parts of an object together.
+/// Returns whether a request completes a multipart upload.
 fn is_completing(request: &HttpRequest) -> bool {
     let query = request.uri().query().unwrap_or_default();
     let has = |start: &str| query.split('&').any(|pair| pair.starts_with(start));

@@ -1,4 +1,4 @@
-//! Bytes of an object.
+//! Reads the bytes of an object.
 
 use super::trouble::Trouble;
 use super::{Store, fault};
@@ -21,10 +21,10 @@ pub(super) struct ObjectOrigin {
     version: Version,
 }
 
-/// What a store says of an object, as HTTP would.
+/// Converts the metadata of an object to the form of HTTP headers.
 pub(super) fn version_of(meta: &ObjectMeta) -> Version {
     let modified = meta.last_modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
-    // S3's and Azure's versions are no plain numbers, and there are none where nobody asked for them.
+    // Versions of S3 and Azure are not plain numbers, and exist only in buckets with versioning.
     let is_number = |version: &String| version.bytes().all(|byte| byte.is_ascii_digit());
     let generation = meta.version.clone().filter(is_number);
     Version { len: meta.size, etag: meta.e_tag.clone(), modified: Some(modified), generation }
@@ -54,20 +54,21 @@ impl Origin for ObjectOrigin {
             let options = GetOptions {
                 range: Some(GetRange::Bounded(range)),
                 if_match: self.version.etag.clone(),
-                // Where older generations are kept, it goes on to be read although it was replaced.
+                // If the bucket keeps old generations, reading continues after the object was
+                // replaced.
                 version: self.version.generation.clone(),
                 ..GetOptions::default()
             };
             let found = self.store.get_opts(&self.location, options).await;
             let found =
                 found.map_err(|error| fault(Trouble::of(&error, client), &self.name).of(&self.name))?;
-            // Stores ignore conditions that they do not know.
+            // Some stores ignore conditions that they do not support.
             self.version.hold(&self.name, &version_of(&found.meta))?;
             let client = client.clone();
             let pieces = found.into_stream().map(move |piece| {
                 piece.map_err(|error| {
                     let trouble = Trouble::of(&error, &client);
-                    // What breaks a body off is not the store's word.
+                    // An error within a body comes from the connection, not from the store.
                     if trouble.is_passing() { trouble.fault() } else { Fault::passing(trouble.to_string()) }
                 })
             });

@@ -1,4 +1,4 @@
-//! Profiles of AWS's tools: `~/.aws/credentials` and `~/.aws/config`.
+//! Profiles of the AWS tools: `~/.aws/credentials` and `~/.aws/config`.
 
 use crate::runtime::Engine;
 use crate::settings::Settings;
@@ -13,24 +13,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{Error, Result};
 
-/// What the files say under one name.
+/// The keys and values of one profile.
 #[derive(Clone)]
 pub(super) struct Profile {
     name: String,
     values: BTreeMap<String, String>,
 }
 
-/// After this time the files are read, or their program is started, again: keys of an hour are renewed in time.
+/// Time after which the files are read, or the program is started, again. Keys that are valid for
+/// an hour are renewed in time.
 const GOOD_FOR: Duration = Duration::from_secs(300);
 
 impl Profile {
-    /// A profile; `None`, if neither file has it.
+    /// Reads a profile; `None` if neither file has it.
     pub(super) fn read(settings: &Settings, name: &str) -> Result<Option<Self>> {
         let file = |variable: &str, default: &str| {
             settings.variable(variable).map(PathBuf::from).or_else(|| Some(settings.home()?.join(default)))
         };
         let (mut values, mut is_there) = (BTreeMap::new(), false);
-        // Keys of the first file come before those of the second.
+        // Values of the first file take precedence.
         for (path, header) in [
             (
                 file("AWS_CONFIG_FILE", ".aws/config"),
@@ -53,12 +54,11 @@ impl Profile {
         Ok(is_there.then(|| Self { name: name.to_owned(), values }))
     }
 
-    /// What the profile says of a key.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.values.get(key).map(String::as_str)
     }
 
-    /// Whether there are keys in it, or a program that gives them.
+    /// Returns whether the profile has keys, or a program that prints them.
     pub(super) fn has_credentials(&self) -> Result<bool> {
         if self.get("aws_access_key_id").is_some() || self.get("credential_process").is_some() {
             return Ok(true);
@@ -67,7 +67,7 @@ impl Profile {
             if self.get(key).is_some() {
                 let name = &self.name;
                 return Err(Error::unsupported(format!(
-                    "the profile {name:?} has {key}, which only AWS's tools read: give another profile \
+                    "the profile {name:?} uses {key}, which only the AWS tools support: give another profile \
                      `credential_process = aws configure export-credentials --profile {name}`"
                 )));
             }
@@ -76,7 +76,7 @@ impl Profile {
     }
 }
 
-/// The values of a section of an INI file; of nested ones, which are indented, nothing.
+/// Returns the values of a section of an INI file. Nested values, which are indented, are skipped.
 fn section(text: &str, header: &str) -> Option<BTreeMap<String, String>> {
     let (mut found, mut is_in) = (None, false);
     for line in text.lines() {
@@ -97,7 +97,7 @@ fn section(text: &str, header: &str) -> Option<BTreeMap<String, String>> {
     found
 }
 
-/// Keys of a profile, renewed as they change.
+/// Credentials of a profile, which are renewed when they change.
 pub(super) struct ProfileCredentials {
     engine: Arc<Engine>,
     name: String,
@@ -115,8 +115,9 @@ impl ProfileCredentials {
         Self { engine: Arc::clone(engine), name: profile.name }
     }
 
-    /// Keys that still hold, or others. Who needs others waits for one who fetches them, in whatever bucket: a program
-    /// may ask somebody for them or keep a file of its own, and is not made to be started twice at once.
+    /// Returns valid keys, and renews them if necessary. Concurrent callers for any bucket wait for
+    /// one renewal: the program may prompt the user or keep a file of its own, and must not run
+    /// twice at once.
     async fn keys(&self) -> Result<Arc<AwsCredential>> {
         let mut known = Arc::clone(&self.engine.process()?.keys).lock_owned().await;
         let holds = |since: Instant| since.elapsed() < GOOD_FOR && self.engine.renewal.holds(since);
@@ -126,18 +127,18 @@ impl ProfileCredentials {
             return Ok(Arc::clone(keys));
         }
         let (engine, name) = (Arc::clone(&self.engine), self.name.clone());
-        // It goes on where nobody waits for it any more, and keeps others from it until then.
+        // The task continues even if no caller waits any longer, and holds the lock until it ends.
         let found = tokio::task::spawn_blocking(move || {
             let begun = Instant::now();
             let keys = Arc::new(Self::renew(&engine.settings, &name)?);
             *known = Some((begun, Arc::clone(&keys)));
             Ok(keys)
         });
-        found.await.unwrap_or_else(|_| Err(Error::io("a profile could not be read")))
+        found.await.unwrap_or_else(|_| Err(Error::io("cannot read the profile")))
     }
 
     fn renew(settings: &Settings, name: &str) -> Result<AwsCredential> {
-        let gone = || Error::usage(format!("the profile {name:?} has no keys any more"));
+        let gone = || Error::usage(format!("the profile {name:?} no longer has keys"));
         let profile = Profile::read(settings, name)?.ok_or_else(gone)?;
         if let Some(command) = profile.get("credential_process") {
             return from_process(name, command);
@@ -149,9 +150,9 @@ impl ProfileCredentials {
     }
 }
 
-/// Starts a program that prints keys as JSON.
+/// Runs a program that prints keys as JSON.
 fn from_process(name: &str, command: &str) -> Result<AwsCredential> {
-    // Its output is secret, and what it says of errors may be.
+    // The output is secret, and the error output may be.
     let failed = |why: &str| Error::io(format!("credential_process of the profile {name:?} {why}"));
     let run =
         std::process::Command::new("sh").args(["-c", command]).stdin(std::process::Stdio::null()).output();

@@ -1,4 +1,4 @@
-//! A bucket of S3, or of what speaks like it.
+//! A bucket of S3 or of a compatible store.
 
 use super::connector::{Connector, no_retries};
 use super::profile::{Profile, ProfileCredentials};
@@ -9,7 +9,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
 
-/// The store of a bucket, in a region that it said itself, or else in that of the settings.
+/// Opens a bucket in `region`, which the store reported, or else in the region of the settings.
 pub(super) fn store(engine: &Arc<Engine>, bucket: &str, region: Option<&str>) -> Result<Arc<dyn Store>> {
     let settings = &engine.settings;
     let text = |key| settings.scoped(Scope::S3, key);
@@ -41,7 +41,7 @@ pub(super) fn store(engine: &Arc<Engine>, bucket: &str, region: Option<&str>) ->
         if profile.is_none()
             && let Some(name) = named
         {
-            return Err(Error::usage(format!("there is no profile {name:?} in the files of ~/.aws")));
+            return Err(Error::usage(format!("no profile {name:?} in the files of ~/.aws")));
         }
         if let Some(profile) = profile.filter(|_| named.is_some() || !has_others) {
             home = profile.get("region").map(str::to_owned);
@@ -62,7 +62,7 @@ pub(super) fn store(engine: &Arc<Engine>, bucket: &str, region: Option<&str>) ->
             }
         }
         (None, None) => {}
-        _ => return Err(Error::usage("access-key and secret-key go together")),
+        _ => return Err(Error::usage("access-key and secret-key must be set together")),
     }
     if let Some(region) = region.or(text("region")).or(home.as_deref()) {
         builder = builder.with_region(region);
@@ -75,20 +75,21 @@ pub(super) fn store(engine: &Arc<Engine>, bucket: &str, region: Option<&str>) ->
         settings.scoped_flag(Scope::S3, "path-style").unwrap_or(has_endpoint || bucket.contains('.'));
     builder = builder.with_virtual_hosted_style_request(!is_in_path);
     if !is_in_path && let Some(url) = endpoint(settings, Scope::S3)? {
-        // It takes the endpoint of such a bucket as the bucket's own.
+        // With virtual-hosted requests, `object_store` expects the bucket in the endpoint.
         builder = builder.with_endpoint(url.replacen("://", &format!("://{bucket}."), 1));
     }
     if is_anonymous {
         builder = builder.with_skip_signature(true);
     }
-    // One request for each object that is removed: not every store takes lists of them.
+    // Each object is deleted by a request of its own, because some stores do not support bulk
+    // deletion.
     builder = builder.with_disable_bulk_delete(true);
     match text("checksum").unwrap_or_default() {
         "crc64nvme" => builder = builder.with_checksum_algorithm(Checksum::CRC64NVME),
         "sha256" => builder = builder.with_checksum_algorithm(Checksum::SHA256),
         _ => {}
     }
-    // TLS keeps what is sent as it is, so that a digest of it in the signature proves nothing more.
+    // TLS already protects the payload, so signing its digest adds nothing.
     let url =
         endpoint(settings, Scope::S3)?.or_else(|| settings.variable("AWS_ENDPOINT_URL").map(str::to_owned));
     builder = builder.with_unsigned_payload(url.is_none_or(|url| url.starts_with("https://")));

@@ -1,4 +1,4 @@
-//! Trouble is what `object_store` says went wrong, seen through to what our own client found.
+//! Finds the error of this crate's client within an error of `object_store`.
 
 use crate::client::Client;
 use crate::fault::{Fault, Remedy, causes};
@@ -6,17 +6,17 @@ use crate::renewal::Renewal;
 use std::fmt;
 use tensorferry_sdk::Error;
 
-/// What a store refused, or how a request to it failed. It travels through `object_store`'s errors, whose own texts hold
-/// URLs with signatures in them.
+/// A refusal of a store, or a failed request. It travels inside errors of `object_store`, whose own
+/// messages contain URLs with signatures.
 #[derive(Debug, Clone)]
 pub(super) struct Trouble {
     fault: Fault,
     status: Option<u16>,
-    /// What the store calls it: `NoSuchKey`.
+    /// The store's error code, such as `NoSuchKey`.
     code: String,
-    /// Where the bucket is.
+    /// The region of the bucket, if the request went to a different one.
     region: Option<String>,
-    /// Whether the credentials were fetched anew since.
+    /// Whether the credentials had expired and were renewed.
     is_expired: bool,
 }
 
@@ -34,38 +34,47 @@ impl From<Fault> for Trouble {
     }
 }
 
-/// What a store says of bytes that are not what their checksum says, or that did not come to their end.
+/// Error codes for bodies that were damaged or cut off in transit.
 const CHANGED_ON_THE_WAY: [&str; 4] =
     ["BadDigest", "RequestTimeout", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"];
 
 impl Trouble {
-    /// A refusal of a store's, in its words.
+    /// A refusal, with the store's message.
     pub(super) fn refused(status: u16, words: &str, region: Option<String>) -> Self {
-        // `answered 404 Not Found: NoSuchKey: The ...`.
+        // The message has the form `answered 404 Not Found: NoSuchKey: The ...`.
         let code = words.split(": ").nth(1).unwrap_or_default().to_owned();
-        let hint = match (status, &region) {
-            (_, Some(region)) => format!(" (the bucket is in the region {region}: --store region={region})"),
+        let (why, hint) = match (status, &region) {
+            (_, Some(region)) => (
+                format!(" (the bucket is in the region {region})"),
+                Some(format!("pass --store region={region}")),
+            ),
             (401 | 403, _) if code == "AccessDenied" || code.is_empty() => {
-                " (who may not list a bucket is told so of what is not there, too)".into()
+                (" (without permission to list the bucket, this may mean a missing object)".into(), None)
             }
-            _ => String::new(),
+            _ => (String::new(), None),
         };
         let fault = match CHANGED_ON_THE_WAY.contains(&&*code) {
             true => Fault::passing(words),
-            false => Fault::last(Error::io(format!("{words}{hint}"))),
+            false => {
+                let error = Error::io(format!("{words}{why}"));
+                Fault::last(match hint {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                })
+            }
         };
         Self { fault, status: Some(status), code, region, is_expired: false }
     }
 
-    /// What is behind an error of `object_store`.
+    /// Converts an error of `object_store`.
     pub(super) fn of(error: &object_store::Error, client: &Client) -> Self {
         if let Some(trouble) = behind(error) {
             return trouble.clone();
         }
         if let object_store::Error::NotFound { .. } = error {
-            return Self { status: Some(404), ..Fault::last(Error::io("there is no such object")).into() };
+            return Self { status: Some(404), ..Fault::last(Error::io("no such object")).into() };
         }
-        // Of its own: settings that do not fit, answers that are none.
+        // Errors of `object_store` itself: invalid settings and responses that it cannot parse.
         let text = client.scrubbed(&without_urls(&causes(error)));
         Fault::last(Error::io(text)).into()
     }
@@ -74,13 +83,13 @@ impl Trouble {
         self.status
     }
 
-    /// Whether the bucket is missing, and not the object.
+    /// Returns whether the bucket is missing, rather than the object.
     pub(super) fn is_of_bucket(&self) -> bool {
         ["NoSuchBucket", "ContainerNotFound"].contains(&self.code.as_str())
     }
 
-    /// The same, but where a store calls the credentials expired and others are to be had: then another try helps. `HEAD`
-    /// has no words for it.
+    /// Marks the error for a retry if the credentials have expired and can be renewed. Responses to
+    /// `HEAD` have no error code.
     pub(super) fn unless_renewed(mut self, renewal: &Renewal) -> Self {
         let is_expiry = self.status == Some(400)
             && (self.code.is_empty()
@@ -113,13 +122,13 @@ impl Trouble {
         self.fault.error
     }
 
-    /// Whether another try may help.
+    /// Returns whether a retry may succeed.
     pub(super) fn is_passing(&self) -> bool {
         matches!(self.fault.remedy, Remedy::Again(_))
     }
 }
 
-/// The status of a store's refusal.
+/// Returns the HTTP status of a refusal.
 pub(super) fn status_of(error: &object_store::Error) -> Option<u16> {
     behind(error)?.status
 }
@@ -135,7 +144,7 @@ fn behind(error: &object_store::Error) -> Option<&Trouble> {
     None
 }
 
-/// A text with URLs cut where secrets may begin.
+/// Removes query and fragment from all URLs in a text, because they may contain secrets.
 fn without_urls(text: &str) -> String {
     let words = text.split(' ').map(|word| match word.find("://") {
         Some(_) => word.split(['?', '#']).next().unwrap_or_default(),

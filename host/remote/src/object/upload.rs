@@ -1,13 +1,5 @@
-//! An object that is sent in parts while it is written. A small one waits, and is put at once.
-//!
-//! Several threads write at any position, each byte once. Parts have one size and are sent when all
-//! of their bytes have arrived, within a memory budget of their own (`budget.rs`). Once half of the
-//! budget is used, parts that wait for late bytes go to an unlinked file. A writer waits only while
-//! a transfer is active; otherwise its part goes to that file, so a write cannot wait forever.
-//!
-//! Some output cannot be written in this way: bytes with unknown places, digests over bytes that
-//! pass through no window, and names that are known last. The host keeps such files locally and
-//! sends them when they are complete (`publish/src/remote/stage.rs`, `write/copy/read_again.rs`).
+//! An object that is uploaded in parts while it is written. A small object is buffered and uploaded
+//! at once.
 
 mod complete;
 mod parts;
@@ -32,7 +24,7 @@ use tensorferry_core::context::remote::{Condition, NewObject, RemoteUpload};
 use tensorferry_sdk::{Error, Result};
 use tokio::task::AbortHandle;
 
-/// How long an upload that failed is ended, before its end is left to who cleans up.
+/// Time limit for aborting a failed upload. After it, the upload is left to `ferry clean`.
 const TIME_OF_END: Duration = Duration::from_secs(20);
 
 pub(super) struct Upload(Arc<Sending>);
@@ -44,10 +36,10 @@ struct Sending {
     scope: Scope,
     location: Path,
     url: String,
-    /// What the store calls it, once it was begun there.
+    /// The store's ID of the upload, once it was created.
     id: tokio::sync::Mutex<Option<MultipartId>>,
     state: Mutex<State>,
-    /// Something was sent, or failed.
+    /// Signals that a part was uploaded or has failed.
     turn: Condvar,
 }
 
@@ -57,7 +49,7 @@ struct State {
     on_their_way: usize,
     tasks: Vec<AbortHandle>,
     error: Option<Error>,
-    /// All of a small object.
+    /// The whole content of a small object.
     small: Option<(Bytes, Option<Held>)>,
     is_visible: bool,
 }
@@ -108,7 +100,7 @@ impl Upload {
 }
 
 impl Sending {
-    /// What is known so far.
+    /// Locks the state; returns the error if the upload has failed.
     fn state(&self) -> Result<MutexGuard<'_, State>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &state.error {
@@ -121,9 +113,10 @@ impl Sending {
         if number as u64 >= MOST_PARTS {
             let most = self.state()?.parts.part_bytes * MOST_PARTS;
             return Err(Error::limit(
-                "an object whose length is not known in advance is longer than its parts can be",
+                "the object is too long for an upload whose length is not known in advance",
             )
-            .expected(format!("at most {most} bytes, or several files")));
+            .expected(format!("at most {most} bytes"))
+            .hint("write several files"));
         }
         let mut state = self.state()?;
         if !state.parts.is_open(number) && !state.sent.contains_key(&number) {
@@ -131,7 +124,7 @@ impl Sending {
             drop(state);
             let memory = self.process.budget.take(len, &self.engine.cancelled)?;
             state = self.state()?;
-            // Another thread may have begun it meanwhile.
+            // Another thread may have started the part meanwhile.
             if !state.parts.is_open(number) && !state.sent.contains_key(&number) {
                 state.parts.begin(number, memory)?;
             }
@@ -140,7 +133,8 @@ impl Sending {
         self.go_on(&mut state, number)
     }
 
-    /// Sends a part that is whole; has one that will not be soon make room.
+    /// Uploads a part that is complete. If memory is short, a part that waits for late bytes is
+    /// moved to a file.
     fn go_on(self: &Arc<Self>, state: &mut State, number: usize) -> Result<()> {
         let is_small = state.parts.len.is_some_and(|len| len <= state.parts.part_bytes);
         if is_small {
@@ -187,7 +181,8 @@ impl Sending {
                 Ok(part) => return Ok(part),
                 Err(error) => error,
             };
-            // An answer that was cut: what did not come at all has been tried again before.
+            // A response was cut off. Requests without any response were already retried by the
+            // client.
             match self.trouble(&error) {
                 trouble if trouble.is_passing() => {
                     patience.wait(trouble.fault()).await.map_err(|fault| fault.error)?;
@@ -203,7 +198,7 @@ impl Sending {
         Manner::default().of(self.store.put_part(&self.location, &id, number, payload)).await
     }
 
-    /// What the store calls the upload, which is begun there with its first part.
+    /// Returns the store's ID of the upload, and creates the upload for the first part.
     async fn begun(&self) -> Result<MultipartId, object_store::Error> {
         let mut id = self.id.lock().await;
         if let Some(id) = &*id {
@@ -221,18 +216,18 @@ impl Sending {
         let trouble = self.trouble(error);
         match trouble.status() {
             Some(404) if !trouble.is_of_bucket() => {
-                Error::transient("the upload was ended by somebody else").file(&*self.url)
+                Error::transient("the upload was aborted by another process").file(&*self.url)
             }
             _ => trouble.error(),
         }
     }
 
-    /// Waits until no part is on its way.
+    /// Waits until no part is being sent.
     fn land(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state()?;
         while state.on_their_way > 0 {
             if (self.engine.cancelled)() {
-                return Err(Error::cancelled("interrupted while an object was sent").file(&*self.url));
+                return Err(Error::cancelled("interrupted during an upload").file(&*self.url));
             }
             state =
                 self.turn.wait_timeout(state, crate::cache::LOOK).unwrap_or_else(PoisonError::into_inner).0;
@@ -318,7 +313,7 @@ impl RemoteUpload for Upload {
         self.finish()?;
         let complete = Complete::of(&self.0, condition.clone())?;
         let sending = Arc::clone(&self.0);
-        // What has been begun is seen through: whoever broke it off would not know what became of it.
+        // A completion that has started is not interrupted, because its outcome would be unknown.
         let note = self.0.engine.see_through(async move {
             let done = complete.run(&sending).await;
             sending.state.lock().unwrap_or_else(PoisonError::into_inner).is_visible = done.is_ok();
@@ -338,9 +333,10 @@ impl Drop for Upload {
         }
         drop(state);
         let engine = Arc::clone(&sending.engine);
-        // Nobody is left to tell; what stays is what `ferry clean` ends.
+        // Errors cannot be reported here. `ferry clean` aborts an upload that remains.
         let _ = engine.see_through(async move {
-            // One that is just being begun would not be known, and stay.
+            // Wait for an upload that is just being created, because it could not be aborted
+            // without its ID.
             let id = tokio::time::timeout(TIME_OF_END, sending.id.lock()).await;
             tasks.iter().for_each(AbortHandle::abort);
             let Some(id) = id.ok().and_then(|id| id.clone()) else { return };

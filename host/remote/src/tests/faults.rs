@@ -174,5 +174,5 @@ fn other_bytes_than_were_asked_for_are_refused() {
     });
     let file = open(&remotes(&[]), &server.url("a")).unwrap();
     let error = read(&*file, 1 << 20, 100).unwrap_err();
-    assert!(error.to_string().contains("another range than was asked for"), "{error}");
+    assert!(error.to_string().contains("a different range than requested"), "{error}");
 }

@@ -169,7 +169,7 @@ fn a_server_without_ranges_is_named_and_where_its_file_is_kept() {
     let (ferry, url) = (Ferry::new(), server.url("m.safetensors"));
     let spool = ferry.at("spool");
     std::fs::create_dir(&spool).unwrap();
-    let note = format!("{url} comes from a server without ranges: all of its {len} bytes were read into");
+    let note = format!("the server of {url} has no range requests: all {len} bytes were read into");
     let folder = format!("spool-folder={}", spool.display());
     for words in [&["inspect", &url][..], &["convert", &url, "out.pt"]] {
         let mut command = ferry.command([words, &["--store", &folder]].concat());

@@ -244,7 +244,7 @@ fn googles_store_is_read_and_written_to_with_a_machines_token() {
     let (file, set) = ("gs://bucket/m.pt", "gs://bucket/set/");
     let memory = ["--memory", "64MiB"];
     let options = [&["--to", "safetensors", "-o", "max_shard_size=7MB"], &memory[..]].concat();
-    let note = ["takes no condition for objects in parts"];
+    let note = ["no conditional multipart upload"];
     let _ = run(&[&["convert", first, file, "--verify"], &memory[..]].concat()).expect(0).says(&note);
     let _ = run(&[&["convert", second, file], &memory[..]].concat()).expect(2).says(&["exists; use --force"]);
     let _ = run(&[&["convert", second, file, "--force"], &memory[..]].concat()).expect(0).says(&note);

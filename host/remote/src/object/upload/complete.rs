@@ -1,9 +1,5 @@
-//! Completing makes an object visible, if what stands under its name is what may. Where an answer was lost, what stands
-//! there tells whether it was done.
-//!
-//! One completion is tried at a time. Between tries, the object that has the name shows whether the
-//! last one succeeded. `object_store` sends no condition with a completion; `manner.rs` describes
-//! how the connector adds it, and signs the request of Azure again.
+//! Makes an object visible, if the object under its name is the expected one. If a response is
+//! lost, the object under the name shows whether the request succeeded.
 
 use super::super::manner::Manner;
 use super::super::origin::version_of;
@@ -21,14 +17,14 @@ use std::sync::PoisonError;
 use tensorferry_core::context::remote::Condition;
 use tensorferry_sdk::{Error, Result, hex};
 
-/// What remains to be done of an object that is sent.
+/// The last step of an upload.
 pub(super) struct Complete {
     what: What,
     len: u64,
-    /// What S3 will tell the object by.
+    /// The tag by which S3 will identify the object.
     tag: Tag,
     condition: Condition,
-    /// What was not asked of the store, since it has no words for it.
+    /// A note that the store could not check the condition.
     note: Option<String>,
 }
 
@@ -37,7 +33,7 @@ enum What {
     Parts(Vec<PartId>),
 }
 
-/// The `ETag` of an object, without its quotes.
+/// The expected `ETag` of an object, without its quotes.
 enum Tag {
     Whole(String),
     End(String),
@@ -54,7 +50,7 @@ impl Complete {
                 let parts: Option<Vec<PartId>> = state.sent.values().cloned().collect();
                 let parts = parts.filter(|parts| parts.len() == state.parts.count());
                 What::Parts(
-                    parts.ok_or_else(|| Error::plugin("an object that is not sent").file(&*sending.url))?,
+                    parts.ok_or_else(|| Error::plugin("the object is not uploaded").file(&*sending.url))?,
                 )
             }
         };
@@ -66,10 +62,10 @@ impl Complete {
         Ok(Self { what, len, tag, condition, note: None })
     }
 
-    /// Completes the object; gives what is to be said of it.
+    /// Completes the upload, and returns a note for the user.
     pub(super) async fn run(mut self, sending: &Sending) -> Result<Option<String>> {
         let mut patience = sending.process.client.patience();
-        // Whether a try may have been done without our knowing.
+        // Whether an earlier attempt may have succeeded without a response.
         let mut is_open = false;
         loop {
             let trouble = match self.once(sending).await {
@@ -83,7 +79,8 @@ impl Complete {
                 return Ok(self.note);
             }
             match trouble.status() {
-                // Azure says 409 of a blob that is there; S3, that somebody else writes the same name just now.
+                // Azure uses 409 for a blob that exists. S3 uses it for a concurrent write of the
+                // same key.
                 Some(412 | 409)
                     if self.condition != Condition::Any
                         && (trouble.status() == Some(412) || sending.scope == Scope::Azure) =>
@@ -92,22 +89,22 @@ impl Complete {
                 }
                 Some(409) if sending.scope == Scope::S3 => {
                     let fault =
-                        Fault::passing("somebody else writes an object of this name").of(&sending.url);
+                        Fault::passing("another process is writing this object").of(&sending.url);
                     match &self.what {
                         What::Small(_) => patience.wait(fault).await.map_err(|fault| fault.error)?,
                         What::Parts(_) => return Err(fault.error),
                     }
                 }
-                // S3's word for an object that was to be replaced and is gone.
+                // S3 uses 404 if the object to be replaced no longer exists.
                 Some(404)
                     if matches!((&self.what, &self.condition), (What::Small(_), Condition::Same(_))) =>
                 {
                     return Err(if trouble.is_of_bucket() { trouble.error() } else { self.refused(sending) });
                 }
                 Some(501) if self.condition != Condition::Any => self.go_without(sending).await?,
-                // A store may be at it still when whoever asked it has given up.
+                // The store may still be processing the request after the connection was lost.
                 _ if is_gone && was_open && !trouble.is_of_bucket() => {
-                    let fault = Fault::passing("what became of the upload cannot be told").of(&sending.url);
+                    let fault = Fault::passing("the outcome of the upload is unknown").of(&sending.url);
                     patience.wait(fault).await.map_err(|fault| fault.error)?;
                 }
                 _ if is_gone => return Err(sending.error_of(&trouble)),
@@ -161,7 +158,8 @@ impl Complete {
         done.map(drop).map_err(|error| sending.trouble(&error))
     }
 
-    /// Looks whether what may stand under the name does, since the store cannot be told to.
+    /// Checks the condition with a separate request, because the store does not support it, and
+    /// records a note.
     async fn go_without(&mut self, sending: &Sending) -> Result<()> {
         if self.condition == Condition::Any {
             return Ok(());
@@ -175,18 +173,18 @@ impl Complete {
         };
         let what = match (&self.condition, &found) {
             (Condition::Absent, None) => "was free",
-            (Condition::Same(older), Some(found)) if older.tag == found.tag => "was still the same",
+            (Condition::Same(older), Some(found)) if older.tag == found.tag => "was unchanged",
             _ => return Err(self.refused(sending)),
         };
         let url = &sending.url;
         self.note = Some(format!(
-            "the store takes no condition for objects in parts: that {url} {what} was looked up just before"
+            "the store has no conditional multipart upload: ferry only checked just before that {url} {what}"
         ));
         self.condition = Condition::Any;
         Ok(())
     }
 
-    /// Whether what stands under the name is this object.
+    /// Returns whether the object under the name is this one.
     async fn is_there(&self, sending: &Sending) -> bool {
         let Ok(found) = sending.store.head(&sending.location).await else { return false };
         let tag = found.e_tag.as_deref().unwrap_or_default().trim_matches('"').to_owned();
@@ -203,7 +201,7 @@ impl Complete {
     fn refused(&self, sending: &Sending) -> Error {
         match self.condition {
             Condition::Same(_) => {
-                Error::transient("the object was replaced by somebody else meanwhile").file(&*sending.url)
+                Error::transient("another process has replaced the object").file(&*sending.url)
             }
             _ => Error::usage(format!("{} exists; use --force to replace it", sending.url)),
         }
@@ -214,18 +212,19 @@ impl Sending {
     fn error_of(&self, trouble: &Trouble) -> Error {
         match trouble.is_of_bucket() {
             true => trouble.clone().error(),
-            false => Error::transient("the upload was ended by somebody else").file(&*self.url),
+            false => Error::transient("the upload was aborted by another process").file(&*self.url),
         }
     }
 }
 
-/// The `ETag` of a stamp.
+/// Returns the `ETag` of a stamp, if it has one.
 fn etag(tag: &str) -> Option<&str> {
     tag.strip_prefix("etag:").filter(|tag| !tag.starts_with("W/"))
 }
 
-/// What S3 makes of the tags of parts: the MD5 of theirs, and how many there are. Where they are none, as of encrypted
-/// objects, the number alone is known.
+/// Computes the tag that S3 assigns to a multipart upload: the MD5 of the parts' MD5 digests, and
+/// the number of parts. If the tags of the parts are not MD5 digests, as with encryption, only the
+/// number is known.
 fn tag_of(parts: &[PartId]) -> Tag {
     let end = format!("-{}", parts.len());
     let mut all = Md5::new();
@@ -253,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_tag_of_parts_is_the_one_that_s3_makes() {
-        // Of two parts, as AWS' documentation computes it: MD5 of the two digests.
+        // Two parts, as in the AWS documentation: MD5 of the two digests.
         let part = |text: &str| PartId { content_id: text.to_owned() };
         let one = hex(&Md5::digest(b"one"));
         let two = hex(&Md5::digest(b"two"));

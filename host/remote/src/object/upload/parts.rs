@@ -1,4 +1,5 @@
-//! The parts of an object that is being written: which bytes of each are there, and where they wait.
+//! The parts of an object that is being written: which bytes of each are present, and where they
+//! are buffered.
 
 use crate::budget::Held;
 use std::collections::BTreeMap;
@@ -7,24 +8,24 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use tensorferry_sdk::{Error, Result};
 
-/// Parts of one size, but for the last.
+/// Parts of equal size, except for the last.
 pub(super) struct Parts {
     pub(super) part_bytes: u64,
-    /// How long the object is, once that is known.
+    /// The length of the object, once it is known.
     pub(super) len: Option<u64>,
-    /// The end of what was written.
+    /// The end of the written bytes.
     pub(super) end: u64,
-    /// Late bytes that each part still waits for.
+    /// The number of late bytes that each part still waits for.
     late: BTreeMap<usize, u64>,
-    /// Those that were begun, and are not sent.
+    /// Parts that were started and not uploaded yet.
     open: BTreeMap<usize, Part>,
-    /// Parts that wait outside of the memory, each at its place.
+    /// Parts that were moved out of memory, each at its own offset.
     file: Option<File>,
 }
 
 struct Part {
     place: PartPlace,
-    /// What is there, in order; ranges that touch are one.
+    /// Ranges that were written, in order; adjacent ranges are merged.
     filled: Vec<Range<u64>>,
 }
 
@@ -44,13 +45,14 @@ impl Parts {
         Self { part_bytes, len, end: 0, late: waits, open: BTreeMap::new(), file: None }
     }
 
-    /// How long a part is; of an object whose length is not known, as long as all but the last.
+    /// Returns the length of a part. While the object's length is unknown, each part has the full
+    /// length.
     pub(super) fn part_len(&self, number: usize) -> u64 {
         let start = number as u64 * self.part_bytes;
         self.len.map_or(self.part_bytes, |len| len.saturating_sub(start).min(self.part_bytes))
     }
 
-    /// How many there are, once the length is known.
+    /// Returns the number of parts, once the object's length is known.
     pub(super) fn count(&self) -> usize {
         usize::try_from(self.len.unwrap_or(self.end).div_ceil(self.part_bytes)).unwrap_or(usize::MAX)
     }
@@ -59,12 +61,12 @@ impl Parts {
         self.open.contains_key(&number)
     }
 
-    /// The first that is not sent.
+    /// Returns the first part that was not uploaded yet.
     pub(super) fn first_open(&self) -> Option<usize> {
         self.open.keys().next().copied()
     }
 
-    /// Begins a part, in memory, or without it in a file.
+    /// Starts a part in memory, or in a file if `memory` is `None`.
     pub(super) fn begin(&mut self, number: usize, memory: Option<Held>) -> Result<()> {
         let place = match memory {
             Some(held) => {
@@ -83,20 +85,20 @@ impl Parts {
     fn file(&mut self) -> Result<&File> {
         if self.file.is_none() {
             let failed =
-                |error| Error::from(error).context("cannot keep a part that waits for its last bytes");
+                |error| Error::from(error).context("cannot buffer an upload in a file");
             self.file = Some(tempfile::tempfile().map_err(failed)?);
         }
-        self.file.as_ref().ok_or_else(|| Error::io("no file for parts that wait"))
+        self.file.as_ref().ok_or_else(|| Error::io("no file to buffer the upload"))
     }
 
-    /// Puts bytes into a part that was begun, from `at` in it on; late ones are counted, too.
+    /// Writes bytes at offset `at` of an open part, and counts late ones.
     pub(super) fn put(&mut self, number: usize, at: u64, bytes: &[u8], is_late: bool) -> Result<()> {
         let (end, start) = (at + bytes.len() as u64, number as u64 * self.part_bytes);
         if end > self.part_len(number) {
-            return Err(Error::plugin("bytes behind the end of the output").offset(start + at));
+            return Err(Error::plugin("bytes past the end of the output").offset(start + at));
         }
         let Some(part) = self.open.get_mut(&number) else {
-            return Err(Error::plugin("bytes of the output that were written before").offset(start + at));
+            return Err(Error::plugin("bytes of the output were written twice").offset(start + at));
         };
         match (&mut part.place, &self.file) {
             (PartPlace::Memory(memory, _), _) => {
@@ -104,7 +106,7 @@ impl Parts {
                 memory[at..at + bytes.len()].copy_from_slice(bytes);
             }
             (PartPlace::Spilled, Some(file)) => file.write_all_at(bytes, start + at)?,
-            (PartPlace::Spilled, None) => return Err(Error::io("no file for parts that wait")),
+            (PartPlace::Spilled, None) => return Err(Error::io("no file to buffer the upload")),
         }
         add(&mut part.filled, at..end);
         self.end = self.end.max(start + end);
@@ -121,17 +123,17 @@ impl Parts {
             .is_some_and(|part| len == 0 || matches!(&*part.filled, [all] if *all == (0..len)))
     }
 
-    /// Whether every byte of a part is there, the late ones too.
+    /// Returns whether all bytes of a part are present, including late ones.
     pub(super) fn is_whole(&self, number: usize) -> bool {
         self.is_filled(number) && self.late.get(&number).is_none_or(|waits| *waits == 0)
     }
 
-    /// Whether all that a part waits for is late bytes.
+    /// Returns whether a part waits only for late bytes.
     pub(super) fn waits_for_late(&self, number: usize) -> bool {
         self.is_filled(number) && !self.is_whole(number)
     }
 
-    /// Moves a part out of the memory.
+    /// Moves a part from memory to the file.
     pub(super) fn spill(&mut self, number: usize) -> Result<()> {
         self.file()?;
         let (part, file) = (self.open.get_mut(&number), self.file.as_ref());
@@ -144,12 +146,12 @@ impl Parts {
         Ok(())
     }
 
-    /// Whether a part is outside of the memory.
     pub(super) fn is_spilled(&self, number: usize) -> bool {
         self.open.get(&number).is_some_and(|part| matches!(part.place, PartPlace::Spilled))
     }
 
-    /// Takes a whole part out, with its memory; one that was spilled needs some for that.
+    /// Removes a complete part and returns its bytes and memory. A part in the file needs `memory`
+    /// to be loaded.
     pub(super) fn take(&mut self, number: usize, memory: Option<Held>) -> Result<Option<(Vec<u8>, Held)>> {
         let len = self.part_len(number);
         let cut = usize::try_from(len).map_err(|_| Error::limit("a part"))?;
@@ -168,7 +170,7 @@ impl Parts {
     }
 }
 
-/// The parts that a range of an object is in, and where in them.
+/// Splits a range of the object into the parts that it covers, with the range within each.
 pub(super) fn split(part_bytes: u64, range: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> {
     let mut at = range.start;
     std::iter::from_fn(move || {
@@ -180,7 +182,7 @@ pub(super) fn split(part_bytes: u64, range: Range<u64>) -> impl Iterator<Item = 
     })
 }
 
-/// Adds a range to ranges in order.
+/// Inserts a range into sorted ranges.
 fn add(ranges: &mut Vec<Range<u64>>, new: Range<u64>) {
     if new.is_empty() {
         return;
@@ -237,7 +239,7 @@ mod tests {
             let taken: Vec<Vec<u8>> =
                 [0, 1].map(|number| parts.take(number, memory(10)).unwrap().unwrap().0).into();
             assert_eq!(taken, [b"abcdefghij".to_vec(), b"klmn".to_vec()]);
-            // What is sent is not written again, and nothing behind the end.
+            // Uploaded bytes cannot be written again, and neither can bytes past the end.
             parts.put(0, 0, b"a", false).unwrap_err();
             parts.put(1, 4, b"o", false).unwrap_err();
         }
