@@ -1,5 +1,5 @@
-//! Memory of the parts that are written and sent. Who needs more waits until something is sent; where nothing is on its
-//! way, waiting would never end, and the part goes to a file.
+//! Memory for uploads. A writer that needs more waits until a part is uploaded. If no upload is
+//! running, it would wait forever, so the part goes to a file.
 
 use crate::cache::{Cancelled, LOOK};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ pub(crate) struct Budget {
 #[derive(Default)]
 struct State {
     used: u64,
-    /// Of it, what waits for its commit.
+    /// Bytes of `used` that wait for a commit.
     kept: u64,
-    /// How many parts are on their way.
+    /// Number of parts being uploaded.
     flying: usize,
 }
 
-/// Bytes of the budget, given back when it is dropped.
+/// Reserved bytes of the budget, released on drop.
 pub(crate) struct Held {
     budget: Arc<Budget>,
     bytes: u64,
@@ -37,15 +37,15 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of one part: small enough that several fit, as large as `len` bytes in 10,000 parts need, and no smaller
-    /// than stores take.
+    /// Returns the size of a part: small enough that several fit into memory, large enough for
+    /// `len` bytes in 10,000 parts, and at least the minimum of the stores.
     pub(crate) fn part_bytes(&self, len: Option<u64>) -> u64 {
         const MIB: u64 = 1 << 20;
         let usual = (self.most / 4 / MIB).clamp(5, 16) * MIB;
         usual.max(len.unwrap_or(0).div_ceil(MOST_PARTS).next_multiple_of(MIB))
     }
 
-    /// Bytes for a part; `None`, if none can be had and none will be by waiting.
+    /// Reserves bytes for a part; `None` if waiting would not help.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Option<Held>> {
         let mut state = self.state();
         loop {
@@ -57,13 +57,14 @@ impl Budget {
                 return Ok(None);
             }
             if cancelled() {
-                return Err(Error::cancelled("interrupted while a part was sent"));
+                return Err(Error::cancelled("interrupted during an upload"));
             }
             state = self.turn.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Bytes for a part that is sent at once: beyond the budget, where waiting would never end.
+    /// Reserves bytes for a part that is uploaded at once. Exceeds the budget if waiting would not
+    /// help.
     pub(crate) fn take_or_wait(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Held> {
         if let Some(held) = self.take(bytes, cancelled)? {
             return Ok(held);
@@ -72,24 +73,26 @@ impl Budget {
         Ok(Held { budget: Arc::clone(self), bytes, is_flying: false, is_kept: false })
     }
 
-    /// Whether more than half of it is in use: what will not be sent soon should make room.
+    /// Returns whether more than half is in use. Parts that cannot be sent soon should then be
+    /// moved to a file.
     pub(crate) fn is_tight(&self) -> bool {
         self.state().used > self.most / 2
     }
 }
 
-/// Most parts of an object of S3's and Google's.
+/// Maximum number of parts of an object in S3 and Google Cloud Storage.
 pub(crate) const MOST_PARTS: u64 = 10_000;
 
 impl Held {
-    /// Says that the bytes are on their way.
+    /// Marks the bytes as being uploaded.
     pub(crate) fn fly(&mut self) {
         if !std::mem::replace(&mut self.is_flying, true) {
             self.budget.state().flying += 1;
         }
     }
 
-    /// Says that the bytes wait for the commit; not, if a quarter of the budget does so.
+    /// Marks the bytes as waiting for the commit. Returns false if a quarter of the budget already
+    /// waits.
     pub(crate) fn keep(&mut self, bytes: u64) -> bool {
         let budget = Arc::clone(&self.budget);
         let mut state = budget.state();
@@ -147,7 +150,7 @@ mod tests {
             assert!(waits.join().unwrap());
         });
         assert!(!budget.is_tight());
-        // One part is always there, however large.
+        // One part always fits, however large it is.
         assert!(budget.take(100, &never).unwrap().is_some());
     }
 

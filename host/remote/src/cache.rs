@@ -1,4 +1,4 @@
-//! The cache fills pages: at once where a read waits, ahead of reads within the budget.
+//! Fills pages: immediately if a read waits for them, and ahead of reads within the memory budget.
 
 use crate::body::Pieces;
 use crate::client::Client;
@@ -14,31 +14,31 @@ use std::time::Duration;
 use tensorferry_sdk::{Error, Result};
 use tokio::runtime::Handle;
 
-/// Where the bytes of a file come from. Every answer is of the file that was opened, or a fault.
+/// Source of the bytes of a file. Every response belongs to the file that was opened, or is a
+/// fault.
 pub(crate) trait Origin: Send + Sync + 'static {
-    /// What the file is called for people.
+    /// The name that is shown to users.
     fn name(&self) -> &str;
 
-    /// Bytes of the file.
     fn len(&self) -> u64;
 
-    /// The bytes of a range, which may end early.
+    /// Returns the bytes of a range, which may end early.
     fn get<'a>(&'a self, client: &'a Client, range: Range<u64>) -> BoxFuture<'a, Result<Pieces, Fault>>;
 
-    /// Whether it still is the file that was opened.
+    /// Checks that the file is still the one that was opened.
     fn check<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Fault>>;
 }
 
-/// Whether the user has ended the run.
+/// Returns whether the user has cancelled the run.
 pub(crate) type Cancelled = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// How often those who wait look whether the run was ended.
+/// Time between checks for cancellation.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
-/// Progress after which a body that is cut counts as a new one.
+/// Bytes after which a body that is cut off counts as progress and renews the retries.
 const PROGRESS: u64 = 256 << 10;
 
-/// The pages of a process, and who fills them.
+/// The pages of a process, and the tasks that fill them.
 pub(crate) struct Cache {
     state: Mutex<State>,
     changed: Condvar,
@@ -51,15 +51,15 @@ pub(crate) struct Cache {
 struct State {
     pages: Pages,
     origins: HashMap<FileId, Arc<dyn Origin>>,
-    /// Fetches under way ahead of reads.
+    /// Number of running prefetches.
     ahead: usize,
-    /// Why fetches that reads wait for came to nothing.
+    /// Errors of fetches that reads wait for.
     failed: HashMap<FetchId, Error>,
 }
 
 impl Cache {
     pub(crate) fn new(budget: u64, parallel: usize, client: Client, handle: Handle) -> Arc<Self> {
-        // Half of the budget is on its way while the other half is read.
+        // Half of the budget is in transit while the other half is read.
         let block = (budget / (2 * parallel as u64)).clamp(1 << 20, 32 << 20);
         let pages = Pages::new(budget, block);
         let state = State { pages, origins: HashMap::new(), ahead: 0, failed: HashMap::new() };
@@ -77,7 +77,7 @@ impl Cache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file is read from now on; `start` are its first bytes, if they are here already.
+    /// Registers a file; `start` holds its first bytes, if they are already known.
     pub(crate) fn begin(&self, file: FileId, origin: &Arc<dyn Origin>, start: &[u8]) {
         let mut state = self.lock();
         if state.origins.contains_key(&file) {
@@ -97,28 +97,27 @@ impl Cache {
         }
     }
 
-    /// Nobody reads a file any more.
+    /// Removes a file.
     pub(crate) fn end(&self, file: FileId) {
         let mut state = self.lock();
         state.pages.end(file);
         state.origins.remove(&file);
     }
 
-    /// Says what will be read next.
+    /// Announces the ranges that will be read next.
     pub(crate) fn advise(self: &Arc<Self>, file: FileId, ranges: &[Range<u64>]) {
         let mut state = self.lock();
         state.pages.advise(file, ranges);
         self.pump(&mut state);
     }
 
-    /// Fails reads of a file from now on, if it is another one.
+    /// If the fault means that the file has changed, makes all further reads of it fail.
     pub(crate) fn note(&self, file: FileId, fault: &Fault) {
         if fault.remedy == Remedy::Changed {
             self.lock().pages.fail(file, &fault.error);
         }
     }
 
-    /// Fills a buffer.
     pub(crate) fn read(
         self: &Arc<Self>,
         file: FileId,
@@ -137,13 +136,14 @@ impl Cache {
                 return Err(error.clone());
             }
             let Some((start, page)) = state.pages.at(file, at) else {
-                // What this read waited for came to nothing; what was only fetched ahead is worth a try of its own.
+                // The fetch that this read waited for has failed. A failed prefetch is not reported
+                // here: the read tries again.
                 if let Some(error) = awaited.take().and_then(|fetch| state.failed.get(&fetch).cloned()) {
                     return Err(error);
                 }
                 let demand = state.pages.demand(file, at, range.end);
                 let demand =
-                    demand.ok_or_else(|| Error::io("read of a file that was closed, or past its end"))?;
+                    demand.ok_or_else(|| Error::io("read from a closed file, or past its end"))?;
                 self.fetch(&mut state, &demand, false);
                 continue;
             };
@@ -170,7 +170,7 @@ impl Cache {
                         page.waiting = page.waiting.saturating_sub(1);
                     }
                     if cancelled() {
-                        return Err(Error::cancelled("interrupted while a file was read"));
+                        return Err(Error::cancelled("interrupted while reading a file"));
                     }
                 }
             }
@@ -178,7 +178,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Begins what can be begun of what is planned.
+    /// Starts as many planned fetches as possible.
     fn pump(self: &Arc<Self>, state: &mut State) {
         while state.ahead < self.parallel {
             let Some(next) = state.pages.next() else { break };
@@ -203,7 +203,7 @@ impl Cache {
         });
     }
 
-    /// Fetches pages, one after another, from where a body was cut again.
+    /// Fetches consecutive pages. If a body is cut off, it continues with a new request.
     async fn fill(
         self: &Arc<Self>,
         origin: &dyn Origin,
@@ -220,7 +220,7 @@ impl Cache {
         loop {
             let mut pieces = match origin.get(&self.client, at..end).await {
                 Ok(pieces) => pieces,
-                // What a server is too busy for the client has tried again already.
+                // The client has already retried the errors of a busy server.
                 Err(fault) => {
                     patience.wait(fault.of(origin.name())).await?;
                     continue;
@@ -246,7 +246,7 @@ impl Cache {
                         self.changed.notify_all();
                         let Some(next) = pages.next().copied() else { return Ok(()) };
                         page = next;
-                        // Nobody reads the file any more.
+                        // The file was closed meanwhile.
                         if !state.pages.is_coming(file, page.0, fetch) {
                             return Ok(());
                         }
@@ -263,7 +263,7 @@ impl Cache {
     }
 }
 
-/// Tells, however a fetch ends, that it has ended.
+/// Records the end of a fetch on drop, however it ends.
 struct Ended<'a> {
     cache: &'a Arc<Cache>,
     planned: &'a Planned,
@@ -283,7 +283,8 @@ impl Drop for Ended<'_> {
                 state.pages.fail(self.planned.file, &fault.error);
             }
             Some(fault) if !self.is_ahead => {
-                // Several reads may wait for one, so that none of them takes it away.
+                // Entries are not removed when they are read, because several reads may wait for
+                // the same fetch.
                 if state.failed.len() > 1024 {
                     state.failed.clear();
                 }

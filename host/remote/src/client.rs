@@ -1,9 +1,4 @@
-//! The client: requests over HTTP, with redirects followed by hand, tries, and a least rate.
-//!
-//! One client serves all places. It retries with pauses and obeys `Retry-After`. A minimum rate
-//! replaces a timeout for whole bodies. It reads at most 64 KiB of an error body. A redirect to
-//! another host carries only eight harmless headers. A name that a public server redirects to is
-//! resolved only to public addresses, at the time of the connection.
+//! The HTTP client. It follows redirects itself, retries requests, and enforces a minimum rate.
 
 use crate::address::{is_public, literal};
 use crate::body::Body;
@@ -22,7 +17,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::{Error, Result};
 
-/// What is asked for.
+/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     pub(crate) method: Method,
@@ -42,45 +37,45 @@ impl Ask {
     }
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// Who answered, behind all redirects.
+    /// The URL that answered, after all redirects.
     pub(crate) url: Url,
     pub(crate) body: Body,
-    /// What was sent along, that the server may say back.
+    /// Secrets of the request, which the server may repeat in its messages.
     secrets: Vec<Secret>,
 }
 
 impl Answer {
-    /// A header's text.
+    /// Returns a header as text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-/// Which redirects are followed.
+/// Selects the redirects that are followed.
 #[derive(Debug, Clone)]
 pub(crate) enum Follow {
-    /// All that may be.
+    /// All allowed redirects.
     Yes,
-    /// None: the caller looks at them.
+    /// None: the caller handles them.
     No,
-    /// All; the URL is itself one that the server of this one sent us to.
+    /// All allowed redirects. The request itself is the target of a redirect from this URL.
     After(Url),
 }
 
-/// One client for all places: a pool of connections, and what holds for each request.
+/// The client of all places: a connection pool and the rules for requests.
 #[derive(Clone)]
 pub(crate) struct Client {
     any: reqwest::Client,
-    /// Resolves names to public addresses alone; made when a server first sends us elsewhere.
+    /// Resolves names only to public addresses; created at the first redirect to another host.
     public: Arc<OnceLock<reqwest::Client>>,
     settings: Arc<Settings>,
     rules: Arc<Rules>,
-    /// Of hosts that sent us elsewhere: whether they are within a site.
+    /// Redirecting hosts, and whether their addresses are private.
     within: Arc<Mutex<HashMap<String, bool>>>,
 }
 
@@ -94,13 +89,13 @@ struct Rules {
     secrets: Vec<Secret>,
 }
 
-/// Most redirects of one request.
+/// Maximum number of redirects of a request.
 const MOST_REDIRECTS: usize = 10;
 
-/// Of an error's body this much is read; what providers say of errors takes a few hundred bytes.
+/// Maximum bytes to read of an error body. Messages of providers take a few hundred bytes.
 pub(crate) const MOST_OF_ERROR: usize = 64 << 10;
 
-/// What goes along to another host. Everything else may be a secret or part of a signature.
+/// Headers that are forwarded to another host. All others may be secret or part of a signature.
 const FOR_OTHER_HOSTS: [HeaderName; 8] = [
     header::ACCEPT,
     header::ACCEPT_ENCODING,
@@ -113,9 +108,8 @@ const FOR_OTHER_HOSTS: [HeaderName; 8] = [
 ];
 
 impl Client {
-    /// A client of these settings.
     pub(crate) fn new(settings: &Settings) -> Result<Self> {
-        // Fails if the program has chosen one, which then holds.
+        // This fails if the program has already chosen a provider, which is then used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let hosts = settings.text("redirect-to").unwrap_or_default();
         let rules = Rules {
@@ -136,23 +130,23 @@ impl Client {
         })
     }
 
-    /// How long and how often what gets nowhere is tried.
+    /// Returns the retry limits.
     pub(crate) fn patience(&self) -> Patience {
         Patience::new(self.rules.tries, self.rules.retry_time)
     }
 
-    /// A server's words as they may be shown.
+    /// Removes secrets from a server's message.
     pub(crate) fn scrubbed(&self, words: &str) -> String {
         scrubbed(words, &self.rules.secrets)
     }
 
-    /// Asks until there is an answer that is no passing fault of the server's: any status that another try would not
-    /// change. What is asked must be harmless to ask twice.
+    /// Sends a request, and retries it on temporary failures. Returns any response with a status
+    /// that a retry would not change. The request must be safe to repeat.
     pub(crate) async fn ask(&self, ask: &Ask) -> Result<Answer, Fault> {
         self.ask_and(ask, &Follow::Yes).await
     }
 
-    /// As [`ask`](Self::ask), with redirects followed as it is said.
+    /// Like [`ask`](Self::ask), with a choice of redirects to follow.
     pub(crate) async fn ask_and(&self, ask: &Ask, follow: &Follow) -> Result<Answer, Fault> {
         let mut patience = self.patience();
         loop {
@@ -170,7 +164,8 @@ impl Client {
         }
     }
 
-    /// As [`ask`](Self::ask), one time: of a passing fault nobody knows whether what was asked for was done.
+    /// Like [`ask`](Self::ask), without retries. After a temporary failure, it is unknown whether
+    /// the request was processed.
     pub(crate) async fn ask_once(&self, ask: &Ask) -> Result<Answer, Fault> {
         let answer = self.once(ask, &Follow::No).await?;
         match busy(&answer) {
@@ -182,7 +177,7 @@ impl Client {
         }
     }
 
-    /// Asks once, following redirects of what only reads.
+    /// Sends a request once, and follows redirects of reads.
     async fn once(&self, ask: &Ask, follow: &Follow) -> Result<Answer, Fault> {
         let mut ask = ask.clone();
         let (first, mut is_of_first_host) = match follow {
@@ -203,7 +198,7 @@ impl Client {
             }
             ask.url = next;
         }
-        Err(Fault::last(Error::io(format!("redirects more than {MOST_REDIRECTS} times")).file(shown(&first))))
+        Err(Fault::last(Error::io(format!("more than {MOST_REDIRECTS} redirects")).file(shown(&first))))
     }
 
     async fn send(&self, client: &reqwest::Client, ask: &Ask) -> Result<Answer, Fault> {
@@ -220,7 +215,7 @@ impl Client {
             Ok(Err(error)) => return Err(self.fault(error).of(&name)),
             Err(_) => {
                 let seconds = self.rules.answer_time.as_secs_f32();
-                return Err(Fault::passing(format!("no answer within {seconds} s")).of(&name));
+                return Err(Fault::passing(format!("no response within {seconds} s")).of(&name));
             }
         };
         let (status, headers) = (response.status(), response.headers().clone());
@@ -228,7 +223,8 @@ impl Client {
         Ok(Answer { status, headers, url: ask.url.clone(), body, secrets: secrets_of(ask) })
     }
 
-    /// What comes of a request within the time for an answer, which begins when its body is sent.
+    /// Runs a request with a time limit for the response. The time starts when the body has been
+    /// sent.
     async fn in_time<T>(
         &self,
         request: impl Future<Output = T>,
@@ -246,7 +242,7 @@ impl Client {
             let least = self.rules.least_rate.saturating_mul(self.rules.least_rate_time.as_secs().max(1));
             if now < len && now - before < least {
                 return Err(Fault::passing(format!(
-                    "{} bytes were sent in {} s, the least-rate is {}",
+                    "{} bytes were sent in {} s, below the setting least-rate of {}",
                     now - before,
                     self.rules.least_rate_time.as_secs_f32(),
                     self.rules.least_rate
@@ -257,8 +253,8 @@ impl Client {
         Ok(tokio::time::timeout(self.rules.answer_time, request).await)
     }
 
-    /// The client that may follow a redirect of `first`: to public addresses, unless the first host had a private one
-    /// itself, or the host is named in the settings.
+    /// Returns the client that may follow a redirect from `first`. It reaches private addresses
+    /// only if the first host has one itself or the settings name the target host.
     async fn client_for(&self, first: &Url, next: &Url) -> Result<&reqwest::Client, Fault> {
         let host = next.host_str().unwrap_or_default().to_ascii_lowercase();
         if self.rules.redirect_to.contains(&host) || self.is_within_a_site(first).await {
@@ -266,10 +262,9 @@ impl Client {
         }
         match literal(next) {
             Some(address) if !is_public(address) => Err(Fault::last(
-                Error::io(format!(
-                    "redirects to {host}, an address within a site (--store redirect-to={host} allows it)"
-                ))
-                .file(shown(first)),
+                Error::io(format!("redirects to {host}, a private address"))
+                    .file(shown(first))
+                    .hint(format!("pass --store redirect-to={host} to allow it")),
             )),
             _ => match self.public.get() {
                 Some(client) => Ok(client),
@@ -291,7 +286,7 @@ impl Client {
             return is_within;
         }
         let port = url.port_or_known_default().unwrap_or(443);
-        // A name that cannot be resolved here is one that a proxy resolves.
+        // If the name cannot be resolved here, a proxy resolves it.
         let found = tokio::net::lookup_host((host, port)).await.map(Iterator::collect);
         let found: Vec<SocketAddr> = found.unwrap_or_default();
         let is_within = !found.is_empty() && found.iter().all(|address| !is_public(address.ip()));
@@ -302,14 +297,14 @@ impl Client {
     fn fault(&self, error: reqwest::Error) -> Fault {
         let error = error.without_url();
         let text = causes(&error);
-        // What TLS refuses it refuses again.
+        // TLS errors and refused addresses do not change with a retry.
         let is_refused =
-            text.contains("invalid peer certificate") || text.contains("an address within a site");
+            text.contains("invalid peer certificate") || text.contains("a private address");
         let text = self.scrubbed(&text);
         if is_refused || error.is_builder() { Fault::last(Error::io(text)) } else { Fault::passing(text) }
     }
 
-    /// What an answer says that is no success: its status and the server's words.
+    /// Returns the status and the message of an error response.
     pub(crate) async fn words(&self, answer: Answer) -> String {
         let status = answer.status;
         let told = ["x-error-message", "x-ms-error-code"].iter().find_map(|name| answer.text(name));
@@ -342,7 +337,7 @@ fn build(settings: &Settings, resolver: Option<Arc<PublicOnly>>) -> Result<reqwe
     builder.build().map_err(|error| Error::io(format!("cannot set up TLS: {}", causes(&error))))
 }
 
-/// Whether an answer is a passing fault of the server's, and how long it asks to wait.
+/// Returns whether a response is a temporary failure, and the wait that the server requests.
 fn busy(answer: &Answer) -> Option<Option<Duration>> {
     let is_passing = match answer.status.as_u16() {
         408 | 425 | 429 => true,
@@ -355,23 +350,24 @@ fn busy(answer: &Answer) -> Option<Option<Duration>> {
     })
 }
 
-/// How long `Retry-After` asks to wait: seconds, or until a date (RFC 9110, section 10.2.3).
+/// Parses `Retry-After`: seconds, or a date (RFC 9110, section 10.2.3).
 fn wait_of(text: &str, now: SystemTime) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    // What is over asks for no wait.
+    // A date in the past means no wait.
     Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default())
 }
 
-/// When a spent rate limit begins anew, in seconds, as the draft of the IETF says it: `"api";r=0;t=55`.
+/// Returns the seconds until an exhausted rate limit is reset, from the header of the IETF draft:
+/// `"api";r=0;t=55`.
 fn limit_ends(text: &str) -> Option<u64> {
     let mut parts = text.split(';').map(str::trim);
     let is_spent = parts.clone().any(|part| part == "r=0");
     parts.find_map(|part| part.strip_prefix("t=")?.parse().ok()).filter(|_| is_spent)
 }
 
-/// Where an answer sends us, if it does.
+/// Returns the target of a redirect, if the response is one.
 pub(crate) fn redirect(ask: &Ask, answer: &Answer) -> Result<Option<Url>, Fault> {
     let is_redirect = matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308);
     let only_reads = ask.method == Method::GET || ask.method == Method::HEAD;
@@ -379,11 +375,11 @@ pub(crate) fn redirect(ask: &Ask, answer: &Answer) -> Result<Option<Url>, Fault>
         return Ok(None);
     };
     let refused = |why: &str| Fault::last(Error::io(why).file(shown(&ask.url)));
-    let next = ask.url.join(location).map_err(|_| refused("redirects to what is no URL"))?;
+    let next = ask.url.join(location).map_err(|_| refused("redirects to an invalid URL"))?;
     match (ask.url.scheme(), next.scheme()) {
         ("http" | "https", "https") | ("http", "http") => Ok(Some(next)),
         ("https", "http") => Err(refused("redirects from https to http")),
-        _ => Err(refused("redirects to another protocol than http")),
+        _ => Err(refused("redirects to a protocol other than http")),
     }
 }
 
@@ -391,7 +387,7 @@ pub(crate) fn is_same_host(a: &Url, b: &Url) -> bool {
     a.origin() == b.origin()
 }
 
-/// The headers that go along to another host.
+/// Returns the headers that may be forwarded to another host.
 fn kept(headers: &HeaderMap) -> HeaderMap {
     let kept = headers.iter().filter(|(name, _)| FOR_OTHER_HOSTS.contains(name));
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
@@ -407,7 +403,7 @@ impl reqwest::dns::Resolve for PublicOnly {
             if public.is_empty() {
                 let host = name.as_str();
                 return Err(format!(
-                    "{host} is an address within a site, to which a server redirects (--store redirect-to={host} allows it)"
+                    "{host} has a private address, and a server redirects to it (--store redirect-to={host} allows it)"
                 )
                 .into());
             }
@@ -416,7 +412,7 @@ impl reqwest::dns::Resolve for PublicOnly {
     }
 }
 
-/// What of a request nobody may see: its query, and headers that go to one host alone.
+/// Returns the secrets of a request: its query, and the headers for one host only.
 fn secrets_of(ask: &Ask) -> Vec<Secret> {
     let mut secrets: Vec<Secret> = ask.url.query().map(Secret::new).into_iter().collect();
     for (_, value) in ask.url.query_pairs() {
@@ -425,7 +421,7 @@ fn secrets_of(ask: &Ask) -> Vec<Secret> {
     for (name, value) in &ask.headers {
         if let (false, Ok(value)) = (FOR_OTHER_HOSTS.contains(name), value.to_str()) {
             secrets.push(Secret::new(value));
-            // `Bearer TOKEN`, and `Credential=KEY/DATE/..., Signature=DIGITS`.
+            // Values such as `Bearer TOKEN`, or `Credential=KEY/DATE/..., Signature=DIGITS`.
             for part in value.split([' ', ',']) {
                 let part = part.split_once('=').map_or(part, |(_, part)| part);
                 let parts = [part, part.split('/').next().unwrap_or_default()];
@@ -443,7 +439,8 @@ fn certificates(path: &str) -> Result<Vec<reqwest::Certificate>> {
         .map_err(|_| Error::usage("ca-bundle holds no certificates").file(path).expected("PEM"))
 }
 
-/// What a body of an error says to people: of JSON and XML the message, of a page its title, of text the first line.
+/// Extracts the message from an error body: the message of JSON or XML, the title of a page, or the
+/// first line of text.
 pub(crate) fn words_of(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     if let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) {
@@ -481,16 +478,16 @@ mod tests {
             found.map_err(|fault| fault.error.to_string())
         };
         let error = leads(&[], first, next).unwrap_err();
-        assert!(error.contains("an address within a site (--store redirect-to=169.254.169.254"), "{error}");
+        assert!(error.contains("169.254.169.254, a private address"), "{error}");
         leads(&["redirect-to=a, 169.254.169.254"], first, next).unwrap();
         leads(&[], "http://127.0.0.1/a", next).unwrap();
         leads(&[], first, "https://8.8.8.8/a").unwrap();
-        // Names are looked at when they are resolved.
+        // Names are checked when they are resolved.
         let client = client(&["retries=1"]);
         let ask = Ask::get(Url::parse("http://localhost:1/a").unwrap());
         let follow = Follow::After(Url::parse(first).unwrap());
         let fault = runtime.block_on(client.ask_and(&ask, &follow)).unwrap_err();
-        assert!(fault.error.to_string().contains("an address within a site"), "{}", fault.error);
+        assert!(fault.error.to_string().contains("a private address"), "{}", fault.error);
     }
 
     #[test]

@@ -1,23 +1,20 @@
-//! A fault is why a transfer failed, and whether it is worth another try.
+//! The reason for a failed transfer, and whether a retry may help.
 
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{Error, ErrorKind};
 
-/// An error, and what to do about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
     pub(crate) error: Error,
     pub(crate) remedy: Remedy,
 }
 
-/// What can be done about a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// Another try, after the time that the server asked for, if it did.
+    /// A retry, after the wait that the server requested, if any.
     Again(Option<Duration>),
-    /// None: the file is another one now, and stays so.
+    /// None: the file has changed for good.
     Changed,
-    /// None.
     None,
 }
 
@@ -30,13 +27,13 @@ impl Fault {
         Self { error, remedy: Remedy::None }
     }
 
-    /// The file `name` is not the one that was opened.
+    /// The file `name` has changed since it was opened.
     pub(crate) fn changed(name: &str, expected: &str, found: &str) -> Self {
         let error = Error::transient("changed while it was read").file(name).expected(expected).found(found);
         Self { error, remedy: Remedy::Changed }
     }
 
-    /// Names the file that it is about.
+    /// Adds the name of the file.
     pub(crate) fn of(mut self, name: &str) -> Self {
         self.error = self.error.file(name);
         self
@@ -49,7 +46,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// How long and how often something is tried that gets nowhere.
+/// Limits the retries of a request that makes no progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Patience {
     most: usize,
@@ -58,28 +55,29 @@ pub(crate) struct Patience {
     since: Instant,
 }
 
-/// The first pause, doubled by each that follows.
+/// The first pause; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
 impl Patience {
-    /// At most `most` tries within a time.
+    /// Allows up to `most` attempts within a time.
     pub(crate) fn new(most: usize, within: Duration) -> Self {
         Self { most, within, tries: 1, since: Instant::now() }
     }
 
-    /// It got somewhere: what failed before no longer counts.
+    /// Resets the limits after progress.
     pub(crate) fn renew(&mut self) {
         self.tries = 1;
         self.since = Instant::now();
     }
 
-    /// Waits until the next try.
+    /// Waits before the next attempt, or returns the fault if the limits are reached.
     pub(crate) async fn wait(&mut self, fault: Fault) -> Result<(), Fault> {
         let Remedy::Again(asked) = fault.remedy else { return Err(fault) };
         let doublings = u32::try_from(self.tries - 1).unwrap_or(u32::MAX).min(16);
         let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
-        // At least half of it, so that those who failed together do not come back together, or at once.
+        // Random pauses of at least half the length keep clients that failed together from retrying
+        // together.
         let pause = pause.mul_f64(0.5 + 0.5 * chance());
         let pause = asked.map_or(pause, |asked| asked + pause.min(Duration::from_secs(1)));
         let is_over = self.since.elapsed() + pause > self.within;
@@ -87,7 +85,7 @@ impl Patience {
             let why = match asked {
                 Some(asked) if is_over => {
                     format!(
-                        "it asks to wait {} s, retry-time is {} s",
+                        "the server asks to wait {} s, retry-time is {} s",
                         asked.as_secs(),
                         self.within.as_secs()
                     )
@@ -106,7 +104,7 @@ fn tries(count: usize) -> String {
     if count == 1 { "one try".into() } else { format!("{count} tries") }
 }
 
-/// The error, with how often it was tried behind its message.
+/// Appends the number of attempts to the message.
 fn with_reason(error: &Error, why: &str) -> Error {
     let file = error.details().find(|(name, _)| *name == "file").map(|(_, file)| file);
     let new = Error::new(
@@ -119,7 +117,7 @@ fn with_reason(error: &Error, why: &str) -> Error {
     }
 }
 
-/// An error and what caused it, each once.
+/// Joins the messages of an error and its causes, without repetitions.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut texts = vec![error.to_string()];
     let mut next = error.source();
@@ -130,11 +128,11 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
         }
         next = cause.source();
     }
-    // The outermost says only that a request failed.
+    // The outermost message only says that a request failed.
     if texts.len() > 1 { texts[1..].join(": ") } else { texts.remove(0) }
 }
 
-/// A number from 0 to 1, good enough to spread pauses.
+/// Returns a number from 0 to 1 that is random enough for pauses.
 fn chance() -> f64 {
     use std::hash::{BuildHasher, RandomState};
     let bits = RandomState::new().hash_one(0_u8) >> 40;

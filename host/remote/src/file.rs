@@ -1,4 +1,4 @@
-//! A file that is read through the cache, whatever its origin.
+//! A file of any origin that is read through the cache.
 
 use crate::cache::Origin;
 use crate::runtime::{Engine, Process};
@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_core::context::remote::{RemoteFile, RemoteStamp};
 use tensorferry_sdk::{Error, Result};
 
-/// What is asked of a file first: with it come its length and its tag, and most headers are no longer.
+/// Bytes that the first request of a file reads. The response also has the length and the tag, and
+/// most headers fit.
 pub(crate) const START: u64 = 128 << 10;
 
 pub(crate) struct CachedFile {
@@ -17,14 +18,14 @@ pub(crate) struct CachedFile {
     origin: Arc<dyn Origin>,
     id: u64,
     stamp: RemoteStamp,
-    /// Until the cache has it.
+    /// The first bytes, until the cache takes them.
     start: Mutex<Bytes>,
-    /// Whether more was read than came when it was opened.
+    /// Whether more was read than the first response.
     is_read_on: AtomicBool,
 }
 
 impl CachedFile {
-    /// A file of an origin; `start` is what came of it when it was opened.
+    /// Creates a file of an origin; `start` holds the bytes that came when it was opened.
     pub(crate) fn opened(
         engine: &Arc<Engine>,
         origin: impl Origin,
@@ -42,7 +43,7 @@ impl CachedFile {
         })
     }
 
-    /// What this process has, the file begun in it.
+    /// Returns the process, and registers the file with its cache on first use.
     fn process(&self) -> Result<Arc<Process>> {
         let process = self.engine.process()?;
         let start = std::mem::take(&mut *self.start.lock().unwrap_or_else(PoisonError::into_inner));
@@ -70,14 +71,14 @@ impl RemoteFile for CachedFile {
     }
 
     fn advise(&self, ranges: &[Range<u64>]) {
-        // A hint: what fails here fails again where it is read.
+        // This is a hint: an error occurs again when the bytes are read.
         if let Ok(process) = self.process() {
             process.cache.advise(self.id, ranges);
         }
     }
 
     fn check_unchanged(&self) -> Result<()> {
-        // One answer is of one file.
+        // A single response always belongs to one version.
         if !self.is_read_on.load(Ordering::Relaxed) {
             return Ok(());
         }

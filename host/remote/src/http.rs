@@ -1,5 +1,5 @@
-//! Files of servers that speak HTTP and list nothing. A server without ranges has its file read once, into a temporary
-//! file without a name.
+//! Files on HTTP servers, which do not list folders. If a server has no range requests, its file is
+//! read once into an unnamed temporary file.
 
 use crate::body::Pieces;
 use crate::cache::Origin;
@@ -21,31 +21,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tensorferry_core::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
 use tensorferry_sdk::{Error, Result};
 
-/// A server, and the URL that the user gave.
+/// A server, and the URL that the user passed.
 pub(crate) struct HttpPlace {
     engine: Arc<Engine>,
     /// Scheme, host and port, with the path `/`.
     root: Url,
-    /// The path that was named, and its URL as it was given: with its query, which is for it alone.
+    /// The path that the user named, and its original URL. The query applies only to this path.
     named: (String, Url),
     headers: HeaderMap,
     looked: Looked,
 }
 
 impl HttpPlace {
-    /// The server of a URL, and the path in it.
+    /// Splits a URL into the server and the path.
     pub(crate) fn of(engine: &Arc<Engine>, text: &str) -> Result<(Arc<dyn RemotePlace>, String)> {
         let usage = |message: &str| Error::usage(message).file(shown_text(text));
         let mut url = Url::parse(text).map_err(|_| usage("no URL"))?;
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(usage("a URL without a host"));
+            return Err(usage("the URL has no host"));
         }
         if url.path().ends_with('/') {
-            return Err(usage("a server lists no folders over HTTP: name a file"));
+            return Err(usage("HTTP servers do not list folders").hint("name each file"));
         }
         url.set_fragment(None);
         let headers = headers(engine, &url)?;
-        // They go along as a header, to this host alone.
+        // User and password are sent as a header, to this host only.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         let path = decoded(url.path().trim_start_matches('/'));
@@ -68,7 +68,7 @@ impl HttpPlace {
         url
     }
 
-    /// Opens what is at a path.
+    /// Opens the file at a path.
     fn finding(&self, path: &str) -> impl Future<Output = Result<Found, Fault>> + Send + use<> {
         let origin =
             HttpOrigin { name: self.url(path), url: self.url_of(path), headers: self.headers.clone() };
@@ -113,11 +113,12 @@ impl RemotePlace for HttpPlace {
     }
 
     fn list(&self, folder: &str, _: u64) -> Result<Vec<RemoteEntry>> {
-        Err(Error::unsupported("a server lists no folders over HTTP: name each file").file(self.url(folder)))
+        let problem = Error::unsupported("HTTP servers do not list folders").file(self.url(folder));
+        Err(problem.hint("name each file"))
     }
 
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>> {
-        self.find(path)?.ok_or_else(|| Error::malformed("there is no such file").file(self.url(path)))
+        self.find(path)?.ok_or_else(|| Error::malformed("no such file").file(self.url(path)))
     }
 
     fn will_open(&self, paths: &[&str]) {
@@ -127,7 +128,7 @@ impl RemotePlace for HttpPlace {
     }
 }
 
-/// What goes along with each request to the URL's own host.
+/// Returns the headers for requests to the URL's own host.
 fn headers(engine: &Engine, url: &Url) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -140,14 +141,15 @@ fn headers(engine: &Engine, url: &Url) -> Result<HeaderMap> {
     };
     if let Some(authorization) = authorization {
         let value = HeaderValue::from_str(authorization.expose());
-        let mut value = value.map_err(|_| Error::usage("http-token is nothing that a header can hold"))?;
+        let mut value =
+            value.map_err(|_| Error::usage("http-token has characters that an HTTP header cannot hold"))?;
         value.set_sensitive(true);
         headers.insert(header::AUTHORIZATION, value);
     }
     Ok(headers)
 }
 
-/// A text without its percent-encoding; what is no UTF-8 stays encoded.
+/// Decodes percent-encoding; bytes that are not UTF-8 stay encoded.
 pub(crate) fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -160,18 +162,18 @@ pub(crate) fn decoded(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
-/// A file by its URL, before anything is known of it.
+/// A file by its URL, before the first request.
 struct HttpOrigin {
     name: String,
     url: Url,
     headers: HeaderMap,
 }
 
-/// A file of a server that answers ranges.
+/// A file of a server with range requests.
 struct RangedOrigin {
     origin: HttpOrigin,
     version: Version,
-    /// Where the server sent us, until that is good no longer.
+    /// The target of the server's redirect, while it is valid.
     moved: Mutex<Option<Url>>,
 }
 
@@ -185,7 +187,7 @@ impl RangedOrigin {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks where the file was last, and where it should be if it is not there.
+    /// Sends a request to the last known URL, and to the original one if that fails.
     async fn ask(&self, client: &Client, ask: Ask) -> Result<Answer, Fault> {
         let moved = self.moved().clone();
         if let Some(url) = moved {
@@ -214,7 +216,7 @@ impl HttpOrigin {
         ask.header(header::RANGE, range_header(range))
     }
 
-    /// Asks for the start of the file, and learns from the answer what the server can do.
+    /// Requests the start of the file. The response shows what the server supports.
     async fn open(self, client: &Client, spool: Spool) -> Result<Option<Opened>, Fault> {
         let answer = client.ask(&self.ask(&(0..START))).await?;
         let name = self.name.clone();
@@ -224,12 +226,12 @@ impl HttpOrigin {
                 let len = match content_range(&answer) {
                     Some((range, Some(len))) if range.start == 0 && range.end <= len => len,
                     _ => {
-                        let why = "answered a range without the file's length";
+                        let why = "the response to a range request has no file length";
                         return Err(Fault::last(Error::unsupported(why).file(name)));
                     }
                 };
                 let origin = RangedOrigin::new(self, Version::of(&answer, len), &answer.url);
-                // What does not come of it now comes when it is read.
+                // Missing bytes are requested again when they are read.
                 let start = answer.body.start(usize::try_from(START.min(len)).unwrap_or(0)).await;
                 Ok(Some(Opened::Ranges(origin, start)))
             }
@@ -240,7 +242,7 @@ impl HttpOrigin {
                 let file = spool.fill(client, answer, version, again, &name).await?;
                 Ok(Some(Opened::Spooled(file)))
             }
-            // Nothing of an empty file lies in a range.
+            // An empty file satisfies no range.
             416 if unsatisfied_len(&answer) == Some(0) => {
                 let version = Version::of(&answer, 0);
                 Ok(Some(Opened::Ranges(RangedOrigin::new(self, version, &answer.url), Bytes::new())))
@@ -271,8 +273,8 @@ impl Origin for RangedOrigin {
 
     fn check<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
-            // Not HEAD: a signed URL is signed for GET.
-            // And where it is named: its server may send us elsewhere now.
+            // Use GET instead of HEAD, because a signed URL is valid only for GET. Ask the original
+            // URL too, because its server may redirect elsewhere now.
             let answer = client.ask(&self.origin.ask(&(0..1))).await?;
             if answer.status.as_u16() == 416 && self.version.len == 0 {
                 let version = Version::of(&answer, unsatisfied_len(&answer).unwrap_or(0));

@@ -1,5 +1,5 @@
-//! Repositories of the Hugging Face Hub, at one commit: listed once, read by ranges, out of the Hub's cache where that
-//! has them.
+//! Repositories of the Hugging Face Hub at one commit. They are listed once and read by ranges, or
+//! from the Hub's local cache if it has the files.
 
 mod address;
 mod api;
@@ -32,14 +32,14 @@ pub(crate) struct HubPlace {
     looked: Looked,
 }
 
-/// The repository and revision of a URL, as places are kept by it, and the path.
+/// Returns the repository with its revision, which is the key of the place, and the path.
 pub(crate) fn address(url: &str) -> Result<(String, String)> {
     let address = Address::parse(url)?;
     Ok((address.url(""), address.path))
 }
 
 impl HubPlace {
-    /// The repository of a URL; its revision is resolved to a commit.
+    /// Opens the repository of a URL, and resolves its revision to a commit.
     pub(crate) fn new(engine: &Arc<Engine>, url: &str) -> Result<Self> {
         let address = Address::parse(url)?;
         let settings = &engine.settings;
@@ -49,7 +49,7 @@ impl HubPlace {
             address.revision().to_owned()
         } else if is_offline {
             Snapshot::commit_of(&folder, &address).ok_or_else(|| {
-                Error::usage("hf-offline is set, and the Hub's cache does not know this revision")
+                Error::usage("hf-offline is set, and the Hub's cache does not have this revision")
                     .file(shown_text(url))
             })?
         } else {
@@ -67,7 +67,7 @@ impl HubPlace {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is at a path, from what is known or by asking.
+    /// Returns the entry at a path from the known tree, or asks the Hub.
     fn find(&self, path: &str) -> Result<Option<Known>> {
         if path.is_empty() {
             return Ok(Some(Known::Folder));
@@ -117,7 +117,7 @@ impl RemotePlace for HubPlace {
     }
 
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>> {
-        let missing = || Error::malformed("there is no such file").file(self.url(path));
+        let missing = || Error::malformed("no such file").file(self.url(path));
         let Some(Known::File(file)) = self.find(path)? else { return Err(missing()) };
         if let Some(cached) = self.snapshot.open(path, &file, self.url(path)) {
             return Ok(Arc::new(cached));
@@ -135,7 +135,7 @@ impl RemotePlace for HubPlace {
 
     fn will_open(&self, paths: &[&str]) {
         for path in paths {
-            // What is not known costs a request to know, and what the cache has costs none.
+            // Unknown files would cost a request, and files in the local cache need none.
             let Some(Some(Known::File(file))) = self.tree().find(path) else { continue };
             if self.snapshot.open(path, &file, self.url(path)).is_some() {
                 continue;
@@ -153,7 +153,7 @@ impl RemotePlace for HubPlace {
 
 fn within(found: Vec<RemoteEntry>, most: u64, url: impl Fn() -> String) -> Result<Vec<RemoteEntry>> {
     if found.len() as u64 > most {
-        return Err(Error::limit("more entries than a folder may have")
+        return Err(Error::limit("too many entries in a folder")
             .file(url())
             .expected(most)
             .found(found.len()));

@@ -1,9 +1,10 @@
-//! Files of object stores, HTTP servers and the Hugging Face Hub, as the engine reads them: [`Remotes`] opens what URLs
-//! lead to.
+//! Reads and writes files in object stores, on HTTP servers and on the Hugging Face Hub.
+//! [`Remotes`] opens their URLs.
 //!
-//! All transfers are done by one thread of tokio's, which fetches ahead of reads within a budget of memory. Every answer
-//! is held against what the file was when it was opened. What is worth another try is tried again, within the limits of
-//! the [`Settings`]; no key, token or signed query is in anything that is shown.
+//! One tokio thread per process handles all transfers, and fetches ahead of reads within a memory
+//! budget. Every response is checked against the version of the file that was opened. Temporary
+//! failures are retried within the limits of the [`Settings`]. Messages never contain keys, tokens
+//! or signed queries.
 //!
 //! ```no_run
 //! use tensorferry_core::context::remote::{Remote, RemoteFile, RemotePlace};

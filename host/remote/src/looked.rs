@@ -1,4 +1,4 @@
-//! Files that were opened to be looked at, or because they will be: one request for that and for opening them.
+//! Files that were opened to check them, or in advance. This saves a request when they are opened.
 
 use crate::cache::{Cancelled, LOOK};
 use crate::fault::Fault;
@@ -12,22 +12,22 @@ use std::time::{Duration, Instant};
 use tensorferry_core::context::remote::RemoteFile;
 use tensorferry_sdk::{Error, Result};
 
-/// A file, if there is one.
+/// A file, if it exists.
 pub(crate) type Found = Option<Arc<dyn RemoteFile>>;
 
-/// How long a look counts as one at what is there now.
+/// Time for which a checked file counts as current.
 const SOON: Duration = Duration::from_secs(5);
 
-/// As [`SOON`], of a file that somebody said will be opened.
+/// Like [`SOON`], for a file that was announced to be opened.
 const LATER: Duration = Duration::from_secs(60);
 
-/// Files by path.
+/// Opened files by path.
 #[derive(Default)]
 pub(crate) struct Looked(Mutex<HashMap<String, Slot>>);
 
 struct Slot {
     until: Instant,
-    /// Of which process the thread is that opens it.
+    /// The process that runs the thread.
     process: u32,
     file: Opening,
 }
@@ -51,12 +51,13 @@ impl Looked {
         slots
     }
 
-    /// Keeps a file for who opens it soon.
+    /// Keeps a file that will probably be opened soon.
     pub(crate) fn keep(&self, path: &str, file: Arc<dyn RemoteFile>) {
         self.slots().insert(path.to_owned(), Slot::new(SOON, Opening::Here(file)));
     }
 
-    /// Begins to open a file. If that fails, who takes it tries anew, and is told.
+    /// Starts to open a file. If it fails, the caller of [`take`](Self::take) opens it again and
+    /// gets the error.
     pub(crate) fn begin(
         &self,
         path: &str,
@@ -71,19 +72,20 @@ impl Looked {
         let is_taken = Arc::new(AtomicBool::new(false));
         let is_begun = Arc::clone(&is_taken);
         engine.begin(move |turn| async move {
-            // Whose turn comes after it was asked for has been opened by who asked.
+            // If `take` was called before a permit was free, the caller opens the file.
             if !is_begun.swap(true, Ordering::AcqRel)
                 && let Ok(found) = opening.await
             {
-                // Until it is taken it keeps its turn: of what nobody takes there is not much.
+                // The permit is held until the file is taken, which limits the number of files that
+                // are never taken.
                 drop(send.send((found, turn)));
             }
         });
         slots.insert(path.to_owned(), Slot::new(LATER, Opening::Coming(receive, is_taken)));
     }
 
-    /// The file at a path, if it was opened just now or is being opened; once. One that waits for its turn is left to
-    /// who takes it.
+    /// Takes the file at a path, if it was opened recently or is being opened. If it still waits
+    /// for a permit, the caller must open it.
     pub(crate) fn take(&self, path: &str, cancelled: &Cancelled) -> Result<Found> {
         let slot = self.slots().remove(path);
         let receive = match slot.map(|slot| slot.file) {
@@ -97,7 +99,7 @@ impl Looked {
                 Ok((found, _turn)) => return Ok(found),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) if cancelled() => {
-                    return Err(Error::cancelled("interrupted while a file was opened"));
+                    return Err(Error::cancelled("interrupted while opening a file"));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }

@@ -1,12 +1,12 @@
-//! Notes are what users have to be told of how files are read.
+//! Notes for the user about how files are read.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Nobody reads more of them.
+/// Maximum number of notes.
 const MOST: usize = 100;
 
-/// Each note once, and those that were not taken yet.
+/// Notes without duplicates, and those that were not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Notes(Mutex<State>);
 
@@ -17,7 +17,7 @@ struct State {
 }
 
 impl Notes {
-    /// Keeps a note until it is taken, unless it was said before.
+    /// Adds a note, unless it was added before.
     pub(crate) fn say(&self, note: String) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.said.len() < MOST && state.said.insert(note.clone()) {

@@ -1,40 +1,36 @@
-//! Pages are the pieces of files that are in memory or on their way: which there are, what they take of the budget,
-//! which can go, and which ranges are fetched next. Nothing here waits or transfers.
-//!
-//! A page has 1 MiB. Advised ranges are fetched in the order of the advice, eight at a time. Ranges
-//! are joined across gaps of up to 1 MiB, into blocks of up to 32 MiB. Sequential reads are fetched
-//! ahead without advice. Pages that were read make room for others. A read that finds no page
-//! fetches it at once, even beyond the budget, so wrong advice cannot stop a read.
+//! Pages are the pieces of files that are in memory or being fetched. This module tracks which
+//! exist, how much of the budget they use, which can be evicted, and which ranges to fetch next. It
+//! does not wait or transfer anything.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::Error;
 
-/// Bytes of a page, but of the last one of a fetch: what the copy reads at once.
+/// Bytes of a page, except for the last of a fetch. The copy reads as much at once.
 pub(crate) const PAGE: u64 = 1 << 20;
 
-/// Ranges that lie no further apart are fetched as one: at 50 ms and 500 MB/s a request takes the time of 25 MB, of
-/// which this is little.
+/// Ranges with gaps up to this size are fetched together. At 50 ms and 500 MB/s, a request takes as
+/// long as 25 MB, so the gap costs little.
 const GAP: u64 = 1 << 20;
 
-/// A read that begins within this distance of where others ended goes on with them: several threads read windows of one
-/// sequence.
+/// A read that starts within this distance of the end of earlier reads continues their sequence,
+/// because several threads read windows of one sequence.
 const NEAR: u64 = 8 << 20;
 
-/// From here on reads that go on are a sequence, ahead of which is fetched.
+/// Bytes of sequential reads after which prefetching starts.
 const SEQUENCE: u64 = 256 << 10;
 
-/// Of pages that were read this much stays, for who reads them again: headers, and what several formats look at.
+/// Bytes of pages to keep after they were read. Headers are read again, and several formats examine
+/// the same bytes.
 const KEPT: u64 = 16 << 20;
 
-/// The least that a read fetches.
+/// Minimum bytes that a read fetches.
 pub(crate) const LEAST: u64 = 128 << 10;
 
-/// Which fetch a page comes from.
 pub(crate) type FetchId = u64;
 
-/// A file's number in one process.
+/// The number of a file in one process.
 pub(crate) type FileId = u64;
 
 #[derive(Debug, Clone)]
@@ -47,11 +43,11 @@ pub(crate) enum Content {
 pub(crate) struct Page {
     pub(crate) len: u64,
     pub(crate) content: Content,
-    /// Bytes of it that were read.
+    /// Number of bytes of the page that were read.
     read: u64,
-    /// Who waits for it.
+    /// Number of reads that wait for the page.
     pub(crate) waiting: u32,
-    /// What had been read of all files when it came.
+    /// Bytes read from all files when the page arrived.
     came: u64,
 }
 
@@ -59,18 +55,18 @@ pub(crate) struct Page {
 struct FilePages {
     len: u64,
     pages: BTreeMap<u64, Page>,
-    /// Why nothing of the file can be read any more.
+    /// The error that makes all further reads of the file fail.
     failed: Option<Error>,
-    /// Where the last reads ended, and how many bytes in sequence they were.
+    /// The end of the last sequential reads, and their number of bytes.
     end: u64,
     sequence: u64,
-    /// Up to where this sequence is fetched ahead of.
+    /// End of the range that is prefetched for the sequence.
     ahead: u64,
-    /// Up to where somebody said what will be read, and knows better.
+    /// End of the range that the caller advised; no sequential prefetch before it.
     advised: u64,
 }
 
-/// What is to be fetched, of which file.
+/// A range of a file to fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Planned {
     pub(crate) file: FileId,
@@ -82,10 +78,11 @@ pub(crate) struct Planned {
 pub(crate) struct Pages {
     files: HashMap<FileId, FilePages>,
     queue: VecDeque<Planned>,
-    /// Pages that were read whole, in the order in which they were, with their lengths and the sum of those.
+    /// Pages that were read completely, in that order, with their lengths. `done_bytes` is the sum
+    /// of the lengths.
     done: VecDeque<(FileId, u64, u64)>,
     done_bytes: u64,
-    /// All that came, in that order.
+    /// All pages in the order of their arrival.
     came: VecDeque<(FileId, u64)>,
     spare: Vec<Vec<u8>>,
     budget: u64,
@@ -95,7 +92,8 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// No pages; they may take `budget` bytes, and up to `block` of them come by one fetch.
+    /// Creates an empty set of pages with a budget of `budget` bytes. A fetch has up to `block`
+    /// bytes.
     pub(crate) fn new(budget: u64, block: u64) -> Self {
         Self {
             files: HashMap::new(),
@@ -111,13 +109,13 @@ impl Pages {
         }
     }
 
-    /// Bytes that all pages take.
+    /// Returns the bytes that all pages use.
     #[cfg(test)]
     pub(crate) fn used(&self) -> u64 {
         self.used
     }
 
-    /// A file is read from now on.
+    /// Registers a file.
     pub(crate) fn begin(&mut self, file: FileId, len: u64) {
         self.files.entry(file).or_insert_with(|| FilePages {
             len,
@@ -130,7 +128,7 @@ impl Pages {
         });
     }
 
-    /// Nobody reads a file any more.
+    /// Removes a file and its pages.
     pub(crate) fn end(&mut self, file: FileId) {
         if let Some(pages) = self.files.remove(&file) {
             self.used -= pages.pages.values().map(|page| page.len).sum::<u64>();
@@ -138,7 +136,7 @@ impl Pages {
         self.queue.retain(|planned| planned.file != file);
     }
 
-    /// A file is another one now.
+    /// Marks a file as changed: its pages are dropped, and reads return the error.
     pub(crate) fn fail(&mut self, file: FileId, error: &Error) {
         if let Some(pages) = self.files.get_mut(&file) {
             pages.failed.get_or_insert_with(|| error.clone());
@@ -150,19 +148,19 @@ impl Pages {
         self.files.get(&file)?.failed.as_ref()
     }
 
-    /// The page that holds a byte, and where it begins.
+    /// Returns the page that holds a byte, and the page's start.
     pub(crate) fn at(&mut self, file: FileId, offset: u64) -> Option<(u64, &mut Page)> {
         let pages = &mut self.files.get_mut(&file)?.pages;
         let (&start, page) = pages.range_mut(..=offset).next_back()?;
         (offset < start + page.len).then_some((start, page))
     }
 
-    /// Whether a page still waits for its bytes from this fetch.
+    /// Returns whether a page still waits for bytes of this fetch.
     pub(crate) fn is_coming(&self, file: FileId, start: u64, fetch: FetchId) -> bool {
         self.page(file, start).is_some_and(|page| matches!(page.content, Content::Coming(by) if by == fetch))
     }
 
-    /// Makes pages of a range of which there are none, which a fetch fills.
+    /// Creates the missing pages of a range, which the fetch will fill.
     pub(crate) fn reserve(&mut self, planned: &Planned, fetch: FetchId) -> Vec<(u64, u64)> {
         let Some(file) = self.files.get_mut(&planned.file) else { return Vec::new() };
         let mut made = Vec::new();
@@ -178,7 +176,7 @@ impl Pages {
         made
     }
 
-    /// A page's bytes are here.
+    /// Stores the bytes of a page.
     pub(crate) fn fill(&mut self, file: FileId, start: u64, bytes: Vec<u8>) {
         let read = self.read;
         let page = self.files.get_mut(&file).and_then(|pages| pages.pages.get_mut(&start));
@@ -187,7 +185,7 @@ impl Pages {
                 page.content = Content::Here(Arc::new(bytes));
                 page.came = read;
                 self.came.push_back((file, start));
-                // Else it would grow with all that is ever read.
+                // Otherwise the list would grow with everything that is ever read.
                 while self.came.front().is_some_and(|(file, start)| self.page(*file, *start).is_none()) {
                     self.came.pop_front();
                 }
@@ -196,7 +194,7 @@ impl Pages {
         }
     }
 
-    /// Of a fetch that ended early nothing more will come.
+    /// Removes the unfilled pages of a fetch that ended early.
     pub(crate) fn give_up(&mut self, file: FileId, fetch: FetchId, pages: &[(u64, u64)]) {
         for (start, len) in pages {
             if self.is_coming(file, *start, fetch) {
@@ -206,7 +204,7 @@ impl Pages {
         }
     }
 
-    /// An empty buffer for a page.
+    /// Returns an empty buffer for a page.
     pub(crate) fn buffer(&mut self, len: u64) -> Vec<u8> {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         match self.spare.pop() {
@@ -215,12 +213,13 @@ impl Pages {
         }
     }
 
-    /// A page can go when room is needed, although it was not read whole: of a header little more is read.
+    /// Marks a page that was not read completely as evictable, because often little more than a
+    /// header is read.
     pub(crate) fn may_go(&mut self, file: FileId, start: u64) {
         let Some(len) = self.page(file, start).map(|page| page.len) else { return };
         self.done.push_back((file, start, len));
         self.done_bytes += len;
-        // Memory that is filled again is faster than new memory.
+        // Reusing memory is faster than allocating it.
         while self.done_bytes > KEPT {
             self.evict_done();
         }
@@ -244,7 +243,7 @@ impl Pages {
         }
     }
 
-    /// `bytes` of a page were read.
+    /// Records that `bytes` of a page were read.
     pub(crate) fn note_read(&mut self, file: FileId, start: u64, bytes: u64) {
         self.read += bytes;
         if let Some(page) = self.files.get_mut(&file).and_then(|pages| pages.pages.get_mut(&start)) {
@@ -256,14 +255,14 @@ impl Pages {
         }
     }
 
-    /// Makes room for `bytes`, as far as pages can go: those that were read, then those that came long ago and that
-    /// nobody read. Returns whether there is room.
+    /// Evicts pages until `bytes` fit: first those that were read, then old ones that were never
+    /// read. Returns whether there is room.
     pub(crate) fn make_room(&mut self, bytes: u64) -> bool {
         while self.used + bytes > self.budget && self.evict_done() {}
         while self.used + bytes > self.budget {
             let Some(&(file, start)) = self.came.front() else { break };
             let page = self.page(file, start);
-            // Whatever was fetched for it was passed by: twice the budget has been read since.
+            // Twice the budget was read since the page arrived, so reads have skipped it.
             let is_stale = page.is_none_or(|page| self.read >= page.came + 2 * self.budget);
             if !is_stale {
                 break;
@@ -288,7 +287,7 @@ impl Pages {
         }
     }
 
-    /// Says what will be read next, after what was said before.
+    /// Queues ranges that will be read next, after those that are already queued.
     pub(crate) fn advise(&mut self, file: FileId, ranges: &[Range<u64>]) {
         let Some(len) = self.files.get(&file).map(|pages| pages.len) else { return };
         for range in ranges {
@@ -297,7 +296,8 @@ impl Pages {
                 continue;
             }
             match self.queue.back_mut() {
-                // Not more than a block, so that the order in which things are needed stays.
+                // Merge only up to the size of a block, to keep the order in which ranges are
+                // needed.
                 Some(last)
                     if last.file == file
                         && last.range.start <= start
@@ -314,12 +314,13 @@ impl Pages {
         }
     }
 
-    /// Notes a read that begins, and plans what follows it if it goes on with others.
+    /// Records the start of a read, and plans a prefetch if it continues a sequence.
     pub(crate) fn note_begin(&mut self, file: FileId, range: &Range<u64>) {
         let Some(pages) = self.files.get_mut(&file) else { return };
         let is_near = range.start + NEAR >= pages.end && range.start <= pages.end + NEAR;
         if is_near {
-            // What is read again is no progress: several formats look at the same start.
+            // Reading the same bytes again is not progress: several formats examine the start of a
+            // file.
             pages.sequence += range.end.saturating_sub(range.start.max(pages.end));
             pages.end = pages.end.max(range.end);
         } else {
@@ -331,15 +332,15 @@ impl Pages {
         let wished = (pages.sequence * 2).min(self.budget / 2);
         let from = pages.ahead.max(pages.end);
         let to = (pages.end + wished).min(pages.len);
-        // In steps of a quarter of it, so that each is worth a request.
+        // Advance in steps of a quarter, so that each step is worth a request.
         if to > from && (to - from >= (wished / 4).min(self.block) || to == pages.len) {
             pages.ahead = to;
             self.queue.push_back(Planned { file, range: from..to });
         }
     }
 
-    /// The next stretch of the queue of which there is nothing yet, at most a block; it leaves the queue when it is
-    /// [begun](Self::begin_next).
+    /// Returns the next missing range of the queue, up to a block. It stays in the queue until
+    /// [`begin_next`](Self::begin_next) removes it.
     pub(crate) fn next(&mut self) -> Option<Planned> {
         loop {
             let front = self.queue.front()?.clone();
@@ -351,7 +352,7 @@ impl Pages {
         }
     }
 
-    /// Takes from the queue what [`next`](Self::next) gave.
+    /// Removes the range that [`next`](Self::next) returned from the queue.
     pub(crate) fn begin_next(&mut self, next: &Planned) {
         if let Some(front) = self.queue.front_mut() {
             front.range.start = next.range.end;
@@ -361,8 +362,8 @@ impl Pages {
         }
     }
 
-    /// What a read that found nothing at `offset` fetches at once: the planned stretch from there on, or as much as its
-    /// sequence promises, at least `least` of it.
+    /// Returns the range to fetch at once for a read that found no page at `offset`: the planned
+    /// range from there, or a range that suits the sequence, at least `least` bytes.
     pub(crate) fn demand(&mut self, file: FileId, offset: u64, end: u64) -> Option<Planned> {
         let pages = self.files.get(&file)?;
         let wished =
@@ -372,14 +373,15 @@ impl Pages {
             };
         let wished = wished.min(pages.len);
         let gap = self.gap(file, offset..wished.max(end))?;
-        // Of what does not fit, what is read now, a page at most.
+        // If the range does not fit, fetch only what is read now, up to a page.
         let fits = self.make_room(gap.end - gap.start);
         let end = if fits { gap.end } else { gap.end.min(end.min(offset + PAGE)) };
         self.unplan(file, &(offset..end));
         Some(Planned { file, range: offset..end })
     }
 
-    /// Takes a range out of the queue: it is on its way, and may have been read and gone when its turn comes.
+    /// Removes a range from the queue, because it is being fetched. It may already be evicted when
+    /// its turn would come.
     fn unplan(&mut self, file: FileId, taken: &Range<u64>) {
         let overlaps = |planned: &Planned| {
             planned.file == file && planned.range.start < taken.end && taken.start < planned.range.end
@@ -394,7 +396,7 @@ impl Pages {
         }
     }
 
-    /// The first stretch of a range that has no pages, at most a block.
+    /// Returns the first part of a range that has no pages, up to a block.
     fn gap(&self, file: FileId, range: Range<u64>) -> Option<Range<u64>> {
         let pages = &self.files.get(&file)?.pages;
         let mut start = range.start;
@@ -453,7 +455,7 @@ mod tests {
         pages.note_read(1, MIB, MIB);
         assert!(pages.make_room(MIB));
         assert!(pages.at(1, MIB).is_none() && pages.at(1, 2 * MIB).is_some());
-        // Nobody wants what the budget was read past twice.
+        // A page is stale after twice the budget was read.
         here(&mut pages, 1, 50 * MIB..51 * MIB);
         pages.note_read(2, 0, 9 * MIB);
         assert!(pages.make_room(4 * MIB));

@@ -1,4 +1,4 @@
-//! Remotes are all places that this crate reads from, by the schemes of their URLs.
+//! All places that this crate reads from, by the schemes of their URLs.
 
 use crate::http::HttpPlace;
 use crate::hub::{self, HubPlace};
@@ -11,29 +11,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_core::context::remote::{Remote, RemotePlace};
 use tensorferry_sdk::Result;
 
-/// Opens what URLs of `http`, `https`, `hf`, `s3`, `gs`, `az`, `abfs` and `abfss` lead to. Places are kept: a token is
-/// fetched and a tree listed once.
+/// Opens URLs of the schemes `http`, `https`, `hf`, `s3`, `gs`, `az`, `abfs` and `abfss`. Places
+/// are kept, so that a token is fetched and a tree is listed only once.
 pub struct Remotes {
     engine: Arc<Engine>,
     places: Mutex<HashMap<String, Arc<dyn RemotePlace>>>,
 }
 
 impl fmt::Debug for Remotes {
-    /// Names no place: their URLs may hold keys.
+    /// Does not show the places, because their URLs may contain keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remotes").finish_non_exhaustive()
     }
 }
 
 impl Remotes {
-    /// Remotes of these settings; what is fetched ahead takes up to `memory` bytes, and each read that finds nothing
-    /// fetched a page of 1 MiB beyond that.
+    /// Creates remotes with these settings. Prefetched bytes take up to `memory`; each read that
+    /// misses them takes another page of 1 MiB.
     #[must_use]
     pub fn new(settings: Settings, memory: u64) -> Self {
         Self::cancelled_by(settings, memory, || false)
     }
 
-    /// As [`new`](Self::new); whoever waits looks several times a second whether the user has ended the run.
+    /// Like [`new`](Self::new), but waits end when `is_cancelled` returns true; it is called
+    /// several times per second.
     #[must_use]
     pub fn cancelled_by(
         settings: Settings,
@@ -44,13 +45,13 @@ impl Remotes {
         Self { engine, places: Mutex::default() }
     }
 
-    /// The place that is kept under a name, made if there is none.
+    /// Returns the place that is kept under a name, or creates it.
     fn kept<P: RemotePlace + 'static>(
         &self,
         name: String,
         make: impl FnOnce() -> Result<P>,
     ) -> Result<Arc<dyn RemotePlace>> {
-        // Also while it is made: others that want it wait for it.
+        // Hold the lock during creation, so that other callers wait for the place.
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = places.get(&name) {
             return Ok(Arc::clone(place));

@@ -1,24 +1,24 @@
-//! Credentials that a store calls expired before their time are fetched anew, where there are others to be had.
+//! Renews credentials that a store calls expired before their time, if a source of new ones exists.
 
 use object_store::aws::AwsCredential;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What the profile gave, and when it was asked; locked while it is asked.
+/// The keys of the profile and the time when they were requested. Locked while they are fetched.
 pub(crate) type Keys = tokio::sync::Mutex<Option<(Instant, Arc<AwsCredential>)>>;
 
-/// Which credentials hold: those that were fetched before the last renewal do not.
+/// Tracks which credentials are valid: those fetched before the last renewal are not.
 #[derive(Debug, Default)]
 pub(crate) struct Renewal(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether anything gives other credentials.
+    /// Whether a source of new credentials exists.
     is_possible: bool,
     renewed: Option<Instant>,
 }
 
-/// Requests that were signed before a renewal fail a little after it, too.
+/// Minimum time between renewals. Requests signed before a renewal still fail shortly after it.
 const ONCE_WITHIN: Duration = Duration::from_secs(5);
 
 impl Renewal {
@@ -26,12 +26,12 @@ impl Renewal {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that there is what gives other credentials.
+    /// Records that a source of new credentials exists.
     pub(crate) fn is_possible(&self) {
         self.state().is_possible = true;
     }
 
-    /// Has credentials fetched anew; gives whether that can help.
+    /// Requests new credentials, and returns whether that can help.
     pub(crate) fn ask(&self) -> bool {
         let mut state = self.state();
         if state.is_possible && state.renewed.is_none_or(|then| then.elapsed() > ONCE_WITHIN) {
@@ -40,7 +40,7 @@ impl Renewal {
         state.is_possible
     }
 
-    /// Whether what was fetched then still holds.
+    /// Returns whether credentials that were fetched at this time are still valid.
     pub(crate) fn holds(&self, fetched: Instant) -> bool {
         self.state().renewed.is_none_or(|renewed| renewed < fetched)
     }

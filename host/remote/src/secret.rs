@@ -1,20 +1,19 @@
-//! What nobody may read: values that no formatter shows, and URLs as people may see them.
+//! Secrets: values that no formatter shows, and URLs in a form that is safe to show.
 
 use reqwest::Url;
 use std::fmt;
 
-/// A key, a token, a password. Its Debug output hides the value; only `expose` returns it.
+/// A key, token or password. Its `Debug` output hides the value; only `expose` returns it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps a value.
     #[must_use]
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
 
-    /// The value, for a header or a signature.
+    /// Returns the value, for a header or a signature.
     #[must_use]
     pub(crate) fn expose(&self) -> &str {
         &self.0
@@ -33,20 +32,21 @@ impl fmt::Display for Secret {
     }
 }
 
-/// A URL without what may be a secret: user, password, query and fragment. That there was a query is shown by `?...`.
+/// Returns a URL without user, password, query and fragment, which may be secret. A query is shown
+/// as `?...`.
 #[must_use]
 pub fn shown(url: &Url) -> String {
     let mut bare = url.clone();
     let had_query = bare.query().is_some();
     bare.set_query(None);
     bare.set_fragment(None);
-    // URLs that cannot have them say so; then there are none to remove.
+    // This fails for URLs that cannot have a user, which need no change.
     let _ = bare.set_username("");
     let _ = bare.set_password(None);
     if had_query { format!("{bare}?...") } else { bare.to_string() }
 }
 
-/// A text of a URL that could not be parsed, up to where secrets may stand in it.
+/// Like [`shown`], for a text that cannot be parsed as a URL: cuts it where a secret may start.
 #[must_use]
 pub(crate) fn shown_text(url: &str) -> String {
     if let Ok(url) = Url::parse(url) {
@@ -54,7 +54,7 @@ pub(crate) fn shown_text(url: &str) -> String {
     }
     let bare = url.split(['?', '#']).next().unwrap_or_default();
     match (bare.find("://"), bare.rfind('@')) {
-        // The `@` of a revision stands behind the first `/`, that of a user before it.
+        // The `@` of a revision is after the first `/`, and that of a user is before it.
         (Some(scheme), Some(at)) if at > scheme && !bare[scheme + 3..at].contains('/') => {
             format!("{}{}", &bare[..scheme + 3], &bare[at + 1..])
         }
@@ -62,7 +62,7 @@ pub(crate) fn shown_text(url: &str) -> String {
     }
 }
 
-/// A server's words, without the secrets that it was sent, in one line, and no longer than people read.
+/// Removes secrets from a server's message, joins its lines, and shortens it.
 #[must_use]
 pub(crate) fn scrubbed(text: &str, secrets: &[Secret]) -> String {
     let mut text = text.to_owned();

@@ -1,4 +1,4 @@
-//! Settings are what `--store KEY=VALUE` and the environment say of places and transfers.
+//! The settings for stores and transfers: `--store KEY=VALUE` and environment variables.
 
 use crate::secret::Secret;
 use std::collections::BTreeMap;
@@ -7,14 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tensorferry_sdk::{Error, Result};
 
-/// What kind of place a setting is for.
+/// The kind of store that a setting applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// S3 and what speaks like it.
+    /// S3 and compatible stores.
     S3,
-    /// Google Cloud Storage.
     Gcs,
-    /// Azure's Blob storage.
+    /// Azure Blob Storage.
     Azure,
 }
 
@@ -22,22 +21,22 @@ impl Scope {
     const ALL: [(&'static str, Self); 3] = [("s3", Self::S3), ("gs", Self::Gcs), ("az", Self::Azure)];
 }
 
-/// What a value must be.
+/// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
     Secret,
-    /// From 1.
+    /// A number from 1.
     Count,
-    /// With a suffix KiB, MiB, GiB or TiB, or none.
+    /// A number with an optional suffix KiB, MiB, GiB or TiB.
     Bytes,
     Seconds,
     Flag,
-    /// One of some words.
+    /// One of [`CHECKSUMS`].
     Checksum,
 }
 
-/// What parts may be sent with.
+/// Checksums for uploaded parts.
 const CHECKSUMS: [&str; 3] = ["crc64nvme", "sha256", "none"];
 
 impl Kind {
@@ -57,17 +56,15 @@ impl Kind {
 /// A setting, for documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Described {
-    /// Its name, left of `=`.
     pub key: &'static str,
-    /// What its value is.
+    /// Type of the value.
     pub value: &'static str,
-    /// What holds without it; empty for nothing.
+    /// Empty if there is no default.
     pub default: &'static str,
-    /// Variables of the environment that say the same; the first that is set holds.
+    /// Equivalent environment variables; the first that is set applies.
     pub variables: &'static [&'static str],
-    /// Whether it can be given for one kind of place: `s3.KEY`, `gs.KEY`, `az.KEY`.
+    /// Whether it can be set for one kind of store: `s3.KEY`, `gs.KEY`, `az.KEY`.
     pub is_scoped: bool,
-    /// What it does.
     pub about: &'static str,
 }
 
@@ -77,38 +74,38 @@ const CA_VARIABLES: &[&str] = &["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    Row("parallel", Kind::Count, "8", &[], false, "requests that fetch ahead at the same time"),
-    Row("retries", Kind::Count, "10", &[], false, "tries of a request that gets nowhere"),
-    Row("retry-time", Kind::Seconds, "120", &[], false, "how long a request that gets nowhere is tried, waits that a server asks for included"),
-    Row("connect-timeout", Kind::Seconds, "10", &[], false, "how long a connection may take to be made"),
-    Row("answer-timeout", Kind::Seconds, "60", &[], false, "how long an answer may take to begin"),
-    Row("least-rate", Kind::Bytes, "1KiB", &[], false, "bytes a second below which a transfer is broken off and tried again"),
-    Row("least-rate-time", Kind::Seconds, "30", &[], false, "over how long that rate is measured"),
-    Row("spool", Kind::Bytes, "16GiB", &[], false, "most bytes that a file of a server without ranges may take in the spool folder"),
-    Row("spool-folder", Kind::Text, "", &["TMPDIR"], false, "where such files are kept, without a name, while they are read"),
-    Row("redirect-to", Kind::Text, "", &[], false, "hosts, with commas, that a server may redirect to although their addresses are private"),
-    Row("ca-bundle", Kind::Text, "", CA_VARIABLES, false, "file of certificates (PEM) that are trusted as well"),
-    Row("http-token", Kind::Secret, "", &[], false, "sent to http(s) URLs' own hosts as a bearer token"),
-    Row("hf-token", Kind::Secret, "", &["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"], false, "the Hub's token; without it the one that `hf auth login` saved"),
-    Row("hf-endpoint", Kind::Text, "https://huggingface.co", &["HF_ENDPOINT"], false, "where the Hub is"),
-    Row("hf-offline", Kind::Flag, "false", &["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"], false, "read the Hub's cache only"),
-    Row("hf-cache", Kind::Text, "", &["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"], false, "folder of the Hub's cache, which is read and never written"),
-    Row("endpoint", Kind::Text, "", &[], true, "URL of a store that is not the provider's own"),
-    Row("allow-http", Kind::Flag, "false", &[], true, "allow an endpoint without TLS; an endpoint on this machine needs no leave"),
-    Row("anonymous", Kind::Flag, "false", &[], true, "sign nothing: public buckets"),
-    Row("checksum", Kind::Checksum, "crc64nvme", &[], true, "S3: the checksum that the store holds each part that is sent against: crc64nvme, sha256 or none"),
-    Row("region", Kind::Text, "", &["AWS_REGION", "AWS_DEFAULT_REGION"], true, "S3: the bucket's region"),
-    Row("path-style", Kind::Flag, "", &[], true, "S3: the bucket stands in the path, not in the host; true with an endpoint"),
-    Row("profile", Kind::Text, "", &["AWS_PROFILE", "AWS_DEFAULT_PROFILE"], true, "S3: the profile in ~/.aws"),
-    Row("access-key", Kind::Secret, "", &[], true, "S3: key id; Azure: the account's key"),
-    Row("secret-key", Kind::Secret, "", &[], true, "S3: the key"),
-    Row("session-token", Kind::Secret, "", &[], true, "S3: the token of temporary keys"),
-    Row("service-account", Kind::Text, "", &["GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "SERVICE_ACCOUNT"], true, "GCS: file of a service account's key; without it the default credentials"),
-    Row("account", Kind::Text, "", &["AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"], true, "Azure: the storage account, where the URL has none"),
-    Row("sas", Kind::Secret, "", &["AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_SAS_TOKEN"], true, "Azure: a shared access signature"),
+    Row("parallel", Kind::Count, "8", &[], false, "number of parallel prefetch requests"),
+    Row("retries", Kind::Count, "10", &[], false, "maximum attempts for a request that makes no progress"),
+    Row("retry-time", Kind::Seconds, "120", &[], false, "time limit for these attempts, including waits that the server asks for"),
+    Row("connect-timeout", Kind::Seconds, "10", &[], false, "time limit for establishing a connection"),
+    Row("answer-timeout", Kind::Seconds, "60", &[], false, "time limit until a response starts"),
+    Row("least-rate", Kind::Bytes, "1KiB", &[], false, "bytes per second below which a transfer is retried"),
+    Row("least-rate-time", Kind::Seconds, "30", &[], false, "period over which this rate is measured"),
+    Row("spool", Kind::Bytes, "16GiB", &[], false, "maximum size of a file from an HTTP server without range requests"),
+    Row("spool-folder", Kind::Text, "", &["TMPDIR"], false, "folder for the unnamed temporary copies of such files"),
+    Row("redirect-to", Kind::Text, "", &[], false, "comma-separated hosts with private addresses that servers may redirect to"),
+    Row("ca-bundle", Kind::Text, "", CA_VARIABLES, false, "PEM file of additional trusted certificates"),
+    Row("http-token", Kind::Secret, "", &[], false, "bearer token for the host of an http or https URL"),
+    Row("hf-token", Kind::Secret, "", &["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"], false, "token for the Hub (default: the one that `hf auth login` saved)"),
+    Row("hf-endpoint", Kind::Text, "https://huggingface.co", &["HF_ENDPOINT"], false, "URL of the Hugging Face Hub"),
+    Row("hf-offline", Kind::Flag, "false", &["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"], false, "read only the Hub's local cache"),
+    Row("hf-cache", Kind::Text, "", &["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"], false, "folder of the Hub's local cache, which is never written"),
+    Row("endpoint", Kind::Text, "", &[], true, "URL of a store other than the provider's own"),
+    Row("allow-http", Kind::Flag, "false", &[], true, "allow an endpoint without TLS (always allowed on this machine)"),
+    Row("anonymous", Kind::Flag, "false", &[], true, "do not sign requests, for public buckets"),
+    Row("checksum", Kind::Checksum, "crc64nvme", &[], true, "S3: checksum to verify each uploaded part: crc64nvme, sha256 or none"),
+    Row("region", Kind::Text, "", &["AWS_REGION", "AWS_DEFAULT_REGION"], true, "S3: region of the bucket"),
+    Row("path-style", Kind::Flag, "", &[], true, "S3: put the bucket into the path, not the host (default with an endpoint)"),
+    Row("profile", Kind::Text, "", &["AWS_PROFILE", "AWS_DEFAULT_PROFILE"], true, "S3: profile in ~/.aws"),
+    Row("access-key", Kind::Secret, "", &[], true, "S3: access key ID; Azure: account key"),
+    Row("secret-key", Kind::Secret, "", &[], true, "S3: secret access key"),
+    Row("session-token", Kind::Secret, "", &[], true, "S3: session token of temporary keys"),
+    Row("service-account", Kind::Text, "", &["GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "SERVICE_ACCOUNT"], true, "GCS: key file of a service account (default: the default credentials)"),
+    Row("account", Kind::Text, "", &["AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"], true, "Azure: storage account, if the URL does not name it"),
+    Row("sas", Kind::Secret, "", &["AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_SAS_TOKEN"], true, "Azure: shared access signature"),
 ];
 
-/// What holds for places and transfers. Its values were checked; none is shown by `Debug`.
+/// Settings for stores and transfers, with checked values. `Debug` does not show the values.
 #[derive(Clone)]
 pub struct Settings {
     values: BTreeMap<(Option<Scope>, &'static str), String>,
@@ -122,11 +119,8 @@ impl fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// Settings of texts `KEY=VALUE`, as `--store` has them, and of this process's environment. Of two values for a key
-    /// the last holds.
-    ///
-    /// # Errors
-    /// Usage: no `=`, an unknown key (with the nearest one), a value that is none for its key.
+    /// Parses settings `KEY=VALUE`, and adds those of the environment. The last value of a key
+    /// applies.
     pub fn new(pairs: &[impl AsRef<str>]) -> Result<Self> {
         Self::with_environment(
             pairs,
@@ -135,10 +129,7 @@ impl Settings {
         )
     }
 
-    /// As [`new`](Self::new), with variables of the caller's in place of the environment.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
+    /// Like [`new`](Self::new), with the given variables instead of the environment.
     pub fn with_environment(
         pairs: &[impl AsRef<str>],
         environment: impl IntoIterator<Item = (String, String)>,
@@ -156,7 +147,7 @@ impl Settings {
         }
         for pair in pairs {
             let Some((name, value)) = pair.as_ref().split_once('=') else {
-                return Err(Error::usage("a store's setting is KEY=VALUE")
+                return Err(Error::usage("a setting of --store must have the form KEY=VALUE")
                     .found(format!("{:?}", key_of(pair.as_ref()))));
             };
             let (scope, row) = row_of(name.trim())?;
@@ -165,7 +156,7 @@ impl Settings {
         Ok(Self { values, environment })
     }
 
-    /// All settings, in the order in which they are documented.
+    /// Returns all settings, in the order of the documentation.
     pub fn describe() -> impl Iterator<Item = Described> {
         ROWS.iter().map(|Row(key, kind, default, variables, is_scoped, about)| Described {
             key,
@@ -177,18 +168,18 @@ impl Settings {
         })
     }
 
-    /// The value of a setting that holds for all places.
+    /// Returns the value of a setting for all stores.
     pub(crate) fn text(&self, key: &'static str) -> Option<&str> {
         self.values.get(&(None, key)).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The value of a setting for a kind of place: its own, or the one for all.
+    /// Returns the value of a setting for one kind of store, or the value for all.
     pub(crate) fn scoped(&self, scope: Scope, key: &'static str) -> Option<&str> {
         let own = self.values.get(&(Some(scope), key)).map(String::as_str);
         own.or_else(|| self.text(key)).filter(|value| !value.is_empty())
     }
 
-    /// Whether a setting for a kind of place says so; `None`, if nothing was said.
+    /// Returns the value of a flag for one kind of store; `None` if it is not set.
     pub(crate) fn scoped_flag(&self, scope: Scope, key: &'static str) -> Option<bool> {
         self.scoped(scope, key).and_then(flag)
     }
@@ -213,26 +204,25 @@ impl Settings {
         self.text(key).and_then(seconds).unwrap_or_default()
     }
 
-    /// A variable of the environment that is no setting's.
+    /// Returns an environment variable.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str)
     }
 
-    /// All variables of the environment.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The user's folder.
     pub(crate) fn home(&self) -> Option<PathBuf> {
         self.variable("HOME").map(PathBuf::from)
     }
 
-    /// Everything secret that was said here, to be kept out of what a server's words may echo.
+    /// Returns all secret values, which must be removed from messages of servers.
     pub(crate) fn secrets(&self) -> Vec<Secret> {
         let is_secret = |key: &str| ROWS.iter().any(|row| row.0 == key && row.1 == Kind::Secret);
         let said = self.values.iter().filter(|((_, key), _)| is_secret(key)).map(|(_, value)| value);
-        // Variables of the providers' own, which their clients read: no list of them would stay whole.
+        // Providers' own clients read further variables, and no fixed list of them would stay
+        // complete.
         let named = self.environment.iter().filter(|(name, _)| {
             ["KEY", "SECRET", "TOKEN", "PASSWORD", "CREDENTIAL"].iter().any(|word| name.contains(word))
         });
@@ -240,7 +230,7 @@ impl Settings {
     }
 }
 
-/// What of a text that should have been a pair can be shown.
+/// Returns the part of an invalid setting that is safe to show.
 fn key_of(text: &str) -> &str {
     text.split([':', ' ']).next().unwrap_or_default()
 }
@@ -251,20 +241,20 @@ fn row_of(name: &str) -> Result<(Option<Scope>, &'static Row)> {
         Some((scope, key))
     });
     let (scope, key) = scoped.map_or((None, name), |(scope, key)| (Some(scope), key));
-    // Underscores are what variables and other programs have in their place.
+    // Environment variables and other programs use underscores.
     let key = key.replace('_', "-").to_ascii_lowercase();
     if let Some(row) = ROWS.iter().find(|row| row.0 == key && (scope.is_none() || row.4)) {
         return Ok((scope, row));
     }
     let distance = |row: &&Row| strsim::damerau_levenshtein(row.0, &key);
     let nearest = ROWS.iter().min_by_key(distance).map_or("", |row| row.0);
-    Err(Error::usage(format!("a store has no setting {name:?}: did you mean {nearest:?}?")))
+    Err(Error::usage(format!("no setting {name:?}; did you mean {nearest:?}?")))
 }
 
 fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
     let is_right = match kind {
         Kind::Text => true,
-        // What cannot stand in a header would be shown by the error of whoever tried.
+        // Reject characters that a header cannot hold, because later errors could show the value.
         Kind::Secret => value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '),
         Kind::Count => value.parse::<u32>().is_ok_and(|count| (1..=1024).contains(&count)),
         Kind::Bytes => bytes(value).is_some(),
@@ -276,14 +266,14 @@ fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
         return Ok(value.to_owned());
     }
     let expected = match kind {
-        Kind::Text | Kind::Secret => "printable characters of ASCII",
+        Kind::Text | Kind::Secret => "printable ASCII characters",
         Kind::Count => "a number from 1 to 1024",
         Kind::Bytes => "a number of bytes, like 512, 64KiB or 2GiB",
-        Kind::Seconds => "seconds, more than 0 and at most 86400",
+        Kind::Seconds => "a number of seconds above 0, up to 86400",
         Kind::Flag => "true or false",
         Kind::Checksum => "crc64nvme, sha256 or none",
     };
-    let error = Error::usage(format!("the setting {name} cannot have this value")).expected(expected);
+    let error = Error::usage(format!("invalid value of the setting {name}")).expected(expected);
     Err(if kind == Kind::Secret { error } else { error.found(format!("{value:?}")) })
 }
 
@@ -366,7 +356,7 @@ mod tests {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src/remote.md");
         let text = std::fs::read_to_string(&path).unwrap();
         let mut table = String::from(
-            "| Key | Value | Default | Environment | What it is | |\n|---|---|---|---|---|---|\n",
+            "| Key | Value | Default | Environment | Description | |\n|---|---|---|---|---|---|\n",
         );
         for row in Settings::describe() {
             let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };
@@ -383,6 +373,6 @@ mod tests {
                 .unwrap();
             return;
         }
-        assert_eq!(found, table, "FERRY_TEST_WRITE_GUIDE=1 writes it anew");
+        assert_eq!(found, table, "set FERRY_TEST_WRITE_GUIDE=1 to update it");
     }
 }

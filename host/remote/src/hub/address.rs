@@ -1,10 +1,10 @@
-//! An address on the Hub: `hf://[models/|datasets/|spaces/]owner/name[@revision][/path]`, as `huggingface_hub` reads it.
+//! A URL of the Hub in the syntax of `huggingface_hub`:
+//! `hf://[models/|datasets/|spaces/]owner/name[@revision][/path]`.
 
 use crate::http::decoded;
 use crate::secret::shown_text;
 use tensorferry_sdk::{Error, Result};
 
-/// A repository, a revision and a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     /// `models`, `datasets`, `spaces` or `kernels`.
@@ -18,7 +18,6 @@ pub(super) struct Address {
 const KINDS: [&str; 4] = ["models", "datasets", "spaces", "kernels"];
 
 impl Address {
-    /// Parses a URL.
     pub(super) fn parse(url: &str) -> Result<Self> {
         let usage = |why: &str| {
             let form = "hf://[models/|datasets/|spaces/|kernels/]owner/name[@revision][/path]";
@@ -27,14 +26,15 @@ impl Address {
         let Some((_, rest)) = url.split_once("://") else { return Err(usage("no URL")) };
         let (first, tail) = rest.split_once('/').unwrap_or((rest, ""));
         if first == "buckets" {
-            return Err(Error::unsupported("buckets of the Hub are read through their S3 gateway: s3://")
+            return Err(Error::unsupported("buckets of the Hub have no hf:// URLs")
+                .hint("use an s3:// URL and the S3 gateway of the Hub as the endpoint")
                 .file(shown_text(url)));
         }
         let kind = KINDS.into_iter().find(|kind| *kind == first);
         let rest = if kind.is_some() { tail } else { rest };
         let (owner, rest) =
-            rest.split_once('/').ok_or_else(|| usage("a repository has an owner and a name"))?;
-        // A revision with slashes in it is one of these, or has them encoded.
+            rest.split_once('/').ok_or_else(|| usage("the repository needs an owner and a name"))?;
+        // A revision with slashes is one of these, or its slashes are percent-encoded.
         let (name, revision, path) = match rest.find(['@', '/']) {
             Some(at) if rest[at..].starts_with('@') => {
                 let (name, tail) = (&rest[..at], &rest[at + 1..]);
@@ -49,38 +49,38 @@ impl Address {
             !name.is_empty() && name.len() <= 96 && name.chars().all(is_fine) && name != "." && name != ".."
         };
         if !is_name(owner) || !is_name(name) || name.contains("--") || name.contains("..") {
-            return Err(usage("no name of a repository"));
+            return Err(usage("invalid repository name"));
         }
         if revision
             .as_deref()
             .is_some_and(|revision| revision.is_empty() || revision.split('/').any(is_relative))
         {
-            return Err(usage("no name of a revision"));
+            return Err(usage("invalid revision"));
         }
         let path = path.trim_matches('/');
         if !path.is_empty() && path.split('/').any(|part| part.is_empty() || is_relative(part)) {
-            return Err(usage("no path within a repository"));
+            return Err(usage("invalid path in the repository"));
         }
         let (owner, name, path) = (owner.to_owned(), name.to_owned(), path.to_owned());
         Ok(Self { kind: kind.unwrap_or("models"), owner, name, revision, path })
     }
 
-    /// The revision that is meant.
+    /// Returns the revision, or the default one.
     pub(super) fn revision(&self) -> &str {
         self.revision.as_deref().unwrap_or("main")
     }
 
-    /// Whether the revision is a commit's full name.
+    /// Returns whether the revision is a full commit hash.
     pub(super) fn is_commit(&self) -> bool {
         self.revision().len() == 40 && self.revision().bytes().all(|byte| byte.is_ascii_hexdigit())
     }
 
-    /// The folder of the repository in the cache.
+    /// Returns the repository's folder in the local cache.
     pub(super) fn folder(&self) -> String {
         format!("{}--{}--{}", self.kind, self.owner, self.name)
     }
 
-    /// The URL of a path of the repository at this revision.
+    /// Returns the URL of a path in the repository at this revision.
     pub(super) fn url(&self, path: &str) -> String {
         let kind = if self.kind == "models" { String::new() } else { format!("{}/", self.kind) };
         let revision = self.revision.as_deref().map(|revision| {
@@ -100,7 +100,7 @@ fn is_relative(part: &str) -> bool {
     part == "." || part == ".."
 }
 
-/// How long a revision is that has slashes in its name: `refs/pr/NUMBER`, `refs/convert/NAME`.
+/// Returns the length of a revision that contains slashes: `refs/pr/NUMBER`, `refs/convert/NAME`.
 fn special(text: &str) -> Option<usize> {
     let (prefix, name) =
         ["refs/pr/", "refs/convert/"].iter().find_map(|p| Some((*p, text.strip_prefix(p)?)))?;

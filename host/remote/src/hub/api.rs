@@ -1,4 +1,4 @@
-//! The Hub's API: which commit a revision is, and what lies in it.
+//! The Hub's API: resolves revisions to commits, and lists their files.
 
 use super::address::Address;
 use super::login;
@@ -13,7 +13,7 @@ use reqwest::{Method, Url};
 use serde_json::Value;
 use tensorferry_sdk::{Error, Result};
 
-/// One repository at a revision.
+/// The API of one repository at a revision.
 pub(super) struct Api {
     endpoint: Url,
     token: Option<HeaderValue>,
@@ -21,17 +21,16 @@ pub(super) struct Api {
     revision: String,
 }
 
-/// Most bytes of an answer of the API: a thousand entries take 300 KB.
+/// Maximum bytes of an API response. A thousand entries take 300 KB.
 const MOST_OF_ANSWER: usize = 16 << 20;
 
-/// Most entries of a tree.
+/// Maximum number of entries in a tree.
 const MOST_ENTRIES: usize = 2_000_000;
 
 impl Api {
-    /// The API for a repository, at a revision or commit.
     pub(super) fn new(settings: &Settings, address: Address, revision: &str) -> Result<Self> {
         let endpoint = settings.text("hf-endpoint").unwrap_or("https://huggingface.co");
-        let wrong = || Error::usage("hf-endpoint is no URL of http or https");
+        let wrong = || Error::usage("hf-endpoint is not an http or https URL");
         let endpoint = Url::parse(endpoint).map_err(|_| wrong())?;
         if !matches!(endpoint.scheme(), "http" | "https") || endpoint.cannot_be_a_base() {
             return Err(wrong());
@@ -39,14 +38,14 @@ impl Api {
         let token = login::token(settings).map(|token| {
             let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
             let mut value =
-                value.map_err(|_| Error::usage("the Hub's token is nothing that a header can hold"))?;
+                value.map_err(|_| Error::usage("hf-token has characters that an HTTP header cannot hold"))?;
             value.set_sensitive(true);
             Ok::<_, Error>(value)
         });
         Ok(Self { endpoint, token: token.transpose()?, address, revision: revision.to_owned() })
     }
 
-    /// The URL of a file's bytes.
+    /// Returns the URL that serves a file.
     pub(super) fn file_url(&self, path: &str) -> Url {
         let address = &self.address;
         let kind = (address.kind != "models").then_some(address.kind);
@@ -68,7 +67,7 @@ impl Api {
         self.url(parts.into_iter().chain(path.split('/').filter(|part| !part.is_empty())))
     }
 
-    /// The request for a URL of the Hub's, with the token.
+    /// Creates a request to the Hub, with the token.
     pub(super) fn ask(&self, url: Url) -> Ask {
         let ask = Ask::get(url).header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         match &self.token {
@@ -79,7 +78,8 @@ impl Api {
 
     async fn json(&self, client: &Client, ask: &Ask, path: &str) -> Result<(Value, Option<Url>), Fault> {
         let mut answer = client.ask(ask).await?;
-        // A repository under its old name: what only reads was followed, this asks by POST.
+        // The repository was renamed. Redirects of GET are followed by the client, but this request
+        // is a POST.
         if ask.method == Method::POST && matches!(answer.status.as_u16(), 307 | 308) {
             let next = answer.text("location").and_then(|location| ask.url.join(location).ok());
             if let Some(url) = next.filter(|next| is_same_host(&ask.url, next)) {
@@ -94,19 +94,19 @@ impl Api {
             Some(link) => match ask.url.join(link) {
                 Ok(next) if is_same_host(&ask.url, &next) => Some(next),
                 _ => {
-                    let why = "the Hub's list goes on at another host";
+                    let why = "the next page of the Hub's list is on a different host";
                     return Err(Fault::last(Error::io(why).file(shown(&ask.url))));
                 }
             },
         };
         let body = answer.body.all(MOST_OF_ANSWER).await.map_err(|fault| fault.of(&shown(&ask.url)))?;
         let json = serde_json::from_slice(&body).map_err(|_| {
-            Fault::last(Error::io("the Hub answered with what is no JSON").file(shown(&ask.url)))
+            Fault::last(Error::io("the response of the Hub is not JSON").file(shown(&ask.url)))
         })?;
         Ok((json, next))
     }
 
-    /// The commit of the revision.
+    /// Resolves the revision to a commit.
     pub(super) async fn commit(&self, client: &Client) -> Result<String, Fault> {
         let mut url = self.api_url("revision", "");
         url.query_pairs_mut().append_pair("expand", "sha");
@@ -115,7 +115,7 @@ impl Api {
         sha.map(str::to_owned).ok_or_else(|| self.unclear("a commit"))
     }
 
-    /// Everything that lies below a folder, by path.
+    /// Lists everything below a folder, with paths.
     pub(super) async fn tree(&self, client: &Client, folder: &str) -> Result<Vec<(String, Known)>, Fault> {
         let mut url = self.api_url("tree", folder);
         url.query_pairs_mut().append_pair("recursive", "true").append_pair("expand", "false");
@@ -124,7 +124,7 @@ impl Api {
         while let Some(url) = next {
             let (json, more) = self.json(client, &self.ask(url), folder).await?;
             let page = json.as_array().ok_or_else(|| self.unclear("a list of files"))?;
-            // An empty page that leads to another may go on so for ever.
+            // Stop here: empty pages with a next link could go on forever.
             if page.is_empty() {
                 break;
             }
@@ -140,7 +140,7 @@ impl Api {
         Ok(entries)
     }
 
-    /// What is at a path.
+    /// Returns the entry at a path.
     pub(super) async fn path(&self, client: &Client, path: &str) -> Result<Option<Known>, Fault> {
         let mut ask = self.ask(self.api_url("paths-info", ""));
         ask.method = Method::POST;
@@ -153,48 +153,46 @@ impl Api {
     }
 
     fn unclear(&self, what: &str) -> Fault {
-        Fault::last(Error::io(format!("the Hub did not answer with {what}")).file(self.address.url("")))
+        Fault::last(Error::io(format!("the response of the Hub is not {what}")).file(self.address.url("")))
     }
 
-    /// What the Hub means by an answer that is no success.
+    /// Converts an error response of the Hub to a fault.
     pub(super) async fn refusal(&self, client: &Client, answer: Answer, path: &str) -> Fault {
         let address = &self.address;
         let (status, code) =
             (answer.status.as_u16(), answer.text("x-error-code").unwrap_or_default().to_owned());
         let has_token = self.token.is_some();
         let page = || shown(&self.url([&*address.owner, &*address.name]));
+        let unknown = || {
+            Error::usage("no such repository, or it is private")
+                .hint("log in with `hf auth login` or set HF_TOKEN")
+        };
         let error = match code.as_str() {
             "GatedRepo" if has_token => Error::io(format!(
-                "the repository is gated, and this token has no access: ask for it at {}",
+                "the repository is gated, and this token has no access: request it at {}",
                 page()
             )),
-            "GatedRepo" => Error::io(format!(
-                "the repository is gated: ask for access at {}, then log in with `hf auth login` or set HF_TOKEN",
-                page()
-            )),
+            "GatedRepo" => Error::io(format!("the repository is gated: request access at {}", page()))
+                .hint("log in with `hf auth login` or set HF_TOKEN"),
             "RevisionNotFound" => {
                 return Fault::last(
                     Error::usage("the repository has no such revision").file(address.url("")),
                 );
             }
-            "EntryNotFound" => Error::malformed("the repository has no such file or folder"),
+            "EntryNotFound" => Error::malformed("no such file or folder in the repository"),
             "RepoNotFound" if has_token => {
-                Error::usage("there is no such repository, or this token has no access to it")
+                Error::usage("no such repository, or the token has no access to it")
             }
-            "RepoNotFound" => Error::usage(
-                "there is no such repository, or it is private: log in with `hf auth login` or set HF_TOKEN",
-            ),
-            // The Hub says so of what may be private, too.
-            "" if status == 401 && !has_token => Error::usage(
-                "there is no such repository, or it is private: log in with `hf auth login` or set HF_TOKEN",
-            ),
+            "RepoNotFound" => unknown(),
+            // The Hub also answers this way for private repositories.
+            "" if status == 401 && !has_token => unknown(),
             _ => Error::io(client.words(answer).await),
         };
         Fault::last(error.file(address.url(path)))
     }
 }
 
-/// An entry of a tree, as the API writes it.
+/// Parses an entry of a tree in an API response.
 fn known(entry: &Value) -> Option<(String, Known)> {
     let path = entry["path"].as_str()?;
     let is_path = path.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
@@ -202,7 +200,8 @@ fn known(entry: &Value) -> Option<(String, Known)> {
         "directory" => Known::Folder,
         "file" => {
             let lfs = &entry["lfs"];
-            // The API has it under `oid`, its own pointers with the kind of digest.
+            // The API puts the digest into `oid`. LFS pointer files add the kind of digest in front
+            // of it.
             let sha256 = lfs["oid"].as_str().map(|oid| oid.trim_start_matches("sha256:").to_owned());
             let len = lfs["size"].as_u64().or_else(|| entry["size"].as_u64())?;
             let oid = entry["oid"].as_str()?.to_owned();
@@ -217,7 +216,7 @@ fn is_hex(text: &str, len: usize) -> bool {
     text.len() == len && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The target of `Link: <URL>; rel="next"` (RFC 8288).
+/// Returns the target of `Link: <URL>; rel="next"` (RFC 8288).
 fn next_link(text: &str) -> Option<&str> {
     text.split(',').find_map(|link| {
         let (url, rest) = link.trim().strip_prefix('<')?.split_once('>')?;

@@ -1,5 +1,5 @@
-//! A snapshot is what the Hub's cache has of a repository at a commit: `REPOSITORY/snapshots/COMMIT/PATH`, mostly links
-//! to `REPOSITORY/blobs/ETAG`. It is read, and never written.
+//! A repository's snapshot at a commit in the Hub's local cache:
+//! `REPOSITORY/snapshots/COMMIT/PATH`, mostly links to `REPOSITORY/blobs/ETAG`. It is only read.
 
 use super::address::Address;
 use super::tree::{Known, KnownFile};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::remote::{RemoteEntry, RemoteFile, RemoteStamp};
 use tensorferry_sdk::{Error, Result};
 
-/// The folder of a snapshot, which need not be there.
+/// The folder of a snapshot, which may be missing.
 pub(super) struct Snapshot(Option<PathBuf>);
 
 impl Snapshot {
@@ -18,7 +18,7 @@ impl Snapshot {
         Self(cache.as_ref().map(|cache| cache.join(address.folder()).join("snapshots").join(commit)))
     }
 
-    /// The commit that the cache last saw of a revision.
+    /// Returns the commit that the cache last saw for a revision.
     pub(super) fn commit_of(cache: &Option<PathBuf>, address: &Address) -> Option<String> {
         let refs = cache.as_ref()?.join(address.folder()).join("refs");
         let commit = std::fs::read_to_string(refs.join(address.revision())).ok()?;
@@ -27,12 +27,12 @@ impl Snapshot {
         is_commit.then(|| commit.to_owned())
     }
 
-    /// What it has at a path.
+    /// Returns the cached entry at a path.
     pub(super) fn find(&self, path: &str) -> Option<Known> {
         let path = self.0.as_ref()?.join(path);
         let found = std::fs::metadata(&path).ok()?;
         if !found.is_file() {
-            // Of a folder not all needs to be there.
+            // A cached folder may be incomplete.
             return None;
         }
         let blob = std::fs::read_link(&path).ok()?;
@@ -44,16 +44,16 @@ impl Snapshot {
         Some(Known::File(KnownFile { len: found.len(), sha256, oid: etag }))
     }
 
-    /// What it has in a folder.
+    /// Lists the cached entries of a folder.
     pub(super) fn list(&self, folder: &str, most: u64) -> Result<Vec<RemoteEntry>> {
-        let missing = || Error::malformed("the Hub's cache has no such folder, and hf-offline is set");
+        let missing = || Error::malformed("hf-offline is set, and the Hub's cache does not have this folder");
         let path = self.0.as_ref().ok_or_else(missing)?.join(folder);
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(&path).map_err(|_| missing())? {
             let entry = entry?;
             let found = std::fs::metadata(entry.path())?;
             if entries.len() as u64 == most {
-                return Err(Error::limit("more entries than a folder may have").expected(most));
+                return Err(Error::limit("too many entries in a folder").expected(most));
             }
             if let Ok(name) = entry.file_name().into_string() {
                 entries.push(RemoteEntry { name, len: found.is_file().then_some(found.len()) });
@@ -62,12 +62,13 @@ impl Snapshot {
         Ok(entries)
     }
 
-    /// A file, if it is here with the content that is expected.
+    /// Opens a file, if the cache has it with the expected content.
     pub(super) fn open(&self, path: &str, expected: &KnownFile, url: String) -> Option<SnapshotFile> {
         let path = self.0.as_ref()?.join(path);
         let file = File::open(&path).ok()?;
         let found = file.metadata().ok()?;
-        // Links are named by what they lead to; a copy, where a file system has no links, says nothing but its length.
+        // The name of a link's target identifies the content. File systems without links hold a
+        // copy, of which only the length is known.
         let is_same = std::fs::read_link(&path).map_or(true, |blob| names(&blob, expected.etag()));
         let is_whole = found.is_file() && found.len() == expected.len && is_same;
         is_whole.then(|| SnapshotFile { stamp: expected.stamp(), written: written(&found), file, url })
@@ -82,7 +83,6 @@ fn written(found: &std::fs::Metadata) -> (u64, i64, i64) {
     (found.len(), found.mtime(), found.mtime_nsec())
 }
 
-/// A file of the cache.
 pub(super) struct SnapshotFile {
     file: File,
     stamp: RemoteStamp,

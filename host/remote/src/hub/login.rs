@@ -1,10 +1,10 @@
-//! Where the Hub's token and cache are: what `huggingface_hub` says in its `constants.py`.
+//! Locations of the Hub's token and cache, as in `constants.py` of `huggingface_hub`.
 
 use crate::secret::Secret;
 use crate::settings::Settings;
 use std::path::PathBuf;
 
-/// The token: of the settings, or what `hf auth login` saved.
+/// Returns the token from the settings, or the one that `hf auth login` saved.
 pub(super) fn token(settings: &Settings) -> Option<Secret> {
     if let Some(token) = settings.secret("hf-token") {
         return Some(token);
@@ -22,7 +22,7 @@ pub(super) fn token(settings: &Settings) -> Option<Secret> {
     (!token.is_empty()).then(|| Secret::new(token))
 }
 
-/// The folder of the cache.
+/// Returns the folder of the cache.
 pub(super) fn cache(settings: &Settings) -> Option<PathBuf> {
     match settings.text("hf-cache") {
         Some(path) => Some(expanded(settings, path)),

@@ -1,5 +1,5 @@
-//! Bytes of a file of the Hub's. A large one lies elsewhere: the Hub redirects to a signed URL, which is kept until it
-//! expires, and asked for again then.
+//! Reads the bytes of a file on the Hub. For large files, the Hub redirects to a signed URL. The
+//! URL is reused until it expires, and is then requested again.
 
 use super::api::Api;
 use super::tree::KnownFile;
@@ -22,7 +22,7 @@ pub(super) struct HubOrigin {
     path: String,
     url: Url,
     file: KnownFile,
-    /// Where the bytes lie, and the tag that was answered there first.
+    /// The signed URL, and the tag of the first response from it.
     signed: Mutex<Option<Signed>>,
 }
 
@@ -32,7 +32,7 @@ struct Signed {
     etag: Option<String>,
 }
 
-/// Most redirects within the Hub: to the new name of a repository.
+/// Maximum number of redirects within the Hub, which happen for renamed repositories.
 const MOST_MOVES: usize = 5;
 
 impl HubOrigin {
@@ -41,7 +41,7 @@ impl HubOrigin {
         Self { api: Arc::clone(api), name, path: path.to_owned(), url, file, signed: Mutex::new(None) }
     }
 
-    /// The start of the file.
+    /// Reads the start of the file.
     pub(super) async fn start(&self, client: &Client) -> Result<Bytes, Fault> {
         let mut start = BytesMut::new();
         if self.file.len > 0 {
@@ -61,7 +61,7 @@ impl HubOrigin {
         *self.signed.lock().unwrap_or_else(PoisonError::into_inner) = signed;
     }
 
-    /// Whether an answer of the Hub's is about the content that the tree said.
+    /// Checks that a response of the Hub has the content that the tree lists.
     fn hold(&self, answer: &Answer) -> Result<(), Fault> {
         let linked = answer.text("x-linked-etag").or_else(|| answer.text("etag")).map(bare);
         let is_digest =
@@ -78,7 +78,7 @@ impl HubOrigin {
         }
     }
 
-    /// The bytes from the Hub itself, or where it redirects to.
+    /// Returns the bytes from the Hub itself, or the signed URL to which it redirects.
     async fn resolve(&self, client: &Client, range: &Range<u64>) -> Result<Result<Pieces, Signed>, Fault> {
         let mut url = self.url.clone();
         for _ in 0..=MOST_MOVES {
@@ -101,7 +101,7 @@ impl HubOrigin {
                 None => return Err(self.api.refusal(client, answer, &self.path).await),
             }
         }
-        let why = format!("the Hub redirects more than {MOST_MOVES} times");
+        let why = format!("more than {MOST_MOVES} redirects within the Hub");
         Err(Fault::last(tensorferry_sdk::Error::io(why).file(&self.name)))
     }
 }
@@ -138,10 +138,11 @@ impl Origin for HubOrigin {
                     if is_fresh {
                         return Err(refusal(client, answer, &self.name).await);
                     }
-                    // It has expired.
+                    // The signed URL has expired.
                     continue;
                 }
-                // At a commit content does not change: of another signed URL the tag may be another.
+                // The content of a commit does not change, but a different signed URL may have a
+                // different tag.
                 let version = Version {
                     len: self.file.len,
                     etag: current.etag.clone(),
@@ -157,12 +158,12 @@ impl Origin for HubOrigin {
     }
 
     fn check<'a>(&'a self, _: &'a Client) -> BoxFuture<'a, Result<(), Fault>> {
-        // A commit stays what it is, and every redirect was held against it.
+        // A commit never changes, and every redirect was checked.
         Box::pin(async { Ok(()) })
     }
 }
 
-/// An `ETag` without its quotes and the mark of a weak one.
+/// Removes the quotes and the weak mark from an `ETag`.
 fn bare(etag: &str) -> &str {
     etag.trim().trim_start_matches("W/").trim_matches('"')
 }

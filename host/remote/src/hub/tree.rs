@@ -1,22 +1,22 @@
-//! A tree is what is known of a repository at a commit, which does not change.
+//! The known entries of a repository at a commit, which never changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_core::context::remote::{RemoteEntry, RemoteStamp};
 
-/// Something in a repository.
+/// An entry of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Known {
     Folder,
     File(KnownFile),
 }
 
-/// A file, and what its content is told by.
+/// A file, and the identifiers of its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KnownFile {
     pub(super) len: u64,
-    /// Of a large file (LFS): the SHA-256 of its content, in hexadecimal digits.
+    /// SHA-256 of a large (LFS) file, in hexadecimal digits.
     pub(super) sha256: Option<String>,
-    /// The name of its blob in git; of a large file that of its pointer.
+    /// Name of the blob in git; for a large file, that of its pointer.
     pub(super) oid: String,
 }
 
@@ -38,22 +38,22 @@ impl KnownFile {
         RemoteStamp { len: self.len, tag, modified: (0, 0) }
     }
 
-    /// What the Hub calls its content in `ETag` and `X-Linked-ETag`, and the cache in the name of its blob.
+    /// Returns the content's name in `ETag` and `X-Linked-ETag`, which is also the name of its blob
+    /// in the local cache.
     pub(super) fn etag(&self) -> &str {
         self.sha256.as_deref().unwrap_or(&self.oid)
     }
 }
 
-/// What is known so far.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     entries: BTreeMap<String, Option<Known>>,
-    /// Folders of which all is known that lies below them.
+    /// Folders whose contents are completely known.
     whole: BTreeSet<String>,
 }
 
 impl Tree {
-    /// All that lies below a folder.
+    /// Adds all entries below a folder.
     pub(super) fn add(&mut self, folder: &str, entries: Vec<(String, Known)>) {
         for (path, known) in entries {
             self.entries.insert(path, Some(known));
@@ -61,7 +61,7 @@ impl Tree {
         self.whole.insert(folder.to_owned());
     }
 
-    /// What is at a path.
+    /// Records the entry at a path, or that it has none.
     pub(super) fn note(&mut self, path: &str, known: Option<Known>) {
         self.entries.insert(path.to_owned(), known);
     }
@@ -79,7 +79,7 @@ impl Tree {
         }
     }
 
-    /// What is at a path, or that nothing is; `None`, if that is not known.
+    /// Returns the entry at a path, `Some(None)` if there is none, or `None` if that is unknown.
     pub(super) fn find(&self, path: &str) -> Option<Option<Known>> {
         match self.entries.get(path) {
             Some(found) => Some(found.clone()),
@@ -87,7 +87,7 @@ impl Tree {
         }
     }
 
-    /// What lies in a folder, if that is known.
+    /// Returns the entries of a folder, if they are known.
     pub(super) fn list(&self, folder: &str) -> Option<Vec<RemoteEntry>> {
         if !self.is_whole(folder) {
             return None;

@@ -155,7 +155,7 @@ fn no_answer_and_no_server_are_passing_faults() {
         Reply::new(404, "")
     });
     let error = open(&remotes(&["answer-timeout=0.1", "retries=2"]), &server.url("a")).err().unwrap();
-    assert!(error.to_string().contains("no answer within 0.1 s"), "{error}");
+    assert!(error.to_string().contains("no response within 0.1 s"), "{error}");
     let url = server.url("a");
     drop(server);
     let error = open(&remotes(&["retries=2"]), &url).err().unwrap();

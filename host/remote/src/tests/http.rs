@@ -122,7 +122,7 @@ fn a_server_without_ranges_has_its_file_spooled_once() {
     assert_eq!(server.requests().len(), 1);
     let notes = remotes.take_notes();
     assert!(notes.len() == 1 && notes[0].contains(&server.url("whole")), "{notes:?}");
-    assert!(notes[0].contains("all of its 3145728 bytes"), "{notes:?}");
+    assert!(notes[0].contains("all 3145728 bytes"), "{notes:?}");
     let error = open(&super::remotes(&["spool=2MiB"]), &server.url("whole")).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Limit);
     assert!(error.to_string().contains("setting spool"), "{error}");

@@ -130,10 +130,11 @@ fn what_the_hub_refuses_is_told_with_what_to_do() {
     let error = |url: &str| remotes.place(url).err().unwrap();
     let gated = error("hf://org/gated");
     assert_eq!(gated.kind(), ErrorKind::Io);
-    assert!(gated.to_string().contains("gated: ask for access at http://127.0.0.1"), "{gated}");
+    assert!(gated.to_string().contains("gated: request access at http://127.0.0.1"), "{gated}");
     let private = error("hf://org/private/config.json");
     assert_eq!(private.kind(), ErrorKind::Usage);
-    assert!(private.to_string().contains("hf auth login"), "{private}");
+    let hint = private.details().find(|(name, _)| *name == "hint");
+    assert!(hint.is_some_and(|(_, hint)| hint.contains("hf auth login")), "{private:?}");
     assert!(error("hf://org/model@none").to_string().contains("no such revision"));
     let full = error("hf://org/full");
     assert_eq!(full.kind(), ErrorKind::Transient);

@@ -293,7 +293,7 @@ fn google_s_store_knows_conditions_for_small_objects_alone() {
         assert_eq!(older.tag, format!("generation:{}", stored.generation(key).unwrap()));
         let same = Condition::Same(older);
         let note = write(&pattern(len), &same).unwrap();
-        assert_eq!(note.is_some_and(|note| note.contains("still the same")), len > 5 * MIB);
+        assert_eq!(note.is_some_and(|note| note.contains("was unchanged")), len > 5 * MIB);
         let error = write(&pattern(len), &same).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Transient, "{error}");
         assert_eq!(stored.open_uploads(), 0);
