@@ -1,5 +1,5 @@
-//! Reads files of URLs whole, as a conversion does, and says how fast: `read MEMORY_MIB URL...`; settings from
-//! `FERRY_STORE`, with spaces between them.
+//! Reads URLs completely, as a conversion does, and prints the speed: `read MEMORY_MIB URL...`.
+//! Settings come from `FERRY_STORE`, separated by spaces.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -17,7 +17,7 @@ fn main() -> Result<()> {
     let remotes = Remotes::new(Settings::new(&settings)?, memory << 20);
     for url in arguments {
         let started = Instant::now();
-        let (place, path) = remotes.place(&url)?.ok_or_else(|| Error::usage("no URL that is known here"))?;
+        let (place, path) = remotes.place(&url)?.ok_or_else(|| Error::usage("unsupported URL scheme"))?;
         let file = place.open(&path)?;
         let len = file.stamp().len;
         let opened = started.elapsed();
@@ -39,7 +39,7 @@ fn main() -> Result<()> {
                 .try_for_each(|thread| thread.join().map_err(|_| Error::io("a thread failed"))?)
         })?;
         file.check_unchanged()?;
-        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+        #[expect(clippy::cast_precision_loss, reason = "the rate is only displayed")]
         let rate = len as f64 / started.elapsed().as_secs_f64() / 1e6;
         println!("{len} bytes, opened in {opened:.2?}, {rate:.0} MB/s: {}", place.url(&path));
     }

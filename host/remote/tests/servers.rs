@@ -1,5 +1,5 @@
-//! Reading from and writing to servers that others wrote, on this machine: moto's S3, nginx, Azurite; and `huggingface_hub` reading from
-//! the Hub that this crate's own tests read from.
+//! Reading from and writing to real servers on this machine: moto's S3, nginx, and Azurite. In the
+//! other direction, `huggingface_hub` reads from the Hub of this crate's own tests.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! What servers do wrong, and files that change.
+//! Faulty servers, and files that change.
 
 use super::{open, read, read_whole, remotes};
 use crate::testing::server::{Manner, Reply, Server, pattern};
@@ -19,7 +19,7 @@ fn an_object_that_is_replaced_is_told_although_the_server_ignores_conditions() {
     let text = error.to_string();
     assert!(text.contains("changed while it was read") && text.contains(&url), "{text}");
     assert!(text.contains("expected ETag \"a\", found ETag \"b\""), "{text}");
-    // From now on nothing of it is read, and nobody is asked again.
+    // Further reads fail without a request.
     let asked = server.requests().len();
     read(&*file, 0, 10).unwrap_err();
     assert_eq!(server.requests().len(), asked);
@@ -66,7 +66,7 @@ fn a_cut_body_is_fetched_from_where_it_was_cut() {
         let served = bytes.clone();
         let server = Server::start(move |request| {
             let reply = Reply::careless(request, &served, etag);
-            // Every second answer ends after a part of it.
+            // Every second response is cut off.
             if request.number % 2 == 1 { reply.in_manner(Manner::Cut(700_000)) } else { reply }
         });
         let file = open(&remotes(&["retries=8"]), &server.url("a")).unwrap();
@@ -85,7 +85,7 @@ fn a_wrong_length_is_a_cut_body() {
         let reply = Reply::careless(request, &served, "\"a\"");
         let len = reply.body.len();
         match request.number {
-            // Longer than what it sends; shorter than that.
+            // A Content-Length longer than the body, and one shorter.
             1 => reply.with("Content-Length", len + 10).in_manner(Manner::Cut(len)),
             2 => reply.with("Content-Length", len / 2),
             _ => reply,

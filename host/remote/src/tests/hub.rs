@@ -57,18 +57,18 @@ fn a_model_is_listed_once_and_read_behind_a_redirect() {
     let file = place.open("model-1 of 2.bin").unwrap();
     assert!(file.stamp().tag.starts_with("sha256:"), "{:?}", file.stamp());
     assert_eq!(hub.server.requests().len(), pages);
-    // The revision, four pages of seven entries, and nothing for what was known.
+    // One request for the revision, four for pages of seven entries, and none for known entries.
     assert_eq!(pages, 5);
     assert_eq!(read(&*file, 8, 100).unwrap(), pattern(3 << 20)[8..108]);
     assert_eq!((hub.server.requests().len(), hub.store.requests().len()), (pages + 1, 1));
     assert_eq!(read_whole(&*file).unwrap(), pattern(3 << 20));
-    // The signed URL is kept.
+    // The signed URL is reused.
     assert_eq!(hub.server.requests().len(), pages + 1);
     let token = format!("Bearer {TOKEN}");
     assert!(hub.server.requests().iter().all(|request| request.header("authorization") == Some(&token)));
     assert!(hub.store.requests().iter().all(|request| request.header("authorization").is_none()));
     assert!(hub.server.requests().last().unwrap().target.contains(COMMIT));
-    // What will be opened is on its way already.
+    // Announced files are already being opened.
     let asked = hub.server.requests().len();
     place.will_open(&["onnx/a/model.bin", "z.txt", "none"]);
     let (large, small) = (place.open("onnx/a/model.bin").unwrap(), place.open("z.txt").unwrap());

@@ -1,4 +1,4 @@
-//! Redirects: where they may lead, and what goes along.
+//! Redirects: allowed targets, and forwarded headers.
 
 use super::{open, read, remotes};
 use crate::testing::server::{Reply, Server, pattern};

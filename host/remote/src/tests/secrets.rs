@@ -1,16 +1,16 @@
-//! Nothing secret is in anything that is shown.
+//! Secrets never appear in output.
 
 use super::{place, read, remotes};
 use crate::Secret;
 use crate::testing::server::{Reply, Server};
 
-/// Everything secret that the test uses has this in it.
+/// Part of every secret in the test.
 const WORD: &str = "hush5150";
 
 #[test]
 fn nothing_that_is_shown_holds_a_secret() {
     let mut shown = vec![format!("{:?} {}", Secret::new(WORD), Secret::new(WORD))];
-    // A server that says back everything that it hears.
+    // A server that repeats everything it receives.
     let server = Server::start(|request| {
         let heard = format!("{} {:?}", request.target, request.headers);
         match request.path() {

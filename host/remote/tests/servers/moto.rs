@@ -1,4 +1,4 @@
-//! S3, as moto does it: with versions of objects, `If-Match`, and all kinds of keys.
+//! S3 as moto implements it, with object versions, `If-Match` and unusual keys.
 
 use super::install::{Running, free_port, open, read_whole, remotes, run, venv};
 use super::writing::{objects_are_written, sent};
@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 use tensorferry_core::context::remote::{Remote, RemoteEntry};
 
-/// Puts what stands in a folder into the bucket, and a thousand small objects if it is told to.
+/// Uploads the files of a folder to the bucket, and a thousand small objects on request.
 const SCRIPT: &str = r#"
 import concurrent.futures, pathlib, sys, boto3
 port, folder, many = sys.argv[1:]
@@ -88,9 +88,9 @@ fn objects_are_written_to_moto() {
     let remotes = remotes(64 << 20, &[&endpoint, "access-key=key", "secret-key=secret", "retries=2"]);
     let (place, _) = remotes.place("s3://bucket").unwrap().unwrap();
     assert!(place.end_uploads("", Duration::ZERO).unwrap().is_empty());
-    // One whose process is gone.
+    // An upload of a killed process.
     std::mem::forget(sent(&place, "dir/left", &pattern(40 << 20)).unwrap());
-    // moto says of each upload that it was begun in 2010.
+    // moto dates each upload to 2010.
     let ages = Duration::from_secs(100 * 365 * 86_400);
     assert!(place.end_uploads("dir/", ages).unwrap().is_empty());
     assert_eq!(place.end_uploads("dir/", Duration::ZERO).unwrap(), ["s3://bucket/dir/left"]);

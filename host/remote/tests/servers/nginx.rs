@@ -1,4 +1,4 @@
-//! HTTP, as nginx does it: with ranges, and where it is told not to.
+//! HTTP as nginx implements it, with ranges and without.
 
 use super::install::{Running, free_port, nginx, open, read_whole, remotes};
 use crate::support::server::pattern;

@@ -1,4 +1,4 @@
-//! What every store must do with objects that are written.
+//! Requirements for writing that every store must meet.
 
 use super::install::read_whole;
 use crate::support::server::pattern;
@@ -9,7 +9,7 @@ use tensorferry_sdk::{ErrorKind, Result};
 
 const MIB: usize = 1 << 20;
 
-/// Sends an object, and completes nothing.
+/// Uploads an object without completing it.
 pub(crate) fn sent(place: &Arc<dyn RemotePlace>, key: &str, bytes: &[u8]) -> Result<Arc<dyn RemoteUpload>> {
     let late = std::iter::once(3..7).collect();
     let object =
@@ -26,8 +26,8 @@ pub(crate) fn sent(place: &Arc<dyn RemotePlace>, key: &str, bytes: &[u8]) -> Res
     Ok(upload)
 }
 
-/// Writes small objects and such in parts, where nothing stands, over what stood there, and over another, which a store may
-/// not know for objects in parts.
+/// Writes small and multipart objects: where none exists, over the expected object, and over a
+/// different one. A store may lack conditions for multipart uploads.
 pub(crate) fn objects_are_written(remotes: &Remotes, root: &str, knows_all: bool) {
     let (place, _) = remotes.place(root).unwrap().unwrap();
     for len in [0, 100, 40 * MIB + 5] {
@@ -53,7 +53,7 @@ pub(crate) fn objects_are_written(remotes: &Remotes, root: &str, knows_all: bool
         place.remove(&key).unwrap();
         assert_eq!(place.stamp(&key).unwrap(), None);
     }
-    // One that is dropped leaves nothing.
+    // A dropped upload leaves nothing behind.
     drop(sent(&place, "dropped", &pattern(40 * MIB)).unwrap());
     assert_eq!(place.stamp("dropped").unwrap(), None);
 }

@@ -1,4 +1,5 @@
-//! A bucket that can be written to, as S3's or Google's: conditions, uploads in parts, what is listed of them.
+//! A writable bucket of S3 or Google Cloud Storage, with conditions, multipart uploads and lists of
+//! uploads.
 
 use super::server::{Reply, Request, Server};
 use super::store::{self, Objects, decoded, query};
@@ -8,28 +9,28 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What a bucket called `bucket` holds.
+/// The content of a bucket called `bucket`.
 #[derive(Default)]
 pub(crate) struct Bucket {
     objects: Mutex<Objects>,
     tags: Mutex<BTreeMap<String, String>>,
     uploads: Mutex<BTreeMap<String, Begun>>,
     count: Mutex<usize>,
-    /// Google's, where it is one.
+    /// Set for Google Cloud Storage.
     google: Option<Google>,
 }
 
-/// What Google's store has beside S3's.
+/// State of Google Cloud Storage that S3 does not have.
 #[derive(Default)]
 struct Google {
-    /// The number of each object; no two that were ever written have the same.
+    /// The generation of each object. Generations are never reused.
     generations: Mutex<BTreeMap<String, u64>>,
     last: AtomicU64,
-    /// What requests have to bear, if it does not know everybody. A machine's own server gives it.
+    /// The token that requests need; `None` for no authentication. The metadata server returns it.
     token: Option<String>,
 }
 
-/// Where a machine asks for a token, below the root of its metadata's server.
+/// Path of the token on the metadata server.
 const TOKEN_PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token";
 
 struct Begun {
@@ -37,15 +38,15 @@ struct Begun {
     parts: BTreeMap<usize, Arc<Vec<u8>>>,
 }
 
-/// Starts a store with an empty bucket; `err` may answer in its place.
+/// Starts a store with an empty bucket; `err` may answer instead.
 pub(crate) fn start(
     err: impl Fn(&Request, &Bucket) -> Option<Reply> + Send + Sync + 'static,
 ) -> (Server, Arc<Bucket>) {
     serve(Bucket::default(), err)
 }
 
-/// As [`start`], of Google's, which gives a `token` as the metadata of a machine do, and answers those alone who bear it;
-/// without one it answers everybody.
+/// Like [`start`], for Google Cloud Storage. With a `token`, it serves the token as the metadata
+/// server does, and rejects requests without it.
 pub(crate) fn start_google(
     token: Option<&str>,
     err: impl Fn(&Request, &Bucket) -> Option<Reply> + Send + Sync + 'static,
@@ -68,7 +69,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The tag of an object that was put at once.
+/// Returns the tag of an object that was uploaded at once.
 pub(crate) fn tag(bytes: &[u8]) -> String {
     format!("\"{}\"", hex(&Md5::digest(bytes)))
 }
@@ -91,12 +92,12 @@ impl Bucket {
         self.tags.lock().unwrap().get(key).cloned().unwrap_or_default()
     }
 
-    /// Google's number of an object.
+    /// Returns the generation of an object.
     pub(crate) fn generation(&self, key: &str) -> Option<u64> {
         self.google.as_ref()?.generations.lock().unwrap().get(key).copied()
     }
 
-    /// With the number of the object that stands there, of Google's.
+    /// Adds the object's generation to a reply of Google Cloud Storage.
     fn numbered(&self, key: &str, reply: Reply) -> Reply {
         match self.generation(key) {
             Some(number) => reply.with("x-goog-generation", number),
@@ -108,7 +109,6 @@ impl Bucket {
         self.objects.lock().unwrap().get(key).cloned()
     }
 
-    /// Removes all objects.
     pub(crate) fn clear(&self) {
         self.objects.lock().unwrap().clear();
     }
@@ -117,7 +117,7 @@ impl Bucket {
         self.objects.lock().unwrap().keys().cloned().collect()
     }
 
-    /// How many uploads are neither completed nor ended.
+    /// Returns the number of uploads that are neither completed nor aborted.
     pub(crate) fn open_uploads(&self) -> usize {
         self.uploads.lock().unwrap().len()
     }
@@ -175,7 +175,7 @@ impl Bucket {
         if let (Some(number), Some(current)) = (query(request, "generation"), self.generation(key))
             && number != current.to_string()
         {
-            // Older ones are not kept.
+            // Older generations are not kept.
             return store::error(404, "NoSuchKey");
         }
         let asked = request.header("x-goog-if-generation-match").filter(|_| self.google.is_some());
@@ -191,11 +191,11 @@ impl Bucket {
         self.numbered(key, reply.with("Last-Modified", store::WRITTEN))
     }
 
-    /// Why an object may not be written.
+    /// Returns the error if an object may not be written.
     fn refusal(&self, key: &str, request: &Request) -> Option<Reply> {
         let found = self.objects.lock().unwrap().contains_key(key).then(|| self.tag(key));
         let is_refused = match (request.header("if-none-match"), request.header("if-match")) {
-            // Of Google's conditions, the numbers alone are of writers.
+            // Of Google's conditions, writers use only generations.
             _ if self.google.is_some() => {
                 let number = self.generation(key).unwrap_or(0).to_string();
                 request.header("x-goog-if-generation-match").is_some_and(|wanted| wanted != number)
@@ -231,7 +231,7 @@ impl Bucket {
     }
 
     fn complete(&self, id: &str, key: &str, request: &Request) -> Reply {
-        // Google's store has no conditions for objects in parts.
+        // Google Cloud Storage has no conditions for multipart uploads.
         if let Some(refusal) = self.refusal(key, request).filter(|_| self.google.is_none()) {
             return refusal;
         }

@@ -1,5 +1,5 @@
-//! A Hub as its clients see it: revisions, trees in pages, files behind redirects to signed URLs of another host, tokens,
-//! gates. `huggingface_hub` works against it.
+//! A Hub as clients see it: revisions, paged trees, files behind redirects to signed URLs of
+//! another host, tokens, and gated repositories. `huggingface_hub` works with it.
 
 use super::server::{Reply, Request, Server};
 use serde_json::{Value, json};
@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex};
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 pub(crate) const TOKEN: &str = "hf_hush5150";
 
-/// A repository: files by path; those of more than a thousand bytes are large ones.
+/// The files of a repository by path. Files above a thousand bytes are stored as LFS files.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 pub(crate) struct Hub {
     pub(crate) server: Server,
     pub(crate) store: Server,
-    /// Only URLs signed with it are good.
+    /// The signature of valid URLs.
     signature: Arc<AtomicUsize>,
     state: Arc<State>,
 }
@@ -29,8 +29,8 @@ struct State {
 }
 
 impl Hub {
-    /// A Hub with one repository, known as `org/model`, `org/private`, `org/gated` and, by its old name, `org/old`; and as
-    /// the data set `org/data`.
+    /// Starts a Hub with one repository. It is available as `org/model`, `org/private`,
+    /// `org/gated`, under its old name `org/old`, and as the dataset `org/data`.
     pub(crate) fn start(files: Files) -> Self {
         let signature = Arc::new(AtomicUsize::new(1));
         let state = Arc::new(State {
@@ -50,12 +50,12 @@ impl Hub {
         self.server.url("").trim_end_matches('/').to_owned()
     }
 
-    /// All URLs that were signed so far are good no longer.
+    /// Invalidates all URLs that were signed so far.
     pub(crate) fn expire(&self) {
         self.signature.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Puts another content at a path: what no Hub does at one commit.
+    /// Replaces the content at a path, which a real Hub never does at one commit.
     pub(crate) fn replace(&self, path: &str, bytes: &[u8]) {
         self.state.files.lock().unwrap().insert(path.to_owned(), bytes.to_vec());
     }
@@ -71,7 +71,7 @@ fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Git's name for a blob would be its SHA-1; any forty digits do.
+/// In git, the name of a blob is its SHA-1, but any forty digits work here.
 fn oid(bytes: &[u8]) -> String {
     hex(bytes)[..40].to_owned()
 }
@@ -89,7 +89,7 @@ fn entry(path: &str, bytes: &[u8]) -> Value {
 }
 
 impl State {
-    /// The store behind the Hub: bytes by their digest, for who has a signed URL.
+    /// Serves the store behind the Hub: bytes by their digest, for requests with a signed URL.
     fn stored(&self, request: &Request) -> Reply {
         if request.header("authorization").is_some() {
             return Reply::new(400, "two ways to authorize");
@@ -180,7 +180,7 @@ impl State {
         }
     }
 
-    /// Two entries a page.
+    /// Returns a tree with two entries per page.
     fn tree(&self, request: &Request, files: &Files, revision: &str, folder: &str) -> Reply {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let mut entries = BTreeMap::new();

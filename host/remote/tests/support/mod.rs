@@ -1,6 +1,6 @@
 //! Servers that tests start.
 
-#![allow(dead_code, reason = "each test uses some of it")]
+#![allow(dead_code, reason = "each test uses only a part of it")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 pub(crate) mod bucket;

@@ -1,4 +1,4 @@
-//! A server on this machine that answers as a test tells it to.
+//! A local server whose responses a test defines.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,17 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What was asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) method: String,
-    /// With the query.
+    /// Path and query.
     pub(crate) target: String,
-    /// By lowercase name.
+    /// Headers by lowercase name.
     pub(crate) headers: HashMap<String, String>,
-    /// Shared, because what was asked is remembered.
+    /// Shared, because requests are recorded.
     pub(crate) body: Arc<Vec<u8>>,
-    /// Which request of the server's this is, from 0.
+    /// Index of the request on this server.
     pub(crate) number: usize,
 }
 
@@ -30,14 +29,13 @@ impl Request {
         self.target.split('?').next().unwrap()
     }
 
-    /// The range that is asked for, of a file of `len` bytes.
+    /// Returns the requested range of a file with `len` bytes.
     pub(crate) fn range(&self, len: usize) -> Option<(usize, usize)> {
         let (start, last) = self.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
         Some((start.parse().unwrap(), (last.parse::<usize>().unwrap() + 1).min(len)))
     }
 }
 
-/// What is answered.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -46,17 +44,17 @@ pub(crate) struct Reply {
     pub(crate) manner: Manner,
 }
 
-/// How a body is sent.
+/// The way a body is sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Manner {
     Whole,
-    /// So many bytes of it; then the connection is closed.
+    /// Only this many bytes; then the connection is closed.
     Cut(usize),
-    /// A byte at a time, with a pause.
+    /// One byte at a time, with a pause.
     Slow(Duration),
-    /// Again and again, without a length.
+    /// Repeated forever, without a length.
     Endless,
-    /// Not at all, and neither is what stands before it: the connection is closed.
+    /// Not at all: the connection is closed without a response.
     Lost,
 }
 
@@ -79,7 +77,7 @@ impl Reply {
         Self::new(302, "").with("Location", to)
     }
 
-    /// A file as a good server gives it: by ranges, if the version that is asked for is there.
+    /// Returns a file as a correct server does: by ranges, if the version matches the conditions.
     pub(crate) fn file(request: &Request, bytes: &[u8], etag: &str) -> Self {
         let other = request.header("if-match").is_some_and(|wanted| wanted != etag);
         if other {
@@ -88,7 +86,7 @@ impl Reply {
         Self::careless(request, bytes, etag)
     }
 
-    /// A file by ranges, whatever version is asked for.
+    /// Returns a file by ranges, and ignores conditions.
     pub(crate) fn careless(request: &Request, bytes: &[u8], etag: &str) -> Self {
         let reply = match request.range(bytes.len()) {
             None => Self::new(200, bytes),
@@ -123,7 +121,7 @@ impl Server {
                 }
                 let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
                 std::thread::spawn(move || {
-                    // Who breaks off is no concern of a server's.
+                    // Clients may close the connection at any time.
                     let _ = serve(&stream, &log, &*answer);
                 });
             }
@@ -143,7 +141,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
-        // It waits for one more.
+        // The server is waiting for another connection.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
@@ -213,7 +211,7 @@ fn serve(
     }
 }
 
-/// Bytes that tell where they were taken from.
+/// Returns bytes that depend on their offset.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len + 8);
     for number in 0..=len as u64 / 8 {

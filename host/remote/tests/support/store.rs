@@ -1,15 +1,15 @@
-//! A store as its clients see it, of which tests say how it errs: S3's and Google's XML.
+//! A store with the XML of S3 and Google Cloud Storage. Tests define its errors.
 
 use super::server::{Reply, Request, Server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Objects by key, all in one bucket called `bucket`, which is addressed by its path.
+/// Objects by key, all in one bucket called `bucket` in the path of URLs.
 pub(crate) type Objects = BTreeMap<String, Vec<u8>>;
 
 pub(crate) const WRITTEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
-/// Starts a store; `err` may answer in its place.
+/// Starts a store; `err` may answer instead.
 pub(crate) fn start(
     objects: Objects,
     err: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static,
@@ -38,14 +38,14 @@ pub(crate) fn answer(objects: &Objects, request: &Request) -> Reply {
     }
 }
 
-/// A value of a request's query.
+/// Returns a value of the query.
 pub(crate) fn query(request: &Request, name: &str) -> Option<String> {
     let pairs = request.target.split_once('?').map_or("", |(_, query)| query).split('&');
     let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     pairs.find(|(of, _)| *of == name).map(|(_, value)| decoded(value))
 }
 
-/// Two entries a page, but of those that ask for fewer.
+/// Lists two entries per page, or fewer on request.
 fn list(objects: &Objects, request: &Request) -> Reply {
     let query = |name: &str| query(request, name);
     let (prefix, delimiter) = (query("prefix").unwrap_or_default(), query("delimiter"));
