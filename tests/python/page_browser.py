@@ -107,7 +107,7 @@ def by_mouse(page, task):
     values_of(page, task)
     search = page.locator("input[type=search]")
     search.fill("no such name anywhere")
-    expect(page.locator("[role=status]")).to_have_text("no tensor fits")
+    expect(page.locator("[role=status]")).to_have_text("no matching tensor")
     assert page.locator("[role=treeitem]").count() == 0
     search.fill("")
     page.wait_for_selector("[role=treeitem]")

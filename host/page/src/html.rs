@@ -1,5 +1,5 @@
-//! The page as a file. Its policy lets run the script and the style that are in it, by their digests, and nothing else: what
-//! a stranger's file says is data, whatever it says.
+//! Builds the page as one HTML file. Its content security policy allows only the embedded script
+//! and style, by their digests. All content of an input is data, whatever it contains.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
-/// The script's files, each on those before it.
+/// The files of the script, in the order of their dependencies.
 const SCRIPTS: [&str; 13] = [
     include_str!("../assets/js/data.js"),
     include_str!("../assets/js/modules.js"),
@@ -25,16 +25,17 @@ const SCRIPTS: [&str; 13] = [
     include_str!("../assets/js/main.js"),
 ];
 
-/// What a page may ask for.
+/// The requests that a page may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Nothing: it is a file.
+    /// None: the page is a file.
     Nothing,
-    /// More data from the server that it came from.
+    /// Requests for data to the server of the page.
     ItsServer,
 }
 
-/// The page of a document, which `assets/js` knows by its `kind`: `model`, `records` or `diff`.
+/// Returns the page of a document. Its `kind` is `model`, `records` or `diff`, and `assets/js`
+/// draws it.
 #[must_use]
 pub fn html(title: &str, document: &Value, reach: Reach) -> String {
     let script = script();
@@ -45,7 +46,8 @@ pub fn html(title: &str, document: &Value, reach: Reach) -> String {
         ("data", inert(document)),
         ("script", script),
     ];
-    // What is filled in is not looked into again: it may hold what looks like a place to fill.
+    // The template is filled from parts, so that inserted text that looks like a placeholder is not
+    // replaced.
     let mut page =
         String::with_capacity(TEMPLATE.len() + pieces.iter().map(|(_, text)| text.len()).sum::<usize>());
     let mut rest = TEMPLATE;
@@ -60,7 +62,7 @@ pub fn html(title: &str, document: &Value, reach: Reach) -> String {
     page + rest
 }
 
-/// What the page may do, for its `meta` and for the header of a server.
+/// Returns the content security policy, for the page's `meta` element and the server's header.
 pub(crate) fn policy(script: &str, reach: Reach) -> String {
     let digest = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
     let connect = match reach {
@@ -75,18 +77,20 @@ pub(crate) fn policy(script: &str, reach: Reach) -> String {
     )
 }
 
-/// The script, in a scope of its own.
+/// Returns the script, wrapped in a function scope.
 pub(crate) fn script() -> String {
     format!("(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.join("\n"))
 }
 
-/// A document as JSON in which no character means anything to HTML, or ends a line of script.
+/// Returns a document as JSON without characters that have a meaning in HTML or end a line of
+/// script.
 fn inert(document: &Value) -> String {
     let json = document.to_string();
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
-            // These stand within strings alone, so that the JSON stays what it was.
+            // These characters occur only within strings, so escaping them does not change the JSON
+            // value.
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\u{feff}' => {
                 text.push_str(&format!("\\u{:04x}", u32::from(c)));
             }
@@ -96,7 +100,7 @@ fn inert(document: &Value) -> String {
     text
 }
 
-/// A text between tags. What steers how others are shown is left out.
+/// Escapes text for HTML, and removes characters that control how other text is displayed.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
@@ -136,7 +140,7 @@ mod tests {
         let page = html(HOSTILE, &document, Reach::Nothing);
         assert_eq!(serde_json::from_str::<Value>(data(&page)).unwrap(), document);
         assert!(!data(&page).contains(['<', '>', '&', '\u{2028}']));
-        // Two elements of script, and no other tag than those of the template.
+        // Two script elements, and no tags other than those of the template.
         let tags = |text: &str| text.matches("<script").count();
         assert_eq!((tags(&page), tags(TEMPLATE)), (2, 2));
         assert!(!page.contains("alert(1)</script><!--"));
@@ -178,7 +182,7 @@ mod tests {
         ] {
             assert!(!script.contains(word), "{word}");
         }
-        // The one address is a name space.
+        // The only URL is an XML namespace.
         assert_eq!(script.matches("http").count(), 1);
         for text in [TEMPLATE, STYLE] {
             assert!(!text.contains("http:") && !text.contains("https:") && !text.contains("url("), "{text}");

@@ -1,10 +1,10 @@
-//! Names in the order of a file mostly begin as the one before does: a page of a hundred thousand tensors has each name
-//! as how much of it that is, and the rest.
+//! Compresses lists of names. A name mostly starts like the one before it, so a page of a hundred
+//! thousand tensors stores only the length of the common prefix and the rest.
 
 use serde_json::Value;
 
-/// For each name two values: how many of JavaScript's characters (units of UTF-16) it has in common with the name before,
-/// and what follows these.
+/// Returns two values for each name: the length of the prefix that it shares with the name before
+/// it, in UTF-16 units as in JavaScript, and the rest of the name.
 pub fn shared_beginnings<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Value> {
     let mut values = Vec::new();
     let mut last = "";

@@ -1,27 +1,26 @@
-//! A request of a browser: read as far as its headers, which are short and come soon, and answered only if it is a plain
-//! question by somebody who knows the token.
+//! Reads the headers of an HTTP request, within limits of size and time, and accepts only a simple
+//! request with the token.
 
 use std::io::{self, ErrorKind, Read};
 use std::time::{Duration, Instant};
 
-/// Bytes of the first line and the headers.
+/// Maximum bytes of the first line and the headers.
 const MOST_BYTES: usize = 8 << 10;
-/// Headers.
 const MOST_HEADERS: usize = 64;
-/// How long a browser may take to say what it wants; a test waits for the end of it.
+/// Time limit for receiving the headers; short in tests, which wait for it.
 const LONGEST: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
-/// A question that is answered.
+/// An accepted request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What stands behind the token and its slash; the page itself has nothing there.
+    /// The path after the token and its slash; empty for the page itself.
     pub path: String,
-    /// What stands behind the question mark.
+    /// The text after the question mark.
     pub query: String,
 }
 
 impl Request {
-    /// A whole number of the query, by its name.
+    /// Returns an integer parameter of the query.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<usize> {
         let pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
@@ -30,7 +29,7 @@ impl Request {
     }
 }
 
-/// Why a request is not answered: the status that it gets.
+/// The reason for rejecting a request, which determines the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Malformed,
@@ -40,12 +39,12 @@ pub(crate) enum Refusal {
     TooSlow,
     HasBody,
     TooLarge,
-    /// There is nobody to answer any more.
+    /// The client has closed the connection, so there is no response.
     Gone,
 }
 
 impl Refusal {
-    /// The status's number and words.
+    /// Returns the status code and its text.
     pub(crate) fn status(self) -> (u16, &'static str) {
         match self {
             Self::Malformed | Self::Gone => (400, "Bad Request"),
@@ -59,7 +58,8 @@ impl Refusal {
     }
 }
 
-/// Reads up to the end of the headers. The stream's reads give up every now and then, so that `is_ended` is looked at.
+/// Reads up to the end of the headers. Reads of the stream time out regularly, so that `is_ended`
+/// is checked.
 pub(crate) fn read_head(stream: &mut impl Read, is_ended: &dyn Fn() -> bool) -> Result<Vec<u8>, Refusal> {
     let started = Instant::now();
     let mut head = Vec::new();
@@ -84,12 +84,12 @@ pub(crate) fn read_head(stream: &mut impl Read, is_ended: &dyn Fn() -> bool) -> 
     }
 }
 
-/// Whether a read or a write may be tried again.
+/// Returns whether a read or write can be tried again.
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// The question in these headers, if it is one to the server of this port and token.
+/// Parses the headers, and checks that the request is for the server with this port and token.
 pub(crate) fn parse(head: &[u8], port: u16, token: &str) -> Result<Request, Refusal> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
@@ -102,7 +102,8 @@ pub(crate) fn parse(head: &[u8], port: u16, token: &str) -> Result<Request, Refu
         let of_name = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
         of_name.map(|header| header.value).collect::<Vec<_>>()
     };
-    // A site whose name was made to lead here asks with its own name (DNS rebinding).
+    // With DNS rebinding, a foreign site resolves to this machine, but the request has the site's
+    // own host name.
     let own = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
     let [host] = valued("host")[..] else { return Err(Refusal::Host) };
     if !own.iter().any(|own| own.as_bytes() == host) {
@@ -133,7 +134,7 @@ pub(crate) fn parse(head: &[u8], port: u16, token: &str) -> Result<Request, Refu
     Ok(Request { path: path.to_owned(), query: query.to_owned() })
 }
 
-/// Whether two texts are the same, in a time that does not say how far they are.
+/// Compares two texts in constant time.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }

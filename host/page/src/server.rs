@@ -1,5 +1,6 @@
-//! A server that listens on this machine's own address alone. Who asks needs the token of its address, 128 random bits;
-//! connections, their time and the bytes that they send are bounded.
+//! A server that listens only on this machine's loopback address. Requests need the token of its
+//! URL, which has 128 random bits. The number of connections, their time and their bytes are
+//! limited.
 
 use crate::html::{Reach, policy, script};
 use crate::request::{Refusal, Request, is_passing, parse, read_head};
@@ -11,29 +12,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Connections at the same time; a browser has six.
+/// Maximum number of connections at the same time. A browser opens six.
 const MOST_CONNECTIONS: usize = 32;
-/// How long a browser may take to receive an answer.
+/// Time limit for sending a response.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
-/// How often a connection that waits looks whether the server ends.
+/// Time between checks of a waiting connection for the end of the server.
 const LOOK: Duration = Duration::from_millis(200);
-/// How often the server looks for connections, and whether it ends.
+/// Time between checks for new connections and for the end of the server.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// An answer to a request.
+/// A response.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// The page.
     Html(Arc<str>),
-    /// Data.
     Json(String),
-    /// What went wrong, as data.
+    /// An error message, sent as JSON.
     Failed(String),
-    /// There is nothing of this path.
+    /// The path does not exist.
     NotFound,
 }
 
-/// A server, and the address that leads to it.
+/// A bound server with its token.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -42,10 +41,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on 127.0.0.1; port 0: on any that is free.
-    ///
-    /// # Errors
-    /// I/o: the port is taken, or the system has no random bytes.
+    /// Listens on 127.0.0.1; port 0 selects a free port.
     pub fn bind(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         listener.set_nonblocking(true)?;
@@ -55,16 +51,14 @@ impl Server {
         Ok(Self { port: listener.local_addr()?.port(), listener, token })
     }
 
-    /// The address of the page. Who knows it may see what the page shows.
+    /// Returns the URL of the page. It gives access to everything that the page shows.
     #[must_use]
     pub fn address(&self) -> String {
         format!("http://127.0.0.1:{}/{}/", self.port, self.token)
     }
 
-    /// Answers until `is_ended`, on a thread for each connection.
-    ///
-    /// # Errors
-    /// I/o of the listener; what goes wrong with one connection ends that one.
+    /// Handles requests until `is_ended`, with one thread per connection. An error of a connection
+    /// ends only that connection.
     pub fn serve(
         &self,
         is_ended: &(dyn Fn() -> bool + Sync),
@@ -79,11 +73,11 @@ impl Server {
                         std::thread::sleep(PAUSE);
                         continue;
                     }
-                    // The other side went before it was accepted.
+                    // The client closed the connection before it was accepted.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                     Err(error) => return Err(error),
                 };
-                // A browser keeps connections that it does not use: the one that has waited longest makes room.
+                // Browsers keep unused connections open: close the one that has waited longest.
                 if open.load(Ordering::Relaxed) >= MOST_CONNECTIONS && !waiting.close_oldest() {
                     drop(stream);
                     continue;
@@ -91,7 +85,7 @@ impl Server {
                 open.fetch_add(1, Ordering::Relaxed);
                 let (open, waiting, ticket) = (&open, &waiting, waiting.enter(&stream));
                 scope.spawn(move || {
-                    // Whoever does not listen has no answer.
+                    // An error means that the client has gone, so there is no one to report it to.
                     let _ = self.converse(stream, is_ended, answer, || waiting.leave(ticket));
                     waiting.leave(ticket);
                     open.fetch_sub(1, Ordering::Relaxed);
@@ -134,7 +128,7 @@ impl Server {
         write_all(&mut stream, head.as_bytes(), &is_over)?;
         write_all(&mut stream, body.as_bytes(), &is_over)?;
         stream.shutdown(Shutdown::Write)?;
-        // What was sent and not read would have the system throw the answer away.
+        // With unread input, closing the connection would discard the response.
         let mut rest = [0; 1024];
         for _ in 0..64 {
             if stream.read(&mut rest)? == 0 {
@@ -144,7 +138,7 @@ impl Server {
         Ok(())
     }
 
-    /// The first line and the headers of an answer.
+    /// Returns the first line and the headers of a response.
     fn head(&self, status: u16, words: &str, kind: &str, len: usize) -> String {
         let policy = policy(&script(), Reach::ItsServer);
         let allow = if status == 405 { "Allow: GET\r\n" } else { "" };
@@ -157,7 +151,7 @@ impl Server {
     }
 }
 
-/// Connections that have not asked yet, the oldest first.
+/// Connections without a request so far, oldest first.
 #[derive(Default)]
 struct Waiting(Mutex<(u64, BTreeMap<u64, TcpStream>)>);
 
@@ -166,7 +160,7 @@ impl Waiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number under which a connection leaves again.
+    /// Adds a connection, and returns the ticket to remove it.
     fn enter(&self, stream: &TcpStream) -> u64 {
         let mut waiting = self.lock();
         let (next, streams) = &mut *waiting;
@@ -179,7 +173,8 @@ impl Waiting {
         self.lock().1.remove(&ticket);
     }
 
-    /// Closes the connection that has waited longest; its thread ends at once. False, if none waits.
+    /// Closes the connection that has waited longest, which ends its thread. Returns false if none
+    /// is waiting.
     fn close_oldest(&self) -> bool {
         let oldest = self.lock().1.pop_first();
         oldest.is_some_and(|(_, stream)| stream.shutdown(Shutdown::Both).is_ok())
@@ -207,7 +202,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
 
-    /// What a server answers to these bytes.
+    /// Sends bytes to a server and returns the response.
     fn ask(server: &Server, request: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         stream.write_all(request.replace('\n', "\r\n").as_bytes()).unwrap();
@@ -270,7 +265,7 @@ mod tests {
                 (0..40).map(|_| TcpStream::connect(("127.0.0.1", server.port)).unwrap()).collect();
             let request = format!("GET /{}/ HTTP/1.1\nHost: localhost:{}\n\n", server.token, server.port);
             assert!(ask(server, &request).starts_with("HTTP/1.1 200 "));
-            // The oldest made room; the others are told that it is over.
+            // The oldest connection was closed to make room, and the others when the server ended.
             let told = |mut stream: &TcpStream| {
                 let mut answer = String::new();
                 stream.read_to_string(&mut answer).map(|_| answer)

@@ -1,6 +1,6 @@
-// Pictures of numbers: histograms, lines by layer, heat maps. Each says in words what it shows.
+// Charts: histograms, lines by layer and heat maps. Each has a description for screen readers.
 
-/** Counts of equal bins between two numbers. */
+/** A histogram of equal bins between two numbers. */
 function histogram({ from, to, counts }, label) {
   const most = Math.max(...counts, 1);
   const picture = svg("svg", { viewBox: `0 0 ${counts.length} 100`, preserveAspectRatio: "none", role: "img", "aria-label": `${label}: ${whole(counts.reduce((a, b) => a + b, 0))} numbers from ${short(from)} to ${short(to)}` });
@@ -17,7 +17,7 @@ function histogram({ from, to, counts }, label) {
     el("div", { class: "axis" }, el("span", { text: short(from) }), el("span", { text: short(to) })));
 }
 
-/** Lengths by powers of two: `{bound: count}`. */
+/** A histogram of lengths, whose bins are powers of two: `{bound: count}`. */
 function lengths(spread, label) {
   const bounds = Object.keys(spread.up_to).map(Number).sort((a, b) => a - b);
   const most = Math.max(...Object.values(spread.up_to), 1);
@@ -29,14 +29,14 @@ function lengths(spread, label) {
   return box;
 }
 
-/** A text over a bar that is so much of the line. */
+/** A text on a bar that fills this share of the line. */
 function bar(text, share) {
   const fill = el("span", { class: "fill" });
   fill.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
   return el("span", { class: "value", title: text }, fill, el("span", { class: "text", text }));
 }
 
-/** Means by layer as a line, with a band of one deviation around it. `points`: `[layer, mean, deviation]`. */
+/** Means by layer as a line, with a band of one standard deviation. `points` are `[layer, mean, deviation]`. */
 function sparkline(points, label) {
   const layers = points.map((point) => point[0]);
   const lows = points.map(([, mean, deviation]) => mean - deviation);
@@ -57,13 +57,13 @@ function sparkline(points, label) {
 const repaint = new Set();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => repaint.forEach((paint) => paint()));
 
-/** Values of a matrix as cells, of which 0 is none, 1 the lowest and 255 the highest. */
+/** A heat map of a matrix. In a cell, 0 means no number, 1 the lowest value and 255 the highest. */
 function heatmap(heat, name) {
   const cells = Uint8Array.from(atob(heat.cells), (letter) => letter.charCodeAt(0));
   const { rows, columns } = heat;
   const [low, high] = [number(heat.low), number(heat.high)];
   const isSigned = low < 0;
-  const canvas = el("canvas", { width: columns, height: rows, role: "img", "aria-label": `Heat map of ${name}: ${rows} by ${columns} of its values, colours from ${short(low)} to ${short(high)}` });
+  const canvas = el("canvas", { width: columns, height: rows, role: "img", "aria-label": `Heat map of ${name}: ${rows} by ${columns} of its values, colors from ${short(low)} to ${short(high)}` });
   canvas.style.aspectRatio = `${Math.max(columns, rows / 3)} / ${Math.max(rows, columns / 3)}`;
   const scale = el("canvas", { width: 255, height: 1, "aria-hidden": "true" });
   const value = el("p", { class: "note", "aria-hidden": "true", text: " " });
@@ -100,10 +100,10 @@ function heatmap(heat, name) {
   });
   const [across, down] = [heat.steps[1], heat.steps[0]];
   const every = (step) => (step === 1 ? "every" : `every ${ordinal(step)}`);
-  const sampled = across > 1 || down > 1 ? `Of ${every(down)} row and ${every(across)} column: ${rows} × ${columns} values.` : "All values.";
+  const sampled = across > 1 || down > 1 ? `${rows} × ${columns} values, from ${every(down)} row and ${every(across)} column.` : "All values.";
   return el("div", { class: "heat" }, canvas, el("div", { class: "scale" }, scale,
     el("div", { class: "axis" }, el("span", { text: short(low) }), el("span", { text: short(high) })),
-    el("p", { class: "note", text: sampled + (heat.clipped ? ` ${counted(heat.clipped, "value")} beyond these colours.` : "") }), value));
+    el("p", { class: "note", text: sampled + (heat.clipped ? ` ${counted(heat.clipped, "value")} outside the color scale.` : "") }), value));
 }
 
 function ordinal(count) {

@@ -1,9 +1,10 @@
-// What the page is given, and how its values become words and elements. Names and texts come from files of strangers:
-// they reach the page through `textContent` and properties alone, never as markup.
+// The data of the page, and its conversion to text and elements. Names and texts come from
+// untrusted files, so they enter the page only through `textContent` and properties, never as
+// markup.
 
 const page = JSON.parse(document.getElementById("data").textContent);
 
-/** An element: properties of `options`, then children, which are elements or texts. */
+/** Creates an element with the properties in `options`, and with children that are elements or texts. */
 function el(tag, options = {}, ...children) {
   const made = document.createElement(tag);
   for (const [key, value] of Object.entries(options)) {
@@ -17,7 +18,7 @@ function el(tag, options = {}, ...children) {
   return made;
 }
 
-/** The same, of a picture. */
+/** Creates an SVG element. */
 function svg(tag, attributes = {}, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -25,15 +26,16 @@ function svg(tag, attributes = {}, ...children) {
   return made;
 }
 
-// Controls, marks of direction, what is not seen, and halves of characters: they would have a reader see another text.
+// Control characters, direction marks, invisible characters and lone surrogates, which could
+// disguise a text.
 const STEERS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
-/** A text as it can be looked at: what steers is written out. */
+/** Returns a text with such characters escaped. */
 function shown(value) {
   return String(value).replace(STEERS, (found) => "\\u{" + found.codePointAt(0).toString(16) + "}");
 }
 
-/** A number of the document: what JSON has no number for is a text. */
+/** Parses a number of the document. Numbers that JSON cannot represent are strings. */
 function number(value) {
   if (typeof value === "number") return value;
   if (value === "inf") return Infinity;
@@ -41,7 +43,7 @@ function number(value) {
   return value === null || value === undefined ? NaN : Number(value);
 }
 
-/** A number in four digits or so. */
+/** Formats a number with four or five digits. */
 function short(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "string" && !Number.isFinite(number(value))) return value;
@@ -52,7 +54,7 @@ function short(value) {
   return size !== 0 && (size < 1e-4 || size >= 1e6) ? it.toExponential(3) : String(Number(it.toPrecision(5)));
 }
 
-/** A whole number with its digits in groups. */
+/** Formats an integer with its digits in groups. */
 function whole(value) {
   return typeof value === "string" ? value : value.toLocaleString("en-US");
 }
@@ -70,7 +72,7 @@ function scaled(value, units, least) {
 const bytes = (value) => scaled(value, ["B", "kB", "MB", "GB", "TB", "PB", "EB"], " B");
 const amount = (value) => scaled(value, ["", "K", "M", "B", "T", "Q"], "").replace(" ", "");
 
-/** Tensors by columns, as the document has them; names share their beginnings with the one before. */
+/** The tensors of the document, stored by columns. A name is a prefix of the previous name and a rest. */
 class Tensors {
   constructor(model) {
     const stored = model.tensors;
@@ -94,7 +96,7 @@ class Tensors {
   bytes(at) { return number(this.stored.bytes[at]); }
   shapeText(at) { return `[${this.shape(at).join(", ")}]`; }
 
-  /** Elements. */
+  /** Returns the number of elements. */
   elements(at) {
     const shape = this.stored.shape[at];
     if (!this.sizes.has(shape)) this.sizes.set(shape, this.model.shapes[shape].reduce((all, dim) => all * number(dim), 1));
@@ -106,7 +108,7 @@ class Tensors {
     return this.places.get(name);
   }
 
-  /** Those that every word of `text` fits: a part of the name, or `dtype:bf16`. `null`: all. */
+  /** Returns the tensors that match every word of `text` (part of a name, or `dtype:bf16`); `null` if there are no words. */
   matching(text) {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     if (words.length === 0) return null;

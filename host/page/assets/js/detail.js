@@ -1,4 +1,5 @@
-// One tensor: what the document says of it, and its values. `ferry view` is asked for these when a tensor is chosen.
+// The details of one tensor and its values. Under `ferry view`, the values are requested when a
+// tensor is chosen.
 
 class Detail {
   constructor(model, place, tensors, { go }) {
@@ -54,7 +55,7 @@ class Detail {
       return;
     }
     if (!this.asked.has(at)) {
-      this.values.replaceChildren(el("p", { class: "note busy", text: "Reading its values …" }));
+      this.values.replaceChildren(el("p", { class: "note busy", text: "Reading values …" }));
       const ask = fetch(`values?model=${this.place}&tensor=${at}`).then(async (answer) => {
         const found = await answer.json();
         return answer.ok ? found : { problem: found.error ?? answer.statusText };
@@ -76,21 +77,21 @@ class Detail {
       stats = weight?.stats ?? stats.whole;
     }
     const made = [];
-    if (stats?.problem) made.push(el("p", { class: "note", text: `not looked at: ${stats.problem}` }));
+    if (stats?.problem) made.push(el("p", { class: "note", text: `no statistics: ${stats.problem}` }));
     else if (stats?.total_length !== undefined) {
       made.push(el("h3", { text: "Strings" }), facts([["bytes", `${short(stats.min_length)} to ${short(stats.max_length)}, mean ${short(stats.mean_length)}`], ["empty", whole(stats.empty)]]));
     } else if (stats) {
-      made.push(el("h3", { text: stats.dequantized ? "Numbers that it stands for" : "Numbers" }), facts(numbersOf(stats)));
+      made.push(el("h3", { text: stats.dequantized ? "Dequantized numbers" : "Numbers" }), facts(numbersOf(stats)));
       if (stats.histogram) made.push(el("h3", { text: "Histogram" }), histogram(stats.histogram, "Histogram"));
     } else {
-      made.push(el("p", { class: "note", text: this.model.stats ? "No statistics were taken of it." : "With --stats, its numbers stand here." }));
+      made.push(el("p", { class: "note", text: this.model.stats ? "No statistics for this tensor." : "Pass --stats to show statistics here." }));
     }
     if (heat) made.push(el("h3", { text: "Values" }), heatmap(heat, this.tensors.names[this.at]));
     this.values.replaceChildren(...(weight ? [this.values.firstChild] : []), ...made.filter(Boolean));
   }
 }
 
-/** Statistics as facts. Counts that are nothing say nothing. */
+/** Converts statistics to facts. Counts of zero are left out, except for zeros. */
 function numbersOf(stats) {
   const count = (value) => (value ? `${whole(value)} (${((value / stats.count) * 100).toPrecision(3)} %)` : null);
   return [
@@ -102,7 +103,7 @@ function numbersOf(stats) {
     ["+inf", count(stats.posinf)],
     ["−inf", count(stats.neginf)],
     ["subnormal", count(stats.subnormals)],
-    ["at its dtype's limit", count(stats.saturated)],
+    ["at the limit of the dtype", count(stats.saturated)],
     ["rows of zeros", stats.zero_rows ? whole(stats.zero_rows) : null],
   ];
 }

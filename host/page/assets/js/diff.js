@@ -1,8 +1,8 @@
-// The page of a difference: the worst first, to search, to choose from, by kind.
+// The page of a difference: a list that is sorted worst first, with search and filters by kind.
 
 const KINDS = {
-  missing: "only in A", unexpected: "only in B", shape: "other shape", dtype: "other dtype", type: "other type",
-  content: "other content", attribute: "other attribute", metadata: "other metadata",
+  missing: "only in A", unexpected: "only in B", shape: "different shape", dtype: "different dtype", type: "different type",
+  content: "different content", attribute: "different attribute", metadata: "different metadata",
 };
 
 function showDiff() {
@@ -29,7 +29,7 @@ function showDiff() {
     detail.replaceChildren(title, facts(differenceFacts(all[chosen])));
   };
   const list = new List({
-    label: "Differences, the worst first", role: "listbox", itemRole: "option", choose,
+    label: "Differences, worst first", role: "listbox", itemRole: "option", choose,
     fill: (row, index) => {
       const one = all[lines[index]];
       row.setAttribute("aria-selected", String(lines[index] === chosen));
@@ -66,15 +66,15 @@ function showDiff() {
     });
     return button;
   }));
-  detail.append(title, el("p", { class: "note", text: all.length ? "Choose a difference to see how far apart the two are." : "There is none." }));
-  const side = el("section", { class: "card side", "aria-labelledby": "list-title" }, el("h2", { id: "list-title", text: "Differences, the worst first" }), filters, field.bar, list.box);
+  detail.append(title, el("p", { class: "note", text: all.length ? "Choose a difference to see its details." : "No differences." }));
+  const side = el("section", { class: "card side", "aria-labelledby": "list-title" }, el("h2", { id: "list-title", text: "Differences, worst first" }), filters, field.bar, list.box);
   const cards = el("div", { class: "cards" }, card("Verdict", el("p", { class: "verdict", text: page.verdict }), facts(page.facts)), detail,
-    largest.length > 1 ? card("How far apart", decades(largest)) : null);
+    largest.length > 1 ? card("Size of the differences", decades(largest)) : null);
   content.replaceChildren(side, cards);
   find();
 }
 
-/** How many tensors differ by how much, by powers of ten. */
+/** A histogram of the largest differences, by powers of ten. */
 function decades(values) {
   const counts = new Map();
   for (const value of values) {
@@ -95,7 +95,7 @@ function differenceFacts(one) {
   const pair = (key) => (one[`${key}_values`] ? `: ${short(one[`${key}_values`][0])} in A, ${short(one[`${key}_values`][1])} in B` : "");
   const has = (key) => one[key] !== null && one[key] !== undefined;
   return [
-    ["what", KINDS[one.kind] ?? one.kind],
+    ["kind", KINDS[one.kind] ?? one.kind],
     ["attribute", one.attribute],
     ["in A", "a" in one ? said(one.a) : null],
     ["in B", "b" in one ? said(one.b) : null],
@@ -103,8 +103,8 @@ function differenceFacts(one) {
     ["first record", has("first") ? whole(one.first) : null],
     ["elements that differ", has("elements") ? `${whole(one.elements)} of ${whole(one.of)}` : null],
     ["largest difference", has("largest") ? `${short(one.largest)}${at("largest")}${pair("largest")}` : null],
-    ["largest relative", has("relative") ? `${short(one.relative)}${at("relative")}${pair("relative")}` : null],
-    ["NaN beside a number", one.nan ? whole(one.nan) : null],
+    ["largest relative difference", has("relative") ? `${short(one.relative)}${at("relative")}${pair("relative")}` : null],
+    ["NaN in only one", one.nan ? whole(one.nan) : null],
     ["cosine", has("cosine") ? String(one.cosine) : null],
   ];
 }

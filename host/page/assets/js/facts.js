@@ -1,4 +1,4 @@
-// Small pieces that several pages have: lists of facts, losses, trees of JSON.
+// Elements that several pages share: lists of facts, losses, and JSON trees.
 
 function card(title, ...children) {
   const id = `card-${card.made++}`;
@@ -6,7 +6,7 @@ function card(title, ...children) {
 }
 card.made = 0;
 
-/** Pairs of a key and a text or an element; those without a value are left out. */
+/** A list of pairs: a key, and a text or element. Pairs without a value are left out. */
 function facts(pairs) {
   const list = el("dl", { class: "facts" });
   for (const [key, value] of pairs) {
@@ -16,7 +16,7 @@ function facts(pairs) {
   return list;
 }
 
-/** A list of which the first are shown, and the others when they are asked for. */
+/** A list that shows its first items, and the others on request. */
 function listed(items, make, most = 12) {
   const list = el("ul", { class: "plain" }, ...items.slice(0, most).map((item) => el("li", {}, make(item))));
   if (items.length <= most) return list;
@@ -35,7 +35,7 @@ function lossLine(loss) {
     el("span", { class: "mono", text: loss.what }), el("span", { class: "muted", text: ` ${loss.why}` }));
 }
 
-/** JSON that opens where it is clicked at; what is closed has no elements. */
+/** A JSON tree. The elements of a node are created when it is opened. */
 function jsonTree(key, value) {
   const named = key === null ? "" : `${key}: `;
   if (value === null || typeof value !== "object") {
@@ -56,7 +56,7 @@ function jsonTree(key, value) {
   return details;
 }
 
-/** A table; cells are texts or elements. `numbers`: which columns have numbers. */
+/** A table. Cells are texts or elements. `numbers` has the indexes of the columns with numbers. */
 function table(label, heads, rows, numbers = []) {
   const kind = (at) => (numbers.includes(at) ? "number" : null);
   return el("div", { class: heads.length > 3 ? "scroll wide" : "scroll", tabindex: "0", role: "group", "aria-label": label },
@@ -69,7 +69,7 @@ function table(label, heads, rows, numbers = []) {
       }))))));
 }
 
-/** What a page is of: its title, facts in a line, what stands below. */
+/** Fills the head of the page: its title, lines of facts, and the elements below. */
 function head(title, lines, ...below) {
   document.getElementById("head").replaceChildren(
     el("h1", { text: title }), ...lines.map((line) => el("p", { class: "facts", text: line })), ...below.filter(Boolean));

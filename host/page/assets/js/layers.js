@@ -1,9 +1,9 @@
-// Means and deviations by the number of the layer, a line for each kind of parameter: names that differ in that number
-// alone are of one kind.
+// Means and standard deviations by layer, with one line for each kind of parameter. Names that
+// differ only in the layer number are of one kind.
 
 const MOST_KINDS = 60;
 
-/** The kinds of a model with statistics: `[kind, [[layer, mean, deviation], ...]]`, of those with three layers or more. */
+/** Returns the kinds that have at least three layers with statistics: `[kind, [[layer, mean, deviation], ...]]`. */
 function layersOf(tensors, stats) {
   const kinds = new Map();
   for (let at = 0; at < tensors.count; at++) {
@@ -38,11 +38,11 @@ function layersCard(tensors, stats) {
       el("div", { class: "axis" }, el("span", { text: said })));
   });
   const rest = kinds.length > MOST_KINDS ? el("p", { class: "note", text: `and ${counted(kinds.length - MOST_KINDS, "other kind")}` }) : null;
-  return card("By layer", el("p", { class: "note", text: "The mean as a line, one standard deviation around it as a band." }),
+  return card("By layer", el("p", { class: "note", text: "The line is the mean, the band is one standard deviation around it." }),
     el("div", { class: "layers" }, ...figures), rest);
 }
 
-/** How many characters all kinds begin with, up to a point. */
+/** Returns the length of the prefix that all kinds share, up to a dot. */
 function commonBeginning(kinds) {
   if (kinds.length < 2) return 0;
   const [first, last] = [kinds.reduce((a, b) => (a < b ? a : b)), kinds.reduce((a, b) => (a > b ? a : b))];

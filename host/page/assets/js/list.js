@@ -1,12 +1,12 @@
-// A list of any length of which only the rows in sight are elements: `rows` of one height, one of them active, which the
-// keyboard moves.
+// A list of any length. Only the visible rows are elements; all rows have the same height. The
+// keyboard moves the active row.
 
 const ROW = 28;
-// A browser's elements have a greatest height: of what is longer, the beginning is shown.
+// Browsers limit the height of an element, so only the start of a longer list is shown.
 const MOST_ROWS = 1_000_000;
 
 class List {
-  /** `fill(element, index)` makes a row what it shows; `choose(index)` is Enter or a click. */
+  /** `fill(element, index)` fills a row; `choose(index)` is called on Enter or a click. */
   constructor({ label, role, itemRole, fill, choose, key }) {
     this.options = { itemRole, fill, choose, key };
     this.count = 0;
@@ -78,7 +78,7 @@ class List {
     else this.box.removeAttribute("aria-activedescendant");
   }
 
-  /** Makes a row the active one, and brings it into sight. */
+  /** Makes a row active, and scrolls it into view. */
   go(index, isChosen = false) {
     if (this.count === 0) return;
     this.seen.get(this.active)?.classList.remove("active");
@@ -106,7 +106,7 @@ class List {
 }
 List.made = 0;
 
-/** A field to search with, `/` leads to it, and a line that says how much was found. */
+/** A search field, which `/` focuses, and a line with the number of matches. */
 function search(label, placeholder, list, changed) {
   const input = el("input", { type: "search", placeholder, autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": "/" });
   const found = el("p", { class: "note", role: "status" });

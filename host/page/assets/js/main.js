@@ -1,3 +1,3 @@
-// Which page this is.
+// Draws the page according to its kind.
 
 ({ model: showModels, records: showRecords, diff: showDiff })[page.kind]();

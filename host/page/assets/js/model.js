@@ -32,7 +32,7 @@ function showModel(place, choice) {
   tree.list.draw();
 }
 
-/** A mark of each dtype, with how much of it there is: the treemap's legend. */
+/** A label for each dtype with its amount: the legend of the treemap. */
 function dtypes(model) {
   const known = new Map(model.dtype_sizes.map((one) => [one.dtype, one]));
   return el("ul", { class: "chips", "aria-label": "Dtypes" }, ...model.dtypes.slice(0, 12).map((dtype, at) => {
@@ -58,12 +58,12 @@ function findingsCard(model, tensors, go) {
   }));
 }
 
-/** What the model is beside its tensors. */
+/** Cards with everything besides the tensors. */
 function aboutCards(model) {
   const cards = [];
   if (model.facts.length) cards.push(card("Model", facts(model.facts)));
   if (model.weights?.length) {
-    cards.push(card("Weights of several tensors", listed(model.weights, (weight) => el("span", {},
+    cards.push(card("Weights stored in several tensors", listed(model.weights, (weight) => el("span", {},
       el("span", { class: "mono", text: weight.name }), el("span", { class: "muted", text: ` [${weight.shape.join(", ")}] of ${counted(weight.parts.length, "tensor")}, ${bytes(weight.bytes)}` })))));
   }
   if (model.state !== null && model.state !== undefined) cards.push(card("State", jsonTree("checkpoint", model.state)));
@@ -71,20 +71,20 @@ function aboutCards(model) {
     cards.push(card("Metadata", facts(model.metadata.map(([key, text, length]) => [key,
       el("span", { class: "mono", text: length > text.length ? `${text} … (${whole(length)} characters)` : text })]))));
   }
-  if (model.globals?.length) cards.push(card("Globals, of which none is ever called", listed(model.globals, (name) => el("span", { class: "mono", text: name }))));
+  if (model.globals?.length) cards.push(card("Pickle globals (never called)", listed(model.globals, (name) => el("span", { class: "mono", text: name }))));
   if (model.losses.length) cards.push(card("Not shown here", listed(model.losses, lossLine)));
   cards.push(elsewhereCard(model.elsewhere));
   return cards.filter(Boolean);
 }
 
-/** What other formats would not carry. */
+/** The losses of a conversion to other formats. */
 function elsewhereCard(formats) {
   if (!formats?.length) return null;
   const losing = formats.filter((format) => format.losses.length > 0);
   const others = formats.filter((format) => format.losses.length === 0).map((format) => format.format);
   const rows = losing.map((format) => [el("span", { class: "mono", text: format.format }), listed(format.losses, (loss) => el("span", { text: loss }), 4)]);
-  return card("What other formats would not carry",
-    el("p", { class: "note", text: "By what their writers say that they keep; ferry convert --dry-run says it of each tensor." }),
-    rows.length ? table("What other formats would not carry", ["format", "loses"], rows) : null,
-    others.length ? el("p", { text: `Nothing that is known beforehand: ${others.join(", ")}.` }) : null);
+  return card("What other formats cannot hold",
+    el("p", { class: "note", text: "As the formats declare it. ferry convert --dry-run lists the losses of each tensor." }),
+    rows.length ? table("What other formats cannot hold", ["format", "loses"], rows) : null,
+    others.length ? el("p", { text: `No losses known in advance: ${others.join(", ")}.` }) : null);
 }

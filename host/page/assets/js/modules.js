@@ -1,19 +1,19 @@
-// The tree of modules: names of tensors, taken apart at their points and slashes.
+// The tree of modules: names of tensors, split at dots and slashes.
 
 class Module {
   constructor(key, parent) {
     this.key = key;
     this.parent = parent;
     this.depth = parent ? parent.depth + 1 : -1;
-    this.children = null; // By key; a tensor has none.
-    this.tensor = -1; // A tensor may have the name of a module.
+    this.children = null; // By key; null for a tensor.
+    this.tensor = -1; // A tensor can have the same name as a module.
     this.tensors = 0;
     this.elements = 0;
     this.bytes = 0;
     this.isOpen = false;
   }
 
-  /** The name that leads here. */
+  /** The full name. */
   get path() {
     const keys = [];
     for (let at = this; at.parent; at = at.parent) keys.push(at.key);
@@ -25,14 +25,14 @@ class Module {
   }
 }
 
-// Names may have thousands of points.
+// Names can have thousands of dots.
 const MOST_LEVELS = 40;
 
-/** The tree of these tensors; `wanted`: of those alone. A key keeps the mark behind it, so that keys joined are the name. */
+/** Returns the tree of all tensors, or only of those in `wanted`. Keys keep their separator, so joined keys are the name. */
 function modules(tensors, wanted = null) {
   const root = new Module("", null);
   const count = wanted ? wanted.length : tensors.count;
-  // The way to the tensor before: names beside one another mostly lie in the same module.
+  // The path to the previous tensor: consecutive names are mostly in the same module.
   let [way, ends, last] = [[root], [0], ""];
   for (let place = 0; place < count; place++) {
     const at = wanted ? wanted[place] : place;
@@ -67,7 +67,7 @@ function modules(tensors, wanted = null) {
   return root;
 }
 
-/** Layers by their numbers, where a file has them by their digits. */
+/** Sorts layers by number, because a file may have them in the order of their digits. */
 function inOrder(node) {
   if (!node.children) return;
   const all = [...node.children];
@@ -77,7 +77,7 @@ function inOrder(node) {
   for (const child of node.children.values()) inOrder(child);
 }
 
-/** Chains of modules that hold nothing but one another are one line. */
+/** Follows a chain of modules with a single child each, which is shown as one line. */
 function unchained(node) {
   const keys = [];
   let at = node;

@@ -1,4 +1,4 @@
-// The page of a data set: its columns with what all rows come to, some rows, pictures among them.
+// The page of a dataset: its columns with statistics of all rows, the first rows, and images.
 
 function showRecords() {
   head(page.title, [[page.format_title, counted(page.records, "record"), counted(page.columns.length, "column"), bytes(page.bytes), counted(page.files, "file")].join(" · ")]);
@@ -46,22 +46,22 @@ function columnCard(column) {
     ["distinct", distinct],
   ]));
   made.querySelector("h2").classList.add("mono");
-  if (column.lengths && column.lengths.min !== column.lengths.max) made.append(el("h3", { text: "Values in a row" }), lengths(column.lengths, "Values in a row"));
-  else if (column.lengths) made.append(facts([["values in a row", whole(column.lengths.min)]]));
-  if (column.sizes) made.append(el("h3", { text: "Bytes of a value" }), lengths(column.sizes, "Bytes of a value"));
-  if (sample?.histogram) made.append(el("h3", { text: `Values of the first ${counted(sample.rows, "record")}` }), histogram(sample.histogram, `Values of ${column.name}`));
+  if (column.lengths && column.lengths.min !== column.lengths.max) made.append(el("h3", { text: "Values per row" }), lengths(column.lengths, "Values per row"));
+  else if (column.lengths) made.append(facts([["values per row", whole(column.lengths.min)]]));
+  if (column.sizes) made.append(el("h3", { text: "Bytes per value" }), lengths(column.sizes, "Bytes per value"));
+  if (sample?.histogram) made.append(el("h3", { text: `Values in the first ${counted(sample.rows, "record")}` }), histogram(sample.histogram, `Values of ${column.name}`));
   if (sample?.top?.length) {
     const most = sample.top[0][1];
     const box = el("div", { class: "tops" });
     for (const [text, count] of sample.top) box.append(bar(text, count / most), el("span", { class: "muted", text: whole(count) }));
-    made.append(el("h3", { text: `Commonest of the first ${counted(sample.rows, "record")}` }), box);
+    made.append(el("h3", { text: `Most common in the first ${counted(sample.rows, "record")}` }), box);
   }
   return made;
 }
 
 function imagesCard() {
   if (!page.images.length) return null;
-  return card("Pictures", el("div", { class: "images" }, ...page.images.map((image) => {
+  return card("Images", el("div", { class: "images" }, ...page.images.map((image) => {
     const said = `${image.column}, record ${whole(image.row)}: ${image.width} × ${image.height}, ${bytes(image.bytes)}`;
     return el("figure", {}, el("img", { src: image.url, alt: shown(said), decoding: "async" }), el("figcaption", { text: said }));
   })));

@@ -1,4 +1,5 @@
-// The tree of tensors, to search and to choose from. Arrows move and open, as in any tree; a search opens what it finds.
+// The tree of tensors, with search. Arrow keys move, open and close; a search opens the modules
+// with matches.
 
 class Tree {
   constructor(tensors, { choose, mark }) {
@@ -32,14 +33,14 @@ class Tree {
     const isSmall = this.root.tensors <= 40;
     for (const child of this.root.list) this.open(child, isSmall, this.isFound && this.root.tensors <= 20_000);
     this.search.found.textContent = this.isFound
-      ? (wanted.length ? `${whole(wanted.length)} of ${counted(this.tensors.count, "tensor")}` : "no tensor fits")
+      ? (wanted.length ? `${whole(wanted.length)} of ${counted(this.tensors.count, "tensor")}` : "no matching tensor")
       : counted(this.tensors.count, "tensor");
     this.flatten(null);
     if (!this.isFound) this.unfold();
     this.list.box.scrollTop = 0;
   }
 
-  /** Opens the largest modules, so that a model is more than its name at first sight. */
+  /** Opens the largest modules, so that the initial view shows more than the name of the model. */
   unfold() {
     for (let times = 0; times < 4 && this.lines.length < 6; times++) {
       const closed = this.lines.filter(({ node }) => node.children && !node.isOpen);
@@ -49,15 +50,15 @@ class Tree {
     }
   }
 
-  /** Opens all below, or a first module alone. */
+  /** Opens everything below, or only a single first module. */
   open(node, isSmall, isAll) {
     if (!node.children) return;
-    // Of a chain, the end is what opens.
+    // For a chain of modules, the state of its last one counts.
     unchained(node)[1].isOpen = isSmall || isAll || this.root.children.size === 1;
     if (isSmall || isAll) for (const child of node.list) this.open(child, isSmall, isAll);
   }
 
-  /** The lines in sight, `active` among them. */
+  /** Computes the visible lines, and keeps `active` among them. */
   flatten(active) {
     const lines = [];
     const walk = (node, depth) => {
@@ -124,7 +125,7 @@ class Tree {
     return true;
   }
 
-  /** Chooses a tensor; where it is not in sight, opens the way to it. */
+  /** Chooses a tensor, and opens the modules around it if necessary. */
   select(at, isRevealed = true) {
     this.chosen = at;
     if (isRevealed) this.reveal(at);

@@ -1,18 +1,17 @@
-// A treemap: modules as boxes, as large as the numbers in them, in the colour of the dtype that most of these have. A
-// click or Enter goes into a module, the names above lead out again.
+// A treemap: modules are boxes, sized by their number of parameters, in the color of their most
+// common dtype. A click or Enter opens a module, and the names above the map lead back.
 
-// Boxes of a picture, and of one module.
+// Maximum number of boxes in the map, and of one module.
 const MOST_BOXES = 600;
 const MOST_CHILDREN = 300;
 
 class Treemap {
-  /** Of the tree of all tensors. */
   constructor(tensors, root, { choose }) {
     this.tensors = tensors;
     this.choose = choose;
     this.root = root;
     this.crumbs = el("nav", { class: "crumbs", "aria-label": "Module in the treemap" });
-    this.box = el("div", { class: "map", role: "group", "aria-label": "Treemap of parameters by module; arrows move, Enter goes in" });
+    this.box = el("div", { class: "map", role: "group", "aria-label": "Treemap of parameters by module; arrow keys move, Enter opens a module" });
     this.box.addEventListener("keydown", (event) => this.press(event));
     this.element = el("section", { class: "card", "aria-labelledby": "map-title" },
       el("h2", { id: "map-title", text: "Parameters by module and dtype" }), this.crumbs, this.box);
@@ -40,7 +39,7 @@ class Treemap {
     if (isFocused) this.box.querySelector("button")?.focus();
   }
 
-  /** How large a module is: its numbers; of strings and the like, its bytes. */
+  /** Returns the size of a module: its number of elements, or its bytes if the model has only strings and the like. */
   size(node) {
     return this.root.elements > 0 ? node.elements : node.bytes;
   }
@@ -51,7 +50,7 @@ class Treemap {
     if (!width || !height) return;
     this.total = this.size(this.node) || 1;
     let room = MOST_BOXES;
-    // The largest boxes have others in them, as long as there is room for these.
+    // The largest boxes contain boxes themselves, as long as there is room.
     const waiting = [{ node: this.node, x: 0, y: 0, w: width, h: height, depth: 0 }];
     while (waiting.length) {
       const { node, x, y, w, h, depth } = waiting.shift();
@@ -69,7 +68,7 @@ class Treemap {
     this.box.querySelector("button:not(:disabled)")?.setAttribute("tabindex", "0");
   }
 
-  /** A module's children, the largest first; those that nobody would see in so many pixels are one. */
+  /** Returns the children of a module, largest first. Those too small for this many pixels are merged. */
   boxes(node, pixels) {
     const all = node.list.map((child) => ({ node: child, size: this.size(child) })).filter((box) => box.size > 0);
     all.sort((a, b) => b.size - a.size);
@@ -115,12 +114,12 @@ class Treemap {
 
   enter(node) {
     const end = unchained(node)[1];
-    // A tensor may have the name of a module.
+    // A tensor can have the same name as a module.
     if (end.tensor >= 0) this.choose(end.tensor);
     else this.show(end, true);
   }
 
-  /** The dtype of most of a module's bytes. */
+  /** Returns the dtype of most elements of a module. */
   dtypeOf(node) {
     if (!node.dtype && this.tensors.model.dtypes.length === 1) {
       node.dtype = { name: this.tensors.model.dtypes[0], kind: 0, isMixed: false };
@@ -155,7 +154,7 @@ class Treemap {
     event.preventDefault();
   }
 
-  /** The module around this one that holds something else too. */
+  /** Returns the closest enclosing module with more than one child. */
   outer() {
     let up = this.node.parent;
     while (up.parent && up.children.size === 1) up = up.parent;
@@ -163,7 +162,7 @@ class Treemap {
   }
 }
 
-/** Places boxes, the largest first, so that each is nearly a square (Bruls, Huizing and van Wijk). */
+/** Places boxes, largest first, each as close to a square as possible (Bruls, Huizing and van Wijk). */
 function squares(boxes, width, height) {
   const placed = [];
   let [x, y, w, h] = [0, 0, width, height];
