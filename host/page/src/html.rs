@@ -1,5 +1,5 @@
 //! Builds the page as one HTML file. Its content security policy allows only the embedded script
-//! and style, by their digests. All content of an input is data, whatever it contains.
+//! and style, by their digests. Content of an input is always data.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -142,8 +142,7 @@ impl Cache {
                     return Err(error);
                 }
                 let demand = state.pages.demand(file, at, range.end);
-                let demand =
-                    demand.ok_or_else(|| Error::io("read from a closed file, or past its end"))?;
+                let demand = demand.ok_or_else(|| Error::io("read from a closed file, or past its end"))?;
                 self.fetch(&mut state, &demand, false);
                 continue;
             };

@@ -298,8 +298,7 @@ impl Client {
         let error = error.without_url();
         let text = causes(&error);
         // TLS errors and refused addresses do not change with a retry.
-        let is_refused =
-            text.contains("invalid peer certificate") || text.contains("a private address");
+        let is_refused = text.contains("invalid peer certificate") || text.contains("a private address");
         let text = self.scrubbed(&text);
         if is_refused || error.is_builder() { Fault::last(Error::io(text)) } else { Fault::passing(text) }
     }

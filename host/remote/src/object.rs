@@ -321,9 +321,8 @@ impl RemotePlace for ObjectPlace {
             Box::pin(async move { listing::entries(&*store, prefix.as_deref(), most).await })
         })?;
         let entries = found.map_err(|trouble| trouble.error())?;
-        entries.ok_or_else(|| {
-            Error::limit("too many entries in a folder").file(self.url(folder)).expected(most)
-        })
+        entries
+            .ok_or_else(|| Error::limit("too many entries in a folder").file(self.url(folder)).expected(most))
     }
 
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>> {

@@ -71,8 +71,7 @@ impl Engine {
 
     fn start(&self) -> Result<Process> {
         let client = Client::new(&self.settings)?;
-        let cannot =
-            |error: std::io::Error| Error::io(format!("cannot start the transfer thread: {error}"));
+        let cannot = |error: std::io::Error| Error::io(format!("cannot start the transfer thread: {error}"));
         let runtime = Builder::new_current_thread().enable_io().enable_time().build().map_err(cannot)?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();

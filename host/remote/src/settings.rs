@@ -273,8 +273,8 @@ fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
         Kind::Flag => "true or false",
         Kind::Checksum => "crc64nvme, sha256 or none",
     };
-    let error = Error::usage(format!("invalid value of the setting {name}")).expected(expected);
-    Err(if kind == Kind::Secret { error } else { error.found(format!("{value:?}")) })
+    let value = if kind == Kind::Secret { String::new() } else { format!(" {value:?}") };
+    Err(Error::usage(format!("invalid value{value} of the setting {name}: expected {expected}")))
 }
 
 fn flag(value: &str) -> Option<bool> {

@@ -508,11 +508,8 @@ impl Tensor {
             return Err(Error::usage("a scalar has no rows").tensor(self.name()));
         };
         if rows.start > rows.end || rows.end > count {
-            let found = format!("{}..{}", rows.start, rows.end);
-            return Err(Error::usage("no such rows")
-                .tensor(self.name())
-                .expected(format!("0..{count}"))
-                .found(found));
+            let problem = format!("rows {}..{} are not inside 0..{count}", rows.start, rows.end);
+            return Err(Error::usage(problem).tensor(self.name()));
         }
         let row = if count == 0 { 0 } else { element_count(row)? };
         let info = self.dtype_info()?;

@@ -209,7 +209,8 @@ impl Registry {
                     (catalog.storage(Storage::shared(bytes))?, len)
                 }
                 Content::Of(first) => {
-                    let none = || Error::usage("no earlier tensor has the name of the tied tensor").found(&first);
+                    let none =
+                        || Error::usage("no earlier tensor has the name of the tied tensor").found(&first);
                     *known.get(&first).ok_or_else(|| none().tensor(&name))?
                 }
                 Content::Opened(tensor) => {

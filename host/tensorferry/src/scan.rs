@@ -210,9 +210,8 @@ impl Scan {
     pub fn narrowed(&self, stretches: Range<usize>) -> Result<Self> {
         let all = self.stretches();
         let Some(some) = all.get(stretches.clone()) else {
-            return Err(Error::usage("the range of stretches is out of bounds")
-                .expected(format!("of {}", all.len()))
-                .found(format!("{stretches:?}")));
+            let problem = format!("stretches {stretches:?} are not inside 0..{}", all.len());
+            return Err(Error::usage(problem));
         };
         if some.len() < all.len() && !self.is_row_wise() {
             return Err(Error::usage("these steps need all records in one stream"));

@@ -20,8 +20,8 @@ const KINDS: [&str; 4] = ["models", "datasets", "spaces", "kernels"];
 impl Address {
     pub(super) fn parse(url: &str) -> Result<Self> {
         let usage = |why: &str| {
-            let form = "hf://[models/|datasets/|spaces/|kernels/]owner/name[@revision][/path]";
-            Error::usage(why).file(shown_text(url)).expected(form)
+            let form = "use hf://[models/|datasets/|spaces/|kernels/]owner/name[@revision][/path]";
+            Error::usage(why).file(shown_text(url)).hint(form)
         };
         let Some((_, rest)) = url.split_once("://") else { return Err(usage("no URL")) };
         let (first, tail) = rest.split_once('/').unwrap_or((rest, ""));

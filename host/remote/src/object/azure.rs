@@ -26,9 +26,8 @@ pub(super) fn store(engine: &Arc<Engine>, container: &str, account: Option<&str>
         .with_retry(no_retries())
         .with_http_connector(Connector::new(engine));
     let account = account.or(text("account")).ok_or_else(|| {
-        Error::usage(
-            "no storage account: use az://CONTAINER@ACCOUNT/PATH, or set AZURE_STORAGE_ACCOUNT_NAME",
-        )
+        Error::usage("no storage account for the container")
+            .hint("use az://CONTAINER@ACCOUNT/PATH, or set AZURE_STORAGE_ACCOUNT_NAME")
     })?;
     builder = builder.with_account(account);
     if let Some(key) = text("access-key") {

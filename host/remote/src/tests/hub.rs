@@ -146,7 +146,7 @@ fn what_the_hub_refuses_is_told_with_what_to_do() {
     assert_eq!(read(&*private.open(&path).unwrap(), 0, 1).unwrap(), b"z");
 }
 
-/// A cache as `huggingface_hub` writes it.
+/// Creates a cache as `huggingface_hub` writes it.
 fn cache(folder: &Path) {
     let repository = folder.join("models--org--model");
     let snapshot = repository.join("snapshots").join(COMMIT);

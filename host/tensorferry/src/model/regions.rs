@@ -41,7 +41,7 @@ impl Tensor {
         }
         if width.is_none() {
             let problem = Error::unsupported("packed elements that are not contiguous cannot be read");
-            return Err(problem.tensor(self.name()).expected("whole rows"));
+            return Err(problem.tensor(self.name()).hint("read whole rows"));
         }
         // Rows of the region are contiguous in the buffer: each thread takes some.
         let rows = shape.first().copied().unwrap_or(1);
@@ -75,10 +75,8 @@ impl Tensor {
         if is_inside {
             return Ok(());
         }
-        let problem = Error::usage("the region is outside the tensor").tensor(self.name());
-        Err(problem
-            .expected(format!("inside {whole:?}"))
-            .found(format!("origin {origin:?}, shape {shape:?}")))
+        let problem = format!("the region at {origin:?} of shape {shape:?} is not inside {whole:?}");
+        Err(Error::usage(problem).tensor(self.name()))
     }
 }
 

@@ -88,8 +88,7 @@ impl Complete {
                     return Err(self.refused(sending));
                 }
                 Some(409) if sending.scope == Scope::S3 => {
-                    let fault =
-                        Fault::passing("another process is writing this object").of(&sending.url);
+                    let fault = Fault::passing("another process is writing this object").of(&sending.url);
                     match &self.what {
                         What::Small(_) => patience.wait(fault).await.map_err(|fault| fault.error)?,
                         What::Parts(_) => return Err(fault.error),

@@ -84,8 +84,7 @@ impl Parts {
 
     fn file(&mut self) -> Result<&File> {
         if self.file.is_none() {
-            let failed =
-                |error| Error::from(error).context("cannot buffer an upload in a file");
+            let failed = |error| Error::from(error).context("cannot buffer an upload in a file");
             self.file = Some(tempfile::tempfile().map_err(failed)?);
         }
         self.file.as_ref().ok_or_else(|| Error::io("no file to buffer the upload"))
