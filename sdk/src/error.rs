@@ -317,8 +317,10 @@ fn cut(text: &str) -> Cow<'_, str> {
 }
 
 impl fmt::Debug for Error {
+    /// Formats the error as `Display` does, followed by the hint.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        fmt::Display::fmt(self, f)?;
+        self.0.hint.as_ref().map_or(Ok(()), |hint| write!(f, "; hint: {}", cut(hint)))
     }
 }
 

@@ -555,7 +555,7 @@ mod tests {
         };
         assert_eq!(copy("like", "y", 3..10).unwrap(), 0);
         assert_eq!(copy("like", "y", 0..10).unwrap(), 7);
-        assert!(copy("like", "y", 3..11).unwrap_err().message().contains("not a part of the file"));
+        assert!(copy("like", "y", 3..11).unwrap_err().message().contains("not part of the file"));
         assert!(copy("like", "z", 0..0).is_err() && copy("other", "y", 0..0).is_err());
 
         let region = |start, len| Some(Region { origin: vec![start, 0], shape: vec![len, 2] });

@@ -436,7 +436,7 @@ mod tests {
         }
         for (key, said) in [(Node::text("a"), "\"a\""), (Node::int(1), "1")] {
             let error = mapping([key.clone(), key]).unwrap_err();
-            assert!(error.contains("key twice") && error.contains(said), "{error}");
+            assert!(error.contains("duplicate key") && error.contains(said), "{error}");
         }
         mapping([Node::float(f64::NAN), Node::float(f64::NAN)]).unwrap();
     }

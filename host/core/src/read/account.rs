@@ -613,7 +613,7 @@ mod tests {
             let found = account(home.path(), None, &["a.jsonl"]);
             let text = String::from_utf8_lossy(name);
             assert_eq!((found.losses().len(), found.count(EntryClass::LeftOut)), (1, 1), "{text}");
-            let error = found.check(Some(false)).map_err(|error| error.to_string());
+            let error = found.check(Some(false)).map_err(|error| format!("{error:?}"));
             assert_eq!(
                 error.as_ref().is_err_and(|error| error.contains("--allow-loss input")),
                 is_error,

@@ -186,7 +186,7 @@ mod tests {
         let old = group(&["a", "b"], Some("/x.json"));
         assert_eq!(old.differs_from(&old), None);
         for (new, said) in [
-            (group(&["a", "b", "c"], Some("/x.json")), "another file, \"c\""),
+            (group(&["a", "b", "c"], Some("/x.json")), "a new file, \"c\""),
             (group(&["a"], Some("/x.json")), "no longer has the file \"b\""),
             (group(&["a", "b"], Some("/y.json")), "the schema of the dataset changed"),
             (group(&["a", "b"], None), "has to be inferred again"),

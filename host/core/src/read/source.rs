@@ -884,7 +884,7 @@ mod tests {
             for source in [&source, &source.afresh()] {
                 let listed = source.list("");
                 assert_eq!(listed.is_ok(), is_listed);
-                assert!(listed.err().is_none_or(|error| error.to_string().contains("--limit entries=N")));
+                assert!(listed.err().is_none_or(|error| format!("{error:?}").contains("--limit entries=N")));
             }
             // Finding a common prefix requires a listing.
             let found = FileSource::open_local(&folder.path().join("[ab]"), LinkRules::default(), &limits);

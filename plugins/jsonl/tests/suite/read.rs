@@ -543,7 +543,7 @@ fn a_bomb_stops_at_the_limit() {
     };
     let Err(error) = open(1 << 20) else { panic!("it was opened") };
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-    assert!(error.to_string().contains("expanded_bytes="), "{error}");
+    assert!(format!("{error:?}").contains("expanded_bytes="), "{error}");
     assert_eq!(batches(&*open(16 << 20).unwrap(), &Batches::default()).unwrap(), []);
 }
 

@@ -25,7 +25,7 @@ fn gates_come_before_the_others() {
         run(&[("00", of(0.0)), ("01", of(10.0))])
     };
     assert_eq!(tensors(said(true), &[])[FC1], read[FC1]);
-    assert!(error(said(false), &[]).contains("gated"));
+    assert!(error(said(false), &[]).contains("no gate"));
 }
 
 fn expert(local: u8, value: f32) -> (String, Vec<i64>, Vec<f32>) {

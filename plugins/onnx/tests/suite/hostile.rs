@@ -70,7 +70,7 @@ fn elements_are_at_one_place_in_the_right_form() {
         (2, &[0], raw.clone(), "the length of"),
         (8, &[2], field(6, b"one"), "number of values"),
         (8, &[1], outside(&[("location", "data")]), "strings cannot"),
-        (1, &[1], number(9, 4), "another type"),
+        (1, &[1], number(9, 4), "does not allow"),
         (2, &[4], [raw, number(14, 2)].concat(), "unknown location"),
     ] {
         let error = refusal(&tensor("w", data_type, dims, &rest), &[("data", &[1; 4])]);

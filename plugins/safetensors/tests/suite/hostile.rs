@@ -96,7 +96,7 @@ fn limits_hold() {
     let limited = |bytes, set, bound: &str| {
         let error = read(bytes, set).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit);
-        assert!(error.to_string().contains(bound), "{bound}: {error}");
+        assert!(format!("{error:?}").contains(bound), "{bound}: {error}");
     };
     limited(good(), |limits| limits.header_bytes = 100, "");
     limited(good(), |limits| limits.tensors = 2, "--limit tensors=N");

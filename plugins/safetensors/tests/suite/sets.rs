@@ -75,7 +75,7 @@ fn an_index_is_held_against_its_files() {
     assert!(found.contains(r#"found "c" in "1.safetensors""#), "{found}");
     let found = message(r#"{"a":"1.safetensors","b":"2.safetensors"}"#);
     assert!(found.contains(r#"found "2.safetensors""#), "{found}");
-    assert!(message(r#"{"a":"../1.safetensors"}"#).contains("inside the folder"));
+    assert!(message(r#"{"a":"../1.safetensors"}"#).contains("leaves its folder"));
     assert!(message(r#"{"a":"1.safetensors","a":"1.safetensors"}"#).contains("is duplicated"));
 }
 

@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn errors_name_the_byte_in_the_file() {
         let error = map("{\"a\":\"1\",\n\"b\":2}", &Limits::default()).unwrap_err();
-        assert!(error.to_string().ends_with("offset 22"), "{error}");
+        assert!(error.to_string().ends_with("(offset 22)"), "{error}");
         assert!(!error.to_string().contains("line"), "{error}");
         let error = map("{} x", &Limits::default()).unwrap_err();
         assert!(error.to_string().contains("offset 11"), "{error}");
