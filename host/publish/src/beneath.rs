@@ -1,6 +1,6 @@
-//! Names below a folder. A link in the path that the user typed is the user's own word; below it a link may be
-//! anybody's, and may come at any moment: the kernel is asked to follow none on the way, and what is done to a name
-//! is done in the folder that was found.
+//! Names below a folder. Symbolic links in the path that the user typed are followed. A link below
+//! it may come from anyone, at any moment, so the kernel is told not to follow links there, and
+//! every operation on a name uses the open folder that was found.
 
 use crate::disk::{At, failed, in_the_way};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, open, openat, openat2, unlinkat};
@@ -15,35 +15,34 @@ use tensorferry_sdk::Result;
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// A folder that is open: what becomes of its path meanwhile does not matter.
+/// An open folder, independent of later changes to its path.
 #[derive(Debug)]
 pub(crate) struct Top {
     folder: OwnedFd,
-    /// As it was opened, for messages.
+    /// The path as it was opened, for messages.
     pub path: PathBuf,
 }
 
 impl Top {
-    /// Opens a folder, which is no link.
+    /// Opens a folder that is not a link.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { folder: open(path, FOLDER | OFlags::NOFOLLOW, Mode::empty())?, path: path.to_owned() })
     }
 
-    /// Opens the folder that a relative path leads to without a link.
+    /// Opens a folder by its relative path without following links.
     pub(crate) fn below(&self, way: &Path) -> io::Result<OwnedFd> {
         Ok(follow(self.folder.try_clone()?, way)?)
     }
 
-    /// The folder's metadata.
     pub(crate) fn metadata(&self) -> io::Result<Metadata> {
         File::from(self.folder.try_clone()?).metadata()
     }
 }
 
-/// A name below a folder, found without following a link.
+/// A name below a folder, found without following links.
 #[derive(Debug)]
 pub struct Place {
-    /// None, if there is no such folder.
+    /// `None` if the folder does not exist.
     folder: Option<OwnedFd>,
     name: PathBuf,
     /// The whole path, for messages.
@@ -51,7 +50,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Finds `name`, which has no `..`, below `top`. It need not be there.
+    /// Finds `name`, which has no `..`, below `top`. The name need not exist.
     pub fn find(top: &Path, name: &Path) -> Result<Self> {
         let way = name.parent().unwrap_or(Path::new(""));
         let folder = match open(top, FOLDER, Mode::empty()).and_then(|top| follow(top, way)) {
@@ -59,35 +58,33 @@ impl Place {
             Err(Errno::NOENT) => None,
             Err(Errno::LOOP) => return Err(in_the_way(&top.join(way), "below a symbolic link", "a folder")),
             Err(Errno::NOTDIR) => return Err(in_the_way(&top.join(way), "not a folder", "one")),
-            Err(error) => return Err(failed("look at the output's folder", &top.join(way))(error.into())),
+            Err(error) => return Err(failed("open the output's folder", &top.join(way))(error.into())),
         };
         let last = name.file_name().unwrap_or(OsStr::new("."));
         Ok(Self { folder, name: last.into(), path: top.join(name) })
     }
 
-    /// The name, to do something with it.
     pub fn at(&self) -> io::Result<At<'_>> {
         let folder = self.folder.as_ref().ok_or(ErrorKind::NotFound)?;
         Ok(At { folder: folder.as_fd(), name: &self.name })
     }
 
-    /// The metadata of what stands there; none if nothing does.
+    /// Returns the metadata, or `None` if the name does not exist.
     pub fn stat(&self) -> io::Result<Option<Metadata>> {
         self.at().map_or(Ok(None), At::stat)
     }
 
-    /// The identity of what stands there; none if nothing does.
+    /// Returns the identity, or `None` if the name does not exist.
     pub fn identity(&self) -> io::Result<Option<FileIdentity>> {
         Ok(self.stat()?.as_ref().map(FileIdentity::of))
     }
 
-    /// Makes a folder.
     pub(crate) fn make_folder(&self) -> io::Result<()> {
         let At { folder, name } = self.at()?;
         Ok(mkdirat(folder, name, Mode::from_raw_mode(0o777))?)
     }
 
-    /// Removes a file, or finds it gone.
+    /// Removes a file. A missing file is not an error.
     pub fn remove(&self) -> io::Result<()> {
         match self.at() {
             Ok(at) => at.remove_if_there(),
@@ -103,7 +100,7 @@ impl Place {
     }
 }
 
-/// Opens the folder that relative names lead to.
+/// Opens the folder at the relative path `way`.
 fn follow(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
     if way.as_os_str().is_empty() {
         return Ok(top);
@@ -115,7 +112,7 @@ fn follow(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
     }
 }
 
-/// As [`follow`], one name after the other.
+/// Like [`follow`], one path component at a time.
 fn walk(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
     way.iter().try_fold(top, |folder, name| openat(folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()))
 }
@@ -160,7 +157,7 @@ mod tests {
         find("a").make_folder().unwrap();
         fs::write(home.join("a/x"), "1").unwrap();
         let found = find("a/x");
-        // Whoever puts a link in the folder's place gains nothing.
+        // A link that replaces the folder has no effect.
         fs::create_dir(home.join("victim")).unwrap();
         fs::write(home.join("victim/x"), "mine").unwrap();
         fs::rename(home.join("a"), home.join("moved")).unwrap();

@@ -71,7 +71,7 @@ pub fn check_free<'a>(
             return Err(in_the_way(folder, "not a folder", "one"));
         }
         let must_be_empty = destination.kind == DestinationKind::Folder && !force;
-        if must_be_empty && !is_empty(folder).map_err(failed("look into the output's folder", folder))? {
+        if must_be_empty && !is_empty(folder).map_err(failed("read the output's folder", folder))? {
             return Err(exists(folder));
         }
     }
@@ -152,13 +152,13 @@ impl Stage {
         options: CommitOptions,
     ) -> Result<Vec<String>> {
         let target = self.site.parent.join(name);
-        let Some(old) = stat(&target).map_err(failed("look at the output's folder", &target))? else {
+        let Some(old) = stat(&target).map_err(failed("examine the output's folder", &target))? else {
             return self.rename_folder(&target, options);
         };
         if !old.is_dir() {
             return Err(in_the_way(&target, "not a folder", "one"));
         }
-        let empty = is_empty(&target).map_err(failed("look into the output's folder", &target))?;
+        let empty = is_empty(&target).map_err(failed("read the output's folder", &target))?;
         if !empty && !options.force {
             return Err(exists(&self.site.shown));
         }
@@ -210,7 +210,7 @@ impl Stage {
         if options.sync {
             sync_folders(&new).map_err(failed("sync the staged folder", &new))?;
         }
-        let new_inode = fs::symlink_metadata(&new).map_err(failed("look at the staged folder", &new))?.ino();
+        let new_inode = fs::symlink_metadata(&new).map_err(failed("examine the staged folder", &new))?.ino();
         let exchange =
             Exchange { folder: name.to_owned(), new_inode, old_inode, files: replaced().collect() };
         Record::new(Action::Exchange(exchange.clone()), options.sync).write(&self.root)?;

@@ -1,4 +1,4 @@
-//! The calls that a commit makes on the file system, with what stands in where one is not supported.
+//! File system calls of a commit, with fallbacks for those that a file system does not support.
 
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, RawDir, RenameFlags, Uid, chownat, linkat, open, openat, renameat,
@@ -15,14 +15,13 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_sdk::Error;
 
-/// What the file system is taken to be able to do. A call that turns out not to be supported is
-/// replaced by another; tests switch calls off to come to those others.
+/// Assumed capabilities of the file system. A call that turns out to be unsupported is replaced by
+/// a fallback. Tests switch calls off to exercise the fallbacks.
 #[derive(Debug, Clone, Copy)]
 pub struct Disk {
     pub(crate) noreplace: bool,
     /// `RENAME_EXCHANGE`.
     pub exchange: bool,
-    /// Hard links.
     pub links: bool,
 }
 
@@ -33,15 +32,15 @@ impl Default for Disk {
 }
 
 impl Disk {
-    /// Renames a file to a name that must be free: `AlreadyExists` if it is not.
+    /// Renames a file to a free name. Fails with `AlreadyExists` if the name is taken.
     ///
-    /// Where the file system cannot refuse in the same call, a hard link can; `from` and `to` are then
-    /// the same file for a moment. Where it has no links either, the name is looked at first, and whoever
-    /// takes it in between loses: nothing better is to be had there.
+    /// If the file system cannot check this in the same call, a hard link can; `from` and `to` are
+    /// then briefly the same file. Without hard links, the name is checked first, and a file
+    /// created between the check and the rename is lost.
     pub(crate) fn rename_new(self, from: At<'_>, to: At<'_>) -> io::Result<()> {
         if self.noreplace {
             match renameat_with(from.folder, from.name, to.folder, to.name, RenameFlags::NOREPLACE) {
-                // Also of older kernels, and of sandboxes that refuse what they do not know.
+                // Older kernels and sandboxes return these errors for unknown calls.
                 Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {}
                 done => return Ok(done?),
             }
@@ -59,12 +58,11 @@ impl Disk {
         }
     }
 
-    /// Renames a file to a name that may be taken.
+    /// Renames a file, and replaces any file of that name.
     pub fn rename(from: At<'_>, to: At<'_>) -> io::Result<()> {
         Ok(renameat(from.folder, from.name, to.folder, to.name)?)
     }
 
-    /// Exchanges two folders in one step.
     pub fn exchange(self, one: At<'_>, other: At<'_>) -> io::Result<()> {
         if !self.exchange {
             return Err(Errno::INVAL.into());
@@ -72,7 +70,7 @@ impl Disk {
         Ok(renameat_with(one.folder, one.name, other.folder, other.name, RenameFlags::EXCHANGE)?)
     }
 
-    /// Gives a file a second name; of a symbolic link, the link itself.
+    /// Creates a hard link. For a symbolic link, links the link itself.
     pub fn link(self, from: At<'_>, to: At<'_>) -> io::Result<()> {
         if !self.links {
             return Err(Errno::OPNOTSUPP.into());
@@ -81,24 +79,22 @@ impl Disk {
     }
 }
 
-/// A name in a folder that is open.
+/// A name in an open folder.
 #[derive(Debug, Clone, Copy)]
 pub struct At<'a> {
-    /// The folder.
     pub folder: BorrowedFd<'a>,
-    /// The name in it.
     pub name: &'a Path,
 }
 
 impl<'a> From<&'a Path> for At<'a> {
-    /// A path as any call resolves it.
+    /// Resolves the path like any system call: relative to the working directory.
     fn from(path: &'a Path) -> Self {
         Self { folder: CWD, name: path }
     }
 }
 
 impl At<'_> {
-    /// The metadata of what stands there, a link not followed; none if nothing does.
+    /// Returns the metadata without following a link, or `None` if the name does not exist.
     pub(crate) fn stat(self) -> io::Result<Option<Metadata>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(self.folder, self.name, flags, Mode::empty()) {
@@ -107,12 +103,11 @@ impl At<'_> {
         }
     }
 
-    /// Removes a file.
     pub(crate) fn remove(self) -> io::Result<()> {
         Ok(unlinkat(self.folder, self.name, AtFlags::empty())?)
     }
 
-    /// Removes a file, or finds it gone.
+    /// Removes a file. A missing file is not an error.
     pub(crate) fn remove_if_there(self) -> io::Result<()> {
         match self.remove() {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -121,12 +116,13 @@ impl At<'_> {
     }
 }
 
-/// The identity of what stands at `path`, symbolic links not followed; none if nothing does.
+/// Returns the identity of the file at `path` without following symbolic links, or `None` if it
+/// does not exist.
 pub fn identity(path: &Path) -> io::Result<Option<FileIdentity>> {
     Ok(stat(path)?.as_ref().map(FileIdentity::of))
 }
 
-/// The metadata of what stands at `path`, symbolic links not followed; none if nothing does.
+/// Returns the metadata of `path` without following symbolic links, or `None` if it does not exist.
 pub fn stat(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(meta) => Ok(Some(meta)),
@@ -135,8 +131,8 @@ pub fn stat(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// Tells every name in a folder, in no order. Other than `fs::read_dir` it allocates nothing for a name: an
-/// output may lie among a hundred thousand others.
+/// Passes every name in a folder to `tell`, in no order. Unlike `fs::read_dir` it allocates nothing
+/// per name: the folder may hold a hundred thousand other files.
 pub(crate) fn each_name(folder: &Path, mut tell: impl FnMut(&OsStr)) -> io::Result<()> {
     const BUFFER: usize = 32 << 10;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -153,8 +149,8 @@ pub(crate) fn each_name(folder: &Path, mut tell: impl FnMut(&OsStr)) -> io::Resu
     Ok(())
 }
 
-/// The content of a small file that we wrote: none if there is no such file. What stands in its place, a link, a
-/// pipe, something larger, is an error, and is not waited for.
+/// Returns the content of a small file that ferry wrote, or `None` if it does not exist. Anything
+/// else at the path (a link, a pipe, a larger file) is an error; the call never blocks on it.
 pub(crate) fn read_own(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match open(path, flags, Mode::empty()) {
@@ -171,12 +167,12 @@ pub(crate) fn read_own(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Removes a file, or finds it gone.
+/// Removes a file. A missing file is not an error.
 pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
     At::from(path).remove_if_there()
 }
 
-/// Gives a new folder the owner and the mode of the one that it takes the place of.
+/// Gives a new folder the owner and the mode of the folder that it replaces.
 pub fn adopt(folder: &OwnedFd, model: &Metadata) -> io::Result<()> {
     let own = metadata(folder)?;
     if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
@@ -186,12 +182,11 @@ pub fn adopt(folder: &OwnedFd, model: &Metadata) -> io::Result<()> {
     set_mode(folder, model.mode() & 0o7777)
 }
 
-/// The metadata of an open folder.
 pub fn metadata(folder: &OwnedFd) -> io::Result<Metadata> {
     File::from(folder.try_clone()?).metadata()
 }
 
-/// Opens a folder, which is open to be gone through alone, to be listed and synced too.
+/// Reopens a folder that was opened only as a path, so that it can be listed and synced.
 pub fn listed(folder: &OwnedFd) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(File::from(openat(folder, ".", flags, Mode::empty())?))
@@ -200,7 +195,8 @@ pub fn listed(folder: &OwnedFd) -> io::Result<File> {
 fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
     let mode = Permissions::from_mode(mode);
     match listed(folder) {
-        // It may not be read: by this name the kernel finds what is open, whatever has come into its place.
+        // No read permission: this path makes the kernel use the open folder, even if its own path
+        // now names another.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             fs::set_permissions(format!("/proc/self/fd/{}", folder.as_raw_fd()), mode)
         }
@@ -208,17 +204,17 @@ fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Makes a file's bytes, or a folder's names, survive a power cut.
+/// Flushes a file's bytes or a folder's names to disk, so that they survive a power failure.
 pub fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// [`sync`] of a folder and of every folder in it.
+/// [`sync`]s a folder and every folder in it.
 pub(crate) fn sync_folders(top: &Path) -> io::Result<()> {
     folders(top, |_| Ok(()))?.iter().try_for_each(|folder| sync(folder))
 }
 
-/// Removes a folder and all that is in it, also from sub-folders whose mode forbids it.
+/// Removes a folder and its contents, including sub-folders whose mode forbids it.
 pub(crate) fn remove_tree(top: &Path) -> io::Result<()> {
     match fs::remove_dir_all(top) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -233,7 +229,8 @@ pub(crate) fn remove_tree(top: &Path) -> io::Result<()> {
     }
 }
 
-/// A folder and all folders in it, parents first, each visited before it is listed. Links are not followed.
+/// Returns a folder and all folders in it, parents first. Calls `visit` on each before listing it.
+/// Links are not followed.
 fn folders(top: &Path, visit: fn(&Path) -> io::Result<()>) -> io::Result<Vec<PathBuf>> {
     let mut found = vec![top.to_owned()];
     let mut next = 0;
@@ -259,8 +256,9 @@ pub(crate) fn open_to_owner(folder: &OwnedFd) -> io::Result<()> {
     set_mode(folder, mode | 0o700)
 }
 
-/// Whether writes to files here may fail as late as when they are flushed. Network file systems buffer
-/// them, and report a full disk or a spent quota to fsync, or to a close that nobody can check.
+/// Returns whether write errors may first appear when the file is flushed. Network file systems
+/// buffer writes, and report a full disk or an exceeded quota on fsync, or on close, whose result
+/// cannot be checked.
 pub(crate) fn reports_late(folder: &Path) -> bool {
     const NFS: u32 = 0x6969;
     const CIFS: u32 = 0xff53_4d42;
@@ -271,22 +269,24 @@ pub(crate) fn reports_late(folder: &Path) -> bool {
     magic.is_some_and(|magic| [NFS, CIFS, SMB2, FUSE].contains(&magic))
 }
 
-/// Turns an error of the operating system into one that says what could not be done, and where.
+/// Turns an error of the operating system into one that names the failed action and the path.
 pub fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::from(error).context(format!("cannot {action}")).file(path.display().to_string())
 }
 
-/// What the refusal to write over what is there ends in: advice for who types commands.
+/// End of the message of [`exists`].
 pub const USE_FORCE: &str = " exists; use --force to replace it";
 
-/// The refusal to write over what is there.
+/// The error for an output file that exists and may not be replaced.
 pub fn exists(path: &Path) -> Error {
     Error::usage(format!("{}{USE_FORCE}", path.display()))
 }
 
-/// The refusal to replace what is no file of an earlier output, whatever the flags.
+/// The error for an existing path that ferry does not replace, even with `--force`, because it is
+/// not an output file.
 pub fn in_the_way(path: &Path, found: &str, needed: &str) -> Error {
-    Error::usage(format!("{} is {found}, where the output needs {needed}: move it away", path.display()))
+    Error::usage(format!("{} is {found}, where the output needs {needed}", path.display()))
+        .hint("move it away, or choose a different output path")
 }
 
 #[cfg(test)]

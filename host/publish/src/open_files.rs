@@ -75,7 +75,7 @@ impl PooledFile {
     /// I/o, if it cannot be opened, or another one not be flushed.
     pub(crate) fn open(&self) -> Result<Handle<'_>> {
         let open = || OpenOptions::new().read(true).write(true).open(&self.path);
-        let file = self.pool.get(self.number, open).map_err(failed("open the output again", &self.path))?;
+        let file = self.pool.get(self.number, open).map_err(failed("reopen the output", &self.path))?;
         Ok(Handle::Shared(file))
     }
 }

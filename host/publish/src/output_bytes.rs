@@ -1,4 +1,4 @@
-//! Bytes of an output's file on their way: into a staged file of this machine, or to a place beyond a network.
+//! Writes to one output file: a staged local file or an upload.
 
 use crate::open_files::{Handle, PooledFile};
 use std::fs::File;
@@ -8,30 +8,29 @@ use std::sync::Arc;
 use tensorferry_core::context::remote::RemoteUpload;
 use tensorferry_sdk::{Error, Result};
 
-/// A file of the output that is being written, at any position and by several threads.
+/// An output file being written, at any position and by several threads.
 pub enum OutputBytes {
-    /// A file of this machine.
     Local(File),
-    /// One of many files of this machine, which are not all open at once.
+    /// One of many local files, not all of which are open at once.
     Pooled(PooledFile),
-    /// An object that is sent as it comes.
+    /// An object that is sent as it is written.
     Remote(Arc<dyn RemoteUpload>),
 }
 
 /// How a file will be written.
 #[derive(Debug, Clone, Default)]
 pub struct FileShape {
-    /// Its length, if that is known.
+    /// `None` if not known yet.
     pub len: Option<u64>,
-    /// Ranges whose bytes are known when all others are.
+    /// Ranges that are written after all others.
     pub late: Vec<Range<u64>>,
-    /// Whether bytes of it are read again before it is whole, or its name is not known yet: then it cannot be sent as
-    /// it comes.
+    /// Whether the file's bytes are read back before it is complete, or its name is not known yet.
+    /// Such a file cannot be sent while it is written.
     pub is_kept: bool,
 }
 
 impl FileShape {
-    /// Of a file of this length that is written once.
+    /// Returns the shape of a file of this length that is written once.
     #[must_use]
     pub fn of_len(len: u64) -> Self {
         Self { len: Some(len), ..Self::default() }
@@ -39,10 +38,7 @@ impl FileShape {
 }
 
 impl OutputBytes {
-    /// The file, if it is one of this machine.
-    ///
-    /// # Errors
-    /// I/o, if it cannot be opened again.
+    /// Returns the local file, reopened if necessary, or `None` for an upload.
     pub fn local(&self) -> Result<Option<Handle<'_>>> {
         match self {
             Self::Local(file) => Ok(Some(Handle::Own(file))),
@@ -51,10 +47,7 @@ impl OutputBytes {
         }
     }
 
-    /// Writes bytes to their place; each comes once.
-    ///
-    /// # Errors
-    /// I/o; what the place beyond the network says.
+    /// Writes bytes at an offset. Each byte is written once.
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         match self {
             Self::Local(file) => Ok(file.write_all_at(bytes, offset)?),
@@ -63,7 +56,7 @@ impl OutputBytes {
         }
     }
 
-    /// Writes bytes of a range that is known late.
+    /// Writes bytes of a [late](FileShape::late) range.
     pub fn write_late_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         match self {
             Self::Local(file) => Ok(file.write_all_at(bytes, offset)?),
@@ -72,22 +65,16 @@ impl OutputBytes {
         }
     }
 
-    /// Reads bytes that were written.
-    ///
-    /// # Errors
-    /// I/o; unsupported, of bytes that were sent: such a file is [kept](FileShape::is_kept).
+    /// Reads bytes back. Fails for an upload unless the file is [kept](FileShape::is_kept).
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         match self {
             Self::Local(file) => Ok(file.read_exact_at(buffer, offset)?),
             Self::Pooled(file) => Ok(file.open()?.read_exact_at(buffer, offset)?),
-            Self::Remote(_) => Err(Error::unsupported("bytes that were sent are not read again")),
+            Self::Remote(_) => Err(Error::unsupported("uploaded bytes cannot be read back")),
         }
     }
 
-    /// Makes a file as long as it will be.
-    ///
-    /// # Errors
-    /// As [`write_all_at`](Self::write_all_at).
+    /// Sets the final length of the file.
     pub fn set_len(&self, len: u64) -> Result<()> {
         match self {
             Self::Local(file) => Ok(file.set_len(len)?),
@@ -96,10 +83,7 @@ impl OutputBytes {
         }
     }
 
-    /// Says that no byte comes behind this length.
-    ///
-    /// # Errors
-    /// As [`write_all_at`](Self::write_all_at).
+    /// Declares that no byte follows this length.
     pub fn ends_at(&self, len: u64) -> Result<()> {
         match self {
             Self::Local(_) | Self::Pooled(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! Outputs while they are written: files in a stage on this machine, or objects of a store.
+//! Outputs while they are written: files in a local stage, or objects of a store.
 
 use crate::beneath;
 use crate::commit::{self, CommitOptions, Committed, Recovered, recover};
@@ -20,7 +20,7 @@ use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Entry, Result};
 
-/// The folder that an output goes to, on this machine or in an object store.
+/// The folder of an output, on this machine or in an object store.
 pub trait OutputFolder {
     /// The destination, if it is on this machine.
     fn local(&self) -> Option<&Destination>;
@@ -28,38 +28,34 @@ pub trait OutputFolder {
     /// The path or URL of a name in the folder.
     fn path_of(&self, name: &str) -> PathBuf;
 
-    /// Removes what interrupted runs left, or finishes it. A store cannot tell their uploads from those of running
-    /// processes: `ferry clean` removes them by age.
+    /// Removes or finishes what interrupted runs left. In a store, their uploads cannot be told
+    /// from those of running processes: `ferry clean` removes them by age.
     fn recover(&self) -> Result<Recovered>;
 
     /// Checks that an output of these files may be written.
     fn check_free(&self, names: &[&str], force: bool) -> Result<()>;
 
-    /// Calls `see` with the names in `folder`, at least with those that begin with one of the `prefixes`.
+    /// Calls `see` with the names in `folder`, at least with those that begin with one of the
+    /// `prefixes`.
     fn each_name(&self, folder: &str, prefixes: &[&str], see: &mut dyn FnMut(&OsStr)) -> Result<()>;
 
-    /// Whether a name is that of a file.
     fn is_file(&self, name: &str) -> Result<bool>;
 
-    /// The identity of the file of a name; `None` if it is missing or cannot be examined.
+    /// Returns the identity of the file, or `None` if it is missing or cannot be examined.
     fn identity(&self, name: &str) -> Option<FileIdentity>;
 
-    /// The bytes of a file of at most `limit` bytes.
+    /// Returns the bytes of a file of at most `limit` bytes.
     fn read_small(&self, name: &str, limit: u64) -> Option<Vec<u8>>;
 
-    /// Begins an output.
     fn begin(&self, force: bool) -> Result<Box<dyn Staging>>;
 }
 
-/// An output folder on this machine.
 pub struct LocalFolder<'a> {
-    /// The output's destination.
     pub destination: &'a Destination,
-    /// Names that folders had when a run began, if they were listed.
+    /// Names in the folders at the start of the run, if they were listed.
     pub known: Option<&'a FolderNames>,
 }
 
-/// Returns the output folder of a destination.
 pub fn output_folder<'a>(
     destination: &'a Destination,
     session: &'a Session,
@@ -70,15 +66,14 @@ pub fn output_folder<'a>(
     })
 }
 
-/// An output that is being written. Dropping it without a commit leaves nothing of it.
+/// An output being written. Dropping it without a commit removes everything.
 pub trait Staging: Send + Sync {
-    /// Whether it goes to a store.
     fn is_remote(&self) -> bool;
 
     /// Begins a file of the output.
     fn create(&self, name: &str, shape: FileShape) -> Result<OutputBytes>;
 
-    /// Begins a file of the output, which is in the pool under its number, if there is one.
+    /// Begins a file of the output. If there is a pool, the file is in it under `number`.
     fn create_in(
         &self,
         pool: Option<&Arc<OpenFiles>>,
@@ -94,39 +89,39 @@ pub trait Staging: Send + Sync {
         }
     }
 
-    /// A pool for files of this machine, if an output has more than should be open at once.
+    /// Returns a pool for local files if the output has more files than should be open at once.
     fn pool_for(&self, files: usize) -> Option<Arc<OpenFiles>>;
 
-    /// Gives a file that was begun another name.
+    /// Renames a file that was begun.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
-    /// Says which files belong to an older output: the commit removes them.
+    /// Sets which files belong to an older output: the commit removes them.
     fn supersede(&mut self, stale: Vec<StagedFile>) -> Result<()>;
 
-    /// Has a file of an older output stay after all.
+    /// Keeps a file that [`supersede`](Self::supersede) listed.
     fn spare(&mut self, name: &str);
 
-    /// Waits until all bytes are where they go.
+    /// Waits until all bytes are at their destination.
     fn finish(&self, session: &Session) -> Result<()>;
 
-    /// Makes these files readable, to be compared or hashed. Staged ones are; a store gives nothing of an object before
-    /// it is visible, so that it becomes it now, and is removed if something is found.
+    /// Makes these files readable, so that they can be compared or hashed. Staged files already
+    /// are. A store does not return an object before it is visible, so objects become visible now
+    /// and are removed again if a check fails.
     fn make_readable(&self, files: &[StagedFile]) -> Result<()>;
 
-    /// The files of a folder of the output, to be read back.
+    /// Returns the files of an output folder, to be read back.
     fn written(&self, folder: &str, entry: Entry, session: &Session) -> Result<FileSource>;
 
-    /// The path of a staged file, where it lies on this machine.
+    /// Returns the path of a staged file if it is on this machine.
     fn local_path(&self, name: &str) -> Option<PathBuf>;
 
-    /// A folder for what is needed to read the output back.
+    /// Creates a temporary folder for reading the output back.
     fn scratch(&self) -> Result<TempDir>;
 
-    /// The files under the names that they will have, and what tells them from any others; of objects their lengths alone:
-    /// they are told by tags that they get when they are visible.
+    /// Returns the final paths of the files and their identities. Identities of objects have only
+    /// the length: their tags are assigned when they become visible.
     fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, FileIdentity)>>;
 
-    /// Makes the output visible.
     fn commit(self: Box<Self>, files: &[StagedFile], options: CommitOptions) -> Result<Committed>;
 }
 
@@ -260,7 +255,7 @@ impl OutputFolder for LocalFolder<'_> {
 
     fn each_name(&self, folder: &str, prefixes: &[&str], see: &mut dyn FnMut(&OsStr)) -> Result<()> {
         let path = self.path_of(folder);
-        let failed = || failed("look for an older output's files", &path);
+        let failed = || failed("search for an older output's files", &path);
         let list = |see: &mut dyn FnMut(&OsStr)| match each_name(&path, see) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             listed => listed,
@@ -279,7 +274,7 @@ impl OutputFolder for LocalFolder<'_> {
 
     fn is_file(&self, name: &str) -> Result<bool> {
         let path = self.path_of(name);
-        let found = stat(&path).map_err(failed("look at an older output's file", &path))?;
+        let found = stat(&path).map_err(failed("examine an older output's file", &path))?;
         Ok(found.is_some_and(|meta| !meta.is_dir()))
     }
 

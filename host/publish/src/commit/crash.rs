@@ -1,6 +1,6 @@
-//! Kills a commit, and the recovery after it, at each of their stages, and looks at what stands.
+//! Kills a commit, and the recovery after it, at each of their stages, and checks the result.
 //!
-//! The runs are this test binary again, with [`child`] as its only test: a process of its own for each.
+//! Each run is a process of its own: this test binary, with [`child`] as its only test.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -18,7 +18,7 @@ const JOB: &str = "FERRY_TEST_JOB";
 const HOME: &str = "FERRY_TEST_HOME";
 const FAULT: &str = "FERRY_TEST_FAULT";
 
-/// What is committed over what.
+/// A commit and the output that it replaces.
 #[derive(Debug, Clone, Copy)]
 struct Job {
     name: &'static str,
@@ -26,9 +26,9 @@ struct Job {
     files: &'static [&'static str],
     /// The older output that it replaces.
     old: &'static [&'static str],
-    /// Whether the file system can exchange, link and refuse.
+    /// Whether the file system supports exchanges, links and no-replace renames.
     able: bool,
-    /// Whether it goes over in one step.
+    /// Whether the output is replaced in one step.
     atomic: bool,
 }
 
@@ -75,7 +75,7 @@ impl Job {
         if self.folder { whole(&out) } else { beside(&out) }
     }
 
-    /// The older output, and files of others in and beside the output's folder.
+    /// Creates the older output, and unrelated files in and next to the output's folder.
     fn prepare(&self, home: &Path) {
         write(home, "foreign", "foreign");
         if !self.folder || !self.old.is_empty() {
@@ -95,7 +95,8 @@ impl Job {
         stage.commit(&files, CommitOptions { force: !self.old.is_empty(), sync })
     }
 
-    /// Whether the output is the old one (`Some(false)`), the new one (`Some(true)`), or between.
+    /// Returns whether the output is the old one (`Some(false)`), the new one (`Some(true)`), or in
+    /// between (`None`).
     fn state(&self, home: &Path) -> Option<bool> {
         let there = |names: &[&str], text: &str| {
             let found = tree(&home.join("out"));
@@ -110,7 +111,7 @@ impl Job {
         there(self.files, "new").then_some(true)
     }
 
-    /// What must hold at every moment.
+    /// Checks what must hold at every moment.
     fn check(&self, home: &Path, when: &str) {
         let out = home.join("out");
         assert_eq!(fs::read_to_string(home.join("foreign")).unwrap(), "foreign", "{when}");
@@ -125,7 +126,8 @@ impl Job {
             Some(_) => return,
             None => assert!(!self.atomic, "{when}: {:?}", tree(home)),
         }
-        // Between: no index, or an index whose files all belong to its generation. So does the receipt if there is one.
+        // In between: no index, or an index whose files all belong to its generation. The receipt,
+        // if present, does too.
         let Ok(index) = fs::read_to_string(out.join("i.json")) else { return };
         let named = if index == "old" { self.old } else { self.files };
         for name in named.iter().filter(|name| **name != RECEIPT || out.join(name).exists()) {
@@ -134,7 +136,7 @@ impl Job {
     }
 }
 
-/// Not a test by itself: what the child processes run.
+/// Not a test: the child processes run this.
 #[test]
 fn child() {
     let (Ok(job), Some(home)) = (std::env::var(JOB), std::env::var_os(HOME)) else { return };
@@ -154,7 +156,7 @@ fn child() {
     }
 }
 
-/// A file larger than the process may write.
+/// Writes a file larger than the process limit.
 fn limited(home: &Path) -> Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -184,12 +186,12 @@ fn is_killed(status: ExitStatus) -> bool {
     status.signal() == Some(rustix::process::Signal::KILL.as_raw())
 }
 
-/// Those that this module comes to; the others lie before it.
+/// The stages that this module reaches; the others come earlier in a run.
 fn commit_stages() -> impl Iterator<Item = &'static str> {
     STAGES.into_iter().filter(|stage| !["copied", "sealed", "verified"].contains(stage))
 }
 
-/// Runs `job` in a new folder, with a kill at a moment.
+/// Runs `job` in a new folder, with a kill at `moment`.
 fn spawn_anew(job: Job, verb: &str, moment: &str) -> (TempDir, ExitStatus, String) {
     let home = home();
     job.prepare(home.path());
@@ -197,7 +199,8 @@ fn spawn_anew(job: Job, verb: &str, moment: &str) -> (TempDir, ExitStatus, Strin
     (home, status, stderr)
 }
 
-/// The moments that `job` comes to if nothing fails: each stage, and how many times it came to that before.
+/// Returns the moments that `job` reaches if nothing fails: each stage, and how often it was
+/// reached before.
 fn moments(job: Job, verb: &str) -> Vec<(&'static str, usize)> {
     let home = home();
     job.prepare(home.path());
@@ -212,7 +215,7 @@ fn moments(job: Job, verb: &str) -> Vec<(&'static str, usize)> {
     commit_stages().flat_map(|stage| (1..=times(stage)).map(move |nth| (stage, nth))).collect()
 }
 
-/// Runs `job` with a kill at each moment that it comes to; returns the stages it came to.
+/// Runs `job` with a kill at each moment that it reaches; returns the stages reached.
 fn walk(job: Job, verb: &str, mut killed: impl FnMut(&Path, &str)) -> BTreeSet<&'static str> {
     let moments = moments(job, verb);
     for (stage, nth) in &moments {
@@ -226,7 +229,7 @@ fn walk(job: Job, verb: &str, mut killed: impl FnMut(&Path, &str)) -> BTreeSet<&
     moments.into_iter().map(|(stage, _)| stage).collect()
 }
 
-/// After the next run: no stage, and the old output or the new one.
+/// Checks that the next run leaves no stage, and either the old output or the new one.
 fn settled(job: Job, home: &Path, when: &str) {
     let recovered = recover(&job.destination(home)).unwrap();
     assert!(recovered.notes.is_empty(), "{when}: {recovered:?}");
@@ -252,7 +255,7 @@ fn a_kill_in_the_recovery_leaves_what_was_promised() {
     let mut kills = 0;
     for job in JOBS.into_iter().filter(|job| !job.atomic || job.name == "folder-force") {
         walk(job, "commit", |home, moment| {
-            // The stages that a recovery comes to from here.
+            // The stages that a recovery reaches from here.
             let when = format!("{}, {moment}", job.name);
             let ((), reached) = fault::reached(|| settled(job, home, &when));
             for stage in [

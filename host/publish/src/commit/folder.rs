@@ -1,12 +1,13 @@
-//! A folder is replaced by exchanging it, in one step, for the staged one.
+//! Replaces a folder by exchanging it, in one step, with the staged one.
 //!
-//! Before that, everything in it that the output does not bring itself is [carried](carry) into the staged
-//! folder: files by hard link, so that they are there in the moment of the exchange and cost nothing;
-//! folders made anew with the same owner and mode. After it, the old folder is [drained](drain): what came
-//! or changed in between is moved over, and what the new one has is removed.
+//! Before the exchange, everything in the old folder that the output does not replace is
+//! [carried](carry) into the staged folder. Files are hard-linked, which costs nothing and makes
+//! them available at the moment of the exchange; folders are created again with the same owner and
+//! mode. After the exchange, the old folder is [drained](drain): additions and changes made in
+//! between are moved to the new folder, and the rest is removed.
 //!
-//! A reader that opens several files by path while this happens may get some of the old folder and some of
-//! the new one: only who opens the folder first and the files relative to it is safe from that.
+//! A reader that opens several files by path during the exchange may get some of the old folder and
+//! some of the new one. Opening the folder first, and its files relative to it, avoids that.
 
 use crate::beneath::Top;
 use crate::disk::{At, Disk, adopt, exists, failed, in_the_way, listed, metadata, open_to_owner};
@@ -23,16 +24,17 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
 use tensorferry_sdk::Result;
 
-/// What a carry came to.
+/// The outcome of a carry.
 #[derive(Debug)]
 pub(super) enum Carried {
     /// The new folder has everything that the old one has.
     All,
-    /// Not possible here: no links, a mounted sub-folder, another owner's files. The reason, in words.
+    /// Not possible here (no links, a mounted sub-folder, another owner's files), with the reason
+    /// in words.
     Cannot(String),
 }
 
-/// Gives `new` all of `old` that it does not have, but what is `stale`.
+/// Gives `new` every entry of `old` that it lacks, except `stale` ones.
 pub(super) fn carry(old: &Path, new: &Path, stale: &HashSet<&Path>, disk: Disk) -> Result<Carried> {
     let mut conflict = None;
     let carried = Top::open(old).and_then(|old| Ok((old, Top::open(new)?)));
@@ -59,7 +61,7 @@ fn carry_tree(
             let (path, [from, to]) = (folder.join(&name), [&from, &to].map(|folder| at(folder, &name)));
             let there = to.stat()?;
             match (meta.is_dir(), there.map(|there| there.is_dir())) {
-                // Other runs': they find their stages under the same names again after the drain.
+                // Other runs find their stages under the same names after the drain.
                 (true, None) if is_area(&name) => {}
                 (true, _) if meta.dev() != device => return Err(ErrorKind::CrossesDevices.into()),
                 (true, None) => {
@@ -82,20 +84,20 @@ fn carry_tree(
             }
         }
     }
-    // Last, and innermost first: a mode may forbid to make anything in the folder.
+    // Last, and innermost first: a mode may forbid creating anything in the folder.
     for folder in folders.iter().rev() {
         adopt(&new.below(folder)?, &metadata(&old.below(folder)?)?)?;
     }
     Ok(())
 }
 
-/// Empties and removes `old`, the folder that `new` has taken the place of. Can be done again at any point.
+/// Empties and removes `old`, which `new` has replaced. Can be repeated after any interruption.
 ///
-/// What `new` does not have is moved there. What it has is removed: the same file under a second name, or one
-/// that a file of the `output` has replaced. If it is neither, it was changed between carry and exchange,
-/// and the younger one stays.
+/// Entries that `new` lacks are moved there. An entry that `new` has is removed if it is the same
+/// file under a second name, or if a file of the `output` replaces it. Otherwise it was changed
+/// between carry and exchange, and the younger file stays.
 pub(super) fn drain(old: &Top, new: &Top, output: &HashSet<&Path>, disk: Disk, durable: bool) -> Result<()> {
-    let failed = || failed("carry over what the old folder holds", &new.path);
+    let failed = || failed("move the contents of the old folder", &new.path);
     let mut folders = vec![PathBuf::new()];
     let mut next = 0;
     while let Some(folder) = folders.get(next).cloned() {
@@ -140,11 +142,11 @@ pub(super) fn drain(old: &Top, new: &Top, output: &HashSet<&Path>, disk: Disk, d
     fault::reach("old-removed")
 }
 
-/// Removes an empty folder below a top, or the top itself.
+/// Removes an empty folder below `top`, or `top` itself.
 fn remove_folder(top: &Top, folder: &Path) -> io::Result<()> {
     match (folder.parent(), folder.file_name()) {
         (Some(outer), Some(name)) => Ok(unlinkat(top.below(outer)?, name, AtFlags::REMOVEDIR)?),
-        // A link is not removed so.
+        // This call does not remove a link.
         _ => std::fs::remove_dir(&top.path),
     }
 }
@@ -153,12 +155,12 @@ fn at<'a>(folder: &'a OwnedFd, name: &'a OsStr) -> At<'a> {
     At { folder: folder.as_fd(), name: Path::new(name) }
 }
 
-/// Whether `meta` is another file than `there`, changed later.
+/// Returns whether `meta` is a different file from `there` and changed later.
 fn is_younger(meta: &Metadata, there: &Metadata) -> bool {
     meta.ino() != there.ino() && (meta.mtime(), meta.mtime_nsec()) > (there.mtime(), there.mtime_nsec())
 }
 
-/// What a folder holds, with metadata; what vanishes meanwhile is left out.
+/// Returns a folder's entries with metadata, without those that vanish meanwhile.
 fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, Metadata)>> {
     let mut found = Vec::new();
     for entry in Dir::read_from(listed(folder)?)? {

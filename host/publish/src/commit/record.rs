@@ -1,7 +1,9 @@
-//! A commit record says what a commit of several names is about to do, so that the next run can finish it.
+//! The commit record lists the steps of a commit of several names, so that the next run can finish
+//! it.
 //!
-//! It is `commit.json` in the locked stage, written under another name and renamed, so that it is there
-//! whole or not at all. Its names are relative to the folder that holds the stage, and stay in it.
+//! It is `commit.json` in the locked stage, written under another name and then renamed, so that it
+//! is either complete or missing. Its names are relative to the folder that holds the stage, and
+//! stay in it.
 
 use crate::disk::{failed, read_own, sync};
 use crate::stage::{RECORD, check_relative};
@@ -15,10 +17,10 @@ use tensorferry_sdk::{Error, Result};
 
 const UNFINISHED_NAME: &str = "commit.json.part";
 const VERSION: u32 = 1;
-/// A file takes about 300 bytes of it.
+/// Maximum bytes of a record. A file takes about 300 bytes of it.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// What is to be done, and whether each step is to survive a power cut.
+/// The steps of a commit, and whether each must survive a power failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
@@ -38,20 +40,20 @@ pub(super) enum Action {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Set {
-    /// The folder that they go to; none if it is the one that holds the stage.
+    /// The target folder; `None` for the folder that holds the stage.
     pub(super) folder: Option<OsString>,
-    /// Whether names that are taken may be replaced.
+    /// Whether existing files may be replaced.
     pub(super) force: bool,
-    /// Whether the old index goes before the first file does.
+    /// Whether the old index is removed before the first file is renamed.
     pub(super) removes_index: bool,
-    /// The folders in it that have to be made, parents first.
+    /// Folders to create in the target folder, parents first.
     pub(super) missing_folders: Vec<String>,
-    /// Data files first, indexes last: the order in which they are renamed.
+    /// In the order of the renames: data files first, indexes last.
     pub(super) files: Vec<SetFile>,
     /// Receipts of an older set. They are removed before the first new index is renamed into place.
     #[serde(default)]
     pub(super) old_receipts: Vec<StaleFile>,
-    /// Files of an older set, indexes first: they are removed when the new one is there.
+    /// Files of an older set, indexes first. They are removed once the new set is in place.
     #[serde(default)]
     pub(super) stale: Vec<StaleFile>,
 }
@@ -60,7 +62,7 @@ pub(super) struct Set {
 #[serde(deny_unknown_fields)]
 pub(super) struct StaleFile {
     pub(super) name: String,
-    /// What stood under the name when the record was written.
+    /// The file under this name when the record was written.
     pub(super) old: FileIdentity,
 }
 
@@ -69,21 +71,22 @@ pub(super) struct StaleFile {
 pub(super) struct SetFile {
     pub(super) name: String,
     pub(super) index: bool,
-    /// What is staged.
+    /// The staged file.
     pub(super) new: FileIdentity,
-    /// What stood under the name when the record was written.
+    /// The file under this name when the record was written.
     pub(super) old: Option<FileIdentity>,
 }
 
-/// A folder that is exchanged for the staged one.
+/// A folder that is exchanged with the staged one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Exchange {
     pub(super) folder: OsString,
-    /// The staged folder's inode: under which name it is tells whether the exchange has happened.
+    /// The staged folder's inode. The name that has this inode shows whether the exchange has
+    /// happened.
     pub(super) new_inode: u64,
     pub(super) old_inode: u64,
-    /// The files of the output, and those of an older one: neither are carried over.
+    /// The files of the output and those of an older one. Neither are carried over.
     pub(super) files: Vec<String>,
 }
 
@@ -92,7 +95,7 @@ impl Record {
         Self { version: VERSION, sync, action }
     }
 
-    /// Writes the record into the stage, in place of an earlier one.
+    /// Writes the record into the stage, replacing an earlier one.
     pub(super) fn write(&self, root: &Path) -> Result<()> {
         let (part, path) = (root.join(UNFINISHED_NAME), root.join(RECORD));
         let failed = || failed("write the commit record", &path);
@@ -111,23 +114,23 @@ impl Record {
         fault::reach("record-written")
     }
 
-    /// The record of a stage, if it has come to have one.
+    /// Reads the record of a stage, if it has one.
     pub(super) fn read(root: &Path) -> Result<Option<Self>> {
         let path = root.join(RECORD);
         let read = read_own(&path, MOST_BYTES).map_err(failed("read a commit record", &path))?;
         let Some(bytes) = read else { return Ok(None) };
         let record: Self = serde_json::from_slice(&bytes).map_err(|error| {
-            Error::io(format!("not a commit record that this version knows: {error}"))
+            Error::io(format!("this version cannot read the commit record: {error}"))
                 .file(path.display().to_string())
         })?;
         record.check().map_err(|error| error.file(path.display().to_string()))?;
         Ok(Some(record))
     }
 
-    /// Whether every name stays in the folder that it is relative to.
+    /// Checks that every name stays in the folder that it is relative to.
     fn check(&self) -> Result<()> {
         if self.version != VERSION {
-            return Err(Error::io("a commit record of another version")
+            return Err(Error::io("the commit record has a different version")
                 .expected(VERSION)
                 .found(self.version));
         }
@@ -145,7 +148,7 @@ impl Record {
             let mut parts = Path::new(folder).components();
             if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
                 return Err(
-                    Error::io("a commit record names a folder elsewhere").found(format!("{folder:?}"))
+                    Error::io("the commit record names a folder outside its own").found(format!("{folder:?}"))
                 );
             }
         }

@@ -59,7 +59,7 @@ fn recover_in(folder: &Path, output: &Path, disk: Disk, recovered: &mut Recovere
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
             return Ok(());
         }
-        stages => stages.map_err(failed("look for unfinished outputs", folder))?,
+        stages => stages.map_err(failed("search for unfinished outputs", folder))?,
     };
     for stage in stages.iter().filter(|stage| is_ours(stage)) {
         let done = match proof::is_there(stage) {
@@ -75,7 +75,7 @@ fn recover_in(folder: &Path, output: &Path, disk: Disk, recovered: &mut Recovere
 
 /// Leaves a stage that is not proven as it is, unless there is nothing in it.
 fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
-    let holds_nothing = || proof::is_not_needed(root).map_err(failed("look into a staging folder", root));
+    let holds_nothing = || proof::is_not_needed(root).map_err(failed("read a staging folder", root));
     // A run writes the proof before there is anything in its stage, and removes it when there is nothing any more.
     // Both may happen between two looks: what holds something, has no proof, and still holds it, is none of a run's.
     if !holds_nothing()? {
@@ -151,7 +151,7 @@ fn recover_stage(
 
 /// Checks that a folder is not a link to one elsewhere.
 fn is_no_link(path: &Path) -> Result<()> {
-    let there = stat(path).map_err(failed("look at the output's folder", path))?;
+    let there = stat(path).map_err(failed("examine the output's folder", path))?;
     match there.is_some_and(|meta| meta.is_symlink()) {
         true => Err(in_the_way(path, "a symbolic link", "a folder")),
         false => Ok(()),
@@ -190,7 +190,7 @@ fn finish_exchange(
     let (staged, target) = (new_folder(root), parent.join(&exchange.folder));
     let inode = |path: &Path| {
         Ok::<_, Error>(
-            stat(path).map_err(failed("look at the replaced folder", path))?.map(|meta| meta.ino()),
+            stat(path).map_err(failed("examine the replaced folder", path))?.map(|meta| meta.ino()),
         )
     };
     is_no_link(&staged)?;

@@ -1,10 +1,9 @@
-//! A set is committed file by file: data files first, indexes last.
+//! Commits a set file by file: data files first, indexes last.
 //!
-//! Where names of data files collide with an older set, the old index is removed before the first of them
-//! is replaced. So whoever opens the set by its index finds the old one, none, or the new one. All steps
-//! are in the commit record, and each can be done again: the run that recovers calls the same [`finish`].
-//!
-//! A reader that opens several files while the set is committed may see files of both generations.
+//! If names of data files collide with an older set, the old index is removed before the first data
+//! file is replaced. A reader that opens the set by its index therefore finds the old set, none, or
+//! the new one. All steps are in the commit record, and each can be repeated: recovery calls the
+//! same [`finish`].
 
 use super::record::{Set, SetFile, StaleFile};
 use crate::beneath::Place;
@@ -18,20 +17,20 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
-/// Where a set comes from and goes to, and how.
+/// The source and target of a set, and how to move it.
 #[derive(Debug, Clone)]
 pub(super) struct Move<'a> {
     /// The stage.
     pub(super) root: &'a Path,
     /// The folder that the stage is for.
     pub(super) parent: &'a Path,
-    /// The folder in it that the files go to; none for itself.
+    /// The target folder in `parent`; `None` for `parent` itself.
     pub(super) folder: Option<&'a OsStr>,
     pub(super) disk: Disk,
     pub(super) sync: bool,
 }
 
-/// Looks at what is staged and what stands under the names, and decides the steps.
+/// Examines the staged files and existing targets, and decides the steps.
 pub(super) fn plan(files: &[StagedFile], stale: &[StagedFile], at: &Move<'_>, force: bool) -> Result<Set> {
     let names = files.iter().map(|file| file.path.as_str());
     let folder = at.folder();
@@ -40,11 +39,11 @@ pub(super) fn plan(files: &[StagedFile], stale: &[StagedFile], at: &Move<'_>, fo
     let mut planned = Vec::with_capacity(files.len());
     for file in files {
         let (from, to) = (at.staged(&file.path)?, at.place(&file.path)?);
-        let new = from.identity().map_err(failed("look at a staged file", &from.path))?;
+        let new = from.identity().map_err(failed("examine a staged file", &from.path))?;
         let new = new.ok_or_else(|| {
-            Error::plugin("a planned file has not been written").file(to.path.display().to_string())
+            Error::plugin("a planned file was not written").file(to.path.display().to_string())
         })?;
-        let old = to.identity().map_err(failed("look at the output", &to.path))?;
+        let old = to.identity().map_err(failed("examine the output", &to.path))?;
         planned.push(SetFile { name: file.path.clone(), index: file.is_index(), new, old });
     }
     planned.sort_by_key(|file| file.index);
@@ -69,14 +68,14 @@ fn plan_removal<'a>(files: impl Iterator<Item = &'a StagedFile>, at: &Move<'_>) 
     let mut planned = Vec::new();
     for file in files {
         let place = at.place(&file.path)?;
-        let old = place.identity().map_err(failed("look at an older output's file", &place.path))?;
+        let old = place.identity().map_err(failed("examine an older output's file", &place.path))?;
         planned.extend(old.map(|old| StaleFile { name: file.path.clone(), old }));
     }
     Ok(planned)
 }
 
-/// Renames an empty file into each folder that files go to, as they will be, but for the one that the stage is in: a
-/// folder may be mounted from elsewhere, and then nothing of the older output may be gone.
+/// Renames an empty file into each existing target folder except the stage's own. A folder may be
+/// on another file system; that must be known before anything of the older output is removed.
 pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
     let names = set.files.iter().map(|file| file.name.as_str());
     let folders = folders_of(names).filter(|name| !set.missing_folders.contains(name));
@@ -92,7 +91,7 @@ pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
         renamed.map_err(|error| match error.kind() {
             ErrorKind::CrossesDevices => failed()(io::Error::new(
                 error.kind(),
-                "it is mounted from elsewhere: name an output folder within it, or one outside",
+                "a different file system is mounted there; choose an output folder within it, or one outside",
             )),
             _ => failed()(error),
         })?;
@@ -103,7 +102,8 @@ pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Removes the probe files that a killed run left in its output's folder, and in the folders below that its stage has files for.
+/// Removes the probe files that a killed run left in its output's folder, and in the sub-folders
+/// that its stage has files for.
 pub(super) fn remove_probes(root: &Path, folder: &Path) {
     let mut names = vec![PathBuf::new()];
     while let Some(name) = names.pop() {
@@ -135,20 +135,19 @@ pub(super) fn finish(set: &Set, at: &Move<'_>) -> Result<()> {
     }
     let (data, indexes) = set.files.split_at(set.files.partition_point(|file| !file.index));
     rename_all(data, "file-renamed", set, at)?;
-    // `ferry verify` would compare the new files with the old receipt and call them damaged.
+    // Otherwise `ferry verify` would check the new files against the old receipt and report damage.
     remove_old(&set.old_receipts, "old-receipt-removed", at)?;
     rename_all(indexes, "index-renamed", set, at)?;
     remove_old(&set.stale, "stale-removed", at)
 }
 
-/// Renames files into place.
 fn rename_all(files: &[SetFile], reached: &'static str, set: &Set, at: &Move<'_>) -> Result<()> {
     for file in files {
         if rename(file, set, at)? {
             fault::reach(reached)?;
         }
     }
-    // Before an index is there again, what it points to has to last.
+    // The files must be durable before an index points to them.
     sync_folders(files.iter().map(|file| file.name.as_str()), at)
 }
 
@@ -156,7 +155,7 @@ fn rename_all(files: &[SetFile], reached: &'static str, set: &Set, at: &Move<'_>
 fn remove_old(files: &[StaleFile], reached: &'static str, at: &Move<'_>) -> Result<()> {
     for file in files {
         let place = at.place(&file.name)?;
-        let there = place.identity().map_err(failed("look at an older output's file", &place.path))?;
+        let there = place.identity().map_err(failed("examine an older output's file", &place.path))?;
         if there == Some(file.old) {
             place.remove().map_err(failed("remove an older output's file", &place.path))?;
             fault::reach(reached)?;
@@ -165,13 +164,13 @@ fn remove_old(files: &[StaleFile], reached: &'static str, at: &Move<'_>) -> Resu
     sync_folders(files.iter().map(|file| file.name.as_str()), at)
 }
 
-/// Removes those old indexes whose new ones are still staged.
+/// Removes each old index whose replacement is still staged.
 fn remove_indexes(set: &Set, at: &Move<'_>) -> Result<()> {
     let mut removed = Vec::new();
     for file in set.files.iter().filter(|file| file.index && file.old.is_some()) {
         let (from, to) = (at.staged(&file.name)?, at.place(&file.name)?);
-        let staged = from.stat().map_err(failed("look at a staged file", &from.path))?.is_some();
-        let there = to.identity().map_err(failed("look at the old index", &to.path))?;
+        let staged = from.stat().map_err(failed("examine a staged file", &from.path))?.is_some();
+        let there = to.identity().map_err(failed("examine the old index", &to.path))?;
         if staged && there.is_some() && there != Some(file.new) {
             to.remove().map_err(failed("remove the old index", &to.path))?;
             removed.push(file.name.as_str());
@@ -184,10 +183,10 @@ fn remove_indexes(set: &Set, at: &Move<'_>) -> Result<()> {
     fault::reach("old-index-removed")
 }
 
-/// Renames one file into place; whether there was something to do.
+/// Renames one file into place. Returns whether there was something to do.
 fn rename(file: &SetFile, set: &Set, at: &Move<'_>) -> Result<bool> {
     let (from, to) = (at.staged(&file.name)?, at.place(&file.name)?);
-    if from.stat().map_err(failed("look at a staged file", &from.path))?.is_none() {
+    if from.stat().map_err(failed("examine a staged file", &from.path))?.is_none() {
         return Ok(false);
     }
     let rename = || {
@@ -196,8 +195,8 @@ fn rename(file: &SetFile, set: &Set, at: &Move<'_>) -> Result<bool> {
     };
     match rename() {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && !set.force => {
-            // A hard link that stood in for the rename may have been the last thing that a run did.
-            if to.identity().map_err(failed("look at the output", &to.path))? != Some(file.new) {
+            // An interrupted run may have ended just after the hard link that replaces the rename.
+            if to.identity().map_err(failed("examine the output", &to.path))? != Some(file.new) {
                 return Err(exists(&to.path));
             }
             from.remove().map_err(failed("remove a staged file", &from.path))?;
@@ -207,7 +206,7 @@ fn rename(file: &SetFile, set: &Set, at: &Move<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether any name of the set has changed since the record was written.
+/// Returns whether any name of the set has changed since the record was written.
 pub(super) fn is_begun(set: &Set, at: &Move<'_>) -> bool {
     set.files.iter().any(|file| {
         let there = at.place(&file.name).and_then(|to| to.identity().map_err(Error::from));
@@ -215,12 +214,12 @@ pub(super) fn is_begun(set: &Set, at: &Move<'_>) -> bool {
     })
 }
 
-/// Whether something stands under one of the names that is neither the old file nor the new: somebody else
-/// has written there since, and to go on would destroy it.
+/// Returns whether one of the names holds neither the old file nor the new one. Something else has
+/// written there since, and going on would destroy that file.
 pub(super) fn is_superseded(set: &Set, at: &Move<'_>) -> Result<bool> {
     for file in &set.files {
         let to = at.place(&file.name)?;
-        let there = to.identity().map_err(failed("look at the output", &to.path))?;
+        let there = to.identity().map_err(failed("examine the output", &to.path))?;
         if there.is_some() && there != Some(file.new) && there != file.old {
             return Ok(true);
         }
@@ -228,12 +227,12 @@ pub(super) fn is_superseded(set: &Set, at: &Move<'_>) -> Result<bool> {
     Ok(false)
 }
 
-/// Takes back what was renamed. Only for a set that replaced nothing: it leaves the names free again.
+/// Undoes the renames. Only for a set that replaced nothing: its names become free again.
 pub(super) fn roll_back(set: &Set, at: &Move<'_>) {
     for file in set.files.iter().rev() {
         let Ok(to) = at.place(&file.name) else { continue };
         if matches!(to.identity(), Ok(Some(there)) if there == file.new) {
-            // The cause is being reported; what cannot be taken back stays as a whole file.
+            // The cause is already reported; a file that cannot be removed stays, and is complete.
             let _ = to.remove();
         }
     }
@@ -242,7 +241,7 @@ pub(super) fn roll_back(set: &Set, at: &Move<'_>) {
     }
 }
 
-/// Whether each name is free in `folder`, or may be replaced.
+/// Checks that each name is free in `folder`, or may be replaced.
 pub(super) fn check_free<'a>(
     folder: &Path,
     names: impl Iterator<Item = &'a str> + Clone,
@@ -250,17 +249,18 @@ pub(super) fn check_free<'a>(
 ) -> Result<()> {
     for name in folders_of(names.clone()) {
         let path = folder.join(name);
-        let there = stat(&path).map_err(failed("look at the output's folder", &path))?;
+        let there = stat(&path).map_err(failed("examine the output's folder", &path))?;
         if there.is_some_and(|meta| !meta.is_dir()) {
             return Err(in_the_way(&path, "not a folder", "one"));
         }
     }
     for name in names {
         let path = folder.join(name);
-        if stat(&path).map_err(failed("look at the output", &path))?.is_none() {
+        if stat(&path).map_err(failed("examine the output", &path))?.is_none() {
             continue;
         }
-        // A link is replaced, not followed. But not one to a device, such as /dev/stdout.
+        // A link is replaced, not followed. A link to a device, such as /dev/stdout, is not
+        // replaced.
         if fs::metadata(&path).is_ok_and(|meta| !meta.is_file()) {
             return Err(in_the_way(&path, "not a regular file", "one"));
         }
@@ -271,14 +271,14 @@ pub(super) fn check_free<'a>(
     Ok(())
 }
 
-/// The folders of relative names, parents first.
+/// Returns the folders of relative names, parents first.
 pub(super) fn folders_of<'a>(names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = String> {
     let folders: BTreeSet<&str> =
         names.flat_map(|name| name.match_indices('/').map(move |(at, _)| &name[..at])).collect();
     folders.into_iter().map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
-/// Makes the names of files survive a power cut, and the folders that they lie in.
+/// Makes the names of files and of their folders survive a power failure.
 fn sync_folders<'a>(names: impl Iterator<Item = &'a str>, at: &Move<'_>) -> Result<()> {
     let names: Vec<&str> = names.collect();
     if !at.sync || names.is_empty() {
@@ -293,12 +293,12 @@ fn sync_folders<'a>(names: impl Iterator<Item = &'a str>, at: &Move<'_>) -> Resu
 }
 
 impl Move<'_> {
-    /// The folder that the files go to.
     pub(super) fn folder(&self) -> PathBuf {
         self.folder.map_or_else(|| self.parent.to_owned(), |name| self.parent.join(name))
     }
 
-    /// Where a name of the output goes. Only the links in the path to `parent` are the user's own words.
+    /// Finds the target of a name. Only links in the path to `parent` are followed: the user typed
+    /// that path.
     fn place(&self, name: impl AsRef<Path>) -> Result<Place> {
         match self.folder {
             Some(folder) => Place::find(self.parent, &Path::new(folder).join(name)),
@@ -306,7 +306,6 @@ impl Move<'_> {
         }
     }
 
-    /// Where it is staged.
     fn staged(&self, name: &str) -> Result<Place> {
         Place::find(self.root, &Path::new(NEW).join(name))
     }

@@ -45,7 +45,7 @@ fn locate(destination: &Destination) -> Result<(PathBuf, Option<OsString>)> {
         Ok((true, folder)) => folder,
         Ok((false, _)) => return Err(in_the_way(given, "not a folder", "one")),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let found = stat(given).map_err(failed("look at the output's folder", given))?;
+            let found = stat(given).map_err(failed("examine the output's folder", given))?;
             // Anything but a link is a folder that another run has made meanwhile: it is met again below.
             if found.is_some_and(|found| found.is_symlink()) {
                 return Err(in_the_way(given, "a symbolic link to nothing", "a folder"));
@@ -60,7 +60,7 @@ fn locate(destination: &Destination) -> Result<(PathBuf, Option<OsString>)> {
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
             return Err(in_the_way(given, "below a file", "a folder"));
         }
-        Err(error) => return Err(failed("look at the output's folder", given)(error)),
+        Err(error) => return Err(failed("examine the output's folder", given)(error)),
     };
     let own = destination.kind == DestinationKind::Folder;
     match (folder.parent(), folder.file_name()) {
