@@ -1,14 +1,18 @@
-//! A commit makes a staged output visible, by renames alone, so that nobody ever sees a part of a file.
+//! A commit makes a staged output visible, only by renames, so that a reader never sees a part of a
+//! file.
 //!
-//! - *One file*, or *a folder that is not there yet*: one rename.
-//! - *A folder that is replaced*: it is exchanged for the staged one; see `commit/folder.rs`.
-//! - *A set among other files*, or a folder that cannot be exchanged: file by file; see `commit/set.rs`.
+//! - *One file*, or *a new folder*: one rename.
+//! - *A folder that is replaced*: it is exchanged with the staged one; see `commit/folder.rs`.
+//! - *A set among other files*, or a folder that cannot be exchanged: file by file; see
+//!   `commit/set.rs`.
 //!
-//! The last two take more than one step. Before the first that can be seen, a record of them is written
-//! into the stage, so that the next run can finish what a dead one has begun; see [`recover()`].
+//! The last two take more than one step. Before the first visible step, a record of all steps is
+//! written into the stage, so that the next run can finish an interrupted commit; see
+//! [`recover()`].
 //!
-//! Two runs that replace the same names at the same time are not kept apart: with `--force`, the last
-//! rename of each name stands. A dead run's commit is not finished over names that were written since.
+//! Two runs that replace the same names at the same time are not synchronized: with `--force`, the
+//! last rename of each name wins. An interrupted commit is not finished over names that were
+//! written since.
 
 mod folder;
 mod record;
@@ -34,31 +38,30 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
 use tensorferry_sdk::Result;
 
-/// How to commit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommitOptions {
-    /// Replace what stands under the output's names.
+    /// Replace existing files under the output's names.
     pub force: bool,
-    /// Sync files and folders, so that what holds for a killed process holds for a power cut.
+    /// Sync files and folders, so that the guarantees for a killed process also hold for a power
+    /// failure.
     pub sync: bool,
 }
 
-/// What a commit came to.
+/// The outcome of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
     /// The output's files, in the order in which they were given.
     pub files: Vec<PathBuf>,
-    /// What went another way than usual, one sentence each.
+    /// Unusual events, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Whether an output of these files may be written, before anything is. Names are relative to the
-/// destination's folder. A folder of the output's own may exist if it is empty.
+/// Checks that an output of these files may be written, before writing starts. Names are relative
+/// to the destination's folder. A folder of the output's own may exist if it is empty.
 ///
-/// # Errors
-/// Usage: something exists and `force` is off; or it is nothing that ferry would have written, such as a
-/// folder in place of a file, and is not replaced in any case.
+/// Fails if something exists and `force` is off. Fails in any case if the existing entry is not
+/// something that ferry writes, such as a folder in place of a file.
 pub fn check_free<'a>(
     destination: &Destination,
     names: impl IntoIterator<Item = &'a str>,
@@ -81,10 +84,9 @@ pub fn check_free<'a>(
 impl Stage {
     /// Makes the output visible, and removes the stage.
     ///
-    /// # Errors
-    /// Usage, where a name is taken and `force` is off, also if it was taken a moment ago: then nothing of
-    /// the output stays. I/o: with `force`, a set of which a part has been replaced is kept in its stage, and
-    /// the next run beside it finishes it.
+    /// Fails if a name is taken and `force` is off, even if it was taken a moment ago; then nothing
+    /// of the output remains. On an I/O error with `force`, a set that has been replaced in part is
+    /// kept in its stage, and the next run in the same place finishes it.
     pub fn commit(mut self, files: &[StagedFile], options: CommitOptions) -> Result<Committed> {
         files.iter().try_for_each(|file| check_relative(&file.path))?;
         self.settle(files, options)?;
@@ -104,7 +106,8 @@ impl Stage {
         Ok(Committed { files: files.iter().map(|file| self.site.shown.join(&file.path)).collect(), notes })
     }
 
-    /// Brings the staged bytes to the disk, where that is asked for or their errors would come later.
+    /// Flushes the staged bytes to disk if requested, or if write errors could otherwise appear
+    /// later.
     fn settle(&self, files: &[StagedFile], options: CommitOptions) -> Result<()> {
         if options.sync || reports_late(&self.root) {
             for file in files {
@@ -129,7 +132,7 @@ impl Stage {
         let at = Move { root, parent, folder, disk: self.disk, sync: options.sync };
         let set = set::plan(files, &self.stale, &at, options.force)?;
         set::try_renames(&set, &at)?;
-        // One rename needs no record: it is done or it is not.
+        // A single rename is atomic and needs no record.
         if files.len() > 1 || !set.missing_folders.is_empty() || !set.stale.is_empty() {
             Record::new(Action::Set(set.clone()), options.sync).write(&self.root)?;
         }
@@ -137,14 +140,14 @@ impl Stage {
             if set.force && set::is_begun(&set, &at) {
                 self.keep = true;
                 return error
-                    .context("the older output is replaced in part, and the next run there finishes it");
+                    .context("the older output is partly replaced; the next run in this folder finishes it");
             }
             set::roll_back(&set, &at);
             error
         })
     }
 
-    /// Renames or exchanges the staged folder as a whole where that can be done; returns notes.
+    /// Renames or exchanges the staged folder as a whole if possible; returns notes.
     fn commit_folder(
         &mut self,
         name: &OsStr,
@@ -180,7 +183,7 @@ impl Stage {
         }
     }
 
-    /// A plain rename is enough here: of a folder, it replaces nothing but an empty folder.
+    /// A plain rename is enough: it replaces only an empty folder.
     fn rename_folder(&self, target: &Path, options: CommitOptions) -> Result<Vec<String>> {
         fs::rename(self.new_folder(), target).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory => {
@@ -219,14 +222,15 @@ impl Stage {
         if let Err(error) = exchanged {
             return Ok(Exchanged::Cannot(error.to_string()));
         }
-        // From here on the stage holds the only copy of what came in between: it stays until it is drained.
+        // From here on the stage holds the only copy of changes made in between. It stays until it
+        // is drained.
         self.keep = true;
         fault::reach("folder-exchanged")?;
         self.sync_parent(options)?;
         let drained = exchange.drain(&new, &target, self.disk, options.sync);
         let notes = match drained {
             Ok(()) => Vec::new(),
-            Err(error) => vec![format!("the replaced folder could not be removed whole: {error}")],
+            Err(error) => vec![format!("the replaced folder could not be removed completely: {error}")],
         };
         self.keep = !notes.is_empty();
         Ok(Exchanged::Done(notes))
@@ -240,7 +244,7 @@ impl Stage {
     }
 }
 
-/// A path's last name, in the folder that the path before it leads to.
+/// Returns a path's last name, in the folder that the rest of the path leads to.
 fn place_of(path: &Path) -> Result<Place> {
     let folder = path.parent().unwrap_or(Path::new(""));
     Place::find(folder, Path::new(path.file_name().unwrap_or_default()))
@@ -251,7 +255,7 @@ enum Exchanged {
     Cannot(String),
 }
 
-/// Whether a folder holds nothing but staging areas.
+/// Returns whether a folder holds nothing but staging areas.
 fn is_empty(folder: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(folder)? {
         if !is_area(&entry?.file_name()) {

@@ -1,7 +1,7 @@
-//! A layer of `tensorferry`, which uses it; its API promises nothing.
+//! A layer of `tensorferry`; its API makes no stability promises.
 //!
-//! Staged files become an output: named, locked, renamed into place, and finished after a crash;
-//! or objects of a store, sent and completed.
+//! Turns staged files into an output: names, locks and renames them into place, and finishes the
+//! work after a crash. In a store, sends and completes objects instead.
 
 #![forbid(unsafe_code)]
 

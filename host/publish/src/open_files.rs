@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::Result;
 
-/// Files of one output that are open at once, besides those that threads are just using.
+/// Maximum open files of one output, besides those that threads are currently using.
 pub(crate) const MAX_OPEN: usize = 64;
 
-/// The files of an output that are open, the one used last at the end.
+/// The open files of an output, the most recently used last.
 #[derive(Debug)]
 pub struct OpenFiles {
     open: Mutex<VecDeque<(usize, Arc<File>)>>,
-    /// Whether an error of a write may first be reported by a close, which nobody checks.
+    /// Whether a write error may first be reported by a close, whose result is not checked.
     syncs: bool,
 }
 
 impl OpenFiles {
-    /// An empty pool for files on the file system of `folder`.
+    /// Creates an empty pool for files on the file system of `folder`.
     pub fn new(folder: &Path) -> Arc<Self> {
         Arc::new(Self { open: Mutex::default(), syncs: reports_late(folder) })
     }
 
-    /// The open file of this number, opened if it is not.
+    /// Returns the file of this number, opened if necessary.
     fn get(&self, number: usize, open: impl FnOnce() -> io::Result<File>) -> io::Result<Arc<File>> {
         let mut files = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let there = files.iter().position(|(of, _)| *of == number).and_then(|at| files.remove(at));
@@ -43,7 +43,7 @@ impl OpenFiles {
         Ok(file)
     }
 
-    /// Closes the file whose last use is the longest ago, of those that no thread is using.
+    /// Closes the least recently used file that no thread is using.
     fn close_one(&self, files: &mut VecDeque<(usize, Arc<File>)>) -> io::Result<()> {
         let is_idle = |(_, file): &(usize, Arc<File>)| Arc::strong_count(file) == 1;
         match files.iter().position(is_idle).and_then(|at| files.remove(at)) {
@@ -53,7 +53,7 @@ impl OpenFiles {
     }
 }
 
-/// A file that is opened again when it is needed.
+/// A file that is reopened when it is needed.
 #[derive(Debug)]
 pub struct PooledFile {
     pool: Arc<OpenFiles>,
@@ -62,17 +62,15 @@ pub struct PooledFile {
 }
 
 impl PooledFile {
-    /// A new file, just created at `path`; `number` tells it from the others of the pool.
+    /// Adds a file, just created at `path`; `number` identifies it in the pool.
     pub(crate) fn new(pool: &Arc<OpenFiles>, number: usize, path: PathBuf, file: File) -> Result<Self> {
         let file = pool.get(number, || Ok(file)).map_err(failed("write the output", &path))?;
         drop(file);
         Ok(Self { pool: pool.clone(), number, path })
     }
 
-    /// The open file.
-    ///
-    /// # Errors
-    /// I/o, if it cannot be opened, or another one not be flushed.
+    /// Returns the open file. May close another file, which is flushed first if
+    /// [`syncs`](OpenFiles::syncs) is set.
     pub(crate) fn open(&self) -> Result<Handle<'_>> {
         let open = || OpenOptions::new().read(true).write(true).open(&self.path);
         let file = self.pool.get(self.number, open).map_err(failed("reopen the output", &self.path))?;
@@ -80,12 +78,12 @@ impl PooledFile {
     }
 }
 
-/// An open file. A pool does not close it while this is held.
+/// An open file. The pool does not close it while this handle exists.
 #[derive(Debug)]
 pub enum Handle<'a> {
-    /// One that stays open.
+    /// A file that stays open.
     Own(&'a File),
-    /// One of a pool.
+    /// A file of a pool.
     Shared(Arc<File>),
 }
 

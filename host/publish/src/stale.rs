@@ -1,5 +1,6 @@
-//! Stale files are those of an older output that the new one replaces under other names: shards of
-//! another number, the index of a model that is one file now. Writers give patterns of their names.
+//! Stale files belong to an older output that the new one replaces under other names: shards with a
+//! different count, or the index of a model that is now one file. Writers supply patterns of their
+//! names.
 
 use crate::disk::exists;
 use crate::stage::{FileKind, StagedFile};
@@ -11,10 +12,10 @@ use std::ffi::OsStr;
 use std::path::Path;
 use tensorferry_sdk::{Error, Result, Role, listed};
 
-/// A search for the stale files in the output's folder, by patterns of their names.
+/// A search for stale files in the output's folder, by name patterns.
 pub struct Search<'a> {
     folder: &'a dyn OutputFolder,
-    /// What the new output brings itself.
+    /// The files of the new output.
     outputs: &'a [StagedFile],
     patterns: Vec<Pattern<'a>>,
 }
@@ -25,18 +26,16 @@ struct Pattern<'a> {
     parent: &'a str,
     name: &'a str,
     role: Role,
-    /// None, if it is the name of one file.
+    /// `None` if the pattern is the name of one file.
     glob: Option<Glob>,
-    /// Compiled when a name begins as it does: most folders hold none.
+    /// Compiled when a name has the pattern's prefix: most folders have none.
     matcher: OnceCell<GlobMatcher>,
     found: BTreeSet<String>,
 }
 
 impl<'a> Search<'a> {
-    /// Searches `folder` for names that match one of the patterns and are none of the `outputs`.
-    ///
-    /// # Errors
-    /// A plugin error, for a pattern that is none.
+    /// Creates a search in `folder` for names that match one of the patterns and are not among the
+    /// `outputs`.
     pub fn new(
         folder: &'a dyn OutputFolder,
         patterns: impl IntoIterator<Item = (&'a str, Role)>,
@@ -46,12 +45,12 @@ impl<'a> Search<'a> {
         Ok(Self { folder, outputs, patterns: patterns.collect::<Result<_>>()? })
     }
 
-    /// The stale files: with `force` those that go. `more` is another stale file that is there. Without `force`,
-    /// and where `is_input` says that they are being read, they stay.
+    /// Returns the stale files. With `force` they are to be removed. `more` is another existing
+    /// stale file. Without `force`, and if `is_input` reports that a file is being read, the file
+    /// stays.
     ///
-    /// # Errors
-    /// Usage, without `force`: a file has a name of the same pattern as the output's own, such as a shard of
-    /// another number of shards, and would be read as one set with them; i/o.
+    /// Without `force`, fails if a file matches a pattern that also matches an output file, such as
+    /// a shard of a different count: both would be read as one set.
     pub fn find(
         self,
         more: Option<StagedFile>,
@@ -72,7 +71,7 @@ impl<'a> Search<'a> {
         Ok(stale)
     }
 
-    /// The files, and whether their pattern is also that of an output's file.
+    /// Returns the files, and whether their pattern also matches an output file.
     fn matching(mut self) -> Result<Vec<(StagedFile, bool)>> {
         self.list()?;
         let is_output = |name: &str| self.outputs.iter().any(|file| file.path == name);
@@ -112,29 +111,28 @@ impl<'a> Search<'a> {
 /// Files of an older output.
 #[derive(Debug, Default)]
 pub struct StaleFiles {
-    /// Those that go.
+    /// Files to remove.
     pub gone: Vec<StagedFile>,
-    /// The paths of those that stay.
+    /// Paths of files that stay.
     kept: Vec<String>,
 }
 
 impl StaleFiles {
-    /// Whether it is known of a file whether it goes.
+    /// Returns whether the file is already listed, to be removed or to stay.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.gone.iter().any(|file| file.path == name) || self.kept.iter().any(|kept| kept == name)
     }
 
-    /// Adds a file that stays.
     pub fn keep(&mut self, name: String) {
         self.kept.push(name);
     }
 
-    /// What is to be said of those that stay.
+    /// Returns a note about the files that stay.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         let kept = listed(self.kept.iter().map(|name| format!("{name:?}")), 1);
-        (!kept.is_empty()).then(|| format!("{kept} beside the output may be taken for a part of it"))
+        (!kept.is_empty()).then(|| format!("{kept} next to the output may be mistaken for a part of it"))
     }
 }
 
@@ -144,18 +142,18 @@ impl<'a> Pattern<'a> {
     fn parse(pattern: &'a str, role: Role) -> Result<Self> {
         let (parent, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
         let glob = GlobBuilder::new(name).literal_separator(true).build();
-        let glob = glob.map_err(|e| Error::plugin(format!("not a pattern: {e}")))?;
+        let glob = glob.map_err(|e| Error::plugin(format!("invalid file name pattern: {e}")))?;
         let is_glob = name.contains(Self::SIGNS);
         let found = if is_glob { BTreeSet::new() } else { BTreeSet::from([name.to_owned()]) };
         Ok(Self { parent, name, role, glob: is_glob.then_some(glob), matcher: OnceCell::new(), found })
     }
 
-    /// What every name that matches begins with.
+    /// Returns the prefix of every name that matches.
     fn start(&self) -> &'a str {
         &self.name[..self.name.find(Self::SIGNS).unwrap_or(self.name.len())]
     }
 
-    /// Keeps a name that matches.
+    /// Keeps a name if it matches.
     fn see(&mut self, name: &OsStr) {
         if !name.as_encoded_bytes().starts_with(self.start().as_bytes()) {
             return;
@@ -165,13 +163,13 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Whether it is a glob that this name matches.
+    /// Returns whether the pattern is a glob that matches this name.
     fn is_match(&self, name: &str) -> bool {
         let matcher = |glob: &Glob| self.matcher.get_or_init(|| glob.compile_matcher()).is_match(name);
         self.glob.as_ref().is_some_and(matcher)
     }
 
-    /// Whether it is a glob that this path in the output's folder matches.
+    /// Returns whether the pattern is a glob that matches this path in the output's folder.
     fn matches(&self, path: &str) -> bool {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         parent == self.parent && self.is_match(name)

@@ -538,7 +538,7 @@ fn a_second_reading_says_nothing_twice_and_forgets_nothing() {
     std::fs::remove_file(&output).unwrap();
     ferry.write(&format!("{}/copied/new/x", staging_area()), "");
     let said = ferry.convert(&input, &output, &[]).stderr;
-    for note in ["may be taken for a part of it", "was not made here"] {
+    for note in ["may be mistaken for a part of it", "not created here"] {
         assert_eq!(said.matches(note).count(), 1, "{note}: {said}");
     }
 }

@@ -1,10 +1,11 @@
-//! Recovery deals with the stages of runs that died: those whose lock is free.
+//! Recovery handles the stages of interrupted runs: those whose lock is free.
 //!
-//! One without a record is removed: nothing of it was visible. A set's record is finished. An exchange's
-//! record is finished if the exchange has happened, else dropped: until then the old folder stands whole.
-//! A set is given up, not finished, when somebody else has written under its names since. Stages of other
-//! users, those that another run holds, and those that are not proven to have been made where they stand
-//! (`stage/proof.rs`) are left alone; of the last the user is told, and may have them finished by hand.
+//! A stage without a record is removed: nothing of it was visible. A set's record is finished. An
+//! exchange's record is finished if the exchange has happened; otherwise it is dropped, because the
+//! old folder is still complete. A set is abandoned if other files have been written under its
+//! names since. Some stages are left alone: those of other users, those that another run holds, and
+//! those that are not proven to have been created in their current location (`stage/proof.rs`). The
+//! user gets a note about the last kind, and may finish such a stage by hand.
 
 use super::folder;
 use super::record::{Action, Exchange, Record, Set};
@@ -18,19 +19,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// What dead runs had left beside an output, and what became of it.
+/// The leftovers of interrupted runs, and how they were handled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// The outputs whose commit was finished: the folder of each.
+    /// The folder of each output whose commit was finished.
     pub finished: Vec<PathBuf>,
-    /// How many stages were removed without anything to finish.
+    /// Number of stages that were removed because there was nothing to finish.
     pub removed: usize,
-    /// What could not be dealt with, or was given up, and why; one sentence each.
+    /// Stages that were left or abandoned, and why; one sentence each.
     pub notes: Vec<String>,
 }
 
 impl Recovered {
-    /// Adds what was found later: a stage that is left alone is found each time.
+    /// Adds later findings. A stage that is left alone is found each time.
     pub fn append(&mut self, later: Self) {
         let known = self.notes.clone();
         self.finished.extend(later.finished);
@@ -39,11 +40,8 @@ impl Recovered {
     }
 }
 
-/// Finishes or removes what dead runs left where this destination's stage would be.
-///
-/// # Errors
-/// Usage, where something else than a folder is in the way; i/o, where the folder cannot be read. What is
-/// wrong with one stage becomes a note, and the stage stays.
+/// Finishes or removes the leftovers of interrupted runs at this destination. If one stage has a
+/// problem, it stays and a note describes it.
 pub fn recover(destination: &Destination) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     for folder in places(destination)? {
@@ -55,7 +53,7 @@ pub fn recover(destination: &Destination) -> Result<Recovered> {
 /// `output` is the folder of the output that is about to be written.
 fn recover_in(folder: &Path, output: &Path, disk: Disk, recovered: &mut Recovered) -> Result<()> {
     let stages = match area::stages(folder) {
-        // One may be allowed to write where one may not look.
+        // A folder may be writable but not readable.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
             return Ok(());
         }
@@ -73,19 +71,20 @@ fn recover_in(folder: &Path, output: &Path, disk: Disk, recovered: &mut Recovere
     Ok(())
 }
 
-/// Leaves a stage that is not proven as it is, unless there is nothing in it.
+/// Leaves an unproven stage as it is, unless it is empty.
 fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
     let holds_nothing = || proof::is_not_needed(root).map_err(failed("read a staging folder", root));
-    // A run writes the proof before there is anything in its stage, and removes it when there is nothing any more.
-    // Both may happen between two looks: what holds something, has no proof, and still holds it, is none of a run's.
+    // A run writes the proof before its stage holds anything, and removes the proof when the stage
+    // is empty again. Both may happen between two checks. A stage that is not empty, has no proof
+    // and is still not empty was therefore not left by a run here.
     if !holds_nothing()? {
         if proof::is_there(root) || holds_nothing()? {
             return Ok(());
         }
         let path = root.display();
         recovered.notes.push(format!(
-            "{path} was not made here, but copied, unpacked or cloned, and is left alone: remove it, or look at \
-             its commit.json and finish what it says with `ferry recover {path}`"
+            "{path} was copied, unpacked or cloned, not created here, and is left alone; remove it, or check \
+             its commit.json and finish the commit with `ferry recover {path}`"
         ));
         return Ok(());
     }
@@ -96,20 +95,17 @@ fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
     }
 }
 
-/// Finishes or removes one stage because the user says so, wherever it comes from.
-///
-/// # Errors
-/// Usage, if it is no stage of the user's, or in use; whatever is wrong with it.
+/// Finishes or removes one stage at the user's request, wherever it comes from.
 pub fn recover_by_hand(stage: &Path) -> Result<Recovered> {
     let refused = |why| Err(Error::usage(why).file(stage.display().to_string()));
     let root = std::fs::canonicalize(stage).map_err(failed("find the staging folder", stage))?;
     let Some(folder) = area::folder_of(&root).filter(|_| is_ours(&root)) else {
-        return refused("not a staging folder of ferry, or not yours");
+        return refused("not a staging folder of ferry, or it belongs to another user");
     };
     let mut recovered = Recovered::default();
     recover_stage(&root, folder, folder, Disk::default(), &mut recovered)?;
     if recovered == Recovered::default() {
-        return refused("a run is using it");
+        return refused("another run is using the staging folder");
     }
     Ok(recovered)
 }
@@ -142,14 +138,14 @@ fn recover_stage(
         StageEnd::Nothing => recovered.removed += 1,
         StageEnd::Finished(folder) => recovered.finished.push(folder),
         StageEnd::GivenUp(folder) => recovered.notes.push(format!(
-            "an earlier run's unfinished output in {} was given up: somebody else has changed it since",
+            "the unfinished output of an earlier run in {} was abandoned: its files have changed since",
             folder.display()
         )),
     }
     Ok(())
 }
 
-/// Checks that a folder is not a link to one elsewhere.
+/// Checks that a folder is not a symbolic link.
 fn is_no_link(path: &Path) -> Result<()> {
     let there = stat(path).map_err(failed("examine the output's folder", path))?;
     match there.is_some_and(|meta| meta.is_symlink()) {
@@ -203,7 +199,7 @@ fn finish_exchange(
             Ok(StageEnd::Finished(target))
         }
         _ => Err(Error::io(
-            "its output has been moved, and it may hold other files: look at it, then remove it",
+            "the output of this stage has been moved, and the stage may hold other files; check it, then remove it",
         )
         .file(staged.display().to_string())),
     }
@@ -219,7 +215,7 @@ impl Exchange {
                 let top = Top::open(path).map_err(failed())?;
                 match top.metadata().map_err(failed())?.ino() == inode {
                     true => Ok(top),
-                    false => Err(Error::io("another folder is there than was exchanged")
+                    false => Err(Error::io("the folder is not the one that was exchanged")
                         .file(path.display().to_string())),
                 }
             };

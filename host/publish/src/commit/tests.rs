@@ -1,4 +1,4 @@
-//! What a commit and a recovery leave, in each way that a commit can go.
+//! Tests of what each kind of commit and recovery leaves.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -21,8 +21,8 @@ const NONE: Disk = Disk { noreplace: false, exchange: false, links: false };
 const FORCE: CommitOptions = CommitOptions { force: true, sync: false };
 const KEEP: CommitOptions = CommitOptions { force: false, sync: false };
 
-/// Held while a process is being spawned (written), or a lock is expected to be free again (read): between
-/// fork and exec a child holds a copy of every descriptor, locks included.
+/// Held for writing while a process is spawned, and for reading while a lock is expected to be free
+/// again: between fork and exec, a child holds a copy of every descriptor, locks included.
 static SPAWNING: RwLock<()> = RwLock::new(());
 
 pub(super) fn spawning() -> impl Drop {
@@ -45,7 +45,7 @@ pub(super) fn whole(folder: &Path) -> Destination {
     Destination { folder: folder.to_owned(), kind: DestinationKind::Folder }
 }
 
-/// What a file of this name is in a set.
+/// Returns the role of a file of this name in a set.
 pub(super) fn kind_of(name: &str) -> FileKind {
     match name {
         "receipt.json" => FileKind::Receipt,
@@ -75,7 +75,7 @@ fn publish(
     stage.commit(&files, options)
 }
 
-/// All files below a folder and what they hold, links as `-> target`, sorted.
+/// Returns all files below a folder and their contents, links as `-> target`, sorted.
 pub(super) fn tree(folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -212,7 +212,7 @@ fn what_ferry_would_not_have_written_is_not_replaced() {
     }
     assert_eq!(Stage::begin(&beside(&home.path().join("file/sub"))).unwrap_err().kind(), ErrorKind::Usage);
 
-    // A link is replaced; what it points to is not touched.
+    // A link is replaced; its target is not touched.
     publish(&beside(home.path()), ALL, &["link"], FORCE).unwrap();
     assert_eq!(fs::read_to_string(home.path().join("file")).unwrap(), "old");
     assert!(!fs::symlink_metadata(home.path().join("link")).unwrap().is_symlink());
@@ -220,7 +220,7 @@ fn what_ferry_would_not_have_written_is_not_replaced() {
 
 #[test]
 fn a_folder_that_cannot_be_written_to_is_named() {
-    // Refuses new files to everyone, root included.
+    // `/proc` refuses new files to everyone, including root.
     let error = Stage::begin(&beside(Path::new("/proc"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     assert!(
@@ -247,7 +247,7 @@ fn a_set_comes_among_other_files_or_not_at_all() {
                 ],
             );
         }
-        // The last name is taken after the look: what was renamed before it is taken back.
+        // The last name is taken after the check: the renames before it are undone.
         let home = home();
         let mut stage = Stage::begin_on(&beside(home.path()), disk).unwrap();
         let files = fill(&stage, &SET, "new");

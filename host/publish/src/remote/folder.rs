@@ -1,4 +1,4 @@
-//! The folder of a store that an output goes to.
+//! The folder of an output in a store.
 
 use crate::disk::exists;
 use crate::stage::{Destination, DestinationKind, check_relative};
@@ -17,7 +17,7 @@ use tensorferry_sdk::{ErrorKind, Result};
 pub struct RemoteFolder {
     pub(super) place: Arc<dyn RemotePlace>,
     path: String,
-    /// Its URL, for people.
+    /// The URL to display.
     shown: PathBuf,
     is_own: bool,
     most_listed: u64,
@@ -25,9 +25,9 @@ pub struct RemoteFolder {
 }
 
 impl RemoteFolder {
-    /// The folder of a destination; `None`, if that is a folder of this machine.
+    /// Returns the folder of a destination, or `None` if it is on this machine.
     pub fn of(destination: &Destination, session: &Session) -> Result<Option<Self>> {
-        // A place may know files alone: then it is asked for the one that will be written.
+        // A store may only know files, so the URL is that of the file to be written.
         let url = match &destination.kind {
             DestinationKind::Beside { name } => destination.folder.join(name),
             DestinationKind::Folder => destination.folder.clone(),
@@ -49,7 +49,7 @@ impl RemoteFolder {
         }))
     }
 
-    /// Where a name lies in the place.
+    /// Returns the path of a name in the store.
     pub(super) fn path_of(&self, name: &str) -> String {
         match (&*self.path, name) {
             ("", name) => name.to_owned(),
@@ -58,13 +58,13 @@ impl RemoteFolder {
         }
     }
 
-    /// The URL of a name, for people.
+    /// Returns the URL of a name, for display.
     pub fn url(&self, name: &str) -> PathBuf {
         if name.is_empty() { self.shown.clone() } else { self.shown.join(name) }
     }
 
-    /// Whether an output of these files may be written, as far as the store lets us see: what it does not show, the
-    /// condition of each object decides.
+    /// Checks that an output of these files may be written, as far as the store shows its objects.
+    /// The condition of each upload covers the rest.
     pub fn check_free(&self, names: &[&str], force: bool) -> Result<()> {
         names.iter().try_for_each(|name| check_relative(name))?;
         if force {
@@ -86,7 +86,6 @@ impl RemoteFolder {
         })
     }
 
-    /// Whether nothing lies in it.
     pub fn is_empty(&self) -> Result<bool> {
         match self.entries("") {
             Err(error) if error.kind() == ErrorKind::Limit => Ok(false),
@@ -94,24 +93,24 @@ impl RemoteFolder {
         }
     }
 
-    /// The names of the files in a folder below.
+    /// Returns the names of the files in a sub-folder.
     pub fn files(&self, folder: &str) -> Result<Vec<String>> {
         let entries = self.entries(folder)?;
         Ok(entries.iter().filter(|entry| entry.len.is_some()).map(|entry| entry.name.clone()).collect())
     }
 
-    /// Whether there is a file of this name, by what was listed.
+    /// Returns whether the listing contains a file of this name.
     pub fn has_file(&self, name: &str) -> Result<bool> {
         let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
         Ok(self.entries(folder)?.iter().any(|entry| entry.name == file && entry.len.is_some()))
     }
 
-    /// The identity of a file; `None` if it is missing or cannot be opened.
+    /// Returns the identity of a file, or `None` if it is missing or cannot be opened.
     pub fn identity(&self, name: &str) -> Option<FileIdentity> {
         Some(FileIdentity::of_remote(self.place.open(&self.path_of(name)).ok()?.stamp()))
     }
 
-    /// A file's bytes, if it is there and no longer than this.
+    /// Returns a file's bytes if it exists and has at most `most` bytes.
     pub fn read_small(&self, name: &str, most: u64) -> Option<Vec<u8>> {
         let path = self.path_of(name);
         self.place.stamp(&path).ok()??;
@@ -133,7 +132,7 @@ impl RemoteFolder {
     }
 }
 
-/// Whether an error says that a store does not show what is asked for, and not that it fails.
+/// Returns whether the error means that a store denies the request, rather than that it fails.
 pub fn is_refusal(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Io | ErrorKind::Limit | ErrorKind::Unsupported)
 }

@@ -1,4 +1,4 @@
-//! The objects of an output that are on their way, and those that this run has made visible.
+//! The objects of an output that are being uploaded, and those that this run has made visible.
 
 use super::folder::RemoteFolder;
 use crate::commit::Committed;
@@ -16,54 +16,54 @@ use tensorferry_core::context::session::Session;
 use tensorferry_core::context::windows::{WINDOW_BYTES, windows};
 use tensorferry_sdk::{Context, Error, ErrorKind, Result};
 
-/// The longest older index that is held, to be put back if the new set has to go.
+/// Maximum bytes of an older index that is kept in memory, to restore it if the new set fails.
 const MOST_PUT_BACK: u64 = 64 << 20;
 
-/// Objects that are written. Dropping it without a commit ends the uploads, and removes what it has made visible; an older
-/// set of other names is found again then.
+/// Objects being written. Dropping it without a commit aborts the uploads and removes the objects
+/// that it made visible. An older set with other names can then be found again.
 pub struct RemoteStage {
     pub(crate) folder: RemoteFolder,
     force: bool,
     objects: Mutex<BTreeMap<String, StagedObject>>,
-    /// Objects of an older output that go when this one comes.
+    /// Objects of an older output that the commit removes.
     stale: Vec<StagedFile>,
-    /// What an older set was found by, in the order in which it went.
+    /// Indexes and receipts of an older set, in the order in which they were removed or replaced.
     held: Mutex<Vec<HeldObject>>,
     notes: Mutex<Vec<String>>,
     is_committed: bool,
 }
 
-/// What becomes of an older set when a new one becomes visible.
+/// How an older set is treated when a new one becomes visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Older {
-    /// There is none that anybody asked to replace, or it is dealt with.
+    /// There is no older set to replace.
     NotReplaced,
     /// Its objects are replaced one after the other.
     Overwritten,
-    /// The new one's data has other names.
+    /// The new set's data has other names.
     StandsBeside,
 }
 
-/// What an older set was found by.
+/// An index or receipt of an older set.
 struct HeldObject {
     name: String,
     kind: FileKind,
     bytes: Vec<u8>,
-    /// What may stand there when it is put back.
+    /// The condition under which it is restored.
     condition: Condition,
 }
 
-/// An upload, and what may stand under its name when it becomes visible.
+/// An upload, and the condition under which it becomes visible.
 type Staged = (Arc<dyn RemoteUpload>, Condition);
 
 enum StagedObject {
     /// Sent as it is written.
     Upload(Arc<dyn RemoteUpload>, Condition),
-    /// In a file without a name, until it is whole.
+    /// In an unnamed local file until it is complete.
     Kept(File),
     Visible {
         len: u64,
-        /// It took the place of an older output's sidecar, and goes no more.
+        /// Whether it stays if the output fails, such as a sidecar that replaced an older one.
         stays: bool,
     },
 }
@@ -90,7 +90,7 @@ impl RemoteStage {
         check_relative(name)?;
         let FileShape { len, late, is_kept } = shape;
         let (staged, bytes) = if is_kept {
-            let file = tempfile::tempfile().map_err(|e| Error::from(e).context("cannot keep the output"))?;
+            let file = tempfile::tempfile().map_err(|e| Error::from(e).context("cannot create a temporary file"))?;
             if let Some(len) = len {
                 file.set_len(len)?;
             }
@@ -101,7 +101,7 @@ impl RemoteStage {
         };
         match self.objects().insert(name.to_owned(), staged) {
             None => Ok(bytes),
-            Some(_) => Err(Error::plugin("two files of one name").file(name)),
+            Some(_) => Err(Error::plugin("two output files have the same name").file(name)),
         }
     }
 
@@ -112,7 +112,7 @@ impl RemoteStage {
             true => match self.folder.place.stamp(&path) {
                 Ok(Some(stamp)) => Condition::Same(stamp),
                 Ok(None) => Condition::Absent,
-                // Who may write and not read replaces what he does not see.
+                // With permission to write but not to read, an existing object is replaced unseen.
                 Err(error) if error.kind() == ErrorKind::Io => Condition::Any,
                 Err(error) => return Err(error),
             },
@@ -120,19 +120,19 @@ impl RemoteStage {
         Ok((self.folder.place.create(&path, NewObject { len, late })?, condition))
     }
 
-    /// Gives a kept object the name that it will have.
+    /// Renames a kept object.
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_relative(to)?;
         let mut objects = self.objects();
         if objects.contains_key(to) {
-            return Err(Error::plugin("two files of one name").file(to));
+            return Err(Error::plugin("two output files have the same name").file(to));
         }
         match objects.remove(from) {
             Some(StagedObject::Kept(file)) => {
                 objects.insert(to.to_owned(), StagedObject::Kept(file));
                 Ok(())
             }
-            _ => Err(Error::plugin("an object on its way cannot be renamed").file(from)),
+            _ => Err(Error::plugin("an object that is being uploaded cannot be renamed").file(from)),
         }
     }
 
@@ -144,7 +144,7 @@ impl RemoteStage {
         self.stale.retain(|file| file.path != name);
     }
 
-    /// Sends what was kept, and waits until the store has all bytes.
+    /// Sends the kept objects, and waits until the store has all bytes.
     pub(crate) fn finish(&self, session: &Session) -> Result<()> {
         let kept: Vec<String> = {
             let objects = self.objects();
@@ -176,9 +176,9 @@ impl RemoteStage {
         self.objects().iter().filter_map(of).collect()
     }
 
-    /// Makes those of these objects visible that are written: data first, then, one after the other, what it is found by.
-    /// Where none of the data takes an older object's place, the older set is whole until its index is replaced; where one
-    /// does, what the older set is found by goes before all.
+    /// Makes those of these files visible that have been written: data first, then the indexes and
+    /// receipts one by one. If no data object replaces an older one, the older set is complete
+    /// until its index is replaced. Otherwise the older indexes and receipts are removed first.
     pub(crate) fn show(&self, files: &[StagedFile]) -> Result<()> {
         let uploads = self.uploads();
         let staged = files.iter().filter_map(|file| Some((file, uploads.get(&file.path)?)));
@@ -199,7 +199,7 @@ impl RemoteStage {
         data.into_par_iter().try_for_each(|(file, staged)| self.commit_one(file, staged))?;
         fault::reach("file-renamed")?;
         if older == Older::StandsBeside {
-            // A receipt of the older set would be wrong beside the new one.
+            // The older set's receipt would not match the new files.
             for file in self.older(files).filter(|file| file.kind == FileKind::Receipt) {
                 self.take_away(file)?;
             }
@@ -212,13 +212,15 @@ impl RemoteStage {
                 Older::StandsBeside => self.take_place(file, &(upload.clone(), condition.clone())),
             };
             if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Usage) {
-                // The name was free when this began: somebody else has made the same output meanwhile, and what has these names is his.
+                // The name was free at the start: another run has created the same output
+                // meanwhile, and the objects are its own.
                 self.leave_visible();
             }
             done?;
         }
         if older == Older::StandsBeside {
-            // Under another name than the new one's. What it names goes with the commit.
+            // Indexes whose names the new set does not use. The commit removes the files that they
+            // list.
             for file in self.stale.iter().filter(|file| file.kind == FileKind::Index) {
                 self.take_away(file)?;
             }
@@ -226,7 +228,7 @@ impl RemoteStage {
         fault::reach("index-renamed")
     }
 
-    /// Objects that may stand there of an older output.
+    /// Returns objects of an older output that may still exist.
     fn older<'a>(&'a self, files: &'a [StagedFile]) -> impl Iterator<Item = &'a StagedFile> {
         let is_shown =
             |file: &StagedFile| matches!(self.objects().get(&file.path), Some(StagedObject::Visible { .. }));
@@ -249,7 +251,7 @@ impl RemoteStage {
         }
     }
 
-    /// Has an index take the place of an older one, which is held until the output is committed.
+    /// Replaces an older index or receipt, which is kept until the output is committed.
     fn take_place(&self, file: &StagedFile, staged: &Staged) -> Result<()> {
         let bytes = match staged.1 {
             Condition::Absent => None,
@@ -263,7 +265,8 @@ impl RemoteStage {
         Ok(())
     }
 
-    /// Removes what an older set is found by, and holds it until the output is committed.
+    /// Removes an index or receipt of an older set, and keeps its bytes until the output is
+    /// committed.
     fn take_away(&self, file: &StagedFile) -> Result<()> {
         let bytes = self.folder.read_small(&file.path, MOST_PUT_BACK);
         self.remove_older(&file.path)?;
@@ -278,7 +281,7 @@ impl RemoteStage {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
     }
 
-    /// Bytes of an object, as far as they are known.
+    /// Returns the known length of an object.
     pub(crate) fn len(&self, name: &str) -> u64 {
         match self.objects().get(name) {
             Some(StagedObject::Upload(upload, _)) => upload.bytes(),
@@ -292,9 +295,9 @@ impl RemoteStage {
         self.folder.place.remove(&self.folder.path_of(name))
     }
 
-    /// Has an older object stand under its name again.
+    /// Restores an older object under its name.
     fn put_back(&self, HeldObject { name, bytes, condition, .. }: &HeldObject) -> Result<()> {
-        // Where there was nothing when it went, the new set's own may have come since.
+        // If the name was free after the removal, the new set's own object may have taken it since.
         let is_own = matches!(self.objects().get(name), Some(StagedObject::Visible { .. }));
         let condition = match condition {
             Condition::Absent if is_own => &Condition::Any,
@@ -310,12 +313,12 @@ impl RemoteStage {
     /// Makes all objects visible, and removes those of the older output.
     pub(crate) fn commit(mut self, files: &[StagedFile]) -> Result<Committed> {
         self.show(files)?;
-        // What is new stands: an older file that cannot be removed does not undo it.
+        // The new output is complete: a failure to remove an older file does not undo it.
         self.is_committed = true;
         let mut notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
         for file in &self.stale {
             if let Err(error) = self.remove_older(&file.path) {
-                notes.push(format!("an older output's file could not be removed: {error}"));
+                notes.push(format!("a file of the older output could not be removed: {error}"));
             }
             fault::reach("stale-removed")?;
         }
@@ -331,12 +334,13 @@ impl Drop for RemoteStage {
         if self.is_committed {
             return;
         }
-        // Nobody is left to tell; what cannot be removed is whole. An older set is found again before the new one's data goes;
-        // its receipt went first, and comes last.
+        // A drop cannot report errors, and objects that cannot be removed are complete. The older
+        // set is restored before the new one's data is removed; its receipt was removed first and
+        // is restored last.
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
         for object in held.iter().rev() {
             if self.put_back(object).is_err() && object.kind == FileKind::Index {
-                // One of the two sets has to be there.
+                // One of the two sets must remain.
                 return;
             }
         }

@@ -1,7 +1,8 @@
-//! The staging area of a folder: the one place where a user's runs stage outputs for that folder, on its file
-//! system. Who looks for what dead runs left looks there alone: an output's folder may hold a million names.
+//! The staging area of a folder: the only place where a user's runs stage outputs for that folder,
+//! on its file system. A search for the leftovers of interrupted runs reads only the area, because
+//! an output's folder may hold a million names.
 //!
-//! Each user has an area of their own, since nobody obeys the stage of another.
+//! Each user has a separate area, since a run does not follow the stage of another user.
 
 use crate::disk::{each_name, stat};
 use std::ffi::OsStr;
@@ -10,40 +11,41 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// How the name of every staging area starts.
+/// Prefix of the name of every staging area.
 const PREFIX: &str = ".ferry-stage-";
 const OWNER_ONLY: u32 = 0o700;
 
-/// The user's staging area in a folder.
+/// Returns the user's staging area in a folder.
 pub fn in_folder(folder: &Path) -> PathBuf {
     folder.join(format!("{PREFIX}{}", rustix::process::geteuid().as_raw()))
 }
 
-/// The name of an empty file of the user's that a commit renames into the output's folders for a try. One that a killed run left is
-/// replaced by the next try, or removed with its stage.
+/// Name of the user's empty file that a commit renames into the output's folders to test them. If a
+/// run is killed, the next test replaces the file, or it is removed with its stage.
 pub fn probe() -> String {
     format!("{PREFIX}try-{}", rustix::process::geteuid().as_raw())
 }
 
-/// Whether the name of a folder is that of a staging area.
+/// Returns whether the name of a folder is that of a staging area.
 pub(crate) fn is_area(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
 }
 
-/// The folder that a stage has been made for; none if it is in no staging area.
+/// Returns the folder that a stage is for, or `None` if the stage is not in a staging area.
 pub fn folder_of(stage: &Path) -> Option<&Path> {
     let area = stage.parent().filter(|area| area.file_name().is_some_and(is_area))?;
     area.parent()
 }
 
-/// Makes the user's staging area. Where something else has its name, another one, that no later run looks into.
+/// Creates the user's staging area. If something else has its name, creates one that later runs do
+/// not search.
 pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
     let area = in_folder(folder);
     match DirBuilder::new().mode(OWNER_ONLY).create(&area) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         made => return made.map(|()| area),
     }
-    // None, if the last run beside it has just removed it: the caller tries again.
+    // `None` if another run has just removed it: the caller tries again.
     if stat(&area)?.as_ref().is_none_or(is_ours) {
         return Ok(area);
     }
@@ -52,15 +54,15 @@ pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
     Ok(other.keep())
 }
 
-/// Removes the area that a stage was in, if it was the last one.
+/// Removes the area of a stage if no other stage is in it.
 pub(super) fn remove_of(stage: &Path) {
     if folder_of(stage).is_some() {
-        // Fails, as it should, where another stage is in it.
+        // Fails, as intended, if another stage is in it.
         let _ = stage.parent().map(std::fs::remove_dir);
     }
 }
 
-/// The stages in the user's staging area of a folder.
+/// Returns the stages in the user's staging area of a folder.
 pub(crate) fn stages(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let (area, mut stages) = (in_folder(folder), Vec::new());
     if stat(&area)?.as_ref().is_some_and(is_ours) {
@@ -69,8 +71,8 @@ pub(crate) fn stages(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(stages)
 }
 
-/// Whether this is a folder of the user's. Another user's record would be obeyed with our rights: in a shared
-/// folder it could name files of ours.
+/// Returns whether the folder belongs to the user. Following another user's record would use our
+/// permissions: in a shared folder it could name our files.
 pub fn is_ours(folder: &Metadata) -> bool {
     folder.is_dir() && folder.uid() == rustix::process::geteuid().as_raw()
 }

@@ -1,4 +1,4 @@
-//! The lock of a stage: held as long as its run lives, so that stages that were left behind can be told.
+//! The lock of a stage. It is held as long as its run lives, so abandoned stages can be recognized.
 
 use super::proof::{self, PROOF};
 use super::site::Site;
@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
-/// Makes a stage for a destination, with the folders that are missing, and locks it. Other runs may meanwhile
-/// remove what they think is theirs to remove: a new stage, before it is locked, for an abandoned one; its area;
-/// the folders that they made and that are empty. Then it is made again.
+/// Creates and locks a stage for a destination, with the missing folders. Meanwhile, other runs may
+/// remove parts of it: a new stage that is not locked yet looks abandoned; its area; empty folders
+/// that they created. In that case it is created again.
 pub(super) fn claim(destination: &Destination) -> Result<(Site, PathBuf, File)> {
     for attempt in 1..=ATTEMPTS {
         let site = Site::make(destination)?;
@@ -45,19 +45,20 @@ pub(super) fn claim(destination: &Destination) -> Result<(Site, PathBuf, File)> 
     Err(Error::transient("other runs keep removing the staging folder").file(folder))
 }
 
-/// What an attempt to lock means on a file system that has no locks.
+/// How to treat a stage on a file system without locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithoutLocks {
     /// The stage is our own new one: go on.
     Own,
-    /// It may be anyone's: leave it.
+    /// It may belong to another run: leave it.
     Leave,
 }
 
-/// Takes the lock of a stage; none if another run has it, or has removed the stage meanwhile.
+/// Takes the lock of a stage. Returns `None` if another run holds it, or has removed the stage
+/// meanwhile.
 ///
-/// What counts is the file that is linked as `lock` *after* it has been locked: a run that removes a stage
-/// unlinks its lock file last of all, while it holds it.
+/// The file must be linked as `lock` *after* it has been locked: a run that removes a stage unlinks
+/// its lock file last, while it holds the lock.
 pub fn lock(root: &Path, without: WithoutLocks) -> io::Result<Option<File>> {
     let path = root.join(LOCK);
     let nofollow = rustix::fs::OFlags::NOFOLLOW.bits();
@@ -88,15 +89,17 @@ pub fn lock(root: &Path, without: WithoutLocks) -> io::Result<Option<File>> {
     Ok(same.then_some(file))
 }
 
-/// Whether a lock failed because the file system, or a sandbox, has none: Lustre without `-o flock`, for one.
+/// Returns whether a lock failed because the file system or a sandbox does not support locks, such
+/// as Lustre without `-o flock`.
 pub fn lacks_locks(error: &io::Error) -> bool {
     let codes = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP, Errno::INVAL, Errno::PERM];
     codes.iter().any(|code| error.raw_os_error() == Some(code.raw_os_error()))
 }
 
-/// Removes a stage whose lock is held. Its record goes first: nobody may finish a commit from files that are
-/// half removed. The proof and the lock file go last, so that they protect the rest to the end. A run that locks the empty
-/// folder in the moment before it goes keeps it: a folder with a file in it stays.
+/// Removes a stage whose lock is held. The record is removed first, so that no run finishes a
+/// commit from files that are half removed. The proof and the lock file are removed last, so that
+/// they protect the rest to the end. If another run locks the empty folder just before its removal,
+/// the folder stays because it contains a file.
 pub fn remove(root: &Path) -> io::Result<()> {
     remove_if_there(&root.join(super::RECORD))?;
     for entry in fs::read_dir(root)? {
@@ -122,7 +125,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use crate::stage::{Destination, DestinationKind, Stage};
 
-    /// Jobs of one run share the folders that none of them found, and those that fail remove them again.
+    /// Jobs of one run share the folders that were missing, and failed jobs remove them again.
     #[test]
     fn runs_that_make_and_remove_the_same_folders_do_not_disturb_each_other() {
         let home = tempfile::tempdir().unwrap();

@@ -1,11 +1,13 @@
-//! The proof that a stage was made where it stands, by a run that could write there: a stage is a folder with a
-//! record of renames in it, and one that came with an archive or a clone must not be obeyed.
+//! The proof that a stage was created in its current location, by a run that could write there. A
+//! stage is a folder that contains a record of renames; one that came with an archive or a clone
+//! must not be followed.
 //!
-//! The file `proof` says what the file system made of the stage's lock: its inode, the time of its last change
-//! and of its birth, to the nanosecond. Whoever unpacks a folder can write any name and any content, but the
-//! inode and these times are the kernel's. They are the same on every node that mounts the file system, in any
-//! container and after a restart; nothing touches the lock after it was made. A copy of a stage is not proven,
-//! and neither is one on a file system whose inodes do not last (FAT).
+//! The file `proof` holds what the file system recorded for the stage's lock: its inode, the time
+//! of its last change and its birth time, to the nanosecond. Unpacking an archive can create any
+//! name and content, but the kernel sets the inode and these times. They are the same on every node
+//! that mounts the file system, in any container and after a restart; nothing touches the lock
+//! after its creation. The proof fails for a copy of a stage, and on a file system whose inodes do
+//! not persist (FAT).
 
 use super::LOCK;
 use crate::disk::{failed, read_own, stat};
@@ -18,16 +20,16 @@ use std::time::UNIX_EPOCH;
 use tensorferry_sdk::Result;
 
 pub(super) const PROOF: &str = "proof";
-/// It has three numbers and their names.
+/// Maximum bytes of the file. It has three numbers and their names.
 const MOST_BYTES: u64 = 1 << 10;
 
-/// What the kernel says of a lock.
+/// The kernel's data about a lock.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Proof {
     inode: u64,
     changed: (i64, i64),
-    /// In nanoseconds after 1970, where the file system keeps it and the kernel reports it.
+    /// Nanoseconds since 1970, if the file system stores it and the kernel reports it.
     born: Option<u128>,
 }
 
@@ -41,23 +43,23 @@ impl Proof {
         }
     }
 
-    /// Whether both are of one lock. Clients of different kernels share a folder: a birth that one of them does
-    /// not see tells nothing.
+    /// Returns whether both describe the same lock. Clients with different kernels may share a
+    /// folder, so a birth time that one of them does not see proves nothing.
     fn agrees(&self, other: &Self) -> bool {
         let birth = self.born.zip(other.born).is_none_or(|(own, other)| own == other);
         birth && (self.inode, self.changed) == (other.inode, other.changed)
     }
 }
 
-/// Writes the proof of a stage whose lock has been made.
+/// Writes the proof of a stage whose lock exists.
 pub fn write(root: &Path) -> Result<()> {
-    let failed = || failed("note in the staging folder that it is ours", root);
+    let failed = || failed("write the proof of the staging folder", root);
     let lock = fs::symlink_metadata(root.join(LOCK)).map_err(failed())?;
     let json = serde_json::to_vec(&Proof::of(&lock)).map_err(io::Error::from).map_err(failed())?;
     fs::write(root.join(PROOF), json).map_err(failed())
 }
 
-/// Whether a stage was made where it stands.
+/// Returns whether a stage was created in its current location.
 pub fn is_there(root: &Path) -> bool {
     let proof = read_own(&root.join(PROOF), MOST_BYTES).ok().flatten();
     let proof = proof.and_then(|bytes| serde_json::from_slice::<Proof>(&bytes).ok());
@@ -65,8 +67,8 @@ pub fn is_there(root: &Path) -> bool {
     lock.zip(proof).is_some_and(|(lock, proof)| proof.agrees(&Proof::of(&lock)))
 }
 
-/// Whether a stage holds nothing of anybody's: its run died before it could prove anything, or while the stage
-/// was removed, or another run removes it now.
+/// Returns whether a stage without proof contains nothing to keep: its run was interrupted before
+/// it wrote the proof or while it removed the stage, or another run is removing it now.
 pub(crate) fn is_not_needed(root: &Path) -> io::Result<bool> {
     let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let entries = match fs::read_dir(root) {
@@ -108,7 +110,7 @@ mod tests {
         assert!(!is_not_needed(&made).unwrap());
         fs::rename(&made, &moved).unwrap();
         assert!(is_there(&moved));
-        // All that tar, rsync or a clone can keep.
+        // `cp -a` keeps everything that tar, rsync or a clone can keep.
         let copy = Command::new("cp").arg("-a").args([&moved, &copied]).status().unwrap();
         assert!(copy.success() && !is_there(&copied));
         fs::remove_file(moved.join(LOCK)).unwrap();

@@ -1,4 +1,4 @@
-//! The place of a stage: the folder that holds it, beside the output or within the output's own folder.
+//! The location of a stage: next to the output, or within the output's own folder.
 
 use super::{ATTEMPTS, Destination, DestinationKind};
 use crate::disk::{failed, in_the_way, stat};
@@ -10,12 +10,13 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::Result;
 
-/// Where a stage stands, and what of its parent the output will be.
+/// The location of a stage and of its output.
 #[derive(Debug)]
 pub struct Site {
     /// The folder that holds the stage.
     pub parent: PathBuf,
-    /// The output folder's name in `parent`, to be renamed as a whole; none if the files go to `parent`.
+    /// The output folder's name in `parent`, to be renamed as a whole; `None` if the files go to
+    /// `parent`.
     pub whole: Option<OsString>,
     /// The output's folder as the user named it, for messages.
     pub shown: PathBuf,
@@ -31,24 +32,26 @@ impl Site {
     }
 }
 
-/// The folder for the stage, links resolved as far as it exists, and the name of an output folder in it.
+/// Returns the folder for the stage, with links resolved as far as it exists, and the name of an
+/// output folder in it.
 ///
-/// An output folder gets its stage beside it, so that one rename commits it. It gets it inside, and its
-/// files are renamed one by one, where the folder cannot be renamed (another file system is mounted
-/// there; its parent is not ours to write to) or should not be: a shell that stands in a folder would be
-/// left in one that is gone.
+/// The stage of an output folder is next to it, so that one rename commits the folder. The stage is
+/// inside, and the files are renamed one by one, if the folder cannot be renamed (a different file
+/// system is mounted there, or its parent is not writable) or should not be: the working directory
+/// of a shell would become a folder that no longer exists.
 fn locate(destination: &Destination) -> Result<(PathBuf, Option<OsString>)> {
     let given = &destination.folder;
-    // One that goes before it is looked at was not there.
+    // A folder that vanishes before it is examined counts as missing.
     let there = fs::canonicalize(given).and_then(|folder| Ok((fs::metadata(&folder)?.is_dir(), folder)));
     let folder = match there {
         Ok((true, folder)) => folder,
         Ok((false, _)) => return Err(in_the_way(given, "not a folder", "one")),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let found = stat(given).map_err(failed("examine the output's folder", given))?;
-            // Anything but a link is a folder that another run has made meanwhile: it is met again below.
+            // Anything but a link is a folder that another run has just created; the code below
+            // handles it.
             if found.is_some_and(|found| found.is_symlink()) {
-                return Err(in_the_way(given, "a symbolic link to nothing", "a folder"));
+                return Err(in_the_way(given, "a dangling symbolic link", "a folder"));
             }
             return match (&destination.kind, given.parent(), given.file_name()) {
                 (DestinationKind::Folder, Some(parent), Some(name)) => {
@@ -82,26 +85,26 @@ fn can_be_renamed(folder: &Path, parent: &Path) -> bool {
     !stands_inside && writable && is_on_its_mount()
 }
 
-/// The number of the mount that a path leads to, which a bind mount of the same device has to itself; none if
-/// the kernel does not report it.
+/// Returns the mount ID of a path, or `None` if the kernel does not report it. A bind mount of the
+/// same device has its own ID.
 fn mount(path: &Path) -> Option<u64> {
     let number = match statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID) {
         Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => Some(found.stx_mnt_id),
         _ => mount_of_open(path),
     };
-    // Sandboxes that know no mounts report 0 for each.
+    // Sandboxes without mount IDs report 0 for each path.
     number.filter(|&number| number != 0)
 }
 
-/// As [`mount`], without a `statx` that reports it (before Linux 5.8).
+/// Like [`mount`], without a `statx` that reports the ID (before Linux 5.8).
 fn mount_of_open(path: &Path) -> Option<u64> {
     let open = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", open.as_raw_fd())).ok()?;
     info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
-/// Creates a folder and its missing parents, the outermost first. Another run that ends without an output
-/// removes those that it made itself, at any moment: they are made again.
+/// Creates a folder and its missing parents, outermost first. A run that ends without an output
+/// removes the folders that it created, at any moment; they are then created again.
 fn make_folders(folder: &Path) -> Result<CreatedFolders> {
     let (mut made, mut attempts) = (CreatedFolders::default(), 0);
     while let Some(path) = folder.ancestors().take_while(|path| !path.is_dir()).last() {
@@ -122,7 +125,7 @@ fn make_folders(folder: &Path) -> Result<CreatedFolders> {
     Ok(made)
 }
 
-/// The folders that may hold stages of earlier runs into the same destination.
+/// Returns the folders that may hold stages of earlier runs with the same destination.
 pub fn places(destination: &Destination) -> Result<Vec<PathBuf>> {
     let (parent, whole) = locate(destination)?;
     let inside = whole.map(|name| parent.join(name));
@@ -131,14 +134,14 @@ pub fn places(destination: &Destination) -> Result<Vec<PathBuf>> {
     Ok([Some(parent), inside, outside].into_iter().flatten().filter(|path| path.is_dir()).collect())
 }
 
-/// Folders made on the way, outermost first. Dropping them removes those that stayed empty.
+/// Folders created for an output, outermost first. Dropping it removes those that are still empty.
 #[derive(Debug, Default)]
 pub struct CreatedFolders(pub Vec<PathBuf>);
 
 impl Drop for CreatedFolders {
     fn drop(&mut self) {
         for folder in self.0.iter().rev() {
-            // Fails, as it should, where something has come to lie in it.
+            // Fails, as intended, if the folder is not empty.
             let _ = fs::remove_dir(folder);
         }
     }
@@ -163,7 +166,7 @@ mod tests {
         assert_eq!(site(&home.join("a/b"), DestinationKind::Folder), (home.join("a"), Some("b".into())));
         fs::create_dir(home.join("here")).unwrap();
         assert_eq!(site(&home.join("here"), DestinationKind::Folder), (home.clone(), Some("here".into())));
-        // A mount of its own, on every system that the tests run on.
+        // A separate mount on every system that the tests run on.
         assert_eq!(site(Path::new("/proc"), DestinationKind::Folder), ("/proc".into(), None));
         assert_eq!(site(Path::new("/"), DestinationKind::Folder), ("/".into(), None));
         for path in [&*home, Path::new("/proc"), Path::new("/")] {

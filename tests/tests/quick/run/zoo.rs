@@ -322,7 +322,7 @@ fn what_the_new_output_does_not_bring_goes_if_it_is_as_it_was_written() {
         let files: Vec<String> = zoo.outputs().keys().map(|file| file.display().to_string()).collect();
         let expected = ["config.json", "model.safetensors", "notes.json", "other.txt"];
         assert_eq!(files, expected.map(|name| format!("hub/{name}")), "{receipt}: {outcome}");
-        let _ = outcome.says(&["\"notes.json\" beside the output may be taken for a part of it"]);
+        let _ = outcome.says(&["\"notes.json\" next to the output may be mistaken for a part of it"]);
     }
 }
 

@@ -44,7 +44,7 @@ fn a_stage_in_a_clone_is_not_obeyed() {
     let before = files_below(&ferry.at("r"));
 
     let done = ferry.convert(&model, &ferry.at("r/m.pt"), &[]);
-    assert_eq!(done.stderr.matches("was not made here").count(), 3, "{done}");
+    assert_eq!(done.stderr.matches("not created here").count(), 3, "{done}");
     assert_eq!(files_below(&ferry.at("victim")), [Path::new("precious")]);
     std::fs::remove_file(ferry.at("r/m.pt")).unwrap();
     assert_eq!(files_below(&ferry.at("r")), before);
