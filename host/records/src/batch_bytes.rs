@@ -1,4 +1,4 @@
-//! How much memory rows take.
+//! Measures how much memory rows take.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int32Type, Int64Type, RunEndIndexType};
@@ -7,16 +7,18 @@ use arrow_buffer::ArrowNativeType;
 use arrow_schema::DataType;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// How many bytes a batch's rows take.
+/// Returns the bytes of a batch's rows.
 pub(crate) type Measure = fn(&RecordBatch) -> u64;
 
-/// Bytes that a batch's rows take: a slice counts what it shows, not what lies behind it.
+/// Returns the bytes of a batch's rows. A slice counts only the values in it, not the rest of its
+/// buffers.
 #[must_use]
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|column| array_bytes(column, false)).sum()
 }
 
-/// The same where rows are written as text, which repeats a value for each row. In memory, many rows may share one.
+/// Like [`batch_bytes`], for rows that are written as text, which repeats a value for each row. In
+/// memory, many rows may share one value.
 #[must_use]
 pub(crate) fn repeated_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|column| array_bytes(column, true)).sum()
@@ -54,7 +56,7 @@ fn array_bytes(array: &dyn Array, repeats: bool) -> u64 {
                 let keys = dictionary.normalized_keys();
                 keys.into_iter().map(|key| value_bytes(values, key)).fold(0, u64::saturating_add)
             } else {
-                // No more of the dictionary than these rows can refer to.
+                // At most as much of the dictionary as these rows can refer to.
                 let (of, shown) = (values.len().max(1) as u64, len.min(values.len() as u64));
                 let bytes = u128::from(array_bytes(values, repeats)) * u128::from(shown) / u128::from(of);
                 u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -66,13 +68,13 @@ fn array_bytes(array: &dyn Array, repeats: bool) -> u64 {
             DataType::Int32 => of_runs(array.as_any().downcast_ref::<RunArray<Int32Type>>()),
             _ => of_runs(array.as_any().downcast_ref::<RunArray<Int64Type>>()),
         },
-        // What is left of these has no children.
+        // The remaining types have no children.
         _ => return array.to_data().get_slice_memory_size().map_or(0, |bytes| bytes as u64),
     };
     nulls + own
 }
 
-/// Bytes of one value of a dictionary or of a run.
+/// Returns the bytes of one value of a dictionary or run array.
 fn value_bytes(values: &ArrayRef, at: usize) -> u64 {
     match values.data_type() {
         DataType::Utf8 => u64::from(values.as_string::<i32>().value_length(at).unsigned_abs()),
@@ -87,7 +89,7 @@ fn of_row(list: Option<ArrayRef>) -> u64 {
     list.map_or(0, |list| array_bytes(&list, true))
 }
 
-/// Bytes of runs, with the value repeated for each row.
+/// Returns the bytes of a run array, with the value repeated for each row.
 fn of_runs<E: RunEndIndexType>(runs: Option<&RunArray<E>>) -> u64 {
     let Some(runs) = runs.filter(|runs| !runs.is_empty()) else { return 0 };
     let ends = runs.run_ends();
@@ -101,7 +103,7 @@ fn of_runs<E: RunEndIndexType>(runs: Option<&RunArray<E>>) -> u64 {
     bytes
 }
 
-/// The values that the lists refer to.
+/// Returns the values that the lists refer to.
 fn shown<O: OffsetSizeTrait>(offsets: &[O], values: &dyn Array) -> ArrayRef {
     let place = |offset: Option<&O>| offset.map_or(0, |offset| offset.as_usize());
     let (first, end) = (place(offsets.first()), place(offsets.last()));

@@ -149,7 +149,7 @@ fn records_that_are_no_tensors_are_refused() {
     ferry
         .try_convert(&records, &twice, &["--step", "tensors:record"])
         .expect(3)
-        .says(&["two records have one name"]);
+        .says(&["two records have the same name"]);
     assert!(!twice.exists());
 }
 

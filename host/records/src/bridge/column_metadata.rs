@@ -1,70 +1,65 @@
-//! The metadata entry [`KEY`] keeps what tensors cannot say of the columns that they were: their order, types,
-//! lists, and the schema's own hints. It is JSON:
+//! The metadata entry [`KEY`] keeps the properties of columns that tensors cannot express: their
+//! order, types, lists, and the schema's own hints. It is JSON:
 //!
 //! ```json
 //! {"metadata": {"ferry.message": "example"},
 //!  "columns": [{"name": "at", "type": "Timestamp(µs)", "nullable": true, "shape": [null, 3]}]}
 //! ```
 //!
-//! A type is that of the values below all lists, as Arrow's Rust crates write and read it; a shape has a number
-//! for lists of a fixed length, and null for others.
+//! The type is that of the values below all lists, in the notation of Arrow's Rust crates. The
+//! shape has a number for lists of a fixed length, and null for others.
 
 use arrow_schema::{DataType, Metadata};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use tensorferry_sdk::{Result, arrow_schema};
 
-/// The metadata key.
 pub const KEY: &str = "ferry.columns";
 
-/// Entries of a schema's metadata that are kept here: those of ferry's own readers. The others are entries of the
-/// tensors' metadata.
+/// Prefix of the schema metadata entries that are kept here: those of ferry's own readers. The
+/// others become entries of the tensors' metadata.
 const OWN: &str = "ferry.";
-/// Bytes of a type's name: a time zone's is the longest part of one.
+/// Maximum bytes of a type's name. The longest part of one is a time zone.
 const MOST_TYPE_BYTES: usize = 128;
 
-/// What is kept of a schema.
+/// The kept properties of a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ColumnsMetadata {
-    /// Its own hints.
+    /// The schema's own hints.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
-    /// Its columns, in order.
     pub columns: Vec<ColumnMetadata>,
 }
 
-/// What is kept of a column.
+/// The kept properties of a column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ColumnMetadata {
-    /// Its name.
     pub name: String,
     /// The type below its lists.
     #[serde(rename = "type")]
     pub data_type: String,
-    /// Whether it may have nulls.
     #[serde(default)]
     pub(crate) nullable: bool,
-    /// The lists, outermost first: their length, where it is fixed.
+    /// The lengths of its lists, outermost first; `None` if not fixed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<Option<u64>>,
-    /// Its own metadata.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
 }
 
 impl ColumnsMetadata {
-    /// The entry's text.
+    /// Returns the text of the entry.
     pub(crate) fn text(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|e| tensorferry_sdk::Error::plugin(e.to_string()))
     }
 
-    /// What a text says; nothing, if it is none of ours.
+    /// Parses a text. The result is empty if ferry did not write the text.
     #[must_use]
     pub(crate) fn parse(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }
 
-    /// The columns by their names, each with its place.
+    /// Returns the columns by name, each with its position.
     #[must_use]
     pub(crate) fn by_name(&self) -> HashMap<&str, (usize, &ColumnMetadata)> {
         self.columns
@@ -76,15 +71,15 @@ impl ColumnsMetadata {
 }
 
 impl ColumnMetadata {
-    /// The type below its lists, if Arrow knows it.
+    /// Returns the type below its lists, if Arrow knows it.
     #[must_use]
     pub(crate) fn leaf(&self) -> Option<DataType> {
-        // A file can say anything here, and Arrow's parser goes as deep as types are nested.
+        // The text comes from a file, and Arrow's parser recurses as deep as types are nested.
         if self.data_type.len() > MOST_TYPE_BYTES { None } else { self.data_type.parse().ok() }
     }
 }
 
-/// The hints among entries of metadata.
+/// Returns the entries of metadata that are ferry's hints.
 #[must_use]
 pub fn hints(metadata: &Metadata) -> BTreeMap<String, String> {
     let own = metadata.iter().filter(|(key, _)| key.starts_with(OWN));

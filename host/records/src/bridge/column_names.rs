@@ -1,25 +1,24 @@
-//! Finds the tensors that are one column by their names: `x.values` and `x.row_splits` are lists, `x.valid` says what
-//! is missing of `x`. A name that looks like one of these, and whose tensor does not fit, is a column itself.
+//! Finds the tensors of a column by their names: `x.values` and `x.row_splits` are lists, and
+//! `x.valid` marks the present values of `x`. If the name matches but the tensor does not fit, the
+//! tensor is a column itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_sdk::{Dtype, Error, Result, Tensor};
 
-/// The tensors of a column, by their places.
+/// The tensors of a column, by index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ColumnTensors {
-    /// Its name.
     pub(super) name: String,
-    /// Where its lists end, outermost first, and which of these are there.
+    /// The row splits of its lists, outermost first, each with its validity tensor.
     pub(super) lists: Vec<(usize, Option<usize>)>,
-    /// Its values.
     pub(super) values: usize,
-    /// Which of them are there.
+    /// The validity of its values.
     pub(super) valid: Option<usize>,
-    /// How many rows it has; `None`: its values have no leading dimension.
+    /// Number of rows; `None` if its values have no leading dimension.
     pub(super) rows: Option<u64>,
 }
 
-/// The columns of tensors, in the order of their first ones.
+/// Returns the columns of tensors, in the order of their first tensors.
 pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<ColumnTensors>> {
     let named = TensorsByName {
         places: tensors.iter().enumerate().map(|(place, tensor)| (tensor.name.as_str(), place)).collect(),
@@ -37,7 +36,7 @@ pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<ColumnTensors>> {
             taken.extend(parts);
         }
     }
-    // A tensor that says what is missing of another is no column, wherever it stands.
+    // A tensor that holds the validity of another is not a column, whatever its position.
     let dense = |place: &usize| !taken.contains(place);
     let masks: BTreeSet<usize> = (0..tensors.len())
         .filter(dense)
@@ -65,7 +64,8 @@ pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<ColumnTensors>> {
     if twice.is_empty() {
         return Ok(columns);
     }
-    Err(Error::usage("tensors make two columns of one name: rename gives one of them another")
+    Err(Error::usage("two columns made of tensors have the same name")
+        .hint("rename one of the tensors with --step rename")
         .found(twice.into_iter().collect::<Vec<_>>().join(", ")))
 }
 
@@ -79,25 +79,25 @@ struct TensorsByName<'a> {
 }
 
 impl TensorsByName<'_> {
-    /// Whether a tensor can say where lists end.
+    /// Returns whether a tensor can be row splits.
     fn splits(&self, place: usize) -> bool {
         let tensor = &self.tensors[place];
         matches!(tensor.dtype, Dtype::I64 | Dtype::I32) && matches!(tensor.shape[..], [places] if places > 0)
     }
 
-    /// The tensor that says which of `rows` are there.
+    /// Returns the tensor with the validity of `rows` rows.
     fn valid(&self, name: &str, rows: u64) -> Option<usize> {
         let place = *self.places.get(format!("{name}{VALID}").as_str())?;
         let tensor = &self.tensors[place];
         (tensor.dtype == Dtype::BOOL && tensor.shape == [rows]).then_some(place)
     }
 
-    /// The column of lists of this name.
+    /// Returns the column of lists of this name.
     fn ragged(&self, name: &str) -> Option<ColumnTensors> {
         let mut lists = Vec::new();
         let mut part = name.to_owned();
         let mut all = None;
-        // Each turn needs a longer name that is there.
+        // Ends: each turn needs an existing tensor with a longer name.
         while let Some(&splits) =
             self.places.get(format!("{part}{SPLITS}").as_str()).filter(|&&splits| self.splits(splits))
         {

@@ -1,32 +1,32 @@
-//! The path of a column leads from a field of a schema through lists and structs to values of one type. A
-//! struct is as many columns as it has fields, a list of structs as many lists.
+//! The path of a column leads from a field of a schema through lists and structs to values of one
+//! type. A struct has one column per field; a list of structs has one list per field.
 
 use super::value_types;
 use arrow_schema::{DataType, Schema};
 use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{Dtype, Loss, LossKind, arrow_schema};
 
-/// How deep types are followed; nobody has so many lists in lists.
+/// Maximum depth to which types are followed.
 const MOST_HOPS: usize = 64;
 
-/// The way to the values of a column.
+/// The path to the values of a column.
 #[derive(Debug, Clone)]
 pub(super) struct ColumnPath {
-    /// Its name; that of a struct's field has the struct's before it.
+    /// A struct's field has the struct's name as a prefix.
     pub(super) name: String,
-    /// The field of the schema that it is of, or is in.
+    /// The field of the schema that the column is, or is part of.
     pub(super) field: usize,
-    /// Each step of the way.
     pub(super) hops: Vec<Hop>,
-    /// The lists on it, outermost first: their length, where the schema fixes it.
+    /// The lengths of the lists on the path, outermost first; `None` if the schema does not fix
+    /// them.
     pub(super) levels: Vec<Option<u64>>,
-    /// The type of its values, as the schema has them.
+    /// The type of its values in the schema.
     pub(super) leaf: DataType,
-    /// The dtype that they get.
+    /// The dtype of its tensor.
     pub(super) dtype: Dtype,
 }
 
-/// One step on the way to a column's values.
+/// One step on the path to a column's values.
 #[derive(Debug, Clone)]
 pub(super) enum Hop {
     /// Into lists, or the entries of maps.
@@ -35,7 +35,7 @@ pub(super) enum Hop {
     Fixed(u64),
     /// Into the field of a struct.
     Field(usize),
-    /// The same values in another form: out of a dictionary, say.
+    /// The same values in a different type, such as the values of a dictionary.
     Cast(DataType),
     /// Into the bytes of strings, as lists.
     Bytes,
@@ -43,7 +43,7 @@ pub(super) enum Hop {
     FixedBytes(u64),
 }
 
-/// The columns of a schema, and what no tensor can hold of it.
+/// Returns the columns of a schema, and the losses for the parts that no tensor can hold.
 pub(super) fn column_paths(schema: &Schema, splits_strings: bool) -> (Vec<ColumnPath>, Vec<Loss>) {
     let mut found = SchemaColumns { paths: Vec::new(), losses: Vec::new(), splits_strings };
     for (place, field) in schema.fields().iter().enumerate() {
@@ -61,7 +61,7 @@ struct SchemaColumns {
 impl SchemaColumns {
     fn add(&mut self, field: usize, name: String, data_type: &DataType, mut hops: Vec<Hop>) {
         if hops.len() >= MOST_HOPS {
-            return self.lose(LossKind::Tensor, name, "a column of too many lists and structs in each other");
+            return self.lose(LossKind::Tensor, name, "lists and structs are nested too deep");
         }
         match data_type {
             DataType::Struct(fields) => {
@@ -112,7 +112,7 @@ impl SchemaColumns {
                 None => self.lose(
                     LossKind::Tensor,
                     name,
-                    format!("no tensor holds values of {}", type_text(data_type)),
+                    format!("no tensor can hold values of {}", type_text(data_type)),
                 ),
             },
         }
@@ -139,7 +139,7 @@ impl SchemaColumns {
 }
 
 impl ColumnPath {
-    /// The lists that the schema has; strings that become lists are none of it.
+    /// Returns the lists that the schema has, without the lists that strings become.
     pub(super) fn shape(&self) -> Vec<Option<u64>> {
         let is_text = matches!(self.hops.last(), Some(Hop::Bytes | Hop::FixedBytes(_)));
         self.levels[..self.levels.len() - usize::from(is_text)].to_vec()

@@ -1,5 +1,6 @@
-//! A column is spooled in parts: its values in one spool, where its lists end in one each, and what is missing
-//! in one more where something is. What tensors it becomes is known when it has ended.
+//! A column is spooled in parts: its values in one spool, the row splits of each list level in one,
+//! and the validity in another if something is missing. The resulting tensors are known only at the
+//! end.
 
 use super::column_path::{ColumnPath, Hop};
 use super::spool::{Spool, SpooledTensor, Spools};
@@ -12,30 +13,30 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use tensorferry_sdk::{Dtype, Error, Result, arrow_array, arrow_schema};
 
-/// A column that takes rows.
+/// A column that accepts rows.
 pub(super) struct ColumnSpooler<'a> {
     spools: &'a Spools<'a>,
     path: &'a ColumnPath,
     levels: Vec<ListLevel<'a>>,
     values: Spool<'a>,
-    /// Values, and which of them are there.
+    /// The validity of the values.
     valid: Validity<'a>,
 }
 
-/// The lists that lie in those of the level before.
+/// The lists within those of the previous level.
 struct ListLevel<'a> {
-    /// Their length, where the schema fixes it.
+    /// Their length, if the schema fixes it.
     fixed: Option<u64>,
-    /// Where they end, where it does not.
+    /// Their row splits, if the schema does not fix the length.
     splits: Option<Spool<'a>>,
     end: u64,
-    /// Their length, as long as they all have one.
+    /// Their length, as long as they all have the same.
     same: Option<u64>,
     differ: bool,
     valid: Validity<'a>,
 }
 
-/// How many places there are, and which of them hold something: written from the first that does not.
+/// The number of elements, and which of them are present. Written from the first missing one on.
 #[derive(Default)]
 struct Validity<'a> {
     places: u64,
@@ -76,20 +77,20 @@ impl ListLevel<'_> {
         Ok(())
     }
 
-    /// The length of every list, if they are a dimension. Lists of no length would leave nothing to tell
-    /// what they were.
+    /// Returns the length of every list if the lists are a dimension. Lists of length 0 are not:
+    /// the tensor would not show what they were.
     fn dimension(&self) -> Option<u64> {
         self.fixed.or(self.same.filter(|_| !self.differ)).filter(|&len| len > 0)
     }
 }
 
 impl<'a> ColumnSpooler<'a> {
-    /// How many spools it opens, at most.
+    /// Returns the maximum number of spools of a column.
     pub(super) fn spools_of(path: &ColumnPath) -> usize {
         2 * path.levels.len() + 2
     }
 
-    /// A column without rows.
+    /// Creates a column without rows.
     pub(super) fn new(path: &'a ColumnPath, spools: &'a Spools<'a>) -> Result<Self> {
         let level = |&fixed: &Option<u64>| {
             let splits = match fixed {
@@ -106,12 +107,12 @@ impl<'a> ColumnSpooler<'a> {
         Ok(Self { spools, path, levels, values: spools.open(), valid: Validity::default() })
     }
 
-    /// Takes rows.
     pub(super) fn push(&mut self, rows: &ArrayRef) -> Result<()> {
         self.descend(0, 0, rows, None)
     }
 
-    /// Takes what lies behind a hop. `above`: what is missing because the struct around it is.
+    /// Adds the values behind a hop. `above` marks values that are missing because the struct
+    /// around them is.
     fn descend(
         &mut self,
         hop: usize,
@@ -165,7 +166,7 @@ impl<'a> ColumnSpooler<'a> {
                     self.values.push(bytes)?;
                     self.valid.places += bytes.len() as u64;
                 }
-                // Texts that happen to be equally long are no table of numbers.
+                // Strings that happen to be equally long are not a table of numbers.
                 self.levels[level].differ = true;
                 Ok(())
             }
@@ -185,7 +186,7 @@ impl<'a> ColumnSpooler<'a> {
         }
     }
 
-    /// Gives the runs of rows that are there, and of those that are not, in order.
+    /// Calls `each` with the runs of present and of missing rows, in order.
     fn each_run(
         &mut self,
         nulls: Option<&NullBuffer>,
@@ -206,7 +207,7 @@ impl<'a> ColumnSpooler<'a> {
         if done < rows { each(self, done, rows, false) } else { Ok(()) }
     }
 
-    /// Takes the lengths of lists; a list that is missing has none.
+    /// Adds the lengths of lists. A missing list has length 0.
     fn push_lists(&mut self, level: usize, offsets: &[usize], nulls: Option<&NullBuffer>) -> Result<()> {
         let rows = offsets.len() - 1;
         self.levels[level].valid.push(nulls, rows, self.spools)?;
@@ -217,11 +218,11 @@ impl<'a> ColumnSpooler<'a> {
         Ok(())
     }
 
-    /// Takes what stands for lists of a fixed length that are missing.
+    /// Adds the zeros that represent missing lists of a fixed length.
     fn push_zeros(&mut self, level: usize, times: u64) -> Result<()> {
         let Some(lists) = self.levels.get_mut(level) else {
             self.valid.push(None, usize::try_from(times).unwrap_or(usize::MAX), self.spools)?;
-            // Of strings, the length of an empty one.
+            // For strings, the length prefix of an empty one.
             let width = self.path.dtype.info().and_then(|info| info.element_bytes()).unwrap_or(8);
             return self.values.fill(&[0; 16][..width as usize], times);
         };
@@ -233,7 +234,7 @@ impl<'a> ColumnSpooler<'a> {
         }
     }
 
-    /// Takes values; what is missing is 0, or empty.
+    /// Adds values. A missing value is written as 0 or empty.
     fn push_values(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<()> {
         self.valid.push(nulls, array.len(), self.spools)?;
         if *array.data_type() == DataType::Null {
@@ -268,7 +269,7 @@ impl<'a> ColumnSpooler<'a> {
         })
     }
 
-    /// The tensors that it has become.
+    /// Returns the tensors of the column.
     pub(super) fn finish(self) -> Result<Vec<SpooledTensor>> {
         let Self { spools, path, levels, values, valid } = self;
         let mut dimensions = Vec::new();
@@ -285,7 +286,7 @@ impl<'a> ColumnSpooler<'a> {
         let ragged = levels.len() - dimensions.len();
         let mut tensors = Vec::new();
         let mut name = path.name.clone();
-        // The missing ones of what is named next.
+        // The validity of the tensor that is named next.
         let mut missing = Some(valid);
         for (place, mut level) in levels.into_iter().enumerate() {
             if place > ragged {
@@ -330,7 +331,7 @@ fn tensor(name: String, dtype: Dtype, shape: Vec<u64>, spool: Spool<'_>) -> Resu
     Ok(SpooledTensor { name, dtype, shape, bytes: spool.finish()? })
 }
 
-/// Strings as bytes.
+/// Returns strings as bytes.
 fn texts(array: &ArrayRef) -> Result<ArrayRef> {
     cast(array, &DataType::LargeBinary, false).map_err(|error| unsupported(&error))
 }
@@ -340,11 +341,11 @@ fn is_null(nulls: Option<&NullBuffer>, row: usize) -> bool {
 }
 
 fn unsupported(error: &arrow_schema::ArrowError) -> Error {
-    Error::unsupported(format!("values that no tensor can hold: {error}"))
+    Error::unsupported(format!("no tensor can hold these values: {error}"))
 }
 
 fn unexpected(array: &ArrayRef) -> Error {
-    Error::plugin("a batch that is not as its schema says").found(array.data_type())
+    Error::plugin("a batch does not match its schema").found(array.data_type())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! The steps that lead from one side to the other. Those before it in a list belong to the side that it
-//! leaves, those after it to the other; where none is given, it stands where the steps of the first side end.
+//! The steps that convert records to tensors or back. Steps before the crossing apply to the
+//! input's side, steps after it to the output's. Without an explicit crossing, it comes after the
+//! leading steps of the input's side.
 
 use tensorferry_sdk::Result;
 use tensorferry_tensors::steps::StepKind;
@@ -8,11 +9,12 @@ use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Key, Signatur
 static RECORDS: Signature = Signature {
     name: "records",
     summary: "tensors become records",
-    details: "records:row (the default where the output holds records): a record for each row of the leading\n\
-              dimension, which all tensors share; x.values and x.row_splits are one column of lists, x.valid\n\
-              says which rows are null. records:tensor: a record for each tensor, with its name, dtype, shape\n\
-              and data (row-major, little-endian). Steps before it are on tensors, those after it on records.",
-    argument: Argument::Required("row|tensor", "what a record is"),
+    details: "records:row (the default if the output holds records): a record for each row of the leading\n\
+              dimension, which all tensors must share. x.values and x.row_splits become one column of lists;\n\
+              x.valid marks the rows that are not null. records:tensor: a record for each tensor, with its\n\
+              name, dtype, shape and data (row-major, little-endian). Steps before it apply to tensors, steps\n\
+              after it to records.",
+    argument: Argument::Required("row|tensor", "source of each record"),
     keys: &[],
     selects: false,
     examples: &["records:row", "records:tensor"],
@@ -21,11 +23,11 @@ static RECORDS: Signature = Signature {
 static TENSORS: Signature = Signature {
     name: "tensors",
     summary: "records become tensors",
-    details: "tensors:column (the default where the output holds tensors): a tensor for each column, of as many\n\
-              rows as there are records. Lists that all have one length are its other dimensions; others become\n\
-              x.values and x.row_splits. x.valid says which are not missing. tensors:record undoes\n\
-              records:tensor. Steps before it are on records, those after it on tensors.",
-    argument: Argument::Required("column|record", "what a tensor is"),
+    details: "tensors:column (the default if the output holds tensors): a tensor for each column, with one row\n\
+              per record. Lists of one common length become further dimensions; other lists become x.values\n\
+              and x.row_splits. x.valid marks the values that are not missing. tensors:record reverses\n\
+              records:tensor. Steps before it apply to records, steps after it to tensors.",
+    argument: Argument::Required("column|record", "source of each tensor"),
     keys: &[Key::optional(
         "strings",
         "str|bytes",
@@ -35,40 +37,35 @@ static TENSORS: Signature = Signature {
     examples: &["tensors:column", "tensors:column,strings=bytes", "tensors:record"],
 };
 
-/// Every kind of step that leads from one side to the other.
 pub(crate) static CROSSING_KINDS: &[StepKind<Crossing>] = &[
     StepKind { signature: &RECORDS, make: |spec| to_records(spec).map(Crossing::ToRecords) },
     StepKind { signature: &TENSORS, make: |spec| to_tensors(spec).map(Crossing::ToTensors) },
 ];
 
-/// A way from one side to the other.
+/// A conversion between records and tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crossing {
-    /// Tensors become records.
     ToRecords(RecordOf),
-    /// Records become tensors.
     ToTensors(TensorOf),
 }
 
-/// What becomes a record.
+/// The source of each record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RecordOf {
     /// A row of the leading dimension of all tensors.
     #[default]
     Row,
-    /// A tensor.
     Tensor,
 }
 
-/// What becomes a tensor.
+/// The source of each tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TensorOf {
-    /// A column.
     Column {
         /// Whether strings become lists of bytes.
         splits_strings: bool,
     },
-    /// A record that was made of one.
+    /// A record made by [`RecordOf::Tensor`].
     Record,
 }
 
@@ -97,7 +94,7 @@ fn to_tensors(spec: &CheckedSpec<'_>) -> Result<TensorOf> {
             other => Err(field.error(format!("expected str or bytes, found {other:?}"))),
         },
         ("record", None) => Ok(TensorOf::Record),
-        ("record", Some(field)) => Err(field.error("strings= is about columns")),
+        ("record", Some(field)) => Err(field.error("strings= applies only to tensors:column")),
         (other, _) => Err(argument.error(format!("expected column or record, found {other:?}"))),
     }
 }

@@ -1,4 +1,4 @@
-//! Records that hold a tensor each, as `records:tensor` makes them, become those tensors again.
+//! Converts records that hold a tensor each, as `records:tensor` makes them, back to those tensors.
 
 use super::spool::{Spooled, SpooledTensor, Spools};
 use super::tensor_records::{DATA, DTYPE, NAME, SHAPE};
@@ -14,7 +14,7 @@ use tensorferry_core::context::session::Session;
 use tensorferry_sdk::{Context, Dtype, Error, Result, arrow_array, arrow_schema, element_count};
 use tensorferry_tensors::stored::Spill;
 
-/// The tensors of a flow's records, and the files that their bytes lie in.
+/// Returns the tensors of a flow's records, and the files with their bytes.
 pub(super) fn tensors(
     flow: &mut dyn Flow,
     spill: &Spill,
@@ -31,7 +31,7 @@ pub(super) fn tensors(
             let record = tensors.len() as u64;
             let (mut tensor, data) = records.tensor(row).map_err(|error| error.record(record))?;
             if !names.insert(tensor.name.clone()) {
-                return Err(Error::malformed("two records have one name").record(record).tensor(tensor.name));
+                return Err(Error::malformed("two records have the same name").record(record).tensor(tensor.name));
             }
             if record >= session.limits().tensors {
                 return Err(Error::limit("too many tensors")
@@ -49,7 +49,6 @@ pub(super) fn tensors(
     Ok((spools.into_files(), tensors))
 }
 
-/// The columns of a batch.
 struct TensorColumns {
     names: ArrayRef,
     dtypes: ArrayRef,
@@ -64,13 +63,13 @@ impl TensorColumns {
             batch.column_by_name(DATA).map(|data| data.data_type()),
             Some(DataType::Utf8 | DataType::LargeUtf8)
         ) {
-            return Err(Error::usage("records of tensors hold their data as bytes")
+            return Err(Error::usage("the data of tensors in records must be bytes")
                 .column(DATA)
                 .found("text"));
         }
         let item = std::sync::Arc::new(arrow_schema::Field::new_list_field(DataType::Int64, true));
         let shapes = match batch.column_by_name(SHAPE).map(|shapes| shapes.data_type().clone()) {
-            // Of tensors of one dimension each, a format may have made one number.
+            // A format may turn the shapes of one-dimensional tensors into single numbers.
             Some(one) if one.is_integer() => as_type(batch, SHAPE, &DataType::Int64)?,
             _ => as_type(batch, SHAPE, &DataType::List(item))?,
         };
@@ -86,7 +85,7 @@ impl TensorColumns {
         let text = |column: &'static str, texts: &ArrayRef| {
             let bytes = if texts.is_null(row) { None } else { Some(texts.as_binary::<i64>().value(row)) };
             let text = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned);
-            text.ok_or_else(|| Error::malformed("a record without a text").column(column))
+            text.ok_or_else(|| Error::malformed("the value is missing or not UTF-8").column(column))
         };
         let name = text(NAME, &self.names)?;
         let word = text(DTYPE, &self.dtypes)?;
@@ -94,7 +93,7 @@ impl TensorColumns {
             .ok_or_else(|| Error::unsupported("no such dtype").column(DTYPE).found(format!("{word:?}")))?;
         let shape = self.shape(row).ok_or_else(|| Error::malformed("no shape").column(SHAPE))?;
         if self.data.is_null(row) {
-            return Err(Error::malformed("a record without data").column(DATA).tensor(name));
+            return Err(Error::malformed("the record has no data").column(DATA).tensor(name));
         }
         let data = self.data.as_binary::<i64>().value(row);
         let elements = element_count(&shape).map_err(|error| error.tensor(&name))?;
@@ -104,7 +103,7 @@ impl TensorColumns {
             let expected = dtype.info().map_or(Ok(0), |info| info.bytes_of(elements));
             let expected = expected.map_err(|error| error.tensor(&name))?;
             if expected != data.len() as u64 {
-                let error = Error::malformed("the data are not as long as dtype and shape say");
+                let error = Error::malformed("the length of the data does not match dtype and shape");
                 return Err(error.column(DATA).tensor(name).expected(expected).found(data.len()));
             }
         }
@@ -112,7 +111,8 @@ impl TensorColumns {
         Ok((SpooledTensor { name, dtype, shape, bytes }, data))
     }
 
-    /// No shape is that of one value: a format may not tell an empty list from none.
+    /// Returns the shape. A missing shape is that of a scalar: a format may not distinguish an
+    /// empty list from none.
     fn shape(&self, row: usize) -> Option<Vec<u64>> {
         if self.shapes.is_null(row) {
             return Some(Vec::new());
@@ -128,19 +128,19 @@ impl TensorColumns {
 
 fn as_type(batch: &RecordBatch, name: &'static str, to: &DataType) -> Result<ArrayRef> {
     let column = batch.column_by_name(name).ok_or_else(|| {
-        Error::usage("records of tensors have the columns name, dtype, shape and data").column(name)
+        Error::usage("records of tensors need the columns name, dtype, shape and data").column(name)
     })?;
     cast(column, to, true).map_err(|_| {
-        Error::usage("a column of records of tensors is of another type")
+        Error::usage("the column has the wrong type for records of tensors")
             .column(name)
             .expected(to)
             .found(column.data_type())
     })
 }
 
-/// Whether bytes are so many strings, each after its length.
+/// Checks that the bytes are `elements` strings, each after its length.
 fn check_strings(mut data: &[u8], elements: u64) -> Result<()> {
-    let wrong = || Error::malformed("the data are not as many strings as the shape says");
+    let wrong = || Error::malformed("the number of strings in the data does not match the shape");
     for _ in 0..elements {
         let (len, rest) = data.split_first_chunk::<8>().ok_or_else(wrong)?;
         let len = usize::try_from(u64::from_le_bytes(*len)).map_err(|_| wrong())?;

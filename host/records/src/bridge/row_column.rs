@@ -1,4 +1,4 @@
-//! The column that tensors become: which type it has, and where its values are read.
+//! A column made of tensors: its type, and the source of its values.
 
 use super::column_metadata::ColumnMetadata;
 use super::column_names::ColumnTensors;
@@ -14,40 +14,38 @@ use std::sync::Arc;
 use tensorferry_sdk::{Dtype, Error, Result, Tensor, arrow_array, arrow_schema};
 use tensorferry_tensors::cast::is_castable;
 
-/// A column of tensors.
 pub(super) struct RowColumn {
-    /// Its name, type and hints.
+    /// Name, type and hints.
     pub(super) field: Field,
-    /// The lists on the way to its values, outermost first.
+    /// The lists around its values, outermost first.
     pub(super) lists: Vec<RowList>,
-    /// The values in the innermost.
+    /// The values in the innermost lists.
     pub(super) values: RowValues,
 }
 
-/// Lists, side by side.
+/// One level of lists.
 pub(super) enum RowList {
-    /// A tensor says where they end.
+    /// Lists of any length, with row splits.
     Ragged {
-        /// That tensor.
+        /// The tensor with the row splits.
         splits: usize,
-        /// How many values, or lists, there are in them.
+        /// Number of values or lists in them.
         inner: u64,
-        /// The one that says which are there.
+        /// The tensor with their validity.
         valid: Option<usize>,
     },
     /// A dimension of the values.
     Dimension {
-        /// Their length.
         len: u64,
-        /// Whether the type says it.
+        /// Whether the Arrow type fixes the length.
         is_fixed: bool,
-        /// The tensor that says which are there.
+        /// The tensor with their validity.
         valid: Option<usize>,
     },
 }
 
 impl RowColumn {
-    /// The column of these tensors. `kept`: what is known of the column that they were.
+    /// Creates the column of these tensors. `kept` describes the column that they were made of.
     pub(super) fn new(
         found: &ColumnTensors,
         tensors: &[Tensor],
@@ -72,11 +70,11 @@ impl RowColumn {
         let valid = found.valid.filter(|_| tensor.shape.len() < 2);
         let leaf = value_types::data_type(tensor.dtype).ok_or_else(|| {
             let name = tensor.dtype.info().map_or("this dtype", |info| info.name());
-            let carries_it = match is_castable(tensor.dtype) {
-                true => "cast:f32 before records:row, or records:tensor, carries it",
-                false => "records:tensor carries it",
+            let hint = match is_castable(tensor.dtype) {
+                true => "add --step cast:f32 before records:row, or use --step records:tensor",
+                false => "use --step records:tensor",
             };
-            Error::unsupported(format!("records have no {name}: {carries_it}")).tensor(&tensor.name)
+            Error::unsupported(format!("record columns cannot hold {name}")).tensor(&tensor.name).hint(hint)
         })?;
         let known = kept.and_then(|kept| Some((kept, kept.leaf()?)));
         let mut values = RowValues::of(found.values, tensor.dtype, leaf.clone(), valid);
@@ -132,7 +130,7 @@ impl RowColumn {
         })
     }
 
-    /// Every tensor that is read for it.
+    /// Returns every tensor that the column reads.
     pub(super) fn tensors(&self) -> BTreeSet<usize> {
         let of_lists = self.lists.iter().flat_map(|list| match list {
             RowList::Ragged { splits, valid, .. } => [Some(*splits), *valid],
@@ -141,7 +139,8 @@ impl RowColumn {
         of_lists.flatten().chain(self.values.tensors()).collect()
     }
 
-    /// The tensors that say where lists end, or strings, and how many values or bytes there are in all.
+    /// Returns the tensors with the ends of lists or strings, each with the total number of values
+    /// or bytes.
     pub(super) fn splits(&self) -> impl Iterator<Item = (usize, u64)> {
         let of_lists = self.lists.iter().filter_map(|list| match list {
             RowList::Ragged { splits, inner, .. } => Some((*splits, *inner)),
@@ -150,7 +149,7 @@ impl RowColumn {
         of_lists.chain(self.values.splits())
     }
 
-    /// How many bytes of values lie before a row, about.
+    /// Estimates the bytes of values before a row.
     pub(super) fn bytes_before(&self, row: u64, windows: &TensorWindows<'_>) -> Result<u64> {
         let mut at = row;
         for list in &self.lists {
@@ -162,7 +161,7 @@ impl RowColumn {
         self.values.bytes_before(at, windows)
     }
 
-    /// What lies in the lists from `depth` on, from `begin` to `end`.
+    /// Reads the lists from depth `depth` on, from `begin` to `end`.
     pub(super) fn read(
         &self,
         depth: usize,
@@ -196,7 +195,7 @@ impl RowColumn {
                 } else {
                     let len = usize::try_from(*len).unwrap_or(usize::MAX);
                     let offsets = OffsetBuffer::try_from_repeated_length(len, count)
-                        .map_err(|_| Error::limit("one batch has more than 2^31 values in its lists"))?;
+                        .map_err(|_| Error::limit("a batch has more than 2^31 values in its lists"))?;
                     Arc::new(ListArray::try_new(item(&values), offsets, values, nulls).map_err(wrong)?)
                 }
             }
@@ -205,13 +204,13 @@ impl RowColumn {
 }
 
 impl RowList {
-    /// The type of lists of these.
+    /// Returns the type of lists with this item type.
     fn data_type(&self, item: DataType) -> Result<DataType> {
         let item = Arc::new(Field::new_list_field(item, true));
         Ok(match self {
             Self::Dimension { len, is_fixed: true, .. } => {
                 let len = i32::try_from(*len).map_err(|_| {
-                    Error::unsupported("a dimension is too long for a list: records:tensor carries it")
+                    Error::unsupported("a dimension is too long for a list").hint("use --step records:tensor")
                         .found(len)
                 })?;
                 DataType::FixedSizeList(item, len)

@@ -1,4 +1,4 @@
-//! A record for each row of the leading dimension, which all tensors share.
+//! Makes a record of each row of the leading dimension, which all tensors share.
 
 use super::column_metadata::ColumnsMetadata;
 use super::column_names::{self, ColumnTensors};
@@ -14,9 +14,9 @@ use std::sync::Arc;
 use tensorferry_sdk::{Dtype, Error, Result, Tensor, arrow_array, arrow_schema};
 use tensorferry_tensors::logical::Logical;
 
-/// Sizes of the leading dimension that an error lists.
+/// Maximum sizes of the leading dimension that an error lists.
 const MOST_LISTED: usize = 8;
-/// Lists without values in one row, and rows of nothing else.
+/// Maximum lists without values in one row, and maximum rows that contain nothing else.
 const MOST_EMPTY_LISTS: u64 = 256;
 const MOST_EMPTY_ROWS: u64 = 1 << 20;
 
@@ -29,7 +29,8 @@ pub(crate) struct RowRecords<'a> {
 }
 
 impl<'a> RowRecords<'a> {
-    /// The tensors of a catalog. `kept`: what is known of the columns that they were.
+    /// Creates the records of a catalog's tensors. `kept` describes the columns that the tensors
+    /// were made of.
     pub(crate) fn new(logical: &'a Logical<'a>, kept: &ColumnsMetadata) -> Result<Self> {
         let tensors = logical.catalog().tensors();
         let mut found = column_names::columns(tensors)?;
@@ -56,12 +57,12 @@ impl<'a> RowRecords<'a> {
         Ok(Self { windows, columns, schema: Arc::new(Schema::new_with_metadata(fields, metadata)), rows })
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub(crate) fn records(&self) -> u64 {
         self.rows
     }
 
-    /// How many rows from `begin` on make a batch.
+    /// Returns the number of rows in the batch that starts at `begin`.
     fn batch(&self, begin: u64) -> Result<u64> {
         let bytes = |rows: u64| -> Result<u64> {
             let of = |column: &RowColumn| -> Result<u64> {
@@ -78,8 +79,9 @@ impl<'a> RowRecords<'a> {
         let most = self.windows.most_held();
         match bytes(fits)? {
             held if held > most => Err(Error::limit(
-                "a row of all tensors is held in memory: raise --memory, or take records:tensor",
+                "a row of all tensors is too large for memory",
             )
+            .hint("raise --memory, or use --step records:tensor")
             .record(begin)
             .expected(format!("at most {most} bytes"))
             .found(held)),
@@ -95,7 +97,7 @@ fn check_rows(found: &[ColumnTensors], tensors: &[Tensor]) -> Result<u64> {
     }
     match sizes.first_key_value() {
         Some((&Some(rows), _)) if sizes.len() == 1 => return Ok(rows),
-        None => return Err(Error::usage("there are no tensors that could become records")),
+        None => return Err(Error::usage("the input has no tensors that can become records")),
         _ => {}
     }
     let list = |(rows, names): (&Option<u64>, &Vec<&str>)| {
@@ -104,16 +106,15 @@ fn check_rows(found: &[ColumnTensors], tensors: &[Tensor]) -> Result<u64> {
     };
     let mut listed: Vec<String> = sizes.iter().take(MOST_LISTED).map(list).collect();
     if sizes.len() > MOST_LISTED {
-        listed.push(format!("and {} sizes more", sizes.len() - MOST_LISTED));
+        listed.push(format!("and {} more sizes", sizes.len() - MOST_LISTED));
     }
-    Err(Error::usage(
-        "the tensors do not share a leading dimension, so that their rows are no records: \
-         --step records:tensor makes a record of each tensor",
-    )
-    .found(listed.join("; ")))
+    Err(Error::usage("the tensors do not share a leading dimension, so their rows cannot be records")
+        .found(listed.join("; "))
+        .hint("use --step records:tensor to make a record of each tensor"))
 }
 
-/// Shapes without elements cost a file nothing, whatever they claim; rows and lists of them do not.
+/// Checks shapes without elements. They take no space in a file, however large they are; rows and
+/// lists of them do.
 fn check_empty(found: &[ColumnTensors], tensors: &[Tensor], rows: u64) -> Result<()> {
     let mut has_values = false;
     for column in found {
@@ -123,17 +124,16 @@ fn check_empty(found: &[ColumnTensors], tensors: &[Tensor], rows: u64) -> Result
             product.checked_mul(len).filter(|&lists| lists <= MOST_EMPTY_LISTS)
         });
         if tensor.shape.iter().skip(1).any(|&len| len == 0) && lists.is_none() {
-            return Err(Error::unsupported(
-                "a row of so many lists without values: records:tensor carries it",
-            )
-            .tensor(&tensor.name)
-            .found(format!("shape {:?}", tensor.shape)));
+            return Err(Error::unsupported("a row has too many lists without values")
+                .tensor(&tensor.name)
+                .found(format!("shape {:?}", tensor.shape))
+                .hint("use --step records:tensor"));
         }
     }
     if has_values || rows <= MOST_EMPTY_ROWS {
         return Ok(());
     }
-    Err(Error::unsupported("rows without any value: records:tensor carries them").found(rows))
+    Err(Error::unsupported("the rows have no values").found(rows).hint("use --step records:tensor"))
 }
 
 impl FlowSource for RowRecords<'_> {
@@ -160,7 +160,7 @@ impl FlowSource for RowRecords<'_> {
             let batch = RecordBatch::try_new(schema.clone(), arrays);
             batch
                 .map(Some)
-                .map_err(|error| Error::unsupported(format!("rows that do not fit together: {error}")))
+                .map_err(|error| Error::unsupported(format!("the columns do not form a batch: {error}")))
         }))
     }
 }

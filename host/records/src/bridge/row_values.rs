@@ -14,28 +14,27 @@ use tensorferry_sdk::{Dtype, Error, Result, arrow_array, arrow_schema, element_c
 /// Bytes of strings that are read at once.
 const WINDOW: u64 = 64 << 10;
 
-/// The values of a column.
 pub(super) struct RowValues {
     pub(super) tensor: usize,
     pub(super) layout: ValueLayout,
     pub(super) data_type: DataType,
-    /// The tensor that says which are there.
+    /// The tensor with their validity.
     pub(super) valid: Option<usize>,
 }
 
-/// How values lie in their tensor.
+/// The layout of values in their tensor.
 pub(super) enum ValueLayout {
-    /// Elements of so many bytes.
+    /// Elements of this dtype and number of bytes.
     Numbers(Dtype, u64),
     /// Elements of STR.
     Strings,
-    /// Strings side by side: the tensor that says where they end, and how many bytes there are.
+    /// Contiguous strings: the tensor with their ends, and the total number of bytes.
     Bytes(usize, u64),
     /// Strings of one length.
     FixedBytes(i32),
 }
 
-/// How far a tensor of strings has been read.
+/// The position in a tensor of strings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cursor {
     element: u64,
@@ -43,7 +42,7 @@ pub(super) struct Cursor {
 }
 
 impl RowValues {
-    /// The elements of a tensor, as values of this type.
+    /// Returns the elements of a tensor as values of this type.
     pub(super) fn of(tensor: usize, dtype: Dtype, data_type: DataType, valid: Option<usize>) -> Self {
         let layout = match dtype {
             Dtype::STR => ValueLayout::Strings,
@@ -55,7 +54,7 @@ impl RowValues {
         Self { tensor, layout, data_type, valid }
     }
 
-    /// The tensor that says where strings end, if one does, and how many bytes there are.
+    /// Returns the tensor with the ends of strings, if there is one, and the total number of bytes.
     pub(super) fn splits(&self) -> Option<(usize, u64)> {
         match self.layout {
             ValueLayout::Bytes(splits, bytes) => Some((splits, bytes)),
@@ -63,12 +62,12 @@ impl RowValues {
         }
     }
 
-    /// Every tensor that is read for them.
+    /// Returns every tensor that these values read.
     pub(super) fn tensors(&self) -> impl Iterator<Item = usize> {
         [Some(self.tensor), self.valid, self.splits().map(|(splits, _)| splits)].into_iter().flatten()
     }
 
-    /// How many bytes the first `element` ones have, about.
+    /// Estimates the bytes of the first `element` elements.
     pub(super) fn bytes_before(&self, element: u64, windows: &TensorWindows<'_>) -> Result<u64> {
         Ok(match self.layout {
             ValueLayout::Numbers(_, width) => element.saturating_mul(width),
@@ -83,7 +82,7 @@ impl RowValues {
         })
     }
 
-    /// The values from `begin` to `end`.
+    /// Reads the values from `begin` to `end`.
     pub(super) fn read(
         &self,
         begin: u64,
