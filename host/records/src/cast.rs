@@ -1,5 +1,5 @@
-//! Casts of columns to other types. Numbers, also those in lists, and texts are cast here. arrow-cast does the rest:
-//! it has every pair of types that there is, and is compiled without optimisation for that.
+//! Casts columns to other types. Numbers (also in lists) and text are cast here. arrow-cast does
+//! the rest; it supports every pair of types, and is therefore compiled without optimization.
 
 use crate::lists::lists;
 use arrow_array::cast::AsArray;
@@ -22,7 +22,8 @@ use tensorferry_sdk::{arrow_array, arrow_schema};
 /// 2^63.
 const BEYOND_I64: f64 = 9_223_372_036_854_775_808.0;
 
-/// The values of `array` as those of another type. `strict`: one that does not fit is an error, and not null.
+/// Returns the values of `array` as another type. A value that does not fit is an error if
+/// `strict`, and otherwise null.
 pub fn cast(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
     if let Some(texts) = time_texts(array, to, strict) {
         return cast(&texts?, to, strict);
@@ -33,12 +34,12 @@ pub fn cast(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef, A
     }
 }
 
-/// A value whose fraction a cast to `to` would cut off: the first one, also in lists.
+/// Returns the first value, also in lists, whose fraction a cast to `to` would cut off.
 pub fn fraction(array: &ArrayRef, to: &DataType) -> Option<String> {
     if let (Some((begins, items)), Some(to)) = (lists(array), item_type(to)) {
         let within = |from: usize, until: usize| fraction(&items.slice(from, until - from), to);
         return match begins.as_slice() {
-            // Of lists that are null nothing counts.
+            // The contents of null lists do not count.
             rows if array.null_count() > 0 => rows
                 .windows(2)
                 .enumerate()
@@ -72,7 +73,7 @@ pub fn fraction(array: &ArrayRef, to: &DataType) -> Option<String> {
     found.map(text)
 }
 
-/// Dates, times of day and durations as the text that writers give them.
+/// Returns dates, times of day and durations as the text that writers use.
 fn time_texts(array: &ArrayRef, to: &DataType, strict: bool) -> Option<Result<ArrayRef, ArrowError>> {
     use DataType::{Date32, Date64, Duration, LargeUtf8, Time32, Time64, Utf8, Utf8View};
     if !matches!(array.data_type(), Date32 | Date64 | Time32(_) | Time64(_) | Duration(_))
@@ -104,7 +105,7 @@ pub(super) fn item_type(list: &DataType) -> Option<&DataType> {
     }
 }
 
-/// Text and bytes as bytes with wider offsets: they stay where they are.
+/// Returns text and bytes as bytes with wider offsets, without copying the values.
 fn large_bytes(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     let bytes = match array.data_type() {
         _ if *to != DataType::LargeBinary => return None,
@@ -117,7 +118,7 @@ fn large_bytes(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     Some(Arc::new(LargeBinaryArray::new(OffsetBuffer::new(offsets), bytes.values().clone(), nulls)))
 }
 
-/// Numbers as other numbers; `None` for other types, and if one of them does not fit.
+/// Returns numbers as other numbers, or `None` for other types or if a number does not fit.
 fn numbers(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     match (array.data_type(), to) {
         (from, to) if from == to => return Some(array.clone()),
@@ -152,7 +153,7 @@ fn lists_of_numbers(array: &ArrayRef, to: &DataType, item: &DataType) -> Option<
     data.into_builder().data_type(to.clone()).child_data(vec![items.to_data()]).build().ok().map(make_array)
 }
 
-/// Numbers in a type that holds each of them exactly.
+/// Numbers in a type that represents each of them exactly.
 enum Wide {
     Integers(Vec<i64>),
     Floats(Vec<f64>),
@@ -181,7 +182,7 @@ impl Wide {
         })
     }
 
-    /// Floats are cut off towards zero. What is null need not fit.
+    /// Truncates floats towards zero. Null values need not fit.
     fn integers<T: ArrowPrimitiveType<Native: TryFrom<i64>>>(&self, array: &ArrayRef) -> Option<ArrayRef> {
         let value = |(row, value): (usize, Option<i64>)| {
             let value = value.and_then(|value| T::Native::try_from(value).ok());
@@ -284,7 +285,7 @@ mod tests {
         ]));
         for first in [small, large, unsigned, floats, odd] {
             for from in &NUMBERS {
-                // As many of them as this type has.
+                // The values of `first` that this type can represent.
                 let array = cast(&first, from, false).unwrap();
                 NUMBERS.iter().for_each(|to| agrees(&array, to));
             }

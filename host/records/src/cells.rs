@@ -11,28 +11,22 @@ use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Context, Error, Result, arrow_array, arrow_schema};
 
-/// Bytes of a value that are shown.
+/// Maximum bytes of a binary value to show.
 const PREVIEW: usize = 8;
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CellColumn {
-    /// Its name.
     pub name: String,
-    /// Its type.
     pub type_text: String,
-    /// Whether its values are numbers.
     pub is_number: bool,
-    /// Whether its values say something else once they are cut: numbers and times.
+    /// Whether a shortened value would be misleading, as for numbers and times.
     pub is_whole: bool,
-    /// The texts of its values; none where there is no value.
+    /// The texts of its values; `None` for a missing value.
     pub cells: Vec<Option<String>>,
 }
 
-/// The values of all rows of a flow, each in about `most` characters.
-///
-/// # Errors
-/// A limit, where the texts need more memory than there is; whatever the flow gives.
+/// Returns the values of all rows of a flow, each in about `most` characters.
 pub fn cells(flow: &mut dyn Flow, most: usize, session: &Session) -> Result<Vec<CellColumn>> {
     let column = |field: &arrow_schema::FieldRef| CellColumn {
         name: field.name().clone(),
@@ -55,14 +49,14 @@ pub fn cells(flow: &mut dyn Flow, most: usize, session: &Session) -> Result<Vec<
             }
         }
         if bytes as u64 > session.held_bytes() {
-            let problem = Error::limit("more rows than a table in memory has room for");
-            return Err(problem.expected("fewer rows, more --memory, or --json, which holds none"));
+            let problem = Error::limit("the table has too many rows for memory");
+            return Err(problem.hint("show fewer rows, raise --memory, or pass --json"));
         }
     }
     Ok(columns)
 }
 
-/// Times in zones that can be written.
+/// Converts times to zones that can be written as text.
 fn in_zones(array: &ArrayRef) -> Result<ArrayRef> {
     let known = in_known_zones(array.data_type());
     if known == *array.data_type() {
@@ -77,7 +71,7 @@ fn cell(array: &dyn Array, row: usize, most: usize) -> String {
     text
 }
 
-/// Adds a value that is there, until the text is as long as it may be.
+/// Appends a value until the text has its maximum length. The value must not be null.
 fn push(array: &dyn Array, row: usize, most: usize, text: &mut String) {
     match array.data_type() {
         DataType::Null => text.push_str("null"),
@@ -120,7 +114,7 @@ fn push(array: &dyn Array, row: usize, most: usize, text: &mut String) {
     }
 }
 
-/// The values of a list.
+/// Returns the values of a list.
 fn list(array: &dyn Array, row: usize) -> Option<ArrayRef> {
     match array.data_type() {
         DataType::List(_) => Some(array.as_list::<i32>().value(row)),
@@ -138,7 +132,7 @@ fn push_or_null(array: &dyn Array, row: usize, most: usize, text: &mut String) {
     }
 }
 
-/// As many of `count` items as there is room for, in brackets.
+/// Appends as many of `count` items as fit, in brackets.
 fn push_some(
     count: usize,
     most: usize,
@@ -167,7 +161,7 @@ fn push_text(value: &str, most: usize, text: &mut String) {
     }
 }
 
-/// How many bytes there are, and the first of them.
+/// Appends the number of bytes, and the first of them.
 fn push_bytes(value: &[u8], text: &mut String) {
     let _ = write!(text, "{} bytes", value.len());
     for byte in value.iter().take(PREVIEW) {

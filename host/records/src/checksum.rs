@@ -1,8 +1,8 @@
-//! A checksum of what the rows of a flow hold: so that an output that was read back can be compared with what
-//! was sent, whatever batches and files the rows lie in.
+//! A checksum of the rows of a flow. It compares an output that was read back with the rows that
+//! were sent, whatever their batches and files.
 //!
-//! A row counts as its columns' values, taken [flat](super::encoding) and cast to the type that was read back;
-//! a null is as good as no column.
+//! A row counts as the values of its columns, [flattened](super::encoding) and cast to the type
+//! that was read back. A null is the same as a missing column.
 
 use super::encoding::{RowEncoder, is_bytes, is_text};
 use super::flow::Flow;
@@ -15,21 +15,23 @@ use std::sync::Arc;
 use tensorferry_sdk::records::json::{NonNumbers, json_texts};
 use tensorferry_sdk::{Error, Loss, LossKind, Result, arrow_array, arrow_schema};
 
-/// What rows hold.
+/// The checksum of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RowsChecksum {
-    /// How many.
+    /// Number of rows.
     pub rows: u64,
-    /// The sum of the rows' hashes.
+    /// Sum of the rows' hashes.
     sum: u128,
 }
 
-/// The types that values are compared as, by column; columns that are not here are not compared.
+/// The types as which values are compared, by column. Columns that are missing here are not
+/// compared.
 pub(crate) type ComparedTypes = BTreeMap<String, DataType>;
 
-/// The columns of `sent` in a form in which they can be compared with those of `found`, and the names of
-/// those that cannot: they are read back as something else, or the `losses` say that they are written as
-/// something else. One that only `sent` has was null throughout, or is missing: it is compared.
+/// Returns the types as which the columns of `sent` are compared with those of `found`, and the
+/// names of the columns that cannot be compared. The latter are read back as something else, or the
+/// `losses` report that they are written as something else. A column that only `sent` has was null
+/// throughout, or is missing; it is compared.
 #[must_use]
 pub(crate) fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> (ComparedTypes, Vec<String>) {
     let (mut compared, mut left_out) = (ComparedTypes::new(), Vec::new());
@@ -46,9 +48,9 @@ pub(crate) fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> 
     (compared, left_out)
 }
 
-/// Whether a loss says that a column's values are not written as they are: its rows are joined or left out, it
-/// has become several, it was a decimal, which is rounded more than once, or its lists are text now. What only
-/// forgets the type is none.
+/// Returns whether a loss means that a column's values are not written unchanged: its rows are
+/// joined or left out, it becomes several columns, it is a decimal, which is rounded more than
+/// once, or its lists become text. A loss of only the type does not count.
 fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
     let (sent, found) = (&compared(sent), &compared(found));
     let is_float = leaf_type(sent).is_floating();
@@ -57,11 +59,12 @@ fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
         || (depth(sent) > depth(found) && is_text(leaf_type(found)))
 }
 
-/// The type as which what was sent is compared with what was read back: the latter's, but that
-/// - floats that are read back wider were written as text, whose digits tell those of their own width apart and no
-///   others;
-/// - numbers that are read back as text are what that says;
-/// - bytes that are read back as text were written in some encoding that the reader does not know of.
+/// Returns the type as which sent values are compared with those read back. It is the latter's
+/// type, with these exceptions:
+/// - Floats that are read back wider were written as text, whose digits only distinguish values of
+///   the original width.
+/// - Numbers that are read back as text are compared as numbers.
+/// - Bytes that are read back as text were written in an encoding that the reader does not know.
 fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
     let (sent, found) = (compared(sent), compared(found));
     let (from, to) = (leaf_type(&sent), leaf_type(&found));
@@ -74,7 +77,7 @@ fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
     if is_bytes(from) && is_text(to) && !is_bytes(to) {
         return None;
     }
-    // Lists in which only nulls were read may have had lists in the place of the nulls.
+    // Lists in which only nulls were read may have had lists in place of the nulls.
     if *to == DataType::Null && depth(&found) > 0 && depth(&found) != depth(&sent) {
         return None;
     }
@@ -92,7 +95,7 @@ fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
     can_be_cast(from, to).then(|| to.clone())
 }
 
-/// As [`verified_type`], with the lists of a field, which are not taken flat.
+/// Like [`verified_type`], but keeps the lists of a field, which are not flattened.
 fn verified_field(sent: &DataType, found: &DataType) -> Option<DataType> {
     match (sent, found) {
         (_, DataType::Null) => Some(sent.clone()),
@@ -104,20 +107,18 @@ fn verified_field(sent: &DataType, found: &DataType) -> Option<DataType> {
     }
 }
 
-/// Whether the values of a column are bytes that need not be text.
+/// Returns whether the values of a column are bytes that need not be text.
 pub(crate) fn is_of_bytes(data_type: &DataType) -> bool {
     is_bytes(leaf_type(data_type))
 }
 
-/// Whether values of one type can be compared as those of another.
+/// Returns whether values of one type can be compared as those of another.
 pub(super) fn can_be_cast(from: &DataType, to: &DataType) -> bool {
     from == to || *from == DataType::Null || arrow_cast::can_cast_types(from, to)
 }
 
-/// The rows of a batch with one column alone, as the texts of its values in JSON; `nulls`: those of nulls too.
-///
-/// # Errors
-/// Unsupported, for values without a text.
+/// Returns the rows of a batch with only one column, as the JSON texts of its values. With `nulls`,
+/// nulls have a text too.
 pub fn as_json(batch: &RecordBatch, name: &str, nulls: bool) -> Result<RecordBatch> {
     let Ok(place) = batch.schema_ref().index_of(name) else {
         return Err(Error::plugin("a column is missing from the rows").column(name));
@@ -132,10 +133,7 @@ pub fn as_json(batch: &RecordBatch, name: &str, nulls: bool) -> Result<RecordBat
     RecordBatch::try_new(Arc::new(Schema::new(fields)), vec![texts]).map_err(|e| Error::plugin(e.to_string()))
 }
 
-/// The checksum of all rows of a flow. `ordered`: their order counts.
-///
-/// # Errors
-/// Whatever the flow gives; unsupported, for values that cannot be hashed.
+/// Returns the checksum of all rows of a flow. If `ordered`, their order counts.
 pub fn checksum(flow: &mut dyn Flow, compared: &ComparedTypes, ordered: bool) -> Result<RowsChecksum> {
     let mut checksum = RowsChecksum::default();
     let mut bytes = Vec::new();
@@ -144,7 +142,7 @@ pub fn checksum(flow: &mut dyn Flow, compared: &ComparedTypes, ordered: bool) ->
         for (name, data_type) in compared {
             let Some(column) = batch.column_by_name(name) else { continue };
             let encoder = RowEncoder::flat(column, data_type, false).map_err(|e| {
-                Error::unsupported(format!("values that cannot be compared: {e}")).column(name)
+                Error::unsupported(format!("the values cannot be compared: {e}")).column(name)
             })?;
             columns.push((name, encoder));
         }
@@ -179,7 +177,7 @@ mod tests {
     };
     use arrow_buffer::OffsetBuffer;
 
-    /// Whether what was sent is what was found; `None` if they are not compared.
+    /// Returns whether the sent values equal those found, or `None` if they are not compared.
     fn is_same(sent: ArrayRef, found: ArrayRef) -> Option<bool> {
         let batch =
             |column: ArrayRef| RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();

@@ -1,4 +1,5 @@
-//! The half of conversions that reads or writes records: what `tensorferry-convert` asks of this crate.
+//! The half of conversions that reads or writes records: the functions that `tensorferry-convert`
+//! calls in this crate.
 
 pub mod compare;
 pub mod convert;

@@ -1,10 +1,11 @@
-//! Differences between two flows of records: how many there are, the columns, and what these hold, row by
-//! row, whatever the formats.
+//! Differences between two flows of records: the number of records, the columns, and the values,
+//! row by row, whatever the formats.
 //!
-//! Values are the same if they are so whatever their types, so that a 32-bit integer is one of 64 bits, text is the
-//! number or the moment that it says, and a list of one value is that value; lists within another number of lists
-//! count flat (see [`encoding`](super::encoding)). Both are compared in the type of one of them, and a value that
-//! this type cannot hold is another one. A null is as good as no column.
+//! Values are compared across types. A 32-bit integer equals a 64-bit one, text equals the number
+//! or time that it denotes, and a list of one value equals that value. If the number of list levels
+//! differs, the lists are flattened (see [`encoding`](super::encoding)). Both sides are compared in
+//! the type of one of them. A value that this type cannot hold is different. A null is the same as
+//! a missing column.
 
 use super::cast::cast;
 use super::checksum::can_be_cast;
@@ -20,13 +21,10 @@ use tensorferry_convert::comparison::{ColumnDifference, ColumnDifferenceKind, Re
 use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
-/// Characters of a value that are shown.
+/// Maximum characters of a value to show.
 const MOST_SHOWN: usize = 60;
 
 /// Compares two flows, record by record.
-///
-/// # Errors
-/// Whatever either gives; unsupported, for values that cannot be compared.
 pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<RecordDiff> {
     let mut columns = columns(&a.schema(), &b.schema());
     let (mut left, mut right) = (Rest::default(), Rest::default());
@@ -35,7 +33,7 @@ pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<RecordDiff> {
         let (one, other) = (left.fill(a)?, right.fill(b)?);
         let rows = match (one, other) {
             (0, 0) => break,
-            // Of what only one has, only the number is of interest.
+            // Rows that only one flow has are only counted.
             (0, rows) | (rows, 0) => rows,
             (one, other) => one.min(other),
         };
@@ -57,14 +55,14 @@ pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<RecordDiff> {
     })
 }
 
-/// What of a flow was pulled and not compared.
+/// The rows of a flow that were pulled and not compared yet.
 #[derive(Default)]
 struct Rest {
     batch: Option<RecordBatch>,
 }
 
 impl Rest {
-    /// How many rows there are; 0 at the end.
+    /// Pulls a batch if there are no rows left. Returns the number of rows; 0 at the end.
     fn fill(&mut self, flow: &mut dyn Flow) -> Result<usize> {
         if self.batch.is_none() {
             self.batch = flow.next()?;
@@ -85,7 +83,7 @@ impl Rest {
 struct ComparedColumn {
     name: String,
     places: [Option<usize>; 2],
-    /// The type that values are compared as; none, if they cannot be.
+    /// The type as which values are compared; `None` if they cannot be.
     compared: Option<DataType>,
     types: [DataType; 2],
     differing: u64,
@@ -109,7 +107,7 @@ fn columns(a: &Schema, b: &Schema) -> Vec<ComparedColumn> {
 }
 
 impl ComparedColumn {
-    /// Compares rows of both, the first of which is record `first`.
+    /// Compares rows of both inputs, starting with record `first`.
     fn compare(&mut self, first: u64, a: &RecordBatch, b: &RecordBatch) -> Result<()> {
         let Some(compared) = &self.compared else { return Ok(()) };
         let rows = a.num_rows();
@@ -124,7 +122,7 @@ impl ComparedColumn {
             return Ok(());
         }
         let failed = |e: ArrowError| {
-            Error::unsupported(format!("values that cannot be compared: {e}")).column(&self.name)
+            Error::unsupported(format!("the values cannot be compared: {e}")).column(&self.name)
         };
         let differing = differing(&a, &b, compared).map_err(failed)?;
         if let (Some(&row), None) = (differing.first(), &self.first) {
@@ -152,14 +150,15 @@ impl ComparedColumn {
     }
 }
 
-/// The type that values below all lists are compared as, whichever column is A's; `None` if they cannot be.
+/// Returns the type as which values below all lists are compared, in either order; `None` if they
+/// cannot be.
 fn compared_type(a: &DataType, b: &DataType) -> Option<DataType> {
     let (a, b) = (plain::compared(a), plain::compared(b));
     let (a, b) = (leaf_type(&a), leaf_type(&b));
     let (from, to) = match (a, b) {
         (DataType::Null, b) => (a, b),
         (a, DataType::Null) => (b, a),
-        // What the other one's digits say: they may be those of text.
+        // The digits may come from text, which has only those of the narrower type.
         (a, b) if a.is_floating() && b.is_floating() => {
             if a.primitive_width() < b.primitive_width() {
                 (b, a)
@@ -174,7 +173,7 @@ fn compared_type(a: &DataType, b: &DataType) -> Option<DataType> {
     can_be_cast(from, to).then(|| to.clone())
 }
 
-/// The rows in which two columns differ.
+/// Returns the rows in which two columns differ.
 fn differing(a: &ArrayRef, b: &ArrayRef, compared: &DataType) -> Result<Vec<usize>, ArrowError> {
     let (a, b) = (&plain::compared_column(a)?, &plain::compared_column(b)?);
     let nested = depth(a.data_type()) == depth(b.data_type());
@@ -244,7 +243,7 @@ mod tests {
         }
     }
 
-    /// In batches of at most so many rows.
+    /// Returns a flow with at most `at_once` rows per batch.
     fn flow(rows: &RecordBatch, at_once: usize) -> Box<dyn Flow + '_> {
         let starts = (0..rows.num_rows()).step_by(at_once);
         let mut batches = starts.map(move |start| rows.slice(start, at_once.min(rows.num_rows() - start)));
@@ -281,7 +280,7 @@ mod tests {
         }
     }
 
-    /// One column against another one, in both directions.
+    /// Compares two columns in both directions.
     fn is_equal(a: &ArrayRef, b: &ArrayRef) -> bool {
         let (a, b) = (rows(vec![("x", a.clone())]), rows(vec![("x", b.clone())]));
         let found = compared(&a, &b).is_equal();

@@ -1,10 +1,10 @@
-//! The digests of rows: one for each column of each file of an output, over its rows in order; the same
-//! for the same values, whatever batches they come in. Receipts hold them.
+//! The digests of rows in receipts. Each column of each output file has one digest over its rows in
+//! order. It depends only on the values, not on the batches.
 //!
 //! ```text
 //! column = BLAKE3("tensorferry column 1\n"
-//!                 u64 LE: bytes of the type's name, the name (as in `ferry inspect`, lists left away)
-//!                 for each row: its encoding (see `encoding`), taken flat)
+//!                 u64 LE: bytes of the type's name, the name (as in `ferry inspect`, without lists)
+//!                 for each row: its flat encoding (see `encoding`))
 //! ```
 
 use super::encoding::{MISSING, RowEncoder, is_text};
@@ -21,24 +21,23 @@ const COLUMN: &[u8] = b"tensorferry column 1\n";
 /// Bytes that are hashed at once.
 const WINDOW: usize = 64 << 10;
 
-/// A column that is hashed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HashedColumn {
-    /// Its name.
     pub name: String,
-    /// What its values are, below all lists, in the word of its type.
+    /// The name of the type of its values, below all lists.
     pub word: String,
     leaf: DataType,
 }
 
 impl HashedColumn {
-    /// A column of values of this type; none, if it is one whose values are not hashed.
+    /// Creates a column of values of this type; `None` if values of the type are not hashed.
     #[must_use]
     pub(crate) fn new(name: &str, word: &str) -> Option<Self> {
         Some(Self { name: name.to_owned(), word: word.to_owned(), leaf: leaf_of(word)? })
     }
 
-    /// Whether values of another type, as a format reads them back, can be held against it.
+    /// Returns whether values of the type that a format reads back can be checked against this
+    /// column.
     #[must_use]
     pub(crate) fn takes(&self, found: &DataType) -> bool {
         let is_bytes = |of: &DataType| of.is_binary() || *of == DataType::BinaryView;
@@ -50,26 +49,26 @@ impl HashedColumn {
             DataType::LargeUtf8 => is_text(found),
             leaf if leaf.is_floating() => found.is_floating() || found.is_integer(),
             leaf if is_whole(leaf) => is_whole(found),
-            // Times, which some formats write as numbers and others as text.
+            // Some formats write times as numbers, others as text.
             leaf => arrow_cast::can_cast_types(found, leaf),
         }
     }
 }
 
-/// The columns of a schema whose values are hashed, by their place.
+/// Returns, for each column of a schema, how it is hashed, if it is.
 #[must_use]
 pub fn hashed(schema: &Schema) -> Vec<Option<HashedColumn>> {
     let of = |field: &arrow_schema::FieldRef| HashedColumn::new(field.name(), &word(field.data_type()));
     schema.fields().iter().map(of).collect()
 }
 
-/// The word for a column's values, whatever they are stored as.
+/// Returns the type name for a column's values, independent of how they are stored.
 #[must_use]
 pub fn word(data_type: &DataType) -> String {
     type_word(type_and_shape(innermost(data_type)).0)
 }
 
-/// The type below all lists and dictionaries.
+/// Returns the type below all lists and dictionaries.
 fn innermost(data_type: &DataType) -> &DataType {
     match leaf_type(data_type) {
         DataType::Dictionary(_, values) => innermost(values),
@@ -90,16 +89,15 @@ fn leaf_of(word: &str) -> Option<DataType> {
     }
 }
 
-/// What the rows of one file come to.
+/// The row count and digests of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FileRows {
-    /// How many.
     pub rows: u64,
-    /// The digest of each column that was hashed.
+    /// The digest of each hashed column.
     pub columns: Vec<ContentDigest>,
 }
 
-/// Hashes rows as they go by.
+/// Hashes rows while they are written or read.
 #[derive(Debug)]
 pub struct RowHasher {
     columns: Vec<HashedColumn>,
@@ -107,7 +105,6 @@ pub struct RowHasher {
 }
 
 impl RowHasher {
-    /// Of so many files.
     #[must_use]
     pub(crate) fn new(columns: Vec<HashedColumn>, files: usize) -> Self {
         let mut hasher = Self { columns, files: Vec::new() };
@@ -115,7 +112,7 @@ impl RowHasher {
         hasher
     }
 
-    /// Adds a file, behind all others.
+    /// Adds a file after all others.
     pub(crate) fn begin_file(&mut self) {
         let begin = |column: &HashedColumn| {
             let mut hasher = blake3::Hasher::new();
@@ -126,7 +123,7 @@ impl RowHasher {
         self.files.push((0, self.columns.iter().map(begin).collect()));
     }
 
-    /// Adds rows to a file. A column that the batch lacks is missing in all of them.
+    /// Adds rows to a file. A column that the batch lacks is missing in all of its rows.
     pub(crate) fn add(&mut self, file: usize, batch: &RecordBatch) -> Result<()> {
         let Some((rows, hashers)) = self.files.get_mut(file) else {
             return Err(Error::plugin(format!("no file {file}")));
@@ -134,19 +131,18 @@ impl RowHasher {
         *rows += batch.num_rows() as u64;
         self.columns.par_iter().zip(hashers).try_for_each(|(column, hasher)| {
             update(hasher, column, batch).map_err(|e| {
-                Error::malformed(format!("a value that is not what the column holds: {e}"))
+                Error::malformed(format!("a value does not have the column's type: {e}"))
                     .column(&column.name)
             })
         })
     }
 
-    /// The columns that are hashed.
     #[must_use]
     pub(crate) fn columns(&self) -> &[HashedColumn] {
         &self.columns
     }
 
-    /// The digests of every file.
+    /// Returns the digests of every file.
     #[must_use]
     pub(crate) fn finish(&self) -> Vec<FileRows> {
         let of = |(rows, hashers): &(u64, Vec<blake3::Hasher>)| FileRows {
@@ -235,7 +231,7 @@ mod tests {
         assert_eq!(of(&small), of(&wide));
         let other: ArrayRef = Arc::new(Int64Array::from(vec![Some(-1), None, Some(8)]));
         assert_ne!(of(&small), of(&other));
-        // As a list of one, and a missing column as one of nulls.
+        // A value equals a list of one value, and a missing column equals one of nulls.
         let lists = [Some(vec![Some(-1)]), None, Some(vec![Some(7)])];
         let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists));
         assert_eq!(of(&small), of(&lists));

@@ -1,21 +1,21 @@
-//! The canonical encoding of a column's rows: the same bytes for the same values, whatever batches they come
-//! in, and whatever types of Arrow hold them. Digests are over it, and rows are compared by it.
+//! The canonical encoding of a column's rows. It depends only on the values, not on the batches or
+//! the Arrow types that hold them. Digests are computed over it, and rows are compared by it.
 //!
 //! ```text
-//! row    = u64 LE: how many values it has; 2^64-1 if it is missing, and nothing more of it
-//!          u8: 0, or 1 if one of them is null: then for each value a byte, 0 if it is null
+//! row    = u64 LE: number of values; 2^64-1 if the row is missing, and nothing follows
+//!          u8: 0, or 1 if a value is null; then one byte per value, 0 if it is null
 //!          each value that is not null
-//! value  = number, truth (one byte) or moment, little-endian; every NaN is the same one
+//! value  = number, Boolean (one byte) or time, little-endian; every NaN is encoded the same
 //!        | text or bytes, after their length as u64
 //!        | of a list: the row of its values
 //!        | of a struct: for each field, the row of that one value
 //!        | of a union: the number of its type, and the row of that one value
 //! ```
 //!
-//! A format may read a column back as another type: TFRecord has 64-bit integers for 32-bit ones, and a value
-//! for a list of one value. So rows can also be encoded flat: all values below lists within lists make one
-//! row, cast to one type. A cast may change a value: an exact encoding then has a mark, so
-//! that it is equal to none.
+//! A format may read a column back as a different type: TFRecord has 64-bit integers for 32-bit
+//! ones, and a value for a list of one value. Rows can therefore also be encoded flat: all values
+//! below lists within lists make one row, cast to one type. A cast may change a value; an exact
+//! encoding then contains a mark, so that it differs from every other.
 
 use super::cast::{cast, item_type};
 use super::lists::{lists, lists_or_maps};
@@ -32,20 +32,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// The number of values of a row that has none, not even an empty list.
+/// The number of values of a row that is missing, as opposed to an empty list.
 pub(super) const MISSING: u64 = u64::MAX;
 
 /// A column whose rows are encoded one by one.
 pub(super) struct RowEncoder {
     values: Encoded,
-    /// Where each row begins among the values, and where the last one ends.
+    /// The start of each row among the values, and the end of the last one.
     begins: Vec<usize>,
     missing: Option<NullBuffer>,
 }
 
 impl RowEncoder {
-    /// A column taken flat, its values cast to `leaf`. `strict`: a value that does not fit is an error, and
-    /// not null.
+    /// Encodes a column flat, with its values cast to `leaf`. A value that does not fit is an error
+    /// if `strict`, and otherwise null.
     pub(super) fn flat(column: &ArrayRef, leaf: &DataType, strict: bool) -> Result<Self, ArrowError> {
         let column = &compared_column(column)?;
         let (values, begins) = flat(column);
@@ -53,26 +53,26 @@ impl RowEncoder {
         Ok(Self { values, begins, missing: column.logical_nulls() })
     }
 
-    /// A column whose values are cast to `leaf`, with a mark at each that is another one there. `nested`: its lists
-    /// stay as they are, and are not taken flat.
+    /// Encodes a column with its values cast to `leaf`, and a mark at each value that the cast
+    /// changes. If `nested`, its lists are kept instead of flattened.
     pub(super) fn exact(column: &ArrayRef, leaf: &DataType, nested: bool) -> Result<Self, ArrowError> {
         let column = &compared_column(column)?;
         let (values, begins) = if nested { (column.clone(), rows(column)) } else { flat(column) };
         Ok(Self { values: Encoded::exact(&values, leaf)?, begins, missing: column.logical_nulls() })
     }
 
-    /// A column with its lists as they are nested.
+    /// Encodes a column with its nested lists.
     pub(super) fn nested(column: &ArrayRef) -> Result<Self, ArrowError> {
         let column = &compared_column(column)?;
         Ok(Self { values: Encoded::of(column)?, begins: rows(column), missing: column.logical_nulls() })
     }
 
-    /// Whether a row is null.
+    /// Returns whether a row is null.
     pub(super) fn is_missing(&self, row: usize) -> bool {
         self.missing.as_ref().is_some_and(|missing| missing.is_null(row))
     }
 
-    /// Adds the encoding of a row.
+    /// Appends the encoding of a row.
     pub(super) fn append(&self, row: usize, to: &mut Vec<u8>) {
         if self.is_missing(row) {
             to.extend(MISSING.to_le_bytes());
@@ -82,36 +82,37 @@ impl RowEncoder {
     }
 }
 
-/// Whether a type is bytes, of any length, which need not be text.
+/// Returns whether a type is bytes of any length, which need not be text.
 pub(crate) fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-/// Whether a type is text or bytes, of any length.
+/// Returns whether a type is text or bytes of any length.
 pub fn is_text(data_type: &DataType) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     matches!(data_type, Binary | LargeBinary | BinaryView | Utf8 | LargeUtf8 | Utf8View)
 }
 
-/// Values as they are encoded, and which of them are null.
+/// Encoded values, and which of them are null.
 struct Encoded {
     bytes: ValueBytes,
     nulls: Option<NullBuffer>,
-    /// Those that a cast has changed.
+    /// The values that a cast has changed.
     changed: Option<BooleanBuffer>,
 }
 
 enum ValueBytes {
-    /// Each as long as the others.
+    /// Values of one length.
     Fixed(usize, Buffer),
-    /// Each with a length of its own.
+    /// Values of individual lengths.
     Variable(LargeBinaryArray),
-    /// Where each list begins, and what lies in all of them.
+    /// The start of each list, and the values of all lists.
     Lists(Vec<usize>, Box<Encoded>),
     Structs(Vec<Encoded>),
-    /// The type of each value and its place among those of the type; and the values of each type.
+    /// The type of each value and its index among the values of that type; and the values of each
+    /// type.
     Unions(Vec<(i8, usize)>, BTreeMap<i8, Encoded>),
-    /// Nulls alone.
+    /// Only nulls.
     Nothing,
 }
 
@@ -143,7 +144,8 @@ impl Encoded {
         Ok(Self { bytes, nulls: present_nulls(values), changed: None })
     }
 
-    /// The values below all lists cast to `leaf`, with a mark at those that are others there.
+    /// Encodes the values below all lists, cast to `leaf`, with a mark at those that the cast
+    /// changes.
     fn exact(values: &ArrayRef, leaf: &DataType) -> Result<Self, ArrowError> {
         if let Some((begins, items)) = lists(values) {
             let bytes = ValueBytes::Lists(begins, Box::new(Self::exact(&items, leaf)?));
@@ -153,7 +155,7 @@ impl Encoded {
         Ok(Self { changed: changed_by_cast(values, &cast)?, ..Self::of(&cast)? })
     }
 
-    /// Some values as a row has them.
+    /// Appends a range of values as one row.
     fn append(&self, range: Range<usize>, to: &mut Vec<u8>) {
         to.extend((range.len() as u64).to_le_bytes());
         let is_null = |place: usize| self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(place));
@@ -196,7 +198,7 @@ impl Encoded {
         }
     }
 
-    /// Which of `len` values are others in `other`.
+    /// Returns which of `len` values differ from `other`.
     fn differing(&self, other: &Self, len: usize) -> BooleanBuffer {
         let (mut one, mut two) = (Vec::new(), Vec::new());
         BooleanBuffer::collect_bool(len, |place| {
@@ -213,7 +215,7 @@ fn present_nulls(values: &ArrayRef) -> Option<NullBuffer> {
     values.logical_nulls().filter(|nulls| nulls.null_count() > 0)
 }
 
-/// Values cast to the type that they are compared as, those in structs as well.
+/// Casts values, also those in structs, to the type as which they are compared.
 fn cast_nested(values: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
     match (values.data_type(), to) {
         (DataType::Struct(from), DataType::Struct(fields)) if from.len() == fields.len() => {
@@ -247,16 +249,17 @@ fn is_list(data_type: &DataType) -> bool {
     item_type(data_type).is_some()
 }
 
-/// Values cast to the type that they are compared as. Text is read as numbers also where it is stored as bytes.
+/// Casts values to the type as which they are compared. Text is parsed as numbers even if it is
+/// stored as bytes.
 fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
     let leaf = match leaf {
-        // The same moments, whatever the zone. As text they say how far they are from UTC, and the library
-        // knows no zone by its name.
+        // The same times in any zone. Text states its offset from UTC, and the library does not
+        // know zone names.
         DataType::Timestamp(unit, Some(_)) => &DataType::Timestamp(*unit, Some("+00:00".into())),
         leaf => leaf,
     };
     let from = match in_known_zones(values.data_type()) {
-        // Formats of text write the moment in UTC, whatever the zone.
+        // Text formats write the time in UTC, whatever the zone.
         DataType::Timestamp(unit, Some(_)) if is_text(leaf) => {
             DataType::Timestamp(unit, Some("+00:00".into()))
         }
@@ -271,8 +274,8 @@ fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRe
     }
 }
 
-/// Which values are not the same once they are cast: those that do not come back. Text may say the same in more than
-/// one way, so that what it is read as counts.
+/// Returns the values that a cast changes: those that a cast back does not restore. Text can denote
+/// a value in several ways, so only its parsed value counts.
 fn changed_by_cast(values: &ArrayRef, cast_values: &ArrayRef) -> Result<Option<BooleanBuffer>, ArrowError> {
     let from = &in_known_zones(values.data_type());
     if is_text(from) || from.is_nested() || from.is_null() || from == cast_values.data_type() {
@@ -283,12 +286,13 @@ fn changed_by_cast(values: &ArrayRef, cast_values: &ArrayRef) -> Result<Option<B
     if !(from.is_floating() && cast_values.data_type().is_floating()) {
         return Ok(Some(changed));
     }
-    // 0.1 of 64 bits is what a file of text has of 0.1 of 32 bits.
+    // A text file contains the same digits for 0.1 in 64 bits and 0.1 in 32 bits.
     let digits = cast(&cast(cast_values, &DataType::Utf8, false)?, from, false)?;
     Ok(Some(&changed & &values.differing(&Encoded::of(&digits)?, cast_values.len())))
 }
 
-/// Values of a fixed width, as they lie in memory: little-endian on every machine that ferry runs on.
+/// Returns values of a fixed width as they are in memory: little-endian on every machine that ferry
+/// supports.
 fn fixed(array: &ArrayRef) -> ValueBytes {
     let width = array.data_type().primitive_width().unwrap_or(0);
     let data = array.to_data();
@@ -309,7 +313,7 @@ fn with_one_nan(values: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// All NaNs alike: not every format has more than one.
+/// Replaces every NaN by one: not every format distinguishes them.
 fn one_nan<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     nan: T::Native,
@@ -322,12 +326,12 @@ fn one_nan<T: ArrowPrimitiveType>(
     Arc::new(floats.unary::<_, T>(|value| if is_nan(value) { nan } else { value }))
 }
 
-/// Where each row begins where each is one value.
+/// Returns the starts of rows that hold one value each.
 fn rows(column: &ArrayRef) -> Vec<usize> {
     (0..=column.len()).collect()
 }
 
-/// The values below all lists of a column, and where each of its rows begins among them.
+/// Returns the values below all lists of a column, and the start of each row among them.
 fn flat(column: &ArrayRef) -> (ArrayRef, Vec<usize>) {
     let mut values = column.clone();
     let mut begins = rows(column);

@@ -1,5 +1,5 @@
-//! A flow is a sequence of batches of one schema, pulled one after the other. What is upstream of it
-//! runs ahead on threads of its own, bounded by the memory's budget; steps are flows over flows.
+//! A flow is a sequence of batches of one schema, pulled one after the other. Its readers run ahead
+//! on their own threads, limited by the memory budget. Steps are flows over flows.
 
 use super::progress::{self, SplitProgress};
 use super::rows::Rows;
@@ -12,24 +12,20 @@ use tensorferry_core::context::session::Session;
 use tensorferry_sdk::records::{self, Comparison, FieldPath, Projection, Scan, from_stream};
 use tensorferry_sdk::{Context, Error, Result, arrow_array, arrow_schema};
 
-/// Rows of one batch, at most, and its bytes in memory, roughly. They do not depend on the budget: where
-/// batches end decides where an output's pieces end, and the same input shall give the same bytes.
+/// Maximum rows of one batch. Batch sizes do not depend on the memory budget: the ends of batches
+/// decide where an output's pieces end, and the same input must give the same bytes.
 pub(crate) const BATCH_ROWS: usize = 8192;
 pub(crate) const BATCH_BYTES: u64 = 2 << 20;
 
 /// Batches of one schema, in order. After an error or the end nothing follows.
 pub trait Flow: Send {
-    /// The schema of every batch.
     fn schema(&self) -> SchemaRef;
 
-    /// The next batch, which has at least one row; `None` at the end.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the input, or with the step.
+    /// Returns the next batch, which has at least one row, or `None` at the end.
     fn next(&mut self) -> Result<Option<RecordBatch>>;
 }
 
-/// A flow of what `next` gives, until that is nothing.
+/// Returns a flow that calls `next` until it returns `None`.
 pub fn from_fn<'a>(
     schema: SchemaRef,
     next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'a,
@@ -52,9 +48,8 @@ impl<F: FnMut() -> Result<Option<RecordBatch>> + Send> Flow for FlowFn<F> {
     }
 }
 
-/// What starts threads that end before `'a` does.
+/// Starts threads that end before `'a` does.
 pub trait Threads<'a>: Sync {
-    /// Starts one.
     fn spawn(&'a self, task: Box<dyn FnOnce() + Send + 'a>);
 }
 
@@ -64,41 +59,39 @@ impl<'a> Threads<'a> for Scope<'a, '_> {
     }
 }
 
-/// How the host asks for batches.
+/// Returns the sizes of batches that the host requests.
 #[must_use]
 pub fn batches() -> records::Batches {
     records::Batches { columns: None, rows: BATCH_ROWS, bytes: BATCH_BYTES }
 }
 
-/// What is wanted of every split.
+/// What to read of every split.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// The fields, as in a [`Scan`]; `None`: all.
+    /// The fields, as in a [`Scan`]; `None` for all.
     pub columns: Option<Vec<FieldPath>>,
-    /// What is true of every row that is used: others may be left out.
+    /// Conditions that hold for every row that is used. A reader may leave out other rows.
     pub(crate) predicate: Vec<Comparison>,
 }
 
 /// A run of rows of a split.
 #[derive(Debug, Clone, Copy)]
 pub struct SplitRows {
-    /// The split.
     pub split: usize,
-    /// The first row.
     pub(crate) first_row: u64,
-    /// How many; `None`: all that follow.
+    /// Maximum number of rows; `None` for all that follow.
     pub limit: Option<u64>,
 }
 
 impl SplitRows {
-    /// All rows of a split.
+    /// Returns all rows of a split.
     #[must_use]
     pub(crate) fn whole(split: usize) -> Self {
         Self { split, first_row: 0, limit: None }
     }
 }
 
-/// The rows of a flow from `skip` on, at most `take`.
+/// Returns the rows of a flow from `skip` on, at most `take`.
 pub fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, take: Option<u64>) -> Box<dyn Flow + 'a> {
     let mut take = take.unwrap_or(u64::MAX);
     from_fn(flow.schema(), move || {
@@ -122,8 +115,8 @@ pub fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, take: Option<u64>
 
 type Batches = Receiver<Result<RecordBatch>>;
 
-/// The rows of some splits of an input, in this order; splits are read ahead on as many threads as the session
-/// has, from the first pull on.
+/// Returns the rows of some splits of an input, in this order. From the first pull on, splits are
+/// read ahead on as many threads as the session has.
 pub fn read<'a>(
     threads: &'a dyn Threads<'a>,
     rows: &'a Rows<'a>,
@@ -132,11 +125,11 @@ pub fn read<'a>(
     session: &'a Session,
 ) -> Box<dyn Flow + 'a> {
     let schema = rows.set.schema();
-    // A path that leads nowhere is an error of the streams.
+    // An invalid path is reported by the streams.
     let projected = wanted.columns.as_ref().and_then(|paths| Projection::new(&schema, paths).ok());
     let schema = projected.map_or(schema, |projection| projection.schema());
     let mut waiting = Some((splits, wanted));
-    // One channel for each split that is being read, in order, and the first of them.
+    // One channel for each split being read, in order, and the first of them.
     let (mut reading, mut current): (Option<Receiver<Batches>>, Option<Batches>) = (None, None);
     from_fn(schema, move || {
         if let Some((splits, wanted)) = waiting.take() {
@@ -150,7 +143,7 @@ pub fn read<'a>(
                     (reading, current) = (None, None);
                     return Err(error);
                 }
-                // The split has ended, or it is the first.
+                // The split has ended, or this is the first one.
                 Some(Err(_)) | None => match splits.recv() {
                     Ok(next) => current = Some(next),
                     Err(_) => reading = None,
@@ -161,8 +154,8 @@ pub fn read<'a>(
     })
 }
 
-/// Starts the readers. Each takes the next split and announces its channel in one step, so that the channels
-/// come in order; who is too far ahead waits for room.
+/// Starts the readers. Each takes the next split and announces its channel in one step, so that the
+/// channels arrive in order. A reader that is too far ahead waits.
 fn start<'a>(
     threads: &'a dyn Threads<'a>,
     rows: &'a Rows<'a>,
@@ -192,7 +185,8 @@ fn start<'a>(
     announced
 }
 
-/// Batches that one reader may be ahead: a sixteenth of the budget for all of them.
+/// Returns how many batches one reader may be ahead: all readers together use a sixteenth of the
+/// budget.
 fn ahead(session: &Session) -> usize {
     let batches = session.memory / 16 / BATCH_BYTES / session.threads as u64;
     usize::try_from(batches).unwrap_or(usize::MAX).clamp(1, 8)
@@ -218,7 +212,7 @@ fn pull(
     let stream = match rows.set.scan(split, &scan) {
         Ok(stream) => stream,
         Err(error) => {
-            // Nobody listens any more where the receiver is gone.
+            // If the receiver is gone, the error is not needed.
             let _ = send.send(Err(rows.place(error)));
             return;
         }
@@ -236,9 +230,9 @@ fn pull(
         }
     }
     progress.end();
-    // Rows before and behind these were left out by what the split says.
+    // The split's own filter left out rows before and after these.
     if let Some(expected) = expected.filter(|&expected| expected != found) {
-        let error = Error::plugin("a split has another number of rows than its reader says");
+        let error = Error::plugin("the number of rows of a split differs from what its reader declared");
         let _ = send.send(Err(rows.place(error.expected(expected).found(found))));
     }
 }

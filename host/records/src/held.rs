@@ -1,15 +1,16 @@
-//! What a target of rows has no place for beside the rows: entries of metadata, of the schema and of its columns.
+//! Metadata of the schema and of its columns that a target of rows has no place for.
 
 use tensorferry_sdk::arrow_schema::{DataType, Field, Metadata, Schema};
 use tensorferry_sdk::{Capabilities, Loss, LossKind};
 
-/// Losses that are listed one by one; the rest is counted.
+/// Maximum losses that are listed one by one; the rest is counted.
 const MOST_LISTED: usize = 200;
 
-/// Entries that say how rows lie in a file, and nothing of the rows: ferry's own, Parquet's numbers of fields, Arrow's types.
+/// Prefixes of entries that describe the layout of rows in a file: ferry's own, Parquet's field
+/// numbers, Arrow's types.
 const OF_FILES: [&str; 3] = ["ferry.", "PARQUET:", "ARROW:"];
 
-/// The entries that rows of this schema leave behind in a format of these capabilities.
+/// Returns losses for the entries that a format with these capabilities cannot hold.
 pub(crate) fn left_behind(schema: &Schema, capabilities: Capabilities) -> Vec<Loss> {
     if capabilities.has(Capabilities::METADATA) {
         return Vec::new();
@@ -24,7 +25,7 @@ pub(crate) fn left_behind(schema: &Schema, capabilities: Capabilities) -> Vec<Lo
     left.into_iter().map(|what| Loss::new(LossKind::Metadata, what, why)).collect()
 }
 
-/// The entries of a column and of the fields within it.
+/// Adds the entries of a column and of the fields within it.
 fn column(path: &str, field: &Field, left: &mut Vec<String>) {
     entries(path, field.metadata(), left);
     if let DataType::Struct(fields) = field.data_type() {

@@ -1,5 +1,5 @@
-//! An index of records: its format checks every record's framing and says where each lies; the host puts
-//! that beside the input, whole or not at all.
+//! Writes the index of an input of records. The format checks every record's framing and returns
+//! its position. The host writes the index next to the input, complete or not at all.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -12,11 +12,7 @@ use tensorferry_publish::stage::{Destination, DestinationKind, FileKind, Stage, 
 use tensorferry_sdk::records::Indexed;
 use tensorferry_sdk::{ByteSink, Capabilities, Entry, Error, FileId, Purpose, Result, Source};
 
-/// Indexes a source into the file `output`.
-///
-/// # Errors
-/// Unsupported, where the format has no index; whatever is wrong with the input; usage, if `output` is
-/// there already.
+/// Indexes a source into the file `output`, which must not exist. Not every format has an index.
 pub fn index(
     source: &FileSource,
     format: &RegisteredFormat,
@@ -34,7 +30,7 @@ pub fn index(
     let reader = format.record_reader(given, &context)?;
     let destination = destination(output)?;
     let DestinationKind::Beside { name } = &destination.kind else {
-        return Err(Error::usage("an index is a file"));
+        return Err(Error::usage("the index must be a local file"));
     };
     check_free(&destination, std::iter::once(name.as_str()), options.force)?;
     recover(&destination)?;
@@ -51,7 +47,7 @@ pub fn index(
     Ok(indexed)
 }
 
-/// Where the index of an input lies unless the user says otherwise: beside it.
+/// Returns the default path of an input's index: next to it.
 #[must_use]
 pub fn beside(input: &Path) -> PathBuf {
     let mut name = input.file_name().unwrap_or_default().to_owned();
@@ -68,7 +64,7 @@ fn destination(output: &Path) -> Result<Destination> {
     Ok(Destination { folder, kind: DestinationKind::Beside { name } })
 }
 
-/// A source whose reading is shown: what is read in order is read once.
+/// A source that reports progress: sequential reading reads each byte once.
 struct CountedSource<'a> {
     source: &'a FileSource,
     session: &'a Session,

@@ -1,14 +1,14 @@
-//! A layer of `tensorferry`, which uses it; its API promises nothing.
+//! A layer of `tensorferry`; its API makes no stability promises.
 //!
-//! Records are the rows of data sets, held in Arrow batches as tensors are held in bytes. They are converted
-//! in the same order:
+//! Records are the rows of datasets, held in Arrow batches. They are converted in the same order as
+//! tensors:
 //!
 //! ```text
 //! input --open--> Rows --steps--> Flow --plan--> files --write--> staged files --verify--> commit --> Report
 //! ```
 //!
-//! A [`Flow`](flow::Flow) is a sequence of batches, pulled: readers run ahead of it and encoders behind it,
-//! each by as much as the memory's budget lets them.
+//! A [`Flow`](flow::Flow) is a sequence of batches that is pulled. Readers run ahead of it and
+//! encoders behind it, both limited by the memory budget.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Records as lines of JSON: in the mapping of their own format where it has one, else as plain objects, as a conversion to JSON
-//! lines writes them.
+//! Writes records as lines of JSON: in the JSON mapping of their own format if it has one, and
+//! otherwise as plain objects, like a conversion to JSON lines.
 
 use super::flow::{Flow, batches};
 use super::rows::Rows;
@@ -13,10 +13,8 @@ use tensorferry_sdk::records::json::{JsonEncoders, NonNumbers};
 use tensorferry_sdk::records::{Scan, from_stream};
 use tensorferry_sdk::{ByteSink, Context, Error, Result, arrow_array};
 
-/// Writes the records, at most `limit`, in their order, one a line; gives how many they were.
-///
-/// # Errors
-/// Whatever is wrong with the input; the batches before it were written.
+/// Writes at most `limit` records in order, one per line, and returns their number. If the input
+/// has an error, the batches before it are written.
 pub fn write_lines(
     rows: &Rows<'_>,
     limit: Option<u64>,
@@ -41,7 +39,7 @@ pub fn write_lines(
     Ok(written)
 }
 
-/// The rows of a split as plain objects.
+/// Writes the rows of a split as plain objects.
 fn write_objects(
     rows: &Rows<'_>,
     split: usize,
@@ -66,10 +64,7 @@ fn write_objects(
     Ok(written)
 }
 
-/// Writes all rows of a flow as plain objects, one a line.
-///
-/// # Errors
-/// Whatever the flow gives; unsupported, for values that JSON has not.
+/// Writes all rows of a flow as plain objects, one per line.
 pub fn write_flow(flow: &mut dyn Flow, output: &mut dyn Write, session: &Session) -> Result<()> {
     let mut writer = Objects::new(output);
     while let Some(batch) = flow.next()? {
@@ -79,10 +74,9 @@ pub fn write_flow(flow: &mut dyn Flow, output: &mut dyn Write, session: &Session
     writer.finish()
 }
 
-/// Writes rows as objects.
 struct Objects<'a> {
     output: &'a mut dyn Write,
-    /// The text of a batch.
+    /// Holds the text of a batch.
     writer: Writer<Vec<u8>, LineDelimited>,
     encoders: JsonEncoders,
 }

@@ -1,4 +1,4 @@
-//! Lists within lists: their types, and where they begin among their values.
+//! Lists within lists: their types, and the positions of their values.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeListArray, MapArray, OffsetSizeTrait};
@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 use std::sync::Arc;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// The type of a column's values, below all lists.
+/// Returns the type of a column's values, below all lists.
 pub(crate) fn leaf_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
@@ -17,7 +17,7 @@ pub(crate) fn leaf_type(data_type: &DataType) -> &DataType {
     }
 }
 
-/// How many lists lie within each other in a type.
+/// Returns the number of nested list levels in a type.
 pub fn depth(data_type: &DataType) -> usize {
     match data_type {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
@@ -27,7 +27,8 @@ pub fn depth(data_type: &DataType) -> usize {
     }
 }
 
-/// Where lists begin among their values, and these; `None` if an array holds no lists.
+/// Returns the starts of lists among their values, and the values; `None` if an array holds no
+/// lists.
 pub fn lists(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
     Some(match array.data_type() {
         DataType::List(_) => {
@@ -47,7 +48,8 @@ pub fn lists(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
     })
 }
 
-/// The items of lists of one size, which are null where their list is: a file may have any values there.
+/// Returns the items of lists of one size. The items of a null list are set to null: a file may
+/// have any values there.
 fn items_of_fixed(lists: &FixedSizeListArray, len: usize) -> ArrayRef {
     let items = lists.values();
     let Some(nulls) = lists.nulls().filter(|nulls| nulls.null_count() > 0) else { return items.clone() };
@@ -57,7 +59,7 @@ fn items_of_fixed(lists: &FixedSizeListArray, len: usize) -> ArrayRef {
         .unwrap_or_else(|_| items.clone())
 }
 
-/// As [`lists`], the entries of maps among them.
+/// Like [`lists`], but treats maps as lists of entries.
 pub(crate) fn lists_or_maps(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
     let of_maps =
         |maps: &MapArray| (places(maps.value_offsets()), Arc::new(maps.entries().clone()) as ArrayRef);

@@ -1,4 +1,5 @@
-//! Fields below structs: `person.age` is the field `age` of the column `person`, unless a column is called so.
+//! Fields of structs: `person.age` is the field `age` of the column `person`, unless a column has
+//! that name.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
@@ -7,7 +8,7 @@ use arrow_schema::{DataType, Fields, Schema};
 use tensorferry_sdk::records::FieldPath;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
-/// The first field of this name, in a schema or below its structs.
+/// Returns the first field of this name, in a schema or in its structs.
 pub(crate) fn find(schema: &Schema, name: &str) -> Result<FieldPath> {
     path(schema.fields(), name).ok_or_else(|| {
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -28,7 +29,6 @@ fn path(fields: &Fields, name: &str) -> Option<FieldPath> {
     })
 }
 
-/// The type of a field.
 pub(crate) fn data_type<'a>(schema: &'a Schema, path: &[usize]) -> Option<&'a DataType> {
     let (&first, rest) = path.split_first()?;
     let mut data_type = schema.fields().get(first)?.data_type();
@@ -39,7 +39,7 @@ pub(crate) fn data_type<'a>(schema: &'a Schema, path: &[usize]) -> Option<&'a Da
     Some(data_type)
 }
 
-/// The values of a field; they are missing where a struct above them is.
+/// Returns the values of a field. A value is missing if a struct above it is.
 pub(crate) fn values(batch: &RecordBatch, path: &[usize]) -> Result<ArrayRef> {
     let nowhere = || Error::usage("no such column");
     let (&first, rest) = path.split_first().ok_or_else(nowhere)?;

@@ -1,4 +1,4 @@
-//! The type that files have for a column: views and runs are ways to hold its values in memory.
+//! The type that files have for a column. Views and runs are only in-memory representations.
 
 use super::cast::cast;
 use arrow_array::{Array, ArrayRef};
@@ -6,10 +6,10 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 use std::sync::Arc;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// The type that a dictionary becomes: of its keys, and of its plain values.
+/// Returns the type that replaces a dictionary with these keys and plain values.
 pub(crate) type OfDictionary<'a> = &'a dyn Fn(&DataType, DataType) -> DataType;
 
-/// A type without views and runs.
+/// Returns a type without views and runs.
 pub(crate) fn plain_type(data_type: &DataType, dictionary: OfDictionary<'_>) -> DataType {
     let field = |field: &FieldRef| plain_field(field, dictionary);
     match data_type {
@@ -26,23 +26,23 @@ pub(crate) fn plain_type(data_type: &DataType, dictionary: OfDictionary<'_>) -> 
     }
 }
 
-/// A field of the plain type.
+/// Returns a field with the plain type.
 pub(crate) fn plain_field(field: &FieldRef, dictionary: OfDictionary<'_>) -> FieldRef {
     let plain = plain_type(field.data_type(), dictionary);
     let is_same = plain == *field.data_type();
     if is_same { field.clone() } else { Arc::new(Field::clone(field).with_data_type(plain)) }
 }
 
-/// The type of a column's values as they are compared: without dictionaries too.
+/// Returns the type as which a column's values are compared, also without dictionaries.
 pub(super) fn compared(data_type: &DataType) -> DataType {
-    // These are read as they are.
+    // These are read unchanged.
     match data_type {
         DataType::Utf8View | DataType::BinaryView => data_type.clone(),
         other => plain_type(other, &|_, values| values),
     }
 }
 
-/// The column in the type that [`compared`] returns for its own.
+/// Returns the column in the type that [`compared`] returns for its own.
 pub(super) fn compared_column(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let to = compared(column.data_type());
     if to == *column.data_type() { Ok(column.clone()) } else { cast(column, &to, true) }

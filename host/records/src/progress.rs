@@ -1,16 +1,16 @@
-//! How far the reading of rows is, in bytes of the files that they lie in: what the source was asked for since the last
-//! batch, whichever split asked, and never more of a split than it has.
+//! Progress of reading rows, in bytes of their files. It counts the bytes read from the source
+//! since the last batch, by any split, but never more than the size of the split.
 
 use super::rows::Rows;
 use tensorferry_core::context::session::Session;
 
-/// Announces that these splits will be read. What was read to open the input does not count.
+/// Announces that these splits will be read. Reads that opened the input do not count.
 pub(super) fn begin(rows: &Rows<'_>, splits: impl Iterator<Item = usize>, session: &Session) {
     let _ = rows.source.take_read();
     session.will_read(splits.map(|split| bytes_of(rows, split)).sum());
 }
 
-/// How far one split is.
+/// The progress of one split.
 pub(super) struct SplitProgress<'a> {
     rows: &'a Rows<'a>,
     session: &'a Session,
@@ -23,12 +23,12 @@ impl<'a> SplitProgress<'a> {
         Self { rows, session, left: bytes_of(rows, split) }
     }
 
-    /// Counts what was read since somebody last counted.
+    /// Counts the bytes read since the last call for any split.
     pub(super) fn update(&mut self) {
         self.count(self.rows.source.take_read());
     }
 
-    /// Counts the rest: columns that nobody needs, and what splits read of each other, are not read.
+    /// Counts the rest. Unused columns, and bytes that another split has read, are never read here.
     pub(super) fn end(mut self) {
         self.count(u64::MAX);
     }

@@ -1,16 +1,5 @@
-//! An opened input of records: its files, its schema, and the splits that its format's reader can read.
-//!
-//! The schema is fixed before the first row. The schema of a TFRecord input comes from a profile of
-//! all records. A later row that contradicts it is an error with file, record and column.
-//!
-//! An input that is read once (`Purpose::ONCE`: `inspect`, and conversions whose steps take every
-//! row) is read with a guess at the schema and the splits, from a few records of each split. The
-//! streams check the guess. If one fails (`Error::wrong_guess`), the host drops the output and
-//! reads the input again without a guess, so the outcome is the same. Any other fault of the input
-//! is reported after one reading.
-//!
-//! If a scan of one file is divided among threads, the first record of a unit is a guess too. The
-//! walk over the previous unit checks it, because a record may contain a whole TFRecord file.
+//! An opened input of records: its files, its schema, and the splits that its format's reader can
+//! read.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,24 +11,19 @@ use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::records::{Batches, RecordReader, RecordSet, Skipped, from_stream};
 use tensorferry_sdk::{Error, ErrorKind, Loss, LossKind, Purpose, Result};
 
-/// An opened input of records.
 pub struct Rows<'a> {
-    /// The files.
     pub source: Arc<FileSource>,
-    /// Whose input it is.
+    /// The format of the input.
     pub format: &'a RegisteredFormat,
-    /// Its schema and splits.
+    /// The schema and splits.
     pub set: Arc<dyn RecordSet>,
-    /// What was lost as it was opened.
+    /// Losses that were found when the input was opened.
     pub opened: Vec<Loss>,
-    /// `None`: whoever shares it with others keeps the reader.
+    /// `None` if the reader is shared and kept elsewhere.
     pub reader: Option<Box<dyn RecordReader>>,
 }
 
 /// Opens a source whose format is known.
-///
-/// # Errors
-/// Usage, for options that the reader does not have; else whatever is wrong with the input.
 pub fn open<'a>(
     source: &FileSource,
     format: &'a RegisteredFormat,
@@ -61,7 +45,7 @@ pub fn open<'a>(
     Ok(Rows { source, format, set: set.into(), opened, reader: Some(reader) })
 }
 
-/// An input that somebody else has opened and keeps open.
+/// Returns an input that its owner has opened and keeps open.
 #[must_use]
 pub fn shared<'a>(
     source: Arc<FileSource>,
@@ -71,11 +55,9 @@ pub fn shared<'a>(
     Rows { source, format, set, opened: Vec::new(), reader: None }
 }
 
-/// Has `read` go over an input once, on a guess if its reader takes one. Where that is wrong, or may be why a value
-/// is refused, it reads again for another purpose, without a guess.
-///
-/// # Errors
-/// What `read` gives.
+/// Calls `read` on an input once, with guesses if its reader makes any. If a guess is wrong, or may
+/// be the reason why a value is refused, reads the input again for the purpose `otherwise`, without
+/// guesses.
 pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose) -> Result<T>) -> Result<T> {
     let noted = session.noted();
     match read(Purpose::ONCE) {
@@ -87,7 +69,8 @@ pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose
     }
 }
 
-/// Why somebody refuses a schema, which may be no more than a guess: then the guess is what is wrong.
+/// Returns the error for a refused schema. If the schema may be a guess, the guess is treated as
+/// wrong.
 #[must_use]
 pub fn refusal(error: Error, purpose: Purpose) -> Error {
     if purpose.has(Purpose::ONCE) && error.kind() == ErrorKind::Usage {
@@ -96,28 +79,26 @@ pub fn refusal(error: Error, purpose: Purpose) -> Error {
     error
 }
 
-/// Names the input in an error that names no file, and what lies in the place of one that cannot be read.
+/// Adds the input to an error that names no file, and a description of its file if that cannot be
+/// read.
 fn place(error: Error, source: &FileSource) -> Error {
     source.blame(explain(source, error)).file(source.entry_path().display().to_string())
 }
 
 impl Rows<'_> {
-    /// Names the input in an error of its streams that names no file.
+    /// Adds the input to an error of its streams that names no file.
     #[must_use]
     pub fn place(&self, error: Error) -> Error {
         place(error, &self.source)
     }
 
-    /// How many rows there are, where that is known without reading them.
+    /// Returns the number of rows, if it is known without reading them.
     #[must_use]
     pub fn known_records(&self) -> Option<u64> {
         self.set.splits().iter().map(|split| split.records).sum()
     }
 
-    /// Checks that there is a row, before any step: reads as far as the first one.
-    ///
-    /// # Errors
-    /// Malformed, if there is none; whatever is wrong with the rows.
+    /// Checks that the input has at least one row before any step. Reads until the first one.
     pub fn check_any(&self) -> Result<()> {
         for split in 0..self.set.splits().len() {
             for batch in self.set.stream(split, &Batches::default()).map_err(|error| self.place(error))? {
@@ -126,22 +107,20 @@ impl Rows<'_> {
                 }
             }
         }
-        let error = Error::malformed("the input holds no record").expected("at least one, or --allow-empty");
+        let error = Error::malformed("the input holds no records").hint("pass --allow-empty to accept it");
         let skipped = self.set.skipped();
         let error = match skipped.first() {
             Some(first) => {
                 let (count, first) = (skipped.len(), left_out(first));
-                error.found(format!("{count} damaged and left out, the first {}: {}", first.what, first.why))
+                error.found(format!("{count} damaged and skipped, the first {}: {}", first.what, first.why))
             }
             None => error,
         };
         Err(error.file(self.source.entry_path().display().to_string()))
     }
 
-    /// What the rows cannot say of the input, and the records that streams left out so far.
-    ///
-    /// # Errors
-    /// A plugin error, if the reader cannot tell.
+    /// Returns losses of the input that its rows cannot express, and the records that streams have
+    /// left out so far.
     pub fn losses(&self) -> Result<Vec<Loss>> {
         let mut losses = self.opened.clone();
         self.set.losses(&mut losses)?;
@@ -149,10 +128,8 @@ impl Rows<'_> {
         Ok(losses)
     }
 
-    /// Checks that the source is still what it was, and lets the reader go.
-    ///
-    /// # Errors
-    /// Transient, if a file changed; a plugin error, if a destructor panicked.
+    /// Checks that the source has not changed, and drops the reader. Returns an error if its
+    /// destructor panicked.
     pub fn close(self) -> Result<()> {
         self.source.check_unchanged()?;
         let Self { format, set, reader, .. } = self;

@@ -1,12 +1,13 @@
-//! A schema as the file that readers and writers of records take as `schema=FILE`: one list of columns.
+//! The schema as a file, which readers and writers of records accept as `schema=FILE`: a list of
+//! columns.
 //!
 //! ```json
 //! {"columns": [{"name": "image", "type": "float32", "shape": [28, 28]}, {"name": "tokens", "type": "int64", "shape": [null]}]}
 //! ```
 //!
-//! A shape is `[]` for one value, a number for each fixed dimension, `null` for one of any length. What
-//! else a format wants to find in its file, it says in its schema's and its fields' metadata under
-//! keys that begin with `ferry.`.
+//! The shape is `[]` for one value. Otherwise it has a number for each fixed dimension, and `null`
+//! for one of any length. Formats put other data for their file into the metadata of the schema and
+//! its fields, under keys that start with `ferry.`.
 
 use arrow_schema::{DataType, Field, Metadata, Schema};
 use serde_json::{Map, Value, json};
@@ -15,7 +16,6 @@ use tensorferry_sdk::records::type_word;
 
 const OWN: &str = "ferry.";
 
-/// The schema file of a schema.
 #[must_use]
 pub fn schema_file(schema: &Schema) -> Value {
     let mut file = hints(schema.metadata());
@@ -23,7 +23,7 @@ pub fn schema_file(schema: &Schema) -> Value {
     Value::Object(file)
 }
 
-/// A column: its name, type and shape.
+/// Returns the name, type and shape of a column.
 #[must_use]
 pub fn column(field: &Field) -> Value {
     let (data_type, shape) = type_and_shape(field.data_type());
@@ -36,7 +36,7 @@ pub fn column(field: &Field) -> Value {
     Value::Object(column)
 }
 
-/// The type of a column's values, and the shape that they have in each row.
+/// Returns the type of a column's values, and their shape in each row.
 #[must_use]
 pub fn type_and_shape(data_type: &DataType) -> (&DataType, Vec<Option<u64>>) {
     let mut shape = Vec::new();

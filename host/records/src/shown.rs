@@ -1,4 +1,4 @@
-//! The numbers of a column as people read what they stand for: a time, a decimal.
+//! Shows the numbers of a column in readable form, such as a time or a decimal.
 
 use super::lists::leaf_type;
 use super::zones::in_known_zones;
@@ -9,7 +9,8 @@ use arrow_schema::DataType;
 use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// What a number of a column stands for, as text. `None` for a plain number, and for a time without a text.
+/// Returns the meaning of a column's number as text. `None` for a plain number, and for a time
+/// without a text.
 #[must_use]
 pub fn shown(data_type: &DataType, number: i128) -> Option<String> {
     let data_type = in_known_zones(leaf_type(data_type));

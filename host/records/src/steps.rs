@@ -1,8 +1,9 @@
-//! Steps on records carry tf.data's names and mean what they mean there
-//! (<https://www.tensorflow.org/api_docs/python/tf/data/Dataset>). Each makes a flow of a flow and has a
-//! file of its own; a chain is pulled once, batch by batch, whatever the number of threads.
+//! Steps on records have the names and the meaning of tf.data's operations
+//! (<https://www.tensorflow.org/api_docs/python/tf/data/Dataset>). Each turns a flow into a flow
+//! and has a file of its own. A chain is pulled once, batch by batch, whatever the number of
+//! threads.
 //!
-//! What comes out depends on the input, the steps and their seeds alone.
+//! The output depends only on the input, the steps and their seeds.
 
 mod batch;
 mod by_number;
@@ -26,7 +27,6 @@ use tensorferry_core::context::session::Session;
 use tensorferry_sdk::{Error, Result, arrow_schema};
 use tensorferry_tensors::steps::{Step, StepKind};
 
-/// Every kind of step on records.
 pub(crate) static RECORD_KINDS: &[StepKind<RecordAction>] = &[
     StepKind { signature: &by_number::SHARD, make: by_number::shard },
     StepKind { signature: &interleave::INTERLEAVE, make: interleave::interleave },
@@ -40,86 +40,76 @@ pub(crate) static RECORD_KINDS: &[StepKind<RecordAction>] = &[
     StepKind { signature: &prefetch::PREFETCH, make: prefetch::prefetch },
 ];
 
-/// What a step on records does.
+/// The action of a step on records.
 pub trait RecordStep: fmt::Debug + Send + Sync {
-    /// The flow that it makes of the one before it.
-    ///
-    /// # Errors
-    /// Usage, where what the user asked for cannot be done with these columns.
+    /// Returns the flow after this step.
     fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>>;
 
-    /// The columns that come out where these go in.
-    ///
-    /// # Errors
-    /// Usage, where what the user asked for cannot be done with these columns.
+    /// Returns the output columns for these input columns.
     fn schema(&self, upstream: &SchemaRef) -> Result<SchemaRef> {
         Ok(upstream.clone())
     }
 
-    /// Whether it reads the files of an input itself, so that nothing is before it.
+    /// Returns whether the step reads the files of an input itself, so that no step can precede it.
     fn is_first(&self) -> bool {
         false
     }
 
-    /// How many rows come out where `rows` go in, as many unless the step says otherwise; `None`: not known
-    /// before.
+    /// Returns the number of output rows for `rows` input rows; `None` if it is not known in
+    /// advance. By default a step keeps the number.
     fn count(&self, rows: Option<u64>) -> Option<u64> {
         rows
     }
 
-    /// Whether what becomes of a row depends on that row alone: then it is the same for the rows of one file
-    /// as for those of all.
+    /// Returns whether the output for a row depends only on that row. Then converting the files one
+    /// by one gives the same rows as converting all of them together.
     fn is_row_wise(&self) -> bool {
         false
     }
 
-    /// What a reader may leave out before this step.
+    /// Returns what a reader may leave out before this step.
     fn narrows(&self) -> Narrows<'_> {
         Narrows::All
     }
 
-    /// Whether rows come out without end.
+    /// Returns whether the output has no end.
     fn is_endless(&self, upstream: bool) -> bool {
         upstream
     }
 }
 
-/// Any of them.
 pub type RecordAction = Box<dyn RecordStep>;
 
-/// What a step is made on: how to make the flow before it, once or again.
+/// The part of a chain before a step, which can make its flow once or several times.
 #[derive(Clone, Copy)]
 pub struct Upstream<'a> {
     threads: &'a dyn Threads<'a>,
     origin: Origin<'a>,
     before: &'a [Step<RecordAction>],
-    /// All steps on the origin: those before, this one, and those behind it.
+    /// All steps on the origin: those before, this one, and those after it.
     all: &'a [Step<RecordAction>],
-    /// How often a repeat after the step has gone through all records before.
+    /// How often a `repeat` after the step has gone through all records before.
     epoch: u64,
     session: &'a Session,
 }
 
-/// Where rows come from, before any step.
+/// The source of rows, before any step.
 #[derive(Clone, Copy)]
 pub enum Origin<'a> {
     /// An input of records.
     Rows(&'a Rows<'a>),
-    /// Something else.
     Other(&'a dyn FlowSource),
 }
 
-/// What makes a flow without being an input of records.
+/// A source of a flow other than an input of records.
 pub trait FlowSource: Sync {
-    /// Its columns.
     fn schema(&self) -> SchemaRef;
 
-    /// Its flow, from the beginning.
+    /// Returns a flow from the beginning.
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>>;
 }
 
 impl Origin<'_> {
-    /// The columns of its rows.
     #[must_use]
     pub fn schema(self) -> SchemaRef {
         match self {
@@ -128,17 +118,14 @@ impl Origin<'_> {
         }
     }
 
-    /// Checks that these steps can be made on it.
-    ///
-    /// # Errors
-    /// Usage, naming the step.
+    /// Checks that these steps are possible on this origin.
     pub fn check(self, steps: &[Step<RecordAction>]) -> Result<()> {
         let Some((place, step)) = steps.iter().enumerate().rfind(|(_, step)| step.action.is_first()) else {
             return Ok(());
         };
         let why = match self {
-            _ if place > 0 => "it takes files in turns, so that it has to be the first step",
-            Self::Other(_) => "it takes files in turns, and these records come of tensors",
+            _ if place > 0 => "reads files in turns, so it must be the first step",
+            Self::Other(_) => "reads files in turns, but these records are made of tensors",
             Self::Rows(_) => return Ok(()),
         };
         Err(Error::usage(why).context(step))
@@ -146,7 +133,7 @@ impl Origin<'_> {
 }
 
 impl<'a> Upstream<'a> {
-    /// The flow before the step.
+    /// Returns the flow before the step.
     fn flow(self) -> Result<Box<dyn Flow + 'a>> {
         match (self.before, self.origin) {
             ([], Origin::Rows(rows)) => Ok(self.narrowing(rows).flow(&self, rows)),
@@ -162,16 +149,13 @@ impl<'a> Upstream<'a> {
         }
     }
 
-    /// What the reader of the origin may leave out.
+    /// Returns what the reader of the origin may leave out.
     fn narrowing(&self, rows: &Rows<'_>) -> Narrowing {
         Narrowing::of(&rows.set.schema(), self.all)
     }
 }
 
-/// The flow of rows through steps.
-///
-/// # Errors
-/// Usage, naming the step.
+/// Returns the flow of rows through steps.
 pub fn make<'a>(
     threads: &'a dyn Threads<'a>,
     origin: Origin<'a>,
@@ -182,20 +166,14 @@ pub fn make<'a>(
     Upstream { threads, origin, before: steps, all: steps, epoch: 0, session }.flow()
 }
 
-/// The columns of rows after steps, from those before.
-///
-/// # Errors
-/// Usage, naming the step.
+/// Returns the columns after the steps.
 pub fn schema(before: SchemaRef, steps: &[Step<RecordAction>]) -> Result<SchemaRef> {
     steps
         .iter()
         .try_fold(before, |schema, step| step.action.schema(&schema).map_err(|error| error.context(step)))
 }
 
-/// Checks that what steps give has an end.
-///
-/// # Errors
-/// Usage, naming the step.
+/// Checks that the output of the steps has an end.
 pub(crate) fn check_end(steps: &[Step<RecordAction>]) -> Result<()> {
     let mut endless = None;
     for step in steps {
@@ -203,12 +181,13 @@ pub(crate) fn check_end(steps: &[Step<RecordAction>]) -> Result<()> {
         endless = if is_endless { endless.or(Some(step)) } else { None };
     }
     match endless {
-        Some(step) => Err(Error::usage("records without end: put a take after it").context(step)),
+        Some(step) => Err(Error::usage("the records have no end").hint("add --step take:N after it").context(step)),
         None => Ok(()),
     }
 }
 
-/// How many rows come out of steps where `rows` go in; `None`: not known before.
+/// Returns the number of rows after the steps for `rows` rows before; `None` if it is not known in
+/// advance.
 #[must_use]
 pub fn count(steps: &[Step<RecordAction>], rows: Option<u64>) -> Option<u64> {
     steps.iter().fold(rows, |rows, step| step.action.count(rows))

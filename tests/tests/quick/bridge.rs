@@ -69,9 +69,9 @@ fn steps_stand_on_both_sides() {
 
     let never = ferry.at("never.safetensors");
     for (step, word) in [
-        (["rename:a,to=b", "take:1"], "they have become tensors before it"),
-        (["records:row", "take:1"], "the input holds records already"),
-        (["tensors:column", "tensors:column"], "one step leads to the other side"),
+        (["rename:a,to=b", "take:1"], "which have become tensors before it"),
+        (["records:row", "take:1"], "the input already holds records"),
+        (["tensors:column", "tensors:column"], "only one step can convert between"),
     ] {
         ferry.try_convert(&path, &never, &["--step", step[0], "--step", step[1]]).expect(2).says(&[word]);
     }

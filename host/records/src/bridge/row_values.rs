@@ -124,7 +124,7 @@ impl RowValues {
 
     fn cast(&self, values: &ArrayRef) -> Result<ArrayRef> {
         cast(values, &self.data_type, true).map_err(|error| {
-            Error::unsupported(format!("values that are not of their column's type: {error}"))
+            Error::unsupported(format!("the values do not fit the column's type: {error}"))
         })
     }
 
@@ -151,7 +151,7 @@ impl RowValues {
     }
 }
 
-/// Whether all strings of a tensor are UTF-8.
+/// Returns whether all strings of a tensor are UTF-8.
 pub(super) fn are_utf8(tensor: usize, windows: &TensorWindows<'_>) -> Result<bool> {
     let elements = element_count(&windows.tensor(tensor).shape)?;
     let mut strings = StringReader::new(tensor, Cursor::default(), windows);
@@ -163,12 +163,12 @@ pub(super) fn are_utf8(tensor: usize, windows: &TensorWindows<'_>) -> Result<boo
     Ok(true)
 }
 
-/// The strings of a tensor, one after the other.
+/// Reads the strings of a tensor one after the other.
 struct StringReader<'a> {
     tensor: usize,
     cursor: Cursor,
     windows: &'a TensorWindows<'a>,
-    /// Bytes of the tensor, and where they begin.
+    /// An offset in the tensor, and the bytes from there on.
     window: (u64, Vec<u8>),
 }
 
@@ -190,7 +190,7 @@ impl<'a> StringReader<'a> {
         let tensor = self.windows.tensor(self.tensor);
         let left = tensor.bytes.saturating_sub(at);
         if len > left {
-            return Err(Error::malformed("a string reaches past the end of its tensor")
+            return Err(Error::malformed("a string extends past the end of its tensor")
                 .tensor(&tensor.name)
                 .offset(at)
                 .expected(format!("at most {left} bytes"))
@@ -207,12 +207,12 @@ impl<'a> StringReader<'a> {
     }
 }
 
-/// Offsets of Arrow's from places in a tensor, the first of which is 0 there.
+/// Converts positions in a tensor to Arrow offsets, which start at 0.
 pub(super) fn offsets(ends: &[u64]) -> Result<OffsetBuffer<i32>> {
     let first = ends.first().copied().unwrap_or(0);
     let offset = |&end: &u64| {
         i32::try_from(end - first)
-            .map_err(|_| Error::limit("one batch has more than 2^31 values in its lists"))
+            .map_err(|_| Error::limit("a batch has more than 2^31 values in its lists"))
     };
     let offsets: Vec<i32> = ends.iter().map(offset).collect::<Result<_>>()?;
     Ok(OffsetBuffer::new(offsets.into()))
@@ -243,6 +243,6 @@ fn numbers(dtype: Dtype, bytes: Buffer, len: usize, nulls: Option<NullBuffer>) -
         Dtype::F16 => of::<arrow::Float16Type>(bytes, len, nulls),
         Dtype::F32 => of::<arrow::Float32Type>(bytes, len, nulls),
         Dtype::F64 => of::<arrow::Float64Type>(bytes, len, nulls),
-        _ => return Err(Error::plugin("a dtype that has no Arrow type").found(format!("{dtype:?}"))),
+        _ => return Err(Error::plugin("the dtype has no Arrow type").found(format!("{dtype:?}"))),
     })
 }

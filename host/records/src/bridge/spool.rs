@@ -1,9 +1,9 @@
-//! A spool takes the bytes of a tensor as they come, a few at a time and in turns with other spools, and has
-//! them one after the other in a file without a name when it has ended.
+//! A spool takes the bytes of a tensor a few at a time, interleaved with other spools. When it
+//! ends, its bytes are contiguous in an unnamed file.
 //!
-//! A table may have any number of columns, and a program may open only so many files. The first spools that
-//! outgrow their buffers get a file each. The others write their buffers, as they fill up, to one file, and
-//! copy them together into another at the end.
+//! A table may have any number of columns, but a program may open only a limited number of files.
+//! The first spools that outgrow their buffers get a file each. The others append their full
+//! buffers to one shared file, and copy them together into another file at the end.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -12,10 +12,10 @@ use tensorferry_core::context::session::Session;
 use tensorferry_sdk::{Dtype, Error, Result};
 use tensorferry_tensors::stored::Spill;
 
-/// Spools that get a file of their own.
+/// Maximum spools that get a file of their own.
 const MOST_OWN_FILES: usize = 128;
 
-/// Spools whose files are made and kept together.
+/// Creates spools and keeps their files.
 pub(super) struct Spools<'a> {
     spill: &'a Spill,
     /// Bytes of each spool's buffer.
@@ -25,15 +25,16 @@ pub(super) struct Spools<'a> {
 
 #[derive(Default)]
 struct SpoolFiles {
-    /// Those that bytes lie in when their spools have ended.
+    /// Files that hold the bytes of spools once these have ended.
     ended: Vec<File>,
-    /// Which of them is that of all spools without one of their own, and its length.
+    /// The index in `ended` of the file that spools without their own file share, and its length.
     common: Option<(usize, u64)>,
-    /// The buffers of these as they filled up, each after the place of the spool's one before, and its length.
+    /// The full buffers of these spools, each after the position of the spool's previous one, and
+    /// the length of the log.
     log: Option<(File, u64)>,
 }
 
-/// Bytes that are taken one after the other.
+/// Takes the bytes of one tensor in order.
 pub(super) struct Spool<'a> {
     spools: &'a Spools<'a>,
     buffer: Vec<u8>,
@@ -41,15 +42,15 @@ pub(super) struct Spool<'a> {
     len: u64,
 }
 
-/// What of a spool is not in its buffer: so many times as much as that holds.
+/// The part of a spool that is no longer in its buffer: `times` full buffers.
 enum SpoolPlace {
     /// In a file of its own.
     Own { file: usize, times: u64 },
-    /// In the log, where the last part begins here.
+    /// In the log, where the last part starts at `last`.
     Logged { last: u64, times: u64 },
 }
 
-/// Where the bytes of a spool that has ended lie: in which of the files, and from where on.
+/// The location of the bytes of an ended spool.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spooled {
     pub(super) file: usize,
@@ -67,30 +68,30 @@ pub(super) struct SpooledTensor {
 }
 
 impl<'a> Spools<'a> {
-    /// For at most `count` spools, which share an eighth of the run's memory as buffers.
+    /// Creates at most `count` spools, whose buffers share an eighth of the run's memory.
     pub(super) fn new(spill: &'a Spill, count: usize, session: &Session) -> Self {
         let share = session.memory / 8 / (count.max(1) as u64);
         let buffer = usize::try_from(share).unwrap_or(usize::MAX).clamp(4 << 10, 1 << 20);
         Self { spill, buffer, files: RefCell::default() }
     }
 
-    /// An empty spool.
+    /// Opens an empty spool.
     pub(super) fn open(&self) -> Spool<'_> {
         Spool { spools: self, buffer: Vec::new(), place: SpoolPlace::Logged { last: 0, times: 0 }, len: 0 }
     }
 
-    /// The files of all spools, when they have ended.
+    /// Returns the files of all spools after they have ended.
     pub(super) fn into_files(self) -> Vec<File> {
         self.files.into_inner().ended
     }
 
     fn create(&self) -> Result<File> {
-        (self.spill)().map_err(|error| error.context("a temporary file beside the output"))
+        (self.spill)().map_err(|error| error.context("a temporary file next to the output"))
     }
 }
 
 impl Spool<'_> {
-    /// Takes bytes.
+    /// Appends bytes.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.len += bytes.len() as u64;
         let full = self.spools.buffer;
@@ -114,17 +115,16 @@ impl Spool<'_> {
         Ok(())
     }
 
-    /// Takes the same bytes again and again.
+    /// Appends the same bytes `times` times.
     pub(super) fn fill(&mut self, bytes: &[u8], times: u64) -> Result<()> {
         (0..times).try_for_each(|_| self.push(bytes))
     }
 
-    /// Bytes so far.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Writes as much as the buffer holds.
+    /// Appends at most as many bytes as the buffer holds.
     fn write(&mut self, part: &[u8]) -> Result<()> {
         let mut files = self.spools.files.borrow_mut();
         if matches!(self.place, SpoolPlace::Logged { times: 0, .. }) && files.ended.len() < MOST_OWN_FILES {
@@ -188,7 +188,7 @@ impl Spool<'_> {
 }
 
 fn failed(error: std::io::Error) -> Error {
-    Error::from(error).context("a temporary file beside the output")
+    Error::from(error).context("a temporary file next to the output")
 }
 
 #[cfg(test)]
@@ -208,7 +208,7 @@ mod tests {
         });
         let spools = Spools::new(&spill, 1500, &Session::new(1, 1 << 20));
         let mut open: Vec<Spool<'_>> = (0..1500).map(|_| spools.open()).collect();
-        // Some stay in their buffers, some end within one, some are as long as several.
+        // Some spools fit their buffers, some end within one, and some fill several exactly.
         let bytes = |spool: usize, round: usize| vec![(7 * spool + round).to_le_bytes()[0]; spool * 3 % 5000];
         for round in 0..5 {
             for (number, spool) in open.iter_mut().enumerate() {

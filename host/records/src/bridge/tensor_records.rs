@@ -1,4 +1,4 @@
-//! A record for each tensor: its name, dtype, shape, and data.
+//! Makes a record of each tensor: its name, dtype, shape, and data.
 
 use crate::flow::{BATCH_BYTES, Flow, from_fn};
 use crate::steps::FlowSource;
@@ -25,13 +25,13 @@ pub(crate) struct TensorRecords<'a> {
 }
 
 impl<'a> TensorRecords<'a> {
-    /// The tensors of a catalog.
+    /// Creates the records of a catalog's tensors.
     pub(crate) fn new(logical: &'a Logical<'a>) -> Result<Self> {
         let most = (logical.stored().session().memory / 4).min(i32::MAX as u64);
         for tensor in logical.catalog().tensors() {
             if tensor.dtype.info().is_none() {
                 let error =
-                    Error::unsupported("a dtype of the format's own, which no other knows by its name");
+                    Error::unsupported("the dtype exists only in the input's format");
                 return Err(error.tensor(&tensor.name));
             }
             if tensor.bytes > most {
@@ -51,7 +51,7 @@ impl<'a> TensorRecords<'a> {
         Ok(Self { logical, schema: Arc::new(Schema::new(fields)) })
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub(crate) fn records(&self) -> u64 {
         u64::from(self.logical.tensor_count())
     }
@@ -69,7 +69,7 @@ impl FlowSource for TensorRecords<'_> {
 }
 
 impl TensorRecords<'_> {
-    /// The records from tensor `next` on that make a batch.
+    /// Returns the batch of records that starts with tensor `next`.
     fn batch(&self, next: &mut u32) -> Result<Option<RecordBatch>> {
         let logical = self.logical;
         let (mut names, mut dtypes) = (StringBuilder::new(), StringBuilder::new());
@@ -91,7 +91,7 @@ impl TensorRecords<'_> {
             dtypes.append_value(logical.dtype_info(tensor.dtype)?.name());
             for &dim in tensor.shape {
                 let dim = i64::try_from(dim)
-                    .map_err(|_| Error::unsupported("a dimension over 2^63").tensor(tensor.name))?;
+                    .map_err(|_| Error::unsupported("a dimension is larger than 2^63").tensor(tensor.name))?;
                 shapes.values().append_value(dim);
             }
             shapes.append(true);

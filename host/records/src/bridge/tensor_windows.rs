@@ -1,4 +1,4 @@
-//! Windows of tensors that are columns, read by position: bytes, what is missing, and where lists end.
+//! Windows of tensors that are columns, read by position: bytes, validity, and row splits.
 
 use crate::flow::BATCH_BYTES;
 use arrow_buffer::{BooleanBuffer, MutableBuffer, NullBuffer};
@@ -11,45 +11,42 @@ use tensorferry_tensors::logical::Logical;
 /// The tensors of a catalog, read by position.
 pub(super) struct TensorWindows<'a> {
     logical: &'a Logical<'a>,
-    /// Tensors that lie in pieces, brought in order once: they are read in many windows. Where each begins in
-    /// the file, and where the last one ends.
+    /// Tensors that were stored in pieces, and were copied to a file once because they are read in
+    /// many windows. Each has its offset in the file; the last entry ends at the end of the file.
     held: BTreeMap<usize, u64>,
     file: Option<File>,
     end: u64,
 }
 
 impl<'a> TensorWindows<'a> {
-    /// The tensors of a catalog.
     pub(super) fn new(logical: &'a Logical<'a>) -> Self {
         Self { logical, held: BTreeMap::new(), file: None, end: 0 }
     }
 
-    /// Checks that the user has not ended the run.
     pub(super) fn check_cancelled(&self) -> Result<()> {
         self.logical.stored().session().check_cancelled()
     }
 
-    /// The facts of a tensor.
     pub(super) fn tensor(&self, place: usize) -> &Tensor {
         &self.logical.catalog().tensors()[place]
     }
 
-    /// Bytes that a row, or a string, may have.
+    /// Returns the maximum bytes of a row or a string.
     pub(super) fn most_held(&self) -> u64 {
         self.logical.stored().session().held_bytes().max(BATCH_BYTES)
     }
 
-    /// Checks that bytes of a tensor may be held.
+    /// Checks that this many bytes of a tensor may be kept in memory.
     pub(super) fn check_held(&self, place: usize, bytes: u64) -> Result<()> {
         let most = self.most_held();
         if bytes <= most {
             return Ok(());
         }
-        let error = Error::limit("strings are held in memory: raise --memory");
+        let error = Error::limit("the strings are too large for memory").hint("raise --memory");
         Err(error.tensor(&self.tensor(place).name).expected(format!("at most {most} bytes")).found(bytes))
     }
 
-    /// Brings those of some tensors that lie in pieces in order.
+    /// Copies those of the tensors that are stored in pieces into one file.
     pub(super) fn hold(&mut self, places: &BTreeSet<usize>) -> Result<()> {
         for &place in places {
             if !matches!(self.tensor(place).data, Data::Blocks(_) | Data::Grid(_))
@@ -79,7 +76,7 @@ impl<'a> TensorWindows<'a> {
         }
     }
 
-    /// Bytes of a tensor, aligned for Arrow.
+    /// Returns bytes of a tensor, aligned for Arrow.
     pub(super) fn bytes(&self, place: usize, offset: u64, len: u64) -> Result<MutableBuffer> {
         let len =
             usize::try_from(len).map_err(|_| Error::limit("more bytes than this machine can address"))?;
@@ -88,19 +85,20 @@ impl<'a> TensorWindows<'a> {
         Ok(bytes)
     }
 
-    /// What is missing from `begin` to `end`, if anything is.
+    /// Returns the validity from `begin` to `end`, or `None` if nothing is missing.
     pub(super) fn nulls(&self, place: usize, begin: u64, end: u64) -> Result<Option<NullBuffer>> {
         let bytes = self.bytes(place, begin, end - begin)?;
         let nulls = NullBuffer::new(BooleanBuffer::collect_bool(bytes.len(), |row| bytes[row] != 0));
         Ok((nulls.null_count() > 0).then_some(nulls))
     }
 
-    /// Where one list begins; `inner` values lie in all.
+    /// Returns the start of a list. `inner` is the total number of values.
     pub(super) fn split(&self, place: usize, list: u64, inner: u64) -> Result<u64> {
         Ok(self.splits(place, list, list, inner)?[0])
     }
 
-    /// Where the lists from `begin` to `end` begin, and where the last one ends; `inner` values lie in all.
+    /// Returns the starts of the lists from `begin` to `end`, and the end of the last one. `inner`
+    /// is the total number of values.
     pub(super) fn splits(&self, place: usize, begin: u64, end: u64, inner: u64) -> Result<Vec<u64>> {
         let is_wide = self.tensor(place).dtype == Dtype::I64;
         let width = if is_wide { 8 } else { 4 };
@@ -115,7 +113,7 @@ impl<'a> TensorWindows<'a> {
             };
             let split = u64::try_from(at).ok().filter(|split| (before..=inner).contains(split));
             before = split.ok_or_else(|| {
-                Error::malformed("row splits that descend or reach past their values")
+                Error::malformed("row splits decrease or exceed the number of values")
                     .tensor(&self.tensor(place).name)
                     .record(list)
                     .expected(format!("{before} to {inner}"))
@@ -126,14 +124,14 @@ impl<'a> TensorWindows<'a> {
         (begin..).zip(bytes.chunks_exact(usize::try_from(width).unwrap_or(8))).map(check).collect()
     }
 
-    /// Checks that lists begin with the first of their `inner` values and end with the last.
+    /// Checks that the lists start with the first of their `inner` values and end with the last.
     pub(super) fn check_splits(&self, place: usize, inner: u64) -> Result<()> {
         let last = self.tensor(place).shape[0] - 1;
         let (begin, end) = (self.split(place, 0, inner)?, self.split(place, last, inner)?);
         if (begin, end) == (0, inner) {
             return Ok(());
         }
-        Err(Error::malformed("row splits do not cover their values")
+        Err(Error::malformed("the row splits do not cover all values")
             .tensor(&self.tensor(place).name)
             .expected(format!("0 to {inner}"))
             .found(format!("{begin} to {end}")))

@@ -1,4 +1,4 @@
-//! Records become an input of tensors: they are read once, and spooled to temporary files.
+//! Converts records to an input of tensors: reads them once, and spools them to temporary files.
 
 use super::column_metadata::{ColumnMetadata, ColumnsMetadata, KEY, hints};
 use super::column_path::{ColumnPath, column_paths};
@@ -25,24 +25,24 @@ use tensorferry_sdk::{
 use tensorferry_tensors::steps::Step;
 use tensorferry_tensors::stored::Spill;
 
-/// How records are to become tensors.
+/// How records become tensors.
 #[derive(Clone, Copy)]
 pub struct RecordsAsTensors<'a> {
-    /// `-i`.
+    /// The input options.
     pub options: &'a [(String, String)],
-    /// The steps that they go through before.
+    /// The steps on records before the conversion.
     pub steps: &'a [Step<RecordAction>],
-    /// What becomes a tensor.
+    /// The source of each tensor.
     pub tensor_of: TensorOf,
-    /// Whether there is room for metadata.
+    /// Whether the target can hold metadata.
     pub keeps_metadata: bool,
-    /// Makes temporary files.
+    /// Creates temporary files.
     pub spill: &'a Spill,
-    /// Whether there may be no record at all.
+    /// Whether the input may have no records.
     pub may_be_empty: bool,
 }
 
-/// What becomes of a flow.
+/// The tensors made of a flow.
 struct SpooledCatalog {
     files: Vec<File>,
     tensors: Vec<SpooledTensor>,
@@ -51,10 +51,6 @@ struct SpooledCatalog {
 }
 
 /// Reads all records of a source, through the steps on records.
-///
-/// # Errors
-/// Usage: options that the reader does not have, columns that become tensors of one name; whatever is wrong
-/// with the records; i/o.
 pub fn read(
     source: &FileSource,
     format: &RegisteredFormat,
@@ -87,7 +83,7 @@ fn spool(rows: &Rows<'_>, how: RecordsAsTensors<'_>, session: &Session) -> Resul
     })
 }
 
-/// A tensor for each column, or several.
+/// Makes one or more tensors of each column.
 fn of_columns(
     flow: &mut dyn Flow,
     splits_strings: bool,
@@ -125,7 +121,7 @@ fn of_columns(
         let has_more = |path: &&ColumnPath| {
             schema.field(path.field).metadata().keys().any(|key| !key.starts_with("ferry."))
         };
-        let why = "the target has no place for a column's metadata";
+        let why = "the target has no place for the metadata of columns";
         let lose = |path: &ColumnPath| Loss::new(LossKind::Attribute, path.name.clone(), why);
         losses.extend(paths.iter().filter(has_more).map(lose));
     }
@@ -145,7 +141,7 @@ fn kept(schema: &SchemaRef, paths: &[ColumnPath]) -> ColumnsMetadata {
             data_type: path.leaf.to_string(),
             nullable: field.is_nullable(),
             shape: path.shape(),
-            // Of a column all of it: it has no other place, and comes back with the column.
+            // All metadata of the column: it has no other place, and is restored with the column.
             metadata: field.metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
         }
     };
@@ -160,12 +156,13 @@ fn check_names(tensors: &[SpooledTensor]) -> Result<()> {
         return Ok(());
     }
     let names: Vec<String> = twice.iter().map(|name| format!("{name:?}")).collect();
-    Err(Error::usage("two columns make tensors of one name: map:rename gives one of them another")
+    Err(Error::usage("tensors of two columns have the same name")
+        .hint("rename one of the columns with --step map:rename")
         .found(names.join(", ")))
 }
 
-/// Checks that no column's tensor has the name of a part of another column, as which it would be read back. `owners`: the
-/// column of each tensor.
+/// Checks that no tensor of a column has the name of a part of another column; it would be read
+/// back as that part. `owners` has the column of each tensor.
 fn check_parts(tensors: &[SpooledTensor], owners: &[usize]) -> Result<()> {
     let owned: BTreeMap<&str, usize> =
         tensors.iter().map(|tensor| &*tensor.name).zip(owners.iter().copied()).collect();
@@ -179,7 +176,7 @@ fn check_parts(tensors: &[SpooledTensor], owners: &[usize]) -> Result<()> {
         };
         if let Some(of) = of.filter(|of| owned.get(&**of).is_some_and(|other| other != owner)) {
             return Err(Error::usage(
-                "a column would be read back as a part of another: map:rename gives it another name",
+                "a column would be read back as a part of another column",
             )
             .column(&tensor.name)
             .found(format!("{of:?}")));
@@ -188,7 +185,7 @@ fn check_parts(tensors: &[SpooledTensor], owners: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// The catalog over spools, which the source takes in.
+/// Returns the catalog of spooled tensors, whose files `source` adopts.
 fn catalog(
     spooled: SpooledCatalog,
     source: &FileSource,
@@ -198,7 +195,7 @@ fn catalog(
     let files: Vec<FileId> = spooled
         .files
         .into_iter()
-        .map(|file| source.adopt("(what was made of the records)", file))
+        .map(|file| source.adopt("(tensors of the records)", file))
         .collect::<Result<_>>()?;
     let mut builder = CatalogBuilder::new(format, source, context.limits());
     for SpooledTensor { name, dtype, shape, bytes: Spooled { file, offset, len } } in spooled.tensors {

@@ -1,14 +1,14 @@
-//! The dtypes of tensors for the Arrow types of columns, and the other way round.
+//! Tensor dtypes for the Arrow types of columns, and the reverse.
 
 use crate::encoding::is_text;
 use arrow_schema::{DataType, IntervalUnit};
 use tensorferry_sdk::{Dtype, arrow_schema};
 
-/// The dtype of a column's values; `None`: no tensor holds them as they are.
+/// Returns the dtype of a column's values, or `None` if no tensor can hold them unchanged.
 #[must_use]
 pub(super) fn dtype(leaf: &DataType) -> Option<Dtype> {
     Some(match leaf {
-        // Nothing but nulls: their values are false, and none is valid.
+        // A column of nulls: its values are false, and none is valid.
         DataType::Boolean | DataType::Null => Dtype::BOOL,
         DataType::Int8 => Dtype::I8,
         DataType::Int16 => Dtype::I16,
@@ -33,14 +33,15 @@ pub(super) fn dtype(leaf: &DataType) -> Option<Dtype> {
     })
 }
 
-/// Whether a tensor's dtype says nothing of what the values mean.
+/// Returns whether the values have a meaning that their dtype does not express.
 #[must_use]
 pub(super) fn is_more_than_its_dtype(leaf: &DataType) -> bool {
     let dtype = dtype(leaf);
     dtype != Some(Dtype::STR) && dtype.and_then(data_type).as_ref() != Some(leaf)
 }
 
-/// The type of a column that holds values of a dtype; of strings, bytes. `None`: Arrow has none.
+/// Returns the column type for values of a dtype, with bytes for strings. `None` if Arrow has no
+/// such type.
 #[must_use]
 pub(super) fn data_type(dtype: Dtype) -> Option<DataType> {
     Some(match dtype {

@@ -1,4 +1,3 @@
-//! Comparing records.
 
 use super::steps::on_records;
 use crate::conversion::steps::Records;
@@ -31,7 +30,7 @@ pub(super) fn compare(
     Ok(Found { differences: Differences::Records(found), losses, notes: session.take_notes() })
 }
 
-/// What both have lost so far.
+/// Returns the losses of both inputs so far.
 fn check(request: &Compared<'_>, a: &Rows<'_>, b: &Rows<'_>) -> Result<Vec<Loss>> {
     let losses = [a.losses()?, b.losses()?].concat();
     request.losses.check(&losses)?;

@@ -1,4 +1,4 @@
-//! A conversion of records to records.
+//! Converts records to records.
 
 use super::steps::on_records;
 use crate::conversion::input::RecordInput;
@@ -22,7 +22,7 @@ pub fn convert(
     check_sides(request, &format.description, &context.target.format.description)?;
     if let Part::Path(name) = &context.part {
         let error =
-            Error::usage(format!("--part {name}: the input is records, and has no split of that name"));
+            Error::usage(format!("--part {name}: the input is records and has no split of that name"));
         return Err(error.file(context.source.entry_path().display().to_string()));
     }
     let steps = on_records(steps)?;
@@ -40,7 +40,7 @@ pub fn convert(
         written.commit()
     };
     let purpose = context.purpose(format);
-    // Steps that leave rows unread would leave a guess unproven.
+    // If steps leave rows unread, a guess cannot be checked.
     if request.dry_run || !steps.iter().all(|step| step.action.is_row_wise()) {
         return read(purpose);
     }

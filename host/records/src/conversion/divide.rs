@@ -1,5 +1,5 @@
-//! Divides the steps of a conversion between records and tensors: those before the step that leads across
-//! are on the input's side, those after it on the output's.
+//! Divides the steps of a conversion between records and tensors. Steps before the crossing apply
+//! to the input's side, steps after it to the output's.
 
 use super::steps::{crossing, on_records, record_step};
 use crate::bridge::crossing::{Crossing, RecordOf, TensorOf};
@@ -8,14 +8,12 @@ use tensorferry_convert::steps::{AnyStep, OtherSide, StepAction, tensor_step};
 use tensorferry_sdk::{Error, Result};
 use tensorferry_tensors::steps::{Step, TensorAction};
 
-/// Steps of a conversion from one side to the other.
+/// The steps of a conversion between records and tensors.
 #[derive(Debug)]
 pub(crate) struct CrossingSteps<C> {
-    /// Those on records.
     pub records: Vec<Step<RecordAction>>,
-    /// How the other side is reached.
+    /// How records become tensors, or tensors become records.
     pub crossing: C,
-    /// Those on tensors.
     pub tensors: Vec<Step<TensorAction>>,
 }
 
@@ -28,11 +26,11 @@ pub(crate) fn to_tensors(steps: Vec<AnyStep>) -> Result<CrossingSteps<TensorOf>>
         None => TensorOf::default(),
         Some(Step { action: Crossing::ToTensors(of), .. }) => of,
         Some(step) => {
-            let why = "the input holds records already: tensors:column is the way";
+            let why = "the input already holds records; use tensors:column to get tensors";
             return Err(Error::usage(why).context(step));
         }
     };
-    let why = "a step on records, and they have become tensors before it";
+    let why = "this step needs records, which have become tensors before it";
     let tensors = after.into_iter().map(|step| tensor_step(step, why, SECOND));
     Ok(CrossingSteps { records, crossing, tensors: tensors.collect::<Result<_>>()? })
 }
@@ -44,24 +42,24 @@ pub(crate) fn to_records(steps: Vec<AnyStep>) -> Result<CrossingSteps<RecordOf>>
         None => RecordOf::default(),
         Some(Step { action: Crossing::ToRecords(of), .. }) => of,
         Some(step) => {
-            let why = "the input holds tensors already: records:row is the way";
+            let why = "the input already holds tensors; use records:row to get records";
             return Err(Error::usage(why).context(step));
         }
     };
-    let why = "a step on tensors, and they have become records before it";
+    let why = "this step needs tensors, which have become records before it";
     let records = after.into_iter().map(|step| record_step(step, why, SECOND));
     let records: Vec<_> = records.collect::<Result<_>>()?;
-    let why = "a step on records, and there are none before the tensors become some";
+    let why = "this step needs records, and the tensors have not become records before it";
     let tensors = before.into_iter().map(|step| tensor_step(step, why, SECOND));
     let tensors = tensors.collect::<Result<_>>()?;
     check_end(&records)?;
     Ok(CrossingSteps { records, crossing, tensors })
 }
 
-const SECOND: &str = "one step leads to the other side, and there is one before it";
+const SECOND: &str = "only one step can convert between records and tensors";
 
-/// The steps before the crossing, the crossing if there is one, and those after it. Where there is none, the
-/// steps of the first side are those that stand before all others.
+/// Returns the steps before the crossing, the crossing if there is one, and the steps after it.
+/// Without a crossing, the leading steps of the first side come before it.
 fn divide(
     mut steps: Vec<AnyStep>,
     is_of_first: impl Fn(&StepAction) -> bool,

@@ -1,4 +1,4 @@
-//! Drafting the receipt of records: as of tensors, from what was read, while its source is open and its
+//! Drafts the receipt of records. As for tensors, this happens while the source is open and the
 //! output is staged.
 
 use crate::digest::{FileRows, RowHasher, word};
@@ -15,27 +15,26 @@ use tensorferry_core::read::source::FileSource;
 use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::{Result, Severity, arrow_schema, hex};
 
-/// Records that have been written.
 pub(crate) struct WrittenRecords<'a> {
-    /// The format that they were read as.
+    /// The format of the input.
     pub format: &'a RegisteredFormat,
-    /// The files that they come from.
+    /// The files of the input.
     pub source: &'a FileSource,
-    /// The inputs that options of the reader name.
+    /// Additional inputs that input options name.
     pub additional: &'a [Arc<FileSource>],
     /// The output's files of rows.
     pub files: &'a [String],
-    /// How many rows each of them lacks, by the writer's losses.
+    /// How many rows each of the files lacks, according to the writer's losses.
     pub(crate) lost_rows: &'a [u64],
-    /// Those over them.
+    /// The output's other files, such as its index.
     pub sealed: &'a [String],
     /// The columns that were written.
     pub schema: &'a Schema,
-    /// What went into each of the files.
+    /// Digests of the contents of each file.
     pub hasher: Option<&'a RowHasher>,
 }
 
-/// The receipt of records.
+/// Returns the receipt of records.
 pub(crate) fn draft_records(
     context: &ConversionContext<'_>,
     written: &WrittenRecords<'_>,
@@ -62,7 +61,7 @@ fn records(
 ) -> RecordsRecord {
     let WrittenRecords { format, schema, files, .. } = written;
     let found = hasher.finish();
-    // What is written of a column that a loss names is less than was read of it.
+    // If a loss names a column, less is written than was read of it.
     let is_lost =
         |name: &str| report.losses.iter().any(|loss| loss.what == name && loss.severity != Severity::Note);
     let digest = |of: &FileRows, field: &FieldRef| {

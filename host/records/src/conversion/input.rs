@@ -1,4 +1,4 @@
-//! Records on their way to an output: read from an input or made of tensors, and changed by steps.
+//! Records for an output: read from an input or made of tensors, and changed by steps.
 
 use crate::flow::Flow;
 use crate::rows::Rows;
@@ -10,26 +10,23 @@ use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Loss, Result, arrow_schema};
 use tensorferry_tensors::steps::Step;
 
-/// Records that can be read, and read again if need be.
+/// Records that can be read several times.
 pub(crate) struct RecordInput<'a> {
-    /// Where they come from.
     pub origin: Origin<'a>,
-    /// How many there are before the steps, where that is known.
+    /// Number of records before the steps, if known.
     pub records: Option<u64>,
-    /// What changes them.
     pub steps: &'a [Step<RecordAction>],
-    /// The format that they are read as.
+    /// The format of the input.
     pub format: &'a RegisteredFormat,
-    /// The files that they come from.
+    /// The files of the input.
     pub source: &'a FileSource,
-    /// What is lost before the first of them is read.
+    /// Losses that are known before the first record is read.
     pub losses: Vec<Loss>,
-    /// What reading them may take.
     pub session: &'a Session,
 }
 
 impl<'a> RecordInput<'a> {
-    /// All records of an opened input.
+    /// Returns all records of an opened input.
     pub(crate) fn of_rows(rows: &'a Rows<'a>, steps: &'a [Step<RecordAction>], session: &'a Session) -> Self {
         Self {
             origin: Origin::Rows(rows),
@@ -42,23 +39,23 @@ impl<'a> RecordInput<'a> {
         }
     }
 
-    /// Has `read` pull the records, from the first one.
+    /// Lets `read` pull the records, from the first one.
     pub(crate) fn flow<T>(&self, read: impl FnOnce(&mut dyn Flow) -> Result<T>) -> Result<T> {
         std::thread::scope(|scope| read(&mut *steps::make(scope, self.origin, self.steps, self.session)?))
     }
 
-    /// The columns after the steps; no record is read for them.
+    /// Returns the columns after the steps, without reading any record.
     pub(crate) fn schema(&self) -> Result<SchemaRef> {
         self.origin.check(self.steps)?;
         steps::schema(self.origin.schema(), self.steps)
     }
 
-    /// How many records there are after the steps, where that is known.
+    /// Returns the number of records after the steps, if known.
     pub(crate) fn count(&self) -> Option<u64> {
         steps::count(self.steps, self.records)
     }
 
-    /// What is lost on the way; it grows while records are read.
+    /// Returns the losses so far; reading adds more.
     pub(crate) fn losses(&self) -> Result<Vec<Loss>> {
         match self.origin {
             Origin::Rows(rows) => rows.losses(),

@@ -1,4 +1,4 @@
-//! A conversion of tensors to records: models that have been read become records, and these are written.
+//! Converts tensors to records: makes records of models that have been read, and writes them.
 
 use crate::bridge::column_metadata::{ColumnsMetadata, KEY};
 use crate::bridge::crossing::RecordOf;
@@ -21,7 +21,6 @@ use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::steps::adapt::{Selected, select};
 use tensorferry_tensors::stored::Stored;
 
-/// Converts the tensors of a model to records.
 pub fn convert(
     context: &ConversionContext<'_>,
     probed: Result<&RegisteredFormat>,
@@ -34,14 +33,14 @@ pub fn convert(
     let part = &context.part;
     let of_reader = steps::of_format(model.input.catalog.steps())?;
     let facts = context.facts(&model, &divided.tensors)?;
-    // A format may have a place for attributes of its tensors; rows have none.
+    // A format may have a place for attributes of its tensors, but not of rows.
     let mut of_rows = Description::clone(&target.format.description);
     of_rows.capabilities = Capabilities(of_rows.capabilities.0 & !Capabilities::ATTRIBUTES.0);
     let Selected { catalog, mut losses, notes, codes, .. } =
         select(&facts, part, &of_reader, &divided.tensors, &of_rows)?;
     let kept = catalog.metadata().get(KEY).and_then(|value| value.as_text());
     let kept = kept.map(ColumnsMetadata::parse).unwrap_or_default();
-    // It is what the columns are made by.
+    // The columns are made according to this entry, so it is not lost.
     losses.retain(|loss| !(loss.kind == LossKind::Metadata && loss.what == KEY));
     notes.iter().for_each(|note| session.note(note));
     let logical = Logical::new(Stored::new(&model.input, &catalog, session, target.spill()));
@@ -62,7 +61,7 @@ pub fn convert(
     let sidecars = sidecars::find(context, &[&model], &|_| false)?;
     sidecars.account().iter().for_each(|account| model.context.keep_account((*account).clone()));
     losses.extend(sidecars.losses().iter().cloned());
-    let why = "an output of records takes no other files along";
+    let why = "other files are not copied to an output of records";
     losses.extend(sidecars.names().map(|name| Loss::new(LossKind::Sidecar, name, why)));
     sidecars.notes().iter().for_each(|note| session.note(note));
     let input = RecordInput {
@@ -84,17 +83,19 @@ pub fn convert(
     written.commit()
 }
 
-/// The one model that there is.
+/// Returns the single model of the input.
 fn only(mut models: Vec<InputModel<'_>>) -> Result<InputModel<'_>> {
     match (models.pop(), models.last()) {
         (Some(model), None) => Ok(model),
-        (Some(model), Some(other)) => Err(Error::usage("records are made of one model: name its folder")
-            .found(format!("one in {:?}, one in {:?}", other.folder, model.folder))),
-        (None, _) => Err(Error::plugin("an input that holds no model")),
+        (Some(model), Some(other)) => Err(Error::usage("the input holds more than one model")
+            .found(format!("one in {:?}, one in {:?}", other.folder, model.folder))
+            .hint("pass the folder of one model")),
+        (None, _) => Err(Error::plugin("the input holds no model")),
     }
 }
 
-/// Tensors that are one are several columns, or records, without a word of it.
+/// Returns losses for tied tensors: they become several columns or records, whose tie is not
+/// recorded.
 fn of_ties(logical: &Logical<'_>) -> Vec<Loss> {
     let tied = |id: TensorId| {
         let first = logical.tied_to(id);

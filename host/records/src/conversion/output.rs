@@ -34,7 +34,7 @@ use tensorferry_sdk::{
     Capabilities, Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, arrow_schema,
 };
 
-/// Converts records: plans their output and writes it into a stage. `bytes`: how long the input is.
+/// Plans the output of records and writes it into a stage. `bytes` is the length of the input.
 pub(crate) fn write_records<'a>(
     context: &'a ConversionContext<'a>,
     reading: &ReadContext<'_>,
@@ -50,18 +50,17 @@ pub(crate) fn write_records<'a>(
     Ok(WrittenOutput::Staged(staged, output.close()?))
 }
 
-/// Records that are written. Whoever reads the input closes it before the [commit](Self::commit): a reader whose
-/// destructor fails has nothing published.
+/// Written records. The reader of the input is closed before the [commit](Self::commit): if its
+/// destructor fails, nothing is published.
 #[must_use]
 pub(crate) enum WrittenOutput<'a> {
-    /// What a dry run finds.
+    /// The result of a dry run.
     Foreseen(Report),
-    /// What only has to become visible, and every file that was read.
+    /// An output that is ready to become visible, and every file that was read.
     Staged(StagedOutput<'a>, Vec<(PathBuf, FileIdentity)>),
 }
 
 impl WrittenOutput<'_> {
-    /// Makes the output visible.
     pub(crate) fn commit(self) -> Result<Report> {
         match self {
             Self::Foreseen(report) => Ok(report),
@@ -73,26 +72,27 @@ impl WrittenOutput<'_> {
 /// Records whose files are planned.
 struct RecordOutput<'a> {
     context: &'a ConversionContext<'a>,
-    /// What the plugins are told, and the inputs that they have opened meanwhile.
+    /// The context of the plugins, with the inputs that they have opened.
     reading: &'a ReadContext<'a>,
     input: &'a RecordInput<'a>,
     bytes: u64,
     schema: SchemaRef,
     /// Dropped before the writer that made it.
     plan: Box<dyn RecordPlan>,
-    /// The files of rows: those that roll have their names once they are written, and until then this is one of them.
+    /// The files of rows. Files that roll get their names once they are written; until then this
+    /// has one such name.
     names: Vec<String>,
-    /// What the schema already shows that the target cannot hold.
+    /// Losses that the schema shows before any row is written.
     planned_losses: Vec<Loss>,
     _writer: Box<dyn RecordWriter>,
-    /// The digests of what is written, where there is to be a receipt.
+    /// Digests of what is written, if a receipt is requested.
     hasher: Option<RowHasher>,
     /// How many rows of each file its writer reported as lost.
     lost_rows: Vec<u64>,
 }
 
 impl<'a> RecordOutput<'a> {
-    /// Has the target's writer say which files there will be.
+    /// Asks the target's writer for the files of the output.
     fn plan(
         context: &'a ConversionContext<'a>,
         reading: &'a ReadContext<'a>,
@@ -110,7 +110,7 @@ impl<'a> RecordOutput<'a> {
             .map_err(refused)?;
         planned_losses.extend(left_behind(&schema, target.format.description.capabilities));
         if reading.purpose().has(Purpose::ONCE) && input.count().is_none() && plan.files().len() > 1 {
-            return Err(Error::wrong_guess("rows that are not counted, where each file gets as many"));
+            return Err(Error::wrong_guess("dividing rows evenly over files needs their count"));
         }
         let columns = hashed(&schema).into_iter().flatten().collect();
         let hasher = asked.receipt.map(|_| RowHasher::new(columns, plan.files().len()));
@@ -133,7 +133,7 @@ impl<'a> RecordOutput<'a> {
         })
     }
 
-    /// What is known before anything is written.
+    /// Returns the report of what is known before writing.
     fn report(&self) -> Result<Report> {
         let mut report = Report::new(self.context.request, &self.context.target, self.losses()?);
         report.holds_records = true;
@@ -145,12 +145,13 @@ impl<'a> RecordOutput<'a> {
         Ok(report)
     }
 
-    /// The end of a dry run: how long files will be is not known, nor how many will follow one that rolls.
+    /// Completes the report of a dry run. The lengths of files are unknown, and so is the number of
+    /// files that roll.
     fn foresee(&self, mut report: Report) -> Report {
         let mut names = &*self.names;
         if self.is_named_late() {
             let note =
-                "as many files as the rows fill: their number, which is in each name, is known at the end";
+                "the number of files depends on the rows; it is in each name and known only at the end";
             report.notes.push(note.to_owned());
             names = &[];
         }
@@ -159,7 +160,7 @@ impl<'a> RecordOutput<'a> {
         report.planned(files, &self.context.target, self.context.started, self.context.session)
     }
 
-    /// As [`compare_back`](Self::compare_back), but reads with the types of `schema`.
+    /// Like [`compare_back`](Self::compare_back), but reads with the types of `schema`.
     fn compare_by_schema(
         &self,
         stage: &dyn Staging,
@@ -175,8 +176,8 @@ impl<'a> RecordOutput<'a> {
         self.compare_back(stage, schema, &options, losses)
     }
 
-    /// Reads what was written back, with these options, and compares the columns of `schema`; gives the names of
-    /// those that cannot be compared.
+    /// Reads the output back with these options, and compares the columns of `schema`. Returns the
+    /// names of the columns that cannot be compared.
     fn compare_back(
         &self,
         stage: &dyn Staging,
@@ -193,7 +194,7 @@ impl<'a> RecordOutput<'a> {
         let reading = ReadContext::new(session, Purpose::COMPARE);
         let written = rows::open(&written, target.format, options, &reading)?;
         let (compared, mut left_out) = compared_types(schema, &written.set.schema(), losses);
-        // Rows that are dealt over several files come back in another order.
+        // Rows that are distributed over several files are read back in a different order.
         let ordered = files.len() == 1;
         let back = RecordInput::of_rows(&written, &[], session);
         let both = |compared: &ComparedTypes| -> Result<[RowsChecksum; 2]> {
@@ -212,7 +213,7 @@ impl<'a> RecordOutput<'a> {
         };
         if sent.rows != found.rows {
             if found.rows + self.lost_rows.iter().sum::<u64>() != sent.rows {
-                let error = Error::verification("what was written has another number of records");
+                let error = Error::verification("the output has the wrong number of records");
                 return Err(error.expected(sent.rows).found(found.rows));
             }
             left_out.extend(self.compare_present(&back, compared, [sent.rows, found.rows], ordered)?);
@@ -230,7 +231,7 @@ impl<'a> RecordOutput<'a> {
             Err(error) => Err(error),
         };
         if !is_compared || sent != found {
-            let error = Error::verification("what was written are not the records that were read");
+            let error = Error::verification("the records in the output differ from the input's");
             let mut same = ComparedTypes::new();
             let count = compared.len();
             for column in compared {
@@ -255,8 +256,9 @@ impl<'a> RecordOutput<'a> {
         Ok(left_out)
     }
 
-    /// Compares the values of each column that are not null, where the writer left rows out and reported them. Returns the
-    /// columns without a null, which these rows have a value of: those cannot be compared.
+    /// Compares the non-null values of each column, after the writer left rows out and reported
+    /// them. Returns the columns without nulls: they have values in the missing rows and cannot be
+    /// compared.
     fn compare_present(
         &self,
         back: &RecordInput<'_>,
@@ -278,18 +280,18 @@ impl<'a> RecordOutput<'a> {
             if [sent.rows, found.rows] == rows {
                 left_out.push(column.0);
             } else if sent != found {
-                let error = Error::verification("what was written are not the records that were read");
+                let error = Error::verification("the records in the output differ from the input's");
                 return Err(error.column(column.0));
             }
         }
         Ok(left_out)
     }
 
-    /// Whether a column was read back as the text of what its values are in JSON.
+    /// Returns whether a column was read back as the JSON text of its values.
     fn is_its_json(&self, back: &RecordInput<'_>, name: &str, ordered: bool) -> bool {
         let compared = ComparedTypes::from([(name.to_owned(), DataType::LargeBinary)]);
         let Ok(found) = back.flow(|flow| checksum(flow, &compared, ordered)) else { return false };
-        // Formats without nulls have their text, too.
+        // Formats without nulls may write the text `null`.
         [true, false].into_iter().any(|nulls| {
             let sent = self.input.flow(|flow| {
                 let field = Field::new(name, DataType::LargeBinary, true);
@@ -305,8 +307,8 @@ impl<'a> RecordOutput<'a> {
         Ok([self.input.losses()?, self.planned_losses.clone()].concat())
     }
 
-    /// Lets the writer go, and checks that the input is still what it was; gives every file that was read, and
-    /// what it was then.
+    /// Drops the writer, and checks that the input has not changed. Returns every file that was
+    /// read, with its identity.
     fn close(self) -> Result<Vec<(PathBuf, FileIdentity)>> {
         let Self { context, reading, input, .. } = self;
         drop(self.plan);
@@ -348,7 +350,7 @@ impl PlannedOutput for RecordOutput<'_> {
 
     fn write(&mut self, stage: &dyn Staging, report: &mut Report) -> Result<Vec<u64>> {
         let (plan, session, count) = (&*self.plan, self.context.session, self.input.count());
-        // What keeps the metadata of columns keeps their types, and so a dictionary as one.
+        // A format that keeps the metadata of columns keeps their types, including dictionaries.
         let keeps_types = self.context.target.format.description.capabilities.has(Capabilities::METADATA);
         let measure: Measure = if keeps_types { batch_bytes } else { repeated_bytes };
         let hasher = self.hasher.as_mut();
@@ -375,25 +377,26 @@ impl PlannedOutput for RecordOutput<'_> {
 
     fn verify(&self, stage: &dyn Staging, report: &mut Report) -> Result<()> {
         let sent = self.input.schema()?;
-        // Those of the writer: what the input's reader could not say was never sent.
+        // The writer's losses. Values that the input's reader could not represent were never sent.
         let losses = report.losses.get(self.input.losses()?.len()..).unwrap_or_default();
         let description = &self.context.target.format.description;
         let told = options::of_text(description, &self.context.request.output.options);
-        // Without a header the columns come back under other names, unless a schema names them.
+        // Without a header, the columns are read back under different names, unless a schema names
+        // them.
         let mut left_out = if options::has_header(&told) {
             self.compare_back(stage, &sent, &told, losses)?
         } else {
             match self.compare_by_schema(stage, &sent, &told, losses) {
-                // A schema file has no words for some types.
+                // A schema file cannot express some types.
                 Err(error) if matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported) => {
                     sent.fields().iter().map(|field| field.name().clone()).collect()
                 }
                 found => found?,
             }
         };
-        // Bytes that are written as text are read as bytes where the reader is told so.
+        // Bytes that are written as text are read back as bytes if a schema says so.
         let is_bytes = |field: &&FieldRef| left_out.contains(field.name()) && is_of_bytes(field.data_type());
-        // Without what other formats note of a column.
+        // Without metadata that other formats attach to a column.
         let plain = |field: &FieldRef| Field::new(field.name(), field.data_type().clone(), true);
         let bytes: Vec<Field> = sent.fields().iter().filter(is_bytes).map(plain).collect();
         if !bytes.is_empty() && takes_schema(self.context.target.format, &[]) {
@@ -401,12 +404,12 @@ impl PlannedOutput for RecordOutput<'_> {
             match self.compare_by_schema(stage, &schema, &told, losses) {
                 Ok(still) => left_out.retain(|name| schema.index_of(name).is_err() || still.contains(name)),
                 Err(error) if error.kind() == ErrorKind::Verification => return Err(error),
-                // A schema file has no words for them.
+                // A schema file cannot express them.
                 Err(_) => {}
             }
         }
         let not_compared =
-            |name| format!("column {name:?} was not verified: it is written, or read back, as another type");
+            |name| format!("column {name:?} was not verified: it is written or read back as a different type");
         report.notes.extend(left_out.iter().map(not_compared));
         report.verified = report.records;
         Ok(())
@@ -427,7 +430,7 @@ impl PlannedOutput for RecordOutput<'_> {
     }
 }
 
-/// The rows of a batch in which a column is not null.
+/// Returns the rows of a batch in which a column is not null.
 fn present(batch: &RecordBatch, name: &str) -> Result<RecordBatch> {
     let Some(column) = batch.column_by_name(name) else { return Ok(batch.slice(0, 0)) };
     let Some(nulls) = column.logical_nulls() else { return Ok(batch.clone()) };

@@ -1,4 +1,4 @@
-//! Writing of records that a program has: a stream of batches, which is pulled once.
+//! Writes the records of a program: a stream of batches, which is pulled once.
 
 use crate::conversion::input::RecordInput;
 use crate::conversion::output::write_records;
@@ -36,7 +36,7 @@ pub fn save_records(
     let context = ConversionContext::of(&request, source.afresh(), registry, session, &watch, started)?;
     let target = &context.target.format.description;
     if !holds_records(target) {
-        let problem = Error::usage(format!("{} holds tensors, and these are records", target.id));
+        let problem = Error::usage(format!("{} holds tensors, not records", target.id));
         return Err(problem.file(request.output.path.display().to_string()));
     }
     let none = MemorySource::new(Entry::Folder, Default::default());
@@ -72,7 +72,7 @@ impl FlowSource for OneStream {
         let mut rest: Option<RecordBatch> = None;
         Ok(from_fn(self.schema.clone(), move || {
             loop {
-                // A stream may be one batch of all there is.
+                // A stream may be a single batch of any size.
                 if let Some(batch) = rest.take().filter(|batch| batch.num_rows() > 0) {
                     let now = batch.num_rows().min(BATCH_ROWS);
                     rest = Some(batch.slice(now, batch.num_rows() - now));
@@ -95,13 +95,13 @@ impl OneStream {
     fn take(&self) -> Result<Batched> {
         let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner).take();
         batches.ok_or_else(|| {
-            Error::usage("a stream of records can be read only once, and this asks for it again")
+            Error::usage("a stream of records can be read only once, but this conversion needs it again")
         })
     }
 }
 
-/// The error of a stream that failed: of one that came through C's interface nothing but a text is known, and nobody has
-/// read a file that is malformed.
+/// Returns the error of a failed stream. For a stream through C's interface only a text is known,
+/// and no malformed file was read.
 fn failed(error: ArrowError) -> Error {
     match error {
         ArrowError::CDataInterface(text) => Error::usage(format!("the stream of records failed: {text}")),
@@ -109,20 +109,23 @@ fn failed(error: ArrowError) -> Error {
     }
 }
 
-/// The columns, each of the type that files have for it: views and runs are ways to hold a value in memory. A dictionary
-/// is one of the column's own: of categories, say.
+/// Returns the columns with the types that files have for them: views and runs are only in-memory
+/// representations. A dictionary stays, because it may be part of the column's meaning, such as
+/// categories.
 fn plain_schema(schema: &Schema) -> SchemaRef {
     let fields: Vec<FieldRef> =
         schema.fields().iter().map(|field| plain_field(field, &kept_dictionary)).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// Writers whose format has no dictionaries unfold these, and say what they cannot hold.
+/// Returns the dictionary type. Writers without dictionaries expand it, and report values that they
+/// cannot hold.
 fn kept_dictionary(keys: &DataType, values: DataType) -> DataType {
     if is_scalar(&values) { DataType::Dictionary(wide_enough(keys), Box::new(values)) } else { values }
 }
 
-/// The type of a dictionary's keys, for values that many batches bring, each in a dictionary of its own.
+/// Returns a key type that is wide enough for the values of many batches, each of which has its own
+/// dictionary.
 fn wide_enough(keys: &DataType) -> Box<DataType> {
     let is_narrow = matches!(keys, DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16);
     Box::new(if is_narrow { DataType::Int32 } else { keys.clone() })

@@ -1,4 +1,4 @@
-//! The steps of a conversion that are not on tensors alone.
+//! The steps of a conversion that involve records.
 
 use crate::bridge::crossing::{CROSSING_KINDS, Crossing};
 use crate::steps::{RECORD_KINDS, RecordAction, check_end};
@@ -8,10 +8,10 @@ use tensorferry_tensors::steps::signature::Signature;
 use tensorferry_tensors::steps::spec::Spec;
 use tensorferry_tensors::steps::{Step, StepKind};
 
-const ON_TENSORS: &str = "a step on tensors, and the input holds records: see `ferry steps`";
-const BOTH_RECORDS: &str = "both sides are records: nothing becomes tensors";
+const ON_TENSORS: &str = "needs tensors, but the input holds records";
+const BOTH_RECORDS: &str = "does not apply if both sides are records";
 
-/// Records, for conversions.
+/// The steps on records, for conversions.
 #[derive(Debug, Clone, Copy)]
 pub struct Records;
 
@@ -31,22 +31,18 @@ fn action<A>(kinds: &[StepKind<A>], spec: &Spec) -> Option<Result<A>> {
     kinds.iter().find_map(|kind| kind.action(spec))
 }
 
-/// The step with what it does, which was known to be one of these kinds when its side was asked for.
+/// Returns the step with its action. Its kind was checked when its side was determined.
 fn made<A>(kinds: &[StepKind<A>], step: AnyStep) -> Result<Step<A>> {
     let none = || Err(Error::plugin(format!("no step {:?}", step.spec.name)));
     let action = action(kinds, &step.spec).unwrap_or_else(none)?;
     Ok(step.map(|_| action))
 }
 
-/// The crossing that a step is.
 pub(super) fn crossing(step: AnyStep) -> Result<Step<Crossing>> {
     made(CROSSING_KINDS, step)
 }
 
-/// The steps of a conversion whose both sides are records; what they give has an end.
-///
-/// # Errors
-/// Usage: a step on tensors, one that leads there, or records without end.
+/// Returns the steps of a conversion between records, and checks that their output is finite.
 pub fn on_records(steps: Vec<AnyStep>) -> Result<Vec<Step<RecordAction>>> {
     let steps = steps.into_iter().map(|step| record_step(step, ON_TENSORS, BOTH_RECORDS));
     let steps: Vec<_> = steps.collect::<Result<_>>()?;
@@ -54,20 +50,18 @@ pub fn on_records(steps: Vec<AnyStep>) -> Result<Vec<Step<RecordAction>>> {
     Ok(steps)
 }
 
-/// Checks that a step means the same for each unit of a data set as for all of it.
-///
-/// # Errors
-/// Usage.
+/// Checks that a step does the same to each unit of a dataset as to the whole dataset.
 pub fn check_row_wise(step: AnyStep) -> Result<()> {
     let step = record_step(step, ON_TENSORS, BOTH_RECORDS)?;
     if step.action.is_row_wise() {
         return Ok(());
     }
-    let why = "needs all records in one flow, and a data set is converted unit by unit";
+    let why = "needs all records in one flow, but a dataset is converted unit by unit";
     Err(Error::usage(why).context(step))
 }
 
-/// A step that has to be one on records; else why one on tensors, or one that leads there, does not fit.
+/// Returns a step on records. `on_tensors` and `crossing` are the messages if the step is of
+/// another kind.
 pub(super) fn record_step(step: AnyStep, on_tensors: &str, crossing: &str) -> Result<Step<RecordAction>> {
     match step.action {
         StepAction::Other(OtherSide::Records) => made(RECORD_KINDS, step),

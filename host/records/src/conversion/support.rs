@@ -1,4 +1,4 @@
-//! What `tensorferry-convert` asks of records.
+//! The functions on records that `tensorferry-convert` needs.
 
 use crate::conversion::steps::Records;
 use crate::conversion::{compare, convert, of_tensors, to_tensors, verify};

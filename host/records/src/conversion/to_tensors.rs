@@ -1,4 +1,4 @@
-//! Inputs of records that are read as tensors.
+//! Reads inputs of records as tensors.
 
 use crate::bridge::crossing::TensorOf;
 use crate::bridge::{self, RecordsAsTensors};
@@ -17,7 +17,7 @@ use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Capabilities, Result, Side};
 use tensorferry_tensors::steps::{Step, TensorAction};
 
-/// Reads an input of records as a model: what becomes of its records are its tensors.
+/// Reads an input of records as a model, whose tensors are made of the records.
 pub(super) fn as_model<'a>(
     context: &ConversionContext<'a>,
     format: &RegisteredFormat,
@@ -27,7 +27,7 @@ pub(super) fn as_model<'a>(
     let (request, target) = (context.request, &context.target);
     let description = &target.format.description;
     check_sides(request, &format.description, description)?;
-    // Its writer would say so too, after all records have been read.
+    // The writer checks the options too, but only after all records have been read.
     options::check(description, Side::Writer, &request.output.options)?;
     let reading = context.reading(context.purpose(format));
     let how = RecordsAsTensors {
@@ -42,7 +42,7 @@ pub(super) fn as_model<'a>(
     Ok((InputModel { folder: String::new(), input, context: reading }, tensors))
 }
 
-/// Reads an input of records as tensors, to look at them.
+/// Reads an input of records as tensors for inspection.
 pub(super) fn as_tensors(
     source: &FileSource,
     format: &RegisteredFormat,

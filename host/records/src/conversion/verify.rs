@@ -1,5 +1,5 @@
-//! Verifying records: the rows of each file of an output, as ferry's own reader reads them back, against
-//! the digests of those that were sent.
+//! Verifies records: reads the rows of each file of an output back with ferry's own reader, and
+//! checks them against the digests of the rows that were sent.
 
 use crate::digest::{HashedColumn, RowHasher};
 use crate::flow::{SplitRows, Wanted, read};
@@ -15,7 +15,7 @@ use tensorferry_core::read::file_group::files_alone;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Error, LossKind, Purpose, Result, Severity, arrow_schema, hex};
 
-/// Reads the records back, file by file, and compares them. What they lost when they were written is not compared.
+/// Reads the records back, file by file, and compares them. Losses during writing are not compared.
 pub(super) fn rows(
     checked: &mut Checked,
     source: &FileSource,
@@ -36,7 +36,7 @@ pub(super) fn rows(
         }
         match renamed {
             Some(other) => checked.left_out.push(format!(
-                "column {:?}: the receipt has no digest of it, as {other:?} was written under another name",
+                "column {:?}: the receipt has no digest of it, because {other:?} was written under a different name",
                 field.name()
             )),
             None => {
@@ -49,9 +49,9 @@ pub(super) fn rows(
         let has_digest =
             records.files.iter().any(|file| file.columns.get(place).is_some_and(Option::is_some));
         let compared = match has_digest {
-            _ if !has_header => Err("the file has no header, which would name its columns"),
-            true => compared(column, &schema).ok_or("it is read back as another type"),
-            // Its values may be such that they cannot even be hashed as they were.
+            _ if !has_header => Err("the file has no header with the names of its columns"),
+            true => compared(column, &schema).ok_or("it is read back as a different type"),
+            // Some values cannot be hashed in their original type.
             false => Err("the receipt has no digest of it"),
         };
         if let Err(why) = &compared {
@@ -72,7 +72,7 @@ pub(super) fn rows(
             continue;
         }
         if found.0 != file.rows {
-            let problem = problem(Subject::File, &file.name, "has another number of records");
+            let problem = problem(Subject::File, &file.name, "has a different number of records");
             checked.problems.push(problem.differs(file.rows, found.0));
             continue;
         }
@@ -81,7 +81,7 @@ pub(super) fn rows(
             .iter()
             .zip(&file.columns)
             .filter_map(|(hashed, expected)| Some((hashed.as_ref()?, expected.as_ref())));
-        // Of those whose digest this file's record lacks, the values have been hashed all the same.
+        // Columns for which this file has no digest in the receipt have been hashed too.
         for ((column, expected), found) in digests.zip(&found.1) {
             if let Some(expected) = expected.filter(|expected| **expected != hex(found)) {
                 let problem = problem(Subject::Column, &column.name, "has another content");
@@ -92,14 +92,16 @@ pub(super) fn rows(
     rows.close()
 }
 
-/// The columns of a receipt that have another name in the output, or are several there.
+/// Returns the columns of a receipt that have a different name in the output, or are several
+/// columns there.
 fn renamed<'a>(records: &'a RecordsRecord, losses: &'a [LossRecord<'_>]) -> impl Iterator<Item = &'a str> {
     let is_name =
         |name: &str| losses.iter().any(|loss| loss.kind == LossKind::Name.word() && loss.what == name);
     records.columns.iter().map(|column| column.name.as_str()).filter(move |name| is_name(name))
 }
 
-/// Whether a loss concerns records but names no column. It is all that receipts without a count per file say of lost records.
+/// Returns whether a loss concerns records but names no column. Receipts without a count per file
+/// describe lost records only in this way.
 fn loses_rows(records: &RecordsRecord, losses: &[LossRecord<'_>]) -> bool {
     losses.iter().any(|loss| {
         loss.kind == LossKind::Record.word()
@@ -108,14 +110,15 @@ fn loses_rows(records: &RecordsRecord, losses: &[LossRecord<'_>]) -> bool {
     })
 }
 
-/// How a column is hashed as it was, if what is read back can be. One that is not there has missing values alone.
+/// Returns how a column is hashed in its original type, if the type that is read back allows it. A
+/// column that is not found has only missing values.
 fn compared(column: &ColumnRecord, schema: &Schema) -> Option<HashedColumn> {
     let hashed = HashedColumn::new(&column.name, &column.word)?;
     let found = schema.field_with_name(&column.name);
     found.map_or(true, |found| hashed.takes(found.data_type())).then_some(hashed)
 }
 
-/// How many records a file has, and the digests of their columns.
+/// Returns the number of records in a file, and the digests of its columns.
 fn hash(
     rows: &Rows<'_>,
     file: &RowsRecord,

@@ -12,13 +12,13 @@ use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Key, Signatur
 
 pub(super) static BATCH: Signature = Signature {
     name: "batch",
-    summary: "one record of N",
+    summary: "combine every N records into one",
     details: "Each column gets one more dimension; with drop_remainder its length is fixed.",
-    argument: Argument::Required("N", "how many records become one"),
+    argument: Argument::Required("N", "number of records to combine"),
     keys: &[Key::optional(
         "drop_remainder",
         "true|false",
-        "leave out a last one of fewer than N [default: false]",
+        "drop a last record of fewer than N [default: false]",
     )],
     selects: false,
     examples: &["batch:32", "batch:32,drop_remainder=true"],
@@ -34,7 +34,7 @@ pub(super) fn batch(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     let field = spec.required_argument()?;
     let rows: usize = field.number()?;
     if rows == 0 || i32::try_from(rows).is_err() {
-        return Err(field.error("expected at least one record, and less than 2^31"));
+        return Err(field.error("expected at least one record, and fewer than 2^31"));
     }
     Ok(Box::new(Batch { rows, drops_remainder: spec.is_true("drop_remainder", false)? }))
 }
@@ -50,7 +50,7 @@ impl RecordStep for Batch {
         let list = |field: &Arc<Field>| {
             let item = Arc::new(Field::new("item", field.data_type().clone(), field.is_nullable()));
             let data_type = if self.drops_remainder {
-                // `batch` has seen to it that the length fits.
+                // `batch` has checked that the length fits.
                 DataType::FixedSizeList(item, i32::try_from(self.rows).unwrap_or(i32::MAX))
             } else {
                 DataType::List(item)
@@ -97,7 +97,7 @@ impl Flow for Batched<'_> {
             return Ok(None);
         }
         let joined = self.make(taken);
-        joined.map(Some).map_err(|e| Error::unsupported(format!("columns that cannot be batched: {e}")))
+        joined.map(Some).map_err(|e| Error::unsupported(format!("these columns cannot be batched: {e}")))
     }
 }
 

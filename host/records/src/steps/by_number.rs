@@ -1,4 +1,4 @@
-//! `take`, `skip` and `shard` let some rows through by their number.
+//! `take`, `skip` and `shard` select rows by their number.
 
 use super::gather::gather;
 use super::{Narrows, RecordAction, RecordStep, Upstream};
@@ -31,14 +31,14 @@ pub(super) static SKIP: Signature = Signature {
 pub(super) static SHARD: Signature = Signature {
     name: "shard",
     summary: "every N-th record, from record I on",
-    details: "The N shards of one input are all of it, and none has a record of another.",
-    argument: Argument::Required("N", "how many shards there are"),
-    keys: &[Key::one("index", "I", "which of them, from 0")],
+    details: "The N shards of one input together contain each of its records exactly once.",
+    argument: Argument::Required("N", "number of shards"),
+    keys: &[Key::one("index", "I", "index of this shard, from 0")],
     selects: false,
     examples: &["shard:8,index=0"],
 };
 
-/// What takes the first records, or skips them.
+/// Returns the action that takes or skips the first records.
 pub(super) fn window(spec: &CheckedSpec<'_>, takes: bool) -> Result<RecordAction> {
     let rows = spec.required_argument()?.number()?;
     Ok(Box::new(if takes { Window { skip: 0, take: Some(rows) } } else { Window { skip: rows, take: None } }))
@@ -57,7 +57,7 @@ pub(super) fn shard(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
 #[derive(Debug)]
 struct Window {
     skip: u64,
-    /// `None`: to the end.
+    /// `None` for all up to the end.
     take: Option<u64>,
 }
 
@@ -108,7 +108,7 @@ impl RecordStep for Shard {
     }
 }
 
-/// The rows of a batch for which `kept` is true.
+/// Returns the rows of a batch for which `kept` is true.
 pub(super) fn kept_rows(batch: &RecordBatch, kept: &BooleanArray) -> Result<RecordBatch> {
     let runs: Vec<_> = kept.values().set_slices().map(|(start, end)| (0, start..end)).collect();
     gather(&batch.schema(), from_ref(batch), &runs).map_err(|e| Error::unsupported(e.to_string()))
