@@ -1,5 +1,5 @@
-//! A survey is what all rows of an input come to: how many there are, and for each column how often it
-//! is missing, how many values a row has, and what they range over. Every record is decoded for it.
+//! A survey describes all rows of an input: their number, and for each column how often it is
+//! missing, how many values a row has, and the range of the values. Every record is decoded for it.
 
 pub mod close;
 pub mod distinct;
@@ -22,52 +22,51 @@ use tensorferry_core::context::session::Session;
 use tensorferry_sdk::records::{Batches, from_stream};
 use tensorferry_sdk::{Context, Result, arrow_array, arrow_schema};
 
-/// What an input's rows come to.
+/// Statistics of an input's rows.
 #[derive(Debug, Clone)]
 pub struct Survey {
-    /// Rows.
+    /// Number of rows.
     pub records: u64,
     /// Bytes of the rows in memory.
     pub bytes: u64,
-    /// The columns, in the schema's order.
+    /// In the schema's order.
     pub columns: Vec<ColumnSurvey>,
 }
 
-/// What one column's values come to.
+/// Statistics of one column's values.
 #[derive(Debug, Clone)]
 pub struct ColumnSurvey {
-    /// Its name and type.
+    /// Name and type.
     pub field: FieldRef,
-    /// Rows in which it is null.
+    /// Number of rows in which it is null.
     pub missing: u64,
-    /// How many values the other rows have; of a column without lists, always one.
+    /// Numbers of values in the other rows; always one for a column without lists.
     pub lengths: Spread,
-    /// Of strings and binary values: their bytes.
+    /// Bytes of strings and binary values.
     pub sizes: Spread,
-    /// What the values range over, where they are numbers.
+    /// The range of the values if they are numbers.
     pub range: ValueRange,
-    /// What a close look found, if one was asked for.
+    /// The results of the close look, if one was requested.
     pub close: Option<CloseLook>,
 }
 
-/// How lengths are distributed.
+/// The distribution of lengths.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Spread {
-    /// How many lengths there were.
+    /// Number of lengths.
     pub count: u64,
-    /// The shortest.
     pub min: u64,
-    /// The longest.
     pub max: u64,
-    /// All together.
+    /// Sum of the lengths.
     pub total: u64,
-    /// How many there are of at most 0, 1, 2, 4, 8 ... and more than the one before: by that bound.
+    /// Histogram: the number of lengths up to each bound (0, 1, 2, 4, 8, ...) and above the
+    /// previous one, by bound.
     pub up_to: BTreeMap<u64, u64>,
 }
 
 impl Spread {
-    /// Of these lengths. They are counted in an array first: a look into a map for each would take as
-    /// long as decoding the row.
+    /// Returns the distribution of these lengths. They are counted in an array first: a map access
+    /// per length would take as long as decoding the row.
     fn of(lens: impl Iterator<Item = u64>) -> Self {
         let (mut min, mut max, mut total) = (u64::MAX, 0, 0);
         let mut times = [0_u64; 66];
@@ -75,7 +74,7 @@ impl Spread {
             min = min.min(len);
             max = max.max(len);
             total += len;
-            // 0, then the number of bits that it takes to count so many.
+            // 0 for length 0, otherwise 1 plus the number of bits of `len - 1`.
             times[if len == 0 { 0 } else { 1 + (u64::BITS - (len - 1).leading_zeros()) as usize }] += 1;
         }
         let count = times.iter().sum();
@@ -110,21 +109,18 @@ impl Spread {
         }
     }
 
-    /// The mean length.
     #[must_use]
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.total as f64 / self.count as f64 }
     }
 }
 
-/// The least and the greatest number of a column; of floats, those that are numbers.
+/// The smallest and the largest number of a column, without NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ValueRange {
-    /// Of integers.
     pub integers: Option<(i128, i128)>,
-    /// Of floats.
     pub floats: Option<(f64, f64)>,
-    /// Floats that are not a number.
+    /// Number of NaN values.
     pub nan: u64,
 }
 
@@ -150,18 +146,16 @@ impl ValueRange {
     }
 }
 
-/// Bytes of a batch, roughly: it is still in the cache when it is looked at.
+/// Approximate bytes of a batch, small enough to stay in the cache until it is examined.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Decodes all rows, splits in parallel; looks closely at their values, if that is asked for.
-///
-/// # Errors
-/// Whatever is wrong with the input: the first error in the input's order.
+/// Decodes all rows, with the splits in parallel. If `closely` is set, also takes a close look at
+/// the values. Returns the first error in the order of the input.
 pub fn survey(rows: &Rows<'_>, closely: bool, session: &Session) -> Result<Survey> {
     let splits = 0..rows.set.splits().len();
     progress::begin(rows, splits.clone(), session);
-    // What is distinct in a split is joined as soon as the split ends: no order matters, and only as many are held as
-    // there are threads.
+    // The close looks of splits are merged as soon as each split ends. The order does not matter,
+    // and at most one per thread is kept.
     let distinct: Mutex<Vec<CloseLook>> = Mutex::default();
     let of_split = |split| {
         let mut found = survey_split(rows, split, closely, session).map_err(|error| (split, error))?;
@@ -224,7 +218,7 @@ impl Survey {
         Self { records: 0, bytes: 0, columns }
     }
 
-    /// Adds some rows, and says how many bytes they are.
+    /// Adds some rows, and returns their bytes.
     fn add(&mut self, batch: &RecordBatch) -> u64 {
         let bytes = batch_bytes(batch);
         self.records += batch.num_rows() as u64;
@@ -260,7 +254,7 @@ impl ColumnSurvey {
         }
     }
 
-    /// The values below all lists.
+    /// Adds the values below all lists.
     fn add_values(&mut self, values: &ArrayRef) {
         let values: &dyn Array = values.as_ref();
         if let Some(close) = &mut self.close {
@@ -295,7 +289,7 @@ impl ColumnSurvey {
     }
 }
 
-/// How long the rows of an array with these offsets are, nulls left out.
+/// Returns the distribution of the row lengths of an array with these offsets, without nulls.
 fn spread<O: Copy + TryInto<u64>>(offsets: &[O], array: &dyn Array) -> Spread {
     let len = |pair: &[O]| -> u64 {
         let [start, end] = [pair[0], pair[1]].map(|at| at.try_into().unwrap_or(0));
@@ -307,7 +301,7 @@ fn spread<O: Copy + TryInto<u64>>(offsets: &[O], array: &dyn Array) -> Spread {
     }
 }
 
-/// What the values of an array range over, nulls left out.
+/// Returns the range of an array's values, without nulls.
 fn range_of<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> ValueRange
 where
     T::Native: RangedValue,
@@ -321,18 +315,17 @@ where
     }
 }
 
-/// What some values range over.
 fn range_of_values<N: RangedValue>(values: &[N]) -> ValueRange {
     let Some(&first) = values.iter().find(|value| !value.is_nan()) else {
         return ValueRange { nan: values.len() as u64, ..ValueRange::default() };
     };
-    // Eight at a time, so that no comparison waits for the one before.
+    // Eight lanes, so that no comparison waits for the previous one.
     let (mut low, mut high, mut nan) = ([first; 8], [first; 8], 0);
-    // So many that the counts, one for each place, do not overflow.
+    // Few enough that the counts, one per lane, do not overflow.
     for values in values.chunks(1 << 20) {
         let mut nans = [0_u32; 8];
         let mut see = |lane: usize, value: N| {
-            // False for what is not a number.
+            // False for NaN.
             low[lane] = if value < low[lane] { value } else { low[lane] };
             high[lane] = if value > high[lane] { value } else { high[lane] };
             nans[lane] += u32::from(value.is_nan());
@@ -351,7 +344,7 @@ fn range_of_values<N: RangedValue>(values: &[N]) -> ValueRange {
     range
 }
 
-/// A number that a range may have.
+/// A number type that can have a range.
 trait RangedValue: Copy + PartialOrd {
     fn is_nan(self) -> bool {
         false
@@ -388,7 +381,7 @@ macro_rules! floats {
 
 floats!(f32, f64, half::f16);
 
-// Wider than any number that is shown, or several numbers: they have no range.
+// Wider than any number that is shown, or composed of several numbers: no range.
 impl RangedValue for arrow_buffer::i256 {}
 impl RangedValue for arrow_buffer::IntervalDayTime {}
 impl RangedValue for arrow_buffer::IntervalMonthDayNano {}

@@ -1,14 +1,6 @@
-//! Writing collects a flow's batches into pieces, has the writer encode them on many threads, and puts
-//! them into the staged files in order. What is encoded of a piece goes into its file at once where the pieces before
-//! it are whole, and waits in memory else.
-//!
-//! If the number of files is not known in advance, files roll: the file of a piece follows from the
-//! pieces before it. The staged files get their names when the last one is finished. Files that
-//! describe all others, such as a list of shards, get their bytes at that time too.
-//!
-//! The output is the same for any number of threads. The input determines where batches end; pieces
-//! also depend on `--memory`. A piece that becomes longer than the maximum size of a file is
-//! encoded again in parts, which depend only on its length.
+//! Writes records. A flow's batches are collected into pieces, which the writer encodes on many
+//! threads; the encoded pieces go into the staged files in order. The bytes of a piece are written
+//! to its file at once if the pieces before it are complete. Otherwise they wait in memory.
 
 mod pieces;
 
@@ -27,40 +19,42 @@ use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, Roll, WrittenFile};
 use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, Severity, arrow_array};
 
-/// How many reasons for lost records are reported on their own.
+/// Maximum reasons for lost records that are reported separately.
 const MAX_LOST_REASONS: usize = 16;
 
-/// How many lost records are named for each reason.
+/// Maximum lost records that are named for each reason.
 const MAX_LOST_NAMED: usize = 5;
 
-/// From so many bytes on, what there is of a piece is written: it is still in the cache then, and the file is
-/// asked for seldom enough.
+/// Minimum bytes of a piece that are written at once. They are still in the cache then, and writes
+/// are rare enough.
 const WORTH_WRITING: usize = 128 << 10;
 
-/// Bytes of an encoder's stack: libraries follow types by recursion, and what may nest 60 levels deep takes more than the 2 MiB
-/// that are usual where Parquet's is not optimized. What is not used takes no memory.
+/// Bytes of an encoder's stack. Libraries process types recursively, and types nested 60 levels
+/// deep need more than the usual 2 MiB if the Parquet library is not optimized. Unused stack takes
+/// no memory.
 const ENCODER_STACK: usize = 16 << 20;
 
-/// The start of the names of files that are named at the end.
+/// Prefix of the names of files that get their final names at the end.
 const ROLLING: &str = ".rolling-";
 
-/// What was written.
+/// The result of writing.
 #[derive(Debug, Default)]
 pub struct RecordsWritten {
-    /// Rows.
+    /// Number of rows.
     pub records: u64,
-    /// The files of rows, under the names that they have in the stage now.
+    /// The files of rows, under their current names in the stage.
     pub files: Vec<WrittenFile>,
-    /// The length of each file over them.
+    /// The length of each file that the plan writes after the files of rows.
     pub sealed: Vec<u64>,
-    /// What values lost.
+    /// Losses of values.
     pub losses: Vec<Loss>,
-    /// How many of its rows each file lacks, by the writer's losses.
+    /// How many rows each file lacks, according to the writer's losses.
     pub(crate) lost_rows: Vec<u64>,
 }
 
-/// Writes all of a flow. `rows`: how many there are, where that is known: files that are named in advance then get runs
-/// of equal length, else pieces by turns. `measure` says how long rows are for the writer. `hasher` is shown every row, with its file.
+/// Writes all rows of a flow. `rows` is their number, if known: files that are named in advance
+/// then get runs of equal length, and otherwise pieces in turns. `measure` returns the bytes of
+/// rows for the writer. `hasher` gets every row with its file.
 pub fn write(
     flow: &mut dyn Flow,
     plan: &dyn RecordPlan,
@@ -72,7 +66,7 @@ pub fn write(
 ) -> Result<RecordsWritten> {
     let (paths, roll) = (plan.files(), plan.roll());
     if paths.is_empty() == roll.is_none() {
-        return Err(Error::plugin("a plan of no files, or one that rolls and names them"));
+        return Err(Error::plugin("the plan must either name its files or roll"));
     }
     let output = PieceWriter {
         plan,
@@ -109,7 +103,7 @@ pub fn write(
         // Dropping the sender ends the encoders.
         let sent = match started {
             Ok(()) => collect_all(flow, &mut collector, &output, &send),
-            Err(error) => Err(Error::from(error).context("a thread that encodes")),
+            Err(error) => Err(Error::from(error).context("cannot start an encoder thread")),
         };
         drop(send);
         if sent.is_err() {
@@ -130,7 +124,7 @@ pub fn write(
     Ok(RecordsWritten { records, files, sealed, losses, lost_rows })
 }
 
-/// Writes the files over all others; gives their lengths.
+/// Writes the files that cover all files of rows, such as an index; returns their lengths.
 fn seal(
     plan: &dyn RecordPlan,
     files: &[WrittenFile],
@@ -146,7 +140,7 @@ fn seal(
     plan.sealed().iter().enumerate().map(write).collect()
 }
 
-/// What a plan pushes, until the session is cancelled.
+/// Returns the bytes that `push` writes, unless the session is cancelled.
 fn collected(session: &Session, push: impl FnOnce(&mut dyn ByteSink) -> Result<()>) -> Result<Vec<u8>> {
     struct Pushed<'a>(Vec<u8>, &'a Session);
 
@@ -163,14 +157,15 @@ fn collected(session: &Session, push: impl FnOnce(&mut dyn ByteSink) -> Result<(
     Ok(pushed.0)
 }
 
-/// Bytes of the rows of one piece: it depends on the budget, and not on the number of threads, since it
-/// decides where the pieces of the output end.
+/// Returns the bytes of rows in one piece. They depend on the memory budget, but not on the number
+/// of threads, because they decide where the pieces of the output end.
 fn piece_bytes(asked: Group, memory: u64) -> u64 {
     asked.bytes.clamp(1, (memory / 16).max(64 << 10))
 }
 
-/// How long an encoded piece may be for a file with it not to be too long. `None`, if files are not bounded by bytes, or
-/// the writer asks for pieces that are longer than a file: each has one for itself then.
+/// Returns the maximum length of an encoded piece that fits a file. `None` if the length of files
+/// is not limited, or if the writer requests pieces that are longer than a file; then each piece
+/// gets a file of its own.
 fn most_of_piece(plan: &dyn RecordPlan, session: &Session) -> Result<Option<u64>> {
     let Some(Roll::Bytes(most)) = plan.roll().filter(|_| plan.files().is_empty()) else { return Ok(None) };
     if plan.group().bytes > most {
@@ -180,8 +175,8 @@ fn most_of_piece(plan: &dyn RecordPlan, session: &Session) -> Result<Option<u64>
     Ok(Some(most.saturating_sub(head.len() as u64).max(1)))
 }
 
-/// How many pieces are encoded at once. Each is there as rows and as bytes, and one more is being
-/// collected; half of the budget is for what reads.
+/// Returns how many pieces are encoded at once. Each is in memory as rows and as bytes, and one
+/// more is being collected; half of the budget is for reading.
 fn encoders(piece: u64, session: &Session) -> usize {
     let fit = (session.memory / 2 / piece).saturating_sub(1) / 2;
     usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, session.threads)
@@ -196,7 +191,7 @@ fn collect_all(
     let mut records = 0;
     let push = |piece: Option<RecordPiece>| {
         let Some(piece) = piece else { return Ok(()) };
-        // An encoder that failed has left its error.
+        // An encoder that failed has stored its error.
         if output.has_failed() || send.send(piece).is_err() {
             return Err(Error::cancelled("an encoder failed"));
         }
@@ -229,12 +224,12 @@ struct PieceWriter<'a> {
     session: &'a Session,
     stage: &'a dyn Staging,
     roll: Option<Roll>,
-    /// A piece that is encoded to more bytes is divided.
+    /// A piece whose encoding is longer is divided.
     most_of_piece: Option<u64>,
     hasher: Mutex<Option<&'a mut RowHasher>>,
     state: Mutex<WriterState>,
     turn: Condvar,
-    /// For files that are named in advance, where there are many.
+    /// The pool for many files that are named in advance.
     pool: Option<Arc<OpenFiles>>,
 }
 
@@ -242,27 +237,26 @@ struct PieceWriter<'a> {
 struct WriterState {
     next: u64,
     files: Vec<FileState>,
-    /// The first of each kind in each column, and how many pieces spoke of it.
+    /// The number of pieces that report each kind of loss in each column, and the first such loss.
     losses: BTreeMap<(LossKind, String), (u64, Loss)>,
-    /// Of each file.
+    /// For each file.
     lost_rows: Vec<u64>,
-    /// The rows that are not in the output, by the reason, and how many there are.
+    /// The number of rows that are missing from the output, by reason, with the first of them.
     lost_records: BTreeMap<String, (u64, Vec<Loss>)>,
     error: Option<Error>,
     is_stopped: bool,
 }
 
-/// A staged file.
 struct FileState {
     path: String,
-    /// Closed when it is finished: of those that roll, there may be many.
+    /// `None` once the file is finished and closed: there may be many rolled files.
     file: Option<Arc<OutputBytes>>,
     end: u64,
     pieces: Vec<PlacedPiece>,
 }
 
 impl FileState {
-    /// Whether another piece is one too many.
+    /// Returns whether the file has no room for another piece of this length.
     fn is_full_for(&self, len: u64, roll: Roll) -> bool {
         match roll {
             _ if self.pieces.is_empty() => false,
@@ -272,7 +266,8 @@ impl FileState {
     }
 }
 
-/// Losses of one kind in one column, of which so many pieces spoke, in the words of the first.
+/// Merges the losses of one kind in one column, reported by this many pieces. Keeps the text of the
+/// first.
 fn merged((pieces, mut first): (u64, Loss)) -> Loss {
     if pieces > 1 {
         first.why += &format!(" (and in {} more pieces)", pieces - 1);
@@ -280,7 +275,7 @@ fn merged((pieces, mut first): (u64, Loss)) -> Loss {
     first
 }
 
-/// One loss for all rows that are not there for one reason.
+/// Returns one loss for all rows that are missing for one reason.
 fn lost_records((why, (count, mut first)): (String, (u64, Vec<Loss>))) -> Option<Loss> {
     if count <= 1 {
         return first.pop();
@@ -292,7 +287,7 @@ fn lost_records((why, (count, mut first)): (String, (u64, Vec<Loss>))) -> Option
 }
 
 impl WriterState {
-    /// Keeps the first names of each of the first reasons: there may be as many as there are rows.
+    /// Keeps the first names for each of the first reasons: there may be as many losses as rows.
     fn add_lost_record(&mut self, loss: Loss) {
         let is_kept = self.lost_records.len() < MAX_LOST_REASONS || self.lost_records.contains_key(&loss.why);
         let why = if is_kept { &*loss.why } else { "for other reasons" };
@@ -304,7 +299,7 @@ impl WriterState {
     }
 }
 
-/// Where a piece begins.
+/// The start of a piece in its file.
 #[derive(Clone)]
 struct Begin {
     path: String,
@@ -350,7 +345,7 @@ impl<'a> PieceWriter<'a> {
         Ok(())
     }
 
-    /// Writes the tail of a file, and closes it. Its pieces may still be being written.
+    /// Writes the tail of a file, and closes it. Other threads may still be writing its pieces.
     fn finish(&self, state: &mut WriterState, number: usize) -> Result<()> {
         let Some(of) = state.files.get_mut(number) else { return Ok(()) };
         let Some(file) = of.file.take() else { return Ok(()) };
@@ -360,11 +355,11 @@ impl<'a> PieceWriter<'a> {
         file.ends_at(of.end).map_err(|e| e.file(&of.path))
     }
 
-    /// Finishes all files, and gives those that rolled their names.
+    /// Finishes all files, and renames rolled files to their final names.
     fn finish_all(&self) -> Result<Vec<WrittenFile>> {
         let mut state = self.state();
         if state.files.is_empty() {
-            // An output without a row is one file.
+            // An output without rows is one file.
             self.roll_on(&mut state)?;
         }
         for number in 0..state.files.len() {
@@ -388,7 +383,8 @@ impl<'a> PieceWriter<'a> {
         Ok(written)
     }
 
-    /// Finishes the last file, and begins another one, which is named when all are there.
+    /// Finishes the last file, and begins another one, which gets its final name when all files
+    /// exist.
     fn roll_on(&self, state: &mut WriterState) -> Result<()> {
         let number = state.files.len();
         if let Some(last) = number.checked_sub(1) {
@@ -400,8 +396,9 @@ impl<'a> PieceWriter<'a> {
         self.begin(state, self.rolling_name(number))
     }
 
-    /// What a file that rolls is called until its name is known. An object cannot be renamed: where its name does not
-    /// depend on how many there will be, it has it from the start.
+    /// Returns the name of a rolled file until its final name is known. An object cannot be
+    /// renamed: if its final name does not depend on the number of files, it has that name from the
+    /// start.
     fn rolling_name(&self, number: usize) -> String {
         if self.stage.is_remote()
             && let [Ok(one), Ok(other)] = [1, 2].map(|more| self.plan.name(number, number + more))
@@ -446,8 +443,8 @@ impl<'a> PieceWriter<'a> {
         Ok(EncodedPiece { batches, len: output.len(), note, losses })
     }
 
-    /// The rows of a piece that is too long, encoded anew in parts that are not, unless they are one row. How much longer
-    /// rows become in a file than they are in memory is not known before.
+    /// Encodes the rows of a piece that is too long again, in parts that fit unless a part is one
+    /// row. The encoded length of rows is not known in advance.
     fn encode_parts(
         &self,
         of: &PieceOutput<'_, '_>,
@@ -493,7 +490,8 @@ impl<'a> PieceWriter<'a> {
         Ok(())
     }
 
-    /// Where a piece begins in its file, if those before it are whole. Where files roll, that depends on its length.
+    /// Returns the start of a piece in its file, if the pieces before it are complete. In files
+    /// that roll, the start depends on its length and is not known yet.
     fn begin_of(&self, place: u64, file: usize) -> Option<Begin> {
         let state = self.state();
         if state.next != place || self.roll.is_some() {
@@ -503,7 +501,7 @@ impl<'a> PieceWriter<'a> {
         Some(Begin { path: of.path.clone(), file: of.file.clone()?, offset: of.end })
     }
 
-    /// Waits for the pieces before this one, and takes its place after them, or of all that it was divided into.
+    /// Waits for the pieces before this one, and places it, or all its parts, after them.
     fn placed(
         &self,
         place: u64,
@@ -526,7 +524,7 @@ impl<'a> PieceWriter<'a> {
         Ok(Some(begins))
     }
 
-    /// Gives a piece its place behind those before it.
+    /// Places a piece after those before it.
     fn place(&self, state: &mut WriterState, file: usize, piece: EncodedPiece) -> Result<Option<Begin>> {
         let EncodedPiece { batches, len, note, losses } = piece;
         let file = match self.roll {
@@ -536,7 +534,7 @@ impl<'a> PieceWriter<'a> {
                     self.roll_on(state)?;
                 }
                 let last = state.files.len() - 1;
-                // Rows of files that roll are hashed once it is known which file they are in.
+                // Rows of files that roll are hashed once their file is known.
                 self.hash(last, &batches)?;
                 last
             }
@@ -560,7 +558,7 @@ impl<'a> PieceWriter<'a> {
     }
 }
 
-/// A piece whose bytes are there.
+/// A piece that has been encoded.
 struct EncodedPiece {
     batches: Vec<RecordBatch>,
     len: u64,
@@ -573,7 +571,8 @@ impl EncodedPiece {
         self.len > most && rows_of(&self.batches) > 1
     }
 
-    /// Rows of a part that comes to about a quarter of so many bytes, so that files come out nearly as long as that.
+    /// Returns the rows of a part with about a quarter of `most` bytes, so that files come close to
+    /// `most`.
     fn rows_of_part(&self, most: u64) -> usize {
         let rows = rows_of(&self.batches);
         let parts = (u128::from(self.len) * 4).div_ceil(u128::from(most)).clamp(2, u128::from(rows.max(2)));
@@ -581,7 +580,8 @@ impl EncodedPiece {
     }
 }
 
-/// Whether a writer's loss is a row that is not in the output: one that names none of the columns.
+/// Returns whether a writer's loss is a row that is missing from the output: its name is not that
+/// of a column.
 fn is_of_row(loss: &Loss, batches: &[RecordBatch]) -> bool {
     let is_column = |batch: &RecordBatch| batch.schema_ref().column_with_name(&loss.what).is_some();
     loss.kind == LossKind::Record && loss.severity == Severity::Lost && !batches.iter().any(is_column)
@@ -591,16 +591,16 @@ fn rows_of(batches: &[RecordBatch]) -> u64 {
     batches.iter().map(|batch| batch.num_rows() as u64).sum()
 }
 
-/// What is encoded of one piece.
+/// The encoded bytes of one piece.
 struct PieceOutput<'a, 'w> {
     writer: &'a PieceWriter<'w>,
     place: u64,
     file: usize,
-    /// Where the piece begins, once it is known.
+    /// The start of the piece, once it is known.
     begin: Option<Begin>,
-    /// How many of its bytes lie there.
+    /// Number of its bytes that are written.
     written: u64,
-    /// Those that follow.
+    /// The bytes that follow.
     waiting: &'a mut Vec<u8>,
 }
 
@@ -609,7 +609,8 @@ impl PieceOutput<'_, '_> {
         self.written + self.waiting.len() as u64
     }
 
-    /// Writes bytes behind those that are written, if it is known where; whether it is.
+    /// If the start is known, writes bytes after those already written. Returns whether it is
+    /// known.
     fn put(&mut self, bytes: &[u8]) -> Result<bool> {
         let Some(begin) = &self.begin else { return Ok(false) };
         begin.put(begin.offset + self.written, bytes)?;
@@ -618,7 +619,7 @@ impl PieceOutput<'_, '_> {
         Ok(true)
     }
 
-    /// Writes what waits, if it is known where; whether it is.
+    /// If the start is known, writes the waiting bytes. Returns whether it is known.
     fn flush(&mut self) -> Result<bool> {
         let waiting = std::mem::take(self.waiting);
         let put = self.put(&waiting);

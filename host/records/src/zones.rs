@@ -1,11 +1,12 @@
-//! Time zones that have names: what their clocks show takes a list of all zones, which is not here.
+//! Time zones with names. Local times in them would need the time zone database, which ferry does
+//! not include.
 
 use arrow_array::timezone::Tz;
 use arrow_schema::{DataType, FieldRef};
 use std::sync::Arc;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// A type whose times are told in UTC where their zone has a name: what its clocks show takes a list of all zones.
+/// Returns a type with UTC in place of named zones.
 pub(super) fn in_known_zones(data_type: &DataType) -> DataType {
     let of = |field: &FieldRef| {
         let known = in_known_zones(field.data_type());

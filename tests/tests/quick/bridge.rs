@@ -69,18 +69,18 @@ fn steps_stand_on_both_sides() {
 
     let never = ferry.at("never.safetensors");
     for (step, word) in [
-        (["rename:a,to=b", "take:1"], "which have become tensors before it"),
+        (["rename:a,to=b", "take:1"], "they have become tensors before it"),
         (["records:row", "take:1"], "the input already holds records"),
         (["tensors:column", "tensors:column"], "only one step can convert between"),
     ] {
         ferry.try_convert(&path, &never, &["--step", step[0], "--step", step[1]]).expect(2).says(&[word]);
     }
     let lines = ferry.at("never.jsonl");
-    ferry.try_convert(&tensors, &lines, &["--step", "interleave:2"]).expect(2).says(&["come of tensors"]);
+    ferry.try_convert(&tensors, &lines, &["--step", "interleave:2"]).expect(2).says(&["made of tensors"]);
     ferry
         .try_convert(&path, &lines, &["--step", "tensors:column"])
         .expect(2)
-        .says(&["both sides are records"]);
+        .says(&["if both sides are records"]);
     let other = ferry.at("never.npz.safetensors");
     ferry
         .try_convert(&tensors, &other, &["--step", "records:row"])

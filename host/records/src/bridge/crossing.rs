@@ -8,7 +8,7 @@ use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Key, Signatur
 
 static RECORDS: Signature = Signature {
     name: "records",
-    summary: "tensors become records",
+    summary: "convert tensors to records",
     details: "records:row (the default if the output holds records): a record for each row of the leading\n\
               dimension, which all tensors must share. x.values and x.row_splits become one column of lists;\n\
               x.valid marks the rows that are not null. records:tensor: a record for each tensor, with its\n\
@@ -22,7 +22,7 @@ static RECORDS: Signature = Signature {
 
 static TENSORS: Signature = Signature {
     name: "tensors",
-    summary: "records become tensors",
+    summary: "convert records to tensors",
     details: "tensors:column (the default if the output holds tensors): a tensor for each column, with one row\n\
               per record. Lists of one common length become further dimensions; other lists become x.values\n\
               and x.row_splits. x.valid marks the values that are not missing. tensors:record reverses\n\

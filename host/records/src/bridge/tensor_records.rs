@@ -30,14 +30,14 @@ impl<'a> TensorRecords<'a> {
         let most = (logical.stored().session().memory / 4).min(i32::MAX as u64);
         for tensor in logical.catalog().tensors() {
             if tensor.dtype.info().is_none() {
-                let error =
-                    Error::unsupported("the dtype exists only in the input's format");
+                let error = Error::unsupported("the dtype exists only in the input's format");
                 return Err(error.tensor(&tensor.name));
             }
             if tensor.bytes > most {
-                return Err(Error::limit("a record holds its whole tensor in memory: raise --memory")
+                return Err(Error::limit("the tensor is too large for a record")
                     .tensor(&tensor.name)
-                    .expected(format!("at most {most} bytes, a quarter of --memory"))
+                    .hint("raise --memory: a record may take a quarter of it")
+                    .expected(format!("at most {most} bytes"))
                     .found(tensor.bytes));
             }
         }

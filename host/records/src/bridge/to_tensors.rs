@@ -175,11 +175,10 @@ fn check_parts(tensors: &[SpooledTensor], owners: &[usize]) -> Result<()> {
             _ => None,
         };
         if let Some(of) = of.filter(|of| owned.get(&**of).is_some_and(|other| other != owner)) {
-            return Err(Error::usage(
-                "a column would be read back as a part of another column",
-            )
-            .column(&tensor.name)
-            .found(format!("{of:?}")));
+            return Err(Error::usage("a column would be read back as a part of another column")
+                .column(&tensor.name)
+                .found(format!("{of:?}"))
+                .hint("rename one of the columns with --step map:rename"));
         }
     }
     Ok(())

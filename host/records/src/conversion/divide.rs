@@ -30,7 +30,7 @@ pub(crate) fn to_tensors(steps: Vec<AnyStep>) -> Result<CrossingSteps<TensorOf>>
             return Err(Error::usage(why).context(step));
         }
     };
-    let why = "this step needs records, which have become tensors before it";
+    let why = "needs records, but they have become tensors before it";
     let tensors = after.into_iter().map(|step| tensor_step(step, why, SECOND));
     Ok(CrossingSteps { records, crossing, tensors: tensors.collect::<Result<_>>()? })
 }
@@ -46,10 +46,10 @@ pub(crate) fn to_records(steps: Vec<AnyStep>) -> Result<CrossingSteps<RecordOf>>
             return Err(Error::usage(why).context(step));
         }
     };
-    let why = "this step needs tensors, which have become records before it";
+    let why = "needs tensors, but they have become records before it";
     let records = after.into_iter().map(|step| record_step(step, why, SECOND));
     let records: Vec<_> = records.collect::<Result<_>>()?;
-    let why = "this step needs records, and the tensors have not become records before it";
+    let why = "needs records, but the tensors have not become records before it";
     let tensors = before.into_iter().map(|step| tensor_step(step, why, SECOND));
     let tensors = tensors.collect::<Result<_>>()?;
     check_end(&records)?;

@@ -84,7 +84,7 @@ pub(super) fn rows(
         // Columns for which this file has no digest in the receipt have been hashed too.
         for ((column, expected), found) in digests.zip(&found.1) {
             if let Some(expected) = expected.filter(|expected| **expected != hex(found)) {
-                let problem = problem(Subject::Column, &column.name, "has another content");
+                let problem = problem(Subject::Column, &column.name, "has different content");
                 checked.problems.push(problem.differs(expected, hex(found)));
             }
         }

@@ -10,7 +10,7 @@ use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Key, Signatur
 
 pub(super) static TAKE: Signature = Signature {
     name: "take",
-    summary: "the first N records",
+    summary: "keep the first N records",
     details: "",
     argument: Argument::Required("N", "how many records"),
     keys: &[],
@@ -20,7 +20,7 @@ pub(super) static TAKE: Signature = Signature {
 
 pub(super) static SKIP: Signature = Signature {
     name: "skip",
-    summary: "all but the first N records",
+    summary: "skip the first N records",
     details: "",
     argument: Argument::Required("N", "how many records"),
     keys: &[],
@@ -30,7 +30,7 @@ pub(super) static SKIP: Signature = Signature {
 
 pub(super) static SHARD: Signature = Signature {
     name: "shard",
-    summary: "every N-th record, from record I on",
+    summary: "keep every N-th record, from record I on",
     details: "The N shards of one input together contain each of its records exactly once.",
     argument: Argument::Required("N", "number of shards"),
     keys: &[Key::one("index", "I", "index of this shard, from 0")],

@@ -1,4 +1,4 @@
-//! An expression says of a record whether something is true of it.
+//! An expression is a condition on a record.
 //!
 //! ```text
 //! or      = and { "or" and }
@@ -29,9 +29,9 @@ use std::sync::Arc;
 use tensorferry_sdk::records::{Comparator, Comparison, Value};
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
-/// How deep parentheses and `not` may nest.
+/// Maximum nesting of parentheses and `not`.
 const MOST_NESTED: usize = 64;
-/// A number of so many characters is one that a float holds all digits of.
+/// Maximum length of a number's text that a float always represents with all digits.
 const ALWAYS_HELD: usize = 15;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -54,13 +54,14 @@ pub enum Operand {
     Truth(bool),
 }
 
-/// A number with a fraction or an exponent, or of more digits than an [`Operand::Integer`] has.
+/// A number with a fraction or an exponent, or with more digits than an [`Operand::Integer`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Literal {
     text: String,
     /// The nearest float.
     float: f64,
-    /// The digits as one number, and how many of them are behind the point; none where a decimal does not hold them.
+    /// The digits as one number, and the number of digits after the point; `None` if they do not
+    /// fit a decimal.
     decimal: Option<(i256, i8)>,
 }
 
@@ -70,7 +71,8 @@ impl Literal {
         Some(Self { text: text.to_owned(), float, decimal: decimal(text) })
     }
 
-    /// The number as it is compared with values of a type: as a decimal with whole numbers and decimals, and otherwise as a float.
+    /// Returns the number for comparison with values of a type: as a decimal for integers and
+    /// decimals, and otherwise as a float.
     fn beside(&self, other: &DataType) -> Result<ArrayRef> {
         let is_exact = other.is_integer() || other.is_decimal();
         match self.decimal {
@@ -91,11 +93,11 @@ impl Literal {
 
 fn inexact(number: &str) -> Error {
     let error =
-        Error::usage("the filter has a number that the column's type cannot be compared with exactly");
+        Error::usage("a number in the filter cannot be compared exactly with the column's type");
     error.found(number)
 }
 
-/// The digits of a number as a whole one, and how many of them are behind the point.
+/// Returns the digits of a number as an integer, and the number of digits after the point.
 fn decimal(text: &str) -> Option<(i256, i8)> {
     let (number, exponent) = match text.split_once(['e', 'E']) {
         Some((number, exponent)) => (number, exponent.parse::<i64>().ok()?),
@@ -125,7 +127,7 @@ pub enum Operator {
 }
 
 impl Expression {
-    /// Reads an expression.
+    /// Parses an expression.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut parser = Parser { tokens: tokens(text)?, place: 0 };
         let expression = parser.or(0)?;
@@ -135,7 +137,7 @@ impl Expression {
         }
     }
 
-    /// For each row, whether it is true; a row for which that is not known counts as not.
+    /// Returns whether the expression is true, for each row. Unknown counts as false.
     pub(super) fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let known = self.values(batch)?;
         Ok(match known.nulls() {
@@ -144,7 +146,7 @@ impl Expression {
         })
     }
 
-    /// The columns that it looks at.
+    /// Returns the columns that the expression uses.
     pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
         let mut names = Vec::new();
         self.collect_columns(&mut names);
@@ -163,7 +165,7 @@ impl Expression {
         }
     }
 
-    /// Comparisons that are true of every row that this is true of.
+    /// Returns comparisons that hold for every row for which the expression is true.
     pub(super) fn comparisons(&self, schema: &Schema) -> Vec<Comparison> {
         let one = |name: &str, comparator, values: Vec<&Operand>| {
             let Ok(column) = nested::find(schema, name) else { return Vec::new() };
@@ -217,7 +219,8 @@ impl Expression {
     }
 }
 
-/// A column and values, if it is one of these for which all parts are true.
+/// If the parts compare one column with values, and any of them may be true, returns the column and
+/// the values.
 fn one_of(parts: &[Expression]) -> Option<(&str, Vec<&Operand>)> {
     let mut column = None;
     let mut values = Vec::new();
@@ -232,8 +235,8 @@ fn one_of(parts: &[Expression]) -> Option<(&str, Vec<&Operand>)> {
     Some((column?, values))
 }
 
-/// Joins truths by `or`, where one that is true decides, or by `and`, where one that is false does. Where
-/// none decides, one that is unknown leaves it unknown.
+/// Joins conditions by `or`, where one true part decides, or by `and`, where one false part does.
+/// If none decides, an unknown part makes the result unknown.
 fn join(parts: &[Expression], batch: &RecordBatch, decisive: bool) -> Result<BooleanArray> {
     let mut parts = parts.iter().map(|part| part.values(batch));
     let first = parts.next().unwrap_or_else(|| Err(Error::usage("an empty expression")))?;
@@ -244,15 +247,15 @@ fn join(parts: &[Expression], batch: &RecordBatch, decisive: bool) -> Result<Boo
 }
 
 fn failed(error: &ArrowError) -> Error {
-    Error::usage(format!("values that cannot be compared: {error}"))
+    Error::usage(format!("the values cannot be compared: {error}"))
 }
 
-/// An expression that gives no truth values.
+/// The error for an expression whose value is not a Boolean.
 fn not_a_truth(found: &str) -> Error {
     Error::usage("expected a comparison").found(found)
 }
 
-/// A column's values as they are, however they are stored.
+/// Returns a column's values without dictionary or run encoding.
 fn column(batch: &RecordBatch, name: &str) -> Result<ArrayRef> {
     let values = nested::values(batch, &nested::find(batch.schema_ref(), name)?)?;
     let unfolded = match values.data_type() {
@@ -264,7 +267,7 @@ fn column(batch: &RecordBatch, name: &str) -> Result<ArrayRef> {
 }
 
 impl Operator {
-    /// With its sides exchanged.
+    /// Returns the operator for exchanged operands.
     fn turned(self) -> Self {
         match self {
             Self::Equal | Self::Unequal => self,
@@ -295,7 +298,7 @@ impl Operand {
         }
     }
 
-    /// The column that it looks at.
+    /// Returns the column that the operand uses.
     fn looks_at(&self) -> Option<&str> {
         match self {
             Self::Column(name) | Self::Length(name) => Some(name),
@@ -303,8 +306,8 @@ impl Operand {
         }
     }
 
-    /// The value that is written in the expression, where readers compare values of this type with it as it is meant here:
-    /// they know no decimals, and have numbers with a fraction as floats.
+    /// Returns the literal, if readers compare it with values of this type as the expression does.
+    /// Readers do not support decimals, and treat numbers with a fraction as floats.
     fn pushed(&self, data_type: &DataType) -> Option<Value> {
         Some(match self {
             Self::Integer(_) | Self::Float(_) if data_type.is_decimal() => return None,
@@ -319,7 +322,8 @@ impl Operand {
         })
     }
 
-    /// The values, and whether they are one for all rows. `other`: the type that they are compared with, of a column.
+    /// Returns the values, and whether there is one for all rows. `other` is the type of the column
+    /// that they are compared with.
     fn values(&self, batch: &RecordBatch, other: Option<&DataType>) -> Result<(ArrayRef, bool)> {
         Ok(match self {
             Self::Column(name) => (column(batch, name)?, false),
@@ -330,7 +334,7 @@ impl Operand {
             }
             Self::Integer(number) if other.is_some_and(DataType::is_floating) => {
                 let float = *number as f64;
-                // As a whole number it has to come back: 2^127 and more do not.
+                // The float must convert back to the same integer: 2^127 and more do not.
                 #[expect(clippy::cast_possible_truncation, reason = "the comparison tells")]
                 let is_same = float.abs() < 1e38 && float as i128 == *number;
                 if !is_same {
@@ -353,7 +357,7 @@ impl Operand {
     }
 }
 
-/// How many values or bytes each row of a column has.
+/// Returns the number of values or bytes in each row of a column.
 fn lengths(column: &ArrayRef) -> Result<ArrayRef> {
     let len = |len: usize| i64::try_from(len).unwrap_or(i64::MAX);
     let each = |length: &dyn Fn(usize) -> i64| -> Result<ArrayRef> {
@@ -386,7 +390,7 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
             (a, b)
         }
         (None, Some(b)) => (a.values(batch, Some(b.0.data_type()))?, b),
-        (None, None) => return Err(Error::usage("a comparison without a column")),
+        (None, None) => return Err(Error::usage("the comparison uses no column")),
     };
     let common = common_type(a.data_type(), b.data_type())?;
     // No value of a column may become null here.
@@ -405,7 +409,7 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
     let truths = BooleanBuffer::collect_bool(batch.num_rows(), |row| {
         is_true(order(place(row, a_is_one), place(row, b_is_one)))
     });
-    // A value that is written in the expression is never null.
+    // A literal in the expression is never null.
     let nulls = |array: &ArrayRef, is_one: bool| if is_one { None } else { array.logical_nulls() };
     Ok(BooleanArray::new(
         truths,
@@ -415,7 +419,7 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
 
 type Order = Box<dyn Fn(usize, usize) -> Option<Ordering>>;
 
-/// How values of two columns of one type compare; none where one of them is NaN.
+/// Returns how values of two columns of one type compare; `None` if one of them is NaN.
 fn order(a: &ArrayRef, b: &ArrayRef) -> Result<Order> {
     if let (Some(a), Some(b)) = (a.as_primitive_opt::<Float64Type>(), b.as_primitive_opt::<Float64Type>()) {
         let (a, b) = (a.clone(), b.clone());
@@ -425,8 +429,9 @@ fn order(a: &ArrayRef, b: &ArrayRef) -> Result<Order> {
     Ok(Box::new(move |row, other| Some(order(row, other))))
 }
 
-/// The type that both sides are compared as: whole numbers and decimals exactly, other numbers as F64, texts bytewise. What
-/// that means is what [`tensorferry_sdk::records::Comparison`] says, which readers go by; they are given none with decimals.
+/// Returns the type as which both sides are compared: integers and decimals exactly, other numbers
+/// as F64, text bytewise. Readers follow [`tensorferry_sdk::records::Comparison`], which defines
+/// the meaning; they get no comparisons with decimals.
 fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
     if a == b && !a.is_nested() && !a.is_floating() {
         return Ok(a.clone());
@@ -437,7 +442,8 @@ fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
         return if all <= i16::from(DECIMAL128_MAX_PRECISION) {
             Ok(DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale))
         } else {
-            // A literal takes as many digits as there are, whatever it has: one that does not fit fails when it is cast.
+            // A literal has the maximum precision, whatever its digits. If it does not fit, the
+            // cast fails.
             Ok(DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale))
         };
     }
@@ -450,11 +456,11 @@ fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
     Err(Error::usage(format!("{a} cannot be compared with {b}")))
 }
 
-/// How many digits whole numbers and decimals have before the point, and behind it.
+/// Returns how many digits integers and decimals have before and after the point.
 fn digits(data_type: &DataType) -> Option<(i16, i8)> {
     use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
     match data_type {
-        // I64 and U64 have no common integer type but a decimal.
+        // I64 and U64 have no common integer type, only a decimal.
         whole if whole.is_integer() => Some((20, 0)),
         Decimal32(precision, scale)
         | Decimal64(precision, scale)
@@ -483,10 +489,10 @@ impl fmt::Display for Token {
     }
 }
 
-/// Signs that are written the other way round, and how they are meant.
+/// Misspelled operators, and the operators that they stand for.
 const TURNED: [(&str, &str); 2] = [("=>", ">="), ("=<", "<=")];
 
-/// The longer signs first.
+/// Longer signs first.
 const SIGNS: [&str; 10] = ["<=", ">=", "!=", "==", "<>", "=", "<", ">", "(", ")"];
 
 fn tokens(text: &str) -> Result<Vec<Token>> {
@@ -494,14 +500,14 @@ fn tokens(text: &str) -> Result<Vec<Token>> {
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         if let Some((turned, meant)) = TURNED.into_iter().find(|(turned, _)| rest.starts_with(turned)) {
-            return Err(Error::usage(format!("{turned:?} compares nothing; did you mean {meant:?}?")));
+            return Err(Error::usage(format!("{turned:?} is not an operator; did you mean {meant:?}?")));
         }
         let token_len = if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
             tokens.push(Token::Sign(sign));
             sign.len()
         } else if first == '\'' || first == '`' {
             let inner = &rest[1..];
-            let end = inner.find(first).ok_or_else(|| Error::usage(format!("a {first} without its end")))?;
+            let end = inner.find(first).ok_or_else(|| Error::usage(format!("missing closing {first}")))?;
             let inner = inner[..end].to_owned();
             tokens.push(if first == '`' { Token::Column(inner) } else { Token::Text(inner) });
             end + 2
@@ -512,7 +518,7 @@ fn tokens(text: &str) -> Result<Vec<Token>> {
             };
             let end = rest.find(|c: char| !belongs(c)).unwrap_or(rest.len());
             if end == 0 {
-                return Err(Error::usage(format!("a sign that means nothing here: {first:?}")));
+                return Err(Error::usage(format!("unexpected character {first:?}")));
             }
             let word = rest[..end].to_owned();
             tokens.push(if is_number { Token::Number(word) } else { Token::Word(word) });
@@ -560,7 +566,7 @@ impl Parser {
 
     fn not(&mut self, depth: usize) -> Result<Expression> {
         if depth > MOST_NESTED {
-            return Err(Error::usage("an expression that nests too deep"));
+            return Err(Error::usage("the expression is nested too deep"));
         }
         if self.word("not") {
             return Ok(Expression::Not(Box::new(self.not(depth + 1)?)));
@@ -570,7 +576,7 @@ impl Parser {
             return if self.sign(")") {
                 Ok(inner)
             } else {
-                Err(Error::usage("a parenthesis without its end"))
+                Err(Error::usage("missing closing parenthesis"))
             };
         }
         self.test()
@@ -712,12 +718,12 @@ mod tests {
         for (text, said) in [
             ("", "expected a column or a value, found the end"),
             ("n =", "found the end"),
-            ("1 = 1", "without a column"),
+            ("1 = 1", "uses no column"),
             ("m = 1", "no such column"),
             ("n = 'x'", "cannot be compared"),
             ("n", "expected a comparison"),
             ("(n = 1", "parenthesis"),
-            ("t = 'x", "without its end"),
+            ("t = 'x", "missing closing"),
             ("n = 1 n", "expected the end"),
             ("n = 1-2", "expected a number"),
             ("f = 9007199254740993", "exactly"),
@@ -725,7 +731,7 @@ mod tests {
                 "n < 1.0000000000000000000000000000000000000000000000000000000000000000000000000000001",
                 "exactly",
             ),
-            ("n # 1", "means nothing"),
+            ("n # 1", "unexpected character"),
         ] {
             let found = Expression::parse(text).and_then(|e| e.evaluate(&batch())).unwrap_err();
             assert!(found.to_string().contains(said), "{text}: {found}");

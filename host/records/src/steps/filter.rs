@@ -11,12 +11,13 @@ use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Signature};
 
 pub(super) static FILTER: Signature = Signature {
     name: "filter",
-    summary: "the records for which an expression is true",
-    details: "Comparisons (= != < <= > >=) of a column with a number, a 'text', true or false, or another column;\n\
-              len(COLUMN), which is a list's values or a text's bytes; COLUMN is null, is not null; and, or, not,\n\
-              parentheses. A column whose name is no plain word stands in `backquotes`; a.b is the field b of a struct\n\
-              a. A comparison with a missing value is not true; NaN is unequal to everything. With a comma in it, the whole field stands in quotes.",
-    argument: Argument::Required("EXPRESSION", "what has to be true of a record"),
+    summary: "keep the records for which an expression is true",
+    details: "Compares (= != < <= > >=) a column with a number, a 'text', true or false, or another column.\n\
+              len(COLUMN) is the number of a list's values or a text's bytes. Also: COLUMN is null, is not null,\n\
+              and, or, not, parentheses. Put names that are not plain words in `backquotes`; a.b is the field b of\n\
+              the struct a. A comparison with a missing value is not true; NaN is unequal to everything. If the\n\
+              expression contains a comma, put the whole field in double quotes.",
+    argument: Argument::Required("EXPRESSION", "condition for a record to keep"),
     keys: &[],
     selects: false,
     examples: &["filter:label >= 0 and len(image) = 784", "filter:split = 'train' or caption is null"],
@@ -48,7 +49,7 @@ impl RecordStep for Filter {
     }
 
     fn schema(&self, upstream: &SchemaRef) -> Result<SchemaRef> {
-        // What cannot be compared is said before the first record.
+        // Reports values that cannot be compared before reading the first record.
         self.expression.evaluate(&RecordBatch::new_empty(upstream.clone()))?;
         Ok(upstream.clone())
     }

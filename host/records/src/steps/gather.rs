@@ -1,4 +1,4 @@
-//! Rows of several batches as one batch.
+//! Combines rows of several batches into one batch.
 
 use arrow_array::{RecordBatch, RecordBatchOptions, make_array};
 use arrow_data::transform::MutableArrayData;
@@ -6,7 +6,7 @@ use arrow_schema::{ArrowError, DataType, SchemaRef};
 use std::ops::Range;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// Runs of rows, each of one of the batches, in this order.
+/// Returns runs of rows, each from one of the batches, in this order.
 pub(super) fn gather(
     schema: &SchemaRef,
     batches: &[RecordBatch],
@@ -15,8 +15,9 @@ pub(super) fn gather(
     if let [(batch, rows)] = runs {
         return Ok(batches[*batch].slice(rows.start, rows.len()));
     }
-    // Other schemas are arrow-select's to refuse. Dictionaries have to be merged, and views would keep the bytes of rows that were left out. For these
-    // few arrow-select is slow enough; it is compiled without optimisation.
+    // arrow-select reports differing schemas, merges dictionaries, and copies the bytes of views,
+    // which would otherwise keep those of rows that were left out. It is slower because it is
+    // compiled without optimization, but these cases are rare.
     let is_shared = |data_type: &DataType| {
         use DataType::{BinaryView, Dictionary, RunEndEncoded, Union, Utf8View};
         matches!(data_type, Dictionary(..) | RunEndEncoded(..) | Union(..) | Utf8View | BinaryView)
@@ -42,7 +43,7 @@ pub(super) fn gather(
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
 }
 
-/// All rows of all batches.
+/// Returns all rows of all batches.
 pub(super) fn join(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch, ArrowError> {
     let runs: Vec<_> = batches.iter().map(|batch| 0..batch.num_rows()).enumerate().collect();
     gather(schema, batches, &runs)

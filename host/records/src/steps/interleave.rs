@@ -1,5 +1,5 @@
-//! `interleave` reads several files in turns, as `tf.data.Dataset.interleave` does over a data set of
-//! files: a few rows of one, a few of the next, and when one ends, the next file takes its place.
+//! `interleave` reads several files in turns, like `tf.data.Dataset.interleave` over a dataset of
+//! files: a few rows of one, a few of the next. When a file ends, the next one takes its place.
 
 use super::gather::join;
 use super::{Origin, RecordAction, RecordStep, Upstream};
@@ -10,15 +10,15 @@ use std::collections::VecDeque;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Key, Signature};
 
-/// Rows of a batch that it gives, at least, but for the last one.
+/// Minimum rows of an output batch, except for the last one.
 const BATCH_ROWS: usize = 1024;
 
 pub(super) static INTERLEAVE: Signature = Signature {
     name: "interleave",
-    summary: "several files in turns",
-    details: "It has to be the first step. A file without records passes its turn on, and its place to the next file.",
-    argument: Argument::Required("CYCLE", "how many files are open at a time"),
-    keys: &[Key::optional("block_length", "N", "how many records of one file come together [default: 1]")],
+    summary: "read several files in turns",
+    details: "Must be the first step. A file without records is skipped, and the next file takes its place.",
+    argument: Argument::Required("CYCLE", "number of files open at a time"),
+    keys: &[Key::optional("block_length", "N", "number of consecutive records from one file [default: 1]")],
     selects: false,
     examples: &["interleave:4,block_length=16"],
 };
@@ -34,15 +34,15 @@ pub(super) fn interleave(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     let cycle: usize = field.number()?;
     let block: usize = spec.number("block_length")?.unwrap_or(1);
     if cycle == 0 || block == 0 {
-        return Err(field.error("a cycle and a block of at least 1"));
+        return Err(field.error("cycle and block_length must be at least 1"));
     }
-    // More are never open, and what is asked is not allocated.
+    // More files are never open, and a huge number must not be allocated.
     Ok(Box::new(Interleave { cycle: cycle.min(1 << 16), block }))
 }
 
 impl RecordStep for Interleave {
     fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
-        // `Origin::check` has seen to it that it is the first step on an input.
+        // `Origin::check` has checked that this is the first step on an input.
         let Origin::Rows(rows) = upstream.origin else { return upstream.flow() };
         let mut files: Vec<Vec<usize>> = Vec::new();
         let mut last = None;
@@ -94,7 +94,7 @@ type OpenFile<'a> = Box<dyn Fn(Vec<usize>) -> Box<dyn Flow + 'a> + Send + 'a>;
 struct Interleaved<'a> {
     schema: SchemaRef,
     read: OpenFile<'a>,
-    /// The splits of each file that was not opened yet.
+    /// The splits of each file that has not been opened yet.
     files: VecDeque<Vec<usize>>,
     slots: Vec<Option<Open<'a>>>,
     block: usize,
@@ -109,7 +109,7 @@ struct Open<'a> {
 }
 
 impl Open<'_> {
-    /// At most `most` rows; `None` at the file's end.
+    /// Returns at most `most` rows, or `None` at the file's end.
     fn rows(&mut self, most: usize) -> Result<Option<RecordBatch>> {
         let batch = match self.batch.take() {
             Some(batch) => batch,
@@ -159,7 +159,7 @@ impl Flow for Interleaved<'_> {
             return Ok(None);
         }
         let joined = join(&self.schema, &runs);
-        joined.map(Some).map_err(|e| Error::unsupported(format!("columns that cannot be joined: {e}")))
+        joined.map(Some).map_err(|e| Error::unsupported(format!("these columns cannot be joined: {e}")))
     }
 }
 
@@ -185,7 +185,8 @@ mod tests {
         Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]))
     }
 
-    /// The order of files of so many rows, a row being its file's number times 10 and its own.
+    /// Returns the order of rows from files of these lengths. A row is its file's number times 10
+    /// plus its own number.
     fn order(lens: &[i64], cycle: usize, block: usize, rows_at_once: usize) -> Vec<i64> {
         let read = |splits: Vec<usize>| {
             let first = 10 * i64::try_from(splits[0]).unwrap();
@@ -207,8 +208,8 @@ mod tests {
 
     #[test]
     fn a_file_that_ends_leaves_its_place_when_the_next_turn_comes() {
-        // As tf.data gives them: when a file ends within its block, the next of the cycle is at once
-        // asked; the place is filled when its turn comes again.
+        // The order in tf.data: when a file ends within its block, the next file of the cycle
+        // follows at once; the free place is filled when its turn comes again.
         for rows_at_once in [1, 3, 100] {
             let of = |lens: &[i64], cycle, block| order(lens, cycle, block, rows_at_once);
             assert_eq!(of(&[5, 1, 4], 2, 2), [0, 1, 10, 2, 3, 20, 21, 4, 22, 23]);

@@ -1,4 +1,4 @@
-//! `map` changes the columns of every record: which there are, what they are called, their type or shape.
+//! `map` changes the columns of every record: their selection, names, types or shapes.
 
 use super::{Narrows, RecordAction, RecordStep, Upstream};
 use crate::cast::{cast, fraction};
@@ -15,15 +15,15 @@ use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Key, Signatur
 pub(super) static MAP: Signature = Signature {
     name: "map",
     summary: "select, drop, rename, cast or reshape columns",
-    details: "map:select and map:drop take columns=, several with spaces between, and one that has spaces in\n\
-              double quotes; select takes fields of structs too (person.name); map:rename one column and\n\
-              to=NAME; map:cast columns= and to=TYPE (int8 to int64, uint8 to uint64, float16, float32,\n\
-              float64, bool, utf8, binary), where a value that does not fit, or a fraction that would be cut\n\
-              off, is an error; map:reshape columns= and shape=, for values of as many numbers in each record.",
+    details: "map:select and map:drop take columns=, a list of names separated by spaces; put names with spaces\n\
+              in double quotes. select also takes fields of structs (person.name). map:rename takes one column\n\
+              and to=NAME. map:cast takes columns= and to=TYPE (int8 to int64, uint8 to uint64, float16, float32,\n\
+              float64, bool, utf8, binary); a value that does not fit, or a fraction that would be cut off, is an\n\
+              error. map:reshape takes columns= and shape=, which must have as many values as each record.",
     argument: Argument::Required("select|drop|rename|cast|reshape", "what to do"),
     keys: &[
-        Key::some("columns", "NAMES", "the columns; may be there more than once"),
-        Key::optional("to", "NAME|TYPE", "of rename and cast"),
+        Key::some("columns", "NAMES", "names of columns (repeatable)"),
+        Key::optional("to", "NAME|TYPE", "new name or type, for rename and cast"),
         Key::optional("shape", "NxN", "of reshape"),
     ],
     selects: false,
@@ -58,13 +58,13 @@ pub(super) fn map(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     let change = match what.text.as_str() {
         "select" => ColumnChange::Select,
         "drop" => ColumnChange::Drop,
-        "rename" if columns.len() != 1 => return Err(what.error("a rename is of one column")),
+        "rename" if columns.len() != 1 => return Err(what.error("rename takes exactly one column")),
         "rename" => ColumnChange::Rename(spec.required("to")?.text.clone()),
         "cast" => ColumnChange::Cast(data_type(&spec.required("to")?.text)?),
         "reshape" => {
             let shape = spec.required("shape")?;
             let dims = shape.numbers()?.into_iter().map(i32::try_from).collect::<Result<Vec<_>, _>>();
-            ColumnChange::Reshape(dims.map_err(|_| shape.error("a dimension over 2^31"))?)
+            ColumnChange::Reshape(dims.map_err(|_| shape.error("a dimension is larger than 2^31"))?)
         }
         other => {
             return Err(
@@ -75,13 +75,13 @@ pub(super) fn map(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     Ok(Box::new(Map { columns, change }))
 }
 
-/// Names with spaces between; one that has spaces itself stands in double quotes, as in a filter.
+/// Parses names separated by spaces. A name that contains spaces is in double quotes.
 fn names(text: &str) -> Result<Vec<String>> {
     let (mut names, mut rest) = (Vec::new(), text.trim_start());
     while !rest.is_empty() {
         let (name, after) = match rest.strip_prefix('"') {
             Some(quoted) => {
-                let without_end = || Error::usage("a \" without its end").found(rest);
+                let without_end = || Error::usage("missing closing \"").found(rest);
                 quoted.split_once('"').ok_or_else(without_end)?
             }
             None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
@@ -98,7 +98,7 @@ fn data_type(word: &str) -> Result<DataType> {
             || of.is_floating()
             || matches!(of, DataType::Boolean | DataType::Utf8 | DataType::Binary)
     };
-    let unknown = || Error::usage(format!("no type {word:?}: see `ferry steps map`"));
+    let unknown = || Error::usage(format!("unknown type {word:?}")).hint("run `ferry steps map` to list the types");
     type_named(word).filter(is_value).ok_or_else(unknown)
 }
 
@@ -142,7 +142,7 @@ impl Map {
         self.columns.iter().any(|column| column == name)
     }
 
-    /// The columns and fields that are selected, in the order of the schema.
+    /// Returns the selected columns and fields, in the order of the schema.
     fn selection(&self, before: &Schema) -> Result<Projection> {
         let paths: Vec<FieldPath> =
             self.columns.iter().map(|name| nested::find(before, name)).collect::<Result<_>>()?;
@@ -166,7 +166,7 @@ impl Map {
                     let to = with_leaf(field.data_type(), to);
                     if !arrow_cast::can_cast_types(field.data_type(), &to) {
                         let error = Error::usage(format!(
-                            "{} cannot become {}",
+                            "{} cannot be cast to {}",
                             type_text(field.data_type()),
                             type_text(&to)
                         ));
@@ -199,33 +199,33 @@ impl Map {
         }
         let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(schema.clone(), columns, &rows)
-            .map_err(|e| Error::unsupported(format!("columns that do not fit together: {e}")))
+            .map_err(|e| Error::unsupported(format!("the columns do not form a batch: {e}")))
     }
 }
 
-/// Numbers may lose precision as floats of fewer bits, and nothing else.
+/// Casts values. Only narrower floats may lose precision.
 fn cast_exactly(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if let Some(fraction) = fraction(column, to) {
-        let error = Error::unsupported("a cast would cut off a fraction");
+        let error = Error::unsupported("the cast would cut off a fraction");
         return Err(error.expected(format!("whole numbers, for {}", type_text(to))).found(fraction));
     }
-    cast(column, to, true).map_err(|e| Error::unsupported(format!("a value that cannot be cast: {e}")))
+    cast(column, to, true).map_err(|e| Error::unsupported(format!("the value cannot be cast: {e}")))
 }
 
-/// Checks that there are columns, and that none has the name of another.
+/// Checks that there are columns, and that their names are unique.
 fn check_names(fields: &Fields) -> Result<()> {
     let mut names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Error::usage("two columns would have one name").column(twice[0]));
+        return Err(Error::usage("two columns would have the same name").column(twice[0]));
     }
     if fields.is_empty() {
-        return Err(Error::usage("it leaves no column"));
+        return Err(Error::usage("no column would remain"));
     }
     Ok(())
 }
 
-/// A type with other values below its lists.
+/// Returns a type with a different type of values below its lists.
 fn with_leaf(data_type: &DataType, to: &DataType) -> DataType {
     let item = |field: &Field| Arc::new(field.clone().with_data_type(with_leaf(field.data_type(), to)));
     match data_type {
@@ -242,11 +242,11 @@ fn shaped(values: &DataType, shape: &[i32]) -> DataType {
     })
 }
 
-/// The values of each row in a shape of as many.
+/// Returns the values of each row in a shape with the same number of values.
 fn reshape(column: &ArrayRef, shape: &[i32]) -> Result<ArrayRef> {
     let wrong = |found: String| {
         let expected = shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
-        Err(Error::malformed("a record whose values do not fill the shape").expected(expected).found(found))
+        Err(Error::malformed("the number of values in a record does not match the shape").expected(expected).found(found))
     };
     if column.null_count() > 0 {
         return wrong("a missing value".to_owned());
@@ -266,7 +266,7 @@ fn reshape(column: &ArrayRef, shape: &[i32]) -> Result<ArrayRef> {
     if per_row != wanted && !column.is_empty() {
         return wrong(format!("{per_row} values"));
     }
-    // Lists of no values do not say how many they are.
+    // Lists without values do not show their number.
     let mut lens: Vec<usize> = shape
         .iter()
         .scan(column.len(), |len, &dim| {

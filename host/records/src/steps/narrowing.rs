@@ -1,14 +1,5 @@
-//! Narrowing: what a reader can leave out, since no step needs it. Steps do what they do whatever the reader leaves out,
-//! but for windows at the beginning, which are left to the reader whole.
-//!
-//! Narrowing starts at the first step and finds windows of rows, columns, and the comparisons of a
-//! filter.
-//!
-//! - Windows are exact. The reader applies them if its splits are counted.
-//! - A reader may leave out any row for which a comparison is false, or none: the filter checks
-//!   again. `sdk/src/records/predicate.rs` defines the comparisons for the host and for readers.
-//! - Like every other reader, Parquet's trusts the statistics in its files.
-//! - A split whose number of rows differs from its description is an error.
+//! Narrowing determines what a reader can leave out because no step needs it. Steps work the same
+//! whatever the reader leaves out, except that the reader applies windows at the beginning itself.
 
 use super::expression::Expression;
 use super::{RecordAction, Upstream};
@@ -23,40 +14,41 @@ use tensorferry_tensors::steps::Step;
 
 /// What a reader may leave out before a step.
 pub enum Narrows<'a> {
-    /// All rows but these: the step takes no other, by their number.
+    /// All rows outside this window: the step uses only these, by their number.
     Window {
-        /// So many at the beginning.
+        /// Rows to skip at the beginning.
         skip: u64,
-        /// And all but so many behind those.
+        /// Maximum rows after those.
         take: Option<u64>,
     },
-    /// Rows for which this is not true.
+    /// Rows for which the expression is not true.
     Filter(&'a Expression),
-    /// Columns that are not named here.
+    /// Columns that are not in this list.
     Select(&'a [String]),
-    /// Columns that are named here.
+    /// Columns in this list.
     Drop(&'a [String]),
-    /// Nothing, but the step keeps all rows in their order: what later windows leave out can be left out before it.
+    /// Nothing, but the step keeps all rows in order, so rows outside later windows can be left out
+    /// before it.
     KeepsRows,
-    /// Nothing.
+    /// Nothing: the step needs all rows and columns.
     All,
 }
 
-/// What is read of an input for some steps.
+/// What to read of an input for a list of steps.
 #[derive(Debug, Default)]
 pub(super) struct Narrowing {
     columns: Option<Vec<FieldPath>>,
     predicate: Vec<Comparison>,
     skip: u64,
     take: Option<u64>,
-    /// So many of the first steps' windows are left to the reader.
+    /// The number of windows among the first steps that the reader applies.
     windows: usize,
-    /// The step that drops columns, if that is left to the reader.
+    /// The step that drops columns, if the reader does it.
     dropped: Option<usize>,
 }
 
 impl Narrowing {
-    /// What steps let a reader of rows of this schema leave out.
+    /// Returns what the steps allow a reader of rows of this schema to leave out.
     pub(super) fn of(schema: &Schema, steps: &[Step<RecordAction>]) -> Self {
         let mut narrowing = Self::default();
         let (mut has_all_rows, mut has_own_columns) = (true, true);
@@ -102,26 +94,27 @@ impl Narrowing {
         }
         if let Some((place, gone)) = dropped {
             if filtered.iter().any(|path| path.first().is_some_and(|column| gone.contains(column))) {
-                // What is filtered has to be read, and dropped then.
+                // The filter needs these columns, so they must be read and then dropped.
                 return narrowing;
             }
             narrowing.dropped = Some(place);
         }
-        // Of what is filtered nothing is left out: a field below a column that is kept whole goes with it.
+        // Columns of the filter are always read. A field of a column that is read whole needs no
+        // entry.
         narrowing.columns = kept.map(|kept| shortest(kept.into_iter().chain(filtered).collect()));
         narrowing
     }
 
-    /// Whether the step at this place is left to the reader.
+    /// Returns whether the reader does the step at this place.
     pub(super) fn has_done(&self, place: usize, step: &Step<RecordAction>) -> bool {
         self.dropped == Some(place)
             || place < self.windows && matches!(step.action.narrows(), Narrows::Window { .. })
     }
 
-    /// The rows that are left of an input.
+    /// Returns the remaining rows of an input.
     pub(super) fn flow<'a>(self, upstream: &Upstream<'a>, rows: &'a Rows<'a>) -> Box<dyn Flow + 'a> {
         let (splits, rest) = ranges(rows.set.splits(), self.skip, self.take);
-        // Rows that have to be counted are all read.
+        // If rows must be counted, all of them are read.
         let predicate = if rest.is_some() { Vec::new() } else { self.predicate };
         let wanted = Wanted { columns: self.columns, predicate };
         let read = flow::read(upstream.threads, rows, splits, wanted, upstream.session);
@@ -136,7 +129,7 @@ fn paths<'a>(schema: &Schema, names: impl Iterator<Item = &'a str>) -> Option<BT
     names.map(|name| nested::find(schema, name).ok()).collect()
 }
 
-/// The paths that no other one begins.
+/// Returns the paths that have no other path as a prefix.
 fn shortest(paths: BTreeSet<FieldPath>) -> Vec<FieldPath> {
     let mut shortest: Vec<FieldPath> = Vec::new();
     for path in paths {
@@ -147,8 +140,8 @@ fn shortest(paths: BTreeSet<FieldPath>) -> Vec<FieldPath> {
     shortest
 }
 
-/// What is read of each split for a window of all rows; and what of the window is left to do, where it is not known how
-/// many rows a split has.
+/// Returns what to read of each split for a window of all rows. If the number of rows of a split is
+/// unknown, also returns the rest of the window, which must be applied later.
 fn ranges(
     splits: &[Split],
     mut skip: u64,
@@ -167,7 +160,7 @@ fn ranges(
             }
             let most = left.map(|left| skip.saturating_add(left));
             let rest = std::iter::once(split).chain(splits.map(|(split, _)| split));
-            // Rows of the splits that are in place already pass the rest of the window unseen.
+            // Rows of splits that are already selected must pass the rest of the window.
             let before: u64 = ranges.iter().map(|range: &SplitRows| range.limit.unwrap_or(0)).sum();
             ranges.extend(rest.map(|split| SplitRows { split, first_row: 0, limit: most }));
             return (ranges, Some((skip, left.map(|left| left.saturating_add(before)))));
@@ -207,7 +200,7 @@ mod tests {
         assert_eq!(of(&known, 3, Some(7)), (vec![(0, 3, Some(7))], None));
         assert_eq!(of(&known, 99, Some(7)), (vec![], None));
         assert_eq!(of(&known, 0, Some(0)), (vec![], None));
-        // What lies behind a split that nobody has counted has to be counted on the way.
+        // Rows after a split of unknown length must be counted while they are read.
         let unknown = [Some(10), None, Some(5), None];
         assert_eq!(of(&unknown, 0, None).1, None);
         assert_eq!(of(&unknown, 0, Some(3)), (vec![(0, 0, Some(3))], None));

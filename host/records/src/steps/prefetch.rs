@@ -1,4 +1,4 @@
-//! `prefetch` runs ahead of whoever pulls it, within a budget of bytes.
+//! `prefetch` runs ahead of its consumer, within a budget of bytes.
 
 use super::{RecordAction, RecordStep, Upstream};
 use crate::batch_bytes::batch_bytes;
@@ -12,9 +12,9 @@ use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Signature};
 
 pub(super) static PREFETCH: Signature = Signature {
     name: "prefetch",
-    summary: "let the steps before run ahead",
-    details: "Reading and writing run ahead of the steps in any case; this is for a step that takes its time.",
-    argument: Argument::Required("SIZE", "bytes of records that may wait"),
+    summary: "let the previous steps run ahead",
+    details: "Reading and writing always run ahead of the steps; this is for a slow step.",
+    argument: Argument::Required("SIZE", "maximum bytes of waiting records"),
     keys: &[],
     selects: false,
     examples: &["prefetch:16MiB"],
@@ -62,7 +62,7 @@ impl RecordStep for Prefetch {
     }
 }
 
-/// Batches that wait.
+/// Batches that wait for the consumer.
 #[derive(Default)]
 struct Queue {
     most: u64,
@@ -82,7 +82,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for room; false once nobody will take any more.
+    /// Waits for room and adds a batch. Returns false once the consumer is gone.
     fn push(&self, next: Result<Option<RecordBatch>>) -> bool {
         let bytes = match &next {
             Ok(Some(batch)) => batch_bytes(batch),
@@ -122,7 +122,7 @@ impl Queue {
 struct Prefetched<'a> {
     schema: SchemaRef,
     threads: &'a dyn Threads<'a>,
-    /// What fills the queue, until the first batch is asked for.
+    /// The task that fills the queue; started when the first batch is requested.
     waiting: Option<Box<dyn FnOnce() + Send + 'a>>,
     queue: Arc<Queue>,
 }

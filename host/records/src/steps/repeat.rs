@@ -1,4 +1,4 @@
-//! `repeat` goes through the records again and again.
+//! `repeat` goes through the records several times.
 
 use super::{RecordAction, RecordStep, Upstream};
 use crate::flow::{self, Flow};
@@ -7,10 +7,10 @@ use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Signature};
 
 pub(super) static REPEAT: Signature = Signature {
     name: "repeat",
-    summary: "all records, COUNT times over",
-    details: "Without a count, or with -1, without end: a take has to follow. What a shuffle before it does,\n\
-              it does anew in each epoch.",
-    argument: Argument::Optional("COUNT", "how often; -1, without end, unless told"),
+    summary: "repeat all records COUNT times",
+    details: "Without a count, or with -1, repeats without end; a take must follow. A shuffle before it uses a\n\
+              new order in each epoch.",
+    argument: Argument::Optional("COUNT", "number of times; -1 (the default) repeats without end"),
     keys: &[],
     selects: false,
     examples: &["repeat:3"],
@@ -18,7 +18,7 @@ pub(super) static REPEAT: Signature = Signature {
 
 #[derive(Debug)]
 struct Repeat {
-    /// `None`: without end.
+    /// `None` for no end.
     times: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ impl RecordStep for Repeat {
                     is_empty = false;
                     return Ok(Some(batch));
                 }
-                // Of nothing there is no more, however often one asks.
+                // An empty input stays empty, so repeating it would never end.
                 if is_empty {
                     break;
                 }

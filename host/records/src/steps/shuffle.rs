@@ -1,4 +1,5 @@
-//! `shuffle` keeps a buffer of records, and gives a random one of them whenever it takes in the next.
+//! `shuffle` keeps a buffer of records, and outputs a random one of them for each record that it
+//! reads.
 
 use super::gather::gather;
 use super::{RecordAction, RecordStep, Upstream};
@@ -11,18 +12,18 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng};
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Key, Signature};
 
-/// Rows of a batch that it gives.
+/// Rows of an output batch.
 const BATCH_ROWS: usize = 1024;
 
 pub(super) static SHUFFLE: Signature = Signature {
     name: "shuffle",
-    summary: "records in random order, through a buffer",
-    details: "A record moves forward by at most BUFFER places: only a buffer of all of them is uniform.\n\
+    summary: "shuffle records through a buffer",
+    details: "A record moves forward by at most BUFFER places; only a buffer of all records gives a uniform order.\n\
               The same seed gives the same order.",
-    argument: Argument::Required("BUFFER", "how many records it holds"),
+    argument: Argument::Required("BUFFER", "number of records in the buffer"),
     keys: &[
-        Key::optional("seed", "N", "another order [default: 0]"),
-        Key::optional("reshuffle", "true|false", "another order in each epoch of a repeat [default: true]"),
+        Key::optional("seed", "N", "seed of the random order [default: 0]"),
+        Key::optional("reshuffle", "true|false", "use a new order in each epoch of a repeat [default: true]"),
     ],
     selects: false,
     examples: &["shuffle:10000,seed=7"],
@@ -39,7 +40,7 @@ pub(super) fn shuffle(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     let field = spec.required_argument()?;
     let buffer: usize = field.number()?;
     if buffer == 0 {
-        return Err(field.error("a buffer of no records"));
+        return Err(field.error("the buffer must hold at least one record"));
     }
     let seed = spec.number("seed")?.unwrap_or(0);
     let reshuffles = spec.is_true("reshuffle", true)?;
@@ -72,12 +73,12 @@ struct Shuffled<'a> {
     step: &'a Shuffle,
     random: ChaCha8Rng,
     most_bytes: u64,
-    /// Batches that the buffer's rows lie in.
+    /// Batches that contain the buffer's rows.
     kept: Vec<RecordBatch>,
     kept_bytes: u64,
     /// A batch of `kept`, and a row of it.
     buffer: Vec<(usize, usize)>,
-    /// The batch that is being taken in, and its next row.
+    /// The batch that is being read, and its next row.
     incoming: Option<(usize, usize)>,
 }
 
@@ -113,7 +114,7 @@ impl Flow for Shuffled<'_> {
 }
 
 impl Shuffled<'_> {
-    /// The place of the next row of the flow, whose batch is kept.
+    /// Returns the location of the next row of the flow, and keeps its batch.
     fn take_in(&mut self) -> Result<Option<(usize, usize)>> {
         loop {
             if let Some((batch, row)) = self.incoming {
@@ -133,7 +134,8 @@ impl Shuffled<'_> {
         }
     }
 
-    /// A number below `len`, each with the same probability (Lemire's multiplication, with its rejection).
+    /// Returns a number below `len`, each with the same probability (Lemire's multiplication, with
+    /// its rejection).
     fn below(&mut self, len: usize) -> usize {
         let len = len as u64;
         loop {
@@ -148,10 +150,10 @@ impl Shuffled<'_> {
     fn gather(&self, rows: &[(usize, usize)]) -> Result<RecordBatch> {
         let runs: Vec<_> = rows.iter().map(|&(batch, row)| (batch, row..row + 1)).collect();
         gather(&self.flow.schema(), &self.kept, &runs)
-            .map_err(|e| Error::unsupported(format!("columns that cannot be shuffled: {e}")))
+            .map_err(|e| Error::unsupported(format!("these columns cannot be shuffled: {e}")))
     }
 
-    /// Lets go of batches of which few rows are left.
+    /// Releases batches of which few rows are left.
     fn compact(&mut self) -> Result<()> {
         let rows: usize = self.kept.iter().map(RecordBatch::num_rows).sum();
         let rest = self.incoming.map_or(0, |(batch, row)| self.kept[batch].num_rows() - row);
@@ -168,7 +170,7 @@ impl Shuffled<'_> {
         self.kept_bytes = batch_bytes(&all);
         if self.kept_bytes > self.most_bytes {
             let error =
-                Error::limit("the shuffle's buffer does not fit: raise --memory, or take a smaller one");
+                Error::limit("the shuffle buffer does not fit in memory").hint("raise --memory, or use a smaller buffer");
             return Err(error.expected(format!("at most {} bytes", self.most_bytes)).found(self.kept_bytes));
         }
         let rest = all.slice(held, all.num_rows() - held);

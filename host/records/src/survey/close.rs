@@ -1,5 +1,5 @@
-//! A close look at a column's values, which costs more than their range: how many are different, their mean and
-//! deviation.
+//! A close look at a column's values, which costs more than their range: the number of distinct
+//! values, their mean and deviation.
 
 use super::distinct::{Distinct, mixed};
 use arrow_array::cast::AsArray;
@@ -9,25 +9,26 @@ use std::hash::{DefaultHasher, Hasher};
 use tensorferry_sdk::{arrow_array, arrow_schema};
 use tensorferry_tensors::statistics::Moments;
 
-/// What a close look finds; of values below all lists, nulls left out.
+/// Statistics of the values below all lists, without nulls.
 #[derive(Debug, Clone, Default)]
 pub struct CloseLook {
-    /// The different values; of floats one zero, and one NaN. None: of a type whose values are not compared.
+    /// The distinct values, where all zeros of floats count as one, and all NaNs. `None` for a type
+    /// whose values are not compared.
     pub distinct: Option<Distinct>,
-    /// Of numbers that are finite.
+    /// Moments of the finite numbers.
     pub(super) moments: Moments,
-    /// Of truth values: those that are true, and those that are false.
+    /// Numbers of true and of false values, for Booleans.
     pub truths: Option<(u64, u64)>,
 }
 
 impl CloseLook {
-    /// The mean of the finite numbers, in the column's own unit.
+    /// Returns the mean of the finite numbers, in the column's own unit.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.moments.count() > 0).then(|| self.moments.mean())
     }
 
-    /// Their standard deviation, of the population, in the column's own unit.
+    /// Returns their population standard deviation, in the column's own unit.
     #[must_use]
     pub fn deviation(&self) -> Option<f64> {
         (self.moments.count() > 0).then(|| self.moments.deviation())
@@ -44,7 +45,7 @@ impl CloseLook {
         }
     }
 
-    /// Adds values that are no lists.
+    /// Adds values that are not lists.
     pub(super) fn add(&mut self, values: &dyn Array) {
         macro_rules! texts {
             ($texts:expr) => {{
@@ -98,17 +99,17 @@ impl CloseLook {
 }
 
 fn hash(bytes: &[u8]) -> u64 {
-    // Its keys are fixed: the same input gives the same estimate.
+    // Its keys are fixed, so the same input gives the same estimate.
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     hasher.finish()
 }
 
-/// A value that is told from others.
+/// A value that can be compared with others.
 trait Counted: Copy {
     fn hash(self) -> u64;
 
-    /// As a number, if it is one.
+    /// Returns the value as a number, if it is one.
     fn number(self) -> Option<f64>;
 }
 

@@ -1,26 +1,27 @@
-//! How many different values there are, as HyperLogLog estimates it: of each value's hash the first bits choose a register,
-//! which keeps how many zeros the others began with at most. Up to `EXACT` values are counted exactly. Beyond, the
-//! standard error is 1.04 / sqrt(16384), 0.8 %, in 16 KiB.
+//! Estimates the number of distinct values with HyperLogLog. The first bits of each value's hash
+//! choose a register, which keeps the largest number of leading zeros in the other bits. Up to
+//! `EXACT` values are counted exactly. Beyond, the standard error is 1.04 / sqrt(16384), 0.8 %, in
+//! 16 KiB.
 //!
-//! Source: Flajolet and others, 2007; the estimate is that of Ertl, arXiv 1702.01284, algorithm 6, which has no bias in
-//! between.
+//! Source: Flajolet and others, 2007. The estimator is that of Ertl, arXiv 1702.01284, algorithm 6,
+//! which has no bias in the intermediate range.
 
 use std::collections::HashSet;
 
-/// So many different values are counted exactly.
+/// Maximum number of distinct values that are counted exactly.
 pub(crate) const EXACT: usize = 1024;
 /// Bits of a hash that choose a register.
 const CHOOSING: u32 = 14;
 const REGISTERS: usize = 1 << CHOOSING;
-/// Bits of which the zeros are counted.
+/// Bits whose leading zeros are counted.
 const COUNTED: usize = (u64::BITS - CHOOSING) as usize;
 
 /// The values that have been seen.
 #[derive(Debug, Clone)]
 pub enum Distinct {
-    /// Few: their hashes.
+    /// The hashes of up to [`EXACT`] values.
     Few(HashSet<u64>),
-    /// Many: the registers.
+    /// The registers for more values.
     Many(Box<[u8]>),
 }
 
@@ -31,7 +32,7 @@ impl Default for Distinct {
 }
 
 impl Distinct {
-    /// Adds a value by its hash, all of whose bits depend on all of the value.
+    /// Adds a value by its hash, each bit of which must depend on the whole value.
     pub(crate) fn add(&mut self, hash: u64) {
         match self {
             Self::Many(registers) => raise(registers, hash),
@@ -59,13 +60,13 @@ impl Distinct {
         }
     }
 
-    /// Whether the count is no estimate.
+    /// Returns whether the count is exact rather than estimated.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         matches!(self, Self::Few(_))
     }
 
-    /// How many different values there are.
+    /// Returns the number of distinct values.
     #[must_use]
     pub fn count(&self) -> u64 {
         match self {
@@ -126,7 +127,7 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// Has every bit of a number depend on all of it: the last steps of MurmurHash3.
+/// Mixes a number so that every bit depends on all others: the last steps of MurmurHash3.
 pub fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let number = (number ^ number >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -143,7 +144,7 @@ mod tests {
             let mut all = Distinct::default();
             let mut parts = [Distinct::default(), Distinct::default(), Distinct::default()];
             for value in 0..count {
-                // Each twice, in two parts.
+                // Each value twice, in two parts.
                 parts[(value % 3) as usize].add(mixed(value));
                 parts[(value % 2) as usize].add(mixed(value));
             }

@@ -1,31 +1,32 @@
-//! Pieces are what is encoded at once: rows are collected to them, and dealt over the files of an output.
+//! Pieces are the units of encoding: rows are collected into pieces, which are distributed over the
+//! files of an output.
 
 use crate::batch_bytes::Measure;
 use arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_array;
 use tensorferry_sdk::records::Group;
 
-/// Rows that become one piece.
 pub(super) struct RecordPiece {
     pub(super) place: u64,
-    /// The file that they go to, where files are named in advance.
+    /// The target file, if files are named in advance.
     pub(super) file: usize,
     pub(super) batches: Vec<RecordBatch>,
 }
 
-/// Which file rows go to.
+/// How rows are distributed over files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Run {
-    /// The first of so many files gets so many rows, then the next one.
+    /// Each of `files` files in turn gets its share of `rows` rows.
     Rows { files: usize, rows: u64 },
-    /// So many files get pieces by turns.
+    /// The files get pieces in turns.
     Turns { files: usize },
-    /// One file follows the other, after so many rows or whenever the writer begins one: a piece ends where a file may.
+    /// One file follows the other, after this many rows or when the writer begins a new one. A
+    /// piece ends where a file may end.
     Rolled(u64),
 }
 
 impl Run {
-    /// Over so many files, which get as many rows each where it is known how many there are.
+    /// Distributes rows over `files` files, equally if their number is known.
     pub(super) fn dealt(files: usize, rows: Option<u64>) -> Self {
         match rows {
             _ if files == 1 => Self::Rows { files, rows: u64::MAX },
@@ -35,14 +36,14 @@ impl Run {
     }
 }
 
-/// Collects rows to pieces, and says which file each goes to.
+/// Collects rows into pieces, and assigns a file to each.
 pub(super) struct PieceCollector {
     run: Run,
     group: Group,
     /// Whether a piece may have no more bytes than the group, unless it is one row.
     is_exact: bool,
     measure: Measure,
-    /// The file that the current piece goes to, where files are named in advance.
+    /// The target file of the current piece, if files are named in advance.
     pub(super) file: usize,
     rows_in_file: u64,
     batches: Vec<RecordBatch>,
@@ -54,7 +55,7 @@ pub(super) struct PieceCollector {
 impl PieceCollector {
     pub(super) fn new(run: Run, asked: Group, is_exact: bool, measure: Measure) -> Self {
         let rows = match run {
-            // Small enough that the files come out alike.
+            // Small enough that the files get similar lengths.
             Run::Turns { .. } => asked.rows.min(1024),
             Run::Rows { .. } | Run::Rolled(_) => asked.rows,
         };
@@ -73,7 +74,6 @@ impl PieceCollector {
         }
     }
 
-    /// Rows of one file.
     fn rows_of_file(&self) -> u64 {
         match self.run {
             Run::Rows { rows, .. } | Run::Rolled(rows) => rows,
@@ -81,19 +81,19 @@ impl PieceCollector {
         }
     }
 
-    /// How many of a batch's first rows the current piece still takes, and their bytes. None, if it is better ended
-    /// before them.
+    /// Returns how many of a batch's first rows still fit in the current piece, and their bytes.
+    /// Returns 0 rows if the piece should end before them.
     pub(super) fn room(&self, batch: &RecordBatch) -> (usize, u64) {
         let in_file = usize::try_from(self.rows_of_file() - self.rows_in_file).unwrap_or(usize::MAX);
         let rows = (self.group.rows - self.rows).min(in_file).max(1).min(batch.num_rows());
         let bytes_of = |rows| if rows == 0 { 0 } else { (self.measure)(&batch.slice(0, rows)) };
         let bytes = bytes_of(rows);
         let space = self.group.bytes.saturating_sub(self.bytes);
-        // Batches that are no longer than a piece stay whole where nothing depends on a little more.
+        // A batch that is no longer than a piece stays whole if the piece may be slightly larger.
         if bytes <= space || !self.is_exact && bytes <= self.group.bytes {
             return (rows, bytes);
         }
-        // So many fit, and so many do not.
+        // `fit` rows fit, and `over` rows do not.
         let (mut fit, mut over) = (0, rows);
         while over - fit > 1 {
             let middle = fit + (over - fit) / 2;
@@ -105,7 +105,8 @@ impl PieceCollector {
         (fit, bytes_of(fit))
     }
 
-    /// Adds rows for which there is [`room`](Self::room), and of how many bytes; the piece that is full with them.
+    /// Adds rows for which there is [`room`](Self::room), with their bytes. Returns the piece if it
+    /// is now full.
     pub(super) fn add(&mut self, batch: RecordBatch, bytes: u64) -> Option<RecordPiece> {
         self.rows += batch.num_rows();
         self.rows_in_file += batch.num_rows() as u64;
@@ -119,7 +120,7 @@ impl PieceCollector {
         self.rows_in_file >= self.rows_of_file()
     }
 
-    /// The piece as it is, if it has a row; the next one follows it.
+    /// Ends the current piece, and returns it if it has a row.
     pub(super) fn end(&mut self) -> Option<RecordPiece> {
         if self.batches.is_empty() {
             return None;
@@ -141,7 +142,7 @@ impl PieceCollector {
     }
 }
 
-/// Runs of so many rows, the last one of what is left.
+/// Divides batches into runs of `rows` rows; the last run has the rest.
 pub(super) fn divided(batches: &[RecordBatch], rows: usize) -> Vec<Vec<RecordBatch>> {
     let mut runs: Vec<Vec<RecordBatch>> = Vec::new();
     let mut left = 0;
@@ -170,13 +171,13 @@ mod tests {
     use arrow_array::{ArrayRef, StringArray};
     use std::sync::Arc;
 
-    /// Rows of a text each, so long.
+    /// Returns rows with one text each, of these lengths.
     fn texts(lengths: impl IntoIterator<Item = usize>) -> RecordBatch {
         let texts = StringArray::from_iter_values(lengths.into_iter().map(|len| "x".repeat(len)));
         RecordBatch::try_from_iter([("text", Arc::new(texts) as ArrayRef)]).unwrap()
     }
 
-    /// The rows of each piece that batches become.
+    /// Returns the number of rows in each piece made of these batches.
     fn pieces(batches: &[RecordBatch], bytes: u64, is_exact: bool) -> Vec<usize> {
         let group = Group { rows: 1000, bytes };
         let mut collector = PieceCollector::new(Run::Rolled(u64::MAX), group, is_exact, batch_bytes);
@@ -199,16 +200,16 @@ mod tests {
 
     #[test]
     fn a_batch_is_cut_where_a_piece_has_its_bytes() {
-        // 100 bytes and a place of 4; one place more in each run.
+        // 100 bytes and an offset of 4 per row; one more offset in each run.
         let even = [texts([100; 100])];
         assert_eq!(pieces(&even, 1044, true), [10; 10]);
         assert_eq!(pieces(&even, 1044, false), [10; 10]);
-        // A row that is too long is a piece.
+        // A row that is too long is a piece of its own.
         assert_eq!(pieces(&[texts([10, 5000, 10, 5000])], 100, true), [1, 1, 1, 1]);
-        // Where the first rows are short, more of them fit.
+        // If the first rows are short, more of them fit.
         let uneven = [texts((0..20).map(|row| if row < 10 { 1 } else { 500 }))];
         assert_eq!(pieces(&uneven, 1100, true), [12, 2, 2, 2, 2]);
-        // Small batches stay whole where that is allowed.
+        // Small batches stay whole if that is allowed.
         let small: Vec<_> = (0..10).map(|_| texts([100; 3])).collect();
         assert_eq!(pieces(&small, 1500, false), [15, 15]);
         assert_eq!(pieces(&small, 1450, false), [15, 15]);

@@ -1,4 +1,4 @@
-//! Pieces in their order, files that roll, and pieces that are longer than a file.
+//! Tests of the order of pieces, of files that roll, and of pieces that are longer than a file.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_publish::stage::{Destination, DestinationKind, Stage};
 use tensorferry_sdk::{ErrorKind, LossSink};
 
-/// Two files. A piece is its numbers, each as often as it says, written in parts of all lengths; the note counts them.
+/// A plan of two files. A piece is its numbers, each repeated as often as its value, written in
+/// parts of all lengths; the note counts them.
 struct Repeated([String; 2]);
 
-/// What is written of a number.
+/// Returns the encoding of a number.
 fn bytes(number: i32) -> Vec<u8> {
     number.to_le_bytes().repeat(usize::try_from(number % 7).unwrap() * 20_000 + 3)
 }
@@ -39,7 +40,7 @@ impl RecordPlan for Repeated {
     ) -> Result<Vec<u8>> {
         let mut count = 0;
         for &number in batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int32Type>().values()) {
-            // Where a piece takes longer, the next ones wait.
+            // If a piece takes longer, the next ones wait.
             std::thread::sleep(std::time::Duration::from_millis(u64::from(number % 11 == 0)));
             if number == 999 {
                 return Err(Error::unsupported("999"));
@@ -142,7 +143,7 @@ impl RecordPlan for Rolling {
     }
 }
 
-/// Cancels its session, and pushes without end: it is told of no session.
+/// Cancels its session, and then writes without end, because it does not see the session.
 struct Endless([String; 1], Arc<AtomicBool>);
 
 impl RecordPlan for Endless {
@@ -183,7 +184,7 @@ fn files_roll_at_the_same_rows_whoever_encodes_them() {
     let of = |roll, numbers, threads| {
         files_of(&Rolling(roll, ["list".to_owned()]), numbers, threads, None).unwrap()
     };
-    // Twelve rows a file: pieces of five, five and two.
+    // Twelve rows per file: pieces of five, five and two.
     let expected: Vec<u8> = [&b"head 1"[..], &(12..24).flat_map(bytes).collect::<Vec<_>>(), &[3]].concat();
     for threads in [1, 2, 5] {
         let files = of(Roll::Rows(12), 100, threads);
@@ -196,7 +197,7 @@ fn files_roll_at_the_same_rows_whoever_encodes_them() {
     let by_size = of(Roll::Bytes(most), 100, 1);
     assert!(by_size == of(Roll::Bytes(most), 100, 5));
     let data: Vec<_> = by_size.iter().filter(|(name, _)| *name != "list").collect();
-    // A piece that is too long for a file has one for itself.
+    // A piece that is too long for a file gets one of its own.
     assert!(
         data.len() > 5
             && data.iter().all(|(_, bytes)| bytes.len() as u64 <= most + 1 || bytes.last() == Some(&1))
@@ -207,7 +208,7 @@ fn files_roll_at_the_same_rows_whoever_encodes_them() {
     assert_eq!(empty["list"], b"0-of-1 0 7\n");
 }
 
-/// Files of so many bytes, of pieces that are longer than that once they are encoded.
+/// Files of limited bytes, with pieces that exceed the limit once they are encoded.
 struct Expanding(Rolling);
 
 impl RecordPlan for Expanding {
@@ -243,7 +244,7 @@ impl RecordPlan for Expanding {
 
 #[test]
 fn a_piece_that_is_encoded_to_more_than_a_file_is_divided() {
-    // The longest number comes to 480,012 bytes.
+    // The longest number takes 480,012 bytes.
     for most in [500_000, 2_000_000] {
         let plan = Expanding(Rolling(Roll::Bytes(most), [String::new()]));
         let files = files_of(&plan, 100, 1, None).unwrap();
@@ -256,7 +257,7 @@ fn a_piece_that_is_encoded_to_more_than_a_file_is_divided() {
         let heads: usize = (0..files.len()).map(|file| format!("head {file}").len()).sum();
         assert_eq!(files.values().map(Vec::len).sum::<usize>(), all + heads);
     }
-    // A row that is too long has a file for itself.
+    // A row that is too long gets a file of its own.
     let plan = Expanding(Rolling(Roll::Bytes(100_000), [String::new()]));
     assert!(files_of(&plan, 50, 2, None).unwrap().values().any(|bytes| bytes.len() > 100_000));
 }

@@ -211,12 +211,12 @@ fn damage_is_found_by_verify() {
     (file["bytes"], file["sha256"]) = (other.len().into(), sha256(&other).into());
     fs::write(&receipt, document.to_string()).unwrap();
     let outcome = verify(&zoo, 4);
-    assert!(outcome.stdout.contains("another number of records: expected 160, found 40"), "{outcome}");
+    assert!(outcome.stdout.contains("a different number of records: expected 160, found 40"), "{outcome}");
     document["records"]["files"][0]["rows"] = 40.into();
     document["records"]["rows"] = 40.into();
     fs::write(&receipt, document.to_string()).unwrap();
     let outcome = verify(&zoo, 4);
-    for said in ["column \"id\" has another content", "is not that of its records"] {
+    for said in ["column \"id\" has different content", "is not that of its records"] {
         assert!(outcome.stdout.contains(said), "{said:?} is not in {outcome}");
     }
 }
@@ -255,7 +255,7 @@ fn mistakes_have_their_place() {
         "zoo.toml:4:9: a group of no files",
         "zoo.toml:5:27: the step shuffle:10: ",
         "needs all records in one flow",
-        "zoo.toml:5:41: the step drop:x: a step on tensors",
+        "zoo.toml:5:41: the step drop:x: needs tensors",
         "zoo.toml:9:1: unknown key \"gruop\"; did you mean \"group\"?",
         "zoo.toml:8:10: a template has no {grp}; known are dataset, group, name",
         "zoo.toml:7:8: two data sets are called \"in\"",
