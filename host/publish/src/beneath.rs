@@ -1,5 +1,5 @@
 //! Names below a folder. Symbolic links in the path that the user typed are followed. A link below
-//! it may come from anyone, at any moment, so the kernel is told not to follow links there, and
+//! it may come from anyone, at any moment, so the kernel must not follow links there, and
 //! every operation on a name uses the open folder that was found.
 
 use crate::disk::{At, failed, in_the_way};

@@ -28,8 +28,8 @@ pub trait OutputFolder {
     /// The path or URL of a name in the folder.
     fn path_of(&self, name: &str) -> PathBuf;
 
-    /// Removes or finishes what interrupted runs left. In a store, their uploads cannot be told
-    /// from those of running processes: `ferry clean` removes them by age.
+    /// Removes or finishes what interrupted runs left. In a store, their uploads look
+    /// like those of running processes: `ferry clean` removes them by age.
     fn recover(&self) -> Result<Recovered>;
 
     /// Checks that an output of these files may be written.

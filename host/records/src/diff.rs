@@ -1,5 +1,5 @@
 //! Differences between two flows of records: the number of records, the columns, and the values,
-//! row by row, whatever the formats.
+//! row by row and across formats.
 //!
 //! Values are compared across types. A 32-bit integer equals a 64-bit one, text equals the number
 //! or time that it denotes, and a list of one value equals that value. If the number of list levels

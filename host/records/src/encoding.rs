@@ -259,7 +259,7 @@ fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRe
         leaf => leaf,
     };
     let from = match in_known_zones(values.data_type()) {
-        // Text formats write the time in UTC, whatever the zone.
+        // Text formats write times of all zones in UTC.
         DataType::Timestamp(unit, Some(_)) if is_text(leaf) => {
             DataType::Timestamp(unit, Some("+00:00".into()))
         }

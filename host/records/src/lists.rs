@@ -83,7 +83,7 @@ mod tests {
         let field = Arc::new(Field::new_list_field(DataType::Int32, true));
         let nulls = Some(NullBuffer::from(vec![true, false]));
         let array: ArrayRef = Arc::new(FixedSizeListArray::new(field, 2, items, nulls));
-        let (begins, items) = lists(&array).expect("lists");
+        let (begins, items) = lists(&array).expect("the array holds lists");
         assert_eq!(begins, [0, 2, 4]);
         assert_eq!(items.as_primitive(), &Int32Array::from(vec![Some(1), Some(2), None, None]));
     }

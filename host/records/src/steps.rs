@@ -1,6 +1,6 @@
 //! Steps on records have the names and the meaning of tf.data's operations
 //! (<https://www.tensorflow.org/api_docs/python/tf/data/Dataset>). Each turns a flow into a flow
-//! and has a file of its own. A chain is pulled once, batch by batch, whatever the number of
+//! and has a file of its own. A chain is pulled once, batch by batch, for any number of
 //! threads.
 //!
 //! The output depends only on the input, the steps and their seeds.

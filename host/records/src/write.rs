@@ -383,7 +383,7 @@ impl<'a> PieceWriter<'a> {
         Ok(written)
     }
 
-    /// Finishes the last file, and begins another one, which gets its final name when all files
+    /// Finishes the last file, and begins the next one, which gets its final name when all files
     /// exist.
     fn roll_on(&self, state: &mut WriterState) -> Result<()> {
         let number = state.files.len();

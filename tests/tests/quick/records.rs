@@ -415,7 +415,7 @@ fn what_is_refused_leaves_nothing() {
     refused(&input, 2, &["--step", "map:drop,columns=nothing"], &["column \"nothing\"", "half"]);
     refused(&input, 2, &["--step", "repeat"], &["the records have no end", "take"]);
     refused(&input, 2, &["--step", "take:5", "--step", "repeat"], &["the records have no end"]);
-    refused(&input, 2, &["--step", "cast:bf16"], &["a step on tensors"]);
+    refused(&input, 2, &["--step", "cast:bf16"], &["needs tensors"]);
     refused(&input, 2, &["--step", "shuffle:0"], &["shuffle"]);
     refused(&input, 3, &["--step", "repeat:9", "--step", "shuffle:90000", "--memory", "1MiB"], &["--memory"]);
     refused(&ferry.at("nothing.tfrecord"), 2, &[], &["nothing.tfrecord"]);

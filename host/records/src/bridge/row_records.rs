@@ -16,7 +16,7 @@ use tensorferry_tensors::logical::Logical;
 
 /// Maximum sizes of the leading dimension that an error lists.
 const MOST_LISTED: usize = 8;
-/// Maximum lists without values in one row, and maximum rows that contain nothing else.
+/// Maximum lists without values in one row, and maximum rows that contain only such lists.
 const MOST_EMPTY_LISTS: u64 = 256;
 const MOST_EMPTY_ROWS: u64 = 1 << 20;
 

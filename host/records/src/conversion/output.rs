@@ -394,7 +394,7 @@ impl PlannedOutput for RecordOutput<'_> {
                 found => found?,
             }
         };
-        // Bytes that are written as text are read back as bytes if a schema says so.
+        // Bytes that are written as text are read back as bytes if a schema declares them.
         let is_bytes = |field: &&FieldRef| left_out.contains(field.name()) && is_of_bytes(field.data_type());
         // Without metadata that other formats attach to a column.
         let plain = |field: &FieldRef| Field::new(field.name(), field.data_type().clone(), true);

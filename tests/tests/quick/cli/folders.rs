@@ -165,12 +165,12 @@ fn older_weights_in_another_format_go_or_are_told_of() {
         let outcome =
             ferry.convert(&input, &output, &[options, &["--to", "safetensors", "--force"]].concat());
         assert_eq!(names(&output), expected, "{outcome}");
-        assert_eq!(outcome.stderr.contains("\"pytorch_model.bin\" beside the output"), !receipt, "{outcome}");
+        assert_eq!(outcome.stderr.contains("\"pytorch_model.bin\" next to the output"), !receipt, "{outcome}");
         // A file that has changed since is not removed.
         ferry.write("out/model.safetensors", model("other"));
         let outcome = ferry.convert(&input, &output, &[options, &["--to", "torch", "--force"]].concat());
         assert!(names(&output).contains(&"model.safetensors".to_owned()), "{outcome}");
-        let _ = outcome.says(&["\"model.safetensors\" beside the output"]);
+        let _ = outcome.says(&["\"model.safetensors\" next to the output"]);
     }
 }
 
