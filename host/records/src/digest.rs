@@ -131,8 +131,7 @@ impl RowHasher {
         *rows += batch.num_rows() as u64;
         self.columns.par_iter().zip(hashers).try_for_each(|(column, hasher)| {
             update(hasher, column, batch).map_err(|e| {
-                Error::malformed(format!("a value does not have the column's type: {e}"))
-                    .column(&column.name)
+                Error::malformed(format!("a value does not have the column's type: {e}")).column(&column.name)
             })
         })
     }

@@ -181,7 +181,9 @@ pub(crate) fn check_end(steps: &[Step<RecordAction>]) -> Result<()> {
         endless = if is_endless { endless.or(Some(step)) } else { None };
     }
     match endless {
-        Some(step) => Err(Error::usage("the records have no end").hint("add --step take:N after it").context(step)),
+        Some(step) => {
+            Err(Error::usage("the records have no end").hint("add --step take:N after it").context(step))
+        }
         None => Ok(()),
     }
 }

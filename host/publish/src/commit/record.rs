@@ -147,9 +147,8 @@ impl Record {
         if let Some(folder) = folder {
             let mut parts = Path::new(folder).components();
             if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
-                return Err(
-                    Error::io("the commit record names a folder outside its own").found(format!("{folder:?}"))
-                );
+                return Err(Error::io("the commit record names a folder outside its own")
+                    .found(format!("{folder:?}")));
             }
         }
         names.into_iter().try_for_each(|name| check_relative(name))

@@ -209,16 +209,15 @@ impl Exchange {
     /// Empties and removes the old folder once it has been exchanged; see [`folder::drain`].
     pub(super) fn drain(&self, old: &Path, new: &Path, disk: Disk, sync: bool) -> Result<()> {
         let output: HashSet<&Path> = self.files.iter().map(Path::new).collect();
-        let open =
-            |path: &Path, inode: u64| {
-                let failed = || failed("open the exchanged folder", path);
-                let top = Top::open(path).map_err(failed())?;
-                match top.metadata().map_err(failed())?.ino() == inode {
-                    true => Ok(top),
-                    false => Err(Error::io("the folder is not the one that was exchanged")
-                        .file(path.display().to_string())),
-                }
-            };
+        let open = |path: &Path, inode: u64| {
+            let failed = || failed("open the exchanged folder", path);
+            let top = Top::open(path).map_err(failed())?;
+            match top.metadata().map_err(failed())?.ino() == inode {
+                true => Ok(top),
+                false => Err(Error::io("the folder is not the one that was exchanged")
+                    .file(path.display().to_string())),
+            }
+        };
         folder::drain(&open(old, self.old_inode)?, &open(new, self.new_inode)?, &output, disk, sync)
     }
 }

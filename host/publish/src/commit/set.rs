@@ -89,10 +89,10 @@ pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
         let failed = || failed("rename files into the output's folder", &to.path);
         let renamed = from.at().and_then(|from| Disk::rename(from, to.at()?));
         renamed.map_err(|error| match error.kind() {
-            ErrorKind::CrossesDevices => failed()(io::Error::new(
-                error.kind(),
-                "a different file system is mounted there; choose an output folder within it, or one outside",
-            )),
+            ErrorKind::CrossesDevices => {
+                failed()(io::Error::new(error.kind(), "a different file system is mounted there"))
+                    .hint("choose an output folder within it, or one outside")
+            }
             _ => failed()(error),
         })?;
         let reached = fault::reach("rename-tried");

@@ -90,7 +90,8 @@ impl RemoteStage {
         check_relative(name)?;
         let FileShape { len, late, is_kept } = shape;
         let (staged, bytes) = if is_kept {
-            let file = tempfile::tempfile().map_err(|e| Error::from(e).context("cannot create a temporary file"))?;
+            let file =
+                tempfile::tempfile().map_err(|e| Error::from(e).context("cannot create a temporary file"))?;
             if let Some(len) = len {
                 file.set_len(len)?;
             }

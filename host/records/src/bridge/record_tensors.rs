@@ -31,7 +31,9 @@ pub(super) fn tensors(
             let record = tensors.len() as u64;
             let (mut tensor, data) = records.tensor(row).map_err(|error| error.record(record))?;
             if !names.insert(tensor.name.clone()) {
-                return Err(Error::malformed("two records have the same name").record(record).tensor(tensor.name));
+                return Err(Error::malformed("two records have the same name")
+                    .record(record)
+                    .tensor(tensor.name));
             }
             if record >= session.limits().tensors {
                 return Err(Error::limit("too many tensors")

@@ -210,7 +210,8 @@ impl RowList {
         Ok(match self {
             Self::Dimension { len, is_fixed: true, .. } => {
                 let len = i32::try_from(*len).map_err(|_| {
-                    Error::unsupported("a dimension is too long for a list").hint("use --step records:tensor")
+                    Error::unsupported("a dimension is too long for a list")
+                        .hint("use --step records:tensor")
                         .found(len)
                 })?;
                 DataType::FixedSizeList(item, len)

@@ -123,9 +123,8 @@ impl RowValues {
     }
 
     fn cast(&self, values: &ArrayRef) -> Result<ArrayRef> {
-        cast(values, &self.data_type, true).map_err(|error| {
-            Error::unsupported(format!("the values do not fit the column's type: {error}"))
-        })
+        cast(values, &self.data_type, true)
+            .map_err(|error| Error::unsupported(format!("the values do not fit the column's type: {error}")))
     }
 
     fn strings(
@@ -211,8 +210,7 @@ impl<'a> StringReader<'a> {
 pub(super) fn offsets(ends: &[u64]) -> Result<OffsetBuffer<i32>> {
     let first = ends.first().copied().unwrap_or(0);
     let offset = |&end: &u64| {
-        i32::try_from(end - first)
-            .map_err(|_| Error::limit("a batch has more than 2^31 values in its lists"))
+        i32::try_from(end - first).map_err(|_| Error::limit("a batch has more than 2^31 values in its lists"))
     };
     let offsets: Vec<i32> = ends.iter().map(offset).collect::<Result<_>>()?;
     Ok(OffsetBuffer::new(offsets.into()))

@@ -1,4 +1,3 @@
-
 use super::steps::on_records;
 use crate::conversion::steps::Records;
 use crate::diff::diff;

@@ -408,8 +408,9 @@ impl PlannedOutput for RecordOutput<'_> {
                 Err(_) => {}
             }
         }
-        let not_compared =
-            |name| format!("column {name:?} was not verified: it is written or read back as a different type");
+        let not_compared = |name| {
+            format!("column {name:?} was not verified: it is written or read back as a different type")
+        };
         report.notes.extend(left_out.iter().map(not_compared));
         report.verified = report.records;
         Ok(())

@@ -65,7 +65,9 @@ pub fn check_row_wise(step: AnyStep) -> Result<()> {
 pub(super) fn record_step(step: AnyStep, on_tensors: &str, crossing: &str) -> Result<Step<RecordAction>> {
     match step.action {
         StepAction::Other(OtherSide::Records) => made(RECORD_KINDS, step),
-        StepAction::Tensor(_) => Err(Error::usage(on_tensors).context(step)),
+        StepAction::Tensor(_) => {
+            Err(Error::usage(on_tensors).hint("run `ferry steps` to list the steps").context(step))
+        }
         StepAction::Other(OtherSide::Crossing) => Err(Error::usage(crossing).context(step)),
     }
 }

@@ -92,8 +92,7 @@ impl Literal {
 }
 
 fn inexact(number: &str) -> Error {
-    let error =
-        Error::usage("a number in the filter cannot be compared exactly with the column's type");
+    let error = Error::usage("a number in the filter cannot be compared exactly with the column's type");
     error.found(number)
 }
 
@@ -573,11 +572,7 @@ impl Parser {
         }
         if self.sign("(") {
             let inner = self.or(depth + 1)?;
-            return if self.sign(")") {
-                Ok(inner)
-            } else {
-                Err(Error::usage("missing closing parenthesis"))
-            };
+            return if self.sign(")") { Ok(inner) } else { Err(Error::usage("missing closing parenthesis")) };
         }
         self.test()
     }

@@ -98,7 +98,8 @@ fn data_type(word: &str) -> Result<DataType> {
             || of.is_floating()
             || matches!(of, DataType::Boolean | DataType::Utf8 | DataType::Binary)
     };
-    let unknown = || Error::usage(format!("unknown type {word:?}")).hint("run `ferry steps map` to list the types");
+    let unknown =
+        || Error::usage(format!("unknown type {word:?}")).hint("run `ferry steps map` to list the types");
     type_named(word).filter(is_value).ok_or_else(unknown)
 }
 
@@ -246,7 +247,9 @@ fn shaped(values: &DataType, shape: &[i32]) -> DataType {
 fn reshape(column: &ArrayRef, shape: &[i32]) -> Result<ArrayRef> {
     let wrong = |found: String| {
         let expected = shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
-        Err(Error::malformed("the number of values in a record does not match the shape").expected(expected).found(found))
+        Err(Error::malformed("the number of values in a record does not match the shape")
+            .expected(expected)
+            .found(found))
     };
     if column.null_count() > 0 {
         return wrong("a missing value".to_owned());

@@ -169,8 +169,8 @@ impl Shuffled<'_> {
         let held = self.buffer.len();
         self.kept_bytes = batch_bytes(&all);
         if self.kept_bytes > self.most_bytes {
-            let error =
-                Error::limit("the shuffle buffer does not fit in memory").hint("raise --memory, or use a smaller buffer");
+            let error = Error::limit("the shuffle buffer does not fit in memory")
+                .hint("raise --memory, or use a smaller buffer");
             return Err(error.expected(format!("at most {} bytes", self.most_bytes)).found(self.kept_bytes));
         }
         let rest = all.slice(held, all.num_rows() - held);
