@@ -19,7 +19,7 @@ const COUNTED: usize = (u64::BITS - CHOOSING) as usize;
 /// The values that have been seen.
 #[derive(Debug, Clone)]
 pub enum Distinct {
-    /// The hashes of up to [`EXACT`] values.
+    /// The hashes of up to `EXACT` values.
     Few(HashSet<u64>),
     /// The registers for more values.
     Many(Box<[u8]>),
