@@ -1,8 +1,4 @@
-//! Comparing tells whether two inputs hold the same tensors, or the same records.
-//!
-//! Tensors are read once on both sides, in windows on all threads. Equal bytes are not compared as
-//! numbers. A block of 1,024 numbers is examined number by number only if its largest difference
-//! exceeds the previous maximum. No content is hashed.
+//! Compares two inputs of tensors, or two of records.
 
 use crate::comparison::{Compared, Differences, Found};
 use crate::inspect::{Inspected, Look, inspect_found, temporary};
@@ -27,18 +23,14 @@ use tensorferry_tensors::steps::model_config::ModelConfig;
 use tensorferry_tensors::steps::{ModelFacts, apply_to};
 use tensorferry_tensors::stored::Stored;
 
-/// What is said of a folder that holds no model itself, if its sub-folders do.
+/// Returns the error for a folder that holds no model itself, if its sub-folders do.
 fn of_several(path: &Path, registry: &Formats, session: &Session) -> Option<Error> {
     let root = path.is_dir().then(|| FileSource::open(path, session))?.ok()?;
     let folders = models::folders(&root, registry, session).ok()?;
-    let error = Error::usage("a folder of several models: compare them one by one").file(shown(path));
+    let error = Error::usage("a folder of several models").file(shown(path)).hint("compare the models one by one");
     (!folders.is_empty()).then(|| error.found(folders.join(", ")))
 }
 
-/// Compares two inputs.
-///
-/// # Errors
-/// Usage, for options, parts or steps that neither input can have; whatever is wrong with either.
 pub fn compare(
     request: &Compared<'_>,
     registry: &Formats,
@@ -56,7 +48,8 @@ pub fn compare(
             .map_err(|error| of_several(path, registry, session).unwrap_or(error))
     };
     let found = [found(request.a)?, found(request.b)?];
-    // Beside tensors, and where a part or a tolerance is asked for, records are the tensors that they become.
+    // If one side holds tensors, or a part or tolerance is requested, records are compared as the
+    // tensors that they convert to.
     let has_part = *request.part != Part::Whole && !found.iter().any(|found| found.is_split);
     let as_tensors = has_part || request.tolerance.is_some() || request.max_diff.is_some();
     if !as_tensors && found.iter().all(|found| holds_records(&found.format.description)) {
@@ -69,10 +62,10 @@ pub fn compare(
     let (mut a, a_has_part) = open(a, request, dequantize, session, records)?;
     let (mut b, b_has_part) = open(b, request, None, session, records)?;
     if !a_has_part && !b_has_part {
-        // What it says of a part that is not there.
+        // Neither input has the part: this returns the error about it.
         part::take(a.input.catalog.clone(), request.part, true)?;
     }
-    // A format without a dtype has it packed, which is no difference.
+    // A format without the dtype stores it packed, which does not count as a difference.
     b.catalog = b.catalog.unpacked().0;
     let facts = facts(&a.input, session);
     let (catalog, effects) = apply_to(a.catalog.unpacked().0, &facts, &steps)?;
@@ -88,7 +81,7 @@ pub fn compare(
         Logical::new(Stored::new(&b.input, &b.catalog, session, temporary())),
     );
     let mut differences = diff(&of_a, &of_b, request.tolerance)?;
-    // Between other formats values are changed or lost on the way, and the conversion said so.
+    // Other formats lose or change these values, and the conversion has reported that.
     let keep =
         |capability| [&a, &b].iter().all(|seen| seen.input.format.description.capabilities.has(capability));
     if keep(Capabilities::ATTRIBUTES) {
@@ -106,12 +99,13 @@ pub fn compare(
     Ok(Found { differences, losses, notes: effects.notes })
 }
 
-/// What is known of an input beside its tensors; a configuration that is none says nothing.
+/// Collects the facts about an input besides its tensors. An invalid configuration counts as an
+/// empty one.
 fn facts<'a>(input: &'a Input, session: &'a Session) -> ModelFacts<'a> {
     ModelFacts { config: ModelConfig::read(&input.source).unwrap_or_default(), input, session }
 }
 
-/// Refuses to compare codes of quantized weights with other numbers, or by how far they are apart.
+/// Refuses to compare codes of quantized weights with other numbers, or with a tolerance.
 fn check_codes(request: &Compared<'_>, sides: [(&Catalog, &StoredCodes); 2]) -> Result<()> {
     const STEPS: [&str; 2] = ["--step dequantize", "this input as the first one, with --step dequantize"];
     let [a, b] = sides;
@@ -131,7 +125,8 @@ fn check_codes(request: &Compared<'_>, sides: [(&Catalog, &StoredCodes); 2]) -> 
     Ok(())
 }
 
-/// A part is taken where there is one, and whether there is: what was converted from a part has only that.
+/// Opens an input and selects the part if the input has it. Also returns whether it does: an input
+/// that was converted from that part has only its content.
 fn open(
     found: &FoundInput<'_>,
     request: &Compared<'_>,
@@ -154,12 +149,12 @@ fn open(
     }
 }
 
-/// An option that neither input has is a mistake.
+/// Rejects an option that neither input has.
 fn check_options(options: &[(String, String)], inputs: &[&Inspected]) -> Result<()> {
     for option in options {
         let one = std::slice::from_ref(option);
         if inputs.iter().all(|seen| options_of(&seen.input.format.description, one).is_empty()) {
-            return Err(Error::usage(format!("neither input has an option -i {}", option.0)));
+            return Err(Error::usage(format!("neither input has the option -i {}", option.0)));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What is compared, and what a comparison finds.
+//! The request for a comparison of two inputs, and its result.
 
 use serde_json::json;
 use std::fmt;
@@ -8,49 +8,41 @@ use tensorferry_core::read::part::Part;
 use tensorferry_sdk::Loss;
 use tensorferry_tensors::diff::{Difference, MaxDiff, Tolerance};
 
-/// What is compared, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Compared<'a> {
-    /// A.
     pub a: &'a Path,
-    /// B.
     pub b: &'a Path,
-    /// `--part`, of each that has it.
+    /// `--part`, for each input that has it.
     pub part: &'a Part,
-    /// `-i`, for each that has them.
+    /// `-i`, for each input that has the option.
     pub options: &'a [(String, String)],
-    /// `--step`: on A, before it is compared.
+    /// `--step`: applied to A before the comparison.
     pub steps: &'a [String],
-    /// How far numbers may be apart; none: they are the same, bit for bit.
+    /// Allowed difference between numbers. `None`: they must be equal bit for bit.
     pub tolerance: Option<Tolerance>,
-    /// `--max-diff`: which differences count as a failure; none: all.
+    /// `--max-diff`: the differences that count as a failure. `None`: all of them.
     pub max_diff: Option<MaxDiff>,
-    /// Which losses of the inputs are errors.
+    /// Losses of the inputs that are errors.
     pub losses: &'a LossPolicy,
 }
 
-/// What a comparison found.
 #[derive(Debug)]
 pub struct Found {
-    /// The differences.
     pub differences: Differences,
-    /// What the inputs' readers lost, and what A does not have any more after the steps.
+    /// Losses of the inputs' readers, and of the steps on A.
     pub losses: Vec<Loss>,
-    /// What a person should know beside that.
     pub notes: Vec<String>,
 }
 
-/// Differences, by what was compared.
+/// Differences between tensors or between records.
 #[derive(Debug)]
 pub enum Differences {
-    /// Of tensors, the worst first; how many A has.
+    /// Differences of tensors, the worst first, and the number of tensors in A.
     Tensors(Vec<Difference>, usize),
-    /// Of records.
     Records(RecordDiff),
 }
 
 impl Found {
-    /// Whether there is no difference.
     #[must_use]
     pub fn is_equal(&self) -> bool {
         match &self.differences {
@@ -59,7 +51,7 @@ impl Found {
         }
     }
 
-    /// Whether there is no difference that counts as a failure.
+    /// Returns whether no difference counts as a failure.
     #[must_use]
     pub fn is_within(&self, limit: Option<MaxDiff>) -> bool {
         match (&self.differences, limit) {
@@ -70,7 +62,6 @@ impl Found {
         }
     }
 
-    /// As `--json` has it.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         match &self.differences {
@@ -80,32 +71,27 @@ impl Found {
     }
 }
 
-/// Differences of tensors as `--json` has them.
 #[must_use]
 pub fn tensors_json(differences: &[Difference], tensors: usize) -> serde_json::Value {
     let list: Vec<_> = differences.iter().map(Difference::json).collect();
     json!({ "equal": differences.is_empty(), "tensors": tensors, "differences": list })
 }
 
-/// What a comparison of records found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordDiff {
-    /// Records of A and of B.
+    /// Number of records in A and in B.
     pub records: [u64; 2],
-    /// Columns of either.
     pub columns: usize,
-    /// Those that differ, in A's order, then B's.
+    /// Columns that differ: in A's order, then in B's.
     pub differences: Vec<ColumnDifference>,
 }
 
 impl RecordDiff {
-    /// Whether both hold the same.
     #[must_use]
     pub fn is_equal(&self) -> bool {
         self.records[0] == self.records[1] && self.differences.is_empty()
     }
 
-    /// As `--json` has it.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         let [a, b] = self.records;
@@ -118,12 +104,9 @@ impl RecordDiff {
     }
 }
 
-/// One column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnDifference {
-    /// Its name.
     pub name: String,
-    /// What differs.
     pub kind: ColumnDifferenceKind,
 }
 
@@ -142,28 +125,26 @@ impl ColumnDifference {
     }
 }
 
-/// What differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnDifferenceKind {
-    /// B does not have it, and in A it is not null throughout.
+    /// B lacks the column, and A has values other than null in it.
     Missing,
-    /// A does not have it, and in B it is not null throughout.
+    /// A lacks the column, and B has values other than null in it.
     Unexpected,
-    /// Its type in A and in B, between which values cannot be compared.
+    /// The types in A and in B, whose values cannot be compared.
     Type(String, String),
-    /// Its values.
     Content {
-        /// In so many records, of those that both have.
+        /// Number of records that differ, among those that both have.
         records: u64,
-        /// The first of them, from 0.
+        /// The first record that differs, from 0.
         first: u64,
-        /// What it is in A and in B, cut off where it is long.
+        /// The values in A and in B, cut off if they are long.
         values: [String; 2],
     },
 }
 
 impl ColumnDifferenceKind {
-    /// The kind's word.
+    /// Returns the identifier of this kind in JSON.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {

@@ -1,11 +1,4 @@
-//! The context of a conversion: what it is asked to do, and what all of its stages use.
-//!
-//! The host knows four reader options by name: `dequantize`, which the step of that name sets, and
-//! `schema`, `files` and `infer`, with which the files of a dataset are read in groups
-//! (`read/file_group.rs` of the core). It applies `files=GLOB` itself for every record format. A
-//! format without these options works too; its groups then need the same schema. The host knows one
-//! writer option, `shard_tag` (`write/shard_tag.rs`), which it sets where a set may be replaced in
-//! a store.
+//! The context of a conversion: the request, and the values that all stages use.
 
 use crate::request::Request;
 use crate::sides::with_dequantize;
@@ -32,36 +25,28 @@ use tensorferry_tensors::steps::dequantize::{asked, may_hold_codes};
 use tensorferry_tensors::steps::model_config::ModelConfig;
 use tensorferry_tensors::steps::{ModelFacts, Step, TensorAction};
 
-/// A conversion whose input has been found, and whose output has been decided on.
+/// A conversion whose input has been found and whose output format and location are known.
 pub struct ConversionContext<'a> {
-    /// What was asked for.
     pub request: &'a Request,
-    /// The formats that there are.
     pub registry: &'a Formats,
-    /// Threads, memory and limits.
     pub session: &'a Session,
-    /// Who is told how far it is.
     pub watch: &'a dyn Watch,
-    /// When it began.
     pub started: Instant,
-    /// The input's files.
     pub source: FileSource,
-    /// What its reader is told.
+    /// The options of the input's reader.
     pub options: Vec<(String, String)>,
-    /// Which part is taken of what it holds.
     pub part: Part,
-    /// Which entries the user named.
+    /// The entries that the user named.
     pub scope: Option<Arc<InputScope>>,
-    /// What is written where.
     pub target: OutputTarget<'a>,
-    /// Whether quantised weights become floats: in the dtype in it, or in that which a model's configuration names.
+    /// `Some` if quantized weights are decoded to floats: in the given dtype, or in the one that
+    /// the model's configuration names.
     pub dequantize: Option<Option<Dtype>>,
-    /// What dead runs had left where the output goes, over all attempts to write it.
+    /// Leftovers of interrupted runs at the output's location, over all attempts to write it.
     pub recovered: RefCell<Recovered>,
 }
 
 impl<'a> ConversionContext<'a> {
-    /// Finds the input's files, and where the output goes in what format.
     pub fn open(
         request: &'a Request,
         registry: &'a Formats,
@@ -72,7 +57,7 @@ impl<'a> ConversionContext<'a> {
         Self::of(request, request.input.open(session)?, registry, session, watch, started)
     }
 
-    /// As [`open`](Self::open), for these files.
+    /// As [`open`](Self::open), for files that are already open.
     pub fn of(
         request: &'a Request,
         source: FileSource,
@@ -103,7 +88,8 @@ impl<'a> ConversionContext<'a> {
         })
     }
 
-    /// The format that the input is; of records, the files that are meant become its source.
+    /// Probes the input's format. For records, the source is narrowed to the files that belong to
+    /// the dataset.
     pub(crate) fn find_format(&mut self) -> Result<&'a RegisteredFormat> {
         let input = &self.request.input;
         let choice = InputChoice {
@@ -128,7 +114,7 @@ impl<'a> ConversionContext<'a> {
         Ok(found.format)
     }
 
-    /// What steps may know of a model.
+    /// Collects what steps may use about a model besides its tensors.
     pub fn facts<'m>(&self, model: &'m InputModel<'_>, steps: &[Step<TensorAction>]) -> Result<ModelFacts<'m>>
     where
         'a: 'm,
@@ -137,7 +123,8 @@ impl<'a> ConversionContext<'a> {
         let config = if asked(specs())?.is_some() {
             ModelConfig::read(&model.input.source)?
         } else if specs().any(|spec| spec.name == CAST.name) || may_hold_codes(&model.input.catalog) {
-            // What needs numbers refuses codes, and a configuration may say which tensors are codes.
+            // Steps that need numbers refuse codes, and the configuration may say which tensors are
+            // codes.
             ModelConfig::read(&model.input.source).unwrap_or_default()
         } else {
             ModelConfig::default()
@@ -145,8 +132,8 @@ impl<'a> ConversionContext<'a> {
         Ok(ModelFacts { config, input: &model.input, session: self.session })
     }
 
-    /// The options of a model's reader: those that were given, and with a step that dequantises, the one that asks for it
-    /// where the format has quantised types of its own.
+    /// Returns the options of a model's reader: the given ones, and, if a step dequantizes and the
+    /// format has quantized types, the option that has the reader decode them.
     pub fn reader_options(
         &self,
         source: &FileSource,
@@ -156,22 +143,22 @@ impl<'a> ConversionContext<'a> {
         with_dequantize(self.dequantize, source, format, given)
     }
 
-    /// All files of the folder that the input's lie in.
+    /// Returns all files of the input's folder.
     pub fn input_folder(&self) -> FileSource {
         self.source.below("")
     }
 
-    /// The same folder for the files that go along: none is taken from where a link leads.
+    /// Returns the same folder for files that are copied along. Links out of the folder are not
+    /// followed.
     pub(crate) fn carried_folder(&self) -> FileSource {
         self.source.below("").of_companions()
     }
 
-    /// What an input of this format is read for.
     pub fn purpose(&self, format: &RegisteredFormat) -> Purpose {
         purpose(&format.description, &self.target.format.description)
     }
 
-    /// What the plugins of an input that is read for this purpose are told.
+    /// Returns the context that the input's plugins receive for this purpose.
     pub fn reading(&self, purpose: Purpose) -> ReadContext<'a> {
         ReadContext::new(self.session, purpose)
             .with_new_output(self.target.is_new_folder(self.session))
@@ -179,13 +166,13 @@ impl<'a> ConversionContext<'a> {
             .allowing_unreadable(Some(self.allows_unreadable()))
     }
 
-    /// Whether entries of the input that cannot be read are losses that the user allowed.
+    /// Returns whether the user allowed entries that cannot be read to count as losses.
     pub fn allows_unreadable(&self) -> bool {
         self.request.losses.allows(LossKind::Input)
     }
 }
 
-/// An input before it is read.
+/// An input that has not been read yet.
 struct OpenInput<'a> {
     request: &'a Request,
     source: &'a FileSource,
@@ -199,7 +186,7 @@ impl target::Input for OpenInput<'_> {
     }
 
     fn has_any_name(&self) -> bool {
-        // An input that nobody knows is refused when it is read.
+        // An unknown input is refused later, when it is read.
         let format = probe(self.registry, self.source, self.request.input.format.as_deref(), self.session);
         format.is_ok_and(|format| format.description.capabilities.has(Capabilities::PREFIX))
     }

@@ -1,12 +1,11 @@
-//! Earlier files are those that an earlier run wrote into an output's folder and that the new output does not bring: weights in another
-//! format, a sidecar that the input has no more. Whoever reads the folder would take them for a part of it.
+//! Earlier files: files that an earlier run wrote into the output's folder and that the new output
+//! does not have, such as weights in another format, or a sidecar that the input no longer has.
+//! Readers of the folder would take them for parts of the new output.
 //!
-//! They go with the commit if they are ferry's and as they were written: by what the caller says of them, which costs a look, or by
-//! the earlier output's receipt, which costs reading them. What was changed since stays, and the user is told. In a store only what the
-//! caller says counts: a digest would have the whole object fetched.
-//!
-//! Both proofs (the stamps of a journal, and the lengths and digests of a receipt) are checked
-//! again before the commit.
+//! The commit removes an earlier file if ferry wrote it and it has not changed since. The proof is
+//! either its identity, which the caller passes and which is quick to check, or a digest in the
+//! earlier output's receipt, for which the file is read. Changed files stay, with a note. In an
+//! object store only identities are checked, because a digest would download the whole object.
 
 use crate::context::ConversionContext;
 use crate::receipt::digest::hash_path;
@@ -21,16 +20,16 @@ use tensorferry_publish::stage::{Destination, DestinationKind, FileKind, StagedF
 use tensorferry_publish::staging::OutputFolder;
 use tensorferry_sdk::{Context, Entry, Result, Source, check_name};
 
-/// What there is of an earlier output.
+/// The files of an earlier output.
 #[derive(Debug, Default)]
 pub(super) struct EarlierFiles {
-    /// Those that are ferry's and as they were written, and what they are.
+    /// Files that ferry wrote and that have not changed, with their identities.
     pub(super) proven: Vec<(StagedFile, FileIdentity)>,
-    /// Those that were changed since, or of which nobody knows who wrote them.
+    /// Files that were changed, or whose origin is unknown.
     pub(super) unproven: Vec<String>,
 }
 
-/// Finds them. `is_settled`: whether it is known otherwise what becomes of a name.
+/// Finds the earlier files. `is_settled` returns whether a name is already handled elsewhere.
 pub(super) fn find(
     context: &ConversionContext<'_>,
     place: &dyn OutputFolder,
@@ -42,7 +41,8 @@ pub(super) fn find(
         return Ok(found);
     }
     let mut seen = BTreeSet::from([receipt::name_for(destination)]);
-    // Copied back, a file has another identity and the digest that it had.
+    // A file that was copied back has a new identity, but may have the same digest: the receipt is
+    // checked below.
     let mut changed = BTreeSet::new();
     for (path, identity) in &context.request.output.earlier {
         let name = path.strip_prefix(&destination.folder).ok().and_then(Path::to_str);
@@ -65,8 +65,8 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Whether the output comes to lie in the folder that is converted, or around it: what is an earlier output's there may be a part of the
-/// input.
+/// Returns whether the output's folder is the converted folder, is inside it, or contains it. Its
+/// earlier files may then be parts of the input.
 fn lies_in_input(context: &ConversionContext<'_>, place: &dyn OutputFolder) -> bool {
     let input = context.source.folder();
     let is_remote = input.to_str().is_some_and(is_url);
@@ -79,7 +79,8 @@ fn lies_in_input(context: &ConversionContext<'_>, place: &dyn OutputFolder) -> b
     input.starts_with(&folder) || folder.starts_with(&input)
 }
 
-/// Files that the earlier output's receipt names. Its index comes after what it names, and goes before it.
+/// Finds files that the earlier output's receipt names. The receipt is added last, and removed
+/// first.
 fn by_receipt(
     context: &ConversionContext<'_>,
     destination: &Destination,
@@ -88,7 +89,7 @@ fn by_receipt(
     found: &mut EarlierFiles,
 ) -> Result<()> {
     let path = destination.folder.join(receipt::name_for(destination));
-    // What is no receipt is somebody else's file.
+    // A file that is not a receipt belongs to the user.
     let Ok(receipt) = Receipt::read(&path, context.session) else { return Ok(()) };
     for file in receipt.output.files.iter().rev() {
         if check_name(&file.name).is_err() || is_settled(&file.name) || !seen.insert(file.name.clone()) {
@@ -116,11 +117,12 @@ fn is_as_written(
     }
     let found = hash_path(&folder.join(&file.name), len, file.digest.algorithm(), context.session);
     context.session.check_cancelled()?;
-    // What cannot be read is not proven.
+    // A file that cannot be read is not proven.
     Ok(found.is_ok_and(|found| found == file.digest))
 }
 
-/// What lies in an output's own folder and is known by its name as weights: nobody says who wrote it.
+/// Finds files in the output's own folder whose names are those of weights. Their origin is
+/// unknown.
 fn other_weights(context: &ConversionContext<'_>, destination: &Destination) -> Result<Vec<String>> {
     if destination.kind != DestinationKind::Folder {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Inspecting opens an input and selects a part of it, for the commands that only look.
+//! Opens an input and selects a part of it, for the commands that do not write.
 
 use crate::record_support::RecordSupport;
 use crate::{models, steps};
@@ -13,31 +13,23 @@ use tensorferry_sdk::{Catalog, Error, Loss, Purpose, Result};
 use tensorferry_tensors::steps::apply;
 use tensorferry_tensors::stored::Spill;
 
-/// An input, and the part of it that is looked at.
+/// An input, and the selected part of it.
 pub struct Inspected {
-    /// The input.
     pub input: Input,
-    /// The part of its catalog.
     pub catalog: Catalog,
-    /// What the reader cannot say in a catalog, and what `--part auto` left out.
+    /// Losses of the reader, and of `--part auto`.
     pub losses: Vec<Loss>,
 }
 
-/// How an input is looked at.
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'a> {
-    /// `--from`.
     pub from: Option<&'a str>,
-    /// `-i`.
     pub options: &'a [(String, String)],
-    /// `--part`.
     pub part: &'a Part,
-    /// What for.
     pub purpose: Purpose,
 }
 
 impl<'a> Look<'a> {
-    /// What is said of the input.
     #[must_use]
     pub fn choice(&self) -> InputChoice<'a> {
         let Self { from, options, part, .. } = *self;
@@ -45,10 +37,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Opens and reads an input; records as the tensors that they become.
-///
-/// # Errors
-/// Whatever is wrong with it, or with the part.
+/// Opens and reads an input. Records are read as the tensors that they convert to.
 pub fn inspect(
     path: &Path,
     look: Look<'_>,
@@ -59,11 +48,8 @@ pub fn inspect(
     inspect_found(&record_files::find(path, look.choice(), registry, session)?, look, session, records)
 }
 
-/// Reads an input whose format and files are known, as [`inspect`] does. It goes through the steps that its reader asks
-/// for, as in a conversion.
-///
-/// # Errors
-/// As of [`inspect`]; whatever such a step says.
+/// Reads an input whose format and files are known, as [`inspect`] does. The steps that its reader
+/// requests are applied, as in a conversion.
 pub fn inspect_found(
     found: &FoundInput<'_>,
     look: Look<'_>,
@@ -94,10 +80,8 @@ pub fn inspect_found(
     Ok(Inspected { input, catalog, losses })
 }
 
-/// Opens and reads the models below a folder that holds none itself, each under its folder's name.
-///
-/// # Errors
-/// Whatever is wrong with one of them.
+/// Opens and reads the models below a folder that holds no model itself, each with the name of its
+/// folder.
 pub fn inspect_below(
     root: &Path,
     look: Look<'_>,
@@ -113,7 +97,7 @@ pub fn inspect_below(
     models::folders(&root, registry, session)?.into_iter().map(looked_at).collect()
 }
 
-/// Temporary files where the system keeps them: commands that only look have no output to be beside.
+/// Returns temporary files in the system's default location: these commands have no output folder.
 #[must_use]
 pub fn temporary() -> Spill {
     Box::new(|| tempfile::tempfile().map_err(Error::from))

@@ -1,15 +1,16 @@
-//! A layer of `tensorferry`, which uses it; its API promises nothing.
+//! A layer of the crate `tensorferry`. Its API is not stable.
 //!
-//! Conversions, from what the user asked for to a report.
+//! Conversions, from the request to the report.
 //!
-//! [`convert`] is the way of the data, one call for each step:
+//! [`convert`] runs these stages, one call each:
 //!
 //! ```text
 //! request --open--> source, target --probe--> format --read--> models --select--> catalogs
 //!         --plan--> layouts --stage--> written, verified, with a receipt --commit--> report
 //! ```
 //!
-//! Most inputs are one model; of a folder with several, each goes the same way, into one commit.
+//! Most inputs are one model. The models of a folder with several go through the same stages and
+//! are committed together.
 
 #![forbid(unsafe_code)]
 
@@ -51,11 +52,9 @@ use tensorferry_tensors::steps::dequantize::asked;
 use tensorferry_tensors::steps::{Step, TensorAction};
 use watch::Watch;
 
-/// Converts. `watch` is told how many bytes there will be, before the first one moves, and asked before the
-/// output becomes visible. `records` converts records.
-///
-/// # Errors
-/// Whatever is wrong; nothing of the output is left then.
+/// Converts an input. `watch` receives the number of bytes before the first one is copied, and is
+/// called again before the output becomes visible. `records` converts records. If the conversion
+/// fails, no partial output is left behind.
 pub fn convert(
     request: &Request,
     registry: &Formats,
@@ -86,8 +85,8 @@ pub fn convert(
     }
 }
 
-/// Writes tensors that a program has, described by `catalog` as the input's reader would; `decoder` gives those that are
-/// not in memory.
+/// Writes tensors that are in memory, described by `catalog` as a reader would describe them.
+/// `decoder` supplies tensors whose bytes are not in memory.
 pub fn save(
     request: &Request,
     catalog: Catalog,
@@ -97,12 +96,12 @@ pub fn save(
 ) -> Result<Report> {
     let started = Instant::now();
     let watch = |_| ();
-    // No file: nothing is opened, and nothing goes along.
+    // There is no input file: nothing is opened or copied along.
     let source = FileSource::of_files(request.output.path.clone(), vec![String::new()]);
     let context = ConversionContext::of(request, source.afresh(), registry, session, &watch, started)?;
     let target = &context.target.format.description;
     if holds_records(target) {
-        let problem = Error::usage(format!("{} holds records, and these are tensors", target.id));
+        let problem = Error::usage(format!("the format {} holds records, not tensors", target.id));
         return Err(problem.file(request.output.path.display().to_string()));
     }
     let input = Input::in_memory(source, catalog).decoded_by(decoder);
@@ -110,7 +109,6 @@ pub fn save(
     write_tensors(&context, vec![InputModel { folder: String::new(), input, context: reading }], &[])
 }
 
-/// The way of tensors, once they have been read.
 fn write_tensors(
     context: &ConversionContext<'_>,
     models: Vec<InputModel<'_>>,
@@ -118,7 +116,8 @@ fn write_tensors(
 ) -> Result<Report> {
     let sources: Vec<_> = models.iter().map(|model| model.input.source.clone()).collect();
     let written = write_models(context, models, steps);
-    // What was read of a file that changes meanwhile may be anything.
+    // If an input file changed while it was read, report that instead: any other error may result
+    // from it.
     written.map_err(|error| sources.iter().fold(error, |error, source| source.blame(error)))
 }
 

@@ -1,5 +1,5 @@
-//! Opening the models of an input: one, or of a folder also those in its sub-folders, each of which is
-//! converted in place.
+//! Opens the models of an input: one, or all models in the sub-folders of a folder, each of which
+//! is converted in place.
 
 use crate::context::ConversionContext;
 use crate::sides::{check_sides, options_of};
@@ -20,8 +20,8 @@ use tensorferry_core::read::unfinished::is_unfinished;
 use tensorferry_core::read::weights::{MOST_FOLDERS, Weights};
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Source, Target};
 
-/// Reads the input as the format that probing found, and where both sides are folders, the models of its
-/// sub-folders; there is at least one.
+/// Reads the input in the format that probing found. If both sides are folders, also reads the
+/// models of the sub-folders. Returns at least one model.
 pub fn read<'a>(
     context: &ConversionContext<'a>,
     probed: Result<&RegisteredFormat>,
@@ -35,7 +35,7 @@ pub fn read<'a>(
             models.push(read_one(context, String::new(), source, format, &context.request.input.options)?);
             None
         }
-        // Whatever probing finds wrong, reading says of the models that there are.
+        // Defer: if sub-folders hold models, their own errors are more specific.
         Err(error) if may_hold_more && error.kind() == ErrorKind::Unsupported => Some(error),
         Err(error) => return Err(error),
     };
@@ -48,10 +48,10 @@ pub fn read<'a>(
     }
     let holds_nothing = models.iter().all(|model| model.input.catalog.tensors().is_empty());
     if holds_nothing && !context.request.input.may_be_empty() {
-        let error = Error::malformed("the input holds no tensor")
+        let error = Error::malformed("the input holds no tensors")
             .file(source.entry_path().display().to_string())
-            .expected("at least one, or --allow-empty");
-        // What the reader left out is why.
+            .hint("pass --allow-empty to convert an input without tensors");
+        // Report what the reader left out as the reason.
         let left_out = models.iter().flat_map(|model| model.input.catalog.losses()).next();
         return Err(match left_out {
             Some(loss) => error.found(format!("{}: {}", loss.what, loss.why)),
@@ -76,7 +76,8 @@ fn read_one<'a>(
     Ok(InputModel { folder, input, context: reading })
 }
 
-/// The models of sub-folders. A folder that an outer model has read from is a part of that one.
+/// Reads the models of sub-folders. A folder from which the model around it has read is a part of
+/// that model.
 fn read_below<'a>(
     context: &ConversionContext<'a>,
     root: &FileSource,
@@ -118,18 +119,19 @@ fn read_below<'a>(
                 }
                 let options = options_of(&format.description, &context.request.input.options);
                 let model = read_one(context, folder.clone(), &source, format, &options);
-                models.push(model.map_err(|error| error.context(format!("in the sub-folder {folder:?}")))?);
+                models.push(model.map_err(|error| error.context(format!("in sub-folder {folder:?}")))?);
             }
-            // Its files are listed as what was not carried.
+            // The files of the sub-folder are listed as not copied.
             Err(error) if error.kind() == ErrorKind::Unsupported => {}
-            Err(error) => return Err(error.context(format!("in the sub-folder {folder:?}"))),
+            Err(error) => return Err(error.context(format!("in sub-folder {folder:?}"))),
         }
     }
     models.sort_by(|a, b| a.folder.cmp(&b.folder));
     Ok(())
 }
 
-/// Whether the weights of a sub-folder are the vendor's own form of the model in the folder around it.
+/// Returns whether the weights of a sub-folder are the vendor's original form of the model in the
+/// folder around it.
 fn is_of_vendor<'n>(
     root: &FileSource,
     models: &[InputModel<'_>],
@@ -147,7 +149,7 @@ fn is_of_vendor<'n>(
     Ok(weights.all(|file| read.supersede_vendor(file, names)))
 }
 
-/// Checks that a sub-folder is not that of one rank among several: each would become a model of its own.
+/// Refuses a sub-folder of one rank among several: each would become a model of its own.
 fn check_rank(root: &FileSource, folder: &str) -> Result<()> {
     let (above, name) = folder.rsplit_once('/').unwrap_or(("", folder));
     let folders = sub_folders(root, above)?;
@@ -155,8 +157,9 @@ fn check_rank(root: &FileSource, folder: &str) -> Result<()> {
     sibling_among(name, names).map_or(Ok(()), |sibling| Err(refusal(folder, &sibling)))
 }
 
-/// Whether a sub-folder is another step of a run that a model was read from: that model's reader has taken the files of
-/// one whose name differs in its number alone (`iter_0000010` beside `iter_0000020`, `100` beside `200`).
+/// Returns whether a sub-folder is another step of a run from which a model was read: the reader
+/// has read files from a folder whose name differs only in its number (`iter_0000010` next to
+/// `iter_0000020`, `100` next to `200`).
 pub(crate) fn is_other_step<'m, 's: 'm>(
     models: impl Iterator<Item = &'m InputModel<'s>>,
     folder: &str,
@@ -166,7 +169,7 @@ pub(crate) fn is_other_step<'m, 's: 'm>(
     let is_step =
         |rest: &str| rest.trim_start_matches(is_digit).starts_with('/') && rest.starts_with(is_digit);
     let is_own = |name: &str| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
-    // The model of a step by itself is no model of the run.
+    // A model inside a step folder does not belong to the run root.
     let is_around = |model: &&InputModel<'_>| model.folder.is_empty() || stem.starts_with(&model.path_of(""));
     stem != folder
         && models.filter(is_around).any(|model| {
@@ -177,8 +180,9 @@ pub(crate) fn is_other_step<'m, 's: 'm>(
         })
 }
 
-/// Whether a sub-folder of `root` has an export of a model in a folder around it: its format is not sure of any folder,
-/// since its files lie beside others' models. Such files are carried as they are.
+/// Returns whether a sub-folder of `root` holds an export of a model in a folder around it. Formats
+/// of exports are never certain about a folder, since their files occur next to other models. Such
+/// files are copied as they are.
 pub fn is_export<'m>(
     context: &ConversionContext<'_>,
     root: &FileSource,
@@ -194,8 +198,8 @@ pub fn is_export<'m>(
             .is_ok_and(|(score, _)| score <= BESIDE_A_MODEL)
 }
 
-/// The folders below `root` that hold a model each, sorted: what a conversion of a folder without a model of its
-/// own converts in place.
+/// Returns the folders below `root` that hold a model each, sorted. If a folder has no model of its
+/// own, a conversion converts these in place.
 pub fn folders(root: &FileSource, registry: &Formats, session: &Session) -> Result<Vec<String>> {
     let weights = Weights::of(registry)?;
     let (mut open, mut found) = (sub_folders(root, "")?, Vec::new());
@@ -213,18 +217,18 @@ pub fn folders(root: &FileSource, registry: &Formats, session: &Session) -> Resu
     Ok(found)
 }
 
-/// The folders in a folder of the input, relative to `root`; hidden ones, links, those of unfinished checkpoints, and those
-/// too deep are not entered.
+/// Returns the sub-folders of a folder of the input, relative to `root`. Skips hidden folders,
+/// links, unfinished checkpoints and folders that are too deep.
 fn sub_folders(root: &FileSource, folder: &str) -> Result<Vec<String>> {
     if folder.split('/').count() > MOST_FOLDERS {
         return Ok(Vec::new());
     }
-    // The last one is taken first.
+    // The list is a stack: the last folder is visited first.
     let entries = root.entries(folder)?.into_iter().rev();
     Ok(entries.filter(is_entered).map(|entry| entry.name).collect())
 }
 
-/// Whether the folders of models are looked for in an entry of a folder, and files in it are copied along.
+/// Returns whether a folder's entry is searched for models and for files to copy along.
 pub fn is_entered(entry: &FolderEntry) -> bool {
     let name = entry.name.rsplit('/').next().unwrap_or_default();
     let is_passed_over = name.starts_with('.') || is_folder_without_data(name) || is_unfinished(name);

@@ -1,7 +1,5 @@
-//! Publication takes an output from its plan to where the user wants it: it is written into a stage, checked,
-//! given a receipt and committed. Tensors and records go the same way.
-//!
-//! The output's folder is listed once, for any number of files in it.
+//! Publication writes a planned output into a stage, checks it, adds a receipt and commits it.
+//! Tensors and records use the same code.
 
 use crate::context::ConversionContext;
 use crate::earlier;
@@ -20,38 +18,38 @@ use tensorferry_publish::staging::{OutputFolder, Staging, output_folder};
 use tensorferry_publish::stale::{self, StaleFiles};
 use tensorferry_sdk::{Context, Error, Result, Role};
 
-/// What has been planned and can be written: tensors with the files that go along, or records.
+/// A planned output that can be written: tensors with the files that are copied along, or records.
 pub trait PlannedOutput {
-    /// Its files, but for a receipt; of those that are named as they are written, one until they are.
+    /// Returns the output's files without the receipt. A set whose files are named while it is
+    /// written counts as one file until then.
     fn files(&self) -> Vec<StagedFile>;
 
-    /// Whether files are named as they are written.
+    /// Returns whether files are named while they are written.
     fn is_named_late(&self) -> bool {
         false
     }
 
-    /// The names, as patterns, of files of an older output that this one makes stale.
+    /// Returns name patterns of files of an older output that this output makes obsolete.
     fn superseded(&self) -> Vec<(&str, Role)>;
 
-    /// Whether the input is read from the file at this path.
+    /// Returns whether the input is read from the file at this path.
     fn reads_from(&self, path: &Path) -> bool;
 
-    /// How many bytes will be moved, as the progress counts them.
+    /// Returns the number of bytes to copy, as the progress bar counts them.
     fn bytes(&self) -> u64;
 
-    /// How long the output will be, where that is known.
+    /// Returns the total length of the output, if it is known.
     fn known_len(&self) -> Option<u64>;
 
-    /// Writes the files; gives their lengths, in the order of [`files`](Self::files).
+    /// Writes the files and returns their lengths, in the order of [`files`](Self::files).
     fn write(&mut self, stage: &dyn Staging, report: &mut Report) -> Result<Vec<u64>>;
 
-    /// Takes the digests of the content that was read, if that has not been done on the way.
+    /// Computes the digests of the content that was read, unless the copy has done it.
     fn digest(&mut self) -> Result<()>;
 
-    /// Reads what was written back and compares it with what was read.
+    /// Reads the output back and compares it with the input.
     fn verify(&self, stage: &dyn Staging, report: &mut Report) -> Result<()>;
 
-    /// The receipt of what was read and written.
     fn receipt(&self, stage: &dyn Staging, report: &Report) -> Result<Receipt>;
 }
 
@@ -63,7 +61,7 @@ pub struct StagedOutput<'a> {
     files: Vec<StagedFile>,
     lens: Vec<u64>,
     report: Report,
-    /// Files of an earlier output that ferry wrote, with their identities then.
+    /// Files of an earlier output that ferry wrote, with their identities at that time.
     proven: Vec<(String, FileIdentity)>,
 }
 
@@ -162,8 +160,8 @@ impl Naming<'_> {
         }
     }
 
-    /// Schedules superseded files for removal at commit and notes the ones that are kept. Returns the files of an earlier
-    /// output among them that ferry wrote, whatever their names.
+    /// Schedules superseded files for removal at commit and notes the ones that are kept. Returns
+    /// the files of an earlier output among them that ferry wrote, under any name.
     fn supersede(
         &self,
         output: &dyn PlannedOutput,
@@ -204,7 +202,8 @@ fn refuse_to_replace_inputs(
     })
 }
 
-/// The receipt of an older output, if the new output gets none. A file that is not a receipt belongs to the user.
+/// Returns the receipt of an older output, if the new output gets none. A file that is not a
+/// receipt belongs to the user.
 fn older_receipt(
     context: &ConversionContext<'_>,
     folder: &dyn OutputFolder,
@@ -218,7 +217,8 @@ fn older_receipt(
 }
 
 impl StagedOutput<'_> {
-    /// Makes the output visible. `inputs` are the files that were read, with their identities then.
+    /// Makes the output visible. `inputs` are the files that were read, with their identities at
+    /// that time.
     pub fn commit(self, inputs: Vec<(PathBuf, FileIdentity)>) -> Result<Report> {
         let Self { context, folder, mut stage, files, lens, report, proven } = self;
         context.session.check_cancelled()?;

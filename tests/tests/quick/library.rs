@@ -210,7 +210,7 @@ fn tensors_are_saved_whole_or_not_at_all() {
     assert!(copied.tensors().all(|tensor| tensor.read().unwrap() == [7; 24]));
     assert_eq!(copied.catalog().ties().iter().map(|first| first.0).collect::<Vec<_>>(), [0, 1, 1]);
     let rows = registry.save(folder.path().join("m.tfrecord"), [tensor("a", 24)]);
-    fails(rows, ErrorKind::Usage, "tfrecord holds records, and these are tensors: file");
+    fails(rows, ErrorKind::Usage, "tfrecord holds records, not tensors");
     let (ferry, forced) = (Ferry::new(), SaveOptions::new().force(true));
     registry.save_with(&path, [tensor("b", 24)], &forced).unwrap();
     assert_eq!(ferry.tensors(&path).into_keys().collect::<Vec<_>>(), ["b"]);
