@@ -1,11 +1,12 @@
-//! A receipt is what an output was made from and how, with the digests of all of it: a JSON document
-//! that is committed with the output, and that `ferry verify` holds the output against later.
+//! A receipt describes how an output was made and contains digests of all of it. It is a JSON
+//! document that is committed with the output, and `ferry verify` checks the output against it
+//! later.
 //!
-//! `host/docs/receipt.md` describes the document field by field, and the bytes that each digest is
-//! over. It lies where the output does: `NAME.ferry.json` beside a file or a set of files NAME, and
-//! `receipt.ferry.json` in a folder that is the output's own, so that it goes where the folder goes.
-//! File names in it are relative to the folder that it lies in. No format declares such names as its
-//! own, and a conversion of the folder does not carry it along.
+//! `host/docs/receipt.md` describes each field, and the bytes that each digest covers. The receipt
+//! is next to the output: `NAME.ferry.json` for a file or a set of files NAME, and
+//! `receipt.ferry.json` inside a folder that belongs to the output, so that it moves with the
+//! folder. File names in it are relative to the folder that contains it. No format claims such
+//! names, and a conversion of the folder does not copy the receipt.
 
 pub mod digest;
 pub mod find;
@@ -31,62 +32,59 @@ use tensorferry_sdk::{CatalogView, Error, Limits, Result, Source, TensorId, hex}
 use tensorferry_tensors::content::ContentDigest;
 use tensorferry_tensors::logical::Logical;
 
-/// The layout of the document. It changes when a field changes its meaning; a field more is no change.
+/// Version of the document's layout. It changes when a field changes its meaning, but not when a
+/// field is added.
 pub const VERSION: u32 = 3;
 
 pub use tensorferry_core::read::own_files::RECEIPT as SUFFIX;
 
-/// A receipt's name in a folder that is the output's own.
+/// Name of the receipt in a folder that belongs to the output.
 const IN_FOLDER: &str = "receipt.ferry.json";
 
-/// What an output was made from and how.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// [`VERSION`].
     pub receipt: u32,
-    /// The version of the program that wrote the output.
+    /// The version of ferry that wrote the output.
     pub ferry: String,
-    /// When, UTC, as RFC 3339 has it: the one field in which two runs of the same conversion differ.
+    /// The time in UTC, as in RFC 3339: the only field in which two runs of the same conversion
+    /// differ.
     pub written: String,
-    /// What was read.
     pub input: InputRecord,
     /// `--part`.
     pub part: String,
-    /// `--step`, in order.
     #[serde(default)]
     pub steps: Vec<String>,
-    /// What was written.
     pub output: OutputRecord,
-    /// Tensors or records that were read back and compared before the commit, if that was asked for.
+    /// Number of tensors or records that were read back and compared before the commit, with
+    /// `--verify`.
     #[serde(default)]
     pub verified: Option<u64>,
-    /// The records in the output, where it is one of records.
+    /// The output's records. `None` for an output of tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<RecordsRecord>,
-    /// The models in the output; one, but of a folder that has more in its sub-folders; none for records.
+    /// The output's models: one, or several for a folder with models in sub-folders. Empty for
+    /// records.
     #[serde(default)]
     pub models: Vec<ModelRecord>,
-    /// What could not be carried.
     #[serde(default)]
     pub losses: Vec<LossRecord<'static>>,
 }
 
-/// What was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputRecord {
-    /// INPUT, made absolute.
+    /// The input's path, made absolute.
     pub path: String,
-    /// The folder that the names of its files are relative to, absolute.
+    /// The absolute path of the folder that file names are relative to.
     pub folder: String,
     /// `-i`, as given.
     #[serde(default)]
     pub options: Vec<(String, String)>,
-    /// Every file of it that was opened, sorted by name.
+    /// All files that were opened, sorted by name.
     pub files: Vec<FileRecord>,
-    /// Other inputs that options of the reader name.
+    /// Other inputs that the reader's options name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub additional_inputs: Vec<AdditionalInput>,
-    /// What became of each entry of a folder, glob or set.
+    /// The outcome for each entry of a folder, glob or set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<AccountRecord>,
 }
@@ -94,72 +92,61 @@ pub struct InputRecord {
 /// An input that an option of the reader names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdditionalInput {
-    /// The folder that the names of its files are relative to, absolute.
+    /// The absolute path of the folder that file names are relative to.
     pub folder: String,
-    /// Every file of it that was opened, sorted by name.
+    /// All files that were opened, sorted by name.
     pub files: Vec<FileRecord>,
 }
 
-/// What was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputRecord {
-    /// In what format.
     pub format: FormatRecord,
     /// `-o`, as given.
     #[serde(default)]
     pub options: Vec<(String, String)>,
-    /// Every file, relative to the receipt's folder, in the writer's order, sidecars last.
+    /// All files, relative to the receipt's folder: in the writer's order, then sidecars.
     pub files: Vec<FileRecord>,
 }
 
-/// A format, and who read or wrote it.
+/// A format, and the plugin that read or wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormatRecord {
-    /// Its id, as in `--from` and `--to`.
     pub id: String,
-    /// The plugin.
     pub plugin: String,
-    /// The plugin's version.
     pub version: String,
-    /// The format's output revision: another one may give other bytes for the same input.
+    /// The format's output revision. A different revision may write different bytes for the same
+    /// input.
     pub output_revision: u32,
 }
 
-/// A model of the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelRecord {
-    /// Its sub-folder, relative to the receipt's folder; empty for that folder itself.
+    /// The sub-folder, relative to the receipt's folder. Empty for that folder itself.
     pub folder: String,
-    /// The file that it is opened by, relative to that folder; none if it is the folder.
+    /// The file to open the model by, relative to `folder`. `None` if it is the folder.
     pub entry: Option<String>,
-    /// The format that it was read in.
+    /// The format of the input.
     pub from: FormatRecord,
-    /// Its content digest.
+    /// The content digest.
     pub content: String,
-    /// Its tensors, in the input's order, under the output's names.
+    /// The tensors, in the input's order, under the output's names.
     pub tensors: Vec<TensorRecord>,
 }
 
-/// A tensor of the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorRecord {
-    /// Its name.
     pub name: String,
-    /// Its dtype, as `ferry inspect` names it.
+    /// The dtype, as `ferry inspect` names it.
     pub dtype: String,
-    /// Its shape.
     pub shape: Vec<u64>,
-    /// The length of its logical bytes.
+    /// The length of the logical bytes.
     pub bytes: u64,
-    /// Its content digest.
+    /// The content digest.
     pub content: String,
 }
 
 impl TensorRecord {
-    /// The record of a tensor under this name.
-    ///
-    /// # Errors
-    /// A plugin error, for a dtype that the catalog does not have.
+    /// Describes a tensor under this name.
     pub fn of(logical: &Logical<'_>, id: TensorId, name: &str, content: &ContentDigest) -> Result<Self> {
         let tensor = logical.tensor(id);
         Ok(Self {
@@ -172,50 +159,46 @@ impl TensorRecord {
     }
 }
 
-/// The records of an output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordsRecord {
-    /// The format that they were read in.
+    /// The format of the input.
     pub from: FormatRecord,
-    /// How many.
+    /// Number of records.
     pub rows: u64,
-    /// The content digest of all of them.
+    /// The content digest of all records.
     pub content: String,
-    /// Their columns, in the schema's order.
     pub columns: Vec<ColumnRecord>,
-    /// What each of the output's files holds of them.
+    /// The records in each of the output's files.
     pub files: Vec<RowsRecord>,
 }
 
-/// A column of records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnRecord {
-    /// Its name.
     pub name: String,
-    /// What its values are, below all lists.
+    /// The type of the values inside all lists.
     #[serde(rename = "type")]
     pub word: String,
-    /// The lists that each row has of them: their lengths, null for any.
+    /// The lengths of the nested lists in each row. `None` for a variable length.
     #[serde(default)]
     pub shape: Vec<Option<u64>>,
 }
 
-/// The records of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowsRecord {
-    /// The file's name.
     pub name: String,
-    /// How many were sent to it.
+    /// Number of records that were sent to the file.
     pub rows: u64,
-    /// How many of them the format could not hold, so that they are not in the file. Earlier receipts do not say.
+    /// Number of those that the format could not hold, so that they are not in the file. Earlier
+    /// receipts lack this field.
     #[serde(default)]
     pub lost: Option<u64>,
-    /// Each column's content digest; null for one that has none.
+    /// The content digest of each column. `None` for a column without one.
     pub columns: Vec<Option<String>>,
 }
 
 impl RecordsRecord {
-    /// The content digest of all records, made of those of their files; none, if one is no digest.
+    /// Computes the content digest of all records from those of the files. Returns `None` if one of
+    /// them is not a digest.
     pub(crate) fn content_of_files(&self) -> Option<ContentDigest> {
         let of_file = |file: &RowsRecord| {
             let columns = self.columns.iter().zip(&file.columns);
@@ -230,7 +213,7 @@ impl RecordsRecord {
     }
 }
 
-/// The receipt's name for an output, relative to the output's folder.
+/// Returns the receipt's name for an output, relative to the output's folder.
 #[must_use]
 pub(crate) fn name_for(destination: &Destination) -> String {
     match &destination.kind {
@@ -239,7 +222,7 @@ pub(crate) fn name_for(destination: &Destination) -> String {
     }
 }
 
-/// Where the receipt of an output lies, if it has one.
+/// Returns the path of an output's receipt, which may not exist.
 #[must_use]
 pub fn path_for(output: &Path) -> PathBuf {
     if output.is_dir() { output.join(IN_FOLDER) } else { beside(output) }
@@ -251,7 +234,7 @@ fn beside(output: &Path) -> PathBuf {
     path.into()
 }
 
-/// The output that a receipt lies with.
+/// Returns the output that belongs to a receipt.
 #[must_use]
 pub fn output_of(receipt: &Path) -> PathBuf {
     match receipt.file_name().and_then(|name| name.to_str()) {
@@ -261,24 +244,18 @@ pub fn output_of(receipt: &Path) -> PathBuf {
     }
 }
 
-/// Whether a file's name is that of a receipt.
 #[must_use]
 pub fn is_name(file: &str) -> bool {
     file.ends_with(SUFFIX)
 }
 
-/// What every receipt has, of whatever version.
+/// The field that receipts of all versions have.
 #[derive(Deserialize)]
 struct Versioned {
     receipt: u32,
 }
 
 impl Receipt {
-    /// Reads a receipt.
-    ///
-    /// # Errors
-    /// Malformed, if it is none; unsupported, if its layout is newer; limit, if it is longer than any
-    /// header may be; i/o.
     pub fn read(path: &Path, session: &Session) -> Result<Self> {
         let limits = &session.limits;
         let text = match path.to_str().is_some_and(is_url) {
@@ -288,7 +265,7 @@ impl Receipt {
         Self::parse(&text).map_err(|error| error.file(path.display().to_string()))
     }
 
-    /// Whether a text is a receipt, of whatever version.
+    /// Returns whether a text is a receipt of any version.
     #[must_use]
     pub fn is_one(text: &[u8]) -> bool {
         serde_json::from_slice::<Versioned>(text).is_ok()
@@ -298,24 +275,19 @@ impl Receipt {
         let malformed = |e: serde_json::Error| Error::malformed(format!("not a receipt: {e}"));
         let Versioned { receipt: version } = serde_json::from_slice(text).map_err(malformed)?;
         if version != VERSION {
-            return Err(Error::unsupported("a receipt of another version than this ferry knows")
+            return Err(Error::unsupported("this version of ferry cannot read the receipt's version")
                 .expected(VERSION)
                 .found(version));
         }
         serde_json::from_slice(text).map_err(malformed)
     }
 
-    /// Its document, with a line end.
-    ///
-    /// # Errors
-    /// I/o.
     pub fn text(&self) -> Result<Vec<u8>> {
         let mut text = serde_json::to_vec_pretty(self).map_err(std::io::Error::from)?;
         text.push(b'\n');
         Ok(text)
     }
 
-    /// Bytes of the output's files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.output.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
@@ -363,7 +335,7 @@ pub(crate) fn from_hex(text: &str) -> Option<ContentDigest> {
     Some(digest)
 }
 
-/// Now, as receipts and reports have it.
+/// Returns the current time as receipts and reports write it.
 #[must_use]
 pub fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()

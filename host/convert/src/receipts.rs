@@ -1,4 +1,4 @@
-//! Receipts are drafted while an output is staged, and outputs are verified against them later.
+//! Drafts receipts while an output is staged, and verifies outputs against them later.
 
 pub mod draft;
 pub mod draft_tensors;

@@ -1,5 +1,5 @@
-//! What conversions need of records. The crate `tensorferry-records` implements it, so that a program of tensors
-//! alone links no Arrow.
+//! The interface for conversions of records. The crate `tensorferry-records` implements it, so that
+//! a program that supports only tensors does not link Arrow.
 
 use crate::comparison::{Compared, Found};
 use crate::context::ConversionContext;
@@ -19,12 +19,10 @@ use tensorferry_tensors::steps::signature::Signature;
 use tensorferry_tensors::steps::spec::Spec;
 use tensorferry_tensors::steps::{Step, TensorAction};
 
-/// The half of conversions that reads or writes records.
+/// The part of conversions that reads or writes records.
 pub trait RecordSupport: OtherSteps + Sync {
-    /// Converts the records of the input, read as this format, into an output of records.
-    ///
-    /// # Errors
-    /// Whatever is wrong; nothing of the output is left then.
+    /// Converts the records of the input, read in this format, into an output of records. If the
+    /// conversion fails, no partial output is left behind.
     fn convert(
         &self,
         context: &ConversionContext<'_>,
@@ -32,10 +30,7 @@ pub trait RecordSupport: OtherSteps + Sync {
         steps: Vec<AnyStep>,
     ) -> Result<Report>;
 
-    /// Reads an input of records as a model of the tensors that become of them; gives the steps on these too.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the input or the steps.
+    /// Reads an input of records as a model of tensors. Also returns the steps on these tensors.
     fn as_model<'a>(
         &self,
         context: &ConversionContext<'a>,
@@ -43,10 +38,8 @@ pub trait RecordSupport: OtherSteps + Sync {
         steps: Vec<AnyStep>,
     ) -> Result<(InputModel<'a>, Vec<Step<TensorAction>>)>;
 
-    /// Converts the tensors of the input into an output of records. `probed`: its format, or why there is none.
-    ///
-    /// # Errors
-    /// Whatever is wrong; nothing of the output is left then.
+    /// Converts the tensors of the input into an output of records. `probed` is the input's format,
+    /// or the reason why none was found.
     fn of_tensors(
         &self,
         context: &ConversionContext<'_>,
@@ -54,10 +47,7 @@ pub trait RecordSupport: OtherSteps + Sync {
         steps: Vec<AnyStep>,
     ) -> Result<Report>;
 
-    /// Reads an input of records as tensors, to look at them.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the input.
+    /// Reads an input of records as tensors, to inspect them.
     fn as_tensors(
         &self,
         source: &FileSource,
@@ -67,18 +57,11 @@ pub trait RecordSupport: OtherSteps + Sync {
         session: &Session,
     ) -> Result<Input>;
 
-    /// Compares two inputs of records.
-    ///
-    /// # Errors
-    /// Usage, for steps and options that they cannot have; whatever is wrong with either.
     fn compare(&self, request: &Compared<'_>, found: [FoundInput<'_>; 2], session: &Session)
     -> Result<Found>;
 
-    /// Reads the records of an output back, file by file, and adds to `checked` what is not as the receipt says. `told` are
-    /// the options that they were written with.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the output.
+    /// Reads the records of an output back, file by file, and adds deviations from the receipt to
+    /// `checked`. `told` are the options that the output was written with.
     fn verify(
         &self,
         checked: &mut Checked,
@@ -90,13 +73,13 @@ pub trait RecordSupport: OtherSteps + Sync {
     ) -> Result<()>;
 }
 
-/// Refuses all records: for a program of tensors alone.
+/// Refuses all records: for a program that supports only tensors.
 #[derive(Debug, Clone, Copy)]
 pub struct NoRecords;
 
 impl NoRecords {
     fn error() -> Error {
-        Error::unsupported("records: this program was built without the feature that carries them")
+        Error::unsupported("this program was built without support for records")
     }
 }
 

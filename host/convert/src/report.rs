@@ -1,4 +1,4 @@
-//! A report is what was done, how fast, and everything that could not be carried.
+//! The report of a conversion: the files, the time, and everything that was lost.
 
 use crate::request::Request;
 use crate::write::target::OutputTarget;
@@ -12,48 +12,39 @@ use tensorferry_core::read::folder::shown;
 use tensorferry_publish::commit::{Committed, Recovered};
 use tensorferry_sdk::{Loss, Target};
 
-/// What a conversion came to.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Report {
-    /// INPUT.
     pub input: PathBuf,
-    /// OUTPUT.
     pub output: PathBuf,
-    /// The formats that the input was read as.
     pub readers: Vec<UsedFormat>,
-    /// How many files of the input were read.
     pub files_read: usize,
-    /// The target's format.
+    /// The output's format.
     pub format: String,
-    /// Tensors in the output.
+    /// Number of tensors in the output.
     pub tensors: u64,
-    /// Whether the output is one of records.
+    /// Whether the output holds records.
     pub holds_records: bool,
-    /// Records in the output, where it is one of records and they have been counted.
+    /// Number of records in the output, if it holds records and they have been counted.
     pub records: Option<u64>,
-    /// Bytes of the output's files.
     pub bytes: u64,
-    /// From the start to the commit.
+    /// The time from the start to the commit.
     pub seconds: f64,
-    /// Tensors whose content was compared, if that was asked for.
+    /// Number of tensors or records that were compared with `--verify`.
     pub verified: Option<u64>,
-    /// What the output does not have.
+    /// Losses of the conversion.
     pub losses: Vec<Loss>,
-    /// What became of each entry of the input, where that is more than a file.
+    /// The outcome for each entry of the input, if it is not a single file.
     pub account: Option<Account>,
-    /// The files and their lengths; of a dry run, those that would be.
+    /// The files and their lengths. For a dry run, the files that would be written.
     pub files: Vec<(PathBuf, u64)>,
-    /// Where the receipt lies, if one was asked for.
+    /// The path of the receipt, if one was requested.
     pub receipt: Option<PathBuf>,
-    /// What a person should know beside that.
     pub notes: Vec<String>,
-    /// Whether nothing was written.
     pub dry_run: bool,
 }
 
 impl Report {
-    /// A report of a conversion that is about to begin.
     #[must_use]
     pub fn new(request: &Request, target: &OutputTarget<'_>, losses: Vec<Loss>) -> Self {
         Self {
@@ -77,22 +68,22 @@ impl Report {
         }
     }
 
-    /// Notes what earlier runs had left beside the output, and what became of it.
+    /// Notes the leftovers of earlier runs next to the output, and what was done with them.
     pub fn recovered(&mut self, recovered: Recovered) {
         let finished =
-            recovered.finished.iter().map(|path| format!("finished an earlier run's {}", path.display()));
+            recovered.finished.iter().map(|path| format!("finished the output {} of an interrupted run", path.display()));
         self.notes.extend(finished.chain(recovered.notes));
         if recovered.removed > 0 {
             let runs = match recovered.removed {
                 1 => "an earlier run".to_owned(),
                 count => format!("{count} earlier runs"),
             };
-            self.notes.push(format!("removed what {runs} had left unfinished"));
+            self.notes.push(format!("removed unfinished files of {runs}"));
         }
     }
 
-    /// The end of a dry run: `files` are the names of those that would be written, and their lengths, where
-    /// these are known.
+    /// Completes the report of a dry run. `files` are the names of the files that would be written,
+    /// with their lengths if these are known.
     #[must_use]
     pub fn planned(
         mut self,
@@ -107,8 +98,8 @@ impl Report {
         self.end(started, session)
     }
 
-    /// The end of a conversion: `lens` are the lengths of the committed files, by their place; a receipt
-    /// comes after them.
+    /// Completes the report of a conversion. `lens` are the lengths of the committed files, in
+    /// order; a receipt follows them.
     #[must_use]
     pub fn done(
         mut self,
@@ -130,7 +121,7 @@ impl Report {
         self
     }
 
-    /// The document of `--json`.
+    /// Returns the document that `--json` prints.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({

@@ -51,7 +51,7 @@ pub struct InputRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OutputRequest {
-    /// The path or URL. It ends in `/` if the output shall be a folder.
+    /// The path or URL. It ends in `/` if the output is a folder.
     pub path: PathBuf,
     /// `--to`.
     pub format: Option<String>,
@@ -63,25 +63,24 @@ pub struct OutputRequest {
     pub receipt: Option<Algorithm>,
     /// `--force`, `--sync`.
     pub commit: CommitOptions,
-    /// Files that earlier runs wrote for this output, with their identities then. The commit removes those that the new output
-    /// does not replace.
+    /// Files that earlier runs wrote for this output, with their identities at that time. The
+    /// commit removes those that the new output does not replace.
     pub earlier: Vec<(PathBuf, FileIdentity)>,
 }
 
 impl InputRequest {
-    /// Whether the input may be empty. A file of a dataset may.
+    /// Returns whether the input may be empty. A file of a dataset may be.
     pub fn may_be_empty(&self) -> bool {
         self.allow_empty || self.file_group.is_some()
     }
 
-    /// Opens the input's files.
     pub fn open(&self, session: &Session) -> Result<FileSource> {
         let open = || FileSource::open(&self.path, session);
         self.file_group.as_ref().map_or_else(open, |group| group.source(session))
     }
 
-    /// The entry that decides whether the output is a folder if its name does not. For a dataset, the template decides,
-    /// so it counts as a file.
+    /// Returns the entry that decides whether the output is a folder, if the output's name does
+    /// not. A dataset counts as a file, because its template decides.
     #[must_use]
     pub fn entry<'a>(&self, source: &'a FileSource) -> &'a Entry {
         static FILE: Entry = Entry::File(String::new());

@@ -1,5 +1,6 @@
-//! Sidecars are what lies beside the weights of a model folder: configuration, tokenizers, a model
-//! card, sub-folders. A folder's sidecars go along to a folder; where they cannot, each is a loss.
+//! Sidecars are the files next to the weights of a model folder: configuration, tokenizers, a model
+//! card, sub-folders. They are copied along if the output is a folder. Each one that cannot be
+//! copied is a loss.
 
 use crate::context::ConversionContext;
 use crate::models::{is_entered, is_export, is_other_step};
@@ -28,22 +29,22 @@ use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, LossKind, Result, 
 use tensorferry_tensors::steps::adapt::Selected;
 use tensorferry_tensors::steps::model_config::OF_QUANTIZATION;
 
-/// The files that go along, and those that do not.
+/// The files that are copied along, and those that are not.
 #[derive(Default)]
 pub struct Sidecars {
     names: Vec<String>,
     losses: Vec<Loss>,
     notes: Vec<String>,
     account: Option<Account>,
-    /// Those that the models' readers have made.
+    /// Files that the models' readers have created.
     made: BTreeMap<String, Vec<u8>>,
-    /// Those whose text changes, and the files that they were read from.
+    /// Files whose text changes, and the source that they were read from.
     edited: BTreeMap<String, (Vec<u8>, FileSource)>,
 }
 
-/// What becomes of the files of an input folder that no reader of its models has read, and whose names are none
-/// of the output's (`is_output`). Of an input that is a file or a glob, those beside it go along whose names match
-/// `--carry`.
+/// Decides about the files of an input folder that no reader has read and whose names the output
+/// does not use (`is_output`). If the input is a file or a glob, the files next to it that match
+/// `--carry` are copied along.
 pub fn find(
     context: &ConversionContext<'_>,
     models: &[&InputModel<'_>],
@@ -98,7 +99,7 @@ pub fn find(
                 account.add(EntryClass::NoData, &name);
                 continue;
             } else if is_repository && OF_CACHE.contains(&&*name) {
-                let why = "it is what huggingface_hub keeps its snapshots by";
+                let why = "it belongs to the cache of huggingface_hub";
                 sidecars.notes.push(format!("{name:?} is left out: {why}"));
                 account.add(EntryClass::NoData, &name);
                 continue;
@@ -122,14 +123,14 @@ pub fn find(
                 if is_other_step(models.iter().copied(), &name) {
                     account.leave_out(
                         &name,
-                        "another step of the run than the one that was read: convert it on its own",
+                        "a different step of the run: convert it separately",
                     );
                 } else if is_unfinished(file) {
-                    account.leave_out(&name, "a checkpoint that was never finished");
+                    account.leave_out(&name, "an unfinished checkpoint");
                 } else if is_entered(entry) && name.split('/').count() <= MOST_FOLDERS {
                     open.push(name);
                 } else {
-                    account.leave_out(&name, "a folder that is hidden, a link, or too deep is not carried");
+                    account.leave_out(&name, "folders that are hidden, links or too deep are not copied");
                 }
                 continue;
             }
@@ -143,7 +144,7 @@ pub fn find(
                 && !is_export(context, input, models.iter().map(|model| &*model.folder), &folder);
             if is_left_out {
                 account
-                    .leave_out(&name, "these are weights too, and were not read: convert them on their own");
+                    .leave_out(&name, "other weights, which were not read: convert them separately");
                 continue;
             }
             if let Some(why) = not_carried(input, &carried, entry) {
@@ -156,7 +157,8 @@ pub fn find(
                 continue;
             } else if target.target != Target::Folder {
                 let loss = Loss::new(LossKind::Sidecar, &name, "the output is not a folder");
-                // Configuration and training state have no place in a file of weights, and are no part of them.
+                // Configuration and training state are not part of a file of weights, so leaving
+                // them out is only noted.
                 let is_data = names.format_of(file).is_some() || other_data(file).is_some();
                 let holds_data = is_data && !names_training_state(file);
                 if holds_data { loss } else { loss.severity(Severity::Note) }
@@ -182,7 +184,7 @@ pub fn find(
     Ok(sidecars)
 }
 
-/// Whether a link leads to a file that was read, or to the folder of a model that was.
+/// Returns whether a link leads to a file or to the folder of a model that was read.
 fn is_link_to_a_model(input: &FileSource, name: &str, models: &[&InputModel<'_>]) -> bool {
     let canonical = |path| std::fs::canonicalize(path).ok();
     let (Some(root), Some(target)) = (canonical(input.path("")), canonical(input.path(name))) else {
@@ -192,12 +194,13 @@ fn is_link_to_a_model(input: &FileSource, name: &str, models: &[&InputModel<'_>]
     target.is_some_and(|target| models.iter().any(|model| model.has_read(target) || model.folder == target))
 }
 
-/// Whether an error is about the folder itself, and trying again would not help.
+/// Returns whether an error concerns the folder itself, so that a retry would not help.
 fn is_lasting(error: &Error) -> bool {
     error.kind() == ErrorKind::Io
 }
 
-/// Why a file of this machine is not carried, if that is so. It may be a link that is followed among weights only.
+/// Returns why a local file is not copied along, if there is a reason. Links out of the folder are
+/// followed only for weights.
 fn not_carried(input: &FileSource, carried: &FileSource, entry: &FolderEntry) -> Option<String> {
     if entry.is_link && carried.is_local() && !carried.contains(&entry.name).unwrap_or(false) {
         return Some(format!("the entry {LEADS_OUT}"));
@@ -205,13 +208,14 @@ fn not_carried(input: &FileSource, carried: &FileSource, entry: &FolderEntry) ->
     input.why_unreadable(&entry.name).map(|why| format!("the entry cannot be read: {why}"))
 }
 
-/// What lies beside the model of a folder in another format: exports of it (GGUF, ONNX), its arrays. They go along as
-/// other files do, unless they would be taken for the output's.
+/// Files next to the model of a folder that are in a different format: exports of it (GGUF, ONNX)
+/// or its arrays. They are copied along like other files, unless they could be mistaken for the
+/// output's.
 struct Companions<'a> {
     context: &'a ConversionContext<'a>,
     weights: &'a Weights,
     source: FileSource,
-    /// Of formats that were asked for: whether their files lie beside a model.
+    /// For each format that was asked: whether its files occur next to a model.
     asked: BTreeMap<String, bool>,
     carried: usize,
 }
@@ -222,8 +226,8 @@ impl<'a> Companions<'a> {
         Self { context, weights, source, asked: BTreeMap::new(), carried: 0 }
     }
 
-    /// Whether a file is one: formats know it by its name, none of them as the folder's model, and the output's is
-    /// not among them.
+    /// Returns whether a file is a companion: formats recognize its name, but none of them as the
+    /// folder's model, and the output's format is not among them.
     fn is_one(&mut self, file: &str) -> bool {
         let target = &self.context.target.format.description;
         let ids: Vec<&str> = self.weights.built_in(file).collect();
@@ -242,7 +246,7 @@ impl<'a> Companions<'a> {
         let ids: Vec<&str> = self.asked.iter().filter(|(_, is)| **is).map(|(id, _)| &**id).collect();
         let files = if self.carried == 1 { "1 file".to_owned() } else { format!("{} files", self.carried) };
         (self.carried > 0).then(|| {
-            format!("{files} beside the model go along unread ({}): name one to convert it", ids.join(", "))
+            format!("{files} next to the model ({}) are copied unread: pass one as the input to convert it", ids.join(", "))
         })
     }
 }
@@ -251,7 +255,8 @@ fn file_of(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or_default()
 }
 
-/// What a repository in huggingface_hub's cache has beside its snapshots: the files that these link to, and their names.
+/// Entries of a repository in huggingface_hub's cache besides its snapshots: the files that the
+/// snapshots link to, refs, and markers of missing files.
 const OF_CACHE: [&str; 3] = ["blobs", "refs", ".no_exist"];
 
 impl Sidecars {
@@ -283,7 +288,8 @@ impl Sidecars {
         Ok(())
     }
 
-    /// Takes the account of a model that is not a folder: of files that a glob matches, or that begin alike.
+    /// Takes over the account of a model that is not a folder: of files that match a glob or share
+    /// a prefix.
     fn take_account(&mut self, context: &ConversionContext<'_>, model: &InputModel<'_>) -> Result<()> {
         let is_read = |name: &str| model.has_read(name);
         if !model.input.is_of_records() {
@@ -294,18 +300,18 @@ impl Sidecars {
         Ok(())
     }
 
-    /// What became of each entry of the input, where that is more than a file.
+    /// Returns the outcome for each entry of the input, if it is not a single file.
     #[must_use]
     pub fn account(&self) -> Option<&Account> {
         self.account.as_ref()
     }
 
-    /// The names of the files of the input that go along, relative to the folder.
+    /// Returns the names of the input's files that are copied along, relative to the folder.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
-    /// The names of the files beside them that readers have made.
+    /// Returns the names of the additional files that readers have created.
     pub(crate) fn made(&self) -> impl Iterator<Item = &str> {
         self.made.keys().map(String::as_str)
     }
@@ -327,7 +333,7 @@ impl Sidecars {
         }
     }
 
-    /// Where they come from, and what they are now.
+    /// Returns the paths of the input's files, and their current identities.
     pub(crate) fn files(&self, input: &FileSource) -> Result<Vec<(PathBuf, FileIdentity)>> {
         for name in &self.names {
             input.open(name).map_err(|error| {
@@ -337,20 +343,20 @@ impl Sidecars {
         Ok(input.stamped().map(|(path, identity)| (path.to_owned(), identity)).collect())
     }
 
-    /// What is left out because the same model is there in a format that is preferred.
+    /// Returns notes about files that are left out because the same model exists in a preferred
+    /// format.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// What does not go along.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         &self.losses
     }
 
-    /// Has the configuration of a model whose weights are cast, or are no longer quantised, say so. `selected` is what is
-    /// written of it.
+    /// Updates the configuration of a model whose weights are cast or are no longer quantized.
+    /// `selected` is the written part of the model.
     pub(crate) fn follow_casts(
         &mut self,
         input: &FileSource,
@@ -376,7 +382,7 @@ impl Sidecars {
         let file = source.open(&name)?;
         let mut text = vec![0; usize::try_from(source.len(file).min(config_dtype::MOST_BYTES)).unwrap_or(0)];
         source.read_at(file, 0, &mut text)?;
-        // Cut off, or no text: no JSON either.
+        // A text that was cut off or is not UTF-8 is not JSON either, and stays unchanged.
         let text = std::str::from_utf8(&text).unwrap_or_default();
         let mut change = None;
         let mut edited = None;
@@ -395,24 +401,24 @@ impl Sidecars {
                 self.edited.insert(name, (edited.into_bytes(), source));
             }
             Edit::Untrue(says) => {
-                self.notes.push(format!("{name}: {says}, though the weights are of other dtypes now"));
+                self.notes.push(format!("{name}: {says}, but the weights now have other dtypes"));
             }
         }
         Ok(())
     }
 
-    /// Leaves out the files that say how a model's weights were quantised, and nothing else.
+    /// Leaves out the files that only describe how a model's weights were quantized.
     fn leave_out_quantization(&mut self, model: &InputModel<'_>) {
         for name in OF_QUANTIZATION.map(|name| model.path_of(name)) {
             let count = self.names.len();
             self.names.retain(|known| *known != name);
             if self.names.len() < count {
-                self.notes.push(format!("{name:?} is left out: the weights are no longer quantised"));
+                self.notes.push(format!("{name:?} is left out: the weights are no longer quantized"));
             }
         }
     }
 
-    /// Copies them into the stage; gives their lengths.
+    /// Copies the files into the stage and returns their lengths.
     pub(crate) fn copy(
         &self,
         source: &FileSource,

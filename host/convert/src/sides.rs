@@ -1,5 +1,5 @@
-//! The two sides of a conversion have options of their own; one that is given to the wrong side is
-//! named with the right flag, also where the two formats differ.
+//! The two sides of a conversion have separate options. An option that is passed to the wrong side
+//! is reported with the right flag, also if the two formats differ.
 
 use crate::request::Request;
 use tensorferry_core::formats::options::is_of_host;
@@ -8,10 +8,7 @@ use tensorferry_sdk::{Description, Dtype, Error, OptionSpec, Result, Side};
 use tensorferry_tensors::steps::dequantize::READER_OPTION;
 use tensorferry_tensors::steps::model_config::ModelConfig;
 
-/// Looks for options of the writer under `-i`, and of the reader under `-o`.
-///
-/// # Errors
-/// Usage, naming the right flag.
+/// Checks that no option of the writer was passed with `-i`, and none of the reader with `-o`.
 pub fn check_sides(request: &Request, input: &Description, output: &Description) -> Result<()> {
     let declares = |description: &Description, side: Side, key: &str| {
         description.options.iter().any(|option| option.side == side && option.key == key)
@@ -19,7 +16,7 @@ pub fn check_sides(request: &Request, input: &Description, output: &Description)
     for (key, _) in &request.input.options {
         if !declares(input, Side::Reader, key) && declares(output, Side::Writer, key) {
             return Err(Error::usage(format!(
-                "{key} is an option of {}'s writer: use -o {key}=...",
+                "{key} is an output option of the format {}: pass -o {key}=...",
                 output.id
             )));
         }
@@ -27,7 +24,7 @@ pub fn check_sides(request: &Request, input: &Description, output: &Description)
     for (key, _) in &request.output.options {
         if !declares(output, Side::Writer, key) && declares(input, Side::Reader, key) {
             return Err(Error::usage(format!(
-                "{key} is an option of {}'s reader: use -i {key}=...",
+                "{key} is an input option of the format {}: pass -i {key}=...",
                 input.id
             )));
         }
@@ -35,8 +32,8 @@ pub fn check_sides(request: &Request, input: &Description, output: &Description)
     Ok(())
 }
 
-/// Those of the options that a format's reader has: what a user says of the input is for each of its
-/// models that knows it.
+/// Selects the options that a format's reader has. Each model of the input gets the given options
+/// that its format has.
 #[must_use]
 pub fn options_of(format: &Description, given: &[(String, String)]) -> Vec<(String, String)> {
     let has = |key: &str| {
@@ -45,8 +42,8 @@ pub fn options_of(format: &Description, given: &[(String, String)]) -> Vec<(Stri
     given.iter().filter(|(key, _)| has(key)).cloned().collect()
 }
 
-/// The options of a reader: those that were given, and with a step that dequantizes (`asked`), the one that has the reader
-/// decode quantized types of its own.
+/// Returns the options of a reader: the given ones, and, if a step dequantizes (`asked`), the one
+/// that has the reader decode quantized types of its own.
 pub(crate) fn with_dequantize(
     asked: Option<Option<Dtype>>,
     source: &FileSource,
@@ -64,7 +61,7 @@ pub(crate) fn with_dequantize(
     match given.iter().find(|(key, _)| key == READER_OPTION) {
         Some((_, said)) if *said != word => {
             return Err(Error::usage(format!(
-                "-i {READER_OPTION}={said} and the step dequantize, which means {word}: one of them is enough"
+                "-i {READER_OPTION}={said} contradicts the step dequantize, which means {word}"
             )));
         }
         Some(_) => {}

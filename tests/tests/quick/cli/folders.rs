@@ -67,7 +67,7 @@ fn of_a_run_one_step_is_converted_and_the_others_are_told_of() {
     let report = ferry.convert(&ferry.at("run"), &output, &command).json();
     assert_eq!(report["tensors"], 1, "{report}");
     assert_eq!(report["losses"][0]["what"], "100", "{report}");
-    assert!(report["losses"][0]["why"].as_str().unwrap_or_default().contains("another step"), "{report}");
+    assert!(report["losses"][0]["why"].as_str().unwrap_or_default().contains("a different step"), "{report}");
     assert_eq!(names(&output), ["model.safetensors"]);
     assert!(ferry.equal(&ferry.at("newer.safetensors"), &output));
 }

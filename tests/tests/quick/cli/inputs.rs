@@ -203,7 +203,7 @@ fn a_checkpoint_that_was_never_finished_is_not_read() {
     ferry.safetensors("m/tmp-checkpoint-2/model.safetensors", &[("w", "F32", &[2], &[0; 8])]);
     ferry.write("m/tmp-checkpoint-2/config.json", "{}");
     let done = ferry.convert(&ferry.at("m"), &ferry.at("copy/"), &["--to", "torch"]);
-    done.says(&["lost: input \"tmp-checkpoint-2\"", "never finished"]);
+    done.says(&["lost: input \"tmp-checkpoint-2\"", "unfinished checkpoint"]);
     assert!(!ferry.at("copy/tmp-checkpoint-2").exists());
 }
 

@@ -77,7 +77,7 @@ fn exports_and_arrays_go_along_and_other_weights_do_not() {
     outcome.says(&[
         "another form of the same model",
         "model.ckpt.index",
-        "2 files beside the model go along unread (gguf, numpy)",
+        "2 files next to the model (gguf, numpy) are copied unread",
     ]);
     let expected = ["config.json", "model-f32.gguf", "pytorch_model.bin", "voices/a.npy", "weights.npz"];
     assert_eq!(names(&output), expected);
