@@ -1,10 +1,5 @@
-//! The statistics of a model: of each tensor's numbers, those of quantised weights as what they stand for, and what
-//! of all that is worth a look.
-//!
-//! A tensor that would need a gather is read in its stored pieces, since the order of its numbers
-//! does not matter. Quantized weights are read through the storages that `dequantize` makes. These
-//! take a second pass: histograms, counting rows of zeros if there are enough zeros, and hashing if
-//! two tensors have the same statistics.
+//! The statistics of a model: of each tensor's numbers, and suspicious findings. Quantized weights
+//! are dequantized first.
 
 mod document;
 mod findings;
@@ -27,53 +22,44 @@ use tensorferry_tensors::steps::model_config::ModelConfig;
 use tensorferry_tensors::steps::{ModelFacts, apply_to};
 use tensorferry_tensors::stored::Stored;
 
-/// Of what statistics are taken, and which.
+/// The input and the selection of tensors.
 #[derive(Clone, Copy)]
 pub struct StatisticsRequest<'a> {
-    /// An input that was read, and stays as it is.
+    /// The input, which stays as it was read.
     pub input: &'a Input,
-    /// What its reader was told.
+    /// The options of its reader.
     pub options: &'a [(String, String)],
-    /// Which part of it.
     pub part: &'a Part,
-    /// Globs of names; none: all tensors. A weight that is several tensors has its own name and those of its parts.
+    /// Globs of tensor names. Empty: all tensors. A weight that consists of several tensors matches
+    /// by its own name and by theirs.
     pub patterns: &'a [String],
-    /// Whether there are histograms, which takes a second pass.
+    /// Whether to compute histograms, which takes a second pass.
     pub histograms: bool,
 }
 
-/// What a model's numbers come to.
 #[derive(Debug)]
 pub struct ModelStatistics {
-    /// Of each tensor, in the input's order.
+    /// Statistics of each tensor, in the input's order.
     pub tensors: Vec<TensorStatistics>,
-    /// What is worth a look.
     pub findings: Vec<Finding>,
-    /// What a person should know beside that.
     pub notes: Vec<String>,
 }
 
-/// What the elements of a tensor come to, or of a weight that is several tensors.
+/// Statistics of a tensor, or of a weight that consists of several tensors.
 #[derive(Debug)]
 pub struct TensorStatistics {
-    /// Its name.
     pub name: String,
-    /// The dtype that it is stored in.
+    /// The stored dtype.
     pub dtype: String,
-    /// Its dimensions.
     pub shape: Vec<u64>,
-    /// Whether these are the numbers that quantised ones stand for.
+    /// Whether the numbers are dequantized.
     pub(crate) is_dequantized: bool,
-    /// The tensors that it is made of, beside one of its own name.
+    /// The tensors that the weight consists of, besides one with its own name.
     pub parts: Vec<String>,
-    /// What they come to, or why nobody can tell.
+    /// The statistics, or the reason why there are none.
     pub found: Result<Statistics, String>,
 }
 
-/// Takes the statistics of a model's tensors.
-///
-/// # Errors
-/// Usage, for a pattern that is none, or matches nothing; whatever reading gives.
 pub fn model_statistics(request: &StatisticsRequest<'_>, session: &Session) -> Result<ModelStatistics> {
     let mut notes = Vec::new();
     let reread = dequantized_by_reader(request, session, &mut notes)?;
@@ -117,7 +103,7 @@ pub fn model_statistics(request: &StatisticsRequest<'_>, session: &Session) -> R
         let parts = model.parts.get(tensor.name).cloned().unwrap_or_default();
         let dtype = dtype_of(tensor.name).unwrap_or(if parts.is_empty() { own } else { &model.method });
         let place = places.get(&logical.tied_to(id)).cloned();
-        let place = place.unwrap_or_else(|| Err("it was not looked at".to_owned()));
+        let place = place.unwrap_or_else(|| Err("it was not read".to_owned()));
         tensors.push(TensorStatistics {
             name: tensor.name.to_owned(),
             dtype: dtype.to_owned(),
@@ -134,13 +120,14 @@ pub fn model_statistics(request: &StatisticsRequest<'_>, session: &Session) -> R
     Ok(ModelStatistics { tensors, findings, notes })
 }
 
-/// The names of a catalog's tensors, and of their dtypes.
+/// Returns the names of a catalog's tensors and of their dtypes.
 fn dtypes(catalog: &Catalog) -> impl Iterator<Item = (&str, &str)> {
     let name = |dtype| catalog.dtype_info(dtype).map_or("?", |info| info.name());
     catalog.tensors().iter().map(move |tensor| (tensor.name.as_str(), name(tensor.dtype)))
 }
 
-/// The part that is looked at, as it is stored, where its names are not those of the whole.
+/// Returns the stored catalog of the selected part. Returns `None` for the whole input, whose names
+/// are the same.
 fn part_of(request: &StatisticsRequest<'_>) -> Result<Option<Catalog>> {
     if *request.part == Part::Whole {
         return Ok(None);
@@ -148,8 +135,8 @@ fn part_of(request: &StatisticsRequest<'_>) -> Result<Option<Catalog>> {
     Ok(Some(part::take(request.input.catalog.clone(), request.part, true)?.0))
 }
 
-/// The input, read again so that its reader gives the numbers that types of its own stand for; `None`, where there
-/// are none of these, or it has been told already.
+/// Reads the input again with the option that has its reader dequantize types of its own. Returns
+/// `None` if there are no such types, or if the option is already set.
 fn dequantized_by_reader(
     request: &StatisticsRequest<'_>,
     session: &Session,
@@ -172,27 +159,27 @@ fn dequantized_by_reader(
     match input::read(&input.source, &input.format, &options, &context) {
         Ok(read) => Ok(Some(read)),
         Err(error) if is_for_good(&error) => {
-            notes.push(format!("quantised tensors are not looked at: {error}"));
+            notes.push(format!("quantized tensors are skipped: {error}"));
             Ok(None)
         }
         Err(error) => Err(error),
     }
 }
 
-/// Whether an error is of what the input holds, and not of this run.
+/// Returns whether an error is caused by the input's content, so that it would recur.
 fn is_for_good(error: &Error) -> bool {
     use tensorferry_sdk::ErrorKind::{Malformed, Unsupported};
     matches!(error.kind(), Malformed | Unsupported)
 }
 
-/// A catalog in which weights that were several tensors are the numbers that they stand for.
+/// A catalog in which weights made of several tensors are replaced by their numbers.
 struct Dequantized {
     catalog: Catalog,
-    /// What the method is called.
+    /// The name of the quantization method.
     method: String,
     /// The parts of each such weight.
     parts: BTreeMap<String, Vec<String>>,
-    /// Tensors whose numbers stand for others, of which nobody knows, and why.
+    /// Tensors that cannot be dequantized, with the reason.
     problems: BTreeMap<String, String>,
 }
 
@@ -220,16 +207,16 @@ impl Dequantized {
                     (Err(error), _) | (Ok(_), Some(error)) => error.to_string(),
                     (Ok(_), None) => String::new(),
                 };
-                notes.push(format!("weights of {method} are not dequantised: {why}"));
-                let problem = |name: &String| (name.clone(), format!("part of a weight of {method}: {why}"));
+                notes.push(format!("weights of {method} are not dequantized: {why}"));
+                let problem = |name: &String| (name.clone(), format!("part of a {method} weight: {why}"));
                 let problems = parts.values().flatten().map(problem).collect();
                 Self { catalog, method, parts: BTreeMap::new(), problems }
             }
         }
     }
 
-    /// Adds tensors that a reader has made others of: scales and zero points of torch's, which have the name of what
-    /// they belong to before their own.
+    /// Adds the tensors that a reader has combined into a weight: torch's scales and zero points,
+    /// whose names start with the name of the weight.
     fn add_parts(&mut self, stored: &Catalog) {
         let names: HashSet<&str> = self.catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
         let known: HashSet<String> = self.parts.values().flatten().cloned().collect();
@@ -248,7 +235,7 @@ impl Dequantized {
     }
 }
 
-/// The tensors whose names, or the names of whose parts, one of the patterns matches.
+/// Returns the tensors that one of the patterns matches, by their own name or by that of a part.
 fn wanted(model: &Dequantized, patterns: &[String]) -> Result<Vec<TensorId>> {
     let globs = globs(patterns)?;
     let tensors = || (0..).map(TensorId).zip(model.catalog.tensors());

@@ -1,12 +1,5 @@
-//! The steps of a conversion, read from what the user wrote: a list of steps on tensors, steps on records,
-//! and steps that lead from one to the other. A recipe among them is the steps that it names.
-//!
-//! A format may request steps, but does not apply them itself. A writer requests names and rows
-//! that the programs of its format expect (`TensorWriter::steps`); these run after the user's
-//! steps. A reader may request steps that run before them (`CatalogSink::step`). Both are applied
-//! like the user's steps, reported as notes and verified. Neither may name a file. A file that a
-//! writer opens in the model's folder (`Context::input_folder`) counts as carried by its output. A
-//! reader may add files to the output folder (`CatalogSink::sidecar`).
+//! Parses the steps of a conversion: steps on tensors, steps on records, and steps that convert
+//! between the two. A recipe is replaced by its steps.
 
 pub mod recipe;
 
@@ -18,52 +11,44 @@ use tensorferry_tensors::steps::signature::Signature;
 use tensorferry_tensors::steps::spec::Spec;
 use tensorferry_tensors::steps::{Step, TENSOR_KINDS, TensorAction};
 
-/// Maximum depth of recipes that name recipes.
+/// Maximum nesting of recipes.
 const MAX_NESTED: usize = 8;
 
-/// What a step of a conversion acts on, and what a step on tensors does.
+/// The action of a step: on tensors, or of another kind.
 #[derive(Debug)]
 pub enum StepAction {
-    /// Makes another catalog of tensors.
+    /// Changes the catalog of tensors.
     Tensor(TensorAction),
-    /// Does something else, which the layer of records makes of the spec.
+    /// Is implemented by the layer of records, from the step's spec.
     Other(OtherSide),
 }
 
-/// What a step acts on that is no step on tensors.
+/// Kinds of steps that are not steps on tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OtherSide {
-    /// Makes another flow of records.
+    /// Changes the flow of records.
     Records,
-    /// Makes tensors of records, or records of tensors.
+    /// Converts records to tensors, or tensors to records.
     Crossing,
 }
 
-/// A step on tensors, on records, or from one to the other.
 pub type AnyStep = Step<StepAction>;
 
-/// The kinds of steps that a program has beside those on tensors.
+/// The kinds of steps that a program has besides those on tensors.
 pub trait OtherSteps {
-    /// What may be given to each of them.
     fn signatures(&self) -> Vec<&'static Signature>;
 
-    /// Which side a step is on, if there is one of this name.
-    ///
-    /// # Errors
-    /// Usage: what the step is not given.
+    /// Returns the side of a step, or `None` if there is no such step.
     fn side(&self, spec: &Spec) -> Option<Result<OtherSide>>;
 }
 
-/// What may be given to every kind of step; recipes are not among them.
+/// Returns the signatures of all kinds of steps. Recipes are not included.
 #[must_use]
 pub fn signatures(others: &dyn OtherSteps) -> Vec<&'static Signature> {
     TENSOR_KINDS.iter().map(|kind| kind.signature).chain(others.signatures()).collect()
 }
 
-/// Reads steps, recipes among them.
-///
-/// # Errors
-/// Usage: which of them, and where in it.
+/// Parses steps and recipes.
 pub fn parse(texts: &[String], others: &dyn OtherSteps) -> Result<Vec<AnyStep>> {
     let mut steps = Vec::new();
     for (number, text) in (1..).zip(texts) {
@@ -73,7 +58,8 @@ pub fn parse(texts: &[String], others: &dyn OtherSteps) -> Result<Vec<AnyStep>> 
     Ok(steps)
 }
 
-/// Makes a step of a spec, or the steps of a recipe; `depth` recipes lead to it.
+/// Creates a step from a spec, or the steps of a recipe. `depth` is the number of recipes around
+/// it.
 fn make(spec: &Spec, others: &dyn OtherSteps, depth: usize) -> Result<Vec<AnyStep>> {
     let on_tensors = TENSOR_KINDS.iter().find_map(|kind| kind.action(spec));
     let action = on_tensors.map(|action| action.map(StepAction::Tensor));
@@ -95,7 +81,7 @@ fn make(spec: &Spec, others: &dyn OtherSteps, depth: usize) -> Result<Vec<AnySte
         });
     };
     if depth >= MAX_NESTED {
-        return Err(Error::usage(format!("recipes name each other more than {MAX_NESTED} deep")));
+        return Err(Error::usage(format!("recipes are nested more than {MAX_NESTED} levels deep")));
     }
     let recipe = Arc::new(spec.clone());
     let mut steps = Vec::new();
@@ -107,7 +93,7 @@ fn make(spec: &Spec, others: &dyn OtherSteps, depth: usize) -> Result<Vec<AnySte
     Ok(steps)
 }
 
-/// No steps but those on tensors.
+/// For programs that have only steps on tensors.
 struct NoSteps;
 
 impl OtherSteps for NoSteps {
@@ -120,35 +106,27 @@ impl OtherSteps for NoSteps {
     }
 }
 
-/// The steps on tensors that a format asks for; a format names no files of the user's.
-///
-/// # Errors
-/// A plugin error, for what is no step on tensors.
+/// Parses the steps on tensors that a format requests. A format cannot name files of the user's.
 pub fn of_format(texts: &[String]) -> Result<Vec<Step<TensorAction>>> {
     let is_file = |text: &&String| text.trim_start().starts_with(['@', '"']);
     let blame =
-        |error: Error| Error::plugin(format!("the format asks for a step that there is not: {error}"));
+        |error: Error| Error::plugin(format!("the format requests an invalid step: {error}"));
     if let Some(text) = texts.iter().find(is_file) {
         return Err(blame(Error::usage("a recipe in a file").found(text)));
     }
     parse(texts, &NoSteps).and_then(on_tensors).map_err(blame)
 }
 
-const ON_RECORDS: &str = "a step on records, and the input holds tensors: see `ferry steps`";
-const BOTH_TENSORS: &str = "both sides are tensors: nothing becomes records";
+const ON_RECORDS: &str = "this step is for records, but the input holds tensors";
+const BOTH_TENSORS: &str = "both sides are tensors, so this step does not apply";
 
-/// The steps of a conversion whose both sides are tensors.
-///
-/// # Errors
-/// Usage: a step on records, or one that leads there.
+/// Checks that all steps are on tensors: both sides of the conversion are tensors.
 pub fn on_tensors(steps: Vec<AnyStep>) -> Result<Vec<Step<TensorAction>>> {
     steps.into_iter().map(|step| tensor_step(step, ON_RECORDS, BOTH_TENSORS)).collect()
 }
 
-/// A step that has to be one on tensors; else why one on records, or one that leads there, does not fit.
-///
-/// # Errors
-/// Usage.
+/// Returns a step on tensors. `on_records` and `crossing` are the error messages for steps on
+/// records and for steps that convert between the two.
 pub fn tensor_step(step: AnyStep, on_records: &str, crossing: &str) -> Result<Step<TensorAction>> {
     match step.action {
         StepAction::Tensor(action) => Ok(Step { spec: step.spec, recipe: step.recipe, action }),

@@ -1,4 +1,4 @@
-//! An output of tensors: all models, laid out, with the files of the input that go along.
+//! An output of tensors: all models with their layouts, and the files that are copied along.
 
 use crate::context::ConversionContext;
 use crate::publication::PlannedOutput;
@@ -17,11 +17,10 @@ use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::{Capabilities, Error, Layout, LossKind, OutputFile, OutputId, Result, Role};
 use tensorferry_tensors::tally;
 
-/// What a person should know where a target has taken no strings that were columns.
+/// Advice if the target format cannot hold the strings of columns.
 const STRINGS_ADVICE: &str =
-    "--step tensors:column,strings=bytes carries strings as their bytes and where each ends";
+    "--step tensors:column,strings=bytes writes strings as tensors of their bytes and end offsets";
 
-/// All models, laid out, with the files that go along.
 pub(crate) struct TensorOutput<'a> {
     context: &'a ConversionContext<'a>,
     models: Vec<PlannedModel<'a>>,
@@ -29,7 +28,7 @@ pub(crate) struct TensorOutput<'a> {
 }
 
 impl<'a> TensorOutput<'a> {
-    /// Finds the files that go along with these models.
+    /// Finds the files that are copied along with these models.
     pub(crate) fn new(context: &'a ConversionContext<'a>, models: Vec<PlannedModel<'a>>) -> Result<Self> {
         let inputs: Vec<&InputModel<'_>> = models.iter().map(|model| model.model).collect();
         let is_output = |name: &str| models.iter().any(|model| model.has_file(name));
@@ -40,7 +39,7 @@ impl<'a> TensorOutput<'a> {
         Ok(Self { context, models, sidecars })
     }
 
-    /// What is known before anything is written.
+    /// Returns the report before anything is written.
     pub(crate) fn report(&self) -> Result<Report> {
         let lost = self.models.iter().flat_map(PlannedModel::losses);
         let told = self.sidecars.losses();
@@ -65,8 +64,8 @@ impl<'a> TensorOutput<'a> {
         Ok(report)
     }
 
-    /// An output without a tensor, made of an input that has some, is hardly what was meant, unless it has the state that is no
-    /// tensor.
+    /// Refuses an output without tensors if the input has some, unless the format keeps the state
+    /// besides tensors.
     fn check_carried(&self, report: &Report) -> Result<()> {
         let keeps_tree = self.context.target.format.description.capabilities.has(Capabilities::TREE);
         let has_tree = |model: &PlannedModel<'_>| model.selected.catalog.tree().root().is_some();
@@ -76,9 +75,9 @@ impl<'a> TensorOutput<'a> {
         if is_carried || request.may_be_empty() || !self.models.iter().any(has_tensors) {
             return Ok(());
         }
-        let error = Error::unsupported("no tensor of the input would be in the output")
+        let error = Error::unsupported("the output would have no tensors")
             .file(self.context.source.entry_path().display().to_string())
-            .expected("at least one, or --allow-empty");
+            .hint("pass --allow-empty to write an output without tensors");
         let of_tensor = report.losses.iter().find(|loss| loss.kind == LossKind::Tensor);
         Err(match of_tensor.or(report.losses.first()) {
             Some(loss) => error.found(loss),
@@ -86,12 +85,12 @@ impl<'a> TensorOutput<'a> {
         })
     }
 
-    /// The end of a dry run.
+    /// Returns the report of a dry run.
     pub(crate) fn foresee(&self, mut report: Report) -> Result<Report> {
         report.notes.extend(tally::foresee(self.models.iter().map(|model| &model.logical))?);
         let mut files = Vec::new();
         for layout in self.layouts() {
-            // As of streamed files, nothing is said of lengths that nobody knows yet.
+            // The length of a streamed file is not known yet: 0.
             let unsettled = layout.unsettled();
             for (id, file) in (0..).map(OutputId).zip(layout.files()) {
                 files.push((file.path.clone(), if unsettled.contains(&id) { 0 } else { file.len }));
@@ -101,7 +100,8 @@ impl<'a> TensorOutput<'a> {
         Ok(report.planned(files, &self.context.target, self.context.started, self.context.session))
     }
 
-    /// Lets the writer's plans and the opened storages go; gives every file that was read, and what it was then.
+    /// Releases the writer's plans and the opened storages. Returns every file that was read, with
+    /// its identity at that time.
     pub(crate) fn close(self) -> Result<Vec<(PathBuf, FileIdentity)>> {
         let Self { context, models, sidecars } = self;
         let mut inputs: Vec<_> = models.iter().flat_map(|model| model.model.files()).collect();

@@ -1,5 +1,5 @@
-//! The stages that a model goes through when its tensors are converted: selected, planned, written. Each stage adds to
-//! what the one before it returned.
+//! The stages of converting a model's tensors: select, plan, write. Each stage adds to the result
+//! of the previous one.
 
 use crate::context::ConversionContext;
 use crate::report::Report;
@@ -25,33 +25,29 @@ use tensorferry_tensors::steps::adapt::{self, Selected};
 use tensorferry_tensors::steps::{Step, TensorAction, apply};
 use tensorferry_tensors::stored::Stored;
 
-/// A model, and what of it is converted.
+/// A model, and the selection that is converted.
 pub struct SelectedModel<'a> {
-    /// The model.
     pub model: &'a InputModel<'a>,
-    /// Its tensors, metadata and tree, as the steps have changed them.
+    /// Its tensors, metadata and tree after the steps.
     pub selected: Selected,
-    /// What asks for steps, and plans the output.
+    /// The writer, which requests steps and plans the output.
     writer: Cell<Option<Box<dyn TensorWriter>>>,
 }
 
 /// A model whose output is laid out.
 pub struct PlannedModel<'a> {
-    /// The model.
     pub model: &'a InputModel<'a>,
-    /// What the steps made of it.
+    /// The result of the steps.
     pub selected: &'a Selected,
-    /// The bytes of its tensors.
     pub logical: Logical<'a>,
-    /// Where they go.
     pub planned: Planned,
-    /// What the copy has seen for a receipt's digests.
+    /// What the copy has collected for the receipt's digests.
     pub passing: Option<Passing>,
-    /// The digests of its tensors, once they have been taken.
+    /// The digests of its tensors, once they have been computed.
     pub digests: Option<Vec<ContentDigest>>,
 }
 
-/// Takes of each model the part that is asked for, and has the steps change it.
+/// Selects the requested part of each model and applies the steps to it.
 pub fn select<'a>(
     context: &ConversionContext<'_>,
     models: &'a [InputModel<'a>],
@@ -73,7 +69,7 @@ pub fn select<'a>(
     models.iter().map(select).collect()
 }
 
-/// Has the steps change a catalog that the target's writer asks for.
+/// Applies the steps that the target's writer requests for a catalog.
 fn apply_steps_of_writer(
     context: &ConversionContext<'_>,
     model: &InputModel<'_>,
@@ -101,7 +97,7 @@ fn asked_by(format: &Description, step: &str) -> String {
     format!("for {}: --step {step}", format.id)
 }
 
-/// Has the target's writer lay each model out.
+/// Has the target's writer lay out each model.
 pub fn plan<'a>(
     context: &'a ConversionContext<'_>,
     selected: &'a [SelectedModel<'a>],
@@ -110,7 +106,7 @@ pub fn plan<'a>(
         let spill = context.target.spill();
         let logical = Logical::new(Stored::new(&model.input, &selected.catalog, context.session, spill));
         let target = &context.target;
-        // It goes before the plugin's faults are looked for.
+        // The writer is dropped before the plugin's errors are collected.
         let writer = writer.take().ok_or_else(|| Error::plugin("a model is planned twice"))?;
         let planned = plan::plan(target, &*writer, model, &logical)?;
         check_codes(selected, &planned, target.format.description.capabilities)?;
@@ -119,8 +115,8 @@ pub fn plan<'a>(
     selected.iter().map(plan).collect()
 }
 
-/// Refuses an output that has no dtype for codes of quantized weights, since only their scales would be left, and one
-/// whose programs would take the codes for numbers.
+/// Refuses to write codes of quantized weights if the format has no dtype for them, since only
+/// their scales would remain, or if its programs would read the codes as numbers.
 fn check_codes(selected: &Selected, planned: &Planned, target: Capabilities) -> Result<()> {
     if selected.codes.is_empty() {
         return Ok(());
@@ -135,22 +131,20 @@ fn check_codes(selected: &Selected, planned: &Planned, target: Capabilities) -> 
 }
 
 impl PlannedModel<'_> {
-    /// Whether a file of the output has this name.
     pub(crate) fn has_file(&self, name: &str) -> bool {
         self.planned.layout.files().iter().any(|file| file.path == name)
     }
 
-    /// What it loses, as losses of the whole input.
+    /// Returns the model's losses, as losses of the whole input.
     pub fn losses(&self) -> impl Iterator<Item = Loss> {
         self.selected.losses.iter().chain(&self.planned.losses).map(|loss| self.model.place(loss))
     }
 
-    /// How many of its tensors the output has.
+    /// Returns how many of its tensors are in the output.
     pub(crate) fn tensors(&self) -> u64 {
         u64::from(self.logical.tensor_count()) - self.planned.layout.omitted().len() as u64
     }
 
-    /// Copies its bytes into the stage; gives the lengths of its files.
     pub(crate) fn write(
         &mut self,
         context: &ConversionContext<'_>,
@@ -172,7 +166,7 @@ impl PlannedModel<'_> {
         seal(layout, &**plan, &copied, &notes, reading, &files)
     }
 
-    /// Whether columns of strings were made tensors that the target has not taken.
+    /// Returns whether columns of strings were converted to tensors that the target could not hold.
     pub(crate) fn lacks_strings(&self) -> bool {
         let is_text = |&id: &TensorId| self.logical.tensor(id).dtype == Dtype::STR;
         self.model.input.is_of_records() && self.planned.layout.omitted().iter().any(is_text)

@@ -1,4 +1,5 @@
-//! A watcher is told how a conversion goes, and asked before its output becomes visible.
+//! A watcher is notified of a conversion's progress, and may stop it before the output becomes
+//! visible.
 
 use crate::report::Report;
 use std::path::PathBuf;
@@ -7,25 +8,22 @@ use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_publish::stage::Destination;
 use tensorferry_sdk::Result;
 
-/// Who watches a conversion. A function that takes a number of bytes is one: it may always commit.
+/// Observes a conversion. A function that takes a number of bytes is a watcher that never stops a
+/// commit.
 pub trait Watch {
-    /// How many bytes will be copied, before the first one moves.
+    /// Called with the number of bytes to copy, before the first one is copied.
     fn begun(&self, bytes: u64);
 
-    /// Objects of a store are about to become visible, to be compared with what was read; they are removed where they differ.
-    /// Of what is committed at once nothing is said.
-    ///
-    /// # Errors
-    /// Ends the conversion, with nothing visible.
+    /// Called when objects of a store are about to become visible to be compared with the input;
+    /// they are removed if they differ. Not called for objects that are committed at once. An error
+    /// ends the conversion with nothing visible.
     fn before_visible(&self, objects: Vec<(PathBuf, FileIdentity)>) -> Result<()> {
         let _ = objects;
         Ok(())
     }
 
-    /// Everything is staged, checked and, where that was asked for, verified.
-    ///
-    /// # Errors
-    /// Why it may not become visible; nothing of it is left then.
+    /// Called when everything is staged, checked and, with `--verify`, verified. An error ends the
+    /// conversion with nothing left behind.
     fn before_commit(&self, ready: &Ready<'_>) -> Result<()> {
         let _ = ready;
         Ok(())
@@ -41,14 +39,13 @@ impl<F: Fn(u64) + ?Sized> Watch for F {
 /// A conversion that only has to be committed.
 #[derive(Debug)]
 pub struct Ready<'a> {
-    /// Where the output will be.
     pub destination: &'a Destination,
-    /// The format that was written.
+    /// The format of the output.
     pub writer: UsedFormat,
-    /// What is known so far.
     pub report: &'a Report,
-    /// Every file that was read, and what it was then.
+    /// Every file that was read, with its identity at that time.
     pub inputs: Vec<(PathBuf, FileIdentity)>,
-    /// The output's files under their final names, and what will tell them from any others.
+    /// The output's files under their final names, with the identities that distinguish them from
+    /// any other files.
     pub outputs: Vec<(PathBuf, FileIdentity)>,
 }

@@ -1,4 +1,4 @@
-//! A catalog becomes files: where they go, what lies where in them, and the copy.
+//! Writes a catalog to files: names, layout and copy.
 
 mod config_document;
 pub mod config_dtype;
