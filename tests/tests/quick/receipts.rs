@@ -175,7 +175,7 @@ fn tensors_that_were_quantized_are_not_compared() {
     });
     let (_, _, record) = verdict(&ferry, &output, &[]);
     let problems = record["problems"].as_array().unwrap();
-    assert!(problems.iter().any(|problem| problem["what"] == "has another content"), "{record}");
+    assert!(problems.iter().any(|problem| problem["what"] == "has different content"), "{record}");
 }
 
 /// With the other algorithm, the document names it, and is checked with it.
@@ -354,16 +354,16 @@ fn a_damaged_output_is_told_from_a_whole_one() {
     let file = fs::File::options().write(true).open(scene.output()).unwrap();
     file.write_all_at(&[7], at as u64).unwrap();
     let record = scene.is("changed", 4, &["--quick"]);
-    assert_eq!(first(&record), ("file", "out.pt", "has another digest"));
+    assert_eq!(first(&record), ("file", "out.pt", "has a different digest"));
     assert_eq!(record["tensors"], 0);
     // The archive's own checksum finds the damage first, and the digest shows that the file has
     // changed.
     let record = scene.is("changed", 4, &[]);
-    assert_eq!(first(&record), ("file", "out.pt", "has another digest"));
+    assert_eq!(first(&record), ("file", "out.pt", "has a different digest"));
 
     fs::write(scene.output(), &whole[..whole.len() - 1]).unwrap();
     let record = scene.is("changed", 4, &[]);
-    assert_eq!(first(&record), ("file", "out.pt", "has another length"));
+    assert_eq!(first(&record), ("file", "out.pt", "has a different length"));
 
     // A different complete model with the same name.
     let tensors: Tensors<'_> = &[("a.weight", "F32", &[2, 3], &[3; 24]), ("b", "I16", &[4], &[2; 8])];
@@ -371,13 +371,13 @@ fn a_damaged_output_is_told_from_a_whole_one() {
     scene.ferry.convert(&other, &scene.at("other.pt"), &[]);
     fs::copy(scene.at("other.pt"), scene.output()).unwrap();
     let text = scene.is("changed", 4, &[])["problems"].to_string();
-    for part in ["has another content", "a.bias", "is not there", "is not in the receipt"] {
+    for part in ["has different content", "a.bias", "is missing", "is not in the receipt"] {
         assert!(text.contains(part), "no {part}: {text}");
     }
 
     fs::remove_file(scene.output()).unwrap();
     let record = scene.is("missing", 4, &[]);
-    assert_eq!(first(&record), ("file", "out.pt", "is not there"));
+    assert_eq!(first(&record), ("file", "out.pt", "is missing"));
     scene.ferry.on("verify", scene.output(), &[]).expect(4).says(&["verification failed"]);
 
     fs::write(scene.output(), whole).unwrap();
@@ -434,13 +434,13 @@ fn sources_are_compared_where_that_is_asked_for() {
     fs::write(scene.input(), content).unwrap();
     scene.is("ok", 0, &[]);
     let record = scene.is("changed", 4, &["--source"]);
-    assert_eq!(first(&record), ("source", "in.safetensors", "has another digest"));
+    assert_eq!(first(&record), ("source", "in.safetensors", "has a different digest"));
     // The path may be hostile, so the digest of that file must not be shown.
     assert!(record["problems"][0]["found"].is_null(), "{record}");
     fs::remove_file(scene.input()).unwrap();
     scene.is("ok", 0, &[]);
     let record = scene.is("missing", 4, &["--source", "--quick"]);
-    assert_eq!(first(&record), ("source", "in.safetensors", "is not there"));
+    assert_eq!(first(&record), ("source", "in.safetensors", "is missing"));
 }
 
 #[test]

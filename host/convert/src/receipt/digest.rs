@@ -1,4 +1,4 @@
-//! The digests of files: of all their bytes, by the algorithm that was asked for.
+//! Digests of whole files, with the requested algorithm.
 
 use crate::write::copy::InputTrees;
 use rayon::prelude::*;
@@ -14,14 +14,13 @@ use tensorferry_sdk::{Context, Error, FileId, Result, Source, hex};
 use tensorferry_tensors::content::Algorithm;
 use tensorferry_tensors::hash_tree::HashTree;
 
-/// A file, as a receipt has it.
+/// A file in a receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
-    /// Its name, with `/` between the parts.
+    /// The name, with `/` between the parts.
     pub name: String,
-    /// Its length.
     pub bytes: u64,
-    /// Of its bytes, under the algorithm's name.
+    /// The digest of its bytes, under the algorithm's name.
     #[serde(flatten)]
     pub digest: FileDigest,
 }
@@ -30,14 +29,11 @@ pub struct FileRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileDigest {
-    /// SHA-256.
     Sha256(String),
-    /// BLAKE3.
     Blake3(String),
 }
 
 impl FileDigest {
-    /// What it was computed by.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         match self {
@@ -46,7 +42,6 @@ impl FileDigest {
         }
     }
 
-    /// Its text.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -55,7 +50,7 @@ impl FileDigest {
     }
 }
 
-/// Files that are to be hashed: each is a task, so that they are hashed in parallel, the longest first.
+/// Files to be hashed. Each file is a task, so that they are hashed in parallel, the longest first.
 #[derive(Default)]
 pub struct Files<'a> {
     files: Vec<HashTask<'a>>,
@@ -66,7 +61,7 @@ struct HashTask<'a> {
     name: String,
     bytes: u64,
     from: BytesFrom<'a>,
-    /// What has been seen of it.
+    /// The parts of the file that were hashed during the copy.
     tree: Option<&'a HashTree>,
 }
 
@@ -76,7 +71,8 @@ enum BytesFrom<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// Adds a file of a source, to be recorded as `name`. `seen`: what has passed of the source's files.
+    /// Adds a file of a source, to be recorded as `name`. `seen` contains the hashed parts of the
+    /// source's files.
     pub(crate) fn add_source(
         &mut self,
         source: &'a FileSource,
@@ -90,17 +86,13 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// Adds the file at a path. `seen`: what has passed of it.
-    ///
-    /// # Errors
-    /// I/o.
+    /// Adds the file at a path. `seen` contains the parts that are already hashed.
     pub fn add_path(&mut self, path: PathBuf, name: String, seen: Option<&'a HashTree>) -> Result<()> {
         let metadata = std::fs::metadata(&path).map_err(|e| Error::from(e).file(&name))?;
         self.add(name, metadata.len(), BytesFrom::Path(path), seen);
         Ok(())
     }
 
-    /// As [`add_path`](Self::add_path), of a file of a source.
     pub(crate) fn add_written(
         &mut self,
         source: &'a FileSource,
@@ -116,10 +108,8 @@ impl<'a> Files<'a> {
         self.files.push(HashTask { place: self.files.len(), name, bytes, from, tree });
     }
 
-    /// Hashes them; gives the records in the order in which the files were added.
-    ///
-    /// # Errors
-    /// Transient, where a source changed; malformed, where a remote one has not the digest that its place says; else i/o.
+    /// Hashes the files. Returns the records in the order in which the files were added. A remote
+    /// file is also checked against the digest that its store reports.
     pub fn digest(mut self, algorithm: Algorithm, session: &Session) -> Result<Vec<FileRecord>> {
         self.files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
         let hash = |task: HashTask<'_>| {
@@ -135,7 +125,7 @@ impl<'a> Files<'a> {
             if let (BytesFrom::Source(source, id), FileDigest::Sha256(found)) = (&task.from, &digest)
                 && let Some(stated) = source.stated_sha256(*id).filter(|stated| stated != found)
             {
-                return Err(Error::malformed("what was read has another SHA-256 than its place says")
+                return Err(Error::malformed("the SHA-256 of the file differs from the one that its store reports")
                     .file(&task.name)
                     .expected(stated)
                     .found(found));
@@ -148,7 +138,7 @@ impl<'a> Files<'a> {
     }
 }
 
-/// The digest of the first `len` bytes of a file.
+/// Computes the digest of the first `len` bytes of a file.
 pub(crate) fn hash_path(
     path: &Path,
     len: u64,
@@ -164,7 +154,7 @@ fn hash_file(path: &Path, tree: &HashTree, algorithm: Algorithm, session: &Sessi
     hash(tree, algorithm, session, read)
 }
 
-/// The digest of the bytes that a tree is of, which may have seen some of them.
+/// Computes the digest of the bytes of a tree, some of which may already be hashed.
 fn hash(
     tree: &HashTree,
     algorithm: Algorithm,

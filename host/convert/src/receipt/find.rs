@@ -1,5 +1,5 @@
-//! Finding the receipts of what a person points at: an output, a file of its set, a receipt, or a
-//! folder with any number of outputs below it.
+//! Finds the receipts for the paths of a user: an output, a file of a set, a receipt, or a folder
+//! with any number of outputs below it.
 
 use super::{IN_FOLDER, Receipt, beside, is_name};
 use std::collections::btree_map::Entry as Slot;
@@ -9,22 +9,17 @@ use tensorferry_core::context::session::Session;
 use tensorferry_core::read::folder::{EntryKind, InputFolder, is_url, shown};
 use tensorferry_sdk::{Error, Result};
 
-/// How deep folders are entered.
+/// Maximum depth of sub-folders.
 const MOST_FOLDERS: usize = 64;
 
-/// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundReceipts {
-    /// The receipts, each once, sorted by path.
+    /// The receipts without duplicates, sorted by path.
     pub receipts: Vec<PathBuf>,
-    /// What was named and has none.
+    /// The given paths that have no receipt.
     pub without: Vec<PathBuf>,
 }
 
-/// Finds the receipts of these paths.
-///
-/// # Errors
-/// Usage, for a path where there is neither a file nor a receipt; i/o.
 pub fn find(paths: &[PathBuf], session: &Session) -> Result<FoundReceipts> {
     let mut receipts = BTreeSet::new();
     let mut without = Vec::new();
@@ -56,13 +51,13 @@ fn of_path(path: &Path, folders: &mut Folders<'_>) -> Result<Vec<PathBuf>> {
     }
     if !path.exists() {
         return Err(
-            Error::usage("no such file or folder, and no receipt of one").file(path.display().to_string())
+            Error::usage("no such file or folder, and no receipt for it").file(path.display().to_string())
         );
     }
     Ok(folders.owner(path)?.into_iter().collect())
 }
 
-/// As [`of_path`], of what lies in a store.
+/// As [`of_path`], for a URL in an object store.
 fn of_url(url: &Path, session: &Session) -> Result<Vec<PathBuf>> {
     let whole = InputFolder::at(url, session)?;
     let kind = whole.kind("")?;
@@ -89,14 +84,14 @@ fn of_url(url: &Path, session: &Session) -> Result<Vec<PathBuf>> {
         }
         Some(_) => {}
         None if found.is_empty() => {
-            return Err(Error::usage("no such file or folder, and no receipt of one").file(shown(url)));
+            return Err(Error::usage("no such file or folder, and no receipt for it").file(shown(url)));
         }
         None => {}
     }
     Ok(found)
 }
 
-/// Every receipt in a folder and its sub-folders, but hidden ones and those behind links.
+/// Finds all receipts in a folder and its sub-folders, except hidden folders and links.
 fn below(top: &InputFolder, folder: &str, depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
     if depth > MOST_FOLDERS {
         return Ok(());
@@ -112,7 +107,7 @@ fn below(top: &InputFolder, folder: &str, depth: usize, found: &mut Vec<PathBuf>
     Ok(())
 }
 
-/// `model/` is beside `model.ferry.json` as `model` is.
+/// The receipt of `model/` is next to it, as the receipt of `model` is: `model.ferry.json`.
 fn without_slash(path: &Path) -> PathBuf {
     path.components().collect()
 }
@@ -122,20 +117,22 @@ fn entries(folder: &Path) -> Result<Vec<std::fs::DirEntry>> {
     std::fs::read_dir(folder).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
 }
 
-/// Which receipts of a folder name which of its files; looked up once for each folder, however many
-/// of its files a shell's `*` names.
+/// The files that the receipts of each folder name. Each folder is read once, even if a shell's `*`
+/// names many of its files.
 struct Folders<'a> {
     session: &'a Session,
     known: BTreeMap<PathBuf, BTreeMap<PathBuf, PathBuf>>,
 }
 
 impl Folders<'_> {
-    /// The receipt that names a file among its output's, in the file's folder or in one around it.
+    /// Finds the receipt that lists a file of its output, in the file's folder or in a folder
+    /// around it.
     fn owner(&mut self, file: &Path) -> Result<Option<PathBuf>> {
         let absolute =
             std::path::absolute(file).map_err(|e| Error::from(e).file(file.display().to_string()))?;
         let folder = absolute.parent().unwrap_or(Path::new("/")).to_owned();
-        // Beside it lies the receipt of a set; around it that of a folder, whose files may lie deeper.
+        // The receipt of a set is next to the file. The receipt of a folder is in a folder around
+        // it, whose files may be in sub-folders.
         let around = folder.ancestors().find(|folder| folder.join(IN_FOLDER).is_file());
         let around = around.map(Path::to_owned);
         let candidates = [Some(folder.clone()), around.filter(|around| *around != folder)];
@@ -155,8 +152,8 @@ impl Folders<'_> {
     }
 }
 
-/// The files that the receipts of a folder name, each with its receipt. Receipts that cannot be read
-/// name nothing: who wants to know of them points at them or at the folder.
+/// Returns the files that the receipts of a folder list, each with its receipt. Receipts that
+/// cannot be read are skipped: they are reported if they or their folder are passed as arguments.
 fn named_in(folder: &Path, session: &Session) -> Result<BTreeMap<PathBuf, PathBuf>> {
     let mut named = BTreeMap::new();
     for entry in entries(folder)? {

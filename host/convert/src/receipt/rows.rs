@@ -1,4 +1,4 @@
-//! The digest of all rows of an output, made of those of its files' columns.
+//! The digest of all rows of an output, computed from the digests of its files' columns.
 //!
 //! ```text
 //! rows = BLAKE3("tensorferry rows 1\n"
@@ -11,7 +11,8 @@ use tensorferry_tensors::content::ContentDigest;
 
 const ROWS: &[u8] = b"tensorferry rows 1\n";
 
-/// The digest of all rows: `files` are how many each has, and its columns' digests by name.
+/// Computes the digest of all rows. `files` has the number of rows of each file, and the digests of
+/// its columns by name.
 pub fn rows_digest<'a, C>(files: impl ExactSizeIterator<Item = (u64, C)>) -> ContentDigest
 where
     C: IntoIterator<Item = (&'a str, ContentDigest)>,

@@ -1,5 +1,4 @@
-//! A verdict is what became of an output since its receipt was written, with every problem that was
-//! found.
+//! The verdict about an output and its receipt, with all problems that were found.
 
 use crate::receipt::output_of;
 use serde_json::{Value, json};
@@ -7,26 +6,25 @@ use std::fmt;
 use std::path::PathBuf;
 use tensorferry_sdk::Error;
 
-/// What became of an output, from best to worst.
+/// The state of an output compared with its receipt, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// All of it is what the receipt says.
+    /// Everything matches the receipt.
     Ok,
-    /// There is nothing to hold it against.
+    /// There is no receipt.
     NoReceipt,
-    /// It cannot be looked at: the receipt is none, there is no plugin, a file cannot be read.
+    /// The output cannot be checked: the receipt is invalid, a plugin is missing, or a file cannot
+    /// be read.
     Unreadable,
-    /// A file is not there any more.
+    /// A file is missing.
     Missing,
-    /// Something else is there than the receipt says.
+    /// Something differs from the receipt.
     Changed,
 }
 
 impl Verdict {
-    /// Every verdict.
     pub const ALL: [Self; 5] = [Self::Ok, Self::NoReceipt, Self::Unreadable, Self::Missing, Self::Changed];
 
-    /// The verdict's words.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -39,31 +37,25 @@ impl Verdict {
     }
 }
 
-/// What was found of one output.
+/// The result of checking one output.
 #[derive(Debug, Clone)]
 pub struct Checked {
-    /// Its receipt.
     pub receipt: PathBuf,
-    /// What became of it.
     pub verdict: Verdict,
-    /// Everything that is not as the receipt says.
+    /// Everything that differs from the receipt.
     pub problems: Vec<Problem>,
-    /// Why it cannot be looked at.
+    /// The reason why the output cannot be checked.
     pub error: Option<Error>,
-    /// Files that were compared.
     pub files: u64,
-    /// Tensors that were compared.
     pub tensors: u64,
-    /// Records that were compared.
     pub rows: u64,
-    /// Columns and tensors that could not be compared, and why.
+    /// Columns and tensors that could not be compared, with the reasons.
     pub left_out: Vec<String>,
-    /// Bytes of the output's files, as the receipt has it.
+    /// Bytes of the output's files according to the receipt.
     pub bytes: u64,
 }
 
 impl Checked {
-    /// What was found, as a document.
     #[must_use]
     pub fn json(&self) -> Value {
         let problem = |problem: &Problem| {
@@ -90,38 +82,34 @@ impl Checked {
     }
 }
 
-/// Something that is not as the receipt says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What it is.
     pub subject: Subject,
-    /// Its name: a file's, or a tensor's.
+    /// The name of the file, tensor or column.
     pub name: String,
-    /// What is the matter with it.
+    /// The problem, as a predicate.
     pub what: &'static str,
-    /// What the receipt says.
+    /// The value in the receipt.
     pub expected: Option<String>,
-    /// What is there.
+    /// The value that was found.
     pub found: Option<String>,
 }
 
-/// What a problem is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// A file of the output.
     File,
     /// A tensor of the output.
     Tensor,
-    /// A column of its records.
+    /// A column of the output's records.
     Column,
     /// A file of the input.
     Source,
-    /// The receipt itself, which contradicts itself.
+    /// The receipt, which contradicts itself.
     Receipt,
 }
 
 impl Subject {
-    /// The subject's word.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -134,18 +122,17 @@ impl Subject {
     }
 }
 
-/// The problem of what is gone.
-pub const MISSING: &str = "is not there";
+pub const MISSING: &str = "is missing";
 
 impl Problem {
-    /// A problem without values.
+    /// Creates a problem without values.
     pub fn new(subject: Subject, name: impl Into<String>, what: &'static str) -> Self {
         Self { subject, name: name.into(), what, expected: None, found: None }
     }
 
-    /// The same problem with what the receipt says and what was found.
+    /// Adds the value in the receipt and the value that was found.
     #[must_use]
-    #[expect(clippy::needless_pass_by_value, reason = "numbers and texts alike")]
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass numbers and texts")]
     pub fn differs(mut self, expected: impl ToString, found: impl ToString) -> Self {
         self.expected = Some(expected.to_string());
         self.found = Some(found.to_string());

@@ -1,4 +1,4 @@
-//! What the drafts of all receipts have in common: all but the tensors and the records.
+//! Drafts the part that all receipts have in common: everything except tensors and records.
 
 use crate::context::ConversionContext;
 use crate::receipt::{
@@ -18,17 +18,17 @@ use tensorferry_sdk::{Entry, Error, Result};
 use tensorferry_tensors::content::Algorithm;
 use tensorferry_tensors::hash_tree::HashTree;
 
-/// The files that a receipt names.
 pub struct ReceiptFiles<'a> {
-    /// Those of the input: each in its source, the name that it is recorded by, and what has passed of the source.
+    /// The files of the input: source, name in the source, recorded name, and the parts that were
+    /// hashed during the copy.
     pub input: Vec<(&'a FileSource, &'a str, String, Option<&'a InputTrees>)>,
-    /// The inputs that options of the reader name.
+    /// Additional inputs that options of the reader name.
     pub additional: &'a [Arc<FileSource>],
-    /// Those of the output, which are staged, and what has passed of each.
+    /// The staged files of the output, and the parts of each that were hashed during the copy.
     pub output: Vec<(&'a str, Option<&'a HashTree>)>,
 }
 
-/// A receipt without tensors and records. Hashes all files, in one go.
+/// Drafts a receipt without tensors and records. Hashes all files together.
 pub fn draft(
     context: &ConversionContext<'_>,
     files: &ReceiptFiles<'_>,
@@ -102,7 +102,7 @@ fn absolute(path: &Path) -> Result<String> {
     Ok(shown(&absolute))
 }
 
-/// What a receipt says of a format and its plugin.
+/// Describes a format and its plugin.
 pub fn format_record(registry: &Formats, format: &RegisteredFormat) -> FormatRecord {
     let identity = registry.plugin_of(format);
     FormatRecord {

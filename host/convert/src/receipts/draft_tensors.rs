@@ -1,7 +1,7 @@
-//! Drafting the receipt of tensors, while their sources are open and the output is staged.
+//! Drafts the receipt of tensors, while their sources are open and the output is staged.
 //!
-//! What tensors an output is to hold is taken from what was read, not from what was written: so that a
-//! receipt proves the writer too, the first time that it is verified.
+//! The expected tensors are taken from the input, not from the output, so that the first
+//! verification also checks the writer.
 
 use super::draft::{self, ReceiptFiles, format_record};
 use crate::context::ConversionContext;
@@ -15,7 +15,7 @@ use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::{CatalogView, Entry, Error, Result, hex};
 use tensorferry_tensors::content;
 
-/// The receipt of tensors and of the files that went along with them.
+/// Drafts the receipt of tensors and of the files that were copied along.
 pub(crate) fn draft_tensors(
     context: &ConversionContext<'_>,
     models: &[PlannedModel<'_>],
@@ -49,7 +49,7 @@ pub(crate) fn draft_tensors(
 fn model_record(context: &ConversionContext<'_>, planned: &PlannedModel<'_>) -> Result<ModelRecord> {
     let PlannedModel { model, logical, planned, digests, .. } = planned;
     let layout = &planned.layout;
-    let digests = digests.as_ref().ok_or_else(|| Error::plugin("tensors whose digests were not taken"))?;
+    let digests = digests.as_ref().ok_or_else(|| Error::plugin("the digests of the tensors are missing"))?;
     let (mut tensors, mut contents) = (Vec::new(), Vec::new());
     for id in logical.tensor_ids().filter(|id| !layout.omitted().contains(id)) {
         let own = [logical.tensor(id).name.to_owned()];

@@ -1,8 +1,8 @@
-//! Verifying an output holds it against its receipt: its files by length and digest, then each tensor
-//! as ferry's own reader reads it, and if that is asked for the files that it was made from.
+//! Checks an output against its receipt: its files by length and digest, then each tensor as
+//! ferry's own reader reads it, and on request the files that it was made from.
 //!
-//! A receipt is a file like any other and may say anything: names that leave its folder make it
-//! unreadable, and what it claims is compared with what is there, never allocated.
+//! A receipt is untrusted. Names that leave its folder make it unreadable, and its values are only
+//! compared, never used as sizes of allocations.
 
 use crate::inspect::temporary;
 use crate::receipt::digest::hash_path;
@@ -32,17 +32,17 @@ use tensorferry_tensors::content::{self, Algorithm, digests};
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::stored::Stored;
 
-/// How thoroughly to look.
+/// How thoroughly outputs are checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Depth {
-    /// The output's files only, and not what a reader makes of them.
+    /// Check only the output's files, without reading the tensors.
     pub quick: bool,
-    /// Also the files that it was made from.
+    /// Also check the files that the output was made from.
     pub source: bool,
 }
 
-/// Holds outputs against their receipts, in parallel; `each` is told of every one, in order. So many are
-/// under way at once as there are threads, and the budget of memory is divided among them.
+/// Checks outputs against their receipts in parallel, one per thread, and shares the memory budget
+/// among them. Calls `each` with every result, in order.
 pub fn verify_all(
     receipts: &[PathBuf],
     depth: Depth,
@@ -62,7 +62,7 @@ pub fn verify_all(
     Ok(())
 }
 
-/// Holds an output against the receipt at this path.
+/// Checks an output against the receipt at this path.
 #[must_use]
 pub fn verify(
     path: &Path,
@@ -95,7 +95,7 @@ pub fn verify(
 }
 
 impl Checked {
-    /// Finds problems until there are none left to find; an error is why there may be more.
+    /// Collects all problems. An error means that there may be more.
     fn look(
         &mut self,
         path: &Path,
@@ -138,22 +138,22 @@ impl Checked {
         Ok(())
     }
 
-    /// The content digest of all records is made of those of their files.
+    /// The content digest of all records is computed from those of the files.
     fn rows_agree(&mut self, records: &RecordsRecord) {
         let of_files =
             records.content_of_files().map_or_else(|| "no digests".to_owned(), |digest| hex(&digest));
         let rows = records.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.rows));
         if of_files != records.content {
-            let problem = Problem::new(Subject::Receipt, "", "its content digest is not that of its records");
+            let problem = Problem::new(Subject::Receipt, "", "its content digest does not match its records");
             self.problems.push(problem.differs(&records.content, of_files));
         }
         if rows != records.rows {
-            let problem = Problem::new(Subject::Receipt, "", "its files have another number of records");
+            let problem = Problem::new(Subject::Receipt, "", "its files have a different number of records");
             self.problems.push(problem.differs(records.rows, rows));
         }
     }
 
-    /// Compares files; whether all are there.
+    /// Compares files. Returns whether none is missing.
     fn files(
         &mut self,
         folder: &Path,
@@ -170,7 +170,7 @@ impl Checked {
         Ok(is_whole)
     }
 
-    /// The model's digest is made of those of its tensors.
+    /// The model's digest is computed from those of its tensors.
     fn receipt_agrees(&mut self, model: &ModelRecord) {
         let digests = model.tensors.iter().map(|t| Some((t.name.as_str(), from_hex(&t.content)?)));
         let of_tensors = digests.collect::<Option<Vec<_>>>().map(content::catalog);
@@ -179,7 +179,7 @@ impl Checked {
             let problem = Problem::new(
                 Subject::Receipt,
                 model.folder.as_str(),
-                "its content digest is not that of its tensors",
+                "its content digest does not match its tensors",
             );
             self.problems.push(problem.differs(&model.content, of_tensors));
         }
@@ -219,14 +219,15 @@ impl Checked {
             of_kind.filter_map(|loss| Some((in_folder(&model.folder, &loss.what)?, loss))).collect()
         };
         let changed = losses_of(LossKind::Attribute);
-        // What a reader or a step rounded is rounded in the digests too: only a writer changes the dtype afterwards.
+        // Digests are taken after a reader or a step has rounded, so only losses of a writer change
+        // the dtype afterwards.
         let mut rounded = losses_of(LossKind::Precision);
         rounded.retain(|_, loss| loss.asked);
         let mut not_compared: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let digests = digests(logical, Algorithm::Blake3)?;
         let mut there: HashMap<&str, TensorId> =
             logical.tensor_ids().map(|id| (logical.tensor(id).name, id)).collect();
-        // A format without names gives its one tensor another.
+        // A format without names gives its only tensor a different name.
         let is_only = there.len() == 1 && model.tensors.len() == 1;
         for expected in &model.tensors {
             let named = there.remove(expected.name.as_str());
@@ -250,7 +251,7 @@ impl Checked {
         }
         self.left_out.extend(not_compared.into_iter().map(|(why, names)| match &*names {
             [name] => format!("tensor {name:?}: {why}"),
-            names => format!("{} tensors, the first is {:?}: {why}", names.len(), names[0]),
+            names => format!("{} tensors, starting with {:?}: {why}", names.len(), names[0]),
         }));
         let mut unexpected: Vec<&str> = there.into_keys().collect();
         unexpected.sort_unstable();
@@ -260,15 +261,15 @@ impl Checked {
     }
 }
 
-/// The name within a model's folder of what a loss names.
+/// Returns the name within a model's folder of the subject of a loss.
 fn in_folder<'a>(folder: &str, what: &'a str) -> Option<&'a str> {
     if folder.is_empty() { Some(what) } else { what.strip_prefix(folder)?.strip_prefix('/') }
 }
 
 fn reader<'a>(registry: &'a Formats, format: &str) -> Result<&'a RegisteredFormat> {
     registry.format(format, Side::Reader).map_err(|error| {
-        // Not the user's mistake: it is the receipt that names it.
-        Error::new(ErrorKind::Plugin, error.message()).context("the output cannot be read here")
+        // The receipt names the format, so this is not the user's mistake.
+        Error::new(ErrorKind::Plugin, error.message()).context("no reader for the output is installed")
     })
 }
 
@@ -278,14 +279,15 @@ fn compare_file(
     subject: Subject,
     session: &Session,
 ) -> Result<Option<Problem>> {
-    check_name(&file.name).map_err(|error| error.context("the receipt names a file elsewhere"))?;
+    check_name(&file.name).map_err(|error| error.context("the receipt names a file outside its folder"))?;
     let problem = |what| Problem::new(subject, &file.name, what);
     let path = folder.join(&file.name);
     let failed = |e: Error| e.file(shown(&path));
     let differs = |found: &FileDigest| match subject {
-        // A receipt names sources by any path: the digest of a file that is none of ours is told to nobody.
-        Subject::Source => problem("has another digest"),
-        _ => problem("has another digest").differs(file.digest.text(), found.text()),
+        // A receipt may name any path as a source: do not reveal the digest of a file that is not
+        // part of the output.
+        Subject::Source => problem("has a different digest"),
+        _ => problem("has a different digest").differs(file.digest.text(), found.text()),
     };
     if path.to_str().is_some_and(is_url) {
         let source = match FileSource::open(&path, session) {
@@ -298,7 +300,7 @@ fn compare_file(
         let found = files.digest(file.digest.algorithm(), session).map_err(failed)?;
         let [found] = &*found else { return Ok(Some(problem(MISSING))) };
         if found.bytes != file.bytes {
-            return Ok(Some(problem("has another length").differs(file.bytes, found.bytes)));
+            return Ok(Some(problem("has a different length").differs(file.bytes, found.bytes)));
         }
         return Ok((found.digest != file.digest).then(|| differs(&found.digest)));
     }
@@ -309,28 +311,28 @@ fn compare_file(
         }
         Err(error) => return Err(failed(error.into())),
     };
-    // Not opened: a pipe would wait for a writer for ever.
+    // Not opened: a pipe would block until it has a writer.
     if !metadata.is_file() {
         return Ok(Some(problem("is not a regular file")));
     }
     if metadata.len() != file.bytes {
-        return Ok(Some(problem("has another length").differs(file.bytes, metadata.len())));
+        return Ok(Some(problem("has a different length").differs(file.bytes, metadata.len())));
     }
     let found = hash_path(&path, metadata.len(), file.digest.algorithm(), session).map_err(failed)?;
     Ok((found != file.digest).then(|| differs(&found)))
 }
 
-/// The first thing in which a tensor is not what the receipt says.
+/// Returns the first difference between a tensor and its record.
 fn compare_tensor(expected: &TensorRecord, found: &TensorRecord) -> Option<Problem> {
     let problem = |what| Problem::new(Subject::Tensor, &expected.name, what);
     Some(if found.dtype != expected.dtype {
-        problem("has another dtype").differs(&expected.dtype, &found.dtype)
+        problem("has a different dtype").differs(&expected.dtype, &found.dtype)
     } else if found.shape != expected.shape {
-        problem("has another shape").differs(format!("{:?}", expected.shape), format!("{:?}", found.shape))
+        problem("has a different shape").differs(format!("{:?}", expected.shape), format!("{:?}", found.shape))
     } else if found.bytes != expected.bytes {
-        problem("has another length").differs(expected.bytes, found.bytes)
+        problem("has a different length").differs(expected.bytes, found.bytes)
     } else if found.content != expected.content {
-        problem("has another content").differs(&expected.content, &found.content)
+        problem("has different content").differs(&expected.content, &found.content)
     } else {
         return None;
     })

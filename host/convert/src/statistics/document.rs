@@ -1,11 +1,10 @@
-//! Statistics as JSON has them. What is no finite number is a text, or not there.
+//! Statistics as JSON. Infinities and NaN are strings.
 
 use super::{Finding, ModelStatistics, TensorStatistics};
 use serde_json::{Value, json};
 use tensorferry_tensors::statistics::{Number, Numbers, Statistics, Texts};
 
 impl ModelStatistics {
-    /// What is wrong, one object for each.
     #[must_use]
     pub fn findings_json(&self) -> Value {
         self.findings.iter().map(Finding::json).collect()
@@ -13,7 +12,6 @@ impl ModelStatistics {
 }
 
 impl Finding {
-    /// As `--json` has it.
     #[must_use]
     pub fn json(&self) -> Value {
         let mut record = json!({ "kind": self.kind.word(), "tensors": self.tensors, "what": self.what });
@@ -26,7 +24,6 @@ impl Finding {
 }
 
 impl TensorStatistics {
-    /// As `--json` has it.
     #[must_use]
     pub fn json(&self) -> Value {
         let mut record = match &self.found {
@@ -77,7 +74,7 @@ fn of_texts(texts: &Texts) -> Value {
     })
 }
 
-/// An integer of 64 bits as one.
+/// Keeps 64-bit integers exact.
 fn number(number: Number) -> Value {
     match number {
         Number::Float(number) => float(number),

@@ -1,4 +1,4 @@
-//! Findings: what the statistics of a model say is wrong with it, or worth a look.
+//! Findings: suspicious properties of a model's statistics.
 
 use super::TensorStatistics;
 use rayon::prelude::*;
@@ -8,39 +8,38 @@ use tensorferry_tensors::content::{self, Algorithm, ContentDigest};
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::statistics::{Kind, Number, Numbers, Statistics, rows_of_zeros};
 
-/// One of a hundred rows is dead: fewer may be padding, of a vocabulary say.
+/// Maximum share of zero rows. Fewer may be padding, such as that of a vocabulary.
 const MOST_DEAD_ROWS: f64 = 0.01;
-/// Of F8, so many may be the largest number: scales are chosen so that the largest weight is it.
+/// Maximum share of F8 values that are the largest number: scales are chosen so that the largest
+/// weight is.
 const MOST_SATURATED_F8: f64 = 0.001;
-/// So many subnormals are there by chance, of weights around zero; F16, whose least normal number is 6e-5, has more.
+/// Maximum share of subnormals, which occur by chance among weights around zero. F16 has more,
+/// because its smallest normal number is 6e-5.
 const MOST_SUBNORMAL: f64 = 0.01;
 const MOST_SUBNORMAL_F16: f64 = 0.05;
-/// F16 beside whose infinities there are numbers as large as this went over its limit of 65504.
+/// If an F16 tensor has infinities besides numbers this large, its values exceeded the limit of
+/// 65504.
 const NEAR_LIMIT_F16: f64 = 32752.0;
-/// Smaller tensors are often the same: counters, frequencies.
+/// Minimum bytes of tensors that are compared. Smaller ones are often equal: counters, frequencies.
 const LEAST_EQUAL: u64 = 64;
 
-/// What is wrong, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingKind {
-    /// Values that are not a number.
     Nan,
-    /// Infinities.
     Infinite,
     /// Values at the limit of their dtype, or beyond it.
     Clipped,
-    /// Every value is zero.
+    /// All values are zero.
     AllZero,
-    /// A weight all of whose values are the same, or many of whose rows are zero.
+    /// All values of a weight are equal, or many of its rows are zero.
     Dead,
-    /// Tensors that are equal, and not one that is stored once.
+    /// Equal tensors that are stored separately.
     Equal,
-    /// Many numbers that are so small that they lost digits.
+    /// Many numbers are so small that they lost digits.
     Subnormal,
 }
 
 impl FindingKind {
-    /// The kind's word.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -54,7 +53,6 @@ impl FindingKind {
         }
     }
 
-    /// The kind for people.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -69,19 +67,16 @@ impl FindingKind {
     }
 }
 
-/// Something that is wrong with a tensor, or with several together.
+/// A suspicious property of a tensor, or of several together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// What.
     pub kind: FindingKind,
-    /// With which tensors.
     pub tensors: Vec<String>,
-    /// In words.
     pub what: String,
 }
 
 impl Finding {
-    /// The numbers of the layers that the tensors are of, as far as names say.
+    /// Returns the layer numbers of the tensors, as far as their names contain them.
     #[must_use]
     pub fn layers(&self) -> Vec<u64> {
         let mut layers: Vec<u64> = self.tensors.iter().filter_map(|name| layer(name)).collect();
@@ -91,12 +86,12 @@ impl Finding {
     }
 }
 
-/// The first number between dots or slashes in a name.
+/// Returns the first number between dots or slashes in a name.
 fn layer(name: &str) -> Option<u64> {
     name.split(['.', '/']).find_map(|part| part.parse().ok())
 }
 
-/// Counts rows of zeros, where there are enough zeros for one.
+/// Counts rows of zeros, if there are enough zeros for one.
 pub(super) fn count_rows(
     logical: &Logical<'_>,
     wanted: &[(TensorId, Kind)],
@@ -121,7 +116,7 @@ pub(super) fn count_rows(
     Ok(())
 }
 
-/// What is wrong with these tensors; kind by kind, in the input's order.
+/// Returns the findings about these tensors, by kind and then in the input's order.
 pub(super) fn of(
     logical: &Logical<'_>,
     ids: &[TensorId],
@@ -129,7 +124,7 @@ pub(super) fn of(
 ) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for (&id, tensor) in ids.iter().zip(tensors) {
-        // A tensor under a second name has been told under its first.
+        // Tied tensors are reported under their first name only.
         if logical.tied_to(id) == id
             && let Ok(Statistics::Numbers(numbers)) = &tensor.found
         {
@@ -164,14 +159,14 @@ fn of_tensor(dtype: Dtype, shape: &[u64], numbers: &Numbers) -> Vec<(FindingKind
         Dtype::F8_E4M3 | Dtype::F8_E5M2 | Dtype::F8_E4M3FNUZ | Dtype::F8_E5M2FNUZ | Dtype::F8_E4M3B11FNUZ => {
             MOST_SATURATED_F8
         }
-        // Smaller ones have their largest number everywhere.
+        // Smaller dtypes reach their largest number in ordinary tensors.
         _ => 1.0,
     };
     if share(numbers.saturated) > may_be_saturated {
-        let what = format!("{} of {count} values are the largest of the dtype", numbers.saturated);
+        let what = format!("{} of {count} values are the largest number of the dtype", numbers.saturated);
         found.push((FindingKind::Clipped, what));
     } else if dtype == Dtype::F16 && infinities > 0 && largest >= NEAR_LIMIT_F16 {
-        let what = format!("{infinities} infinities beside values up to {largest}: F16 ends at 65504");
+        let what = format!("{infinities} infinities and values up to {largest}: the limit of F16 is 65504");
         found.push((FindingKind::Clipped, what));
     }
     if !Kind::is_float(dtype) {
@@ -194,13 +189,13 @@ fn of_tensor(dtype: Dtype, shape: &[u64], numbers: &Numbers) -> Vec<(FindingKind
     };
     let others = finite - zeros;
     if others > 0 && numbers.subnormals as f64 > others as f64 * may_be_subnormal {
-        let what = format!("{} of {others} values that are not zero are subnormal", numbers.subnormals);
+        let what = format!("{} of {others} nonzero values are subnormal", numbers.subnormals);
         found.push((FindingKind::Subnormal, what));
     }
     found
 }
 
-/// What equal tensors have in common.
+/// Properties that equal tensors share.
 #[derive(PartialEq, Eq, Hash)]
 struct Alike<'a> {
     dtype: Dtype,
@@ -208,7 +203,8 @@ struct Alike<'a> {
     numbers: [u64; 6],
 }
 
-/// Groups of weights that are equal and lie in several places. Those whose statistics are the same are hashed.
+/// Finds groups of equal weights in different storages. Only tensors with equal statistics are
+/// hashed.
 fn equal(logical: &Logical<'_>, ids: &[TensorId], tensors: &[TensorStatistics]) -> Result<Vec<Finding>> {
     let mut alike: HashMap<Alike<'_>, Vec<TensorId>> = HashMap::new();
     for (&id, tensor) in ids.iter().zip(tensors) {

@@ -1,13 +1,13 @@
-//! A recipe is a list of steps under one name, as data: a TOML file.
+//! A recipe is a named list of steps in a TOML file.
 //!
 //! ```toml
-//! summary = "take a prefix off the names that begin with it"
-//! details = "Other names stay."
+//! summary = "remove a prefix from names that start with it"
+//! details = "Other names are unchanged."
 //! inverse = "add-prefix"
 //!
 //! [parameters.prefix]
 //! default = "module."
-//! help = "what names begin with"
+//! help = "prefix of the names"
 //!
 //! [[steps]]
 //! step = "rename"
@@ -15,10 +15,11 @@
 //! to = ""
 //! ```
 //!
-//! Steps are texts or tables, as [`Spec`] has them, and may be other recipes. `{{NAME}}` in an argument or a
-//! value is a parameter, given as a key of the recipe (`strip-prefix,prefix=net.`); `{{re:NAME}}` is one as an
-//! expression that matches it. A parameter without a default must be given. `inverse` names a recipe that goes
-//! the other way. Recipes in `recipes/` come with the program; `@PATH` is a file of the user's.
+//! Steps are texts or tables, as in [`Spec`], and may be other recipes. `{{NAME}}` in an argument
+//! or a value is replaced by a parameter, which is passed as a key of the recipe
+//! (`strip-prefix,prefix=net.`). `{{re:NAME}}` is replaced by a regular expression that matches the
+//! parameter. A parameter without a default is required. `inverse` names the recipe for the
+//! opposite direction. Recipes in `recipes/` are built in; `@PATH` is a file of the user's.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ use tensorferry_core::context::suggest::or_which;
 use tensorferry_sdk::{Error, Result};
 use tensorferry_tensors::steps::spec::{Field, Spec};
 
-/// The recipes that come with the program, by name.
+/// Built-in recipes by name.
 const BUILT_IN: &[(&str, &str)] = &[
     ("add-prefix", include_str!("recipes/add-prefix.toml")),
     ("bert-from-tf", include_str!("recipes/bert-from-tf.toml")),
@@ -48,46 +49,37 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("torch-to-keras", include_str!("recipes/torch-to-keras.toml")),
 ];
 
-/// A user's file may be this long.
+/// Maximum size of a user's file.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// A list of steps under one name.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// One line.
     pub summary: String,
-    /// What else a user should know.
+    /// Further explanation for users.
     #[serde(default)]
     pub details: String,
-    /// The recipe that goes the other way.
+    /// The recipe for the opposite direction.
     pub inverse: Option<String>,
-    /// What a user may set.
     #[serde(default)]
     pub parameters: BTreeMap<String, Parameter>,
-    /// The steps, in order.
     pub steps: Vec<Spec>,
 }
 
-/// What a user may set of a recipe.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// What holds if it is not given; without one it must be.
+    /// The default value. A parameter without one is required.
     pub default: Option<String>,
-    /// One line.
     pub help: String,
 }
 
-/// The names of the recipes that come with the program.
+/// Returns the names of the built-in recipes.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
 
-/// The recipe of this name, or in this file; `None` if there is none of this name.
-///
-/// # Errors
-/// Usage, with line and column, for a file that is no recipe; i/o.
+/// Returns the recipe of this name or in this file, or `None` if there is no such recipe.
 pub fn find(name: &str) -> Result<Option<Recipe>> {
     if let Some(path) = name.strip_prefix('@') {
         return read(path).map(Some);
@@ -103,13 +95,13 @@ fn read(path: &str) -> Result<Recipe> {
         .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
     match read {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(Error::usage("there is no such recipe").file(path))
+            Err(Error::usage("the recipe file does not exist").file(path))
         }
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            Err(Error::usage("a recipe is a text in UTF-8").file(path))
+            Err(Error::usage("the recipe is not UTF-8 text").file(path))
         }
         Err(error) => Err(failed(error)),
-        Ok(len) if len as u64 > MOST_BYTES => Err(Error::limit("too long for a recipe")
+        Ok(len) if len as u64 > MOST_BYTES => Err(Error::limit("the recipe file is too long")
             .file(path)
             .expected(format!("at most {MOST_BYTES} bytes"))),
         Ok(_) => parse(&text).map_err(|error| error.file(path)),
@@ -126,14 +118,12 @@ fn parse(text: &str) -> Result<Recipe> {
     })
 }
 
-/// The steps of a recipe, with its parameters filled in; `None` if there is none of this name.
-///
-/// # Errors
-/// Usage: a file that is no recipe, a parameter that is unknown or missing.
+/// Returns the steps of a recipe with its parameters filled in, or `None` if there is no such
+/// recipe.
 pub fn steps(spec: &Spec) -> Result<Option<Vec<Spec>>> {
     let Some(recipe) = find(&spec.name)? else { return Ok(None) };
     if let Some(argument) = &spec.argument {
-        return Err(argument.error("a recipe takes nothing after a colon; its parameters are KEY=VALUE"));
+        return Err(argument.error("a recipe takes nothing after a colon: pass its parameters as KEY=VALUE"));
     }
     let parameters = recipe.fill(spec)?;
     let fill = |(number, step): (usize, &Spec)| {
@@ -144,7 +134,6 @@ pub fn steps(spec: &Spec) -> Result<Option<Vec<Spec>>> {
 }
 
 impl Recipe {
-    /// The values of the parameters.
     fn fill(&self, spec: &Spec) -> Result<BTreeMap<&str, String>> {
         let mut values = BTreeMap::new();
         for (key, value) in &spec.options {
@@ -154,7 +143,7 @@ impl Recipe {
                 return Err(value.error(format!("{} has no parameter {key:?}{which}", spec.name)));
             };
             if values.insert(name.as_str(), value.text.clone()).is_some() {
-                return Err(value.error(format!("{key}= is there twice")));
+                return Err(value.error(format!("{key}= is given twice")));
             }
         }
         for (name, parameter) in &self.parameters {
@@ -168,7 +157,6 @@ impl Recipe {
     }
 }
 
-/// A step with the parameters filled in.
 fn substitute(step: &Spec, parameters: &BTreeMap<&str, String>) -> Result<Spec> {
     let fill = |field: &Field| -> Result<Field> {
         let mut text = String::new();

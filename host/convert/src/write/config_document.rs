@@ -6,26 +6,23 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use tensorferry_core::read::entries::Entries;
 
-/// Configurations inside one another.
+/// Maximum nesting of configurations.
 const MAX_NESTED: usize = 8;
 
-/// A configuration that was parsed.
 #[derive(Debug)]
 pub(super) struct ConfigDocument<'a> {
     root: Vec<Entry<'a>>,
     style: Style<'a>,
-    /// What follows the object: a line break, mostly.
+    /// The text after the object, usually a line break.
     end: &'a str,
 }
 
-/// A key and its value.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
     pub(super) key: String,
     pub(super) value: Field<'a>,
 }
 
-/// The value of an entry.
 #[derive(Debug)]
 pub(super) enum Field<'a> {
     /// The configuration of a part of the model.

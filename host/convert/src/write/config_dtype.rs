@@ -1,35 +1,34 @@
-//! What a model folder's `config.json` says of the weights' dtype (`dtype`, formerly `torch_dtype`), which
-//! a cast makes untrue.
+//! Updates the dtype of the weights in a model folder's `config.json` (`dtype`, formerly
+//! `torch_dtype`) after a cast.
 
 use super::config_document::{ConfigDocument, Entry, Field};
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Catalog, Dtype, Place, Tensor};
 use tensorferry_tensors::cast::{dtype_called, is_float, torch_name};
 
-/// The file's name.
 pub const NAME: &str = "config.json";
 
-/// Longer ones are left as they are.
+/// Maximum size of a configuration that is edited.
 pub const MOST_BYTES: u64 = 16 << 20;
 
-/// What becomes of a configuration.
+/// The edit of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// It says nothing, or what is true.
+    /// Nothing changes: there is no dtype, or it is correct.
     None,
-    /// It says this now: its text, and the change in words.
+    /// The new text, and a description of the change.
     Text(String, String),
-    /// It says what is no longer true, and there is no one dtype that would be.
+    /// The dtype is no longer correct, and no single dtype would be. Describes the entry.
     Untrue(String),
 }
 
-/// The edit that casts make necessary.
+/// Returns the edit that casts make necessary.
 #[must_use]
 pub fn edit(text: &str, catalog: &Catalog) -> Edit {
     if !catalog.tensors().iter().any(|tensor| is_float(tensor.dtype) && is_cast(catalog, tensor)) {
         return Edit::None;
     }
-    // What is not JSON is no configuration.
+    // An invalid document is left unchanged.
     let Some(mut document) = ConfigDocument::parse(text) else { return Edit::None };
     let floats: BTreeSet<Dtype> =
         catalog.tensors().iter().map(|tensor| tensor.dtype).filter(|dtype| is_float(*dtype)).collect();
@@ -49,7 +48,7 @@ pub fn edit(text: &str, catalog: &Catalog) -> Edit {
         (None, _) => Edit::None,
         (Some((key, dtype)), None) => Edit::Untrue(format!("{key} is {dtype:?}")),
         (Some((key, dtype)), Some(now)) => {
-            Edit::Text(document.text(), format!("{key} is {now:?} now, and was {dtype:?}"))
+            Edit::Text(document.text(), format!("{key} changed from {dtype:?} to {now:?}"))
         }
     }
 }
@@ -62,12 +61,12 @@ fn is_cast(catalog: &Catalog, tensor: &Tensor) -> bool {
 /// Keys that name the dtype of the weights.
 const KEYS: [&str; 2] = ["dtype", "torch_dtype"];
 
-/// Returns whether one of the keys is there twice, so that nobody knows which entry counts.
+/// Returns whether one of the keys is present twice, so that it is unclear which entry counts.
 fn has_doubled_dtype(entries: &[Entry<'_>]) -> bool {
     KEYS.iter().any(|key| entries.iter().filter(|entry| entry.key == *key).count() > 1)
 }
 
-/// Returns the name of a dtype of floats that an entry gives the weights, without the prefix `torch.`.
+/// Returns the name of a float dtype in an entry, without the prefix `torch.`.
 pub(super) fn dtype_name<'e>(entry: &'e Entry<'_>) -> Option<&'e str> {
     let text = entry.plain_text().filter(|_| KEYS.contains(&&*entry.key))?;
     let name = text.strip_prefix("torch.").unwrap_or(text);
@@ -75,7 +74,7 @@ pub(super) fn dtype_name<'e>(entry: &'e Entry<'_>) -> Option<&'e str> {
     (torch_name(dtype) == Some(name)).then_some(name)
 }
 
-/// Has an entry name another dtype of floats; returns the one that it named, if it is different.
+/// Replaces the float dtype in an entry. Returns the previous one if it was different.
 pub(super) fn rename_dtype(entry: &mut Entry<'_>, now: &str) -> Option<String> {
     let was = dtype_name(entry).filter(|name| *name != now)?.to_owned();
     if let Field::Text(text) = &mut entry.value {
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{CatalogBuilder, CatalogSink, FileId, Limits, MemorySource, Storage, TensorId};
 
-    /// Two F32 and a counter; the first of them cast.
+    /// Two F32 tensors and a counter, with these casts.
     fn catalog(casts: &[(u32, Dtype)]) -> Catalog {
         let source = MemorySource::file("x", vec![0; 96]);
         let limits = Limits::default();
@@ -114,7 +113,7 @@ mod tests {
         };
         let expected = TEXT.replacen("float32", "bfloat16", 3);
         assert_eq!(edited, expected);
-        assert_eq!(change, "torch_dtype is \"bfloat16\" now, and was \"float32\"");
+        assert_eq!(change, "torch_dtype changed from \"float32\" to \"bfloat16\"");
     }
 
     #[test]
@@ -133,7 +132,7 @@ mod tests {
         ] {
             assert_eq!(edit(same, &both), Edit::None, "{same}");
         }
-        // A counter is no weight: its cast changes nothing.
+        // A counter is not a weight: its cast changes nothing.
         let counter = edit("{\"dtype\":\"float32\"}", &catalog(&[(2, Dtype::I32)]));
         assert_eq!(counter, Edit::None);
     }

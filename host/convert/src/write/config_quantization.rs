@@ -1,5 +1,5 @@
-//! What a model folder's `config.json` says of quantized weights, which is untrue once they are dequantized: the entries
-//! `quantization_config` and MLX's `quantization` go, and the dtype is the new one.
+//! Updates a model folder's `config.json` after its weights are dequantized: removes the entries
+//! `quantization_config` and MLX's `quantization`, and sets the new dtype.
 
 use super::config_document::{ConfigDocument, Entry, Field};
 use super::config_dtype::{dtype_name, rename_dtype};
@@ -7,8 +7,8 @@ use tensorferry_sdk::Dtype;
 use tensorferry_tensors::cast::torch_name;
 use tensorferry_tensors::steps::model_config::KEYS;
 
-/// Returns the text of a configuration whose weights became `dtype`, and the change in words; `None` if nothing
-/// changes, or if the text is not a JSON object.
+/// Returns the text of a configuration whose weights became `dtype`, and a description of the
+/// change. Returns `None` if nothing changes, or if the text is not a JSON object.
 #[must_use]
 pub fn edit(text: &str, dtype: Dtype) -> Option<(String, String)> {
     let now = torch_name(dtype)?;
@@ -36,13 +36,13 @@ pub fn edit(text: &str, dtype: Dtype) -> Option<(String, String)> {
             names_one = true;
         }
     });
-    let says = format!("the dtype is {now:?} now");
+    let says = format!("the dtype is now {now:?}");
     match &*gone {
         [] if !has_changed => None,
         [] => Some((document.text(), says)),
         _ => {
             gone.dedup();
-            Some((document.text(), format!("{} is gone, and {says}", gone.join(" and "))))
+            Some((document.text(), format!("removed {}; {says}", gone.join(" and "))))
         }
     }
 }
@@ -79,13 +79,14 @@ mod tests {
         let (edited, says) = edit(text, Dtype::F32).unwrap();
         let value: Value = serde_json::from_str(&edited).unwrap();
         assert_eq!(value, json!({"a": "quantization_config", "torch_dtype": "float32", "b": []}));
-        assert!(says.contains("quantization_config is gone"), "{says}");
+        assert!(says.contains("removed quantization_config"), "{says}");
     }
 
     #[test]
     fn keys_go_wherever_they_stand() {
         let keys = ["quantization", "quantization_config", "torch_dtype", "x"];
-        // Every order of every choice of keys, in the object itself and in that of a part.
+        // All orders of all combinations of keys, in the object itself and in the configuration of
+        // a part.
         for code in 0..5_usize.pow(4) {
             let chosen: Vec<&str> =
                 (0..4).filter_map(|digit| keys.get(code / 5_usize.pow(digit) % 5)).copied().collect();

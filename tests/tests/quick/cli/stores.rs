@@ -131,7 +131,7 @@ fn a_set_is_read_through_its_index_and_its_receipt_names_urls() {
     fs::write(&shard, &bytes).unwrap();
     let _ = ferry.on("verify", &output, &["--source"]).expect(4);
     fs::remove_file(&shard).unwrap();
-    let _ = ferry.on("verify", &output, &["--source"]).expect(4).prints(&["is not there"]);
+    let _ = ferry.on("verify", &output, &["--source"]).expect(4).prints(&["is missing"]);
 }
 
 #[test]
