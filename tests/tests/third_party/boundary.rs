@@ -399,12 +399,12 @@ fn a_writer_that_lies_is_found_out() {
         Fault {
             request: "encode-short",
             code: 5,
-            says: &[NAME, "encoded segment 1 has another length", "\"b\"", "expected 2", "found 1"],
+            says: &[NAME, "encoded segment 1 has a different length", "\"b\"", "expected 2", "found 1"],
         },
         Fault {
             request: "encode-long",
             code: 5,
-            says: &[NAME, "encoded segment 1 has another length", "\"b\"", "expected 2", "found 3"],
+            says: &[NAME, "encoded segment 1 has a different length", "\"b\"", "expected 2", "found 3"],
         },
         Fault { request: "deferred", code: 5, says: &[NAME, "deferred bytes", "expected 9", "found 10"] },
     ];

@@ -1,34 +1,11 @@
-//! The copy moves bytes from storages to staged files: windows of all files in parallel, each filled,
+//! Copies bytes from storages to staged files: windows of all files in parallel, each filled,
 //! digested and written once.
 //!
-//! Encoded segments are there already ([`encode`](super::encode)).
+//! Encoded segments have been written before ([`encode`](super::encode)).
 //!
-//! A window is [`WINDOW_BYTES`] of one output file. What is contiguous is read straight into its
-//! place in the window, so that many small tensors cost one write. What needs a gather is left out
-//! of the windows and written by tiles; digests that cover it are taken from the file afterwards.
-//!
-//! A staged file has its full length before the copy starts, so that every window is written at its
-//! final place. The checksums that the writer or the source's format asks for are computed from the
-//! window's buffer. Checksums of pieces are joined as they arrive (`copy/ranges.rs`): no order is
-//! imposed, and few are held. The BLAKE3 hashes of a receipt are computed in the same way
-//! (`copy/passing.rs`). Bytes that pass through no buffer are read at the end. So are whole files
-//! for SHA-256, which needs its bytes in order.
-//!
-//! Memory grows with the number of tensors, not with their bytes: tasks are created when they run.
-//! Each thread has one window. Bytes that are decoded, gathered or encoded before their place is
-//! known go to an unlinked file next to the output once they exceed a quarter of the budget.
-//!
-//! A cast is a storage over a storage, so copies, gathers, digests and `diff` see only the new
-//! dtype. Checksums of the source are still computed from the stored bytes. The copy counts the
-//! losses of each tensor, every element once. With `--strict`, a cast that overflows therefore
-//! fails after the copy and before the commit.
-//!
-//! Bytes of another input (`LayoutSink::copy`, a file that `-o like=` names) fill windows like
-//! those of a storage. That input must not change during the conversion either.
-//!
-//! Conversions do not map files into memory. A file that shrinks while it is mapped kills the
-//! process. In a trial on two cores, reading into a buffer that stays in the L2 cache was faster. A
-//! program that wants tensors without a copy calls `Tensor::map`.
+//! A window is [`WINDOW_BYTES`] of one output file. Contiguous bytes are read straight into the
+//! window, so that many small tensors take one write. Bytes that need a gather are left out of the
+//! windows and written by tiles; digests that cover them are computed from the file afterwards.
 
 mod ahead;
 mod decoded;
@@ -65,24 +42,22 @@ use tensorferry_tensors::stored::Stored;
 use tensorferry_tensors::tally::CastTally;
 use tiled::TiledCopy;
 
-/// What is known once the bytes have moved.
+/// The result of a copy.
 pub struct Copied {
-    /// The digests that the layout asked for, by their place.
+    /// The digests that the layout requested, in order.
     pub digests: Vec<Digest>,
-    /// The length of each file, streamed ones included, by their place; 0 for late ones.
+    /// The length of each file, including streamed ones, in order. 0 for late files.
     pub lens: Vec<u64>,
-    /// What casts have lost.
+    /// Losses by casts.
     pub losses: Vec<Loss>,
-    /// What was seen for a receipt's digests, if there is to be one.
+    /// Digests of the copied bytes, if there will be a receipt.
     pub passing: Option<Passing>,
 }
 
-/// Moves everything that a layout names into `files`, which has a file for each of the layout's.
-/// `receipt`: by what the files are hashed, if there is to be one.
-/// `sync`: they are to be on the disk soon, so that writing them back begins at once.
-///
-/// # Errors
-/// Malformed, where a storage's digest is wrong; transient, where the source changed; i/o.
+/// Copies everything in a layout into `files`, which has one file for each of the layout's.
+/// `receipt` is the algorithm for the digests of files, if there will be a receipt. If `sync` is
+/// set, the files will be synced, so writing them to the disk begins at once. A wrong digest of a
+/// storage is a malformed input.
 pub fn copy(
     layout: &Layout,
     plan: &dyn TensorPlan,
@@ -105,7 +80,8 @@ pub fn copy(
         let Some(output) = files[index].local()? else { continue };
         extents.extend(kernel::take(index, placements, &output, stored, &sources, &outputs));
     }
-    // What a receipt's digests need again would be decoded a second time.
+    // With a receipt, the decoded bytes are also needed for digests. Decoding them here would
+    // decode them twice.
     let decoded = if passing.is_none() { filled.take_decoded(logical) } else { Vec::new() };
     let lens: Vec<Mutex<u64>> = layout.files().iter().map(|file| Mutex::new(file.len)).collect();
     let tasks = CopyTasks::new(&filled, layout, &extents, session);
@@ -151,8 +127,8 @@ pub fn copy(
     Ok(Copied { digests, lens, losses: tally.finish(logical, layout)?, passing: seen })
 }
 
-/// Does tasks in the order of their numbers, on all threads, each with buffers of its own: what is read and what is written
-/// moves through the files from front to back.
+/// Runs tasks in the order of their numbers on all threads, each with its own buffers. Reads and
+/// writes thus move through the files from front to back.
 fn in_order(count: usize, each: impl Fn(&mut Buffers, usize) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
     (0..rayon::current_num_threads().min(count)).into_par_iter().try_for_each(|_| {
@@ -167,7 +143,7 @@ fn in_order(count: usize, each: impl Fn(&mut Buffers, usize) -> Result<()> + Syn
     })
 }
 
-/// Where bytes go in a file, and how they come to be.
+/// A range of a file, and the source of its bytes.
 struct Placement<'a> {
     to: u64,
     len: u64,
@@ -178,7 +154,7 @@ enum Fill<'a> {
     Bytes(&'a [u8]),
     Zeros,
     Read(StorageRead),
-    /// Bytes of another input.
+    /// Bytes of a source.
     Source {
         source: Arc<dyn Source>,
         file: FileId,
@@ -192,14 +168,14 @@ struct StorageRead {
     storage: StorageId,
     from: u64,
     swap_unit: u32,
-    /// The tensor that they are of, if a cast may change it.
+    /// The tensor that the bytes belong to, if a cast may change them.
     tally: Option<TensorId>,
 }
 
 struct GatherTask {
     file: usize,
     base: u64,
-    /// Of elements as they lie, if they are cast.
+    /// The copy of elements in stored order, if they are cast.
     copy: StridedCopy,
     storage: StorageId,
     swap_unit: u32,
@@ -215,7 +191,7 @@ enum CopyTask<'a> {
     },
     Kernel(&'a kernel::Extent),
     Gather(TileTask<'a>),
-    /// One of the slabs, by its number.
+    /// A slab, by its number.
     Slab(&'a TiledCopy<'a>, usize),
     Stream {
         file: usize,
@@ -227,11 +203,11 @@ struct TileTask<'a> {
     tile: Tile<'a>,
 }
 
-/// All tasks of a copy, by number. Each is made when it is its turn: what is held here grows with the files and
-/// the tensors, and not with their bytes.
+/// All tasks of a copy, by number. Each task is created when it is its turn, so memory grows with
+/// the number of files and tensors, and not with their bytes.
 struct CopyTasks<'a> {
     groups: Vec<TaskGroup<'a>>,
-    /// The number past the last task of each group.
+    /// For each group, the number after its last task.
     ends: Vec<usize>,
 }
 
@@ -291,7 +267,7 @@ impl<'a> CopyTasks<'a> {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// The task of this number, which is less than their count.
+    /// Returns the task with this number, which must be less than their count.
     fn get(&self, number: usize) -> CopyTask<'_> {
         let place = self.ends.partition_point(|&end| end <= number);
         let first = place.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -318,7 +294,7 @@ struct Buffers {
     slab: SlabBuffers,
 }
 
-/// What every copied file is filled with: placements in order, and what has to be gathered into them.
+/// The content of each copied file: placements in order, and the gathers.
 struct FilePlacements<'a> {
     files: Vec<Vec<Placement<'a>>>,
     gathers: Vec<GatherTask>,
@@ -326,7 +302,7 @@ struct FilePlacements<'a> {
 }
 
 impl<'a> FilePlacements<'a> {
-    /// Takes out what is decoded straight into its place.
+    /// Removes and returns the storages that are decoded straight into their files.
     fn take_decoded(&mut self, logical: &Logical<'_>) -> Vec<decoded::DecodedExtent> {
         let gathered = self.gathers.iter().map(|gather| gather.storage);
         let tiled = self.tiled.iter().flat_map(|tiled| logical.storages_of(tiled.tensor).unwrap_or_default());
@@ -417,7 +393,7 @@ struct WindowCopy<'a> {
 }
 
 impl WindowCopy<'_> {
-    /// Fills the bytes `start..end` of a file, takes what digests need of them, and writes them.
+    /// Fills the bytes `start..end` of a file, updates digests, and writes them.
     fn window(
         &self,
         index: usize,
@@ -428,7 +404,7 @@ impl WindowCopy<'_> {
         buffer: &mut Vec<u8>,
     ) -> Result<()> {
         let len = size(end - start);
-        // Of a small file not a whole window: clearing it would take longer than the copy.
+        // A small file does not need a whole window: clearing it would take longer than the copy.
         buffer.resize(len.max(buffer.len()), 0);
         let buffer = &mut buffer[..len];
         let first = placements.partition_point(|p| p.to + p.len <= start);
@@ -488,7 +464,7 @@ impl WindowCopy<'_> {
         self.fetch(&pending.read, from, bytes, from..from + bytes.len() as u64)
     }
 
-    /// A number that the window's edge cuts is read whole, by both windows.
+    /// Reads a number that the window's edge cuts as a whole: both windows do.
     fn read_swapped(&self, read: &StorageRead, skipped: u64, len: u64, out: &mut [u8]) -> Result<()> {
         let wide = u64::from(read.swap_unit);
         let end = skipped + out.len() as u64;
@@ -501,7 +477,8 @@ impl WindowCopy<'_> {
         Ok(())
     }
 
-    /// Reads, and counts of it what is `owned`: for the digests of the storages, and what a cast loses.
+    /// Reads bytes, and counts the `owned` ones for the digests of the storages and the losses of
+    /// casts.
     fn fetch(&self, read: &StorageRead, from: u64, bytes: &mut [u8], owned: Range<u64>) -> Result<()> {
         let stored = self.logical.stored();
         let see = &mut |storage, from, bytes: &[u8]| {
@@ -584,7 +561,7 @@ fn stream(
 struct StreamSink<'a> {
     output: &'a OutputBytes,
     buffer: Vec<u8>,
-    /// Bytes before those in the buffer.
+    /// Bytes written before those in the buffer.
     written: u64,
     session: &'a Session,
 }

@@ -1,11 +1,8 @@
-//! Encoding has the plan give its encoded segments, many at once, and puts them into the staged files.
+//! Has the plan encode its segments, many in parallel, and writes them into the staged files.
 //!
-//! Where a segment begins is known once those of unknown length before it in its file are whole. What is encoded of it
-//! goes into the file at once then. Until then it waits: in memory, or beyond the budget in a temporary file.
-//!
-//! A segment of unknown length counts as one byte in the layout. Once all segments are encoded,
-//! `Layout::settle` sets their lengths, and the copy fills the gaps. The writer gets places and
-//! lengths when it seals. A digest over encoded bytes is computed from the file.
+//! The start of a segment is known once all segments before it in its file that have an unknown
+//! length are complete. From then on its bytes are written directly. Until then they are buffered:
+//! in memory, or beyond the memory budget in a temporary file.
 
 use std::fs::File;
 use std::ops::Range;
@@ -20,19 +17,16 @@ use tensorferry_sdk::{
 };
 use tensorferry_tensors::logical::Logical;
 
-/// From so many bytes on, what there is of a segment is written: it is still in the cache then, and the file is
-/// asked for seldom enough.
+/// Flush threshold: small enough that the bytes are still in the cache, large enough to amortize
+/// the write.
 const WORTH_WRITING: usize = 128 << 10;
 
-/// What was said of each encoded segment, by its place; the layout has its length then.
+/// The note of each encoded segment. Its length is in the layout.
 pub type Notes = Vec<Vec<u8>>;
 
-/// Has the plan give all encoded segments of a layout, writes them into `files`, which has a file for each of the
-/// layout's, and puts their lengths into the layout.
-///
-/// # Errors
-/// A plugin error, naming the file and the tensor, where a segment has another length than was promised; whatever the
-/// plan or the disk gives.
+/// Has the plan encode all encoded segments of a layout, writes them into `files`, which has one
+/// file for each of the layout's, and puts their lengths into the layout. A segment with a
+/// different length than promised is an error of the plugin.
 pub fn encode(
     layout: &mut Layout,
     plan: &dyn TensorPlan,
@@ -46,9 +40,9 @@ pub fn encode(
     }
     let encoding = Encoding::new(layout, logical, files)?;
     let next = AtomicUsize::new(0);
-    // Each thread of the pool takes the next segment, so that few wait for those before them. A thread that waits for a
-    // read in a call of the plugin's finds no other segment to encode in the meantime, as it would with a parallel
-    // iterator.
+    // Each thread of the pool takes the next segment, so that few wait for those before them. A
+    // parallel iterator would let a thread that waits for a read inside the plugin start another
+    // segment meanwhile.
     rayon::broadcast(|_| {
         while !encoding.has_failed() {
             let index = next.fetch_add(1, Ordering::Relaxed);
@@ -74,32 +68,32 @@ struct Encoding<'a> {
     files: &'a [OutputBytes],
     segments: Vec<SegmentState>,
     failed: OnceLock<Error>,
-    /// Bytes that wait in memory.
+    /// Bytes buffered in memory.
     held: AtomicU64,
     spill: OnceLock<Result<File>>,
     spilled: AtomicU64,
 }
 
-/// A segment, as it is known so far.
+/// The state of a segment.
 #[derive(Default)]
 struct SegmentState {
-    /// The one after it in its file.
+    /// The next segment in its file.
     next: Option<usize>,
     progress: Mutex<SegmentProgress>,
 }
 
 #[derive(Default)]
 struct SegmentProgress {
-    /// Where it begins, once those before it are whole.
+    /// Its start, once those before it are complete.
     begin: Option<u64>,
-    /// How long it is, once it is whole.
+    /// Its length, once it is complete.
     len: Option<u64>,
-    /// Its bytes, if it is whole and waits for those before it.
+    /// Its bytes, if it is complete and waits for those before it.
     waiting: Vec<Waiting>,
     note: Vec<u8>,
 }
 
-/// Bytes that wait for their place.
+/// Buffered bytes.
 enum Waiting {
     Memory(Vec<u8>),
     Spilled(Range<u64>),
@@ -147,7 +141,7 @@ impl Encoding<'_> {
         &self.layout.encoded()[index]
     }
 
-    /// Says where an error is, as far as it does not say so itself.
+    /// Adds the file and the tensor to an error that does not name them.
     fn named(&self, index: usize, error: Error) -> Error {
         let placed = self.placed(index);
         let error = match *placed.encoded.tensors {
@@ -169,7 +163,7 @@ impl Encoding<'_> {
         context: &dyn Context,
         writer: &RegisteredFormat,
     ) -> Result<()> {
-        let id = EncodedId(u32::try_from(index).map_err(|_| Error::plugin("segments beyond 32 bits"))?);
+        let id = EncodedId(u32::try_from(index).map_err(|_| Error::plugin("more than 2^32 segments"))?);
         let promised = placed.encoded.len;
         let mut output = SegmentOutput {
             encoding: self,
@@ -189,12 +183,13 @@ impl Encoding<'_> {
 
     fn another_length(&self, index: usize, found: u64) -> Error {
         let placed = self.placed(index);
-        Error::plugin(format!("encoded segment {index} has another length than was promised"))
+        Error::plugin(format!("encoded segment {index} has a different length than promised"))
             .expected(placed.range.end - placed.range.start)
             .found(found)
     }
 
-    /// Says where a segment begins, and those after it, as far as it is known; writes what waited for that.
+    /// Sets the start of a segment and of those after it, as far as they are known, and writes
+    /// bytes that waited for that.
     fn place_from(&self, first: usize, begin: u64) -> Result<()> {
         let (mut index, mut begin) = (first, begin);
         loop {
@@ -210,7 +205,7 @@ impl Encoding<'_> {
         }
     }
 
-    /// Where a segment begins, if the one before it ends at `end`.
+    /// Returns the start of a segment if the one before it ends at `end`.
     fn begin_of_next(&self, index: usize, end: u64, next: usize) -> u64 {
         end + (self.placed(next).range.start - self.placed(index).range.end)
     }
@@ -244,7 +239,7 @@ impl Encoding<'_> {
         Ok(())
     }
 
-    /// Keeps bytes until their place is known.
+    /// Buffers bytes until their place is known.
     fn hold(&self, bytes: Vec<u8>) -> Result<Waiting> {
         let len = bytes.len() as u64;
         let budget = self.logical.stored().session().held_bytes();
@@ -275,23 +270,23 @@ impl Encoding<'_> {
     }
 }
 
-/// What is encoded of one segment.
+/// The encoded bytes of one segment.
 struct SegmentOutput<'a> {
     encoding: &'a Encoding<'a>,
     index: usize,
     promised: Option<u64>,
-    /// Where the segment begins in its file, once it is known.
+    /// The start of the segment in its file, once it is known.
     begin: Option<u64>,
-    /// How many bytes came.
+    /// Bytes received so far.
     len: u64,
-    /// Those that wait for their place; none, once that is known.
+    /// Bytes that wait for the segment's start. Empty once it is known.
     waiting: Vec<Waiting>,
-    /// Those that follow.
+    /// The bytes after those.
     buffer: Vec<u8>,
 }
 
 impl SegmentOutput<'_> {
-    /// Writes, or keeps, what came.
+    /// Writes or buffers the received bytes.
     fn flush(&mut self) -> Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -312,7 +307,7 @@ impl SegmentOutput<'_> {
         Ok(())
     }
 
-    /// The end of the segment: those after it get their places, if it has one.
+    /// Ends the segment. If it has a start, the segments after it get theirs.
     fn finish(mut self, note: Vec<u8>) -> Result<()> {
         self.flush()?;
         let Self { encoding, index, promised, len, waiting, .. } = self;
@@ -325,7 +320,7 @@ impl SegmentOutput<'_> {
         drop(progress);
         encoding.write_waiting(index, begin, waiting)?;
         match encoding.segments[index].next {
-            // Those after one of a promised length have their places already.
+            // Segments after one of a promised length already have their places.
             Some(next) if promised.is_none() => {
                 encoding.place_from(next, encoding.begin_of_next(index, begin + len, next))
             }
@@ -376,12 +371,12 @@ mod tests {
 
     const SEGMENTS: u64 = 40;
 
-    /// The bytes of a segment: some have none, some more than are written at a time.
+    /// The bytes of a segment: some are empty, and some exceed the flush threshold.
     fn bytes(index: u64) -> Vec<u8> {
         (0..index % 5 * 70_000).map(|at| (at + index).to_le_bytes()[0]).collect()
     }
 
-    /// Segments that take different times, so that they are whole in another order than they lie.
+    /// Segments that take different times, so that they are completed in a different order.
     struct Slow {
         fails_at: Option<u64>,
     }
@@ -410,8 +405,8 @@ mod tests {
         files: [Vec<u8>; 2],
     }
 
-    /// Two files of segments by turns, each behind four bytes; every third is of a known length. `lie`: one that
-    /// promises a byte too many.
+    /// Encodes two files of alternating segments, each after four bytes. Every third has a known
+    /// length. `lie` is the segment that promises one byte too many.
     fn encoded(plan: &Slow, threads: usize, memory: u64, lie: Option<u64>) -> Result<Outcome> {
         let (memory_source, limits) = (MemorySource::file("x", []), Limits::default());
         let mut builder = CatalogBuilder::new("made", &memory_source, &limits);
@@ -450,7 +445,7 @@ mod tests {
 
     #[test]
     fn segments_lie_in_order_whoever_encodes_them_in_however_little_memory() {
-        // What waits goes to memory, or to a file.
+        // Waiting bytes go to memory or to a file.
         for (threads, memory) in [(1, 1 << 30), (2, 1 << 30), (5, 1 << 30), (2, 0), (5, 0)] {
             let Outcome { layout, notes, files } =
                 encoded(&Slow { fails_at: None }, threads, memory, None).unwrap();
@@ -458,7 +453,7 @@ mod tests {
                 let file = &files[placed.file.0 as usize];
                 let (start, end) = (size(placed.range.start), size(placed.range.end));
                 assert!(file[start..end] == bytes(index), "segment {index} of {threads} threads");
-                // The copy writes what lies between them.
+                // The copy writes the bytes between them.
                 assert_eq!(file[start - 4..start], [0; 4]);
                 assert_eq!(notes[size(index)], index.to_le_bytes()[..1]);
             }

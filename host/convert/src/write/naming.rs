@@ -1,13 +1,13 @@
-//! The name of the file that a model of a folder is written to. A format has a usual one, which its writer takes
-//! (`model.safetensors`, `pytorch_model.bin`); a model that goes by another keeps it, since the library
-//! that it is of looks for it there: `diffusion_pytorch_model`, `adapter_model`.
+//! The name of the file that a model of a folder is written to. The format's writer has a usual
+//! name (`model.safetensors`, `pytorch_model.bin`). A model with an unusual name keeps it, because
+//! its library looks for that name: `diffusion_pytorch_model`, `adapter_model`.
 
 use crate::write::target::OutputTarget;
 use tensorferry_core::read::model::InputModel;
 use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{Description, Entry, ShardTag, Source, Target};
 
-/// What the writer is told of where a model goes.
+/// Returns the target that the writer receives for a model.
 #[must_use]
 pub(crate) fn target_of(model: &InputModel<'_>, target: &OutputTarget<'_>) -> Target {
     let is_folder = target.target == Target::Folder && *model.input.source.entry() == Entry::Folder;
@@ -19,13 +19,13 @@ pub(crate) fn target_of(model: &InputModel<'_>, target: &OutputTarget<'_>) -> Ta
     kept.map_or_else(|| target.target.clone(), Target::File)
 }
 
-/// The beginning and the ending of a format's usual name: of its first pattern `NAME*ENDING`.
+/// Returns the start and the ending of a format's usual name, from its first pattern `NAME*ENDING`.
 fn usual_name(description: &Description) -> Option<(&str, &str)> {
     let parts = description.members.iter().filter_map(|pattern| pattern.split_once('*'));
     parts.into_iter().find(|(name, ending)| !name.is_empty() && ending.starts_with('.'))
 }
 
-/// What the names of a model's files begin with, where that is not its format's usual name.
+/// Returns the common start of the names of a model's files, if it is not the format's usual name.
 fn stem(names: &[&str], description: &Description) -> Option<String> {
     let (usual, ending) = usual_name(description)?;
     let mut stems = names.iter().filter_map(|name| strip_suffix(name, ending));
@@ -37,7 +37,7 @@ fn stem(names: &[&str], description: &Description) -> Option<String> {
         is_set = true;
     }
     if is_set {
-        // `x-00001-of-00002` and so on.
+        // Removes the numbers of `x-00001-of-00002`.
         stem = stem.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
         stem = ShardTag::stem_without(stem);
     }

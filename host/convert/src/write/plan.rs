@@ -1,4 +1,4 @@
-//! Planning: the target's writer says which files there will be, and where in them each tensor's bytes go.
+//! Planning: the target's writer lays out the files and the place of each tensor's bytes in them.
 
 use crate::write::naming;
 use crate::write::target::OutputTarget;
@@ -7,20 +7,16 @@ use tensorferry_core::read::model::InputModel;
 use tensorferry_sdk::{Layout, LayoutBuilder, Loss, Result, TensorPlan, TensorWriter};
 use tensorferry_tensors::logical::Logical;
 
-/// What a writer promised, and what it still has to say.
+/// The layout of an output, and the plan that completes it.
 pub struct Planned {
     /// The files and their segments.
     pub layout: Layout,
-    /// The plan in hand.
     pub plan: Box<dyn TensorPlan>,
-    /// What the writer cannot carry, and tied tensors that it writes apart.
+    /// Content that the writer cannot hold, and tied tensors that it writes separately.
     pub losses: Vec<Loss>,
 }
 
-/// Plans the output of a model, `logical`, in the folder where it lies in the input.
-///
-/// # Errors
-/// Whatever the writer or the layout's checks say.
+/// Plans the output of a model, `logical`, in the same sub-folder as in the input.
 pub fn plan(
     target: &OutputTarget<'_>,
     writer: &dyn TensorWriter,

@@ -1,5 +1,5 @@
-//! Sealing completes an output: the writer is given digests and lengths of what was copied and encoded, and gives the bytes
-//! that depend on them.
+//! Completes an output: the writer receives digests and lengths of the copied and encoded bytes,
+//! and returns the bytes that depend on them.
 
 use crate::write::copy::Copied;
 use crate::write::encode::Notes;
@@ -9,10 +9,8 @@ use tensorferry_sdk::{
     OutputId, Result, SealSink, TensorPlan,
 };
 
-/// Has the plan give its deferred bytes and late files; gives the final length of each file.
-///
-/// # Errors
-/// A plugin error, if bytes are given twice, not at all, or not as many as were reserved; i/o.
+/// Has the plan write its deferred bytes and late files. Returns the final length of each file.
+/// Bytes that are written twice, not at all, or in a wrong number are an error of the plugin.
 pub fn seal(
     layout: &Layout,
     plan: &dyn TensorPlan,
@@ -26,7 +24,7 @@ pub fn seal(
     plan.seal(&Known { layout, copied, notes }, &mut sealing, context)?;
     if let Some(missing) = sealing.given.iter().position(|given| !given) {
         let (file, range) = &layout.deferred()[missing];
-        return Err(Error::plugin("the writer left deferred bytes out")
+        return Err(Error::plugin("the writer did not write all deferred bytes")
             .file(layout.files()[file.0 as usize].path.clone())
             .offset(range.start)
             .expected(format!("{} bytes", range.end - range.start)));
@@ -43,7 +41,7 @@ struct Known<'a> {
 impl Digests for Known<'_> {
     fn get(&self, id: DigestId) -> Result<Digest> {
         let digest = self.copied.digests.get(id.0 as usize).cloned();
-        digest.ok_or_else(|| Error::plugin(format!("digest {} was not asked for", id.0)))
+        digest.ok_or_else(|| Error::plugin(format!("digest {} was not requested", id.0)))
     }
 
     fn encoded(&self, id: EncodedId) -> Result<EncodedPlace> {
@@ -78,21 +76,21 @@ impl SealSink for Sealing<'_> {
         let (file, range) = place.ok_or_else(|| Error::plugin(format!("no deferred segment {}", id.0)))?;
         let path = || self.layout.files()[file.0 as usize].path.clone();
         if bytes.len() as u64 != range.end - range.start {
-            return Err(Error::plugin("deferred bytes have another length than was reserved")
+            return Err(Error::plugin("deferred bytes have a different length than reserved")
                 .file(path())
                 .offset(range.start)
                 .expected(range.end - range.start)
                 .found(bytes.len()));
         }
         if std::mem::replace(&mut self.given[index], true) {
-            return Err(Error::plugin("deferred bytes are given twice").file(path()).offset(range.start));
+            return Err(Error::plugin("deferred bytes are written twice").file(path()).offset(range.start));
         }
         self.files[file.0 as usize].write_late_at(bytes, range.start).map_err(|e| e.file(path()))
     }
 
     fn late(&mut self, file: OutputId, bytes: &[u8]) -> Result<()> {
         let output = self.layout.files().get(file.0 as usize).filter(|f| f.content == Content::Late);
-        let output = output.ok_or_else(|| Error::plugin(format!("file {} is not a late one", file.0)))?;
+        let output = output.ok_or_else(|| Error::plugin(format!("file {} is not a late file", file.0)))?;
         let len = &mut self.lens[file.0 as usize];
         self.files[file.0 as usize].write_all_at(bytes, *len).map_err(|e| e.file(&output.path))?;
         *len += bytes.len() as u64;

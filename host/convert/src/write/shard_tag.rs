@@ -1,5 +1,6 @@
-//! Names for the files of a set that none of an older set has. In a store nothing is renamed: where a set stands already,
-//! the new one's files come beside it, and the index that takes the older one's place decides which of them is there.
+//! Tags in the names of a set's files, so that they differ from those of an older set. An object
+//! store cannot rename objects. The new files are written next to an older set, and the index,
+//! which is replaced last, decides which set is valid.
 
 use crate::write::target::OutputTarget;
 use std::collections::hash_map::RandomState;
@@ -9,8 +10,8 @@ use tensorferry_core::context::session::Session;
 use tensorferry_publish::remote::folder::{RemoteFolder, is_refusal};
 use tensorferry_sdk::{Result, ShardTag, Side, Target};
 
-/// A writer's options, with a [tag](ShardTag) that no other run has where the output may replace another one in a store.
-/// `folder`: the folder in it that the files go to.
+/// Returns the writer's options. If the output may replace an older one in a store, adds a
+/// [tag](ShardTag) that no other run uses. `folder` is the folder of the files in the store.
 pub fn with_tag(
     target: &OutputTarget<'_>,
     given: &[(String, String)],
@@ -28,7 +29,8 @@ pub fn with_tag(
     Ok(options)
 }
 
-/// Whether there may be files of such a name in the output's folder of a store. Where it is not listed, there may.
+/// Returns whether files with such names may exist in the output's folder of a store. If listing it
+/// is not permitted, they may.
 fn may_stand(target: &OutputTarget<'_>, folder: &str, session: &Session) -> Result<bool> {
     let Some(store) = RemoteFolder::of(&target.destination, session)? else { return Ok(false) };
     let stem = match &target.target {
@@ -42,7 +44,8 @@ fn may_stand(target: &OutputTarget<'_>, folder: &str, session: &Session) -> Resu
     }
 }
 
-/// A number that another run hardly has; if one does, the store refuses the second object of a name.
+/// Returns a number that is unlikely to occur in another run. On a collision, the store refuses the
+/// second object of the same name.
 fn number_of_run() -> u32 {
     let [.., a, b, c, d] = RandomState::new().hash_one(SystemTime::now()).to_be_bytes();
     u32::from_be_bytes([a, b, c, d])

@@ -3,22 +3,23 @@
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// What a file system needs beyond the bytes themselves: half-filled blocks, block maps, folders.
+/// Estimates what a file system needs beyond the bytes themselves: partly filled blocks, block
+/// maps, folders.
 const fn overhead(bytes: u64) -> u64 {
     64 * 1024 + bytes / 1024
 }
 
-/// Whether `bytes` more fit where `folder` is, or will be created.
+/// Checks that `bytes` more fit on the file system where `folder` is or will be created.
 ///
-/// The whole output counts, also where it replaces an older one: both stand until the commit.
+/// The whole output counts, even if it replaces an older one: both exist until the commit.
 pub(crate) fn check_space(folder: &Path, bytes: u64) -> Result<()> {
     let place = nearest_existing(folder);
     let stat = rustix::fs::statvfs(&place).map_err(|error| {
         Error::from(std::io::Error::from(error))
-            .context("cannot ask for the free space")
+            .context("cannot determine the free space")
             .file(display(&place))
     })?;
-    // Some network and FUSE file systems report no sizes at all: then only the writes can tell.
+    // Some network and FUSE file systems report no sizes. Then only the writes can fail.
     if stat.f_blocks == 0 {
         return Ok(());
     }

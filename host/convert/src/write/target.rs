@@ -1,7 +1,4 @@
-//! A target is where the output goes and in what format, resolved from what the user typed.
-//!
-//! If several formats claim an extension with the same score, a built-in format wins. If two others
-//! tie, the error lists both and asks for `--to`.
+//! The target: location and format of the output, resolved from the user's arguments.
 
 use std::path::{Path, PathBuf};
 use tensorferry_core::context::session::Session;
@@ -14,25 +11,26 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Capabilities, Entry, Error, Result, Side, Target};
 use tensorferry_tensors::stored::Spill;
 
-/// An ending that several formats of this field use: it says nothing, whichever plugins are there.
+/// An ending that several machine-learning formats use. It never determines the format, no matter
+/// which plugins are installed.
 const AMBIGUOUS: &str = ".pb";
-/// Endings that formats without names of their own are given as well.
+/// Endings that are also given to files of formats without names of their own.
 const LOOSE: [&str; 2] = [".bin", ".ckpt"];
 
-/// A format to write, and where.
+/// The format and location of the output.
 pub struct OutputTarget<'a> {
-    /// What writes it.
+    /// The format that is written.
     pub format: &'a RegisteredFormat,
-    /// What the writer is told.
+    /// The target that the writer receives.
     pub target: Target,
-    /// Where the host puts it.
+    /// The location of the output.
     pub destination: Destination,
-    /// What the user typed.
+    /// The output as the user typed it.
     pub output: PathBuf,
 }
 
 impl OutputTarget<'_> {
-    /// Whether the output is a folder, and there is none yet.
+    /// Returns whether the output is a folder that does not exist yet.
     #[must_use]
     pub(crate) fn is_new_folder(&self, session: &Session) -> bool {
         self.target == Target::Folder
@@ -43,8 +41,8 @@ impl OutputTarget<'_> {
             }
     }
 
-    /// Temporary files without a name, beside the output: the nearest folder that is there already. Of an output that
-    /// goes to a store, among the temporary files of this machine.
+    /// Returns unnamed temporary files next to the output, in the nearest folder that exists. If
+    /// the output is in a store, the system's temporary folder is used.
     #[must_use]
     pub fn spill(&self) -> Spill {
         let mut folders = self.destination.folder.ancestors().filter(|folder| folder.is_absolute());
@@ -56,24 +54,25 @@ impl OutputTarget<'_> {
     }
 }
 
-/// What the output's form depends on.
+/// The properties of the input that determine the output's form.
 pub trait Input {
-    /// How the user pointed at it.
     fn entry(&self) -> &Entry;
-    /// Whether its own format is one that writes files of any name, and may be meant where the ending is one
-    /// that such files are given.
+    /// Returns whether the input's format writes files of any name, so that it may be meant if the
+    /// output's ending is one that such files have.
     fn has_any_name(&self) -> bool;
-    /// Whether a folder has nothing that would go along to another one.
+    /// Returns whether a folder has no files that would be copied along.
     fn is_weights_alone(&self) -> bool;
 }
 
-/// Resolves OUTPUT: a folder if it ends in `/`, is one (of this machine: nobody asks a store), or the input is a folder and OUTPUT has no
-/// ending that names a format (but for a format of prefixes, where nothing would go along), or the format has no
-/// file names of its own; else a file. Its format is the one that the user named, or its ending's, where a built-in
-/// format wins over others.
+/// Resolves the output's path and format. The output is a folder in these cases:
 ///
-/// # Errors
-/// Usage, where the ending does not decide, naming the candidates; i/o, for a path that cannot be.
+/// - its path ends in `/` or is an existing local folder (a store is not asked)
+/// - the input is a folder and the output's ending does not name a format, unless the format writes
+///   prefixes and no files would be copied along
+/// - the format has no file names of its own
+///
+/// Otherwise it is a file. The format is the one that the user named, or that of the ending, for
+/// which built-in formats take precedence.
 pub fn resolve<'a>(
     registry: &'a Formats,
     output: &Path,
@@ -81,7 +80,7 @@ pub fn resolve<'a>(
     input: &impl Input,
 ) -> Result<OutputTarget<'a>> {
     let output = &*local_path(output);
-    let text = output.to_str().ok_or_else(|| Error::usage("an output path that is not UTF-8"))?;
+    let text = output.to_str().ok_or_else(|| Error::usage("the output path is not UTF-8"))?;
     let by_suffix = writers_of(registry, text);
     let is_said = text.ends_with('/') || output.is_dir();
     let is_likely = *input.entry() == Entry::Folder && by_suffix.is_empty();
@@ -110,7 +109,7 @@ pub fn resolve<'a>(
     Ok(OutputTarget { format, target, destination, output: output.to_owned() })
 }
 
-/// What a URL means as an output: a folder, or a name in one.
+/// Resolves a URL as an output: a folder, or a name in one.
 fn beyond_network(url: &str, is_folder: bool) -> Result<(Target, Destination)> {
     let host = url.find("://").map_or(0, |at| at + "://".len());
     let url = &url[..host + url[host..].trim_end_matches('/').len()];
@@ -124,8 +123,8 @@ fn beyond_network(url: &str, is_folder: bool) -> Result<(Target, Destination)> {
     Ok((Target::File(name.clone()), Destination { folder, kind: DestinationKind::Beside { name } }))
 }
 
-/// The writer that is meant where these have the ending: as in the probe, the built-in one of a tie with others, so
-/// that a plugin that is installed changes nothing of what a command means.
+/// Returns the only writer with the ending, or the only built-in one: as in the probe, an installed
+/// plugin does not change the meaning of a command.
 fn only_one<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFormat> {
     let built_in: Vec<_> = writers.iter().filter(|format| format.is_built_in()).collect();
     match (&*built_in, writers) {
@@ -135,7 +134,7 @@ fn only_one<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFormat
     }
 }
 
-/// Whether the ending of a name decides, where one writer has it.
+/// Returns whether an ending that one writer has determines the format.
 fn says_it(name: &str, has_any_name: impl FnOnce() -> bool) -> bool {
     let ends = |suffix: &str| has_suffix(name, suffix);
     let is_loose = || LOOSE.into_iter().any(ends) && has_any_name();
@@ -146,7 +145,8 @@ fn writers(registry: &Formats) -> impl Iterator<Item = &RegisteredFormat> {
     registry.formats().iter().filter(|format| format.description.writes())
 }
 
-/// The writers whose ending a name has; where one has a longer one than others, it says more: `best.pth.tar`.
+/// Returns the writers that have the name's ending. The longest ending takes precedence:
+/// `best.pth.tar`.
 fn writers_of<'a>(registry: &'a Formats, name: &str) -> Vec<&'a RegisteredFormat> {
     let ending = |format: &RegisteredFormat| {
         let endings = format.description.suffixes.iter().filter(|suffix| has_suffix(name, suffix));
@@ -165,9 +165,9 @@ fn undecided(registry: &Formats, output: &str) -> Error {
     let endings = writers(registry).flat_map(|format| format.description.suffixes.iter().map(String::as_str));
     let meant = name.rfind('.').and_then(|dot| suggest(&name[dot..], endings));
     let meant = meant.map_or(String::new(), |ending| format!("; did you mean {ending:?}?"));
-    Error::usage(format!("the output's name does not say its format: say which with --to{meant}"))
+    Error::usage(format!("the output's name does not determine its format{meant}"))
         .file(output)
-        .expected(format!("--to with one of {}", ids.join(", ")))
+        .hint(format!("pass --to with one of {}", ids.join(", ")))
 }
 
 #[cfg(test)]
@@ -177,7 +177,8 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{Description, Format};
 
-    /// A format that writes files with the ending `.x`, and the longer one that its id has.
+    /// A format that writes files with the ending `.x`, and with a longer ending that its id
+    /// contains.
     struct Writer(&'static str);
 
     impl Format for Writer {

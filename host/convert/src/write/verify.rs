@@ -1,4 +1,4 @@
-//! Verifying reads the staged output back and compares every tensor's content with the source's.
+//! Reads the staged output back and compares every tensor's content with the source.
 
 use crate::write::target::OutputTarget;
 use std::collections::{HashMap, HashSet};
@@ -12,12 +12,10 @@ use tensorferry_tensors::content::{self, Algorithm, ContentDigest, digests};
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::stored::Stored;
 
-/// Compares what was `written` with `source`; gives the number of tensors that were compared.
-/// `known`: the source's content digests, where they have been taken already. A tensor of which the writer says that
-/// its numbers are rounded has to be there, and has other content; one with a loss of an attribute may have another shape.
-///
-/// # Errors
-/// Verification, naming the tensor; unsupported, if the target's format cannot be read.
+/// Compares `written` with `source` and returns the number of compared tensors. `known` are the
+/// source's content digests, if they are computed already. If the writer reports a tensor as
+/// rounded, it must exist, but its content differs. A tensor with a loss of an attribute may have a
+/// different shape.
 pub fn verify(
     written: &FileSource,
     target: &OutputTarget<'_>,
@@ -47,7 +45,8 @@ pub fn verify(
             continue;
         }
         let name = source.tensor(TensorId(id.0)).name;
-        // A format without names gives its one tensor another: its writer says so as a loss.
+        // A format without names gives its only tensor a different name. The writer reports this as
+        // a loss.
         let only = (found.len() == 1 && expected_count == 1).then_some(0);
         let own = [name.to_owned()];
         for written_as in layout.names(id).unwrap_or(&own) {
@@ -58,7 +57,7 @@ pub fn verify(
                         && content::reshaped(source, id, &written.catalog.tensors()[at].shape)?
                             == found[at] => {}
                 Some(at) => {
-                    return Err(Error::verification("what was written is not what was read")
+                    return Err(Error::verification("the output's content differs from the input's")
                         .tensor(name)
                         .expected(hex(expected))
                         .found(hex(&found[at])));
@@ -71,7 +70,7 @@ pub fn verify(
     Ok(compared)
 }
 
-/// What an output is opened by: a set of files by its index, if it has one.
+/// Returns the entry by which an output is opened: the index of a set of files, if it has one.
 pub fn entry(target: &Target, layout: &Layout) -> Entry {
     let Target::File(name) = target else { return Entry::Folder };
     let files = layout.files();

@@ -1,5 +1,5 @@
-//! Of an input beyond a network the copy says what it will read well before it does, in the order of its tasks: what is asked
-//! for long before it is needed costs no waiting.
+//! Announces reads of a remote input well before they happen, in the order of the copy's tasks, so
+//! that the copy does not wait for the network.
 
 use super::{CopyTask, CopyTasks, FilePlacements, Fill};
 use std::sync::{Mutex, PoisonError};
@@ -11,14 +11,14 @@ pub(super) struct ReadAhead<'a> {
     stored: &'a Stored<'a>,
     tasks: &'a CopyTasks<'a>,
     filled: &'a FilePlacements<'a>,
-    /// How many tasks before its turn what a task reads is said.
+    /// How many tasks ahead reads are announced.
     distance: usize,
-    /// The first task of which it was not said.
+    /// The first task whose reads are not announced yet.
     next: Mutex<usize>,
 }
 
 impl<'a> ReadAhead<'a> {
-    /// `None`, where the kernel reads ahead.
+    /// Returns `None` for local inputs, for which the kernel reads ahead.
     pub(super) fn new(
         stored: &'a Stored<'a>,
         tasks: &'a CopyTasks<'a>,
@@ -31,7 +31,7 @@ impl<'a> ReadAhead<'a> {
         Some(Self { stored, tasks, filled, distance, next: Mutex::default() })
     }
 
-    /// Says what the tasks up to some after this one will read.
+    /// Announces the reads of the tasks up to `distance` after this one.
     pub(super) fn begin(&self, number: usize) {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let end = number.saturating_add(self.distance).min(self.tasks.count());
@@ -40,7 +40,7 @@ impl<'a> ReadAhead<'a> {
             self.add(&self.tasks.get(*next), &mut ranges);
             *next += 1;
         }
-        // What follows in the file is one range.
+        // Merges ranges that follow each other in a file.
         ranges.dedup_by(|then, range| {
             let follows = then.file == range.file && range.offset + range.len == then.offset;
             range.len += if follows { then.len } else { 0 };
@@ -63,7 +63,7 @@ impl<'a> ReadAhead<'a> {
                     self.stored.add_file_ranges(read.storage, read.from + (from - placement.to), len, ranges);
                 }
             }
-            // The kernel copies files of this machine alone; the others read in an order of their own.
+            // The kernel copies only local files; the other tasks read in an order of their own.
             CopyTask::Kernel(_) | CopyTask::Gather(_) | CopyTask::Slab(..) | CopyTask::Stream { .. } => {}
         }
     }

@@ -1,6 +1,6 @@
-//! Encoded storages that lie whole in an output file: each is decoded straight into its place, as its bytes come: none
-//! of them is held, or written to a temporary file first. What is short, read in other places too, swapped or checked
-//! goes through the windows.
+//! Copies encoded storages that are whole in an output file: each is decoded straight into its
+//! file, without being buffered or written to a temporary file first. Storages that are short, also
+//! read elsewhere, swapped or checked go through the windows.
 
 use super::ranges::RangeSums;
 use super::{Fill, Placement, StorageRead};
@@ -13,7 +13,8 @@ use tensorferry_publish::output_bytes::OutputBytes;
 use tensorferry_sdk::{ByteSink, Context, Layout, Place, Result, Storage, StorageId};
 use tensorferry_tensors::stored::{Stored, behind};
 
-/// Shorter ones are left to the windows: a write for each would cost more than it saves.
+/// Minimum bytes. Shorter storages are left to the windows: a write for each would cost more than
+/// it saves.
 const SHORTEST: u64 = 256 << 10;
 
 /// An encoded storage, and where its bytes go.
@@ -24,8 +25,8 @@ pub(super) struct DecodedExtent {
     storage: StorageId,
 }
 
-/// Takes out of the placements of all files those that are whole encoded storages. `others` are the storages that are
-/// read besides: what two have to read is decoded once, and held.
+/// Removes the whole encoded storages from the placements of all files and returns them. `others`
+/// are storages that are also read elsewhere: these are decoded once and kept.
 pub(super) fn take(
     files: &mut [Vec<Placement<'_>>],
     stored: &Stored<'_>,
@@ -63,8 +64,8 @@ pub(super) fn take(
     extents
 }
 
-/// Decodes all of them into their places, the longest first: each is decoded by one thread, and one that is left to the
-/// end is waited for.
+/// Decodes all storages into their files, the longest first: each is decoded by one thread, and a
+/// long one at the end would keep the others waiting.
 pub(super) fn copy_all(
     extents: &[DecodedExtent],
     stored: &Stored<'_>,
@@ -74,7 +75,7 @@ pub(super) fn copy_all(
 ) -> Result<()> {
     let mut longest: Vec<&DecodedExtent> = extents.iter().collect();
     longest.sort_by_key(|extent| Reverse(extent.len));
-    // One for each thread that decodes.
+    // One buffer for each thread that decodes.
     let buffers = Mutex::<Vec<Vec<u8>>>::default();
     let buffers = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
     longest.into_par_iter().with_max_len(1).try_for_each(|extent| {
@@ -87,7 +88,7 @@ pub(super) fn copy_all(
 }
 
 impl DecodedExtent {
-    /// Decodes it into its place; `buffer` collects what is written at a time.
+    /// Decodes a storage into its file. `buffer` collects the bytes of a write.
     fn copy(
         &self,
         stored: &Stored<'_>,
@@ -102,14 +103,14 @@ impl DecodedExtent {
     }
 }
 
-/// Takes decoded bytes to their place in a file.
+/// Writes decoded bytes to their place in a file.
 struct PlaceSink<'a> {
     extent: &'a DecodedExtent,
     stored: &'a Stored<'a>,
     file: &'a OutputBytes,
     outputs: &'a RangeSums,
     buffer: &'a mut Vec<u8>,
-    /// Bytes that have come, those in the buffer included.
+    /// Bytes received so far, including those in the buffer.
     taken: u64,
 }
 
@@ -164,7 +165,7 @@ mod tests {
     const LEN: u64 = 3 * WINDOW_BYTES as u64 + 5;
     const PIECE: usize = 100_000;
 
-    /// Gives so many bytes for each storage, all of them its handle, and counts how often it is asked.
+    /// Decodes each storage to this number of bytes, all equal to its handle, and counts the calls.
     struct Repeated(u64, Arc<AtomicUsize>);
 
     impl TensorDecoder for Repeated {
@@ -181,8 +182,8 @@ mod tests {
         }
     }
 
-    /// What comes of tensors that lie in these storages, with the temporary files that were made and the calls of the
-    /// decoder; storage 9 is a plain one.
+    /// Copies tensors in these storages. Returns the output, the number of temporary files and the
+    /// number of calls of the decoder. Storage 9 is not encoded.
     fn copied(storages: &[u64], given: u64, receipt: Option<Algorithm>) -> Result<(Vec<u8>, usize, usize)> {
         let (source, limits) = (MemorySource::file("x", []), Limits::default());
         let mut builder = CatalogBuilder::new("made", &source, &limits);
@@ -198,7 +199,7 @@ mod tests {
         let calls = Arc::new(AtomicUsize::new(0));
         let input = Input::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog)
             .decoded_by(Repeated(given, calls.clone()));
-        // Nothing can be held.
+        // The memory budget is too small to keep anything.
         let session = Session::new(2, 1 << 20);
         let spilled = Arc::new(AtomicUsize::new(0));
         let count = spilled.clone();

@@ -1,6 +1,6 @@
-//! Extents that the kernel copies: on file systems that share blocks between files (and on network
-//! file systems, where the server copies), `copy_file_range` moves no bytes at all. Elsewhere it was
-//! measured slower than reading into a buffer and writing it, and is not used.
+//! Extents that the kernel copies. On file systems that share blocks between files, and on network
+//! file systems whose server copies, `copy_file_range` moves no bytes at all. Elsewhere it measured
+//! slower than reading into a buffer and writing it, so it is not used.
 
 use super::ranges::RangeSums;
 use super::{Fill, Placement, StorageRead};
@@ -12,19 +12,21 @@ use tensorferry_publish::output_bytes::OutputBytes;
 use tensorferry_sdk::{Context, Result, StorageId};
 use tensorferry_tensors::stored::Stored;
 
-/// Shorter extents are left to the windows: one call for each would cost more than it saves.
+/// Minimum bytes. Shorter extents are left to the windows: a call for each would cost more than it
+/// saves.
 const SHORTEST: u64 = 256 << 10;
 
-/// File systems (`statfs(2)`'s magic numbers) that share whole blocks: btrfs, xfs, bcachefs, ocfs2.
+/// File systems (magic numbers of `statfs(2)`) that share whole blocks: btrfs, xfs, bcachefs,
+/// ocfs2.
 const SHARING: [u64; 4] = [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x7461_636f];
 
-/// Those whose server copies any bytes: nfs, cifs, smb2.
+/// File systems whose server copies any range of bytes: nfs, cifs, smb2.
 const SERVING: [u64; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
 
-/// Blocks that are shared begin at multiples of this in both files.
+/// Alignment of shared blocks in both files.
 const BLOCK: u64 = 4096;
 
-/// Bytes of a storage that go to a file as they are.
+/// Bytes of a storage that are copied to a file unchanged.
 pub(super) struct Extent {
     pub(super) file: usize,
     to: u64,
@@ -33,7 +35,7 @@ pub(super) struct Extent {
     from: u64,
 }
 
-/// Takes out of a file's placements what the kernel can copy: bytes that go as they are, that no
+/// Removes from a file's placements the extents that the kernel can copy: unchanged bytes that no
 /// checksum needs, between files of one file system that shares blocks.
 pub(super) fn take(
     file: usize,
@@ -59,7 +61,7 @@ pub(super) fn take(
     extents
 }
 
-/// Reads that continue each other in the storage and in the file, as one each.
+/// Merges reads that are adjacent both in the storage and in the file.
 fn runs(file: usize, placements: &[Placement<'_>]) -> Vec<Extent> {
     let mut runs: Vec<Extent> = Vec::new();
     for placement in placements {
@@ -78,7 +80,7 @@ fn runs(file: usize, placements: &[Placement<'_>]) -> Vec<Extent> {
     runs
 }
 
-/// Cuts from the reads what extents, which are in the same order, copy.
+/// Cuts the bytes of extents, which are in the same order, out of the reads.
 fn leave_out(placements: &mut Vec<Placement<'_>>, extents: &[Extent]) {
     let mut kept = Vec::with_capacity(placements.len());
     for placement in placements.drain(..) {
@@ -102,7 +104,8 @@ fn leave_out(placements: &mut Vec<Placement<'_>>, extents: &[Extent]) {
     *placements = kept;
 }
 
-/// What extents must be aligned to on this file's file system, if it is one on which they pay.
+/// Returns the alignment of extents on this file's file system, or `None` if such copies do not
+/// help there.
 fn block_size(file: &File) -> Option<u64> {
     // The magic numbers are 32 bits, sign-extended on some platforms.
     let magic = fstatfs(file).ok()?.f_type.cast_unsigned() & 0xffff_ffff;
@@ -115,8 +118,8 @@ fn same_device(a: &File, b: &File) -> bool {
 }
 
 impl Extent {
-    /// Shrinks it to whole blocks of both files; false if their blocks do not fall together. `start`
-    /// is where the storage lies in its file.
+    /// Shrinks the extent to whole blocks of both files. Returns false if their blocks are not
+    /// aligned to each other. `start` is the offset of the storage in its file.
     fn align(&mut self, start: u64, block: u64) -> bool {
         let begin = self.to.next_multiple_of(block);
         let end = (self.to + self.len) / block * block;
@@ -129,7 +132,7 @@ impl Extent {
         true
     }
 
-    /// Has the kernel copy it; what it will not, goes through a buffer.
+    /// Has the kernel copy the extent. The rest that it refuses is copied through a buffer.
     pub(super) fn copy(
         &self,
         stored: &Stored<'_>,
@@ -186,7 +189,7 @@ mod tests {
 
     #[test]
     fn whole_blocks_are_left_out_and_the_rest_is_kept() {
-        // The storage begins at byte 1000 of its file, as in the output: blocks fall together.
+        // The storage starts at byte 1000 of its file, as in the output, so the blocks are aligned.
         let mut placements = vec![read(1000, 5000, 0), read(6000, 8000, 5000), read(20000, 100, 0)];
         let mut extents = runs(0, &placements);
         assert_eq!(extents.len(), 2);

@@ -1,5 +1,6 @@
-//! Digests of what passes through the copy's buffers, for a receipt: of the tensors' content, and with BLAKE3 of the files
-//! on both sides. What does not pass, or not as it is hashed, is read afterwards.
+//! Digests for a receipt of bytes that pass through the copy's buffers: of the tensors' content,
+//! and with BLAKE3 also of the files on both sides. Bytes that do not pass, or pass in a different
+//! form, are read afterwards.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,15 +16,15 @@ use tensorferry_tensors::hash_tree::HashTree;
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::stored::Stored;
 
-/// What was seen of an input's files.
+/// The hashed parts of an input's files.
 pub type InputTrees = BTreeMap<FileId, HashTree>;
 
-/// What was seen of all that the digests of a receipt are over.
+/// The hashed parts of everything that the digests of a receipt cover.
 pub struct Passing {
-    /// By the tensors' places.
+    /// By tensor.
     contents: Vec<OnceLock<SeenContent>>,
     inputs: InputTrees,
-    /// By the places of the output's files; of those that are copied.
+    /// By output file. `None` for files that are not copied.
     outputs: Vec<Option<HashTree>>,
 }
 
@@ -32,15 +33,15 @@ enum SeenContent {
     Parts(Box<ContentParts>),
 }
 
-/// A tensor that several windows have parts of.
+/// A tensor whose bytes are in several windows.
 struct ContentParts {
     header: Vec<u8>,
     tree: HashTree,
 }
 
 impl Passing {
-    /// Nothing has been seen yet. `algorithm` is that of the files; a whole file's SHA-256 takes its bytes in order, and
-    /// is not taken here.
+    /// Creates an empty state. `algorithm` is that of the files. SHA-256 of a whole file needs its
+    /// bytes in order and is not computed here.
     pub(super) fn new(layout: &Layout, logical: &Logical<'_>, algorithm: Algorithm) -> Result<Self> {
         let contents = logical.tensor_ids().map(|_| OnceLock::new()).collect();
         if algorithm == Algorithm::Sha256 {
@@ -60,7 +61,7 @@ impl Passing {
         })
     }
 
-    /// Takes bytes of a storage, as they lie.
+    /// Adds bytes of a storage, as they are stored.
     pub(super) fn add_read(
         &self,
         stored: &Stored<'_>,
@@ -73,7 +74,7 @@ impl Passing {
         tree.add_piece(start + from, bytes, |at, rest| stored.source().read_at(file, at, rest))
     }
 
-    /// Takes what a window has written: `runs` are the parts of it that were filled, `segments` those of its file.
+    /// Adds a written window: `runs` are its filled parts, `segments` those of its file.
     pub(super) fn add_window(
         &self,
         logical: &Logical<'_>,
@@ -109,7 +110,7 @@ impl Passing {
         Ok(())
     }
 
-    /// Takes bytes of a tensor, if they are its logical ones.
+    /// Adds bytes of a tensor, if they are its logical bytes.
     fn add_content(&self, logical: &Logical<'_>, part: &TensorPart, at: u64, bytes: &[u8]) -> Result<()> {
         let id = part.tensor;
         let tensor = tensor_of(logical.catalog(), id)?;
@@ -126,7 +127,7 @@ impl Passing {
             let _ = content.set(SeenContent::Whole(hasher.finalize().into()));
             return Ok(());
         }
-        // Of a tensor of blocks, any byte that did not pass would cost a gather of the whole.
+        // In a tensor of blocks, any byte that did not pass would need a gather of the whole.
         if !matches!(tensor.data, Data::Whole { .. }) {
             return Ok(());
         }
@@ -138,10 +139,7 @@ impl Passing {
         parts.tree.add_piece(at, bytes, |at, rest| parts.read(logical, id, at, rest))
     }
 
-    /// The digests of all tensors, by their place.
-    ///
-    /// # Errors
-    /// Whatever reading gives what has not passed.
+    /// Returns the digests of all tensors, in order. Reads the bytes that have not passed.
     pub fn contents(&self, logical: &Logical<'_>) -> Result<Vec<ContentDigest>> {
         let session = logical.stored().session();
         content::each_of(logical, |id| match self.contents[id.0 as usize].get() {
@@ -156,13 +154,13 @@ impl Passing {
         })
     }
 
-    /// What was seen of the input's files.
+    /// Returns the hashed parts of the input's files.
     #[must_use]
     pub fn inputs(&self) -> &InputTrees {
         &self.inputs
     }
 
-    /// What was seen of the output's file at this place.
+    /// Returns the hashed parts of an output file.
     #[must_use]
     pub fn output(&self, place: usize) -> Option<&HashTree> {
         self.outputs.get(place)?.as_ref()
@@ -170,7 +168,7 @@ impl Passing {
 }
 
 impl ContentParts {
-    /// Reads of what the digest is over: the header, and the tensor's bytes after it.
+    /// Reads bytes of the digest's input: the header, then the tensor's bytes.
     fn read(&self, logical: &Logical<'_>, id: TensorId, at: u64, bytes: &mut [u8]) -> Result<()> {
         let header = self.header.get(size(at)..).unwrap_or_default();
         let (of_header, of_tensor) = bytes.split_at_mut(header.len().min(bytes.len()));

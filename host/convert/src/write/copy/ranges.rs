@@ -1,4 +1,4 @@
-//! Checksums of byte ranges, put together from the pieces that the copy happens to touch.
+//! Checksums of byte ranges, combined from the pieces that the copy touches.
 
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -11,7 +11,7 @@ use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::slabs::Slabs;
 use tensorferry_tensors::stored::{Stored, checksum};
 
-/// A range of a file or a storage whose checksum is wanted.
+/// A range of a file or a storage whose checksum is needed.
 struct ChecksumRange {
     owner: usize,
     range: Range<u64>,
@@ -19,23 +19,24 @@ struct ChecksumRange {
     seen: Mutex<SeenSums>,
 }
 
-/// All ranges that are wanted: of the storages that have a digest, or of the outputs.
+/// All ranges whose checksums are needed: of storages that have a digest, or of the outputs.
 pub(super) struct RangeSums {
     wanted: Vec<ChecksumRange>,
     by_owner: HashMap<usize, OwnerRanges>,
 }
 
-/// The ranges of one file or storage, by where they begin.
+/// The ranges of one file or storage, by their start.
 #[derive(Default)]
 struct OwnerRanges {
     indices: Vec<usize>,
-    /// Whether two of them share bytes: then where one ends says nothing of the next.
+    /// Whether any two ranges overlap. Then the end of one does not determine the next.
     overlap: bool,
 }
 
 impl RangeSums {
-    /// The storages that carry a digest and are used by a tensor. Decoded ones are checked where
-    /// they are decoded, and tiles where a slab reads them whole: there may be millions.
+    /// Collects the storages that have a digest and are used by a tensor. Decoded storages are
+    /// checked when they are decoded, and tiles when a slab reads them whole: there may be
+    /// millions.
     pub(super) fn of_storages<'s>(
         logical: &Logical<'_>,
         tiled: impl IntoIterator<Item = &'s Slabs<'s>>,
@@ -87,13 +88,13 @@ impl RangeSums {
         Self { wanted, by_owner }
     }
 
-    /// How many there are.
+    /// Returns the number of ranges.
     #[cfg(test)]
     pub(super) fn wanted(&self) -> usize {
         self.wanted.len()
     }
 
-    /// Whether any checksum needs bytes of this range.
+    /// Returns whether any checksum needs bytes of this range.
     pub(super) fn touches(&self, owner: usize, range: &Range<u64>) -> bool {
         self.overlapping(owner, range).next().is_some()
     }
@@ -111,12 +112,12 @@ impl RangeSums {
             .filter(move |want| want.range.end > start)
     }
 
-    /// Takes bytes of a storage, as they lie.
+    /// Adds bytes of a storage, as they are stored.
     pub(super) fn add_read(&self, storage: StorageId, from: u64, bytes: &[u8]) -> Result<()> {
         self.add(storage.0 as usize, from, bytes, &(from..from + bytes.len() as u64))
     }
 
-    /// Takes what a window has written: `runs` are the parts of it that were filled.
+    /// Adds a written window: `runs` are its filled parts.
     pub(super) fn add_window(
         &self,
         file: usize,
@@ -138,8 +139,8 @@ impl RangeSums {
         Ok(())
     }
 
-    /// The digests, by the place in which they were asked for. Ranges that were not seen whole are
-    /// read back.
+    /// Returns the digests in the requested order. Ranges that were not seen completely are read
+    /// back.
     pub(super) fn finish(&self, files: &[OutputBytes]) -> Result<Vec<Digest>> {
         self.wanted
             .par_iter()
@@ -153,8 +154,8 @@ impl RangeSums {
             .collect()
     }
 
-    /// Compares what was read with the digests that the format gives. A storage that was not read
-    /// whole, since tensors use parts of it, is read now.
+    /// Compares the input with the digests in its files. Storages that were not read completely,
+    /// since tensors use only parts of them, are read now.
     pub(super) fn check_storages(&self, stored: &Stored<'_>) -> Result<()> {
         let mut unseen = Vec::new();
         for want in &self.wanted {
@@ -181,14 +182,14 @@ impl ChecksumRange {
     fn add(&self, from: u64, sum: Checksum) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let SeenSums::Parts(parts) = &mut *seen else { return };
-        // Most ranges are a small tensor's, in one window.
+        // Most ranges are a small tensor in one window.
         let joined = if sum.len() == self.len() { Some(sum) } else { parts.add(from, sum) };
         if let Some(whole) = joined.filter(|joined| joined.len() == self.len()) {
             *seen = SeenSums::Whole(whole);
         }
     }
 
-    /// The checksum of the whole range, if its parts are all there.
+    /// Returns the checksum of the whole range, if all its parts were seen.
     fn joined(&self) -> Result<Option<Checksum>> {
         if self.len() == 0 {
             return self.algorithm.start().map(Some);
@@ -200,24 +201,26 @@ impl ChecksumRange {
     }
 }
 
-/// What was seen of a range.
+/// The parts of a range that were seen.
 enum SeenSums {
     Whole(Checksum),
     Parts(SummedParts),
 }
 
-/// The checksums of what was seen, each joined with what lies before and after it as it comes: a copy that goes
-/// forward in a few places holds a few. A part that was seen twice (a tensor and its tied one) counts once; where
-/// the two were cut in different places, one may end where nothing goes on, and the range is read back.
+/// The checksums of the parts that were seen. Each new part is joined with its neighbors, so that a
+/// copy that advances in a few places holds only a few. A part that is seen twice (a tensor and its
+/// tied one) counts once. If the two were cut in different places, some parts may not join, and the
+/// range is read back.
 #[derive(Default)]
 struct SummedParts {
     by_start: BTreeMap<u64, Checksum>,
-    /// The start of the longest one that ends here.
+    /// For each end, the start of the longest part that ends there.
     starts: BTreeMap<u64, u64>,
 }
 
 impl SummedParts {
-    /// Adds one; the part that it is in then, unless a longer one begins where it does.
+    /// Adds a part. Returns the joined part that contains it, unless a longer one starts at the
+    /// same offset.
     fn add(&mut self, from: u64, part: Checksum) -> Option<Checksum> {
         let (mut start, mut sum) = (from, part);
         if let Some(before) = self.starts.remove(&from)
@@ -249,7 +252,7 @@ impl SummedParts {
     }
 }
 
-/// Joins ranges that are in order and touch.
+/// Joins sorted ranges that touch.
 pub(super) fn covered(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut runs: Vec<Range<u64>> = Vec::new();
     for range in ranges {
@@ -300,7 +303,7 @@ mod tests {
             parts.chunks_mut(turn).for_each(<[_]>::reverse);
             assert_eq!(added(parts.clone()).joined().unwrap().unwrap().digest(), whole, "{turn}");
         }
-        // Seen twice, in the same pieces and in others.
+        // Seen twice: in the same pieces, and in different ones.
         let twice = cut(7).into_iter().zip(cut(7)).flat_map(|(a, b)| [a, b]);
         assert_eq!(added(twice).joined().unwrap().unwrap().digest(), whole);
         let otherwise = cut(10).into_iter().rev().chain(cut(7));

@@ -1,5 +1,5 @@
-//! Which files of an output are read again before they are whole: those with a digest over bytes that do not pass through
-//! the copy's windows.
+//! Finds the output files that are read again before they are complete: those with a digest over
+//! bytes that do not pass through the copy's windows.
 
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Content, Layout, OutputId, Result, Segment};
@@ -7,7 +7,7 @@ use tensorferry_tensors::copy_plan::{PlannedCopy, plan_copies};
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::slabs::Slabs;
 
-/// The files of a layout whose digests need bytes that are gathered, encoded or streamed.
+/// Returns the files of a layout whose digests cover gathered, encoded or streamed bytes.
 pub(crate) fn read_again(layout: &Layout, logical: &Logical<'_>) -> Result<BTreeSet<OutputId>> {
     let digested: BTreeSet<OutputId> = layout.digests().iter().map(|request| request.file).collect();
     let mut found = BTreeSet::new();
@@ -27,7 +27,7 @@ pub(crate) fn read_again(layout: &Layout, logical: &Logical<'_>) -> Result<BTree
     Ok(found)
 }
 
-/// Whether the bytes of a segment come another way than through the windows.
+/// Returns whether the bytes of a segment do not pass through the windows.
 fn is_apart(segment: &Segment, logical: &Logical<'_>) -> Result<bool> {
     match segment {
         Segment::Encoded(_) => Ok(true),

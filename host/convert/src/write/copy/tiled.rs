@@ -1,4 +1,4 @@
-//! The copy of a tensor of many tiles, slab by slab.
+//! Copies a tensor of many tiles, slab by slab.
 
 use tensorferry_publish::output_bytes::OutputBytes;
 use tensorferry_sdk::{Result, TensorId};
@@ -6,17 +6,16 @@ use tensorferry_tensors::slabs::{Digests, SlabBuffers, Slabs};
 use tensorferry_tensors::stored::Stored;
 use tensorferry_tensors::tally::CastTally;
 
-/// A tensor that goes to a file in slabs, none of which is made before it is copied.
+/// A tensor that is copied in slabs, each created when it is copied.
 pub(super) struct TiledCopy<'a> {
     pub(super) file: usize,
-    /// Where the tensor's part begins in the file.
+    /// The offset of the tensor's part in the file.
     pub(super) base: u64,
     pub(super) tensor: TensorId,
     pub(super) slabs: Slabs<'a>,
 }
 
 impl TiledCopy<'_> {
-    /// Copies the slab of this number.
     pub(super) fn copy(
         &self,
         number: usize,
@@ -51,7 +50,8 @@ mod tests {
     };
     use tensorferry_tensors::logical::Logical;
 
-    /// U8 [rows, 600] in tiles of [2, 3], each with a digest; every row is its number.
+    /// A U8 tensor [rows, 600] in tiles of [2, 3], each with a digest. The elements of a row are
+    /// its number.
     fn input(rows: u64, wrong: Option<u64>) -> Input {
         let (source, limits) = (MemorySource::file("x", []), Limits::default());
         let mut builder = CatalogBuilder::new("made", &source, &limits);

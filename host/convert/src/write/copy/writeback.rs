@@ -1,5 +1,4 @@
-//! Writing back while the copy goes on: what is to be synced in the end is brought to the disk as it
-//! comes, so that disk and processor work at the same time.
+//! Syncs the output's files during the copy, so that disk and processor work at the same time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -7,10 +6,10 @@ use std::time::Duration;
 use tensorferry_publish::output_bytes::OutputBytes;
 use tensorferry_sdk::Result;
 
-/// Between one round over the files and the next.
+/// Pause between two rounds over the files.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Runs the copy, and syncs the data of its files again and again meanwhile.
+/// Runs the copy, and syncs the data of its files repeatedly meanwhile.
 pub(super) fn alongside(files: &[OutputBytes], copy: impl FnOnce() -> Result<()>) -> Result<()> {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -33,7 +32,7 @@ pub(super) fn alongside(files: &[OutputBytes], copy: impl FnOnce() -> Result<()>
     })
 }
 
-/// Also when the copy panics: the scope waits for the other thread.
+/// Stops the syncing thread also if the copy panics, since the scope waits for it.
 struct EndOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndOnDrop<'_> {
