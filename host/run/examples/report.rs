@@ -1,4 +1,4 @@
-//! Draws `report.html` again from a `report.json`, to look at the page while working on it:
+//! Renders `report.html` from a `report.json`, for work on the page:
 //! `cargo run --package tensorferry-run --example report < report.json > report.html`
 
 use tensorferry_run::report::render;

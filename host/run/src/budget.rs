@@ -1,55 +1,53 @@
-//! A budget is what all jobs of a run share: processes, threads, memory, the disks' bandwidth.
+//! The budget that all jobs of a run share: processes, threads, memory, disk bandwidth.
 //!
-//! It is counted in places: a small job takes one, a big job several.
+//! It is counted in slots: a small job takes one, a big job several.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
-/// Jobs below this size take little of the processors and mostly wait for the disk's syncs.
+/// Jobs below this input size use little CPU time and mostly wait for syncs of the disk.
 const SMALL: u64 = 16 << 20;
-/// How many small jobs run in the place of a big one.
+/// Number of small jobs that run in place of a big one.
 const SMALL_JOBS: usize = 8;
-/// A process may allocate at least this, whatever the machine has.
+/// Minimum memory limit of a process, no matter how much memory the machine has.
 const LEAST_LIMIT: u64 = 512 << 20;
 
-/// What all jobs share.
+/// The resources that all jobs share.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    /// Jobs at the same time.
+    /// Maximum number of concurrent jobs.
     pub jobs: usize,
-    /// Whether more small jobs may run at the same time: the user has not said how many.
+    /// Whether more small jobs may run concurrently. Not if the user passed the number of jobs.
     packs: bool,
     /// Threads that copy.
     pub threads: usize,
     /// Bytes of buffers.
     pub memory: u64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub rate: Option<u64>,
 }
 
-/// What one job gets of the budget.
+/// The part of the budget that one job gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Share {
-    /// Threads that copy.
     pub(crate) threads: usize,
     /// Bytes of buffers.
     pub(crate) memory: u64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub(crate) rate: Option<u64>,
 }
 
-/// The other jobs that run beside one, or wait.
+/// The other jobs that are running or waiting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Others {
-    /// How many.
     pub(crate) jobs: usize,
-    /// How many places they take.
+    /// Number of slots that they take.
     pub(crate) places: usize,
 }
 
 impl Budget {
-    /// `jobs` is what the user said; else there is one for each thread.
+    /// Creates a budget. `jobs` is the number that the user passed. The default is one per thread.
     #[must_use]
     pub fn new(jobs: Option<usize>, threads: usize, memory: u64, rate: Option<u64>) -> Self {
         Self {
@@ -61,8 +59,9 @@ impl Budget {
         }
     }
 
-    /// That of a worker of a plan: as many jobs as there are threads, and `memory` for, of jobs whose share the plan has decided; if
-    /// nobody says how much, within a quarter of what is free. `planned`: the plan's memory.
+    /// Creates the budget of a plan's worker: one job per thread, as far as `memory` suffices for
+    /// the shares that the plan has fixed. The default of `memory` is a quarter of the free memory.
+    /// `planned` is the plan's memory.
     #[must_use]
     pub fn of_worker(jobs: Option<usize>, threads: usize, memory: Option<u64>, planned: u64) -> Self {
         let memory = memory.unwrap_or_else(|| available().unwrap_or(planned) / 4);
@@ -71,44 +70,46 @@ impl Budget {
         Self { jobs: jobs.max(1), packs: true, threads: threads.max(1), memory, rate: None }
     }
 
-    /// Bytes of buffers of a job of a plan with so many bytes of input: the same on every machine, whatever runs beside it.
+    /// Returns the buffer size of a plan's job with this many bytes of input. It is the same on
+    /// every machine, no matter which other jobs run.
     pub(crate) fn planned_share(bytes: u64, memory: u64) -> u64 {
         let big = memory / 2;
         if bytes >= SMALL { big } else { (big / SMALL_JOBS as u64).max(1 << 20) }
     }
 
-    /// The places that there are.
+    /// Returns the total number of slots.
     pub(crate) fn places(&self) -> usize {
         if self.packs { self.jobs * SMALL_JOBS } else { self.jobs }
     }
 
-    /// How many of them a job with so many bytes of input takes.
+    /// Returns the number of slots that a job with this many bytes of input takes.
     pub(crate) fn places_of(&self, bytes: u64) -> usize {
         if self.packs && bytes >= SMALL { SMALL_JOBS } else { 1 }
     }
 
-    /// The share of a job that takes `places`, beside others.
+    /// Returns the share of a job that takes `places` slots, next to others.
     pub(crate) fn share(&self, places: usize, others: Others) -> Share {
         let most = self.places() / places;
         let beside = most.min(others.jobs + 1).max(1);
         let threads = if self.packs && places == 1 { 1 } else { (self.threads / beside).max(1) };
-        // Memory and bandwidth are never promised twice.
+        // Memory and bandwidth are never assigned twice.
         let most = most.max(1) as u64;
         let memory = (self.memory / most).max(1 << 20);
-        // No others come later than those that run or wait now: what nobody can want is given.
+        // No further jobs will arrive than those that run or wait now, so slots that none of them
+        // can use are distributed.
         let (own, wanted) = (places as u64, self.places().min(places + others.places) as u64);
         let rate = self.rate.map(|rate| (rate.saturating_mul(own) / wanted.max(1)).max(1));
         Share { threads, memory, rate }
     }
 
-    /// What a job's process may allocate where the manifest does not say: its share of what the machine has.
+    /// Returns the default memory limit of a job's process: its share of the machine's memory.
     pub(crate) fn limit(&self, places: usize) -> u64 {
         let most = (self.places() / places).max(1) as u64;
         (available().unwrap_or(u64::MAX / 2) / 10 * 8 / most).max(LEAST_LIMIT)
     }
 }
 
-/// The memory that is free, of the machine or within the limits of the control groups.
+/// Returns the free memory, of the machine or within the limits of the control groups.
 fn available() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -117,8 +118,9 @@ fn available() -> Option<u64> {
     Some(group_limit(&groups, Path::new("/sys/fs/cgroup")).map_or(machine, |group| group.min(machine)))
 }
 
-/// The least limit of the control groups that a process is in, from its own upward: schedulers nest them. `groups` is its
-/// `/proc/PID/cgroup`, with a line `NUMBER:CONTROLLERS:/PATH` for each hierarchy; that of version 2 begins with `0::`.
+/// Returns the lowest limit of the control groups that contain a process, from its own upward,
+/// because schedulers nest them. `groups` is its `/proc/PID/cgroup`, with a line
+/// `NUMBER:CONTROLLERS:/PATH` per hierarchy. The line of version 2 starts with `0::`.
 fn group_limit(groups: &str, root: &Path) -> Option<u64> {
     let path_of = |is_it: fn(&str) -> bool| {
         groups.lines().find_map(|line| line.split_once(":/").filter(|(hierarchy, _)| is_it(hierarchy)))
@@ -130,7 +132,7 @@ fn group_limit(groups: &str, root: &Path) -> Option<u64> {
         let groups = own.ancestors().take_while(|group| group.starts_with(root));
         groups.filter_map(|group| fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()).min()
     };
-    // Of version 1 no limit is a number too: almost 2^63.
+    // In version 1 the absence of a limit is also a number, almost 2^63.
     let limits: [Option<u64>; 2] =
         [least(root, v2, "memory.max"), least(&root.join("memory"), v1, "memory.limit_in_bytes")];
     limits.into_iter().flatten().filter(|&limit| limit < 1 << 62).min()
@@ -156,7 +158,7 @@ mod tests {
             (limit(own), limit("0::/\n"), limit("0::/elsewhere/a")),
             (Some(4096), Some(8192), Some(8192))
         );
-        // Version 1, mounted beside version 2 or without it.
+        // Version 1, mounted next to version 2 or without it.
         let group = root.path().join("memory/slurm/job_7");
         fs::create_dir_all(&group).unwrap();
         fs::write(group.join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
@@ -187,7 +189,7 @@ mod tests {
         let beside = |jobs, places| Others { jobs, places };
         assert_eq!(budget.share(small, beside(100, 100)), share(1, 8, Some(25)));
         assert_eq!(budget.share(big, beside(100, 100)), share(1, 64, Some(200)));
-        // The last one gets all threads.
+        // The last job gets all threads.
         assert_eq!(budget.share(big, beside(0, 0)).threads, 4);
         let two = Budget::new(Some(2), 4, 256 << 20, None);
         assert_eq!((two.places(), two.places_of(1), two.share(1, beside(9, 9))), (2, 1, share(2, 128, None)));
@@ -198,9 +200,9 @@ mod tests {
         let budget = Budget::new(None, 4, 256 << 20, Some(960));
         let rate = |places, jobs, others| budget.share(places, Others { jobs, places: others }).rate.unwrap();
         assert_eq!((rate(1, 0, 0), rate(8, 0, 0)), (960, 960));
-        // Two big ones and eight small ones: each knows of all others.
+        // Two big jobs and eight small ones, each with knowledge of all others.
         assert!(2 * rate(8, 9, 16) + 8 * rate(1, 9, 23) <= 960);
-        // The last of three that came one after the other, as those before it end.
+        // The last of three jobs that start one after the other, as the ones before it end.
         assert_eq!((rate(1, 2, 2), rate(1, 1, 1)), (320, 480));
     }
 }

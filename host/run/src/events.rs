@@ -1,41 +1,42 @@
-//! Events are what a run reports as it goes: the lines of `--json`, and what progress is drawn from.
+//! The events of a run: the lines of `--json`, and the source of the progress display.
 
 use crate::report::{Failure, JobSummary, Totals};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Something that happened in a run. `name` is a job's.
+/// An event in a run. `name` is the name of a job.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "the fields are described by their variant")]
 pub enum Event<'a> {
-    /// A run begins: how many jobs were asked for, how many must run, and about how many bytes these read.
+    /// A run begins. Contains the number of selected jobs, the number that must run, and their
+    /// approximate input size.
     RunBegan { jobs: usize, to_run: usize, bytes: u64, journal: PathBuf },
-    /// A file group was scanned for its data set's schema: the `scanned`-th of those that have to be.
+    /// A file group was scanned for its dataset's schema. `scanned` counts the finished scans of
+    /// all `of`.
     Scanned { name: &'a str, scanned: usize, of: usize },
-    /// Why a job runs, or does not: with `--explain`.
+    /// The reason why a job runs or not, with `--explain`.
     Decided { name: &'a str, runs: bool, reason: &'a str },
-    /// A job begins, or is tried again; attempts count from 1.
+    /// A job begins or is retried. Attempts count from 1.
     JobBegan { name: &'a str, attempt: u32 },
-    /// How many bytes of its input a job has gone through before it can copy, of how many: an index, a schema.
+    /// The bytes of its input that a job has scanned before it can copy, for an index or a schema,
+    /// and their total.
     JobReads { name: &'a str, bytes: u64, of: u64 },
-    /// How many bytes a job will copy.
+    /// The number of bytes that a job will copy.
     JobBytes { name: &'a str, bytes: u64 },
-    /// How many bytes it has copied.
+    /// The number of bytes that a job has copied.
     JobMoved { name: &'a str, bytes: u64 },
-    /// A job is done.
     JobDone(&'a JobSummary),
-    /// A job met a passing fault and is tried again in so many seconds.
+    /// A job had a temporary failure and is retried after this many seconds.
     JobWaits { name: &'a str, seconds: f64, failure: &'a Failure },
-    /// A job failed for good.
+    /// A job failed permanently.
     JobFailed(&'a JobSummary),
     /// A job was stopped before it was done.
     JobCancelled { name: &'a str },
     /// A piece of a plan begins, as [`RunBegan`](Self::RunBegan).
     PieceBegan { piece: u64, jobs: usize, to_run: usize, bytes: u64 },
-    /// How many of its jobs have ended, and how many bytes these and the running ones have copied.
+    /// Progress of a piece: finished jobs, and bytes copied by these and the running ones.
     PieceMoved { piece: u64, jobs: usize, bytes: u64 },
-    /// A piece ends; of those that failed the first.
+    /// A piece ends. Contains the first of its failures.
     PieceDone {
         piece: u64,
         jobs: usize,
@@ -45,9 +46,9 @@ pub enum Event<'a> {
         exit_code: u8,
         failures: Vec<PieceFailure<'a>>,
     },
-    /// A piece could not be begun, or its journal not be written.
+    /// A piece could not be started, or its journal could not be written.
     PieceFailed { piece: u64, message: &'a str, exit_code: u8 },
-    /// A run ends, after so many seconds.
+    /// A run ends after this many seconds.
     RunEnded {
         #[serde(flatten)]
         totals: &'a Totals,
@@ -59,25 +60,21 @@ pub enum Event<'a> {
 /// A job of a piece that failed.
 #[derive(Debug, Serialize)]
 pub struct PieceFailure<'a> {
-    /// The job's name.
     pub name: &'a str,
-    /// OUTPUT.
     pub output: &'a str,
-    /// Why.
     pub message: String,
-    /// The exit code that `ferry convert` would have had.
+    /// The exit code that `ferry convert` would return.
     pub exit_code: Option<i32>,
-    /// Whether it may succeed if it is tried again.
+    /// Whether a retry may succeed.
     pub passing: bool,
 }
 
 /// Receives the events of a run, from many threads.
 pub trait EventListener: Sync {
-    /// Something has happened.
     fn on_event(&self, event: &Event<'_>);
 }
 
-/// For those who want no events.
+/// Ignores all events.
 impl EventListener for () {
     fn on_event(&self, _: &Event<'_>) {}
 }

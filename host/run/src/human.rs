@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
-/// `1.50 GB`, as disks count.
+/// Formats bytes in decimal units: `1.50 GB`.
 #[must_use]
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
@@ -13,7 +13,7 @@ pub fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{scaled:.2} {}", UNITS[unit]) }
 }
 
-/// `0.12 s`, `12.3 s`, `4 min 05 s`, `3 h 02 min`.
+/// Formats a duration: `0.12 s`, `12.3 s`, `4 min 05 s`, `3 h 02 min`.
 #[must_use]
 pub fn seconds(seconds: f64) -> String {
     if !seconds.is_finite() {
@@ -34,14 +34,14 @@ pub fn seconds(seconds: f64) -> String {
     format!("{} h {:02} min", (minutes / 60.0).floor(), minutes % 60.0)
 }
 
-/// How many a second; 0 if no time has passed.
+/// Returns the number per second, or 0 if no time has passed.
 #[must_use]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "to be read, and never negative")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for display, and never negative")]
 pub fn rate(count: u64, seconds: f64) -> u64 {
     if seconds > 0.0 { (count as f64 / seconds) as u64 } else { 0 }
 }
 
-/// `12 345`: digits in groups of three, with a space that does not break.
+/// Formats a number as `12 345`, with narrow no-break spaces between groups of three digits.
 #[must_use]
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
@@ -55,7 +55,8 @@ pub fn count(count: u64) -> String {
     text
 }
 
-/// `999`, `12.3 k`, `124.4 M`, `7.2 B`: thousands, millions, billions, as the size of a model is said.
+/// Formats a number as `999`, `12.3 k`, `124.4 M` or `7.2 B` (billions), as is usual for the size
+/// of a model.
 #[must_use]
 pub fn short(count: u64) -> String {
     const UNITS: [&str; 4] = ["k", "M", "B", "T"];
@@ -69,13 +70,13 @@ pub fn short(count: u64) -> String {
     if unit.is_empty() { count.to_string() } else { format!("{scaled:.1} {unit}") }
 }
 
-/// `1 file`, `2 files`.
+/// Formats a number and a noun: `1 file`, `2 files`.
 #[must_use]
 pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// As a shell takes it.
+/// Quotes a text for a shell.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);

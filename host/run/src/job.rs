@@ -1,4 +1,4 @@
-//! A job is one conversion of a manifest: what is converted, and how the job is run.
+//! A job is one conversion of a manifest: its request, and the settings for running it.
 
 mod input_stamp;
 
@@ -11,63 +11,61 @@ use tensorferry::request::{InputRequest, OutputRequest, Request};
 use tensorferry::{LinkRules, Session};
 use tensorferry_core::read::file_group::SCHEMA;
 
-/// One conversion of a manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Unique in the manifest.
+    /// The job's name, which is unique in the manifest.
     pub name: String,
-    /// Its paths are UTF-8: an absolute path or a URL each.
+    /// The request. Its paths are UTF-8, and each is an absolute path or a URL.
     pub(crate) request: Request,
     pub(crate) policy: JobPolicy,
 }
 
-/// What a plan says of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PlannedWork {
-    /// A digest of all that its output's bytes follow from: the same for every attempt at it.
+    /// A digest of everything that determines the output's bytes. It is the same for every attempt.
     pub(crate) key: String,
-    /// Bytes of its input.
+    /// Bytes of the input.
     pub(crate) bytes: u64,
-    /// Bytes of its buffers: where pieces of records end follows from it.
+    /// Bytes of buffers, which determine where pieces of records end.
     pub(crate) memory: u64,
 }
 
-/// The settings of a job that change nothing in its output.
+/// Settings that do not change the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobPolicy {
-    /// Read weights and records outside the root, or outside the input's folder.
+    /// Whether weights and records outside the root, or outside the input's folder, are read.
     #[serde(default)]
     pub(crate) follow_links: bool,
-    /// The root that the input was found below.
+    /// The root below which the input was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) root: Option<PathBuf>,
     pub(crate) force: Force,
-    /// Bytes that the job's process may allocate.
+    /// Maximum bytes that the job's process may allocate.
     pub(crate) memory: Option<u64>,
     pub(crate) timeout: Timeout,
-    /// How often a passing fault is tried again.
+    /// Maximum number of retries after temporary failures.
     pub(crate) retries: u32,
-    /// The wait before the first retry; each further one is four times as long.
+    /// Wait before the first retry. Each further wait is four times as long.
     pub(crate) retry_wait: Duration,
 }
 
-/// What an output may replace.
+/// The files that an output may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Force {
-    /// What a run has written, as the journal or the output's own receipt proves.
+    /// Files that a run has written, proven by the journal or the output's own receipt.
     #[default]
     Own,
-    /// Whatever stands there, as `--force`; files that no run has written are kept beside it.
+    /// All files, as with `--force`. Files that no run has written are kept next to the output.
     Always,
-    /// Nothing.
+    /// No files.
     Never,
 }
 
-/// How long a job may take.
+/// The maximum duration of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) enum Timeout {
-    /// Ten minutes, and one more for each GiB of input.
+    /// Ten minutes, plus one for each GiB of input.
     #[default]
     BySize,
     After(Duration),
@@ -75,7 +73,7 @@ pub(crate) enum Timeout {
 }
 
 impl Timeout {
-    /// The time for an input of so many bytes.
+    /// Returns the maximum duration for an input of this many bytes.
     pub(crate) fn for_bytes(self, bytes: u64) -> Option<Duration> {
         match self {
             Self::BySize => Some(Duration::from_secs(600 + 60 * (bytes >> 30))),
@@ -100,24 +98,25 @@ impl Default for JobPolicy {
 }
 
 impl Job {
-    /// Whether the host has to find its data set's schema: the user has not given one.
+    /// Returns whether the host has to find the schema of the job's dataset, because the user has
+    /// not given one.
     pub(crate) fn shares_schema(&self) -> bool {
         let is_given = self.request.input.options.iter().any(|(option, _)| option == SCHEMA);
         self.request.input.file_group.is_some() && !is_given
     }
 
-    /// Whether the host has to find that schema, and has not found it.
+    /// Returns whether the host has to find that schema and has not found it.
     pub(crate) fn lacks_schema(&self) -> bool {
         let has = self.request.input.file_group.as_ref().is_some_and(|group| group.schema.is_some());
         self.shares_schema() && !has
     }
 
-    /// Which links of its input's folder are followed.
+    /// Returns which links of the input's folder are followed.
     pub(crate) fn links(&self) -> LinkRules {
         LinkRules { follow: self.policy.follow_links, root: self.policy.root.clone() }
     }
 
-    /// What its input is before it is opened.
+    /// Returns the state of the input before it is opened.
     pub(crate) fn input_stamp(&self, session: &Session) -> InputStamp {
         match &self.request.input.file_group {
             Some(group) => InputStamp::of_files(group, session),
@@ -125,17 +124,15 @@ impl Job {
         }
     }
 
-    /// The path or URL of the input.
     pub(crate) fn input(&self) -> &str {
         self.request.input.path.to_str().unwrap_or_default()
     }
 
-    /// The path or URL of the output.
     pub(crate) fn output(&self) -> &str {
         self.request.output.path.to_str().unwrap_or_default()
     }
 
-    /// The parts of the request that decide what the output will contain.
+    /// Returns the parts of the request that determine the output's content.
     pub(crate) fn content_request(&self) -> Request {
         let Request { input, steps, output, losses, .. } = self.request.clone();
         Request {

@@ -1,4 +1,4 @@
-//! A journal is what runs of a manifest have done: a file that is only ever appended to, one record a line.
+//! The journal of a manifest's runs: an append-only file with one record per line.
 //!
 //! Each line is a JSON object that ends in a checksum of itself:
 //!
@@ -11,15 +11,17 @@
 //! {"event":"end",...}
 //! ```
 //!
-//! `sum` is the first 8 bytes of BLAKE3, in hex, over the bytes of the line before `,"sum":`. A line
-//! whose sum is wrong was torn by a crash or damaged, and is skipped: what it said is found out again.
+//! `sum` is the first 8 bytes of BLAKE3, in hex, over the bytes of the line before `,"sum":`. A
+//! line with a wrong sum was torn by a crash or damaged. It is skipped, and its content is
+//! determined again.
 //!
-//! A `commit` record is on the disk before its output can be seen. Records of several jobs that come at
-//! the same time share one sync.
+//! A `commit` record is on the disk before its output becomes visible. Records of several jobs that
+//! arrive at the same time share one sync.
 //!
-//! Runs of shards write journals of their own (`NAME.journal.2-of-8.jsonl`), and each reads those of all. Workers of a plan write one for
-//! each piece that they do, into the piece's folder, and read the others of that folder alone: nobody appends to a file of
-//! somebody else's, and nothing is locked.
+//! Runs of shards write their own journals (`NAME.journal.2-of-8.jsonl`), and each reads the
+//! journals of all shards. A worker of a plan writes one journal for each piece that it runs, into
+//! the piece's folder, and reads only the other journals of that folder. No process appends to
+//! another's file, and nothing is locked.
 
 mod files;
 mod history;
@@ -47,19 +49,19 @@ use tensorferry_core::context::{fault, regular_file};
 use tensorferry_publish::disk;
 use tensorferry_sdk::{Error, Result};
 
-/// A journal that this run appends to. It is locked as long as the run, or any process of a job that it
-/// started, is there.
+/// A journal that this run appends to. It stays locked while the run, or any job's process that it
+/// started, exists.
 pub(crate) struct Journal {
     path: PathBuf,
     log: Log,
-    /// What the journal of a piece begins with, which is made when there is something to write.
+    /// The first line of a piece's journal, which is created with the first record.
     first: Option<String>,
     state: Mutex<SyncState>,
     synced: Condvar,
     _shared: Option<File>,
 }
 
-/// How many records were appended, and how many of them are on the disk.
+/// The number of appended records, and the number of those that are on the disk.
 #[derive(Debug, Default)]
 struct SyncState {
     written: u64,
@@ -69,13 +71,13 @@ struct SyncState {
 }
 
 impl Journal {
-    /// Locks a manifest's journal and reads what is known. `part` is the shard's word, `2-of-8`.
+    /// Locks a manifest's journal and reads it. `part` is the shard's word, `2-of-8`.
     pub(crate) fn open(base: &Path, part: Option<&str>) -> Result<(Self, History)> {
         let path = part.map_or_else(|| base.to_owned(), |part| of_part(base, part));
         let failed =
             |e: std::io::Error| Error::from(e).context("the journal").file(path.display().to_string());
         let open = |path: &Path| {
-            // A link would have it written elsewhere, a pipe would be waited for.
+            // Following a link would write elsewhere, and opening a pipe would block.
             let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
             let mut options = OpenOptions::new();
             options.read(true).append(true).create(true).custom_flags(flags.bits().cast_signed());
@@ -85,7 +87,7 @@ impl Journal {
                 false => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file")),
             }
         };
-        // Shards share the manifest's own journal and exclude a run of all jobs.
+        // Shards share the manifest's own journal, and exclude a run of all jobs.
         let shared = match part {
             Some(_) => Some(lock::take(open(base).map_err(failed)?, base, lock::LockMode::Shared)?),
             None => None,
@@ -99,7 +101,7 @@ impl Journal {
             history.merge(History::of_lines(&read_whole(other)));
         }
         if bytes.last().is_some_and(|&last| last != b'\n') {
-            // What a crash has torn stays a line of its own.
+            // A line that a crash has torn stays a separate line.
             (&file).write_all(b"\n").map_err(failed)?;
         }
         if bytes.is_empty() {
@@ -108,8 +110,9 @@ impl Journal {
         Ok((Self::new(path, Log::of_file(file), None, shared), history))
     }
 
-    /// The journal of a worker for a piece of a plan, in the piece's folder, and what all that were there before know. It is made,
-    /// and begins with `first`, when there is something to write.
+    /// Opens the journal of a worker for a piece of a plan, in the piece's folder, and reads the
+    /// journals that exist there. The file is created, and starts with `first`, when the first
+    /// record is written.
     pub(crate) fn of_piece(
         folder: &Place,
         worker: &str,
@@ -122,7 +125,7 @@ impl Journal {
         Ok((Self::new(path, log, Some(first.to_line()?), None), history))
     }
 
-    /// What the journals of a piece know, or all but one of them.
+    /// Reads the journals of a piece, or all but one of them.
     pub(crate) fn read_piece(folder: &Place, without: Option<&str>, session: &Session) -> Result<History> {
         let mut journals: BTreeMap<String, Vec<u8>> = BTreeMap::new();
         for name in folder.names(session)? {
@@ -140,7 +143,7 @@ impl Journal {
         Self { path, log, first, state: Mutex::default(), synced: Condvar::new(), _shared: shared }
     }
 
-    /// Reads what is known, without a lock: for those who change nothing.
+    /// Reads the journal without a lock, for commands that change nothing.
     pub(crate) fn read(base: &Path) -> History {
         let mut history = History::default();
         for path in all_of(base) {
@@ -153,13 +156,13 @@ impl Journal {
         &self.path
     }
 
-    /// Appends, and returns when the record is on the disk.
+    /// Appends a record, and returns when it is on the disk.
     pub(crate) fn append_synced(&self, record: &Record) -> Result<()> {
         let ticket = self.append(record)?;
         self.sync_to(ticket)
     }
 
-    /// Appends; a later sync brings the record to the disk.
+    /// Appends a record. A later sync brings it to the disk.
     pub(crate) fn append(&self, record: &Record) -> Result<u64> {
         let line = record.to_line()?;
         let mut state = self.state();
@@ -173,7 +176,7 @@ impl Journal {
         Ok(state.written)
     }
 
-    /// Appends that an output is visible; `outputs`: what its objects of a store are.
+    /// Appends that an output is visible. `outputs` are the identities of its objects in a store.
     pub(crate) fn append_done(
         &self,
         output: &str,
@@ -185,28 +188,28 @@ impl Journal {
         fault::reach("journal-done-written")
     }
 
-    /// Whether nothing was written to it.
+    /// Returns whether nothing was written to the journal.
     pub(crate) fn is_unused(&self) -> bool {
         self.log.is_unused()
     }
 
-    /// Takes no more records, since one could not be written.
+    /// Refuses further records, since one could not be written.
     pub(crate) fn give_up(&self, error: Error) -> Error {
         self.state().failed.get_or_insert(error).clone()
     }
 
-    /// Whether a record could not be written: no output can become visible any more.
+    /// Returns whether a record could not be written: then no further output may become visible.
     pub(crate) fn has_failed(&self) -> bool {
         self.state().failed.is_some()
     }
 
-    /// Brings everything that was appended to the disk.
+    /// Brings all appended records to the disk.
     pub(crate) fn sync(&self) -> Result<()> {
         let written = self.state().written;
         self.sync_to(written)
     }
 
-    /// One of the waiting threads syncs for all records that have come so far.
+    /// One of the waiting threads syncs for all records that have arrived so far.
     fn sync_to(&self, ticket: u64) -> Result<()> {
         let mut state = self.state();
         while state.synced < ticket {
@@ -225,7 +228,7 @@ impl Journal {
             state.syncing = false;
             match synced {
                 Ok(()) => state.synced = written,
-                // After a sync that failed, nobody knows what is on the disk.
+                // After a failed sync it is unknown which records are on the disk.
                 Err(error) => state.failed = Some(self.failed(&error)),
             }
             self.synced.notify_all();
@@ -238,12 +241,12 @@ impl Journal {
     }
 
     fn failed(&self, error: &Error) -> Error {
-        // Not a passing fault: the run cannot go on without its journal.
+        // Not a temporary failure: the run cannot continue without its journal.
         Error::io(format!("cannot write the journal: {error}")).file(self.path.display().to_string())
     }
 }
 
-/// `NAME` of `NAME.journal.jsonl`, after which what lies beside a journal is named.
+/// Returns `NAME` of `NAME.journal.jsonl`, the prefix of the files next to a journal.
 pub(crate) fn stem(base: &Path) -> String {
     let name = without_ending(base);
     name.strip_suffix(".journal").unwrap_or(&name).to_owned()
@@ -262,7 +265,7 @@ fn folder_of(base: &Path) -> &Path {
     base.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The journals of shards beside a manifest's own, and that one.
+/// Returns a manifest's own journal and those of its shards.
 fn all_of(base: &Path) -> Vec<PathBuf> {
     let stem = format!("{}.", without_ending(base));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -278,7 +281,7 @@ fn all_of(base: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What another journal has, if it can be read.
+/// Reads another journal, if possible.
 fn read_whole(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     let read = regular_file::open(path).and_then(|mut file| file.read_to_end(&mut bytes));

@@ -1,23 +1,23 @@
-//! Runs the conversions of a manifest: each in a process of its own, under one budget, with a journal.
+//! Runs the conversions of a manifest, each in a separate process, under one budget and with a
+//! journal.
 //!
 //! ```text
 //! manifest --load--> jobs --file groups scanned: schemas--> jobs --decide--> those that must run
 //!          --pool--> a worker process each --output staged--> journal --commit--> Summary --> report
 //! ```
 //!
-//! A worker process stages its output and then asks for permission to commit. The runner first writes to
-//! the journal what is about to become visible, syncs it, and then allows the commit. So a later run can
-//! compare that record with the disk and knows whether the commit happened: nothing is done twice, whatever
-//! process was killed at whatever time. The record "done" is only a shortcut for that comparison.
+//! A worker process stages its output and then asks for permission to commit. The runner first
+//! records in the journal what is about to become visible, syncs the journal, and then allows the
+//! commit. A later run compares that record with the disk and knows whether the commit happened.
+//! Nothing is done twice, no matter which process was killed at which time. The record "done" is
+//! only a shortcut for that comparison.
 //!
-//! A manifest of a million jobs is cut once into a [`Plan`], whose pieces many workers do, each with a journal of its own: what several of
-//! them do twice is visible once.
+//! A manifest of a million jobs can be split into a [`Plan`]. Many workers run its pieces, each
+//! with its own journal. A job that several of them run becomes visible once.
 //!
-//! The modules, each using only those before it: [`exit`], [`hint`], [`human`], [`losses`] and [`template`] (words for people), `job`,
-//! [`report`], [`manifest`], `budget`, `place`, `journal`, `events`, `plan`, `worker`, `pool`, `run`, `work`.
-//!
-//! The worker processes inherit the lock of the journal, so none commits after another run has
-//! taken over. An output that no journal knows is checked against its receipt.
+//! The modules, each of which uses only those before it: [`exit`], [`hint`], [`human`], [`losses`]
+//! and [`template`] (texts for people), `job`, [`report`], [`manifest`], `budget`, `place`,
+//! `journal`, `events`, `plan`, `worker`, `pool`, `run`, `work`.
 
 #![forbid(unsafe_code)]
 

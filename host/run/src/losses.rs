@@ -1,10 +1,11 @@
-//! Losses in groups: a model may lose the same of a thousand tensors, and a zoo of a thousand models.
+//! Groups losses: a model may lose the same in a thousand tensors, and a zoo in a thousand models.
 
 use std::collections::HashMap;
 use tensorferry::LossRecord;
 use tensorferry_sdk::Severity;
 
-/// The items by severity, kind and cause of their losses: the worst first, else in the order of the first of each.
+/// Groups items by severity, kind and cause of their losses. The worst groups come first, then the
+/// order of the first item of each.
 pub fn grouped<'a, T>(
     items: impl IntoIterator<Item = T>,
     loss: impl Fn(&T) -> &'a LossRecord<'a>,
@@ -23,8 +24,8 @@ pub fn grouped<'a, T>(
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// What is said of a cause without its particulars: words with digits (numbers and most dtypes), names in quotes, and
-/// what comes after a colon. So a cast of a model of several dtypes is one cause.
+/// Returns a cause without its details: words with digits (numbers and most dtypes), quoted names,
+/// and the text after a colon. Casts of a model with several dtypes are thus one cause.
 fn cause(why: &str) -> String {
     let words = why.split('"').step_by(2).collect::<String>();
     let said = words.split(':').next().unwrap_or_default();

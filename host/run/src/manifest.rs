@@ -1,13 +1,14 @@
-//! A manifest says which conversions to run: single jobs, zoos of models, and data sets. It is TOML.
+//! A manifest lists conversions to run: single jobs, zoos of models, and datasets. It is a TOML
+//! file.
 //!
-//! The models of a zoo and the files of a data set are found in a folder. The manifest's schema is
-//! [`schema`]; `docs/manifest.md` has the rest.
+//! The models of a zoo and the files of a dataset are found in a folder. [`schema`] returns the
+//! JSON Schema of manifests; `docs/manifest.md` describes them.
 //!
 //! ```text
 //! text --variables, types--> Manifest --folders searched, formats and options checked--> jobs
 //! ```
 //!
-//! Whatever is wrong is a [`Mistake`] with its place, and all of them are found at once.
+//! Each error is a [`Mistake`] with its place. All mistakes are reported together.
 
 mod dataset_files;
 mod expand;
@@ -38,35 +39,32 @@ use tensorferry_core::context::regular_file;
 /// A manifest that has been read, and whose folders have been searched.
 #[derive(Debug, Clone)]
 pub struct LoadedManifest {
-    /// In the manifest's order; those of a zoo or a data set by path.
+    /// The jobs in the manifest's order; those of a zoo or a dataset by path.
     pub jobs: Vec<Job>,
-    /// What the jobs share.
+    /// The settings that the jobs share.
     pub run: RunTable,
-    /// What a person should know beside that: what was passed over below the roots.
+    /// Notes about entries that were skipped below the roots.
     pub notes: Vec<String>,
 }
 
-/// What a manifest says beside its jobs, which have been given away.
+/// A manifest without its jobs, which have been passed on.
 pub(crate) struct Expanded {
     pub(crate) run: RunTable,
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads a manifest.
-///
-/// # Errors
-/// Everything that is wrong with it, in the order of its text.
+/// Reads a manifest. Returns all mistakes in it, in the order of its text.
 pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<LoadedManifest, Vec<Mistake>> {
     let mut jobs = Vec::new();
     let Expanded { run, notes } = expand(path, variables, registry, &mut |_, job| jobs.push(job))?;
     Ok(LoadedManifest { jobs, run, notes })
 }
 
-/// Takes a job, with what the manifest says of all of them together.
+/// Takes a job, together with the settings for all jobs.
 pub(crate) type TakeJob<'a> = dyn FnMut(&RunTable, Job) + 'a;
 
-/// Reads a manifest and gives its jobs to `take` one by one, since a million of them do not fit into memory; some may be given before
-/// a mistake is found.
+/// Reads a manifest and passes its jobs to `take` one by one, since a million of them do not fit
+/// into memory. Some may be passed before a mistake is found.
 pub(crate) fn expand(
     path: &Path,
     variables: &Variables,

@@ -1,4 +1,5 @@
-//! A place is where a plan and its journals lie: a folder of this machine, or of a store, whose files are written whole and once.
+//! The location of a plan and its journals: a folder, local or in a store, whose files are written
+//! whole and once.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -10,10 +11,10 @@ use tensorferry_core::context::regular_file;
 use tensorferry_core::context::remote::{Condition, NewObject, RemotePlace};
 use tensorferry_sdk::{Error, Result};
 
-/// A file of a plan has some hundred lines of a few kilobytes: what a store claims beyond this is not believed.
+/// Maximum bytes of a plan's file, which has some hundred lines of a few kilobytes. A store that
+/// reports more is not trusted.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// A folder.
 #[derive(Clone)]
 pub(crate) enum Place {
     Local(PathBuf),
@@ -21,7 +22,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// At a path or a URL.
+    /// Opens a folder at a path or a URL.
     pub(crate) fn at(path: &Path, session: &Session) -> Result<Self> {
         if let Some((place, folder)) = place_of(path, session)? {
             return Ok(Self::Remote(place, folder));
@@ -30,7 +31,7 @@ impl Place {
         Ok(Self::Local(absolute))
     }
 
-    /// A folder in it.
+    /// Returns a folder inside this one.
     pub(crate) fn below(&self, name: &str) -> Self {
         match self {
             Self::Local(folder) => Self::Local(folder.join(name)),
@@ -38,7 +39,7 @@ impl Place {
         }
     }
 
-    /// The path or URL of a name in it, for people.
+    /// Returns the path or URL of a name in it, for messages.
     pub(crate) fn shown(&self, name: &str) -> String {
         match self {
             Self::Local(folder) => folder.join(name).display().to_string(),
@@ -46,7 +47,7 @@ impl Place {
         }
     }
 
-    /// A file of it, if it is there.
+    /// Reads a file, or returns `None` if it does not exist.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         match self {
             Self::Local(folder) => {
@@ -67,7 +68,7 @@ impl Place {
                 let file = place.open(&path)?;
                 let len = file.stamp().len;
                 if len > MOST_BYTES {
-                    let error = Error::limit("no file of a plan is so large").file(self.shown(name));
+                    let error = Error::limit("the plan's file is too large").file(self.shown(name));
                     return Err(error.expected(format!("at most {MOST_BYTES} bytes")).found(len.to_string()));
                 }
                 let len = usize::try_from(len).unwrap_or(usize::MAX);
@@ -78,7 +79,7 @@ impl Place {
         }
     }
 
-    /// The names of its files, sorted; none, if it is not there.
+    /// Returns the names of its files, sorted. If the folder does not exist, there are none.
     pub(crate) fn names(&self, session: &Session) -> Result<Vec<String>> {
         let mut names: Vec<String> = match self {
             Self::Local(folder) => {
@@ -100,7 +101,7 @@ impl Place {
         Ok(names)
     }
 
-    /// Writes a file of it, which is not there yet.
+    /// Writes a new file.
     pub(crate) fn create(&self, name: &str, bytes: &[u8]) -> Result<()> {
         match self {
             Self::Local(folder) => {
@@ -120,15 +121,14 @@ impl Place {
     }
 }
 
-/// Checks that a file or a folder of a plan is no link: it may have come with the plan, and lead anywhere.
+/// Checks that a file or a folder of a plan is not a link: it may have come with the plan, and lead
+/// anywhere.
 pub(crate) fn check_no_link(path: &Path) -> Result<()> {
     if !path.is_symlink() {
         return Ok(());
     }
-    let error = Error::usage(
-        "an entry of the plan is a link: make the plan again, or put a file or a folder in its place",
-    );
-    Err(error.file(path.display().to_string()))
+    let error = Error::usage("an entry of the plan is a link").file(path.display().to_string());
+    Err(error.hint("make the plan again, or replace the link by a file or a folder"))
 }
 
 fn joined(folder: &str, name: &str) -> String {

@@ -1,4 +1,5 @@
-//! The pool runs jobs in worker processes under one budget: the biggest first, and passing faults again later.
+//! The pool runs jobs in worker processes under one budget: the biggest first, and temporary
+//! failures again later.
 
 use crate::budget::{Budget, Others};
 use crate::events::{Event, EventListener};
@@ -12,58 +13,59 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tensorferry::Session;
 
-/// How often a waiting thread looks whether the run was cancelled.
+/// Interval at which a waiting thread checks whether the run was cancelled.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What all jobs of a pool have in common.
+/// The settings that all jobs of a pool share.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkerPool<'a> {
     pub(crate) budget: &'a Budget,
     pub(crate) worker: &'a WorkerCommand,
     /// Whether file groups are only scanned.
     pub(crate) scan_only: bool,
-    /// None where nothing is committed.
+    /// `None` if nothing is committed.
     pub(crate) journal: Option<&'a Journal>,
     pub(crate) listener: &'a dyn EventListener,
     pub(crate) cancelled: &'a AtomicBool,
     pub(crate) fail_fast: bool,
-    /// Where processes come from and go to; otherwise each thread starts its own.
+    /// Source and destination of reused processes. If `None`, each thread starts its own.
     pub(crate) idle: Option<&'a IdleWorkers>,
-    /// Of a plan, what a failure comes to where another worker may have done the same job.
+    /// For a plan: decides about a failed job that another worker may have done.
     pub(crate) elsewhere: Option<&'a Elsewhere<'a>>,
 }
 
-/// What a job comes to that has failed here.
+/// Returns the outcome of a job that has failed here.
 pub(crate) type Elsewhere<'a> = dyn Fn(&QueuedJob<'_>, Failure) -> JobOutcome + Sync + 'a;
 
 /// A job that must run.
 pub(crate) struct QueuedJob<'a> {
-    /// Its place in the manifest.
+    /// Its index in the manifest.
     pub(crate) index: usize,
     pub(crate) job: &'a Job,
     /// Bytes of its input.
     pub(crate) bytes: u64,
     /// Files of its output that it may replace.
     pub(crate) owned: Vec<PathBuf>,
-    /// Of a plan, what these were when that was decided: who finds others there was overtaken.
+    /// For a plan: the state of these files when that was decided. If they have changed, another
+    /// worker was faster.
     pub(crate) seen: Vec<StampedFile>,
-    /// What earlier runs have written for its output, as it was then.
+    /// Files that earlier runs wrote for its output, with their state at that time.
     pub(crate) earlier: Vec<StampedFile>,
-    /// What the files of its group were when they were scanned.
+    /// The state of its group's files when they were scanned.
     pub(crate) scanned: Vec<StampedFile>,
-    /// Why it must not be done.
+    /// The reason why it must not run.
     pub(crate) refused: Option<Failure>,
-    /// What its plan says of it.
+    /// The plan's entry for it.
     pub(crate) planned: Option<&'a PlannedWork>,
 }
 
 impl<'a> QueuedJob<'a> {
-    /// A job of which nothing is known.
+    /// Creates an entry for a job without further information.
     pub(crate) fn new(index: usize, job: &'a Job, session: &Session) -> Self {
         Self::with_bytes(index, job, job.input_stamp(session).bytes)
     }
 
-    /// A job as a plan has it.
+    /// Creates an entry for a planned job.
     pub(crate) fn planned(index: usize, job: &'a Job, planned: &'a PlannedWork) -> Self {
         Self { planned: Some(planned), ..Self::with_bytes(index, job, planned.bytes) }
     }
@@ -92,7 +94,7 @@ pub(crate) struct FinishedJob {
     pub(crate) ended: Instant,
 }
 
-/// Receives each job as soon as it is finished.
+/// Receives each job when it is finished.
 type OnFinished<'a> = dyn Fn(&Job, FinishedJob) + Sync + 'a;
 
 struct Queue<'a> {
@@ -110,9 +112,8 @@ struct PendingJob<'a> {
 }
 
 impl WorkerPool<'_> {
-    /// Runs all of them.
     pub(crate) fn run(&self, mut jobs: Vec<QueuedJob<'_>>, on_finished: &OnFinished<'_>) {
-        // Taken from the end.
+        // Jobs are taken from the end.
         jobs.sort_by(|a, b| a.bytes.cmp(&b.bytes).then(b.index.cmp(&a.index)));
         let threads = self.budget.places().min(jobs.len());
         let pending = |queued| PendingJob { queued, attempt: 1, not_before: None, began: None };
@@ -134,7 +135,7 @@ impl WorkerPool<'_> {
         }
     }
 
-    /// One thread, with a process of its own.
+    /// The loop of one thread, which has its own process.
     fn work<'q>(&self, queue: &Mutex<Queue<'q>>, changed: &Condvar, on_finished: &OnFinished<'_>) {
         let mut process: Option<WorkerProcess> = None;
         self.work_with(&mut process, queue, changed, on_finished);
@@ -170,12 +171,12 @@ impl WorkerPool<'_> {
             let finished = if retry_at.is_some() {
                 pending.attempt += 1;
                 pending.not_before = retry_at;
-                // Behind those that have not been tried.
+                // After those that have not been tried.
                 locked.waiting.insert(0, pending);
                 None
             } else {
                 locked.stopped |= self.fail_fast && matches!(outcome, JobOutcome::Failed(_));
-                // Whatever else is staged could not become visible.
+                // Other staged outputs could not become visible.
                 locked.stopped |= self.journal.is_some_and(Journal::has_failed);
                 Some(pending.finished(attempt, outcome))
             };
@@ -231,17 +232,17 @@ impl WorkerPool<'_> {
         }
     }
 
-    /// Those that run beside a job that has just got its places, or wait.
+    /// Returns the jobs that run next to a job that has just got its slots, or wait.
     fn others(&self, queue: &Queue<'_>, own: usize) -> Others {
         let all = self.budget.places();
         let running = all.saturating_sub(queue.free_places + own);
-        // More than there are make no difference.
+        // Jobs beyond the number of slots make no difference.
         let waiting = queue.waiting.iter().take(all).map(|other| self.budget.places_of(other.queued.bytes));
         Others { jobs: queue.running + queue.waiting.len(), places: running + waiting.sum::<usize>() }
     }
 
-    /// The next job that may begin, the places that it takes, and the others that run or wait. None when
-    /// there is nothing more for this thread.
+    /// Returns the next job that may begin, its slots, and the other jobs that run or wait. Returns
+    /// `None` if there is nothing left for this thread.
     fn next<'q>(
         &self,
         queue: &Mutex<Queue<'q>>,
@@ -254,7 +255,7 @@ impl WorkerPool<'_> {
             }
             let now = Instant::now();
             let is_due = |pending: &PendingJob<'_>| pending.not_before.is_none_or(|time| time <= now);
-            // Nobody overtakes: a big job would never find enough places.
+            // Jobs are not reordered: otherwise a big job would never find enough slots.
             if let Some(at) = locked.waiting.iter().rposition(is_due) {
                 let places = self.budget.places_of(locked.waiting[at].queued.bytes);
                 if places <= locked.free_places {

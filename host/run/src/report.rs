@@ -1,4 +1,4 @@
-//! A report is the result of a run in files: `report.json`, a page for people, and a program that checks it.
+//! The report of a run: `report.json`, an HTML page, and a program that checks the outputs.
 
 mod html;
 mod summary;
@@ -12,14 +12,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// Writes the report into a folder, each file whole or not at all; returns the page's path. A run that had nothing
-/// to do leaves the report of the last one: it says how the outputs were made.
+/// Writes the report into a folder, each file atomically. Returns the page's path. If the run had
+/// nothing to do, the report of the previous run stays, because it describes how the outputs were
+/// made.
 ///
-/// `check` is the Python program `check.py`, which checks the outputs with none of ferry's code. It comes
-/// from the caller, since it knows formats by name.
-///
-/// # Errors
-/// I/o, naming the file.
+/// `check` is the Python program `check.py`, which checks the outputs without ferry's code. The
+/// caller passes it, since it refers to formats by name.
 pub fn write(folder: &Path, summary: &Summary, check: &str) -> Result<PathBuf> {
     let at = |path: &Path| {
         let path = path.display().to_string();
@@ -45,7 +43,7 @@ pub fn write(folder: &Path, summary: &Summary, check: &str) -> Result<PathBuf> {
     Ok(page)
 }
 
-/// The mode is what the umask leaves of `mode`.
+/// Replaces a file atomically. The umask applies to `mode`.
 fn place(folder: &Path, path: &Path, content: &[u8], mode: u32) -> std::io::Result<()> {
     let mut file = tempfile::Builder::new()
         .prefix(".ferry-report-")

@@ -1,4 +1,4 @@
-//! One run of a manifest's jobs: it decides which must run, runs them, and returns a summary.
+//! A run of a manifest's jobs: decides which must run, runs them, and returns a summary.
 
 mod decide;
 mod dry_run;
@@ -39,10 +39,8 @@ use tensorferry_convert::receipt::now;
 use tensorferry_core::context::fault;
 use tensorferry_sdk::Result;
 
-/// Does what has to be done of `jobs`. That a job fails is no error.
-///
-/// # Errors
-/// Transient, if another run has the journal; i/o, if it cannot be written.
+/// Runs the jobs that must run. A failed job is not an error of the run. If another run uses the
+/// journal, the error is a temporary failure.
 pub fn run(
     jobs: &[Job],
     registry: &Registry,
@@ -79,18 +77,18 @@ struct Run<'a> {
     cancelled: &'a AtomicBool,
     journal: Journal,
     history: History,
-    /// Of a plan.
+    /// The piece, if the jobs are part of a plan.
     piece: Option<Piece<'a>>,
     started: Instant,
     at: String,
 }
 
-/// A piece of a plan, as a run does it.
+/// A piece of a plan during a run.
 struct Piece<'a> {
     number: u64,
-    /// What the plan says of each of its jobs.
+    /// The plan's entries for its jobs.
     work: &'a [PlannedWork],
-    /// Processes that did the jobs of other pieces.
+    /// Processes of previous pieces, for reuse.
     idle: &'a IdleWorkers,
 }
 
@@ -105,12 +103,12 @@ impl Run<'_> {
         self.journal.sync()
     }
 
-    /// A planned job's.
+    /// Returns the key of a planned job.
     fn key(&self, index: usize) -> Option<String> {
         self.piece.as_ref().map(|piece| piece.work[index].key.clone())
     }
 
-    /// Finds the schemas of data sets, and sets them in the jobs of their file groups.
+    /// Finds the schemas of datasets, and sets them in the jobs of their file groups.
     fn find_schemas(&self, jobs: &mut [Job], registry: &Registry) -> Result<DatasetSchemas> {
         let scan_missing = |groups: &[Job]| self.scan_groups(groups);
         let store = SchemaStore { journal: &self.options.journal, writes: true };
@@ -118,7 +116,7 @@ impl Run<'_> {
         schemas::find(jobs, &is_wanted, &self.history, registry, &store, &scan_missing)
     }
 
-    /// Which jobs must run; none for those that were not asked for, or that have failed already.
+    /// Decides which jobs must run. `None` for jobs that are not selected or have failed already.
     fn decide_all(
         &self,
         jobs: &[Job],
@@ -145,8 +143,9 @@ impl Run<'_> {
         Ok(decisions)
     }
 
-    /// Says in this run's journal that a commit has ended whose run could not say so. Another worker's commit is told whole: its own journal
-    /// has it without an end.
+    /// Records in this run's journal that a commit was completed whose own run could not record it.
+    /// The commit of another worker is recorded completely, because it has no end in that worker's
+    /// journal.
     fn note_done(&self, index: usize, job: &Job, commit: &Commit) -> Result<()> {
         let output = job.output().to_owned();
         if self.piece.is_some() {
@@ -162,7 +161,7 @@ impl Run<'_> {
         self.journal.append_done(&output, self.key(index), self.stamps(&commit.made.outputs))
     }
 
-    /// What objects of a store are now of which only the length was known.
+    /// Returns the current state of a store's objects of which only the length was known.
     fn stamps(&self, outputs: &[StampedFile]) -> Vec<StampedFile> {
         let unknown = outputs.iter().filter(|file| file.identity.is_of_len_alone());
         unknown.map(|file| file.seen(self.session)).collect()
@@ -203,7 +202,7 @@ impl Run<'_> {
         queued
     }
 
-    /// What output files are now.
+    /// Returns the current state of output files.
     fn seen(&self, files: &[PathBuf]) -> Vec<StampedFile> {
         let stamped = |path: &PathBuf| {
             let identity = output_identity(path, self.session).ok().flatten()?;
@@ -212,7 +211,7 @@ impl Run<'_> {
         files.iter().filter_map(stamped).collect()
     }
 
-    /// Runs the jobs; their results by their places.
+    /// Runs the jobs and returns their results by index.
     fn convert(
         &self,
         jobs: &[Job],
@@ -251,7 +250,7 @@ impl Run<'_> {
         results.into_inner().unwrap_or_default()
     }
 
-    /// The results of all jobs, in their order.
+    /// Returns the results of all jobs, in order.
     fn results(
         &self,
         jobs: &[Job],
@@ -277,7 +276,7 @@ impl Run<'_> {
         summary
     }
 
-    /// Scans file groups, each in a process, and writes what was found to the journal.
+    /// Scans file groups, each in a process, and records the results in the journal.
     fn scan_groups(&self, groups: &[Job]) -> Result<Vec<Option<ScanResult>>> {
         let queued =
             groups.iter().enumerate().map(|(index, job)| QueuedJob::new(index, job, self.session)).collect();

@@ -1,12 +1,10 @@
-//! A template is a path with fields such as `{path}` and `{stem}` in it.
+//! A template is a path with fields such as `{path}` and `{stem}`.
 
-/// The fields of a template, and their values for one input.
+/// The fields of a template, with their values for one input.
 pub type Fields = Vec<(&'static str, String)>;
 
-/// Fills a template in. `{{` and `}}` are braces.
-///
-/// # Errors
-/// The unknown name in the braces, or an empty text where a brace is not closed.
+/// Fills in a template. `{{` and `}}` become braces. The error is the unknown name in the braces,
+/// or empty if a brace is not closed.
 pub fn fill(template: &str, fields: &Fields) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = template;

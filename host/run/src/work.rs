@@ -1,7 +1,9 @@
-//! `ferry work`: does pieces of a plan for as long as there are any, given to it or claimed by itself.
+//! `ferry work`: runs pieces of a plan, either given on the standard input or claimed through
+//! leases, until none are left.
 //!
-//! Whoever drives it (an engine of actors, a scheduler) writes `{"piece":17}` lines to its standard input and reads what becomes of them as
-//! events: [`Event::PieceBegan`], [`Event::PieceMoved`] once a second, [`Event::PieceDone`] or [`Event::PieceFailed`].
+//! The driver (an actor framework, a scheduler) writes `{"piece":17}` lines to the standard input
+//! and reads the results as events: [`Event::PieceBegan`], [`Event::PieceMoved`] once per second,
+//! [`Event::PieceDone`] or [`Event::PieceFailed`].
 
 use crate::events::{Event, EventListener};
 use crate::exit::{INTERRUPTED, exit_code};
@@ -18,19 +20,19 @@ use std::time::Duration;
 use tensorferry::Registry;
 use tensorferry_sdk::{Error, Result};
 
-/// How often it looks whether it was cancelled.
+/// Interval at which cancellation is checked.
 const TICK: Duration = Duration::from_millis(100);
-/// How often it says how far a piece is.
+/// Interval of progress events.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long it waits for others who do what is left.
+/// Wait for other workers that run the remaining pieces.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Where pieces come from.
+/// The source of pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkSource {
     /// The standard input.
     Given,
-    /// The plan, by leases.
+    /// The plan, through leases.
     Claimed,
 }
 
@@ -40,10 +42,9 @@ struct Request {
     piece: u64,
 }
 
-/// Does pieces until there are no more; returns the exit code of all. `runner`: the process that it shall end with.
-///
-/// # Errors
-/// I/o: the standard input, the leases. What is wrong with a given piece is an event; with a claimed one, an error.
+/// Runs pieces until there are no more, and returns the combined exit code. The worker ends when
+/// the process `runner` ends. A failure of a given piece is reported as an event, that of a claimed
+/// piece as an error.
 pub fn work(
     plan: &Plan,
     source: WorkSource,
@@ -90,19 +91,19 @@ fn given(runner: &PieceRunner<'_>, listener: &dyn EventListener, cancelled: &Ato
     Ok(0)
 }
 
-/// A piece whose journal could be written.
+/// Returns an error if the piece's journal could not be written.
 fn whole(outcome: PieceOutcome) -> Result<PieceOutcome> {
     outcome.error.clone().map_or(Ok(outcome), Err)
 }
 
-/// What comes over the standard input, until it ends.
+/// Reads requests from the standard input until it ends.
 fn requests() -> Receiver<Result<Request>> {
     let (sender, requests) = sync_channel(0);
     std::thread::spawn(move || {
         for line in BufReader::new(stdin()).lines() {
             let request = line.map_err(Error::from).and_then(|line| {
                 serde_json::from_str(&line).map_err(|e| {
-                    Error::usage(format!("the standard input: {e}")).expected(r#"{"piece":17}"#).found(line)
+                    Error::usage(format!("invalid line of the standard input: {e}")).expected(r#"{"piece":17}"#).found(line)
                 })
             });
             if sender.send(request).is_err() {
@@ -137,7 +138,7 @@ fn claimed(
                 if outcome.totals.cancelled > 0 {
                     continue;
                 }
-                // What failed for a passing reason was tried again already: the next run of the plan does it.
+                // Temporary failures were already retried: the next run of the plan retries them.
                 leases.finish(piece)?;
                 if options.fail_fast && outcome.totals.failed > 0 {
                     break;
@@ -148,7 +149,7 @@ fn claimed(
     Ok(code)
 }
 
-/// Tells how far a piece is, now and then.
+/// Reports the progress of a piece at intervals.
 struct PieceProgress<'a> {
     listener: &'a dyn EventListener,
     state: Mutex<State>,

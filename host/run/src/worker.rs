@@ -1,7 +1,8 @@
-//! A worker is a process that does jobs for a run, one after the other: `ferry job`, which is not for people.
+//! A worker is a process that runs jobs one after the other: the internal command `ferry job`.
 //!
-//! The runner holds a [`WorkerProcess`]; the process itself runs [`serve`]. They speak the `protocol`: one
-//! JSON document a line, over the process's standard input and output.
+//! The runner holds a [`WorkerProcess`]; the process itself runs [`serve`]. They exchange the
+//! messages of `protocol`, one JSON document per line, over the process's standard input and
+//! output.
 
 mod idle;
 mod perform;

@@ -1,5 +1,5 @@
-//! What an input is before anything is opened: about how many bytes it has, which tells big jobs from small ones, and a
-//! digest of what its files are told from others by.
+//! The state of an input before anything is opened: its approximate size, which distinguishes big
+//! jobs from small ones, and a digest of the identities of its files.
 
 use std::path::Path;
 use tensorferry::Session;
@@ -8,29 +8,30 @@ use tensorferry::request::FileGroup;
 use tensorferry_core::read::folder::{self, EntryKind, FolderEntry};
 use tensorferry_sdk::Result;
 
-/// An index is smaller than this, and the files that it names are not.
+/// Maximum bytes of an index. Bigger files are data.
 const MOST_INDEX: u64 = 1 << 20;
-/// How deep folders are entered.
+/// Maximum depth of sub-folders.
 const DEEPEST: usize = 8;
 
-/// What an input is, as far as names tell.
+/// The state of an input as far as names and metadata tell.
 #[derive(Default)]
 pub(crate) struct InputStamp {
-    /// 0 for what cannot be looked at.
+    /// The total size. 0 if the input cannot be examined.
     pub(crate) bytes: u64,
     hasher: blake3::Hasher,
 }
 
 impl InputStamp {
-    /// That of a file, of all files in a folder, or of all files whose names begin like an index, a prefix or a glob.
+    /// Examines a file, all files in a folder, or all files that belong to an index, a prefix or a
+    /// glob.
     pub(super) fn of_path(input: &Path, session: &Session) -> Self {
         let mut stamp = Self::default();
-        // What cannot be looked at fails when it is opened.
+        // An input that cannot be examined fails when it is opened.
         let _ = stamp.add_input(input, session);
         stamp
     }
 
-    /// That of a group's files.
+    /// Examines the files of a group.
     pub(super) fn of_files(group: &FileGroup, session: &Session) -> Self {
         let mut stamp = Self::default();
         if let Ok(folder) = InputFolder::at(&group.folder, session) {
@@ -39,7 +40,8 @@ impl InputStamp {
         stamp
     }
 
-    /// The same for the same files with the same lengths and times of modification, on whichever machine: inodes are not in it.
+    /// Returns a digest that is the same for the same files with equal lengths and modification
+    /// times on any machine: it does not include inodes.
     pub(crate) fn digest(&self) -> blake3::Hash {
         self.hasher.finalize()
     }
@@ -56,7 +58,7 @@ impl InputStamp {
                 self.add(&whole, "", session);
                 return Ok(());
             }
-            // A common start, or a glob: all that begins as it does.
+            // A common prefix, or a glob: includes every name with the same start.
             (None, _) => name.split(['*', '?', '[', '{']).next().unwrap_or_default(),
         };
         let folder = InputFolder::at(input.parent().unwrap_or(Path::new(".")), session)?;
@@ -87,7 +89,8 @@ impl InputStamp {
         Ok(())
     }
 
-    /// Of a place beyond a network, what came with the name: asking for each file would take as long as reading it.
+    /// For a remote folder, uses the metadata that came with the listing: requesting each file's
+    /// would take as long as reading it.
     fn add_entry(&mut self, folder: &InputFolder, entry: &FolderEntry, session: &Session) {
         match entry.len {
             Some(len) if !folder.is_local() => self.add_facts(&entry.name, len, &[]),

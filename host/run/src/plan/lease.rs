@@ -1,7 +1,9 @@
-//! A lease says which worker does a piece, for those that claim pieces themselves: a file that its worker touches again and again.
+//! A lease records which worker runs a piece, for workers that claim pieces themselves. It is a
+//! file that its worker touches regularly.
 //!
-//! A lease that was not touched for long is taken over, by the file system's own clock. That it may happen to a worker that is only slow, or
-//! frozen, does no harm: what two workers do of the same piece is visible once. Leases save work and are no lock.
+//! A lease that was not touched for some time, by the file system's own clock, is taken over. If
+//! its worker is only slow or frozen, no harm is done: the outputs of two workers for the same
+//! piece become visible once. Leases save work and are not locks.
 
 use crate::journal::this_host;
 use crate::place::check_no_link;
@@ -18,34 +20,35 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::{Error, Result};
 
-/// After so long without a touch a lease is nobody's.
+/// A lease expires after this time without a touch.
 const LEASE: Duration = Duration::from_secs(60);
-/// How often a lease is touched.
+/// Interval at which a lease is touched.
 const TOUCH: Duration = Duration::from_secs(10);
 
-/// The leases of a plan, as one worker sees them.
+/// The leases of a plan, as seen by one worker.
 pub(crate) struct Leases {
     folder: PathBuf,
     pieces: u64,
     worker: String,
-    /// Where it begins: workers that begin together do not all try the same pieces.
+    /// The next piece to try. Workers start at different pieces, so that they do not all try the
+    /// same ones.
     next: u64,
-    /// How many were looked at since one was free.
+    /// Number of pieces examined since the start.
     passed: u64,
     done: HashSet<u64>,
 }
 
-/// What there is to do.
+/// The next work to do.
 pub(crate) enum Claim {
     /// This piece.
     Piece(u64, Lease),
-    /// Others do what is left, and may not come to an end.
+    /// Other workers run the remaining pieces, and may not finish them.
     Wait,
-    /// Nothing.
+    /// No work is left.
     Over,
 }
 
-/// A piece that is this worker's as long as this is there.
+/// Marks a piece as this worker's until it is dropped.
 pub(crate) struct Lease {
     path: PathBuf,
     inode: u64,
@@ -61,7 +64,7 @@ impl Leases {
         Self { folder, pieces, worker: worker.to_owned(), next, passed: 0, done: HashSet::new() }
     }
 
-    /// Claims a piece that nobody has.
+    /// Claims a free piece.
     pub(crate) fn claim(&mut self) -> Result<Claim> {
         check_no_link(&self.folder)?;
         while self.passed < self.pieces {
@@ -88,7 +91,7 @@ impl Leases {
         Ok(if left.is_empty() { Claim::Over } else { Claim::Wait })
     }
 
-    /// Says that nothing of a piece is left to be done by those that claim pieces.
+    /// Records that workers that claim pieces have nothing left to do for a piece.
     pub(crate) fn finish(&mut self, piece: u64) -> Result<()> {
         let path = self.done_path(piece);
         match create(&path).and_then(|mut file| writeln!(file, "{}", self.worker)) {
@@ -106,7 +109,7 @@ impl Leases {
         is_done
     }
 
-    /// A lease, if nobody has it.
+    /// Takes a lease, if it is free.
     fn take(&self, piece: u64) -> Result<Option<Lease>> {
         let path = self.path(piece);
         let mut file = match create(&path) {
@@ -125,7 +128,7 @@ impl Leases {
         touched.is_ok_and(|touched| now.duration_since(touched).is_ok_and(|age| age > LEASE))
     }
 
-    /// Takes a stale lease away; of several workers one has its rename succeed.
+    /// Removes a stale lease. Of several workers only one succeeds in renaming it.
     fn give_up(&self, piece: u64) {
         let away = self.folder.join(format!(".{piece}-{}", self.worker));
         if fs::rename(self.path(piece), &away).is_ok() {
@@ -133,10 +136,10 @@ impl Leases {
         }
     }
 
-    /// What time it is for who stamps the leases: machines differ.
+    /// Returns the time of the clock that stamps the leases: machines' clocks differ.
     fn now(&self) -> Result<SystemTime> {
         let path = self.folder.join(format!(".now-{}", self.worker));
-        // What a killed worker of this name has left.
+        // Left by a killed worker of the same name.
         let _ = fs::remove_file(&path);
         let now = create(&path).and_then(|file| file.metadata()?.modified()).map_err(at(&path))?;
         let _ = fs::remove_file(path);
@@ -160,7 +163,7 @@ impl Lease {
             let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
             while !seen.load(Ordering::Relaxed) {
                 std::thread::park_timeout(TOUCH);
-                // That somebody else has it by now is no harm.
+                // The lease may belong to another worker by now, which does no harm.
                 let _ = futimens(&file, &Timestamps { last_access: now, last_modification: now });
             }
         });
@@ -175,14 +178,14 @@ impl Drop for Lease {
             Thread::unpark(toucher.thread());
             let _ = toucher.join();
         }
-        // Somebody else may have it by now.
+        // Another worker may hold the lease by now.
         if fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// A new file, which no link can be.
+/// Creates a new file, never through a link.
 fn create(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
@@ -238,7 +241,7 @@ mod tests {
         two.finish(second).unwrap();
         drop(other);
         assert!(matches!(one.claim().unwrap(), Claim::Wait));
-        // Its worker is frozen: nobody touches it for two minutes.
+        // Its worker is frozen: the lease is not touched for two minutes.
         let old = SystemTime::now() - 2 * LEASE;
         File::options().write(true).open(&frozen.path).unwrap().set_modified(old).unwrap();
         let (again, lease) = piece(two.claim().unwrap());

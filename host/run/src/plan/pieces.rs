@@ -1,4 +1,4 @@
-//! The pieces of a plan: how jobs are grouped, and how they stand in files.
+//! The pieces of a plan: how jobs are grouped, and the files that contain them.
 
 use super::{HEADER, PlanHeader, VERSION};
 use crate::budget::Budget;
@@ -17,50 +17,51 @@ use tensorferry_convert::receipt::now;
 use tensorferry_sdk::{Error, Result, Side};
 
 pub(super) const FOLDER: &str = "pieces";
-/// Inputs that are looked at together.
+/// Number of inputs that are examined together.
 const BATCH: usize = 1024;
-/// How the names of plans that are being made begin.
+/// Prefix of the names of plans that are being made.
 const UNFINISHED: &str = ".ferry-plan-";
-/// One that is younger may not be locked yet.
+/// A younger folder may not be locked yet.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// A job with all that a worker has to know of it: a line of a piece.
+/// A job with everything that a worker needs: a line of a piece.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PlannedJob {
     #[serde(flatten)]
     pub(crate) work: PlannedWork,
     pub(crate) job: Job,
-    /// Why it cannot be done: of a data set's group whose schema cannot be found.
+    /// The reason why it cannot run: its dataset's schema cannot be found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<Failure>,
-    /// Why it must not be done, unless it fails by itself.
+    /// The reason why it must not run, unless it fails with a different error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<Failure>,
-    /// What the files of its group were when its schema was found.
+    /// The state of its group's files when the schema was found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) scanned: Vec<StampedFile>,
 }
 
-/// Writes a plan, piece by piece, beside its place; it becomes visible when it is whole.
+/// Writes a plan piece by piece into a folder next to its target. The plan becomes visible when it
+/// is complete.
 pub(crate) struct PieceWriter<'a> {
     registry: &'a Registry,
     folder: TempDir,
-    /// Held as long as the plan is being made, so that one that was left behind can be told.
+    /// Held while the plan is being made, so that abandoned plans can be recognized.
     _lock: Option<File>,
     target: Place,
     piece_jobs: usize,
     piece_bytes: u64,
     header: PlanHeader,
-    /// Jobs whose inputs have not been looked at.
+    /// Jobs whose inputs have not been examined.
     waiting: Vec<PlannedJob>,
-    /// The lines of the piece that is not full.
+    /// The lines of the current piece.
     open: Vec<u8>,
     open_jobs: usize,
     open_bytes: u64,
 }
 
 impl<'a> PieceWriter<'a> {
-    /// Of a plan at `place`, with pieces of so many jobs or bytes of input.
+    /// Starts a plan at `place`. A piece has at most this many jobs or bytes of input.
     pub(crate) fn new(
         registry: &'a Registry,
         place: &Path,
@@ -74,11 +75,11 @@ impl<'a> PieceWriter<'a> {
             Place::Remote(..) => target.read(HEADER)?.is_some(),
         };
         if is_there {
-            let error = Error::usage("a plan is made once: remove what is there, or name another place");
-            return Err(error.file(target.shown("")));
+            let error = Error::usage("the plan already exists").file(target.shown(""));
+            return Err(error.hint("remove it, or pass a different path"));
         }
         let temporary = std::env::temp_dir();
-        // Beside its place, so that it can be renamed.
+        // In the parent folder, so that the plan can be renamed.
         let above = match &target {
             Place::Local(folder) => folder.parent().unwrap_or(Path::new("/")),
             Place::Remote(..) => &temporary,
@@ -116,24 +117,24 @@ impl<'a> PieceWriter<'a> {
         })
     }
 
-    /// What a worker needs for its jobs, if it is not what was said first: of jobs that are added from now on.
+    /// Sets the memory of a worker for jobs that are added from now on.
     pub(crate) fn set_memory(&mut self, memory: u64) {
         self.header.memory = memory;
     }
 
-    /// A job of which no more is known.
+    /// Adds a job without further information.
     pub(crate) fn add(&mut self, job: Job) -> Result<()> {
         let work = PlannedWork { key: String::new(), bytes: 0, memory: 0 };
         self.add_planned(PlannedJob { work, job, failure: None, refused: None, scanned: Vec::new() })
     }
 
-    /// A job; what `work` says of it is found out here.
+    /// Adds a job. Its `work` is computed here.
     pub(crate) fn add_planned(&mut self, job: PlannedJob) -> Result<()> {
         self.waiting.push(job);
         if self.waiting.len() < BATCH { Ok(()) } else { self.look() }
     }
 
-    /// Looks at the inputs of those that wait, many at a time: each may lie in a store.
+    /// Examines the inputs of waiting jobs, many in parallel, because each may be in a store.
     fn look(&mut self) -> Result<()> {
         let mut jobs = std::mem::take(&mut self.waiting);
         let (registry, memory) = (self.registry, self.header.memory);
@@ -196,7 +197,7 @@ impl<'a> PieceWriter<'a> {
     }
 }
 
-/// Removes what killed processes have left of plans in a folder. What cannot be removed stays.
+/// Removes unfinished plans of killed processes from a folder. Failures are ignored.
 fn remove_left_behind(above: &Path) {
     let is_old = |folder: &Path| {
         let modified = fs::symlink_metadata(folder).ok().filter(fs::Metadata::is_dir)?.modified().ok()?;
@@ -211,19 +212,20 @@ fn remove_left_behind(above: &Path) {
     }
 }
 
-/// The lock of a plan that is being made; none, if it is another's, or there are no locks here.
+/// Locks a plan that is being made. Returns `None` if another process holds the lock, or if there
+/// are no locks here.
 fn locked(folder: &Path) -> Option<File> {
     let folder = File::open(folder).ok()?;
     folder.try_lock().ok()?;
     Some(folder)
 }
 
-/// The path of a piece in a plan's folder.
+/// Returns the path of a piece in a plan's folder.
 pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(FOLDER).join(format!("{}.jsonl", name(number)))
 }
 
-/// What a piece's files are called.
+/// Returns the base name of a piece's files.
 pub(super) fn name(number: u64) -> String {
     format!("{number:05}")
 }
@@ -232,7 +234,7 @@ pub(super) fn read(pieces: &Place, number: u64) -> Result<Vec<PlannedJob>> {
     let name = format!("{}.jsonl", name(number));
     let shown = pieces.shown(&name);
     let lines =
-        pieces.read(&name)?.ok_or_else(|| Error::malformed("a piece of the plan is gone").file(&shown))?;
+        pieces.read(&name)?.ok_or_else(|| Error::malformed("a piece of the plan is missing").file(&shown))?;
     let lines = lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).enumerate();
     let job = |(index, line)| {
         serde_json::from_slice(line)
@@ -258,7 +260,7 @@ fn work_of(job: &Job, registry: &Registry, memory: u64) -> PlannedWork {
         memory,
         stamp.digest().to_hex().to_string(),
     );
-    // They are texts and numbers alone.
+    // The facts contain only strings and numbers, so serialization cannot fail.
     let key = blake3::hash(&serde_json::to_vec(&facts).unwrap_or_default()).to_hex()[..32].to_owned();
     PlannedWork { key, bytes: stamp.bytes, memory }
 }

@@ -59,7 +59,7 @@ fn quiet(command: &mut Command) -> Child {
 #[test]
 fn shards_and_claims_do_each_piece_once_and_read_no_other() {
     let zoo = planned(10);
-    let _ = zoo.plan(3).expect(2).says(&["a plan is made once"]);
+    let _ = zoo.plan(3).expect(2).says(&["the plan already exists"]);
     let piece = |number: u64| zoo.path("zoo.plan/pieces").join(format!("{number:05}.jsonl"));
     fs::rename(piece(1), zoo.path("away")).unwrap();
     let _ =
@@ -121,7 +121,7 @@ fn a_worker_does_what_it_is_given_and_tells_of_it() {
     );
     let _ = run(&mut zoo.on_plan("run", &[])).expect(3).prints(&["1 failed, 1 done, 3 unchanged"]);
     let _ = run(&mut zoo.on_plan("run", &["--dry-run"])).expect(2).says(&["--dry-run is for a manifest"]);
-    let _ = zoo.ferry.run(["run".as_ref(), zoo.path("in").as_os_str()]).expect(2).says(&["this is no plan"]);
+    let _ = zoo.ferry.run(["run".as_ref(), zoo.path("in").as_os_str()]).expect(2).says(&["this is not a plan"]);
 }
 
 /// A worker freezes between its record and its commit, another worker takes its piece, and it wakes

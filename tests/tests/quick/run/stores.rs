@@ -148,7 +148,7 @@ fn a_plan_and_its_journals_lie_in_a_store() {
     };
     let plan = ["plan", &manifest, "s3://bucket/plans/one", "--piece-jobs", "1"];
     let _ = ferry(&plan).expect(0).prints(&["3 jobs in 3 pieces"]);
-    let _ = ferry(&plan).expect(2).says(&["a plan is made once"]);
+    let _ = ferry(&plan).expect(2).says(&["the plan already exists"]);
     let run = |more: &[&str]| {
         let report = shop.zoo.path("report").display().to_string();
         let words = ["run", "s3://bucket/plans/one", "--report", &report];
