@@ -1,4 +1,5 @@
-//! A stamped file is a file as a run read or wrote it, to be compared with what is on the disk later.
+//! A stamped file is the state of a file when a run read or wrote it, to be compared with the disk
+//! later.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -13,10 +14,10 @@ use tensorferry_sdk::ErrorKind;
 /// How the names of ferry's own temporary folders start; see [`tensorferry_publish::stage`].
 const HIDDEN: char = '.';
 
-/// In place of an inode that is not known here: the number of no file.
+/// Stands for an inode that is unknown on this machine. No file has this number.
 const ANY_INODE: u64 = u64::MAX;
 
-/// A file: its path, and the length, time and inode that tell it from any other.
+/// The path of a file, with the length, time and inode that distinguish it from others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StampedFile {
     pub(crate) path: PathBuf,
@@ -25,35 +26,35 @@ pub(crate) struct StampedFile {
 }
 
 impl StampedFile {
-    /// As another machine sees the file, which may give it another inode.
+    /// Returns the file as another machine may see it, with a different inode.
     pub(crate) fn seen_elsewhere(&self) -> Self {
         let is_local = !self.path.to_str().is_some_and(is_url);
         let inode = if is_local { ANY_INODE } else { self.identity.inode };
         Self { path: self.path.clone(), identity: FileIdentity { inode, ..self.identity } }
     }
 
-    /// Checks that an input file is still the same; the error says what changed. Links are followed.
+    /// Checks that an input file is unchanged. The error describes the change. Links are followed.
     pub(crate) fn check_input(&self, session: &Session) -> Result<(), String> {
         match folder::identity(&self.path, session) {
             Ok(identity) => self.compare(identity, "changed"),
-            Err(error) => Err(format!("{} cannot be looked at: {error}", self.path.display())),
+            Err(error) => Err(format!("{} cannot be examined: {error}", self.path.display())),
         }
     }
 
-    /// The same of an output file, which is no link. Of an object whose run was ended before it could say more, the length
-    /// is compared.
+    /// As [`check_input`](Self::check_input) for an output file, without following links. If the
+    /// run ended before it could record more about an object, only the length is compared.
     pub(crate) fn check_output(&self, session: &Session) -> Result<(), String> {
         match output_identity(&self.path, session) {
             Ok(Some(identity)) if self.identity.is_of_len_alone() => {
-                self.compare(FileIdentity { len: identity.len, ..self.identity }, "is not what was written")
+                self.compare(FileIdentity { len: identity.len, ..self.identity }, "was modified after it was written")
             }
-            Ok(Some(identity)) => self.compare(identity, "is not what was written"),
+            Ok(Some(identity)) => self.compare(identity, "was modified after it was written"),
             Ok(None) => Err(format!("{} is gone", self.path.display())),
-            Err(error) => Err(format!("{} cannot be looked at: {error}", self.path.display())),
+            Err(error) => Err(format!("{} cannot be examined: {error}", self.path.display())),
         }
     }
 
-    /// The output file as it is now; as it was, where nobody may look.
+    /// Returns the current state of an output file, or the old one if it cannot be examined.
     pub(crate) fn seen(&self, session: &Session) -> Self {
         let seen = output_identity(&self.path, session).ok().flatten();
         Self { path: self.path.clone(), identity: seen.unwrap_or(self.identity) }
@@ -64,9 +65,9 @@ impl StampedFile {
         let what = if now.len != old.len {
             format!("{} bytes, were {}", now.len, old.len)
         } else if now.modified != old.modified {
-            "another time of modification".to_owned()
+            "different modification time".to_owned()
         } else if now.inode != old.inode && old.inode != ANY_INODE {
-            "another file of this name".to_owned()
+            "a different file with this name".to_owned()
         } else {
             return Ok(());
         };
@@ -74,7 +75,7 @@ impl StampedFile {
     }
 }
 
-/// What tells the file at an output's path or URL from others; none if nothing is there.
+/// Returns the identity of the file at an output's path or URL, or `None` if it does not exist.
 pub(crate) fn output_identity(
     path: &Path,
     session: &Session,
@@ -89,7 +90,8 @@ pub(crate) fn output_identity(
     }
 }
 
-/// A digest of the names below a folder, without hidden ones and those in `without`; none if it is no folder.
+/// Returns a digest of the names below a folder, except hidden ones and those in `without`. Returns
+/// `None` if it is not a folder.
 pub(crate) fn list_names(input: &Path, without: &HashSet<&Path>, session: &Session) -> Option<String> {
     let mut hasher = blake3::Hasher::new();
     for name in names_below(input, without, session)? {
@@ -99,7 +101,7 @@ pub(crate) fn list_names(input: &Path, without: &HashSet<&Path>, session: &Sessi
     Some(hasher.finalize().to_hex()[..32].to_owned())
 }
 
-/// These names, sorted.
+/// Returns these names, sorted.
 pub(crate) fn names_below(input: &Path, without: &HashSet<&Path>, session: &Session) -> Option<Vec<PathBuf>> {
     let folder = InputFolder::at(input, session).ok()?;
     if folder.kind("").ok()? != Some(EntryKind::Folder) {
@@ -112,7 +114,7 @@ pub(crate) fn names_below(input: &Path, without: &HashSet<&Path>, session: &Sess
             let path = folder.path_of(&name);
             let is_hidden = name.rsplit('/').next().is_some_and(|own| own.starts_with(HIDDEN));
             if kind == EntryKind::Folder && !is_link {
-                // A folder that was made for the output alone is none of the input's.
+                // A folder that was created for the output does not belong to the input.
                 if !is_hidden && !without.iter().any(|output| output.starts_with(&path)) {
                     open.push(name);
                 }

@@ -1,4 +1,4 @@
-//! A history is what the journals of a manifest know: of each output, and of each file group.
+//! The history of a manifest according to its journals: of each output and of each file group.
 
 use super::files::StampedFile;
 use super::record::{OutputRecord, Record, this_host};
@@ -9,50 +9,50 @@ use tensorferry::Session;
 use tensorferry::request::Request;
 use tensorferry_core::read::identity::FileIdentity;
 
-/// What the journals of a manifest know.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     outputs: HashMap<String, OutputHistory>,
     scans: HashMap<String, GroupScan>,
-    /// Whether the run whose lines these are was on another machine.
+    /// Whether the run that wrote these lines was on another machine.
     is_elsewhere: bool,
-    /// Lines that were skipped.
+    /// Number of lines that were skipped.
     pub(super) damaged: usize,
-    /// Those of them that are not ended: somebody may be writing them.
+    /// Number of those that have no line end, so that another run may be writing them.
     unfinished: usize,
 }
 
-/// What the journals know of one output.
+/// The history of one output.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OutputHistory {
-    /// The last commit, whether it happened or not.
+    /// The last commit, whether it was completed or not.
     commit: Option<Commit>,
-    /// The last ones of other journals: the disk tells which of them happened.
+    /// The last commits in other journals. The disk shows which of them were completed.
     others: Vec<Commit>,
-    /// What the last run made visible before its commit.
+    /// Files that the last run made visible before its commit.
     visible: Vec<StampedFile>,
-    /// Why the last run failed, if it did.
+    /// The reason why the last run failed, if it did.
     pub(crate) failure: Option<String>,
-    /// Every file that was ever written for it and became visible, and what it was then.
+    /// All files that were ever written for the output and became visible, with their identities at
+    /// that time.
     pub(crate) owned: HashMap<PathBuf, Vec<FileIdentity>>,
 }
 
-/// A commit that was begun.
+/// A commit that was started.
 #[derive(Debug, Clone)]
 pub(crate) struct Commit {
     pub(crate) at: String,
-    /// Of a planned job: the same for all attempts at the same work.
+    /// For a planned job: a key that is the same for all attempts at the same work.
     pub(crate) key: Option<String>,
-    /// Whether another machine made it, which may see other inodes.
+    /// Whether it was made on another machine, which may see different inodes.
     pub(crate) is_elsewhere: bool,
     pub(crate) request: Request,
     pub(crate) made: OutputRecord,
-    /// Whether it is known to have ended.
+    /// Whether it is known to be completed.
     pub(crate) done: bool,
 }
 
 impl OutputHistory {
-    /// Those that were begun: of each journal the last one, the newest of all first.
+    /// Returns the started commits: the last one of each journal, the newest first.
     pub(crate) fn commits(&self) -> impl Iterator<Item = &Commit> {
         self.commit.iter().chain(&self.others)
     }
@@ -77,7 +77,8 @@ impl OutputHistory {
         }
     }
 
-    /// Files that were written for it and became visible, as they were then; one that was written several times, as each was.
+    /// Returns the files that were written for the output and became visible, in each state in
+    /// which they were written.
     pub(crate) fn written(&self) -> Vec<StampedFile> {
         let stamped =
             |path: &PathBuf, identity: &FileIdentity| StampedFile { path: path.clone(), identity: *identity };
@@ -88,8 +89,8 @@ impl OutputHistory {
         files.collect()
     }
 
-    /// The files that are there because of this output: those of commits that are known to have ended, and
-    /// of the last one whatever has become visible.
+    /// Returns the files that exist because of this output: those of completed commits, and those
+    /// of the last commit that are visible.
     pub(crate) fn visible_files(&self, session: &Session) -> Vec<PathBuf> {
         let last = self.commits().filter(|commit| !commit.done).flat_map(|commit| &commit.made.outputs);
         let last = last.chain(&self.visible);
@@ -107,35 +108,34 @@ impl History {
         self.outputs.iter().map(|(output, known)| (output.as_str(), known))
     }
 
-    /// The last scan of some files.
+    /// Returns the last scan for a key.
     pub(crate) fn scan(&self, key: &str) -> Option<&GroupScan> {
         self.scans.get(key)
     }
 
-    /// What a person should know of lines that say nothing any more.
+    /// Returns a note about damaged lines.
     pub(crate) fn damage(&self) -> Option<String> {
         match self.damaged {
             0 => None,
-            1 => Some("a line of the journal is damaged: what it said is found out again".to_owned()),
+            1 => Some("a line of the journal is damaged: its content is determined again".to_owned()),
             lines => {
-                Some(format!("{lines} lines of the journal are damaged: what they said is found out again"))
+                Some(format!("{lines} lines of the journal are damaged: their content is determined again"))
             }
         }
     }
 
-    /// Lines that are whole and damaged.
+    /// Returns the number of complete lines that are damaged.
     pub(crate) fn damaged_lines(&self) -> usize {
         self.damaged - self.unfinished
     }
 
-    /// What one journal knows.
+    /// Reads the lines of one journal.
     pub(super) fn of_lines(bytes: &[u8]) -> Self {
         let mut history = Self::default();
         history.add_lines(bytes);
         history
     }
 
-    /// Adds what another journal knows.
     pub(super) fn merge(&mut self, other: Self) {
         self.scans.extend(other.scans);
         self.damaged += other.damaged;

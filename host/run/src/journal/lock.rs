@@ -1,6 +1,7 @@
-//! The lock on a journal is held by the run and by every process that it starts, since they inherit the file.
+//! The lock on a journal is held by the run and by every process that it starts, since they inherit
+//! the file.
 //!
-//! So whoever gets it knows that no process of an earlier run can still commit.
+//! Whoever gets the lock thus knows that no process of an earlier run can still commit.
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{File, TryLockError};
@@ -9,19 +10,17 @@ use std::time::{Duration, Instant};
 use tensorferry_publish::stage::lacks_locks;
 use tensorferry_sdk::{Error, Result};
 
-/// How long a run waits for the processes of a run that was killed: a slow disk may delay their end.
+/// How long a run waits for the processes of a killed run, whose end a slow disk may delay.
 const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(30) };
 /// How long it waits while another run is alive, which may be about to end.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// Whether others may hold the lock at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LockMode {
     Exclusive,
     Shared,
 }
 
-/// Locks `file`.
 pub(super) fn take(file: File, path: &Path, mode: LockMode) -> Result<File> {
     let failed = |e: std::io::Error| Error::from(e).context("cannot lock the journal").file(shown(path));
     let start = Instant::now();
@@ -39,14 +38,14 @@ pub(super) fn take(file: File, path: &Path, mode: LockMode) -> Result<File> {
             }
             Err(TryLockError::WouldBlock) => return Err(taken(path, holder)),
             Err(TryLockError::Error(error)) if lacks_locks(&error) => {
-                return Err(failed(error).context(
-                    "the journal's file system has no locks (flock): pass --journal with a path on one that has",
-                ));
+                return Err(failed(error)
+                    .context("the journal's file system does not support locks (flock)")
+                    .hint("pass --journal with a path on a file system that does"));
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
     }
-    // Inherited by the processes of jobs.
+    // The processes of jobs inherit the lock.
     fcntl_setfd(&file, FdFlags::empty()).map_err(|e| failed(e.into()))?;
     Ok(file)
 }
@@ -54,23 +53,24 @@ pub(super) fn take(file: File, path: &Path, mode: LockMode) -> Result<File> {
 fn taken(path: &Path, holder: Option<u32>) -> Error {
     Error::transient(match holder {
         Some(process) => {
-            format!("another run (process {process}) still works with this journal: wait for it, or end it")
+            format!("another run (process {process}) is using this journal")
         }
         None => {
-            "processes of an earlier run still work with this journal: wait for them, or end them".to_owned()
+            "processes of an earlier run are still using this journal".to_owned()
         }
     })
     .file(shown(path))
+    .hint("wait until it ends, or stop it")
 }
 
-/// The process of the last run in the journal, if it is there and is not this one.
+/// Returns the process of the last run in the journal, if it is alive and is not this one.
 fn holder(path: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().rev().find(|line| line.starts_with("{\"event\":\"begin\""))?;
     let record: serde_json::Value = serde_json::from_str(line).ok()?;
     let process = u32::try_from(record["process"].as_u64()?).ok()?;
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // `PID (NAME) STATE ...`: one that nobody has waited for is dead.
+    // `PID (NAME) STATE ...`: zombies are not alive.
     let is_alive = !stat.rsplit(") ").next()?.starts_with(['Z', 'X']);
     (is_alive && process != std::process::id()).then_some(process)
 }

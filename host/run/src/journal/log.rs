@@ -1,4 +1,5 @@
-//! What a journal is written to: a file that is appended to, or, of a plan in a store, objects that follow one another.
+//! The storage of a journal: a file that is appended to or, for a plan in a store, a sequence of
+//! objects.
 
 use crate::place::Place;
 use std::fs::{File, OpenOptions};
@@ -8,27 +9,28 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tensorferry_publish::disk;
 use tensorferry_sdk::Result;
 
-/// The end of the names of journals.
+/// Ending of the names of journals.
 pub(super) const ENDING: &str = ".jsonl";
 
 pub(super) struct Log {
     target: Target,
     file: OnceLock<File>,
-    /// What has to be sent to a store.
+    /// Lines that have not been sent to a store.
     unsent: Mutex<Unsent>,
 }
 
 enum Target {
-    /// The file that is there.
+    /// An existing file.
     File,
-    /// A file of this name, or objects of names that begin so, in a piece's folder: made when there is something to write.
+    /// A file with this name, or objects whose names start with it, in a piece's folder. Created
+    /// with the first record.
     Piece { place: Place, name: String },
 }
 
 #[derive(Default)]
 struct Unsent {
     lines: Vec<u8>,
-    /// Objects that were written.
+    /// Number of objects written so far.
     written: u64,
 }
 
@@ -42,7 +44,7 @@ impl Log {
         Self { target, file: OnceLock::new(), unsent: Mutex::default() }
     }
 
-    /// Appends a line; the first one follows `first`.
+    /// Appends a line. The first one follows `first`.
     pub(super) fn append(&self, first: Option<&str>, line: &str) -> Result<()> {
         if let Target::Piece { place: Place::Remote(..), .. } = &self.target {
             let mut unsent = self.unsent();
@@ -64,7 +66,7 @@ impl Log {
         Ok(file.write_all(line.as_bytes())?)
     }
 
-    /// Brings what was appended to the disk, or to the store.
+    /// Brings all appended lines to the disk or to the store.
     pub(super) fn sync(&self) -> Result<()> {
         if let Target::Piece { place: place @ Place::Remote(..), name } = &self.target {
             let mut unsent = self.unsent();
@@ -88,7 +90,7 @@ impl Log {
     }
 }
 
-/// A file that nobody else's can be.
+/// Creates a new file, never opening an existing one.
 fn make(folder: &Path, name: &str) -> std::io::Result<File> {
     std::fs::create_dir_all(folder)?;
     let file = OpenOptions::new().append(true).create_new(true).open(folder.join(name))?;
@@ -96,12 +98,12 @@ fn make(folder: &Path, name: &str) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// `W.000003.jsonl`.
+/// Returns `W.000003.jsonl`.
 fn segment(name: &str, number: u64) -> String {
     format!("{name}.{number:06}{ENDING}")
 }
 
-/// The journal that a file or an object is of.
+/// Returns the name of the journal that a file or an object belongs to.
 pub(super) fn journal_of(file: &str) -> Option<&str> {
     let bare = file.strip_suffix(ENDING)?;
     let is_number = |text: &str| text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! The records of a journal, and how they stand in its lines.
+//! The records of a journal and their lines.
 
 use super::files::StampedFile;
 use super::scan::GroupScan;
@@ -13,11 +13,12 @@ use tensorferry_sdk::{Error, Result};
 const SUM: &str = ",\"sum\":\"";
 const SUM_DIGITS: usize = 16;
 
-/// One line of a journal. `at` is when, `output` the job's OUTPUT, which identifies it: names may change.
+/// A line of a journal. `at` is the time. `output` is the job's output path, which identifies the
+/// job, because names may change.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Record {
-    /// A run began: of which manifest, by which version, process and machine.
+    /// A run began. Contains its manifest, version, process and machine.
     Begin {
         at: String,
         ferry: String,
@@ -26,9 +27,10 @@ pub(crate) enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
     },
-    /// A file group was scanned; `key` stands for its files and how they are read.
+    /// A file group was scanned. `key` identifies its files and the way they are read.
     Scanned { key: String, scan: Box<GroupScan> },
-    /// An output is staged, and is about to become visible. `key`: of a planned job, the same for all attempts at it.
+    /// An output is staged and about to become visible. `key` is the same for all attempts at a
+    /// planned job.
     Commit {
         at: String,
         output: String,
@@ -37,9 +39,11 @@ pub(crate) enum Record {
         request: Box<Request>,
         made: Box<OutputRecord>,
     },
-    /// Objects of it are about to become visible, to be compared before the commit. Their lengths are known.
+    /// Objects of the output are about to become visible, to be compared before the commit. Their
+    /// lengths are known.
     Visible { output: String, outputs: Vec<StampedFile> },
-    /// It is visible. `outputs`: what its objects of a store were then, which is not known before.
+    /// The output is visible. `outputs` are the identities of its objects in a store, which are not
+    /// known earlier.
     Done {
         output: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,34 +51,31 @@ pub(crate) enum Record {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outputs: Vec<StampedFile>,
     },
-    /// A job failed for good; the reason is one line.
+    /// A job failed permanently, with a reason of one line.
     Failed { at: String, output: String, reason: String },
-    /// A run came to its end.
+    /// A run ended.
     End { at: String },
 }
 
-/// What a job wrote, and from what: everything that tells later whether it must be written again.
+/// The input and the output of a job: everything that determines later whether it must run again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct OutputRecord {
-    /// The folder that the output lies in.
     pub(crate) folder: PathBuf,
-    /// The output's name among others in the folder; none if the folder is its own.
+    /// The output's name among other files in the folder. `None` if the folder is the output.
     pub(crate) name: Option<String>,
-    /// The formats that the input was read as.
+    /// The formats of the input.
     pub(crate) readers: Vec<UsedFormat>,
-    /// The format that was written.
+    /// The format of the output.
     pub(crate) writer: UsedFormat,
-    /// Every file that was read.
     pub(crate) inputs: Vec<StampedFile>,
-    /// Of an input folder, a digest of the names in it.
+    /// A digest of the names in an input folder.
     pub(crate) listing: Option<String>,
-    /// Every file of the output.
     pub(crate) outputs: Vec<StampedFile>,
     pub(crate) summary: JobSummary,
 }
 
 impl OutputRecord {
-    /// Where the output goes.
+    /// Returns the destination of the output.
     pub(crate) fn destination(&self) -> Destination {
         let kind = self.name.clone().map_or(DestinationKind::Folder, |name| DestinationKind::Beside { name });
         Destination { folder: self.folder.clone(), kind }
@@ -82,7 +83,7 @@ impl OutputRecord {
 }
 
 impl Record {
-    /// That a run of this process begins.
+    /// Creates the record that a run of this process begins.
     pub(crate) fn begin(at: &str, manifest: &Path) -> Self {
         Self::Begin {
             at: at.to_owned(),
@@ -93,7 +94,7 @@ impl Record {
         }
     }
 
-    /// The record of a line; none if its checksum is wrong.
+    /// Parses a line. Returns `None` if its checksum is wrong.
     pub(super) fn from_line(line: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(line).ok()?;
         let start = text.len().checked_sub(SUM.len() + SUM_DIGITS + "\"}".len())?;
@@ -112,7 +113,6 @@ impl Record {
     }
 }
 
-/// The name of this machine.
 pub(crate) fn this_host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -1,4 +1,5 @@
-//! A scan of a file group finds the schema of its records, so that one schema can be found for a data set.
+//! A scan of a file group finds the schema of its records, so that a common schema can be
+//! determined for a dataset.
 
 use super::files::StampedFile;
 use crate::job::Job;
@@ -6,31 +7,30 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tensorferry::{Registry, UsedFormat};
 
-/// What was found in the files of a group.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct GroupScan {
-    /// The format that they were read as.
+    /// The format of the files.
     pub(crate) reader: UsedFormat,
-    /// The files, and what they were then.
+    /// The files, with their state at that time.
     pub(crate) inputs: Vec<StampedFile>,
-    /// The schema, as a file of it is.
+    /// The schema, in the form of a schema file.
     pub(crate) schema: Value,
-    /// Whether the reader takes such a file.
+    /// Whether the reader accepts such a file.
     pub(crate) takes_schema: bool,
 }
 
 impl GroupScan {
-    /// The key of a job's scan: another for other files, or for the same ones read otherwise. None for a job
-    /// that is no file group.
+    /// Returns the key of a job's scan, which depends on the files and on the options that read
+    /// them. Returns `None` if the job is not a file group.
     pub(crate) fn key(job: &Job) -> Option<String> {
         let input = &job.request.input;
         let group = input.file_group.as_ref()?;
-        // They are texts alone.
+        // The key consists only of strings, so serialization cannot fail.
         let text = serde_json::to_vec(&(&group.folder, &group.files, &input.format, &input.options));
         Some(blake3::hash(&text.unwrap_or_default()).to_hex()[..32].to_owned())
     }
 
-    /// Whether the files, and the format that reads them, are still what they were.
+    /// Returns whether the files, and the format that reads them, are unchanged.
     pub(crate) fn is_valid(&self, registry: &Registry) -> bool {
         let mut formats = registry.formats().iter();
         let is_same = formats.any(|format| UsedFormat::of(format) == self.reader);

@@ -1,4 +1,4 @@
-//! A decision whether a job must run: it compares the job with what the journal knows and the disk holds.
+//! Decides whether a job must run, by comparing it with the journal and the disk.
 
 use crate::job::{Job, difference};
 use crate::journal::{Commit, History, OutputHistory, OutputRecord, StampedFile, list_names};
@@ -8,13 +8,13 @@ use tensorferry::places::recover;
 use tensorferry::{Registry, UsedFormat};
 use tensorferry_convert::receipt;
 
-/// Whether a job must run, and why.
+/// Whether a job must run, and the reason.
 #[derive(Debug, Clone)]
 pub(super) enum Decision<'h> {
-    /// It must, for this reason.
+    /// It must run, for this reason.
     Run(String),
-    /// Its output is there, by this commit, and is what it would write. Where the commit is not known to have ended, the run was
-    /// killed before it could say so.
+    /// Its output exists through this commit and is up to date. If the commit is not known to be
+    /// completed, its run was killed before it could record that.
     Unchanged(&'h Commit),
 }
 
@@ -23,16 +23,16 @@ impl Decision<'_> {
         matches!(self, Self::Run(_))
     }
 
-    /// In words.
     pub(super) fn reason(&self) -> String {
         match self {
             Self::Run(why) => why.clone(),
-            Self::Unchanged(commit) => format!("unchanged since it was done at {}", commit.at),
+            Self::Unchanged(commit) => format!("unchanged since {}", commit.at),
         }
     }
 }
 
-/// Decides. `may_finish`: whether a commit that was begun may be finished first, which changes the disk.
+/// Decides whether a job must run. If `may_finish` is set, a started commit is completed first,
+/// which changes the disk.
 pub(super) fn decide<'h>(
     job: &Job,
     history: &'h History,
@@ -41,24 +41,26 @@ pub(super) fn decide<'h>(
 ) -> Decision<'h> {
     let known = history.of(job.output());
     let mut reason = None;
-    // Several machines may have begun the same work. The disk tells which of them has done it.
+    // Several machines may have started the same work. The disk shows which of them has finished
+    // it.
     for commit in known.into_iter().flat_map(OutputHistory::commits) {
         if !commit.done && may_finish {
-            // What it cannot finish, the comparison finds. Notes are given when the job runs.
+            // If recovery fails, the comparison finds the difference. Notes are reported when the
+            // job runs.
             let _ = recover(&commit.made.destination());
         }
         match check(job, commit, registry) {
             Ok(()) => return Decision::Unchanged(commit),
             Err(why) if commit.done => reason = reason.or(Some(why)),
             Err(why) => {
-                reason = reason.or(Some(format!("an earlier run was ended before it was done: {why}")));
+                reason = reason.or(Some(format!("an earlier run was interrupted: {why}")));
             }
         }
     }
     Decision::Run(reason.unwrap_or_else(|| match known.and_then(|known| known.failure.as_ref()) {
-        Some(failure) => format!("it failed before: {failure}"),
-        None if has_receipt(job) => "no journal knows its output: its receipt is looked at".to_owned(),
-        None => "it has not been done".to_owned(),
+        Some(failure) => format!("the last run failed: {failure}"),
+        None if has_receipt(job) => "its output is not in the journal, so its receipt is checked".to_owned(),
+        None => "it has not been converted yet".to_owned(),
     }))
 }
 
@@ -66,7 +68,7 @@ fn has_receipt(job: &Job) -> bool {
     receipt::path_for(&job.request.output.path).is_file()
 }
 
-/// Checks that the output is still what the job would write; the error says what changed.
+/// Checks that the output is up to date. The error describes what changed.
 fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> {
     if let Some(why) = difference(&job.request, &commit.request) {
         return Err(why);
@@ -86,18 +88,19 @@ fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> 
     if names.is_some() {
         let without: HashSet<&Path> = outputs.iter().map(|file| &*file.path).collect();
         if list_names(&job.request.input.path, &without, registry.session()) != *names {
-            return Err(format!("other files are in {}", job.input()));
+            return Err(format!("the files in {} have changed", job.input()));
         }
     }
     Ok(())
 }
 
-/// A format that is not loaded any more could not write the output again: the output stays as it is.
+/// Compares the output revision. A format that is no longer loaded could not write the output
+/// again, so the output stays.
 fn check_revision(used: &UsedFormat, registry: &Registry) -> Result<(), String> {
     let format = registry.formats().iter().find(|format| format.description.id == used.id);
     match format.map(|format| format.description.output_revision).filter(|&now| now != used.revision) {
         Some(now) => {
-            Err(format!("{} makes other bytes now (revision {now}, was {})", used.id, used.revision))
+            Err(format!("{} has a new output revision ({now}, was {})", used.id, used.revision))
         }
         None => Ok(()),
     }

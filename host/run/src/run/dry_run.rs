@@ -1,4 +1,5 @@
-//! A dry run plans every job and writes nothing: formats, bytes, losses, space and conflicts.
+//! A dry run plans every job without writing anything, and reports formats, bytes, losses, space
+//! and conflicts.
 
 use super::RunOptions;
 use super::decide::{Decision, decide};
@@ -22,79 +23,68 @@ use tensorferry::{LossRecord, Registry, Session};
 use tensorferry_convert::receipt;
 use tensorferry_core::read::identity::FileIdentity;
 
-/// What a run would do.
+/// The plan of a run.
 #[derive(Debug, Default, Serialize)]
 pub struct RunPlan {
-    /// Every job that was asked for.
+    /// All selected jobs.
     pub jobs: Vec<JobPlan>,
-    /// The file systems that would be written to.
+    /// The file systems of the outputs.
     pub space: Vec<DiskSpace>,
-    /// Why the run could not do all of that.
+    /// Reasons why the run could not complete.
     pub conflicts: Vec<Conflict>,
 }
 
-/// One job's plan.
 #[derive(Debug, Serialize)]
 pub struct JobPlan {
-    /// The job's name.
     pub name: String,
-    /// INPUT.
     pub input: String,
-    /// OUTPUT.
     pub output: String,
-    /// Whether it would run.
     pub runs: bool,
-    /// Why, or why not.
+    /// The reason why it would run or not.
     pub reason: String,
-    /// Its files, as far as they are known before.
+    /// Its output files, as far as they are known in advance.
     pub files: Vec<(PathBuf, u64)>,
-    /// What it would write.
     #[serde(flatten)]
     pub output_plan: Option<OutputPlan>,
-    /// Why it would fail.
+    /// The reason why it would fail.
     pub failure: Option<Failure>,
 }
 
-/// What a job would write.
 #[derive(Debug, Serialize)]
 pub struct OutputPlan {
-    /// The input's format.
     pub from: Option<String>,
-    /// The output's format.
     pub to: Option<String>,
-    /// Bytes that would be copied.
+    /// Number of bytes to copy.
     pub bytes: u64,
-    /// Tensors, unless it holds records.
+    /// Number of tensors, unless the output holds records.
     pub tensors: Option<u64>,
-    /// Records, where it holds them and how many is known.
+    /// Number of records, if the output holds records and their number is known.
     pub records: Option<u64>,
-    /// What would become of each entry of the input.
+    /// The outcome for each entry of the input.
     pub account: Option<AccountRecord>,
-    /// What would be lost.
     pub losses: Vec<LossRecord<'static>>,
 }
 
 /// A file system.
 #[derive(Debug, Serialize)]
 pub struct DiskSpace {
-    /// A folder on it that would be written to.
+    /// An output folder on it.
     pub folder: PathBuf,
-    /// Bytes that the plan needs.
+    /// Bytes that the run needs.
     pub needed: u64,
-    /// Bytes that are free.
+    /// Free bytes.
     pub free: u64,
 }
 
-/// What keeps jobs from being done.
+/// A reason why jobs cannot run.
 #[derive(Debug, Serialize)]
 pub struct Conflict {
-    /// The jobs.
     pub jobs: Vec<String>,
-    /// What is in the way.
+    /// The description of the conflict.
     pub what: String,
 }
 
-/// Finds out what a run of the jobs that were asked for would do. The journal is read, not locked.
+/// Determines what a run of the selected jobs would do. The journal is read, but not locked.
 #[must_use]
 pub fn dry_run(
     jobs: &[Job],
@@ -105,12 +95,12 @@ pub fn dry_run(
 ) -> RunPlan {
     let history = Journal::read(&options.journal);
     let mut jobs = jobs.to_vec();
-    // What no journal knows stays unknown: no file group is scanned for a plan.
+    // Schemas that are not in the journal stay unknown, since a dry run does not scan file groups.
     let scan_nothing = |groups: &[Job]| Ok(vec![None; groups.len()]);
     let store = SchemaStore { journal: &options.journal, writes: false };
     let is_wanted = |job: &Job| options.wants(job);
     if let Err(error) = schemas::find(&mut jobs, &is_wanted, &history, registry, &store, &scan_nothing) {
-        debug_assert!(false, "nothing was read or written: {error}");
+        debug_assert!(false, "an empty scan cannot fail: {error}");
     }
     let wanted: Vec<&Job> = jobs.iter().filter(|job| options.wants(job)).collect();
     let decisions: Vec<Decision<'_>> =
@@ -176,21 +166,21 @@ fn conflicts<'a>(
         for (path, _) in &plan.files {
             makers.entry(path.as_path()).or_default().push(&plan.name);
             let is_ours = owned(job).is_some_and(|owned| owned.contains_key(path));
-            // A run holds it against its receipt.
+            // A run checks it against its receipt.
             let may_be_ours = || receipt::path_for(Path::new(&plan.output)).is_file();
             let may_replace = match job.policy.force {
                 Force::Own => is_ours || may_be_ours(),
                 force => force == Force::Always,
             };
             if !may_replace && output_identity(path, session).is_ok_and(|found| found.is_some()) {
-                let what = format!("{} exists, and is not this manifest's to replace", path.display());
+                let what = format!("{} exists and was not written by this manifest", path.display());
                 found.push(Conflict { jobs: vec![plan.name.clone()], what });
             }
         }
     }
     for (path, jobs) in makers.into_iter().filter(|(_, jobs)| jobs.len() > 1) {
         let jobs = jobs.into_iter().map(str::to_owned).collect();
-        found.push(Conflict { jobs, what: format!("all of them write {}", path.display()) });
+        found.push(Conflict { jobs, what: format!("several jobs write {}", path.display()) });
     }
     found
 }
@@ -216,7 +206,7 @@ fn space(planned: &[JobPlan]) -> Vec<DiskSpace> {
 }
 
 impl RunPlan {
-    /// The program's exit code: whether a run could do all of it.
+    /// Returns the exit code of the program: success if a run could complete.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         if !self.conflicts.is_empty() {
@@ -232,7 +222,7 @@ impl RunPlan {
 }
 
 impl DiskSpace {
-    /// Whether the plan needs more than there is.
+    /// Returns whether the run needs more space than there is.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.needed > self.free

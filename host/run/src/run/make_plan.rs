@@ -1,4 +1,5 @@
-//! Makes a plan of a manifest: its jobs are found and written one by one, so that a million of them need little memory.
+//! Makes a plan from a manifest. Jobs are found and written one by one, so that a million of them
+//! need little memory.
 
 use super::only::OnlyCheck;
 use super::options::RunOptions;
@@ -15,35 +16,32 @@ use tensorferry::Registry;
 use tensorferry_convert::receipt::now;
 use tensorferry_sdk::{Error, Result};
 
-/// What a plan is made with.
+/// The options of a plan.
 #[derive(Debug)]
 pub struct PlanOptions {
-    /// Where it shall be.
+    /// The path or URL of the plan.
     pub folder: PathBuf,
-    /// Most jobs of a piece.
+    /// Maximum number of jobs in a piece.
     pub piece_jobs: usize,
-    /// Most bytes that they read, unless it is one alone.
+    /// Maximum input size of a piece with more than one job.
     pub piece_bytes: u64,
-    /// Bytes of buffers for all jobs of a worker, if the user says it; otherwise the manifest may.
+    /// Bytes of buffers for all jobs of a worker. `None`: the manifest's value, or the default.
     pub memory: Option<u64>,
-    /// Those of a run: which jobs, and how file groups are scanned for the schemas of data sets.
+    /// The options of a run: the selected jobs, and how file groups are scanned for the schemas of
+    /// datasets.
     pub run: RunOptions,
 }
 
-/// A plan that was made.
+/// The result of making a plan.
 #[derive(Debug)]
 pub struct MadePlan {
-    /// What it is.
     pub header: PlanHeader,
-    /// What a person should know beside that.
     pub notes: Vec<String>,
 }
 
-/// Makes a plan. Schemas of data sets are found here, once for all workers, and noted in the manifest's journal; so a plan that was not
-/// finished goes on where it was.
-///
-/// # Errors
-/// Usage, if there is something at its place, or `--only` asks for a job that is not there; i/o; cancelled. Within: all that is wrong with the manifest.
+/// Makes a plan. Schemas of datasets are determined here, once for all workers, and recorded in the
+/// manifest's journal. If making the plan is interrupted, it continues there. The inner error
+/// contains all mistakes in the manifest.
 pub fn make_plan(
     options: PlanOptions,
     variables: &Variables,
@@ -102,7 +100,8 @@ pub fn make_plan(
     Ok(Ok(MadePlan { header, notes: notes.into_iter().chain(left_to_workers(&table)).collect() }))
 }
 
-/// A note of what a manifest says of all its jobs together, which nobody can hold workers to that do not know of each other.
+/// Returns a note about settings for all jobs together, which cannot be enforced among workers that
+/// do not know of each other.
 fn left_to_workers(table: &RunTable) -> Option<String> {
     let keys = [
         ("jobs", table.jobs.is_some()),
@@ -114,7 +113,7 @@ fn left_to_workers(table: &RunTable) -> Option<String> {
     let given: Vec<&str> = keys.into_iter().filter(|(_, is_given)| *is_given).map(|(key, _)| key).collect();
     (!given.is_empty()).then(|| {
         format!(
-            "the manifest's [run] does not hold for a plan ({}): each worker has options of its own",
+            "a plan ignores these settings of [run]: {}; each worker has its own options",
             given.join(", ")
         )
     })

@@ -5,8 +5,8 @@ use crate::journal::History;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-/// A note for each data set whose folder still has outputs of file groups that no longer exist: who reads
-/// the folder reads those too.
+/// Returns a note for each dataset whose folder has outputs of file groups that no longer exist:
+/// readers of the folder would include them.
 pub(super) fn notes(jobs: &[Job], history: &History) -> Vec<String> {
     let mut outputs: BTreeMap<&str, HashSet<&str>> = BTreeMap::new();
     for job in jobs {
@@ -26,11 +26,11 @@ pub(super) fn notes(jobs: &[Job], history: &History) -> Vec<String> {
     let note = |(dataset, files): (&str, Vec<&Path>)| {
         let first = files.iter().min().map(|file| file.display().to_string()).unwrap_or_default();
         let outputs = match files.len() {
-            1 => "an output is left".to_owned(),
+            1 => "1 output is left".to_owned(),
             count => format!("{count} outputs are left"),
         };
         format!(
-            "{outputs} of the data set {dataset:?} that no file group makes any more: {first}; remove what is not wanted"
+            "{outputs} of the dataset {dataset:?} whose file groups no longer exist: {first}; remove files that you do not need"
         )
     };
     obsolete.into_iter().map(note).collect()

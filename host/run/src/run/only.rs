@@ -1,23 +1,22 @@
-//! `--only`: the jobs that are asked for by name.
+//! `--only`: selects jobs by name.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use tensorferry::suggest;
 use tensorferry_sdk::{Error, Result};
 
-/// Names that an error suggests are looked for among so many.
+/// Maximum number of names that are searched for suggestions.
 const MOST_KNOWN: usize = 10_000;
-/// Names that an error lists.
+/// Maximum number of names that an error lists.
 const MOST_LISTED: usize = 10;
 
-/// Patterns of names.
 #[derive(Debug)]
 pub struct Only {
     patterns: Vec<String>,
-    /// Two for each pattern: a job's name may look like a glob.
+    /// Two globs for each pattern, since a job's name may look like a glob.
     globs: GlobSet,
 }
 
-/// The jobs that were looked at, and the patterns that matched none of them.
+/// The jobs seen so far, and the patterns that matched none of them.
 pub(crate) struct OnlyCheck<'o> {
     only: Option<&'o Only>,
     is_matched: Vec<bool>,
@@ -26,10 +25,7 @@ pub(crate) struct OnlyCheck<'o> {
 }
 
 impl Only {
-    /// Those that were given; `None`, if there are none.
-    ///
-    /// # Errors
-    /// Usage, for a pattern that is none.
+    /// Parses patterns. Returns `None` if there are none.
     pub fn parse(patterns: &[String]) -> Result<Option<Self>> {
         if patterns.is_empty() {
             return Ok(None);
@@ -47,10 +43,7 @@ impl Only {
         self.globs.is_match(name)
     }
 
-    /// Checks that each pattern matches one of the names.
-    ///
-    /// # Errors
-    /// Usage, with those that do not, and what may have been meant.
+    /// Checks that each pattern matches one of the names. The error suggests similar names.
     pub fn check<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<()> {
         let mut check = OnlyCheck::of(Some(self));
         names.into_iter().for_each(|name| check.see(name));
@@ -75,12 +68,11 @@ impl<'o> OnlyCheck<'o> {
         }
     }
 
-    /// Whether any pattern matched.
+    /// Returns whether any pattern matched.
     pub(crate) fn has_any(&self) -> bool {
         self.only.is_none() || self.is_matched.contains(&true)
     }
 
-    /// Checks that each pattern has matched.
     pub(crate) fn finish(self) -> Result<()> {
         let patterns = self.only.map_or(&[][..], |only| &only.patterns).iter().zip(&self.is_matched);
         let unmatched: Vec<&str> =
@@ -90,8 +82,8 @@ impl<'o> OnlyCheck<'o> {
         let near = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
         let unmatched: Vec<String> = unmatched.iter().map(|pattern| format!("{pattern:?}")).collect();
         let known = &self.known[..self.known.len().min(MOST_LISTED)];
-        Err(Error::usage(format!("no job has a name that --only {} asks for{near}", unmatched.join(", ")))
-            .expected(format!("names such as {}", known.join(", "))))
+        Err(Error::usage(format!("no job matches --only {}{near}", unmatched.join(", ")))
+            .found(format!("names such as {}", known.join(", "))))
     }
 }
 
@@ -111,7 +103,7 @@ mod tests {
         }
         let error = check(&["in/a.pt", "in/c.pt", "x"]).unwrap_err().to_string();
         for word in
-            ["--only \"in/c.pt\", \"x\" asks for; did you mean \"in/a.pt\"?", "such as in/a.pt, in/b[1].pt"]
+            ["--only \"in/c.pt\", \"x\"; did you mean \"in/a.pt\"?", "such as in/a.pt, in/b[1].pt"]
         {
             assert!(error.contains(word), "no {word:?} in {error}");
         }

@@ -1,4 +1,4 @@
-//! What a run is asked for, and what it returns.
+//! The options of a run, and its result.
 
 use super::only::Only;
 use super::shard::Shard;
@@ -14,14 +14,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use tensorferry_sdk::{Error, Result};
 
-/// What a run is asked for.
 #[derive(Debug)]
 pub struct RunOptions {
-    /// The manifest, for what people read.
+    /// The path of the manifest, for messages.
     pub manifest: PathBuf,
-    /// The manifest's journal.
     pub journal: PathBuf,
-    /// `--only`: names.
+    /// `--only`.
     pub only: Option<Only>,
     /// `--shard`.
     pub shard: Option<Shard>,
@@ -29,57 +27,52 @@ pub struct RunOptions {
     pub explain: bool,
     /// `--fail-fast`.
     pub fail_fast: bool,
-    /// What the jobs share.
+    /// The resources that the jobs share.
     pub budget: Budget,
-    /// How a job's process is started.
+    /// The command that starts a job's process.
     pub worker: WorkerCommand,
 }
 
-/// What a run returns.
 #[derive(Debug)]
 pub struct RunOutcome {
-    /// All of it.
     pub summary: Summary,
-    /// The program's exit code.
     pub exit_code: u8,
-    /// What a person should know beside that.
     pub notes: Vec<String>,
-    /// Why it ended early: its journal cannot be written.
+    /// The reason why the run ended early: its journal cannot be written.
     pub error: Option<Error>,
 }
 
 impl RunOptions {
-    /// Where the journal of a manifest is, if the user does not say.
+    /// Returns the default path of a manifest's journal.
     #[must_use]
     pub fn journal_of(manifest: &Path) -> PathBuf {
         manifest.with_extension("journal.jsonl")
     }
 
-    /// The folder of the report, if the user does not say: `NAME.report` beside the journal
-    /// `NAME.journal.jsonl`.
-    ///
-    /// # Errors
-    /// Usage, if a link has that name: it may have come with the manifest, and lead anywhere.
+    /// Returns the default folder of the report: `NAME.report` next to the journal
+    /// `NAME.journal.jsonl`. A link with that name is an error, since it may have come with the
+    /// manifest and lead anywhere.
     pub fn report_folder(&self) -> Result<PathBuf> {
         let shard = self.shard.map(|shard| format!(".{}", shard.word())).unwrap_or_default();
         let folder = self.journal.with_file_name(format!("{}{shard}.report", journal::stem(&self.journal)));
         match folder.is_symlink() {
             true => {
-                Err(Error::usage("the report's folder is a link: remove it, or say where the report goes")
-                    .file(folder.display().to_string()))
+                Err(Error::usage("the report's folder is a link")
+                    .file(folder.display().to_string())
+                    .hint("remove the link, or pass --report with a different folder"))
             }
             false => Ok(folder),
         }
     }
 
-    /// Whether a job is one of those that were asked for.
+    /// Returns whether a job is selected.
     #[must_use]
     pub fn wants(&self, job: &Job) -> bool {
         self.only.as_ref().is_none_or(|only| only.is_match(&job.name))
             && self.shard.is_none_or(|shard| shard.has(job.output()))
     }
 
-    /// The summary of a run that began then.
+    /// Creates the summary of a run that started at the given time.
     pub(super) fn summary(
         &self,
         at: &str,
@@ -107,7 +100,7 @@ impl RunOptions {
         }
     }
 
-    /// A pool that scans file groups.
+    /// Creates a pool that scans file groups.
     pub(super) fn pool<'a>(
         &'a self,
         listener: &'a dyn EventListener,

@@ -1,8 +1,5 @@
-//! Pieces of a plan, done one after the other: each with the journals of its own folder, and with others who may do it too.
-//!
-//! If a commit fails because another worker was first, the worker reads the piece's journals again.
-//! The same work, by the key that the plan gave it, is a success; any other work is a conflict. The
-//! disk shows which of several commits happened.
+//! Runs pieces of a plan one after the other. Each has its own journals, and other workers may run
+//! it too.
 
 use super::decide::{Decision, decide};
 use super::only::{Only, OnlyCheck};
@@ -25,15 +22,13 @@ use tensorferry::Registry;
 use tensorferry_convert::receipt::now;
 use tensorferry_sdk::{Error, Result};
 
-/// Jobs that a report holds: of a million, those that failed and as many of the others as a browser shows.
+/// Maximum number of jobs in a report: the failed ones, and as many of the others as a browser can
+/// show.
 const MOST_REPORTED: usize = 10_000;
-/// Failures that are told with a piece's end: what a scheduler carries about is small.
+/// Maximum number of failures in the event at a piece's end, to keep messages to a scheduler small.
 const MOST_TOLD: usize = 20;
 
-/// Does the pieces of a plan that belong to a shard of it. That a job fails is no error.
-///
-/// # Errors
-/// I/o: a piece cannot be read, or a journal not be written; usage, if `--only` asks for a job that is not there.
+/// Runs the pieces of a plan that belong to a shard. A failed job is not an error of the run.
 pub fn run_plan(
     plan: &Plan,
     shard: Option<Shard>,
@@ -75,18 +70,18 @@ pub fn run_plan(
     let interrupted = cancelled.load(Ordering::Relaxed);
     let all = totals.done + totals.unchanged + totals.failed + totals.cancelled + totals.left_out;
     if all > jobs.len() as u64 {
-        notes.push(format!("the report has {} of {all} jobs: the journals have the others", jobs.len()));
+        notes.push(format!("the report shows {} of {all} jobs; the others are only in the journals", jobs.len()));
     }
     if damaged > 0 {
-        notes.push(format!("the journals have damaged lines ({damaged}): what they said is found out again"));
+        notes.push(format!("the journals have damaged lines ({damaged}): their content is determined again"));
     }
     let summary = options.summary(&at, started, interrupted, totals, jobs);
     listener.on_event(&Event::RunEnded { totals: &summary.totals, interrupted, seconds: summary.seconds });
     Ok(RunOutcome { exit_code, summary, notes, error })
 }
 
-/// Checks that the jobs are there that are asked for. Of a shard, which does not read the pieces of others, nobody knows that
-/// they are not: there may be a note.
+/// Checks that the selected jobs exist. A shard does not read the pieces of the others, so it
+/// cannot tell that a job does not exist, and only returns a note.
 fn check_only(plan: &Plan, shard: Option<Shard>, only: &Only) -> Result<Option<String>> {
     let mut check = OnlyCheck::of(Some(only));
     for piece in (0..plan.header().pieces).filter(|&piece| shard.is_none_or(|shard| shard.has_piece(piece))) {
@@ -95,11 +90,12 @@ fn check_only(plan: &Plan, shard: Option<Shard>, only: &Only) -> Result<Option<S
     match shard {
         None => check.finish().map(|()| None),
         Some(_) if check.has_any() => Ok(None),
-        Some(_) => Ok(Some("no job of this shard has a name that --only asks for".to_owned())),
+        Some(_) => Ok(Some("no job of this shard matches --only".to_owned())),
     }
 }
 
-/// The exit code of both: an interrupt before a failure for good, that before a passing one.
+/// Returns the combined exit code: an interrupt takes precedence over a permanent failure, and that
+/// over a temporary one.
 pub(crate) fn worse(one: u8, other: u8) -> u8 {
     let rank = |code: u8| match code {
         0 => 0,
@@ -110,7 +106,6 @@ pub(crate) fn worse(one: u8, other: u8) -> u8 {
     if rank(other) > rank(one) { other } else { one }
 }
 
-/// Does pieces.
 pub(crate) struct PieceRunner<'a> {
     plan: &'a Plan,
     registry: &'a Registry,
@@ -118,19 +113,18 @@ pub(crate) struct PieceRunner<'a> {
     listener: &'a dyn EventListener,
     cancelled: &'a AtomicBool,
     worker: String,
-    /// Pieces that were begun.
+    /// Number of pieces started so far.
     begun: AtomicU64,
     idle: IdleWorkers,
 }
 
-/// What became of a piece.
 pub(crate) struct PieceOutcome {
     pub(crate) exit_code: u8,
     pub(crate) totals: Totals,
     pub(crate) jobs: Vec<JobSummary>,
-    /// Lines of its journals that say nothing any more.
+    /// Number of damaged lines in its journals.
     pub(crate) damaged: usize,
-    /// Why it ended early: its journal cannot be written.
+    /// The reason why the piece ended early: its journal cannot be written.
     pub(crate) error: Option<Error>,
 }
 
@@ -154,17 +148,16 @@ impl<'a> PieceRunner<'a> {
         }
     }
 
-    /// Unlike any other worker's.
+    /// Returns the unique name of this worker.
     pub(crate) fn worker(&self) -> &str {
         &self.worker
     }
 
-    /// Does one.
     pub(crate) fn run(&self, number: u64) -> Result<PieceOutcome> {
         let (started, at) = (Instant::now(), now());
         let planned = self.plan.piece(number)?;
         let folder = self.plan.journal(number)?;
-        // A piece may be done several times by one worker.
+        // One worker may run a piece several times.
         let own = format!("{}-{}", self.worker, self.begun.fetch_add(1, Ordering::Relaxed));
         let first = Record::begin(&at, &self.plan.header().manifest);
         let (journal, history) = Journal::of_piece(&folder, &own, &first, self.registry.session())?;
@@ -212,8 +205,9 @@ impl<'a> PieceRunner<'a> {
         Ok(outcome)
     }
 
-    /// What a job comes to that failed here. Another worker may have been given it too, after this one was taken for dead or while it was
-    /// slow: what that one has made visible is what this one would have, if the keys say so.
+    /// Returns the outcome of a job that failed here. Another worker may have got the same job,
+    /// because this one was slow or presumed dead. If the keys match, the other worker's output is
+    /// what this one would have written.
     fn elsewhere(&self, folder: &Place, own: &str, queued: &QueuedJob<'_>, failure: Failure) -> JobOutcome {
         let Some(planned) = queued.planned.filter(|_| !self.cancelled.load(Ordering::Relaxed)) else {
             return JobOutcome::Failed(failure);
@@ -233,14 +227,14 @@ impl<'a> PieceRunner<'a> {
         let mut commits = others.of(output).into_iter().flat_map(|known| known.commits());
         match commits.any(|commit| in_the_way && !commit.done && is_same(&commit.key)) {
             true => JobOutcome::Failed(Failure::of(
-                &Error::transient("another worker is just making it visible").file(output),
+                &Error::transient("another worker is committing this output").file(output),
             )),
             false => JobOutcome::Failed(failure),
         }
     }
 }
 
-/// The jobs of a piece, what the plan says of each, and what is known of their schemas.
+/// Splits a piece into its jobs, the plan's entries for them, and the results of schema scans.
 fn taken_apart(planned: Vec<PlannedJob>) -> (Vec<Job>, Vec<PlannedWork>, DatasetSchemas) {
     let (mut jobs, mut work, mut schemas) = (Vec::new(), Vec::new(), DatasetSchemas::default());
     for (index, planned) in planned.into_iter().enumerate() {
@@ -266,7 +260,8 @@ fn told(job: &JobSummary) -> Option<PieceFailure<'_>> {
     })
 }
 
-/// `host-1234-5f3a`: machines may share names, and processes numbers.
+/// Returns a name such as `host-1234-5f3a`. The random part is needed because machines may share
+/// names, and processes numbers.
 fn worker_name() -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
     let host: String = this_host().chars().take(40).map(plain).collect();

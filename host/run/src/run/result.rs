@@ -1,4 +1,4 @@
-//! The result of one job, for the report, the events and the journal; and the exit code of all.
+//! The result of one job for the report, the events and the journal, and the exit code of all jobs.
 
 use super::Run;
 use super::decide::Decision;
@@ -12,7 +12,7 @@ use crate::report::{Failure, JobState, JobSummary};
 use crate::worker::JobOutcome;
 use tensorferry_convert::receipt::now;
 
-/// The result of a job before it runs, which is final if it does not.
+/// Returns the result of a job before it runs, which is final if it does not.
 pub(super) fn before(job: &Job, decision: Option<&Decision<'_>>) -> JobSummary {
     let (state, earlier) = match decision {
         None => (JobState::LeftOut, None),
@@ -29,7 +29,7 @@ pub(super) fn before(job: &Job, decision: Option<&Decision<'_>>) -> JobSummary {
     }
 }
 
-/// The result of a job after it ran; it is written to the journal.
+/// Returns the result of a job after it ran, and writes it to the journal.
 pub(super) fn after(job: &Job, finished: FinishedJob, key: Option<String>, run: &Run<'_>) -> JobSummary {
     let (journal, started) = (&run.journal, run.started);
     let output = job.output();
@@ -43,8 +43,9 @@ pub(super) fn after(job: &Job, finished: FinishedJob, key: Option<String>, run: 
     };
     match finished.outcome {
         JobOutcome::Done { summary: done, outputs, .. } => {
-            // The output is there and the journal has its commit: that its end cannot be written is no
-            // failure of the job, and a journal that cannot be written ends the run at the next record.
+            // The output exists, and the journal has its commit. If the completion cannot be
+            // recorded, the job has not failed. A journal that cannot be written ends the run at
+            // the next record.
             let _ = journal.append_done(output, key, outputs);
             summary = JobSummary { output: output.to_owned(), ..*done };
         }
@@ -80,10 +81,10 @@ pub(super) fn exit_code(jobs: &[JobSummary], interrupted: bool) -> u8 {
     } else if failures.is_empty() {
         0
     } else if failures.iter().all(|failure| failure.is_passing()) {
-        // Nothing is wrong with the jobs: the same run may do them later.
+        // The jobs have no errors: the same run may complete them later.
         TRANSIENT
     } else if failures.iter().all(|failure| failure.is_passing() || failure.is_of_environment()) {
-        // Nor here: a disk is full, a plugin is broken.
+        // The jobs have no errors here either: a disk is full, or a plugin is broken.
         ENVIRONMENT
     } else {
         REFUSED

@@ -1,15 +1,17 @@
-//! The schema of a data set, found over all its file groups before the first of them is converted.
+//! Determines the schema of a dataset over all its file groups before the first of them is
+//! converted.
 //!
-//! So what one run writes, and the next run that goes on, is one table.
+//! Later runs that continue thus write the same table.
 //!
 //! ```text
 //! file groups --scan, each--> schemas --the reader's own scan of one group of each--> one schema --> its file
 //! ```
 //!
-//! The host never guesses what a format would say. Every group is scanned on its own, once, and the journal
-//! keeps what was found: so a run that was killed goes on, and only a file that changed is read again. Where
-//! the schemas differ, the reader scans one group of each schema as one input. A reader that takes no schema
-//! cannot be given one: then the schema that most groups have is taken.
+//! The host never guesses the schema that a format would determine. Every group is scanned
+//! separately and only once, and the journal keeps the result. A run that was killed continues
+//! there, and only changed files are read again. If the schemas differ, the reader scans one group
+//! of each schema as one input. If the reader does not accept a schema, the most frequent one is
+//! used.
 
 mod store;
 
@@ -25,25 +27,27 @@ use tensorferry::request::FileGroup;
 use tensorferry_core::read::file_group::first_difference;
 use tensorferry_sdk::{Error, Result};
 
-/// What a scan of a file group found, or why it found nothing.
+/// The schema of a file group, or the reason why there is none.
 pub(super) type ScanResult = std::result::Result<GroupScan, Failure>;
 
-/// Scans groups that no journal knows, in the same order. None for those that were not reached.
+/// Scans groups that are not in the journal, and returns the results in order. `None` for groups
+/// that were not reached.
 pub(super) type ScanMissing<'a> = dyn Fn(&[Job]) -> Result<Vec<Option<ScanResult>>> + 'a;
 
-/// The result for all data sets. Jobs are named by their place.
+/// The result for all datasets. Jobs are identified by their index.
 #[derive(Debug, Default)]
 pub(super) struct DatasetSchemas {
     /// Groups that cannot be converted.
     pub(super) failures: HashMap<usize, Failure>,
-    /// Groups whose records contradict those of the others. The reader, given the schema, says best where.
+    /// Groups whose records contradict those of the others. The reader, given the schema, reports
+    /// the exact place.
     pub(super) refused: HashMap<usize, Failure>,
-    /// The files of the others, and what they were when they were scanned.
+    /// The state of the other groups' files when they were scanned.
     pub(super) scanned: HashMap<usize, Vec<StampedFile>>,
 }
 
-/// Finds the schemas of the data sets that have a wanted job, and sets each in the data set's jobs. A data
-/// set of which `scan_missing` leaves a group out stays as it is.
+/// Determines the schemas of the datasets that have a selected job, and sets them in their jobs. A
+/// dataset stays unchanged if `scan_missing` leaves out one of its groups.
 pub(super) fn find(
     jobs: &mut [Job],
     is_wanted: &dyn Fn(&Job) -> bool,
@@ -87,7 +91,7 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Scans that the journal knows, and those that have to be made.
+/// Scans from the journal, and scans that are still missing.
 struct Scanner<'a> {
     history: &'a History,
     registry: &'a Registry,
@@ -112,33 +116,33 @@ impl Scanner<'_> {
     }
 }
 
-/// The file groups of one data set.
 struct Dataset<'a> {
     jobs: &'a [Job],
     scanner: &'a Scanner<'a>,
     found: &'a mut DatasetSchemas,
-    /// Of the groups that do not fail.
+    /// The scans of groups that do not fail.
     scans: Vec<(usize, GroupScan)>,
 }
 
-/// A schema, and the groups that have it; at least one.
+/// A schema, and the groups that have it, at least one.
 struct Variant {
     schema: Value,
     groups: Vec<usize>,
 }
 
 impl Dataset<'_> {
-    /// The schema of all groups that can be read with the others; none if nothing is known.
+    /// Returns the common schema of all groups that can be read together, or `None` if nothing is
+    /// known.
     fn schema(&mut self, results: Vec<(usize, ScanResult)>) -> Result<Option<Value>> {
         let all: Vec<usize> = results.iter().map(|(group, _)| *group).collect();
-        // A malformed file fails alone. But if a group was not read for another reason, nobody knows its
-        // columns, and a schema without them would leave them out.
+        // A malformed file fails on its own. But if a group could not be read for another reason,
+        // its columns are unknown, and a schema without them would drop them.
         let unknown = results.iter().filter_map(|(group, scan)| Some((*group, scan.as_ref().err()?)));
         if let Some((group, failure)) =
             unknown.filter(|(_, failure)| !failure.is_refusal()).min_by_key(|(group, _)| *group)
         {
             let message = format!(
-                "the schema of the data set is not known yet, since {} could not be read: {}",
+                "the schema of the dataset cannot be determined, because {} could not be read: {}",
                 self.jobs[group].name, failure.message
             );
             let failure = Failure { message, ..failure.clone() };
@@ -158,7 +162,7 @@ impl Dataset<'_> {
                 None => variants.push(Variant { schema: scan.schema.clone(), groups: vec![*group] }),
             }
         }
-        // Those that most groups have come first; of as many, those of the first group.
+        // The most frequent schemas first, then by their first group.
         variants.sort_by_key(|variant| (std::cmp::Reverse(variant.groups.len()), variant.groups[0]));
         let takes_schema = self.scans.iter().all(|(_, scan)| scan.takes_schema);
         let schema = match variants.len() {
@@ -171,14 +175,14 @@ impl Dataset<'_> {
         Ok(schema)
     }
 
-    /// The schema that the reader finds in one group of each variant. Variants that contradict those of more
-    /// groups are refused.
+    /// Returns the schema that the reader finds in one group of each variant. Variants that
+    /// contradict more frequent ones are refused.
     fn merged(&mut self, variants: Vec<Variant>) -> Result<Option<Value>> {
         let first = |variant: &Variant| variant.groups[0];
         match self.scan_together(&variants.iter().map(first).collect::<Vec<_>>())? {
             Some(Ok(scan)) => return Ok(Some(scan.schema)),
             Some(Err(failure)) if failure.is_refusal() => {}
-            // Not read, or not for a reason of their own.
+            // The scan was not reached, or failed for a reason other than the files.
             other => return Ok(self.fail_all(other)),
         }
         let mut variants = variants.into_iter();
@@ -199,7 +203,7 @@ impl Dataset<'_> {
         Ok(Some(schema))
     }
 
-    /// No schema: the groups fail for the scan's reason, if there is one.
+    /// Fails the groups with the scan's error, if there is one, and returns no schema.
     fn fail_all(&mut self, scan: Option<ScanResult>) -> Option<Value> {
         if let Some(Err(failure)) = scan {
             let groups = self.scans.iter().map(|(group, _)| *group);
@@ -208,7 +212,7 @@ impl Dataset<'_> {
         None
     }
 
-    /// A scan of several groups as of one input.
+    /// Scans several groups as one input.
     fn scan_together(&self, groups: &[usize]) -> Result<Option<ScanResult>> {
         let group_of = |group: &usize| self.jobs[*group].request.input.file_group.as_ref();
         let Some(&first) = groups.first() else { return Ok(None) };
@@ -221,7 +225,7 @@ impl Dataset<'_> {
         Ok(self.scanner.scan(&[job])?.pop().flatten())
     }
 
-    /// The schema that most groups have; the others are refused.
+    /// Returns the most frequent schema. The other groups are refused.
     fn most_frequent(&mut self, variants: Vec<Variant>) -> Option<Value> {
         let mut variants = variants.into_iter();
         let most = variants.next()?.schema;
@@ -229,7 +233,7 @@ impl Dataset<'_> {
             let difference = first_difference(&most, &variant.schema);
             for group in variant.groups {
                 let mut error = Error::malformed(
-                    "the schema is another than that of most files of the data set, and this format's reader takes none",
+                    "the schema differs from that of most files of the dataset, and the format's reader does not accept a schema",
                 );
                 if let Some(of) = &self.jobs[group].request.input.file_group {
                     error = error.file(&of.files[0]);

@@ -1,4 +1,5 @@
-//! A shard is one of N parts of a manifest's jobs, by their outputs alone; or of a plan's pieces, by their numbers.
+//! A shard is one of N parts of a manifest's jobs, determined only by their outputs, or of a plan's
+//! pieces, determined by their numbers.
 
 use std::env::var;
 use tensorferry_sdk::{Error, Result};
@@ -11,10 +12,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// `2/8`; or what an array scheduler says in the environment: `slurm`, `k8s/8`.
-    ///
-    /// # Errors
-    /// Usage: no such part, or the scheduler's variables are not there.
+    /// Parses `2/8`, or reads the environment variables of an array scheduler: `slurm`, `k8s/8`.
     pub fn parse(text: &str) -> Result<Self> {
         match text {
             "slurm" => {
@@ -24,9 +22,8 @@ impl Shard {
                 let index = id.checked_sub(first).map(|above| above / std::cmp::max(step, 1) + 1);
                 Self::new(index.unwrap_or(0), count)
             }
-            "k8s" => Err(Error::usage(
-                "Kubernetes does not tell a pod how many there are: --shard k8s/N, with N as spec.completions",
-            )),
+            "k8s" => Err(Error::usage("--shard k8s needs the number of pods, which Kubernetes does not pass to them")
+                .hint("pass --shard k8s/N with the value of spec.completions")),
             _ => {
                 let (index, count) = text.split_once('/').ok_or_else(|| wrong(text))?;
                 let count = count.parse().map_err(|_| wrong(text))?;
@@ -46,7 +43,7 @@ impl Shard {
         Ok(Self { index, count })
     }
 
-    /// Whether a job is in it.
+    /// Returns whether a job is in the shard.
     #[must_use]
     pub fn has(self, output: &str) -> bool {
         let hash = blake3::hash(output.as_bytes());
@@ -54,12 +51,12 @@ impl Shard {
         u64::from_le_bytes(bytes) % self.count == self.index - 1
     }
 
-    /// Whether a piece of a plan is in it.
+    /// Returns whether a piece of a plan is in the shard.
     pub(super) fn has_piece(self, number: u64) -> bool {
         number % self.count == self.index - 1
     }
 
-    /// `2-of-8`, as in its journal's name.
+    /// Returns `2-of-8`, as in the journal's name.
     #[must_use]
     pub fn word(self) -> String {
         format!("{}-of-{}", self.index, self.count)
@@ -69,11 +66,12 @@ impl Shard {
 fn number(variable: &str) -> Result<u64> {
     let text = var(variable).map_err(|_| Error::usage(format!("--shard: {variable} is not set")))?;
     text.parse()
-        .map_err(|_| Error::usage(format!("--shard: {variable} is no number")).found(format!("{text:?}")))
+        .map_err(|_| Error::usage(format!("--shard: {variable} is not a number: {text:?}")))
 }
 
 fn wrong(text: &str) -> Error {
-    Error::usage("--shard").expected("I/N with I from 1 to N, slurm, or k8s/N").found(format!("{text:?}"))
+    Error::usage(format!("invalid value {text:?} for --shard"))
+        .hint("pass I/N with I from 1 to N, slurm, or k8s/N")
 }
 
 #[cfg(test)]

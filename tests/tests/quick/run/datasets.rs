@@ -69,7 +69,7 @@ fn forty_files_are_one_table_in_ten_files() {
 
     // With larger groups, some outputs are left over, and this is reported.
     zoo.manifest(&MANIFEST.replace("group = 4", "group = 8"));
-    let _ = zoo.run(&[]).expect(0).says(&["5 outputs are left of the data set \"d\"", "part-00001.parquet"]);
+    let _ = zoo.run(&[]).expect(0).says(&["5 outputs are left of the dataset \"d\"", "part-00001.parquet"]);
 }
 
 #[test]

@@ -169,7 +169,7 @@ fn what_a_manifest_says_of_its_jobs_together_holds_or_is_named() {
     zoo.manifest(
         "[run]\nmemory = \"64MiB\"\nrate = \"1GB\"\njobs = 2\n[[zoo]]\nroot = \"in\"\noutput = \"out/{path}.pt\"\n",
     );
-    let _ = zoo.plan(1).expect(0).says(&["does not hold for a plan (jobs, rate)"]);
+    let _ = zoo.plan(1).expect(0).says(&["ignores these settings of [run]: jobs, rate"]);
     let header: Value = serde_json::from_slice(&fs::read(zoo.path("zoo.plan/plan.json")).unwrap()).unwrap();
     let job: Value =
         serde_json::from_slice(&fs::read(zoo.path("zoo.plan/pieces/00000.jsonl")).unwrap()).unwrap();

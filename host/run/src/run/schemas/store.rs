@@ -1,4 +1,4 @@
-//! Where the schemas of data sets are kept: in files beside the journal, named by their digest.
+//! Stores the schemas of datasets in files next to the journal, named by their digest.
 
 use crate::journal;
 use serde_json::Value;
@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
-/// The folder of a journal, as a store of schemas.
+/// The folder of a journal as a store of schemas.
 pub(in crate::run) struct SchemaStore<'a> {
-    /// The manifest's journal.
     pub(in crate::run) journal: &'a Path,
-    /// Whether a schema that is not there is written.
+    /// Whether missing schemas are written.
     pub(in crate::run) writes: bool,
 }
 
 impl SchemaStore<'_> {
-    /// The file of a schema; none, if it is not there and is not to be written.
+    /// Returns the file of a schema, or `None` if it does not exist and is not to be written.
     pub(super) fn path_of(&self, dataset: &str, schema: &Value) -> Result<Option<PathBuf>> {
         let mut text = serde_json::to_vec_pretty(schema).map_err(|e| Error::io(e.to_string()))?;
         text.push(b'\n');
@@ -34,7 +33,7 @@ impl SchemaStore<'_> {
         }
         fault::reach("schema-found")?;
         let failed = |e: std::io::Error| {
-            Error::from(e).context("cannot keep the data set's schema").file(path.display().to_string())
+            Error::from(e).context("cannot store the schema of the dataset").file(path.display().to_string())
         };
         let folder = path.parent().unwrap_or(Path::new("/"));
         let mut file =
