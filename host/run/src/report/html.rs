@@ -1,7 +1,8 @@
-//! `report.html` is a summary for people: one file that needs no network, no other file and no script.
+//! `report.html` is a summary for people: a single file that works without a network, other files
+//! or scripts.
 //!
-//! Its texts come from files, which may be hostile: each is escaped, and the page's own security policy
-//! allows nothing but its one script and its style.
+//! Its texts come from files, which may be hostile. Each text is escaped, and the page's security
+//! policy permits only its one script and its style.
 
 mod jobs;
 mod markup;
@@ -22,14 +23,14 @@ use tensorferry::LossRecord;
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
 
-/// Failures that are shown at once; the rest can be opened.
+/// Maximum number of failures that are shown at first. The others can be expanded.
 const MOST_FAILURES: usize = 12;
-/// Groups of losses that are shown; the table of jobs has them by job.
+/// Maximum number of groups of losses. The table of jobs lists them by job.
 const MOST_LOSSES: usize = 100;
-/// Names that stand for a group of losses.
+/// Maximum number of names in a group of losses.
 const MOST_NAMED: usize = 3;
 
-/// The page.
+/// Renders the page.
 #[must_use]
 pub fn render(summary: &Summary) -> String {
     let mut page = String::with_capacity(64 << 10);
@@ -80,10 +81,10 @@ fn head(page: &mut String, summary: &Summary) {
     );
 }
 
-/// How many jobs run at once where they are small, if those are more.
+/// Returns the number of concurrent small jobs, if it is higher.
 fn small_jobs(budget: &BudgetSummary) -> String {
     let more = budget.small_jobs > budget.jobs;
-    if more { format!(" ({} where they are small)", budget.small_jobs) } else { String::new() }
+    if more { format!(" (or {} small ones)", budget.small_jobs) } else { String::new() }
 }
 
 fn capital(sentence: &str) -> String {
@@ -91,7 +92,7 @@ fn capital(sentence: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// A time for people and for machines: `2026-11-21 17:20:00 UTC`.
+/// Formats a time for people and for programs: `2026-11-21 17:20:00 UTC`.
 fn time(rfc3339: &str) -> String {
     let shown = rfc3339.replace('T', " ").replace('Z', " UTC");
     format!("<time datetime=\"{}\">{}</time>", escape(rfc3339), escape(&shown))
@@ -121,7 +122,7 @@ fn totals(page: &mut String, summary: &Summary) {
     page.push_str("</dl>\n</section>\n");
 }
 
-/// How many jobs ended how, as a bar and as its key.
+/// Renders the numbers of jobs by state, as a bar and a legend.
 fn shares(page: &mut String, summary: &Summary) {
     let total = summary.jobs.len().max(1) as f64;
     let there = || JobState::ALL.into_iter().filter(|state| summary.totals.count(*state) > 0);
@@ -139,7 +140,7 @@ fn shares(page: &mut String, summary: &Summary) {
     page.push_str("</ul>\n");
 }
 
-/// The state's class in the style sheet.
+/// Returns the state's class in the style sheet.
 fn class(state: JobState) -> &'static str {
     match state {
         JobState::LeftOut => "left-out",
@@ -170,7 +171,7 @@ fn failures(page: &mut String, summary: &Summary) {
 }
 
 fn failure(page: &mut String, index: usize, job: &JobSummary) {
-    let unknown = Failure { message: "no reason is known".to_owned(), ..Failure::default() };
+    let unknown = Failure { message: "unknown reason".to_owned(), ..Failure::default() };
     let failure = job.failure.as_ref().unwrap_or(&unknown);
     let _ = write!(
         page,
@@ -200,7 +201,7 @@ fn failure(page: &mut String, index: usize, job: &JobSummary) {
         let _ = writeln!(page, "<p class=\"hint\">{}</p>", escape(hint));
     }
     if let Some(retry) = &failure.retry {
-        let _ = writeln!(page, "<p class=\"retry\">Try it again: <code>{}</code></p>", escape(retry));
+        let _ = writeln!(page, "<p class=\"retry\">Retry: <code>{}</code></p>", escape(retry));
     }
     page.push_str("</article>\n");
 }
@@ -213,7 +214,7 @@ fn losses(page: &mut String, summary: &Summary) {
     }
     open_section(page, "losses", "Losses");
     page.push_str(
-        "<p>What the outputs do not have of their inputs, by reason; the table of jobs has it by job.</p>\n",
+        "<p>Losses by reason. The table of jobs lists them by job.</p>\n",
     );
     let columns = [
         ("How bad", Text),
@@ -249,7 +250,7 @@ fn losses(page: &mut String, summary: &Summary) {
     page.push_str("</section>\n");
 }
 
-/// Bytes before and after, by formats.
+/// Renders the sizes of inputs and outputs by format.
 fn sizes(page: &mut String, summary: &Summary) {
     let mut by_formats: BTreeMap<(&str, &str), (u64, u64, u64)> = BTreeMap::new();
     for job in summary.jobs.iter().filter(|job| matches!(job.state, JobState::Done | JobState::Unchanged)) {
@@ -303,9 +304,9 @@ fn change(before: u64, after: u64) -> String {
 fn foot(page: &mut String, summary: &Summary) {
     let _ = write!(
         page,
-        "</main>\n<footer>\n<p>The same in full, for programs: <code>report.json</code>. \
-         Outputs against their receipts: <code>ferry verify OUTPUT</code>. \
-         With the frameworks' own readers and none of ferry's code: <code>python check.py</code>.</p>\n\
+        "</main>\n<footer>\n<p>All data for programs: <code>report.json</code>. \
+         Check the outputs against their receipts: <code>ferry verify OUTPUT</code>. \
+         Check them without ferry's code, with the frameworks' own readers: <code>python check.py</code>.</p>\n\
          <p>Written by ferry {}.</p>\n</footer>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
         escape(&summary.ferry),
     );

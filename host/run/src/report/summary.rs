@@ -1,7 +1,7 @@
-//! A summary is the result of a run: the document `report.json`, from which `report.html` is drawn.
+//! The result of a run: the document `report.json`, from which `report.html` is rendered.
 //!
-//! Paths are absolute, and shown as text: what is not UTF-8 in them is replaced. Readers ignore
-//! fields that they do not know; [`VERSION`] changes when a field changes its meaning.
+//! Paths are absolute texts; bytes that are not UTF-8 are replaced. Readers ignore unknown fields.
+//! [`VERSION`] changes when a field changes its meaning.
 
 use crate::exit::{ENVIRONMENT, REFUSED, TRANSIENT, exit_code};
 use crate::hint::hint;
@@ -11,141 +11,131 @@ use tensorferry::LossRecord;
 use tensorferry::inspect::AccountRecord;
 use tensorferry_sdk::{Error, ErrorKind};
 
-/// The layout of the document.
+/// Version of the document's layout.
 pub const VERSION: u32 = 1;
 
-/// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// [`VERSION`].
     pub report: u32,
     /// The version of the program.
     pub ferry: String,
-    /// The manifest's path.
     pub manifest: String,
-    /// When the run began, UTC, as RFC 3339 has it: `2026-11-21T17:20:00Z`.
+    /// The start of the run in UTC, as in RFC 3339: `2026-11-21T17:20:00Z`.
     pub started: String,
-    /// From its begin to its end.
+    /// The duration of the run.
     pub seconds: f64,
-    /// Whether the user ended it before its end.
+    /// Whether the user interrupted the run.
     pub interrupted: bool,
     /// Sums over the jobs.
     pub totals: Totals,
-    /// What the jobs shared.
+    /// The resources that the jobs shared.
     pub budget: BudgetSummary,
-    /// Every job, in the manifest's order.
+    /// All jobs, in the manifest's order.
     pub jobs: Vec<JobSummary>,
 }
 
-/// Sums over the jobs of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
-    /// Jobs that this run did.
+    /// Jobs that this run completed.
     pub done: u64,
-    /// Jobs that an earlier run did, and for which nothing has changed since.
+    /// Jobs that an earlier run completed and that are still up to date.
     pub unchanged: u64,
-    /// Jobs that failed for good.
+    /// Jobs that failed permanently.
     pub failed: u64,
-    /// Jobs that were stopped or not begun when the run ended early.
+    /// Jobs that were stopped or not started when the run ended early.
     pub cancelled: u64,
-    /// Jobs that this run was not asked for.
+    /// Jobs that this run did not select.
     pub left_out: u64,
-    /// Bytes of the inputs of the jobs that this run did.
+    /// Input size of the jobs that this run completed.
     pub bytes_in: u64,
-    /// Bytes of their outputs.
+    /// Size of their outputs.
     pub bytes_out: u64,
-    /// Tensors that they wrote.
+    /// Number of tensors that they wrote.
     pub tensors: u64,
-    /// Records that they wrote.
     pub records: u64,
-    /// What could not be carried.
+    /// Number of losses.
     pub losses: u64,
 }
 
-/// What the jobs of a run shared.
+/// The resources that the jobs of a run shared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BudgetSummary {
-    /// Jobs at the same time, at most.
+    /// Maximum number of concurrent jobs.
     pub jobs: u64,
-    /// The same, where all of them are small.
+    /// Maximum number of concurrent jobs if all of them are small.
     pub small_jobs: u64,
-    /// Threads, all jobs together.
+    /// Number of threads of all jobs together.
     pub threads: u64,
-    /// Bytes of buffers, all jobs together.
+    /// Bytes of buffers of all jobs together.
     pub memory: u64,
 }
 
-/// The result of one job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobSummary {
-    /// The job's name in the manifest, or the one that a zoo's template gave it.
+    /// The job's name in the manifest, or the name that a zoo's template gave it.
     pub name: String,
-    /// Its INPUT.
+    /// The path or URL of the input.
     pub input: String,
-    /// Its OUTPUT.
+    /// The path or URL of the output.
     pub output: String,
-    /// The input's format, once it is known.
+    /// The input's format, if it is known.
     pub from: Option<String>,
-    /// The output's format.
     pub to: Option<String>,
-    /// How it ended.
     pub state: JobState,
-    /// Why it ran, or did not.
+    /// The reason why it ran or not.
     pub reason: Option<String>,
-    /// Why it failed, and what to do.
+    /// The reason why it failed, and a hint.
     pub failure: Option<Failure>,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
-    /// Seconds from the run's begin to the begin of its first attempt; none if it was not begun.
+    /// Seconds from the start of the run to that of its first attempt. `None` if it was not
+    /// started.
     pub started: Option<f64>,
-    /// Seconds from there to its end, waits between attempts included.
+    /// Seconds from there to its end, including waits between attempts.
     pub seconds: f64,
-    /// Bytes of its input's files.
+    /// Size of the input's files.
     pub bytes_in: u64,
-    /// Bytes of its output's files.
+    /// Size of the output's files.
     pub bytes_out: u64,
-    /// Tensors in its output.
     pub tensors: Option<u64>,
-    /// Records in its output.
     pub records: Option<u64>,
-    /// What became of each entry of its input, where that is a folder, a glob or a set.
+    /// The outcome for each entry of its input, if that is a folder, a glob or a set.
     pub account: Option<AccountRecord>,
-    /// What could not be carried.
     pub losses: Vec<LossRecord<'static>>,
-    /// What a person should know beside that.
     pub notes: Vec<String>,
-    /// Tensors that were read back and compared before the commit, if that was asked for.
+    /// Number of tensors or records that were read back and compared before the commit, with
+    /// `verify`.
     pub verified: Option<u64>,
-    /// Where its receipt lies.
+    /// The path of its receipt.
     pub receipt: Option<String>,
 }
 
-/// How a job ended.
+/// The result of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobState {
-    /// This run did it.
+    /// This run completed it.
     Done,
-    /// An earlier run did it, and nothing has changed since.
+    /// An earlier run completed it, and it is up to date.
     Unchanged,
-    /// It failed for good.
+    /// It failed permanently.
     Failed,
-    /// It was stopped, or not begun, when the run ended early.
+    /// It was stopped, or not started, when the run ended early.
     #[default]
     Cancelled,
-    /// This run was not asked for it: `--only`, `--shard`.
+    /// This run did not select it: `--only`, `--shard`.
     LeftOut,
 }
 
 impl JobState {
-    /// Every state, those first that a person should look at.
+    /// All states, those that need attention first.
     pub const ALL: [Self; 5] = [Self::Failed, Self::Cancelled, Self::Done, Self::Unchanged, Self::LeftOut];
 
-    /// The state's word, for people.
+    /// Returns the state's name for people.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -158,28 +148,26 @@ impl JobState {
     }
 }
 
-/// Why a job failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Failure {
-    /// The exit code of its process, as the contract fixes them; none if a signal ended it.
+    /// The exit code of its process, as in the program's contract. `None` if a signal ended it.
     pub exit_code: Option<i32>,
     /// The signal that ended its process.
     pub signal: Option<i32>,
-    /// Whose fault it is: `malformed`, `i/o`, `crashed`, `timed out`, ...
+    /// The kind of the failure: `malformed`, `io`, `crashed`, `timed out`, …
     pub kind: String,
-    /// What is wrong.
     pub message: String,
-    /// Where: name and text, as in `file`, `tensor`, `offset`, `expected`, `found`.
+    /// The place, as names and texts: `file`, `tensor`, `offset`, `expected`, `found`.
     pub details: Vec<(String, String)>,
-    /// What to change, where trying again does not help.
+    /// How to fix the problem, if a retry does not help.
     pub hint: Option<Box<str>>,
-    /// The command that tries it again.
+    /// The command that retries the job.
     pub retry: Option<Box<str>>,
 }
 
 impl fmt::Display for Failure {
-    /// In one line.
+    /// Formats the failure as one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let details: String = self.details.iter().map(|(name, text)| format!(", {name} {text}")).collect();
         f.write_str(&format!("{}: {}{details}", self.kind, self.message).replace('\n', " "))
@@ -187,28 +175,32 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// Whether the same run may succeed later.
+    /// Returns whether a retry may succeed.
     pub(crate) fn is_passing(&self) -> bool {
         self.exit_code == Some(i32::from(TRANSIENT))
     }
 
-    /// Whether the machine is at fault.
+    /// Returns whether the system is at fault.
     pub(crate) fn is_of_environment(&self) -> bool {
         self.exit_code == Some(i32::from(ENVIRONMENT))
     }
 
-    /// Whether the input is at fault.
+    /// Returns whether the input is at fault.
     pub(crate) fn is_refusal(&self) -> bool {
         self.exit_code == Some(i32::from(REFUSED))
     }
 
-    /// An error as a failure, with its exit code.
+    /// Converts an error to a failure with its exit code.
     pub(crate) fn of(error: &Error) -> Self {
         Self {
             exit_code: Some(i32::from(exit_code(error.kind()))),
             kind: ErrorKind::word(error.kind()).to_owned(),
             message: error.message().to_owned(),
-            details: error.details().map(|(name, text)| (name.to_owned(), text)).collect(),
+            details: error
+                .details()
+                .filter(|(name, _)| *name != "hint")
+                .map(|(name, text)| (name.to_owned(), text))
+                .collect(),
             hint: hint(error).map(Box::from),
             ..Self::default()
         }
@@ -216,7 +208,7 @@ impl Failure {
 }
 
 impl Totals {
-    /// The sums over these jobs.
+    /// Returns the sums over these jobs.
     #[must_use]
     pub fn of(jobs: &[JobSummary]) -> Self {
         let mut totals = Self::default();
@@ -262,7 +254,7 @@ impl Totals {
         }
     }
 
-    /// Jobs of a state.
+    /// Returns the number of jobs in a state.
     #[must_use]
     pub fn count(&self, state: JobState) -> u64 {
         match state {

@@ -1,12 +1,12 @@
-//! Processes that wait for jobs between one pool and the next, so that a plan's pieces do not start as many each.
+//! Keeps worker processes between two pools, so that each piece of a plan does not start new ones.
 
 use super::process::{WorkerCommand, WorkerProcess};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::{Error, Result};
 
-/// Those that have nothing to do, and a thread that starts others: the system ends a process with the thread that has started it, and
-/// a pool's threads do not live as long.
+/// The idle processes, and a thread that starts new ones. The system ends a process together with
+/// the thread that has started it, and a pool's threads end before that.
 pub(crate) struct IdleWorkers {
     idle: Mutex<Vec<WorkerProcess>>,
     starts: Sender<Sender<Result<WorkerProcess>>>,
@@ -16,7 +16,7 @@ impl IdleWorkers {
     pub(crate) fn new(command: &WorkerCommand) -> Self {
         let (starts, asked) = channel::<Sender<Result<WorkerProcess>>>();
         let command = command.clone();
-        // It ends with the last one who may ask.
+        // The thread ends when the last sender is dropped.
         std::thread::spawn(move || {
             for reply in asked {
                 let _ = reply.send(WorkerProcess::start(&command));
@@ -25,7 +25,7 @@ impl IdleWorkers {
         Self { idle: Mutex::default(), starts }
     }
 
-    /// One that waits, or a new one.
+    /// Returns an idle process, or starts one.
     pub(crate) fn take(&self) -> Result<WorkerProcess> {
         if let Some(waiting) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             return Ok(waiting);
@@ -36,7 +36,7 @@ impl IdleWorkers {
         started.recv().map_err(|_| gone())?
     }
 
-    /// Has one wait.
+    /// Keeps a process for later jobs.
     pub(crate) fn give_back(&self, process: WorkerProcess) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
     }

@@ -1,4 +1,5 @@
-//! How a worker does one task: a scan of a file group, or a conversion that asks the runner before its commit.
+//! Performs one task in a worker: a scan of a file group, or a conversion that asks the runner
+//! before its commit.
 
 use super::pipe::RunnerPipe;
 use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
@@ -26,7 +27,7 @@ use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_publish::disk::USE_FORCE;
 use tensorferry_sdk::{Error, ErrorKind, Purpose, Result};
 
-/// How often a job reports how many bytes it has copied.
+/// Interval at which a job reports how many bytes it has copied.
 const TICK: Duration = Duration::from_millis(200);
 
 pub(super) fn perform(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe) -> Result<WorkerEvent> {
@@ -84,11 +85,13 @@ fn convert_input(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe) -> R
     Ok(WorkerEvent::Done { summary, files: report.files, outputs })
 }
 
-/// What earlier runs have written, each as it is now if one of them wrote that.
+/// Returns the files of earlier runs. For files that are unchanged since then, the current identity
+/// is used.
 fn earlier(task: &WorkerTask, session: &Session) -> Vec<(PathBuf, FileIdentity)> {
     let mut files: BTreeMap<&Path, FileIdentity> = BTreeMap::new();
     for file in &task.earlier {
-        // An object is looked at when it is known that it is in question; it is what it was last.
+        // Objects in a store are examined only when they matter. The last recorded identity is
+        // used.
         if file.path.to_str().is_some_and(is_url) {
             files.insert(&file.path, file.identity);
         } else if file.check_output(session).is_ok() {
@@ -100,30 +103,32 @@ fn earlier(task: &WorkerTask, session: &Session) -> Vec<(PathBuf, FileIdentity)>
     files.into_iter().map(|(path, identity)| (path.to_owned(), identity)).collect()
 }
 
-/// Waits for the runner's word.
+/// Asks the runner for permission and waits for the reply.
 fn ask(pipe: &RunnerPipe, event: &WorkerEvent) -> Result<()> {
     pipe.send(event)?;
     match pipe.receive::<CommitReply>()? {
         Some(CommitReply::Commit) => Ok(()),
         Some(CommitReply::Stop) | None => {
-            Err(Error::cancelled("the runner gave the job up before its commit"))
+            Err(Error::cancelled("the runner stopped the job before its commit"))
         }
     }
 }
 
-/// The refusal to replace what is there, with what can be done about it in a manifest.
+/// Replaces the hint of a refusal to overwrite by one for manifests.
 fn advised(error: Error, force: Force) -> Error {
     let path = error.message().strip_suffix(USE_FORCE).filter(|_| error.kind() == ErrorKind::Usage);
-    path.map(|path| Error::usage(format!("{path} {}", in_the_way(force)))).unwrap_or(error)
+    let (what, hint) = in_the_way(force);
+    path.map(|path| Error::usage(format!("{path} {what}")).hint(hint)).unwrap_or(error)
 }
 
-fn in_the_way(force: Force) -> &'static str {
+/// Returns the message about an existing output, and the hint.
+fn in_the_way(force: Force) -> (&'static str, &'static str) {
     match force {
-        Force::Never => "exists, and is not replaced: move it, or set force = \"own\" or \"always\"",
-        Force::Own | Force::Always => {
-            "exists, and neither the journal nor a receipt proves that a run has written it: move it, or set \
-             force = \"always\""
-        }
+        Force::Never => ("exists", "move it, or set force = \"own\" or \"always\""),
+        Force::Own | Force::Always => (
+            "exists, and neither the journal nor a receipt shows that a run has written it",
+            "move it, or set force = \"always\"",
+        ),
     }
 }
 
@@ -133,7 +138,7 @@ fn scan_group(task: &WorkerTask, group: &FileGroup, registry: &Registry) -> Resu
     let source = group.source(session)?;
     let format = probe(registry.as_ref(), &source, input.format.as_deref(), &**session)?;
     if !holds_records(&format.description) {
-        let error = Error::unsupported("a data set is made of records, and this is none");
+        let error = Error::unsupported("a dataset consists of records, but the file does not contain records");
         return Err(error.file(&group.files[0]).found(&format.description.id));
     }
     let given = &input.options;
@@ -173,15 +178,15 @@ fn summary(task: &WorkerTask, report: &Report) -> JobSummary {
     }
 }
 
-/// Reports to the runner how a conversion goes, and asks it before the commit.
+/// Reports a conversion's progress to the runner, and asks it before the commit.
 struct RunnerWatch<'a> {
     task: &'a WorkerTask,
     session: &'a Session,
     pipe: &'a RunnerPipe,
     bytes_in: AtomicU64,
-    /// Whether it was stopped because the task is refused.
+    /// Whether the conversion was stopped because the task is refused.
     refused: AtomicBool,
-    /// Outputs that are told from others when they are visible.
+    /// Outputs in a store, with the identities that they got when they became visible.
     objects: Mutex<Vec<StampedFile>>,
 }
 
@@ -190,7 +195,7 @@ impl RunnerWatch<'_> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anything of the task may become visible.
+    /// Returns an error if nothing of the task may become visible.
     fn check_refused(&self) -> Result<()> {
         match self.task.refused {
             None => Ok(()),
@@ -213,7 +218,7 @@ impl RunnerWatch<'_> {
             if moved != last_moved {
                 news.push(WorkerEvent::Moved { bytes: moved });
             }
-            // A runner that is gone has taken this process with it.
+            // If the runner has ended, the system ends this process too.
             let is_gone = |event: &WorkerEvent| self.pipe.send(event).is_err();
             if !is_over.load(Ordering::Relaxed) && news.iter().any(is_gone) {
                 break;
@@ -253,7 +258,7 @@ fn stamped(list: &[(PathBuf, FileIdentity)]) -> Result<Vec<StampedFile>> {
     list.iter().map(|(path, identity)| file(path, *identity)).collect()
 }
 
-/// `visible`: what of it has become visible already.
+/// Creates the record of an output. `visible` are the files of it that are already visible.
 fn output_record(
     task: &WorkerTask,
     ready: &Ready<'_>,
@@ -265,10 +270,10 @@ fn output_record(
     inputs.dedup();
     let has_changed = |was: &&StampedFile| inputs.iter().any(|now| now.path == was.path && now != *was);
     if let Some(was) = task.scanned.iter().find(has_changed) {
-        return Err(Error::transient("the file changed since the data set's schema was found")
+        return Err(Error::transient("the file has changed since the dataset's schema was determined")
             .file(was.path.display().to_string()));
     }
-    // The schema is the host's own: another one has another name.
+    // The host has written the schema itself: a different schema would have a different name.
     let schema = task.job.request.input.file_group.as_ref().and_then(|group| group.schema.as_ref());
     inputs.retain(|file| Some(&file.path) != schema);
     let outputs = stamped(&ready.outputs)?;
@@ -301,7 +306,7 @@ fn check_owned(task: &WorkerTask, outputs: &[StampedFile], session: &Session) ->
         seen.is_some_and(|seen| seen.check_output(session).is_err())
     };
     if let Some(file) = outputs.iter().find(overtaken) {
-        return Err(Error::transient("another worker has replaced it since this one looked")
+        return Err(Error::transient("another worker has replaced the file")
             .file(file.path.display().to_string()));
     }
     let is_there =
@@ -309,6 +314,9 @@ fn check_owned(task: &WorkerTask, outputs: &[StampedFile], session: &Session) ->
     let is_foreign = |file: &&StampedFile| !task.owned.contains(&file.path) && is_there(file);
     match outputs.iter().find(is_foreign) {
         None => Ok(()),
-        Some(file) => Err(Error::usage(in_the_way(Force::Own)).file(file.path.display().to_string())),
+        Some(file) => {
+            let (what, hint) = in_the_way(Force::Own);
+            Err(Error::usage(what).file(file.path.display().to_string()).hint(hint))
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The pipe from a worker process to its runner: the process's own standard input and output.
+//! The pipe from a worker process to its runner: the standard input and output of the process.
 
 use super::protocol::WorkerEvent;
 use rustix::stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout};
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::Mutex;
 use tensorferry_sdk::{Error, Result};
 
-/// The way to the runner. Whatever else a plugin prints goes to the standard error.
+/// The connection to the runner. Other output, such as that of plugins, goes to the standard error.
 pub(super) struct RunnerPipe {
     input: Mutex<BufReader<File>>,
     output: Mutex<File>,
@@ -16,7 +16,7 @@ pub(super) struct RunnerPipe {
 
 impl RunnerPipe {
     pub(super) fn take() -> Result<Self> {
-        let failed = |e: std::io::Error| Error::from(e).context("cannot talk to the runner");
+        let failed = |e: std::io::Error| Error::from(e).context("cannot communicate with the runner");
         let own = |fd| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(|e| failed(e.into()));
         let (input, output) = (own(stdin())?, own(stdout())?);
         let nothing = File::open("/dev/null").map_err(failed)?;
@@ -25,14 +25,14 @@ impl RunnerPipe {
         Ok(Self { input: Mutex::new(BufReader::new(input.into())), output: Mutex::new(output.into()) })
     }
 
-    /// One document; none if the runner has nothing more.
+    /// Receives a document. Returns `None` if the runner has no more.
     pub(super) fn receive<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let mut line = String::new();
         let mut input = self.input.lock().map_err(|_| Error::io("the runner's pipe"))?;
         if input.read_line(&mut line)? == 0 {
             return Ok(None);
         }
-        serde_json::from_str(&line).map(Some).map_err(|e| Error::io(format!("the runner's words: {e}")))
+        serde_json::from_str(&line).map(Some).map_err(|e| Error::io(format!("invalid message of the runner: {e}")))
     }
 
     pub(super) fn send(&self, event: &WorkerEvent) -> Result<()> {

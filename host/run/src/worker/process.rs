@@ -1,6 +1,7 @@
-//! A worker process, as the runner holds it: started when it is first needed, and given one job at a time.
+//! A worker process on the runner's side. It is started when it is first needed, and performs one
+//! job at a time.
 //!
-//! It is ended, and never used again, once a job of it has crashed, hung or been cancelled.
+//! A process is ended and not reused if one of its jobs has crashed, hung or been cancelled.
 
 use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
 use crate::events::{Event, EventListener};
@@ -23,64 +24,62 @@ use tensorferry_convert::receipt::now;
 use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
-/// Jobs that one process does: what a plugin leaks ends with it.
+/// Maximum number of jobs per process. This limits leaks of plugins.
 const MOST_JOBS: u32 = 256;
-/// How often the runner looks whether it has been cancelled.
+/// Interval at which the runner checks whether it has been cancelled.
 const TICK: Duration = Duration::from_millis(100);
-/// How long a job has to end by itself when the run is cancelled.
+/// Time that a job has to end when the run is cancelled.
 const GRACE: Duration = Duration::from_secs(5);
-/// What Rust's allocator prints last.
+/// Part of the last message of Rust's allocator.
 const OUT_OF_MEMORY: &str = "memory allocation of";
-/// How many bytes of a process's last output are kept, to tell why it died.
+/// Bytes kept of a process's last output, to determine why it crashed.
 const TAIL: usize = 4096;
 
-/// A process that does jobs.
+/// A process that performs jobs.
 pub(crate) struct WorkerProcess {
     process: Child,
     input: ChildStdin,
     events: Receiver<WorkerEvent>,
-    /// The end of what it wrote to its standard error.
+    /// The end of its standard error.
     tail: Arc<Mutex<Vec<u8>>>,
     tail_reader: JoinHandle<()>,
     jobs: u32,
 }
 
-/// How a job ended.
 pub(crate) enum JobOutcome {
-    /// Its output is visible; or it is planned.
+    /// The output is visible, or planned in a dry run.
     Done { summary: Box<JobSummary>, files: Vec<(PathBuf, u64)>, outputs: Vec<StampedFile> },
-    /// Its file group was scanned.
     Scanned(Box<GroupScan>),
-    /// Its output is not visible.
+    /// The output is not visible.
     Failed(Failure),
-    /// The user ended the run before it was done.
+    /// The user ended the run before the job was done.
     Cancelled,
 }
 
-/// What the runner needs while a process does a job.
+/// The runner's context while a process performs a job.
 pub(crate) struct Supervision<'a> {
-    /// None, if nothing will be committed.
+    /// `None` if nothing will be committed.
     pub(crate) journal: Option<&'a Journal>,
     pub(crate) listener: &'a dyn EventListener,
     pub(crate) cancelled: &'a AtomicBool,
     pub(crate) timeout: Option<Duration>,
-    /// A planned job's.
+    /// The key of a planned job.
     pub(crate) key: Option<&'a str>,
 }
 
-/// How worker processes are started.
+/// The command that starts worker processes.
 #[derive(Debug, Clone)]
 pub struct WorkerCommand {
-    /// The program.
     pub program: PathBuf,
-    /// What stands before its argument `job`.
+    /// Arguments before the argument `job`.
     pub arguments: Vec<OsString>,
-    /// Settings of stores. The process is told by its environment: some are secret.
+    /// Settings of stores. They are passed in the environment, because some are secret.
     pub stores: Vec<String>,
 }
 
 impl WorkerProcess {
-    /// Starts one. The thread that does must outlive it: the system ends the process with that thread.
+    /// Starts a process. The calling thread must outlive it, because the system ends the process
+    /// with that thread.
     pub(crate) fn start(worker: &WorkerCommand) -> Result<Self> {
         let mut command = Command::new(&worker.program);
         command.args(&worker.arguments).args(["job", "--runner", &std::process::id().to_string()]);
@@ -101,16 +100,17 @@ impl WorkerProcess {
         Ok(Self { process, input, events, tail, tail_reader, jobs: 0 })
     }
 
-    /// Lets it do a job. Also returns the process, if it can do another.
+    /// Has the process perform a job. Also returns the process if it can perform another.
     pub(crate) fn perform(mut self, task: &WorkerTask, by: &Supervision<'_>) -> (JobOutcome, Option<Self>) {
         self.jobs += 1;
         if self.send(task).is_err() {
             return (self.crash(None), None);
         }
         let deadline = by.timeout.map(|time| Instant::now() + time);
-        // Set when the run is cancelled: when the process is killed if it has not ended by itself.
+        // Set when the run is cancelled: the time at which the process is killed if it has not
+        // ended.
         let mut kill_at: Option<Instant> = None;
-        // Why its commit could not be recorded.
+        // The reason why its commit could not be recorded.
         let mut given_up: Option<Failure> = None;
         let name = task.job.name.as_str();
         loop {
@@ -128,7 +128,7 @@ impl WorkerProcess {
                     match kill_at {
                         None if by.cancelled.load(Ordering::Relaxed) => {
                             kill_at = Some(now + GRACE);
-                            // It may have ended by itself.
+                            // The process may already have ended.
                             let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
                         }
                         Some(end) if now > end => return self.ended(stopped(given_up)),
@@ -167,7 +167,7 @@ impl WorkerProcess {
                         Err(error) => {
                             let exit_code = Some(i32::from(ENVIRONMENT));
                             given_up = Some(Failure { exit_code, ..Failure::of(&error) });
-                            // It removes what it has staged.
+                            // Time for the process to remove its staged files.
                             kill_at = Some(Instant::now() + GRACE);
                             match self.send(&CommitReply::Stop) {
                                 Ok(()) => continue,
@@ -207,11 +207,12 @@ impl WorkerProcess {
         self.process.wait().ok()
     }
 
-    /// Why it ended before it reported how the job went.
+    /// Determines why the process ended before it reported the job's result.
     fn crash(mut self, limit: Option<u64>) -> JobOutcome {
-        // Its pipe is closed: it is ending, and a kill does not change how; or it does not read any more.
+        // Its pipe is closed. Either the process is ending, and a kill does not change its status,
+        // or it does not read any more.
         let status = self.kill();
-        // A process that it has left behind may hold the pipe open.
+        // A child process may keep the pipe open.
         let until = Instant::now() + TICK;
         while !self.tail_reader.is_finished() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
@@ -219,7 +220,7 @@ impl WorkerProcess {
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&tail);
         let mut lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
-        // The allocator's line is followed by words about the abort.
+        // The allocator's line is followed by others about the abort.
         let of_memory = lines.clone().find(|line| line.contains(OUT_OF_MEMORY));
         let last = of_memory.or_else(|| lines.next()).unwrap_or_default();
         JobOutcome::Failed(crashed(status, last, limit))
@@ -232,8 +233,8 @@ impl Drop for WorkerProcess {
     }
 }
 
-/// Writes to the journal what is about to become visible; none of it may, if there is none or the run is
-/// cancelled.
+/// Records in the journal what is about to become visible. Refuses the commit if there is no
+/// journal, or if the run is cancelled.
 fn allow_commit(by: &Supervision<'_>, record: &Record) -> Result<CommitReply> {
     let Some(journal) = by.journal.filter(|_| !by.cancelled.load(Ordering::Relaxed)) else {
         return Ok(CommitReply::Stop);
@@ -243,7 +244,7 @@ fn allow_commit(by: &Supervision<'_>, record: &Record) -> Result<CommitReply> {
     Ok(CommitReply::Commit)
 }
 
-/// How a job ended that was told to.
+/// Returns the outcome of a job that was stopped.
 fn stopped(why: Option<Failure>) -> JobOutcome {
     why.map_or(JobOutcome::Cancelled, JobOutcome::Failed)
 }
@@ -271,7 +272,7 @@ fn keep_tail(mut stderr: ChildStderr, kept: &Mutex<Vec<u8>>) {
 fn timed_out(after: Duration) -> Failure {
     Failure {
         kind: "timed out".to_owned(),
-        message: format!("not done after {} s: its process was ended", after.as_secs_f64()),
+        message: format!("the job was stopped after its timeout of {} s", after.as_secs_f64()),
         ..Failure::default()
     }
 }
@@ -280,10 +281,10 @@ fn crashed(status: Option<ExitStatus>, last: &str, limit: Option<u64>) -> Failur
     let signal = status.and_then(|status| status.signal());
     let message = match (signal, status.and_then(|status| status.code())) {
         (Some(9), _) => {
-            "its process was killed with SIGKILL, by a person, or by the kernel for want of memory".to_owned()
+            "its process was killed with SIGKILL, by a user or because the system ran out of memory".to_owned()
         }
-        (Some(signal), _) => format!("its process was ended by {}", signal_name(signal)),
-        (None, Some(code)) => format!("its process ended by itself with exit code {code}"),
+        (Some(signal), _) => format!("its process was killed by {}", signal_name(signal)),
+        (None, Some(code)) => format!("its process ended with exit code {code}"),
         (None, None) => "its process ended".to_owned(),
     };
     let mut details = Vec::new();

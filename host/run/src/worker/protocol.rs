@@ -1,4 +1,4 @@
-//! What the runner and a worker process send to each other: one JSON document a line.
+//! The messages between the runner and a worker process: one JSON document per line.
 
 use crate::budget::Share;
 use crate::job::Job;
@@ -7,56 +7,56 @@ use crate::report::{Failure, JobSummary};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A job to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct WorkerTask {
     pub(crate) job: Job,
-    /// Scan the job's file group, and do no more.
+    /// Only scan the job's file group.
     pub(crate) scan_only: bool,
-    /// What the files of the group were when they were scanned.
+    /// The state of the group's files when they were scanned.
     pub(crate) scanned: Vec<StampedFile>,
-    /// Why nothing of it may become visible, unless the conversion itself fails first.
+    /// The reason why nothing of it may become visible, unless the conversion fails with a
+    /// different error.
     pub(crate) refused: Option<Failure>,
-    /// Plan and write nothing.
+    /// Plan the job without writing anything.
     pub(crate) dry_run: bool,
-    /// Files of the output that an earlier run has written, and which may be replaced.
+    /// Files of the output that an earlier run has written and that may be replaced.
     pub(crate) owned: Vec<PathBuf>,
-    /// Of a plan, what these were when that was decided.
+    /// For a plan: the state of these files when that was decided.
     pub(crate) seen: Vec<StampedFile>,
-    /// What earlier runs have written for this output, as it was then.
+    /// Files that earlier runs wrote for this output, with their state at that time.
     pub(crate) earlier: Vec<StampedFile>,
     pub(crate) share: Share,
-    /// Bytes that the process may allocate beyond what it starts with.
+    /// Bytes that the process may allocate in addition to those at its start.
     pub(crate) limit: u64,
 }
 
-/// The runner's answer to [`WorkerEvent::Ready`] and [`WorkerEvent::Visible`].
+/// The runner's reply to [`WorkerEvent::Ready`] and [`WorkerEvent::Visible`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum CommitReply {
-    /// It is in the journal: make it visible.
+    /// The commit is in the journal: make the output visible.
     Commit,
-    /// Give it up.
+    /// Stop the job.
     Stop,
 }
 
-/// What a worker process reports of its job.
+/// An event that a worker process reports about its job.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum WorkerEvent {
-    /// How many bytes of the input a long call has gone through, of how many.
+    /// Number of input bytes that a long call has read, and their total.
     Reads { bytes: u64, of: u64 },
-    /// How many bytes will be copied.
+    /// Number of bytes to copy.
     Began { bytes: u64 },
-    /// How many have been.
+    /// Number of bytes copied so far.
     Moved { bytes: u64 },
-    /// These objects have to become visible before all is staged: may they?
+    /// These objects have to become visible before everything is staged. Waits for permission.
     Visible { outputs: Vec<StampedFile> },
-    /// Everything is staged: may it become visible?
+    /// Everything is staged. Waits for permission to commit.
     Ready { made: Box<OutputRecord> },
-    /// It is visible; or, of a dry run, this is the plan. `outputs`: what its objects of a store are.
+    /// The output is visible or, in a dry run, planned. `outputs` are the identities of its objects
+    /// in a store.
     Done { summary: Box<JobSummary>, files: Vec<(PathBuf, u64)>, outputs: Vec<StampedFile> },
-    /// The file group was scanned.
     Scanned { scan: Box<GroupScan> },
     /// Nothing has become visible.
     Failed { failure: Failure },

@@ -1,4 +1,4 @@
-//! The worker's side: receives tasks from the runner, does them, and ends with the runner.
+//! The worker's side: receives tasks from the runner, performs them, and ends with the runner.
 
 use super::perform::perform;
 use super::pipe::RunnerPipe;
@@ -10,17 +10,14 @@ use rustix::process::{
 use tensorferry::{Registry, Session};
 use tensorferry_sdk::{Error, Result};
 
-/// Does the jobs that come over the standard input, until it ends. `runner` is the process that started
-/// this one, and with which it ends.
-///
-/// # Errors
-/// I/o, if the runner cannot be reached.
+/// Performs the jobs that arrive on the standard input until it ends. `runner` is the process that
+/// started this one; this process ends when the runner does.
 pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> {
     end_with(runner)?;
-    // Should the memory end, the kernel takes a job and not the runner.
+    // If the system runs out of memory, the kernel should kill a job and not the runner.
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
     let pipe = RunnerPipe::take()?;
-    // A job that wants as many threads as the one before takes them over.
+    // The threads are reused if the next job needs the same number.
     let mut threads = session.below(session.threads, session.memory, None).of_many_jobs();
     while let Some(task) = pipe.receive::<WorkerTask>()? {
         let share = &task.share;
@@ -38,7 +35,8 @@ pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> 
     Ok(())
 }
 
-/// A job's failure. Threads are what cannot be had first of too little memory, which the system calls by another name.
+/// Converts an error to a failure. If memory is too low, the first symptom is that threads cannot
+/// be started, so the limit is added as a detail.
 fn within_limit(error: &Error, limit: u64) -> Failure {
     let mut failure = Failure::of(error);
     if error.message().starts_with("cannot start threads") {
@@ -47,26 +45,27 @@ fn within_limit(error: &Error, limit: u64) -> Failure {
     failure
 }
 
-/// Has this process end with the one that started it.
+/// Has this process end when its runner does.
 pub(crate) fn end_with(runner: u32) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| Error::from(std::io::Error::from(e)))?;
     let parent = getppid().map(|pid| pid.as_raw_pid());
     if parent.and_then(|pid| u32::try_from(pid).ok()) != Some(runner) {
-        // It was gone before the system could be told.
+        // The runner ended before the signal was set up.
         return Err(Error::cancelled("the runner has ended"));
     }
     Ok(())
 }
 
-/// Bounds what the process may allocate beyond what it has now. Where that cannot be set, the job runs
-/// without.
+/// Limits what the process may allocate in addition to its current memory. If the limit cannot be
+/// set, the job runs without one.
 fn limit_memory(bytes: u64) {
     let limits = getrlimit(Resource::Data);
     let current = Some(allocated().saturating_add(bytes));
     let _ = setrlimit(Resource::Data, Rlimit { current, maximum: limits.maximum });
 }
 
-/// What counts against the limit: private writable memory, as `/proc/self/status` has it.
+/// Returns the memory that counts against the limit: private writable memory, as reported in
+/// `/proc/self/status`.
 fn allocated() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmData:"));

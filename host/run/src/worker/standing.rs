@@ -1,7 +1,8 @@
-//! The standing of an output that no journal knows: who made it, by its own receipt. Journals get lost, folders are moved, another plan of
-//! the same manifest has other journals.
+//! Classifies an output that is not in the journal by its own receipt. Journals get lost, folders
+//! are moved, and a different plan of the same manifest has different journals.
 //!
-//! What costs nothing is compared first: settings, then lengths. Files are read only where all of these agree.
+//! Settings and lengths are compared first, because this is cheap. Files are read only if these
+//! agree.
 
 use super::protocol::WorkerTask;
 use crate::job::{Force, Job};
@@ -17,21 +18,22 @@ use tensorferry_convert::receipt::{self, FileRecord, Files, FormatRecord};
 use tensorferry_core::read::folder;
 use tensorferry_sdk::{Context, Result, Side, check_name};
 
-/// What an output is to a job.
+/// The relation of an existing output to a job.
 pub(super) enum Standing {
-    /// Nobody knows, or the journal does.
+    /// Unknown, or known from the journal.
     Unknown,
-    /// It is ferry's and as it was written, of another input or with other settings: it may be replaced.
+    /// ferry wrote it from a different input or with different settings, and it is unchanged: it
+    /// may be replaced.
     Own(Vec<StampedFile>),
     /// It is what the job would write.
     Made(Box<OutputRecord>),
 }
 
-/// What the output of a task is, where its receipt is all that can tell.
+/// Classifies a task's output, using only its receipt.
 pub(super) fn of(task: &WorkerTask, registry: &Registry, session: &Session) -> Result<Standing> {
     let job = &task.job;
     let is_asked = task.owned.is_empty() && !task.dry_run && job.policy.force != Force::Always;
-    // Of a store, every object would have to be fetched.
+    // In a store, every object would have to be downloaded.
     let output = &job.request.output.path;
     let path = receipt::path_for(output);
     if !is_asked || is_url(job.output()) || !path.is_file() {
@@ -71,13 +73,14 @@ pub(super) fn of(task: &WorkerTask, registry: &Registry, session: &Session) -> R
     Ok(made.map_or(Standing::Own(outputs), |made| Standing::Made(Box::new(made))))
 }
 
-/// Where the files lie now that a receipt names as its input's.
+/// The current location of the input that a receipt describes.
 struct FoundInput {
     folder: PathBuf,
 }
 
 impl FoundInput {
-    /// None, if the job would not read these with these settings.
+    /// Finds the input. Returns `None` if the job would not read the same files with the same
+    /// settings.
     fn of(
         job: &Job,
         receipt: &Receipt,
@@ -89,14 +92,15 @@ impl FoundInput {
         if is_url(input) || !has_settings(job, receipt, registry) {
             return None;
         }
-        // The folder may have been moved: the way from it to INPUT has not.
+        // The folder may have been moved, but the relative path from it to the input has not
+        // changed.
         let way = Path::new(&receipt.input.path).strip_prefix(&receipt.input.folder).ok()?;
         let folder = Path::new(input).ancestors().nth(way.components().count())?;
         let found = Self { folder: folder.to_owned() };
         if !Path::new(input).ends_with(way) {
             return None;
         }
-        // Of a folder, whatever has come into it since may belong to the input.
+        // New files in a folder may belong to the input.
         let without = outputs.iter().map(|file| &*file.path).collect();
         let names = names_below(Path::new(input), &without, session).unwrap_or_default();
         let is_known = |name: &PathBuf| {
@@ -122,14 +126,15 @@ impl FoundInput {
     }
 }
 
-/// Whether a job has the settings that a receipt was written with, as far as it says.
+/// Returns whether a job's settings are those in a receipt, as far as the receipt contains them.
 fn has_settings(job: &Job, receipt: &Receipt, registry: &Registry) -> bool {
     let Request { input, steps, output, losses, .. } = &job.request;
     let is = |asked: &Option<String>, side, made: &FormatRecord| match asked {
         Some(id) => registry.format(id, side).is_ok_and(|format| format.description.id == made.id),
         None => true,
     };
-    // A receipt does not say of a data set how its schema came about, nor which files were to go along.
+    // The receipt of a dataset does not contain the origin of its schema, or the files to be copied
+    // along.
     input.file_group.is_none()
         && input.carry.is_empty()
         && receipt.input.additional_inputs.is_empty()
@@ -146,7 +151,7 @@ fn readers(receipt: &Receipt) -> impl Iterator<Item = &FormatRecord> {
     receipt.models.iter().map(|model| &model.from).chain(of_records)
 }
 
-/// A format that writes, or reads, what it did then.
+/// Returns the format if it still reads or writes the same way.
 fn used(made: &FormatRecord, registry: &Registry) -> Option<UsedFormat> {
     let format = registry.formats().iter().find(|format| format.description.id == made.id)?;
     (format.description.output_revision == made.output_revision).then(|| UsedFormat::of(format))
@@ -160,7 +165,7 @@ fn have_lens(folder: &Path, files: &[FileRecord]) -> bool {
     })
 }
 
-/// Whether files have the digests of their records; what cannot be read has none.
+/// Returns whether files match their recorded digests. Unreadable files do not.
 fn is_as_recorded(folder: &Path, records: &[FileRecord], session: &Session) -> Result<bool> {
     let Some(first) = records.first() else { return Ok(true) };
     let mut files = Files::default();
@@ -172,7 +177,7 @@ fn is_as_recorded(folder: &Path, records: &[FileRecord], session: &Session) -> R
     Ok(found.is_ok_and(|found| found == records))
 }
 
-/// The record that a run would have made of the output.
+/// Creates the record that a run would have made of the output.
 fn made(
     job: &Job,
     receipt: &Receipt,

@@ -1,4 +1,4 @@
-//! The table of all jobs: readable as it is; a script makes it sortable and lets it be filtered.
+//! The table of all jobs. It is readable without the script, which adds sorting and filtering.
 
 use super::super::{JobState, JobSummary, Summary};
 use super::class;
@@ -6,7 +6,7 @@ use super::markup::{Column, close_table, escape, open_table, plural};
 use crate::human::{bytes, count, seconds};
 use std::fmt::Write;
 
-/// Losses and notes of one job that are shown; `report.json` has the rest.
+/// Maximum number of losses and notes shown for a job. `report.json` has the others.
 const MOST_LISTED: usize = 20;
 
 pub(super) fn section(page: &mut String, summary: &Summary) {
@@ -16,7 +16,7 @@ pub(super) fn section(page: &mut String, summary: &Summary) {
     let numbers =
         ["Read", "Written", "Tensors", "Began", "Took", "Losses"].map(|name| (name, Column::Number));
     let columns = [&texts[..], &numbers[..]].concat();
-    let table = " id=\"table\">\n<caption class=\"hidden\">Every job of the run</caption>";
+    let table = " id=\"table\">\n<caption class=\"hidden\">All jobs of the run</caption>";
     open_table(page, "jobs", table, &columns);
     for (index, job) in summary.jobs.iter().enumerate() {
         row(page, index, job);
@@ -25,7 +25,7 @@ pub(super) fn section(page: &mut String, summary: &Summary) {
     page.push_str("</section>\n");
 }
 
-/// Hidden until the script is there.
+/// Hidden until the script runs.
 fn controls(page: &mut String, summary: &Summary) {
     page.push_str(
         "<form class=\"controls\" id=\"controls\" role=\"search\" hidden>\n\
@@ -47,7 +47,7 @@ fn controls(page: &mut String, summary: &Summary) {
     page.push_str("</fieldset>\n<output id=\"shown\" aria-live=\"polite\"></output>\n</form>\n");
 }
 
-/// A row; cells that are sorted otherwise than they read carry their value.
+/// Renders a row. Cells whose text does not sort correctly carry a value.
 fn row(page: &mut String, index: usize, job: &JobSummary) {
     let _ = write!(page, "<tr id=\"job-{index}\" class=\"{}\"><th scope=\"row\">", class(job.state));
     details(page, job);
@@ -72,7 +72,7 @@ fn row(page: &mut String, index: usize, job: &JobSummary) {
     page.push_str("</tr>\n");
 }
 
-/// The job's name, and what does not fit into cells.
+/// Renders the job's name, and details that do not fit into cells.
 fn details(page: &mut String, job: &JobSummary) {
     let _ = write!(page, "<details><summary>{}</summary><dl class=\"facts\">", escape(&job.name));
     let mut fact = |name: &str, value: &str| {

@@ -1,9 +1,10 @@
-//! The parts that sections of the page are made of: escaped text, headings and heads of tables.
+//! Building blocks of the page: escaped text, headings and table heads.
 
 use crate::human::count;
 use std::fmt::{self, Write};
 
-/// Text between tags or in a quoted attribute: no name can be markup, and none can hide.
+/// Escapes text between tags or in a quoted attribute, so that a name can neither become markup nor
+/// be invisible.
 pub(super) fn escape(text: &str) -> Escaped<'_> {
     Escaped(text)
 }
@@ -30,18 +31,19 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Whether a character changes how its neighbours are shown: the direction of writing, or that nothing
-/// is shown at all. <https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters>
+/// Returns whether a character changes how its neighbors are displayed: the writing direction, or
+/// whether they are visible.
+/// <https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters>
 fn steers(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{ffff}')
 }
 
-/// Begins a section with its heading.
+/// Starts a section with its heading.
 pub(super) fn open_section(page: &mut String, id: &str, heading: &str) {
     let _ = writeln!(page, "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{heading}</h2>");
 }
 
-/// Begins a section's table, which can be scrolled. `table` is what follows `<table`.
+/// Starts a section's table in a scrollable region. `table` is the text after `<table`.
 pub(super) fn open_table(page: &mut String, section: &str, table: &str, columns: &[(&str, Column)]) {
     let _ = write!(
         page,
@@ -64,7 +66,7 @@ pub(super) fn close_table(page: &mut String) {
     page.push_str("</tbody>\n</table>\n</div>\n");
 }
 
-/// `1 job`, `2 jobs`.
+/// Formats a number and a noun: `1 job`, `2 jobs`.
 pub(super) fn plural(number: u64, what: &str) -> String {
     format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
 }

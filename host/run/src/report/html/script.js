@@ -1,4 +1,4 @@
-// Makes the table of jobs sortable and lets it be filtered. Without this script the page lacks nothing else.
+// Makes the table of jobs sortable and filterable. Everything else on the page works without this script.
 "use strict";
 (() => {
   const table = document.getElementById("table");
@@ -10,7 +10,7 @@
   const shown = document.getElementById("shown");
   const rows = [...body.rows].map((row) => ({ row, text: row.textContent.toLowerCase() }));
 
-  // Cells of numbers carry their value; what has none comes last, in both directions.
+  // Cells with numbers carry their value. Cells without one are last in both directions.
   const value = (row, column) => {
     const cell = row.cells[column];
     if (cell.dataset.v === undefined) {
@@ -57,7 +57,7 @@
   });
   boxes.forEach((box) => box.addEventListener("change", narrow));
   controls.addEventListener("submit", (event) => event.preventDefault());
-  // Who follows a link to a job sees it, whatever is filtered, with its details.
+  // A link to a job shows it with its details, even if a filter hides it.
   const follow = () => {
     const row = /^#job-\d+$/.test(location.hash) && document.getElementById(location.hash.slice(1));
     if (!row) return;

@@ -1,6 +1,7 @@
-//! The time line: when each job ran, in as many lanes as jobs ran at once, and the bytes a second.
+//! The timeline: a bar for each job, in as many lanes as jobs ran concurrently, and the bytes per
+//! second.
 //!
-//! It is drawn as SVG in the page; the table of jobs has the same as numbers.
+//! It is drawn as SVG in the page. The table of jobs has the same values as numbers.
 
 use super::super::{JobState, JobSummary, Summary};
 use super::class;
@@ -8,17 +9,17 @@ use super::markup::{escape, plural};
 use crate::human::{bytes, seconds};
 use std::fmt::Write;
 
-/// The width of the drawing, in its own units; the page scales it.
+/// Width of the drawing in its own units, which the page scales.
 const WIDTH: f64 = 1000.0;
 const LANE: f64 = 14.0;
 const GAP: f64 = 2.0;
-/// The height of all lanes at most: of hundreds of jobs at once, each is thinner.
+/// Maximum height of all lanes. With hundreds of concurrent jobs, each lane is thinner.
 const MOST_HEIGHT: f64 = 480.0;
 const CURVE: f64 = 90.0;
-/// The points of the curve.
+/// Number of points of the curve.
 const STEPS: usize = 100;
 
-/// A job that ran, and when.
+/// A job that ran, and its time.
 struct JobSpan<'a> {
     job: &'a JobSummary,
     start: f64,
@@ -35,7 +36,7 @@ pub(super) fn section(page: &mut String, summary: &Summary) {
     let height = step * most as f64;
     let _ = write!(
         page,
-        "<section aria-labelledby=\"time\">\n<h2 id=\"time\">Time line</h2>\n<figure>\n\
+        "<section aria-labelledby=\"time\">\n<h2 id=\"time\">Timeline</h2>\n<figure>\n\
          <svg viewBox=\"0 0 {WIDTH} {:.1}\" role=\"img\" aria-labelledby=\"time-title\" preserveAspectRatio=\"none\" \
          class=\"lanes\" style=\"height:{height:.0}px\">\n\
          <title id=\"time-title\">{} in {}, at most {most} at once</title>\n",
@@ -59,12 +60,12 @@ pub(super) fn section(page: &mut String, summary: &Summary) {
     }
     page.push_str("</svg>\n");
     axis(page, total);
-    page.push_str("<figcaption>Each bar is a job, in as many rows as ran at once.</figcaption>\n</figure>\n");
+    page.push_str("<figcaption>Each bar is a job. Bars in different rows overlap in time.</figcaption>\n</figure>\n");
     curve(page, &spans, total);
     page.push_str("</section>\n");
 }
 
-/// What ran, by its begin.
+/// Returns the jobs that ran, by start time.
 fn spans(summary: &Summary) -> Vec<JobSpan<'_>> {
     let ran =
         |job: &&JobSummary| matches!(job.state, JobState::Done | JobState::Failed | JobState::Cancelled);
@@ -81,7 +82,7 @@ impl<'a> JobSpan<'a> {
     }
 }
 
-/// For each span the first lane that is free, and how many lanes there are.
+/// Returns the first free lane for each span, and the number of lanes.
 fn lanes(spans: &[JobSpan<'_>]) -> (Vec<usize>, usize) {
     let mut free_at: Vec<f64> = Vec::new();
     let mut lanes = Vec::with_capacity(spans.len());
@@ -96,7 +97,7 @@ fn lanes(spans: &[JobSpan<'_>]) -> (Vec<usize>, usize) {
     (lanes, free_at.len().max(1))
 }
 
-/// Marks of the time, below what they belong to.
+/// Draws the time axis below the lanes.
 fn axis(page: &mut String, total: f64) {
     let step = tick(total);
     page.push_str("<div class=\"axis\" aria-hidden=\"true\">");
@@ -108,7 +109,7 @@ fn axis(page: &mut String, total: f64) {
     page.push_str("</div>\n");
 }
 
-/// The distance of marks: about six of them, at round times.
+/// Returns the distance of tick marks: about six of them, at round times.
 fn tick(total: f64) -> f64 {
     const ROUND: [f64; 14] =
         [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0];
@@ -138,7 +139,7 @@ fn mark(at: f64, step: f64) -> String {
     }
 }
 
-/// Bytes read in each step of time; a job's are spread evenly over its time.
+/// Draws the bytes read in each time step. A job's bytes are spread evenly over its duration.
 fn curve(page: &mut String, spans: &[JobSpan<'_>], total: f64) {
     let width = total / STEPS as f64;
     let mut steps = [0.0_f64; STEPS];
@@ -165,7 +166,7 @@ fn curve(page: &mut String, spans: &[JobSpan<'_>], total: f64) {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a rate to be read, not counted with"
+        reason = "a rate for display only"
     )]
     let most = bytes(most as u64);
     let _ = write!(
@@ -173,11 +174,11 @@ fn curve(page: &mut String, spans: &[JobSpan<'_>], total: f64) {
         "<figure>\n<p class=\"scale\" aria-hidden=\"true\">{most}/s</p>\n\
          <svg viewBox=\"0 0 {WIDTH} {CURVE}\" role=\"img\" aria-labelledby=\"rate-title\" preserveAspectRatio=\"none\" \
          class=\"rate\" style=\"height:{CURVE}px\">\n\
-         <title id=\"rate-title\">Bytes read a second over the same time, at most {most}</title>\n\
+         <title id=\"rate-title\">Bytes read per second over the same time, at most {most}</title>\n\
          <path d=\"{path}\"/>\n</svg>\n"
     );
     axis(page, total);
     page.push_str(
-        "<figcaption>Bytes read a second; a job's are spread evenly over its time.</figcaption>\n</figure>\n",
+        "<figcaption>Bytes read per second. A job's bytes are spread evenly over its duration.</figcaption>\n</figure>\n",
     );
 }
