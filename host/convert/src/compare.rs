@@ -27,7 +27,8 @@ use tensorferry_tensors::stored::Stored;
 fn of_several(path: &Path, registry: &Formats, session: &Session) -> Option<Error> {
     let root = path.is_dir().then(|| FileSource::open(path, session))?.ok()?;
     let folders = models::folders(&root, registry, session).ok()?;
-    let error = Error::usage("a folder of several models").file(shown(path)).hint("compare the models one by one");
+    let error =
+        Error::usage("a folder of several models").file(shown(path)).hint("compare the models one by one");
     (!folders.is_empty()).then(|| error.found(folders.join(", ")))
 }
 

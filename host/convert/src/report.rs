@@ -70,8 +70,10 @@ impl Report {
 
     /// Notes the leftovers of earlier runs next to the output, and what was done with them.
     pub fn recovered(&mut self, recovered: Recovered) {
-        let finished =
-            recovered.finished.iter().map(|path| format!("finished the output {} of an interrupted run", path.display()));
+        let finished = recovered
+            .finished
+            .iter()
+            .map(|path| format!("finished the output {} of an interrupted run", path.display()));
         self.notes.extend(finished.chain(recovered.notes));
         if recovered.removed > 0 {
             let runs = match recovered.removed {

@@ -121,10 +121,7 @@ pub fn find(
             }
             if kind == EntryKind::Folder {
                 if is_other_step(models.iter().copied(), &name) {
-                    account.leave_out(
-                        &name,
-                        "a different step of the run: convert it separately",
-                    );
+                    account.leave_out(&name, "a different step of the run: convert it separately");
                 } else if is_unfinished(file) {
                     account.leave_out(&name, "an unfinished checkpoint");
                 } else if is_entered(entry) && name.split('/').count() <= MOST_FOLDERS {
@@ -143,8 +140,7 @@ pub fn find(
                 && !is_beside
                 && !is_export(context, input, models.iter().map(|model| &*model.folder), &folder);
             if is_left_out {
-                account
-                    .leave_out(&name, "other weights, which were not read: convert them separately");
+                account.leave_out(&name, "other weights, which were not read: convert them separately");
                 continue;
             }
             if let Some(why) = not_carried(input, &carried, entry) {
@@ -246,7 +242,10 @@ impl<'a> Companions<'a> {
         let ids: Vec<&str> = self.asked.iter().filter(|(_, is)| **is).map(|(id, _)| &**id).collect();
         let files = if self.carried == 1 { "1 file".to_owned() } else { format!("{} files", self.carried) };
         (self.carried > 0).then(|| {
-            format!("{files} next to the model ({}) are copied unread: pass one as the input to convert it", ids.join(", "))
+            format!(
+                "{files} next to the model ({}) are copied unread: pass one as the input to convert it",
+                ids.join(", ")
+            )
         })
     }
 }

@@ -109,8 +109,7 @@ impl OtherSteps for NoSteps {
 /// Parses the steps on tensors that a format requests. A format cannot name files of the user's.
 pub fn of_format(texts: &[String]) -> Result<Vec<Step<TensorAction>>> {
     let is_file = |text: &&String| text.trim_start().starts_with(['@', '"']);
-    let blame =
-        |error: Error| Error::plugin(format!("the format requests an invalid step: {error}"));
+    let blame = |error: Error| Error::plugin(format!("the format requests an invalid step: {error}"));
     if let Some(text) = texts.iter().find(is_file) {
         return Err(blame(Error::usage("a recipe in a file").found(text)));
     }

@@ -10,32 +10,73 @@ use std::path::PathBuf;
 pub enum Event<'a> {
     /// A run begins. Contains the number of selected jobs, the number that must run, and their
     /// approximate input size.
-    RunBegan { jobs: usize, to_run: usize, bytes: u64, journal: PathBuf },
+    RunBegan {
+        jobs: usize,
+        to_run: usize,
+        bytes: u64,
+        journal: PathBuf,
+    },
     /// A file group was scanned for its dataset's schema. `scanned` counts the finished scans of
     /// all `of`.
-    Scanned { name: &'a str, scanned: usize, of: usize },
+    Scanned {
+        name: &'a str,
+        scanned: usize,
+        of: usize,
+    },
     /// The reason why a job runs or not, with `--explain`.
-    Decided { name: &'a str, runs: bool, reason: &'a str },
+    Decided {
+        name: &'a str,
+        runs: bool,
+        reason: &'a str,
+    },
     /// A job begins or is retried. Attempts count from 1.
-    JobBegan { name: &'a str, attempt: u32 },
+    JobBegan {
+        name: &'a str,
+        attempt: u32,
+    },
     /// The bytes of its input that a job has scanned before it can copy, for an index or a schema,
     /// and their total.
-    JobReads { name: &'a str, bytes: u64, of: u64 },
+    JobReads {
+        name: &'a str,
+        bytes: u64,
+        of: u64,
+    },
     /// The number of bytes that a job will copy.
-    JobBytes { name: &'a str, bytes: u64 },
+    JobBytes {
+        name: &'a str,
+        bytes: u64,
+    },
     /// The number of bytes that a job has copied.
-    JobMoved { name: &'a str, bytes: u64 },
+    JobMoved {
+        name: &'a str,
+        bytes: u64,
+    },
     JobDone(&'a JobSummary),
     /// A job had a temporary failure and is retried after this many seconds.
-    JobWaits { name: &'a str, seconds: f64, failure: &'a Failure },
+    JobWaits {
+        name: &'a str,
+        seconds: f64,
+        failure: &'a Failure,
+    },
     /// A job failed permanently.
     JobFailed(&'a JobSummary),
     /// A job was stopped before it was done.
-    JobCancelled { name: &'a str },
+    JobCancelled {
+        name: &'a str,
+    },
     /// A piece of a plan begins, as [`RunBegan`](Self::RunBegan).
-    PieceBegan { piece: u64, jobs: usize, to_run: usize, bytes: u64 },
+    PieceBegan {
+        piece: u64,
+        jobs: usize,
+        to_run: usize,
+        bytes: u64,
+    },
     /// Progress of a piece: finished jobs, and bytes copied by these and the running ones.
-    PieceMoved { piece: u64, jobs: usize, bytes: u64 },
+    PieceMoved {
+        piece: u64,
+        jobs: usize,
+        bytes: u64,
+    },
     /// A piece ends. Contains the first of its failures.
     PieceDone {
         piece: u64,
@@ -47,7 +88,11 @@ pub enum Event<'a> {
         failures: Vec<PieceFailure<'a>>,
     },
     /// A piece could not be started, or its journal could not be written.
-    PieceFailed { piece: u64, message: &'a str, exit_code: u8 },
+    PieceFailed {
+        piece: u64,
+        message: &'a str,
+        exit_code: u8,
+    },
     /// A run ends after this many seconds.
     RunEnded {
         #[serde(flatten)]

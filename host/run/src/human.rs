@@ -36,7 +36,11 @@ pub fn seconds(seconds: f64) -> String {
 
 /// Returns the number per second, or 0 if no time has passed.
 #[must_use]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for display, and never negative")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "for display, and never negative"
+)]
 pub fn rate(count: u64, seconds: f64) -> u64 {
     if seconds > 0.0 { (count as f64 / seconds) as u64 } else { 0 }
 }

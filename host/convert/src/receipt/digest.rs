@@ -125,10 +125,12 @@ impl<'a> Files<'a> {
             if let (BytesFrom::Source(source, id), FileDigest::Sha256(found)) = (&task.from, &digest)
                 && let Some(stated) = source.stated_sha256(*id).filter(|stated| stated != found)
             {
-                return Err(Error::malformed("the SHA-256 of the file differs from the one that its store reports")
-                    .file(&task.name)
-                    .expected(stated)
-                    .found(found));
+                return Err(Error::malformed(
+                    "the SHA-256 of the file differs from the one that its store reports",
+                )
+                .file(&task.name)
+                .expected(stated)
+                .found(found));
             }
             Ok((task.place, FileRecord { name: task.name, bytes: task.bytes, digest }))
         };

@@ -328,7 +328,8 @@ fn compare_tensor(expected: &TensorRecord, found: &TensorRecord) -> Option<Probl
     Some(if found.dtype != expected.dtype {
         problem("has a different dtype").differs(&expected.dtype, &found.dtype)
     } else if found.shape != expected.shape {
-        problem("has a different shape").differs(format!("{:?}", expected.shape), format!("{:?}", found.shape))
+        problem("has a different shape")
+            .differs(format!("{:?}", expected.shape), format!("{:?}", found.shape))
     } else if found.bytes != expected.bytes {
         problem("has a different length").differs(expected.bytes, found.bytes)
     } else if found.content != expected.content {

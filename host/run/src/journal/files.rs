@@ -45,9 +45,10 @@ impl StampedFile {
     /// run ended before it could record more about an object, only the length is compared.
     pub(crate) fn check_output(&self, session: &Session) -> Result<(), String> {
         match output_identity(&self.path, session) {
-            Ok(Some(identity)) if self.identity.is_of_len_alone() => {
-                self.compare(FileIdentity { len: identity.len, ..self.identity }, "was modified after it was written")
-            }
+            Ok(Some(identity)) if self.identity.is_of_len_alone() => self.compare(
+                FileIdentity { len: identity.len, ..self.identity },
+                "was modified after it was written",
+            ),
             Ok(Some(identity)) => self.compare(identity, "was modified after it was written"),
             Ok(None) => Err(format!("{} is gone", self.path.display())),
             Err(error) => Err(format!("{} cannot be examined: {error}", self.path.display())),

@@ -55,9 +55,7 @@ fn taken(path: &Path, holder: Option<u32>) -> Error {
         Some(process) => {
             format!("another run (process {process}) is using this journal")
         }
-        None => {
-            "processes of an earlier run are still using this journal".to_owned()
-        }
+        None => "processes of an earlier run are still using this journal".to_owned(),
     })
     .file(shown(path))
     .hint("wait until it ends, or stop it")

@@ -1,4 +1,4 @@
-//! Finds the files of a data set, and puts them into groups: so many files of one folder, ordered by name.
+//! Finds the files of a dataset and groups them: a number of files of one folder, ordered by name.
 //!
 //! A file group is read as one input and becomes one output. Nothing is opened here.
 
@@ -9,17 +9,17 @@ use super::search::{DEEPEST, Search};
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_sdk::{Result, ShardName};
 
-/// The files of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GroupFiles {
-    /// In order; at least one.
+    /// The files in order, at least one.
     pub(super) files: Vec<InputPath>,
-    /// The group's number among those of its folder, from 0.
+    /// The group's number in its folder, from 0.
     pub(super) number: usize,
 }
 
-/// Every file below the search's root but hidden ones, sorted by path. Those whose names begin with `_` are what other
-/// programs leave beside data: `_SUCCESS`, `_metadata`. What is no file is told if `is_meant` says so of its name.
+/// Returns all files below the search's root except hidden ones, sorted by path. Names that start
+/// with `_` belong to other programs (`_SUCCESS`, `_metadata`) and are skipped. An entry that is
+/// not a file is reported if `is_meant` returns true for its name.
 pub(super) fn files(search: &mut Search<'_>, is_meant: &dyn Fn(&str) -> bool) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     visit(search, "", 0, is_meant, &mut found)?;
@@ -48,7 +48,8 @@ fn visit(
     Ok(())
 }
 
-/// The files whose names formats of records declare, without an index beside its file.
+/// Selects the files with names of record formats. An index next to its file is not a file of
+/// records.
 pub(super) fn records(files: &BTreeSet<String>, names: &NamePatterns) -> Vec<InputPath> {
     let is_index = |path: &str| {
         let of = path.rsplit_once('.').map(|(of, _)| of);
@@ -67,8 +68,8 @@ fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// A set of shards (`NAME-00001-of-00040...`) of which some are missing: its name, how many there should
-/// be, and how many there are.
+/// Returns a set of shards (`NAME-00001-of-00040...`) of which some are missing: its name, its
+/// number of shards, and the number that exist.
 pub(super) fn incomplete_set(files: &[InputPath]) -> Option<(String, u64, u64)> {
     let mut sets: BTreeMap<(&str, &str, u64), BTreeSet<u64>> = BTreeMap::new();
     for file in files {
@@ -79,7 +80,7 @@ pub(super) fn incomplete_set(files: &[InputPath]) -> Option<(String, u64, u64)> 
     set.map(|((stem, _, count), there)| (stem.to_owned(), count, there.len() as u64))
 }
 
-/// Groups of at most `size` files, each of one folder.
+/// Groups files of the same folder, at most `size` per group.
 pub(super) fn groups(files: Vec<InputPath>, size: usize) -> Vec<GroupFiles> {
     let mut folders: BTreeMap<String, Vec<InputPath>> = BTreeMap::new();
     for file in files {
@@ -93,7 +94,8 @@ pub(super) fn groups(files: Vec<InputPath>, size: usize) -> Vec<GroupFiles> {
 }
 
 impl GroupFiles {
-    /// What `--only` and the report call it: a file's path, or the number of a group in its folder.
+    /// Returns the name for `--only` and the report: a file's path, or the number of a group in its
+    /// folder.
     pub(super) fn name(&self, size: usize) -> String {
         let first = &self.files[0];
         match (size, first.parent()) {

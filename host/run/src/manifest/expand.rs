@@ -1,4 +1,5 @@
-//! Makes jobs of a manifest's entries: folders are searched, defaults applied, formats and steps looked up.
+//! Expands a manifest's entries to jobs: searches folders, applies defaults, and looks up formats
+//! and steps.
 
 mod checks;
 mod datasets;
@@ -25,8 +26,9 @@ use tensorferry_sdk::LossKind;
 use tensorferry_sdk::{OptionKind, OptionSpec, Side};
 use zoos::FoundZoo;
 
-/// Gives the jobs to `take`, one by one and in the manifest's order, as far as they can be made; returns what they share. All
-/// inputs are found before the first job is made: some of them are outputs of others.
+/// Passes the jobs to `take` one by one, in the manifest's order, as far as they are valid. Returns
+/// the settings that the jobs share. All inputs are found before the first job is passed, since
+/// some of them are outputs of others.
 pub(super) fn expand(
     manifest: &Manifest,
     path: &Path,
@@ -79,30 +81,32 @@ struct Expansion<'a> {
     mistakes: &'a mut Mistakes,
     take: &'a mut dyn FnMut(Job),
     outputs: Outputs,
-    /// How many were given away.
+    /// Number of jobs passed so far.
     jobs: u64,
-    /// Why an entry has no job though there is something below its root: the first such.
+    /// The reason why an entry has no jobs although there are files below its root. The first one
+    /// is kept.
     left_out: Option<(Range<usize>, String)>,
-    /// What a person should know beside the jobs.
+    /// Notes about the manifest.
     notes: Vec<String>,
     seen: Seen,
-    /// Their names.
+    /// The names of the datasets.
     datasets: BTreeSet<String>,
 }
 
-/// What is known of the jobs that were made, to tell that two have the same name or place. A million of them have to fit.
+/// The names and outputs of the jobs so far, to find duplicates. A million of them have to fit into
+/// memory.
 #[derive(Default)]
 struct Seen {
     names: HashSet<Digest>,
-    /// Each with its job's input.
+    /// Outputs, each with its job's input.
     outputs: HashMap<Digest, Box<str>>,
-    /// Places of keys of which it was said that two jobs write the same.
+    /// Positions of keys whose duplicate outputs were reported.
     told: HashSet<usize>,
-    /// From where to where sidecars are carried.
+    /// Source and destination folders of sidecars.
     carried: HashSet<(PathBuf, PathBuf)>,
 }
 
-/// Of a text.
+/// The digest of a text.
 type Digest = [u8; 16];
 
 fn digest(text: &str) -> Digest {
@@ -123,7 +127,6 @@ impl Expansion<'_> {
         self.push(Job { name, request, policy: settings.policy() }, &at);
     }
 
-    /// The request that settings describe.
     fn request(&self, settings: &Settings, input: &str, output: &str) -> Request {
         let options = |given: &Option<OptionTexts>, side| {
             let pair = |key: &String, value: &str| (key.clone(), self.option_value(key, value, side));
@@ -151,7 +154,7 @@ impl Expansion<'_> {
                 options: options(&settings.output_options, Side::Writer),
                 verify: settings.verify.unwrap_or(false),
                 receipt: settings.receipt(),
-                // A journal that reports "done" must still be right after a power cut.
+                // The journal's record "done" must still be correct after a power failure.
                 commit: CommitOptions { force: false, sync: true },
                 earlier: Vec::new(),
             },
@@ -163,7 +166,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// An option's value; one that is another input's path is relative to the manifest, as all paths are.
+    /// Returns an option's value. If it is the path of another input, it is made relative to the
+    /// manifest, as all paths are.
     fn option_value(&self, key: &str, value: &str, side: Side) -> String {
         let mut declared = self.registry.formats().iter().flat_map(|format| &format.description.options);
         let is_path = |option: &OptionSpec| {
@@ -175,19 +179,20 @@ impl Expansion<'_> {
     fn filled(&mut self, output: &Placed<String>, fields: &Fields) -> Option<String> {
         let (message, suggestion) = match fill(output.get_ref(), fields) {
             Ok(filled) => return Some(filled),
-            Err(field) if field.is_empty() => {
-                ("a brace stands alone".to_owned(), Some("write {{ or }}".to_owned()))
-            }
+            Err(field) if field.is_empty() => (
+                "unmatched brace in the template".to_owned(),
+                Some("write {{ or }} for a literal brace".to_owned()),
+            ),
             Err(field) => {
                 let known = fields.iter().map(|(name, _)| *name);
-                (format!("a template has no {{{field}}}"), suggest(&field, known))
+                (format!("unknown field {{{field}}} in the template"), suggest(&field, known))
             }
         };
         self.mistakes.add(&output.span(), message, suggestion);
         None
     }
 
-    /// Notes where outputs go that may lie among the inputs.
+    /// Records the outputs that may be among the inputs.
     fn note_outputs(&mut self, manifest: &Manifest, zoos: &[FoundZoo<'_>], datasets: &[FoundDataset<'_>]) {
         for job in &manifest.job {
             let (at, output) = (job.own.output.span().start, job.own.output.get_ref());
@@ -201,12 +206,12 @@ impl Expansion<'_> {
         datasets.iter().for_each(|dataset| self.note_outputs_of_dataset(dataset));
     }
 
-    /// Says why nothing is left of an entry's inputs.
+    /// Records why an entry has no inputs left.
     fn nothing_left(&mut self, at: Range<usize>, why: String) {
         self.left_out.get_or_insert((at, why));
     }
 
-    /// Checks that there is anything to do.
+    /// Checks that there is at least one job.
     fn check_any(&mut self) {
         if self.jobs == 0
             && self.mistakes.is_empty()
@@ -216,7 +221,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Gives a job away; `at` is the place of the key that says its output.
+    /// Passes a job on. `at` is the position of the key with its output.
     fn push(&mut self, job: Job, at: &Range<usize>) {
         self.check_unique(&job, at);
         self.check_sidecars(&job, at);
@@ -224,24 +229,24 @@ impl Expansion<'_> {
         (self.take)(job);
     }
 
-    /// Checks that name and output are this job's alone.
+    /// Checks that the name and the output are unique.
     fn check_unique(&mut self, job: &Job, at: &Range<usize>) {
         if !self.seen.names.insert(digest(&job.name)) {
-            let suggestion = Some("give each a name of its own".to_owned());
-            self.mistakes.add(at, format!("two jobs are called {:?}", job.name), suggestion);
+            let suggestion = Some("set a different `name` for each".to_owned());
+            self.mistakes.add(at, format!("two jobs have the name {:?}", job.name), suggestion);
         }
         let (input, output) = (job.input(), job.output().trim_end_matches('/'));
-        // Once for each template.
+        // Reported once for each template.
         if let Some(other) = self.seen.outputs.insert(digest(output), input.into())
             && self.seen.told.insert(at.start)
         {
-            let suggestion = "{path} and {name} together tell models apart; {stem} alone may not";
-            let message = format!("two jobs write {output}: of {other} and of {input}");
+            let suggestion = "{path} and {name} together are unique; {stem} may not be";
+            let message = format!("two jobs write {output}: from {other} and from {input}");
             self.mistakes.add(at, message, Some(suggestion.to_owned()));
         }
     }
 
-    /// Checks that models of one folder do not carry the same files to the same place.
+    /// Checks that models of one folder do not copy the same sidecars to the same folder.
     fn check_sidecars(&mut self, job: &Job, at: &Range<usize>) {
         let (input, output, carry) = (job.input(), job.output(), &job.request.input.carry);
         let parent_of = |path| Path::new(path).parent().unwrap_or(Path::new("/"));
@@ -254,8 +259,8 @@ impl Expansion<'_> {
             return;
         }
         let (from, to) = (from.display(), to.display());
-        let message = format!("several models of {from} would carry its sidecars to {to}");
-        self.mistakes.add(at, message, Some("give each model an output folder: {path}/".to_owned()));
+        let message = format!("several models of {from} would copy its `sidecars` to {to}");
+        self.mistakes.add(at, message, Some("give each model its own output folder: {path}/".to_owned()));
     }
 }
 
@@ -263,7 +268,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// A path of the manifest as an absolute one; a `/` at its end stays.
+/// Makes a path of the manifest absolute. A `/` at its end stays.
 fn absolute(base: &Path, path: &str) -> String {
     if is_url(path) {
         return path.to_owned();
@@ -280,14 +285,14 @@ fn absolute(base: &Path, path: &str) -> String {
     tidy
 }
 
-/// What a folder without models does hold.
+/// Describes the content of a folder without models.
 fn contents(folder: &InputFolder) -> String {
     let entries = folder.entries("", "", u64::MAX).unwrap_or_default();
     let names: Vec<String> = entries.into_iter().take(5).map(|entry| entry.name).collect();
     if names.is_empty() { "it is empty".to_owned() } else { format!("it holds {}", names.join(", ")) }
 }
 
-/// A folder of nearly that name beside it.
+/// Suggests a folder with a similar name next to the path.
 fn nearby(path: &Path) -> Option<String> {
     let entries = std::fs::read_dir(path.parent()?).ok()?.flatten().filter(|entry| entry.path().is_dir());
     let names: Vec<String> = entries.map(|entry| file_name(&entry.path())).collect();

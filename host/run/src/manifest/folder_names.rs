@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// A folder's files, links to files too, and its folders.
+/// The names of a folder's files, including links to files, and of its folders.
 #[derive(Debug, Default)]
 pub(super) struct FolderNames {
     pub(super) files: BTreeSet<String>,

@@ -1,24 +1,22 @@
-//! A mistake is an error in a manifest, with its place and, if it can be guessed, what was meant.
+//! A mistake is an error in a manifest, with its position and possibly a suggestion.
 
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-/// An error in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Mistake {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// From 1, in characters.
+    /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong.
     pub message: String,
-    /// What may have been meant.
+    /// A suggestion to fix the mistake.
     pub suggestion: Option<String>,
 }
 
-/// All errors in the text of a manifest.
+/// All mistakes in the text of a manifest.
 #[derive(Debug, Clone)]
 pub(super) struct Mistakes {
     text: String,
@@ -26,12 +24,12 @@ pub(super) struct Mistakes {
 }
 
 impl Mistakes {
-    /// None yet.
+    /// Creates an empty list.
     pub(super) fn of(text: &str) -> Self {
         Self { text: text.to_owned(), list: Vec::new() }
     }
 
-    /// One at a place of the text.
+    /// Adds a mistake at a position in the text.
     pub(super) fn add(&mut self, at: &Range<usize>, message: impl Into<String>, suggestion: Option<String>) {
         let before = self.text.get(..at.start).unwrap_or(&self.text);
         let line = before.matches('\n').count() + 1;
@@ -47,7 +45,7 @@ impl Mistakes {
         self.list.is_empty()
     }
 
-    /// In the order of the text.
+    /// Returns the mistakes in the order of the text.
     pub(super) fn sorted(mut self) -> Vec<Mistake> {
         self.list.sort();
         self.list
@@ -64,13 +62,16 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// `did you mean ...?` for the nearest of `known`, else the list of them if it is short.
+/// Returns `did you mean ...?` with the most similar known word, or lists the known words if there
+/// are few.
 pub(super) fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     const MOST_LISTED: usize = 24;
     let known: Vec<&str> = known.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
     match tensorferry::suggest(word, known.iter().copied()) {
         Some(near) => Some(format!("did you mean {near:?}?")),
-        None if (1..=MOST_LISTED).contains(&known.len()) => Some(format!("known are {}", known.join(", "))),
+        None if (1..=MOST_LISTED).contains(&known.len()) => {
+            Some(format!("known names: {}", known.join(", ")))
+        }
         None => None,
     }
 }
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_is_far_away_is_not_suggested() {
-        assert_eq!(suggest("xyz", ["input", "output"]), Some("known are input, output".to_owned()));
+        assert_eq!(suggest("xyz", ["input", "output"]), Some("known names: input, output".to_owned()));
         assert_eq!(suggest("xyz", []), None);
     }
 }

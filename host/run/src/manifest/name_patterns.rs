@@ -1,5 +1,5 @@
-//! What formats declare of names: the endings of their files, the names that make a folder a model, and which files are shards
-//! that are read together.
+//! The names that formats declare: the endings of their files, the names that make a folder a
+//! model, and the shards that are read together.
 
 use super::input_path::{InputPath, join};
 use globset::GlobSet;
@@ -8,12 +8,12 @@ use tensorferry::Registry;
 use tensorferry::formats::globs;
 use tensorferry_sdk::{Capabilities, Description, Result, ShardName};
 
-/// The option of readers that says what a shard is that is named.
+/// The option of readers that determines how a single shard is read.
 pub(super) const SHARD: &str = "shard";
 
-/// What the formats that read declare of names.
+/// The names that reading formats declare.
 pub(super) struct NamePatterns {
-    /// The longest first.
+    /// Endings, the longest first.
     suffixes: Vec<String>,
     members: GlobSet,
     /// Names that make a folder a model.
@@ -22,21 +22,21 @@ pub(super) struct NamePatterns {
     pub(super) of_sets: BTreeSet<String>,
 }
 
-/// An index's name, taken apart.
+/// The parts of an index's name.
 pub(super) struct IndexName<'n> {
-    /// What its shards' names begin with; of a variant, `model.fp16`.
+    /// The start of its shards' names; for a variant, `model.fp16`.
     pub(super) stem: String,
     /// The ending of its shards.
     pub(super) ending: &'n str,
 }
 
 impl NamePatterns {
-    /// Those of all formats of models.
+    /// Collects the names of all model formats.
     pub(super) fn of_models(registry: &Registry) -> Result<Self> {
         Self::of_those(registry, |description| description.capabilities.has(Capabilities::READ))
     }
 
-    /// Those of the formats that are wanted.
+    /// Collects the names of the selected formats.
     pub(super) fn of_those(registry: &Registry, is_wanted: impl Fn(&Description) -> bool) -> Result<Self> {
         let readers = || registry.formats().iter().map(|f| &f.description).filter(|d| is_wanted(d));
         let is_literal = |name: &String| !name.contains(['*', '?', '[', '{']);
@@ -58,20 +58,20 @@ impl NamePatterns {
         let bytes = name.as_bytes();
         let ends_in = |suffix: &&String| {
             let start = bytes.len().checked_sub(suffix.len());
-            // Windows does not tell `BIG.PT` from `big.pt`.
+            // Windows does not distinguish `BIG.PT` and `big.pt`.
             start.is_some_and(|start| bytes[start..].eq_ignore_ascii_case(suffix.as_bytes()))
         };
         let suffix = self.suffixes.iter().find(ends_in)?;
-        // A name that is nothing but an ending is no model's: `.metadata`.
+        // A name that consists only of an ending is not a model: `.metadata`.
         (name.len() > suffix.len()).then_some(suffix)
     }
 
-    /// Whether a name ends as files of some format do.
+    /// Returns whether a name has the ending of a format.
     pub(super) fn has_suffix(&self, name: &str) -> bool {
         self.suffix_of(name).is_some()
     }
 
-    /// The name without its ending; a shard's keeps its number.
+    /// Returns the name without its ending. The number of a shard stays.
     pub(super) fn without_suffix<'n>(&self, name: &'n str) -> &'n str {
         self.suffix_of(name).and_then(|suffix| name.get(..name.len() - suffix.len())).unwrap_or(name)
     }
@@ -84,7 +84,8 @@ impl NamePatterns {
         !self.has_suffix(name) && ShardName::parse(name).is_none() && self.members.is_match(name)
     }
 
-    /// `model.safetensors.index.json`, and of a variant `model.safetensors.index.fp16.json`.
+    /// Parses `model.safetensors.index.json` and, for a variant,
+    /// `model.safetensors.index.fp16.json`.
     pub(super) fn index_name<'n>(&self, name: &'n str) -> Option<IndexName<'n>> {
         self.suffixes.iter().find_map(|suffix| {
             let at = name.find(&format!("{suffix}.index"))?;
@@ -96,8 +97,8 @@ impl NamePatterns {
     }
 }
 
-/// The endings of a format's files whose shards are read together: those that it has an index for, or if it has none and asks
-/// what a shard means, all of its endings.
+/// Returns the endings of a format's files whose shards are read together: those with an index or,
+/// if there are none and the format has the option `shard`, all of its endings.
 fn endings_of_sets(description: &Description) -> Vec<String> {
     let Description { suffixes, members, options, .. } = description;
     let has_index = |suffix: &String| {
@@ -110,7 +111,7 @@ fn endings_of_sets(description: &Description) -> Vec<String> {
 }
 
 impl NamePatterns {
-    /// An index as a model.
+    /// Returns the model of an index.
     pub(super) fn index(&self, name: &str) -> InputPath {
         match self.index_name(name) {
             Some(IndexName { stem, ending }) => {
@@ -120,13 +121,13 @@ impl NamePatterns {
         }
     }
 
-    /// A shard that is a model by itself. A set of one is its file, and needs no number.
+    /// Returns a single shard as a model. A set with one shard needs no number.
     pub(super) fn lone_shard(&self, name: &str, shard: &ShardName<'_>) -> InputPath {
         let bare = if shard.count == 1 { shard.stem } else { self.without_suffix(name) };
         InputPath::file(name.to_owned(), bare.to_owned())
     }
 
-    /// The shards of a set as models of their own, with their numbers.
+    /// Returns the shards of a set as separate models, with their numbers.
     pub(super) fn alone(&self, set: &InputPath) -> Vec<InputPath> {
         let alone = |path: &String| {
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));

@@ -1,4 +1,4 @@
-//! Reads the text of a manifest into its types, and goes on after a mistake, to find them all.
+//! Reads the text of a manifest into its types, and continues after a mistake to find all of them.
 
 use super::mistakes::{Mistakes, suggest};
 use super::types::{Entry, Manifest, Settings, ZooKeys};
@@ -9,14 +9,14 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-/// The manifest, as far as it could be read.
+/// Returns the manifest as far as it could be read.
 pub(super) fn read(text: &str, variables: &Variables, mistakes: &mut Mistakes) -> Manifest {
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         mistakes.add(&error.span().unwrap_or_default(), error.message().replace('\n', ", "), None);
     }
     if !mistakes.is_empty() {
-        // What could be read of the rest would only be half of it.
+        // The rest is incomplete after a syntax error.
         return Manifest::default();
     }
     let mut table = document.into_inner();
@@ -43,12 +43,12 @@ pub(super) fn read(text: &str, variables: &Variables, mistakes: &mut Mistakes) -
     refuse_rest(&table, &keys_of::<Manifest>(), mistakes);
     let is_empty = manifest.job.is_empty() && manifest.zoo.is_empty() && manifest.dataset.is_empty();
     if is_empty && mistakes.is_empty() {
-        mistakes.add(&(0..0), "the manifest has no [[job]], no [[zoo]] and no [[dataset]]", None);
+        mistakes.add(&(0..0), "the manifest has no [[job]], [[zoo]] or [[dataset]]", None);
     }
     manifest
 }
 
-/// Takes the tables of `[[key]]`, or that of `[key]`.
+/// Removes the tables of `[[key]]` or the table `[key]`.
 fn tables<'t>(
     table: &mut DeTable<'t>,
     key: &str,
@@ -80,14 +80,14 @@ fn value<T: DeserializeOwned>(value: Spanned<DeValue<'_>>, mistakes: &mut Mistak
     }
 }
 
-/// A table of one type.
+/// Reads a table into a type.
 fn one<T: DeserializeOwned + JsonSchema>(table: Spanned<DeTable<'_>>, mistakes: &mut Mistakes) -> Option<T> {
     refuse_rest(table.get_ref(), &keys_of::<T>(), mistakes);
     let (own, _) = parted(table, &keys_of::<T>());
     read_all(own, mistakes)
 }
 
-/// The tables of one kind of entry.
+/// Reads the tables of one kind of entry.
 fn entries<T: DeserializeOwned + JsonSchema>(
     table: &mut DeTable<'_>,
     key: &str,
@@ -96,7 +96,7 @@ fn entries<T: DeserializeOwned + JsonSchema>(
     tables(table, key, mistakes).filter_map(|table| entry(table, mistakes)).collect()
 }
 
-/// A table with the keys of its own, and those of settings.
+/// Reads a table with its own keys and those of settings.
 fn entry<T: DeserializeOwned + JsonSchema>(
     table: Spanned<DeTable<'_>>,
     mistakes: &mut Mistakes,
@@ -110,7 +110,7 @@ fn entry<T: DeserializeOwned + JsonSchema>(
     Some(Entry { own: read_all(own, mistakes)?, settings: settings.unwrap_or_default() })
 }
 
-/// The entries of a table whose keys are listed, and the others.
+/// Splits a table into the entries with listed keys, and the others.
 fn parted<'t>(table: Spanned<DeTable<'t>>, keys: &[String]) -> (Spanned<DeTable<'t>>, Spanned<DeTable<'t>>) {
     let span = table.span();
     let (mut own, mut rest) = (DeTable::new(), DeTable::new());
@@ -121,7 +121,7 @@ fn parted<'t>(table: Spanned<DeTable<'t>>, keys: &[String]) -> (Spanned<DeTable<
     (Spanned::new(span.clone(), own), Spanned::new(span, rest))
 }
 
-/// Reads a table; a key whose value is wrong is noted, and left out.
+/// Reads a table. A key with an invalid value is reported and left out.
 fn read_all<T: DeserializeOwned>(table: Spanned<DeTable<'_>>, mistakes: &mut Mistakes) -> Option<T> {
     let span = table.span();
     let mut table = table.into_inner();
@@ -138,7 +138,7 @@ fn read_all<T: DeserializeOwned>(table: Spanned<DeTable<'_>>, mistakes: &mut Mis
         let wrong = wrong.map(|(key, _)| key.get_ref().clone().into_owned());
         match wrong {
             Some(key) if at != span => table.remove(key.as_str()),
-            // A key that is missing.
+            // A key is missing.
             _ => return None,
         };
     }
@@ -151,7 +151,7 @@ fn refuse_rest(table: &DeTable<'_>, known: &[String], mistakes: &mut Mistakes) {
     }
 }
 
-/// The keys of a type's tables.
+/// Returns the keys of a type.
 fn keys_of<T: JsonSchema>() -> Vec<String> {
     let schema = schemars::schema_for!(T);
     let properties = schema.get("properties").and_then(|value| value.as_object());

@@ -1,25 +1,26 @@
-//! The JSON Schema of a manifest, made from its types, for editors and for programs that write manifests.
+//! The JSON Schema of a manifest, generated from its types, for editors and for programs that write
+//! manifests.
 
 use super::types::Manifest;
 
-/// The JSON Schema of a manifest, as it is published in `docs/manifest.schema.json`.
+/// Returns the JSON Schema of a manifest, as published in `docs/manifest.schema.json`.
 #[must_use]
 pub fn schema() -> String {
     let schema = schemars::schema_for!(Manifest);
-    // It is made of texts and lists alone.
+    // The schema contains only strings and lists, so serialization cannot fail.
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
 }
 
 #[cfg(test)]
 mod tests {
-    /// Set `FERRY_UPDATE_SCHEMA` to write it anew.
+    /// Set `FERRY_UPDATE_SCHEMA` to write the file again.
     #[test]
     fn the_published_schema_is_fresh() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/manifest.schema.json");
         if std::env::var_os("FERRY_UPDATE_SCHEMA").is_some() {
-            std::fs::write(path, super::schema()).expect("the sources can be written");
+            std::fs::write(path, super::schema()).expect("the source folder is writable");
         }
-        let published = std::fs::read_to_string(path).expect("the schema is published");
+        let published = std::fs::read_to_string(path).expect("the schema file exists");
         assert_eq!(published, super::schema(), "run this test once with FERRY_UPDATE_SCHEMA=1");
     }
 }

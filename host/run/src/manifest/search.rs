@@ -1,5 +1,5 @@
-//! A search goes through the folders below a root, and keeps what it had to pass over, so that nothing is left out
-//! without a word.
+//! A search visits the folders below a root. It records what it skips, so that nothing is left out
+//! silently.
 
 use super::folder_names::FolderNames;
 use super::input_path::join;
@@ -11,50 +11,50 @@ use tensorferry_core::read::folder::{EntryKind, FolderEntry};
 use tensorferry_core::read::table_log::TableLog;
 use tensorferry_sdk::Result;
 
-/// How deep folders are entered.
+/// Maximum depth of folders.
 pub(super) const DEEPEST: usize = 64;
-/// Names that a note has.
+/// Maximum number of names in a note.
 const MOST_NAMED: usize = 3;
 
 pub(super) struct Search<'a> {
     root: &'a InputFolder,
     closed: ClosedFolders,
-    /// What could not be taken.
+    /// Entries that were skipped.
     pub(super) passed_over: Vec<PassedOver>,
-    /// Outputs that have a receipt, by the paths of their receipts without its ending.
+    /// Outputs with a receipt, as the paths of the receipts without their ending.
     pub(super) receipts: HashSet<String>,
-    /// Folders of tables that have a log next to their files.
+    /// Folders of tables with a log next to their files.
     pub(super) tables: Vec<(String, &'static TableLog)>,
 }
 
-/// Folders that are not entered.
+/// Folders that are not visited.
 #[derive(Default)]
 pub(super) struct ClosedFolders {
-    /// Below the root: those that outputs are written to.
+    /// Folders of outputs, relative to the root.
     pub(super) outputs: HashSet<String>,
     /// Globs of folders that are excluded with everything in them.
     pub(super) excluded: GlobSet,
 }
 
-/// Something below the root that could not be taken.
+/// A skipped entry below the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PassedOver {
     pub(super) path: String,
     pub(super) why: Why,
 }
 
-/// Why something was passed over.
+/// The reason why an entry was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Why {
-    /// A link to a file that is not there (git-annex, DVC, a cache that was pruned), or a pipe.
+    /// A link to a missing file (git-annex, DVC, a cache that was pruned), or a pipe.
     NoFile,
     /// A link that leads out of the root.
     LeadsOut,
-    /// Its name is not UTF-8. It may be a folder.
+    /// A name that is not UTF-8. It may be a folder.
     Unnameable,
     /// A folder that this user may not read.
     Unreadable,
-    /// An index beside which several sets lie, all of which are taken for its own.
+    /// An index next to several sets that all match it.
     SeveralSets,
 }
 
@@ -67,8 +67,8 @@ impl<'a> Search<'a> {
         self.root
     }
 
-    /// The names in a folder below the root; none of one of this machine that cannot be read. What is no file is kept if
-    /// `is_meant` says so of its name.
+    /// Returns the names in a folder below the root. If a local folder cannot be read, there are
+    /// none. An entry that is not a file is recorded if `is_meant` returns true for its name.
     pub(super) fn read(&mut self, folder: &str, is_meant: &dyn Fn(&str) -> bool) -> Result<FolderNames> {
         let entries = match self.root.below(folder).entries("", "", u64::MAX) {
             Ok(entries) => entries,
@@ -112,8 +112,8 @@ impl<'a> Search<'a> {
 }
 
 impl PassedOver {
-    /// Whether it would have been taken, by the globs of what is included and excluded. What is in a folder that could not be
-    /// read is not known.
+    /// Returns whether the entry would have been included, according to the globs. The content of
+    /// an unreadable folder is unknown.
     pub(super) fn is_wanted(&self, include: Option<&GlobSet>, exclude: Option<&GlobSet>) -> bool {
         let may_be_folder = matches!(self.why, Why::Unnameable | Why::Unreadable);
         include.is_none_or(|globs| may_be_folder || globs.is_match(&self.path))
@@ -121,7 +121,7 @@ impl PassedOver {
     }
 }
 
-/// A note for each reason why something below a root was passed over.
+/// Returns a note for each reason why entries below a root were skipped.
 pub(super) fn notes(root: &str, passed_over: &[PassedOver]) -> Vec<String> {
     let mut by_reason: BTreeMap<&Why, Vec<&str>> = BTreeMap::new();
     for PassedOver { path, why } in passed_over {
@@ -133,11 +133,11 @@ pub(super) fn notes(root: &str, passed_over: &[PassedOver]) -> Vec<String> {
 impl Why {
     fn note(&self, root: &str, paths: &[&str]) -> String {
         let what = match self {
-            Self::NoFile => "passed over links that lead to no file",
+            Self::NoFile => "skipped links to missing files",
             Self::LeadsOut => "links that lead out of the root",
-            Self::Unnameable => "passed over names that are not UTF-8",
-            Self::Unreadable => "passed over folders that cannot be read",
-            Self::SeveralSets => "shards of several sets beside an index, which says what is read",
+            Self::Unnameable => "skipped names that are not UTF-8",
+            Self::Unreadable => "skipped folders that cannot be read",
+            Self::SeveralSets => "shards of several sets next to an index, which determines what is read",
         };
         format!("below {root}, {what}: {} ({})", paths.len(), first(paths))
     }
@@ -173,7 +173,7 @@ mod tests {
         let names = search.read("", &|name| name.ends_with(".pt")).unwrap();
         assert_eq!(names.files.into_iter().collect::<Vec<_>>(), ["a.pt", "c.pt"]);
         assert_eq!(names.folders.into_iter().collect::<Vec<_>>(), ["sub"]);
-        // A folder that is gone when it is entered is as good as one that cannot be read.
+        // A folder that has been removed counts as unreadable.
         assert!(search.read("gone", &|_| true).unwrap().files.is_empty());
         let mut reasons: Vec<_> = search.passed_over.iter().map(|it| (&*it.path, it.why.clone())).collect();
         reasons.sort();
@@ -182,7 +182,7 @@ mod tests {
             [("b.pt", Why::NoFile), ("caf\u{fffd}", Why::Unnameable), ("gone", Why::Unreadable)]
         );
         let told = notes("models", &search.passed_over);
-        assert_eq!(told[0], "below models, passed over links that lead to no file: 1 (b.pt)");
+        assert_eq!(told[0], "below models, skipped links to missing files: 1 (b.pt)");
     }
 
     #[test]

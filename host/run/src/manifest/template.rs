@@ -1,4 +1,4 @@
-//! A template is the output of a zoo or a data set: a path with fields such as `{path}` and `{stem}` in it.
+//! The output template of a zoo or a dataset: a path with fields such as `{path}` and `{stem}`.
 
 use super::dataset_files::GroupFiles;
 use super::input_path::InputPath;
@@ -10,7 +10,7 @@ pub(super) fn of_model(model: &InputPath, zoo: &str) -> Fields {
     fields
 }
 
-/// The fields of a group: its first file's, and the group's number.
+/// Returns the fields of a group: those of its first file, and the group's number.
 pub(super) fn of_group(group: &GroupFiles, dataset: &str) -> Fields {
     let mut fields = of_file(&group.files[0]);
     fields.extend([("group", format!("{:05}", group.number)), ("dataset", dataset.to_owned())]);

@@ -1,4 +1,5 @@
-//! What can be written in a manifest. The published JSON Schema is made from these types and their docs.
+//! The content of a manifest. The published JSON Schema is generated from these types and their
+//! comments.
 
 use crate::job::Force;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -11,48 +12,49 @@ use std::ops::Deref;
 use tensorferry::values::Algorithm;
 use toml::Spanned;
 
-/// Conversions to run. Relative paths are relative to the manifest's folder. `${NAME}` in a text is the
-/// variable NAME.
+/// Conversions to run. Relative paths are relative to the manifest's folder. `${NAME}` in a string
+/// is replaced by the variable NAME.
 #[derive(Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, title = "A manifest of ferry run")]
 pub(super) struct Manifest {
-    /// Values for variables that neither the command line (`--var NAME=VALUE`) nor the environment has.
+    /// Default values of variables, used if neither the command line (`--var NAME=VALUE`) nor the
+    /// environment sets them.
     #[schemars(default)]
     pub(super) vars: BTreeMap<String, String>,
-    /// What all jobs share. The command line's flags come before it.
+    /// Settings that all jobs share. Options on the command line take precedence.
     #[schemars(default)]
     pub(super) run: RunTable,
-    /// What holds for every job that does not say otherwise.
+    /// Default settings of all jobs.
     #[schemars(default)]
     pub(super) defaults: Settings,
-    /// Conversions, one by one.
+    /// Single conversions.
     #[schemars(default)]
     pub(super) job: Vec<Entry<JobKeys>>,
-    /// Folders of models: one job for each model in them.
+    /// Folders of models: one job for each model.
     #[schemars(default)]
     pub(super) zoo: Vec<Entry<ZooKeys>>,
-    /// Folders of files of records: one job for each file, or for each group of them.
+    /// Folders of record files: one job for each file, or for each group of files.
     #[schemars(default)]
     pub(super) dataset: Vec<Entry<DatasetKeys>>,
 }
 
-/// What all jobs share.
+/// Settings that all jobs share.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunTable {
-    /// Jobs at the same time. Without it: one for each thread, or more while they are small.
+    /// Maximum number of concurrent jobs. Default: one per thread, or more while jobs are small.
     #[serde(default, deserialize_with = "threads")]
     #[schemars(range(min = 1, max = 1024))]
     pub jobs: Option<u32>,
-    /// Threads that copy and hash, all jobs together.
+    /// Number of threads that copy and hash, for all jobs together.
     #[serde(default, deserialize_with = "threads")]
     #[schemars(range(min = 1, max = 1024))]
     pub threads: Option<u32>,
-    /// Memory for buffers, all jobs together: `512MiB`.
+    /// Memory for buffers, for all jobs together, such as `512MiB`.
     pub memory: Option<ByteSize>,
-    /// Bytes a second that are copied, all jobs together: `200MB`.
+    /// Maximum number of bytes copied per second, for all jobs together, such as `200MB`.
     pub rate: Option<ByteSize>,
-    /// Whether the first job that fails for good ends the run.
+    /// Whether the first job that fails permanently ends the run.
     pub fail_fast: Option<bool>,
     /// Path of the journal. Default: next to the manifest.
     pub journal: Option<String>,
@@ -138,84 +140,88 @@ pub(super) struct Entry<T> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "JobEntry")]
 pub(super) struct JobKeys {
-    /// Its name, for `--only` and the report; else its output.
+    /// Name for `--only` and the report. Default: the output.
     pub(super) name: Option<String>,
-    /// A file, a folder, an index, or the common start of a set of files.
+    /// A file, a folder, an index, or the common prefix of a set of files.
     pub(super) input: Placed<String>,
-    /// A file, or a folder if it ends in `/` or is one.
+    /// A file, or a folder if the path ends in `/` or is an existing folder.
     pub(super) output: Placed<String>,
 }
 
-/// A folder of models: one job for each.
+/// A folder of models: one job for each model.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "ZooEntry")]
 pub(super) struct ZooKeys {
-    /// What its jobs' names start with; else the name of its root.
+    /// Prefix of its jobs' names. Default: the name of the root.
     pub(super) name: Option<String>,
-    /// The folder, or the URL of one.
+    /// The folder of the models, as a path or URL.
     pub(super) root: Placed<String>,
-    /// Globs of the models' paths below the root, or of files in a model's folder; everything if not said.
+    /// Globs of models' paths below the root, or of files in a model's folder. Default: everything.
     pub(super) include: Option<Vec<Placed<String>>>,
-    /// Globs of what is left out.
+    /// Globs of paths to leave out.
     pub(super) exclude: Option<Vec<Placed<String>>>,
-    /// The outputs: a path with `{path}`, `{parent}`, `{stem}`, `{name}` in it.
+    /// Output template: a path with the fields `{path}`, `{parent}`, `{stem}` and `{name}`.
     pub(super) output: Placed<String>,
-    /// Globs of names beside a model's file that go along with it. A folder's go along anyway.
+    /// Globs of files next to a model's file that are copied along with it. The files of a model's
+    /// folder are copied anyway.
     #[serde(default)]
     pub(super) sidecars: Vec<Placed<String>>,
-    /// What is taken for a model.
+    /// Which files and folders are models.
     #[serde(default)]
     pub(super) models: ModelDetection,
-    /// What holds for some of the models; of several rules that match, the first.
+    /// Settings for some of the models. The first matching rule applies.
     #[serde(skip)]
     #[schemars(!skip, default)]
     pub(super) rule: Vec<Entry<RuleKeys>>,
 }
 
-/// What is taken for a model.
+/// Which files and folders of a zoo are models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Take")]
 pub(super) enum ModelDetection {
-    /// A folder with a `config.json` or of a format that is a folder; else each file or set of files.
+    /// A folder is a model if it has a `config.json` or is in a folder format. Otherwise each file
+    /// or set of files is a model.
     #[default]
     Auto,
-    /// Every folder with weights in it.
+    /// Every folder with weights in it is a model.
     Folders,
-    /// Each file or set of files; folders only of formats that are nothing else.
+    /// Each file or set of files is a model. Folders are models only in formats that are always folders.
     Files,
 }
 
-/// What holds for some models of a zoo.
+/// Settings for some models of a zoo.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "RuleEntry")]
 pub(super) struct RuleKeys {
-    /// A glob of the models that it holds for.
+    /// Glob of the models that the rule applies to.
     #[serde(rename = "match")]
     pub(super) matches: Placed<String>,
-    /// Their outputs, if not the zoo's.
+    /// Output template for these models. Default: that of the zoo.
     pub(super) output: Option<Placed<String>>,
 }
 
-/// A folder of files of records, which are one table: one job for each file, or for each group of them.
+/// A folder of record files that form one table: one job for each file, or for each group of files.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "DatasetEntry")]
 pub(super) struct DatasetKeys {
-    /// Its name, which its jobs' names start with; else the name of its root.
+    /// Name of the dataset, and prefix of its jobs' names. Default: the name of the root.
     pub(super) name: Option<String>,
-    /// The folder, or the URL of one.
+    /// The folder of the files, as a path or URL.
     pub(super) root: Placed<String>,
-    /// Globs of the files' paths below the root; if not said, all that are called as files of records are.
+    /// Globs of files' paths below the root. Default: all files with the extension of a record
+    /// format.
     pub(super) include: Option<Vec<Placed<String>>>,
-    /// Globs of what is left out.
+    /// Globs of paths to leave out.
     pub(super) exclude: Option<Vec<Placed<String>>>,
-    /// The outputs: a path with `{path}`, `{parent}`, `{stem}`, `{name}`, `{group}` in it.
+    /// Output template: a path with the fields `{path}`, `{parent}`, `{stem}`, `{name}` and
+    /// `{group}`.
     pub(super) output: Placed<String>,
-    /// How many files of one folder become one output; one if not said.
+    /// Number of files of one folder that become one output. Default: 1.
     pub(super) group: Option<Placed<u32>>,
 }
 
-/// A value with its place in the text, to which a mistake points. In the schema, it is the value.
+/// A value with its position in the text, for mistakes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub(super) struct Placed<T>(#[schemars(with = "T")] Spanned<T>);
@@ -231,29 +237,29 @@ impl<T> Deref for Placed<T> {
 /// Options of a reader or a writer.
 pub(super) type OptionTexts = BTreeMap<Placed<String>, OptionValues>;
 
-/// A number of bytes: `64KiB`, `5GB`.
+/// A number of bytes, such as `64KiB` or `5GB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
 #[schemars(inline)]
 pub struct ByteSize(#[schemars(with = "String")] pub u64);
 
-/// A time span: `90s`, `10m`, `2h`; none for `none`.
+/// A time span such as `90s`, `10m` or `2h`, or `none`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
 #[schemars(inline)]
 pub(super) struct Timespan(#[schemars(with = "String")] pub(super) Option<std::time::Duration>);
 
-/// An option's value as `-i` and `-o` take it, written as a text, a number, `true` or `false`.
+/// An option's value as for `-i` and `-o`, written as a string, a number, `true` or `false`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OptionText(pub(super) String);
 
-/// What is said of an option: one value, or a list of them for one that may be given more than once.
+/// The value of an option, or a list of values if it may be given more than once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OptionValues(pub(super) Vec<String>);
 
-/// A step, as `--step` takes it.
+/// A step, as for `--step`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StepText(pub(super) String);
 
-/// What `--jobs` and `--threads` take.
+/// Checks a number like the arguments of `--jobs` and `--threads`.
 fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     match u32::deserialize(deserializer)? {
         number @ 1..=1024 => Ok(Some(number)),
@@ -299,7 +305,7 @@ impl<'de> Visitor<'de> for TextVisitor {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, a number, true or false")
+        f.write_str("a string, a number, true or false")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {
@@ -332,7 +338,7 @@ impl<'de> Deserialize<'de> for OptionText {
 impl<'de> Deserialize<'de> for OptionValues {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected a text, a number, true or false, or a list of them")]
+        #[serde(untagged, expecting = "expected a string, a number, true or false, or a list of them")]
         enum OneOrMore {
             One(OptionText),
             More(Vec<OptionText>),
@@ -351,7 +357,7 @@ impl<'de> Deserialize<'de> for StepText {
             type Value = StepText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a step's text, or a table with the key step")
+                f.write_str("a step as a string, or a table with the key `step`")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<StepText, E> {
@@ -375,7 +381,7 @@ impl<'de> Deserialize<'de> for StepText {
     }
 }
 
-/// A field as CSV quotes it.
+/// Quotes a field as in CSV.
 fn quoted(field: &str) -> String {
     if !field.contains([',', '"', '\n']) {
         return field.to_owned();
@@ -391,7 +397,7 @@ impl JsonSchema for OptionValues {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let value = || json_schema!({ "type": ["string", "boolean", "integer", "number"] });
         json_schema!({
-            "description": "An option's value, or a list of those of an option that may be given more than once.",
+            "description": "The value of an option, or a list of values if it may be given more than once.",
             "anyOf": [value(), { "type": "array", "items": value() }],
         })
     }
@@ -405,14 +411,14 @@ impl JsonSchema for StepText {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let value = json_schema!({ "type": ["string", "boolean", "integer", "number"] });
         json_schema!({
-            "description": "A step: as after --step, or as a table.",
+            "description": "A step, as a string like the argument of --step, or as a table.",
             "anyOf": [
                 { "type": "string" },
                 {
                     "type": "object",
                     "properties": {
                         "step": { "type": "string", "description": "The step's name." },
-                        "arg": { "type": ["string", "integer", "number"], "description": "What stands after its colon." },
+                        "arg": { "type": ["string", "integer", "number"], "description": "The argument after the colon." },
                     },
                     "required": ["step"],
                     "additionalProperties": value,

@@ -1,6 +1,7 @@
-//! Variables: `${NAME}` in a manifest's texts is replaced by the variable's value, and `$${` by `${`.
+//! Variables: `${NAME}` in a manifest's strings is replaced by the variable's value, and `$${` by
+//! `${`.
 //!
-//! `$1` and `${1}`, as regular expressions have them, are left alone.
+//! `$1` and `${1}`, as in regular expressions, are kept.
 
 use super::mistakes::{Mistakes, suggest};
 use std::borrow::Cow;
@@ -8,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The values of variables: the command line's, else the environment's, else the manifest's own.
+/// The values of variables: from the command line, then the environment, then the manifest.
 #[derive(Debug, Clone, Default)]
 pub struct Variables {
     given: BTreeMap<String, String>,
@@ -17,7 +18,7 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// With those of `--var`, and of the process's environment.
+    /// Creates variables from `--var` and the process's environment.
     #[must_use]
     pub fn new(given: impl IntoIterator<Item = (String, String)>) -> Self {
         let environment = std::env::vars_os()
@@ -25,7 +26,7 @@ impl Variables {
         Self { given: given.into_iter().collect(), environment: environment.collect(), own: BTreeMap::new() }
     }
 
-    /// With the manifest's own values.
+    /// Adds the manifest's own values.
     pub(super) fn with_own(&self, own: BTreeMap<String, String>) -> Self {
         Self { own, ..self.clone() }
     }
@@ -41,14 +42,14 @@ impl Variables {
         self.given.keys().chain(self.own.keys()).map(String::as_str)
     }
 
-    /// Replaces variables by their values, in every text of a document. One that was given on the command line and that no text
-    /// has is a mistake.
+    /// Replaces variables in all strings of a document. A variable from the command line that is
+    /// not used is a mistake.
     pub(super) fn expand_document(&self, table: &mut DeTable<'_>, mistakes: &mut Mistakes) {
         let mut used = BTreeSet::new();
         self.expand_table(table, &mut used, mistakes);
         let known = || used.iter().chain(self.own.keys()).map(String::as_str);
         for name in self.given.keys().filter(|&name| !known().any(|known| known == name)) {
-            let message = format!("--var {name}: the manifest has no such variable");
+            let message = format!("--var {name}: the manifest does not use this variable");
             mistakes.add(&(0..0), message, suggest(name, known()));
         }
     }
@@ -75,9 +76,9 @@ impl Variables {
                 for name in unknown {
                     let suggestion = match suggest(&name, self.names()) {
                         Some(close) if close.starts_with("did") => close,
-                        _ => format!("give it with --var {name}=VALUE, in the environment, or under [vars]"),
+                        _ => format!("set it with --var {name}=VALUE, in the environment, or in [vars]"),
                     };
-                    mistakes.add(&span, format!("no variable {name:?}"), Some(suggestion));
+                    mistakes.add(&span, format!("unknown variable {name:?}"), Some(suggestion));
                 }
                 *text = Cow::Owned(expanded);
             }
@@ -89,7 +90,8 @@ impl Variables {
         }
     }
 
-    /// The text, and the variables in it that have no value. All that it has are `used`.
+    /// Returns the expanded text, and the variables without a value. All variables in it are added
+    /// to `used`.
     fn expand(&self, text: &str, used: &mut BTreeSet<String>) -> (String, Vec<String>) {
         let (mut expanded, mut unknown) = (String::new(), Vec::new());
         let mut rest = text;

@@ -1,12 +1,13 @@
-//! Finds the models of a zoo: the files and folders below its root that are one model each, by their names.
+//! Finds the models of a zoo by name: the files and folders below its root that are one model each.
 //!
 //! Formats declare names and endings of files. Nothing is opened.
 //!
-//! - A folder is a model if it holds a file whose very name some format declares (`saved_model.pb`,
-//!   `.metadata`), or a file of a format that has no endings of its own, or one of `MARKS` beside weights.
-//! - An index or map is a model, and the shards that it names are none. Shards without one are a model together, in formats that
-//!   have such sets; in others, each is one.
-//! - Any other file is a model if it ends as files of a format do.
+//! - A folder is a model if it contains a file whose exact name some format declares
+//!   (`saved_model.pb`, `.metadata`), a file of a format without endings of its own, or one of
+//!   `MARKS` next to weights.
+//! - An index or map is a model, and the shards that it lists are not. Shards without an index form
+//!   one model in formats that have such sets. In other formats, each shard is a model.
+//! - Any other file with an ending of a format is a model.
 
 use super::folder_names::FolderNames;
 use super::input_path::{InputPath, join};
@@ -18,11 +19,11 @@ use tensorferry::places::InputFolder;
 use tensorferry_core::read::folder::{EntryKind, FolderEntry};
 use tensorferry_sdk::{Result, ShardName, ShardTag};
 
-/// The files that libraries load a model by: beside weights, they make the folder a model.
+/// Files that libraries load a model by. If one is next to weights, the folder is a model.
 const MARKS: [&str; 2] = ["config.json", "adapter_config.json"];
-/// What makes a folder a model whose weights lie in its sub-folders.
+/// Marks a folder as a model whose weights are in sub-folders.
 const MARK_OF_PARTS: &str = "model_index.json";
-/// Every model below the search's root, sorted by path.
+/// Returns all models below the search's root, sorted by path.
 pub(super) fn find(
     search: &mut Search<'_>,
     names: &NamePatterns,
@@ -102,7 +103,7 @@ fn is_model(
 #[derive(Default)]
 struct Among<'n> {
     models: Vec<InputPath>,
-    /// Indexes that several sets lie beside.
+    /// Indexes that are next to several sets.
     torn: Vec<&'n str>,
 }
 
@@ -139,7 +140,7 @@ impl<'n> Among<'n> {
             }
         }
         among.models.extend(sets.into_iter().map(|(set, shards)| set.model(&shards)));
-        // Those of a run that replaces a set have a tag for as long as both are there.
+        // While a run replaces a set, the new set has a tag and both exist.
         let is_torn = |indexed: &IndexedSets<'_>| {
             indexed.sets.iter().filter(|(stem, _)| ShardTag::stem_without(stem) == *stem).count() > 1
         };
@@ -148,7 +149,8 @@ impl<'n> Among<'n> {
     }
 }
 
-/// The map beside which a file would be one of Keras' shards: `m.weights.json` of `m_00003.weights.h5`.
+/// Returns the map next to which a file would be a shard of Keras: `m.weights.json` for
+/// `m_00003.weights.h5`.
 fn map_of(name: &str) -> Option<String> {
     let (stem, rest) = name.rsplit_once('_')?;
     let (number, ending) = rest.split_once('.')?;
@@ -157,18 +159,19 @@ fn map_of(name: &str) -> Option<String> {
     Some(format!("{stem}.{ending}.json"))
 }
 
-/// The sets that lie beside an index, by the stem and the count of their shards' names.
+/// The sets next to an index, by the stem and the count of their shards' names.
 struct IndexedSets<'n> {
     index: &'n str,
     sets: BTreeSet<(&'n str, u64)>,
 }
 
-/// What the names of a set's shards have in common.
+/// The common parts of the names of a set's shards.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SetName<'n> {
     stem: &'n str,
     ending: &'n str,
-    /// What all but the number is, which tells sets of as many shards apart that write it otherwise.
+    /// Everything except the number, to distinguish sets with equal counts that format their
+    /// numbers differently.
     pattern: String,
 }
 
@@ -177,7 +180,7 @@ impl<'n> SetName<'n> {
         Self { stem: shard.stem, ending: shard.ending, pattern: shard.pattern() }
     }
 
-    /// The model that is these shards, in order.
+    /// Returns the model that consists of these shards, in order.
     fn model(&self, shards: &[&str]) -> InputPath {
         let first = shards.first().copied().unwrap_or_default();
         let (before, after) = self.pattern.split_at(self.stem.len());
@@ -190,8 +193,8 @@ impl<'n> SetName<'n> {
     }
 }
 
-/// A text in a glob that stands for itself, as far as there is a way to write it: what it stands for beside that are other
-/// models, which are told when the input is read.
+/// Escapes a text in a glob as far as possible. Special characters become `*`, which may match
+/// other models; this is reported when the input is read.
 fn literal(text: &str) -> String {
     text.replace(['*', '?', '[', ']', '{', '}', '\\'], "*")
 }

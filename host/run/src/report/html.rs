@@ -213,9 +213,7 @@ fn losses(page: &mut String, summary: &Summary) {
         return;
     }
     open_section(page, "losses", "Losses");
-    page.push_str(
-        "<p>Losses by reason. The table of jobs lists them by job.</p>\n",
-    );
+    page.push_str("<p>Losses by reason. The table of jobs lists them by job.</p>\n");
     let columns = [
         ("How bad", Text),
         ("Kind", Text),

@@ -99,9 +99,7 @@ fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> 
 fn check_revision(used: &UsedFormat, registry: &Registry) -> Result<(), String> {
     let format = registry.formats().iter().find(|format| format.description.id == used.id);
     match format.map(|format| format.description.output_revision).filter(|&now| now != used.revision) {
-        Some(now) => {
-            Err(format!("{} has a new output revision ({now}, was {})", used.id, used.revision))
-        }
+        Some(now) => Err(format!("{} has a new output revision ({now}, was {})", used.id, used.revision)),
         None => Ok(()),
     }
 }

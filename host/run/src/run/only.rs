@@ -102,9 +102,7 @@ mod tests {
             assert!(check(matched).is_ok(), "{matched:?}");
         }
         let error = check(&["in/a.pt", "in/c.pt", "x"]).unwrap_err().to_string();
-        for word in
-            ["--only \"in/c.pt\", \"x\"; did you mean \"in/a.pt\"?", "such as in/a.pt, in/b[1].pt"]
-        {
+        for word in ["--only \"in/c.pt\", \"x\"; did you mean \"in/a.pt\"?", "such as in/a.pt, in/b[1].pt"] {
             assert!(error.contains(word), "no {word:?} in {error}");
         }
         assert!(Only::parse(&[]).unwrap().is_none());

@@ -56,11 +56,9 @@ impl RunOptions {
         let shard = self.shard.map(|shard| format!(".{}", shard.word())).unwrap_or_default();
         let folder = self.journal.with_file_name(format!("{}{shard}.report", journal::stem(&self.journal)));
         match folder.is_symlink() {
-            true => {
-                Err(Error::usage("the report's folder is a link")
-                    .file(folder.display().to_string())
-                    .hint("remove the link, or pass --report with a different folder"))
-            }
+            true => Err(Error::usage("the report's folder is a link")
+                .file(folder.display().to_string())
+                .hint("remove the link, or pass --report with a different folder")),
             false => Ok(folder),
         }
     }

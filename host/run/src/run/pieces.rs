@@ -70,7 +70,10 @@ pub fn run_plan(
     let interrupted = cancelled.load(Ordering::Relaxed);
     let all = totals.done + totals.unchanged + totals.failed + totals.cancelled + totals.left_out;
     if all > jobs.len() as u64 {
-        notes.push(format!("the report shows {} of {all} jobs; the others are only in the journals", jobs.len()));
+        notes.push(format!(
+            "the report shows {} of {all} jobs; the others are only in the journals",
+            jobs.len()
+        ));
     }
     if damaged > 0 {
         notes.push(format!("the journals have damaged lines ({damaged}): their content is determined again"));

@@ -22,8 +22,10 @@ impl Shard {
                 let index = id.checked_sub(first).map(|above| above / std::cmp::max(step, 1) + 1);
                 Self::new(index.unwrap_or(0), count)
             }
-            "k8s" => Err(Error::usage("--shard k8s needs the number of pods, which Kubernetes does not pass to them")
-                .hint("pass --shard k8s/N with the value of spec.completions")),
+            "k8s" => Err(Error::usage(
+                "--shard k8s needs the number of pods, which Kubernetes does not pass to them",
+            )
+            .hint("pass --shard k8s/N with the value of spec.completions")),
             _ => {
                 let (index, count) = text.split_once('/').ok_or_else(|| wrong(text))?;
                 let count = count.parse().map_err(|_| wrong(text))?;
@@ -65,8 +67,7 @@ impl Shard {
 
 fn number(variable: &str) -> Result<u64> {
     let text = var(variable).map_err(|_| Error::usage(format!("--shard: {variable} is not set")))?;
-    text.parse()
-        .map_err(|_| Error::usage(format!("--shard: {variable} is not a number: {text:?}")))
+    text.parse().map_err(|_| Error::usage(format!("--shard: {variable} is not a number: {text:?}")))
 }
 
 fn wrong(text: &str) -> Error {

@@ -138,7 +138,8 @@ fn scan_group(task: &WorkerTask, group: &FileGroup, registry: &Registry) -> Resu
     let source = group.source(session)?;
     let format = probe(registry.as_ref(), &source, input.format.as_deref(), &**session)?;
     if !holds_records(&format.description) {
-        let error = Error::unsupported("a dataset consists of records, but the file does not contain records");
+        let error =
+            Error::unsupported("a dataset consists of records, but the file does not contain records");
         return Err(error.file(&group.files[0]).found(&format.description.id));
     }
     let given = &input.options;
@@ -306,8 +307,9 @@ fn check_owned(task: &WorkerTask, outputs: &[StampedFile], session: &Session) ->
         seen.is_some_and(|seen| seen.check_output(session).is_err())
     };
     if let Some(file) = outputs.iter().find(overtaken) {
-        return Err(Error::transient("another worker has replaced the file")
-            .file(file.path.display().to_string()));
+        return Err(
+            Error::transient("another worker has replaced the file").file(file.path.display().to_string())
+        );
     }
     let is_there =
         |file: &StampedFile| output_identity(&file.path, session).is_ok_and(|found| found.is_some());

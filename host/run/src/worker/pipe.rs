@@ -32,7 +32,9 @@ impl RunnerPipe {
         if input.read_line(&mut line)? == 0 {
             return Ok(None);
         }
-        serde_json::from_str(&line).map(Some).map_err(|e| Error::io(format!("invalid message of the runner: {e}")))
+        serde_json::from_str(&line)
+            .map(Some)
+            .map_err(|e| Error::io(format!("invalid message of the runner: {e}")))
     }
 
     pub(super) fn send(&self, event: &WorkerEvent) -> Result<()> {

@@ -48,7 +48,11 @@ pub(crate) struct WorkerProcess {
 
 pub(crate) enum JobOutcome {
     /// The output is visible, or planned in a dry run.
-    Done { summary: Box<JobSummary>, files: Vec<(PathBuf, u64)>, outputs: Vec<StampedFile> },
+    Done {
+        summary: Box<JobSummary>,
+        files: Vec<(PathBuf, u64)>,
+        outputs: Vec<StampedFile>,
+    },
     Scanned(Box<GroupScan>),
     /// The output is not visible.
     Failed(Failure),
@@ -281,7 +285,8 @@ fn crashed(status: Option<ExitStatus>, last: &str, limit: Option<u64>) -> Failur
     let signal = status.and_then(|status| status.signal());
     let message = match (signal, status.and_then(|status| status.code())) {
         (Some(9), _) => {
-            "its process was killed with SIGKILL, by a user or because the system ran out of memory".to_owned()
+            "its process was killed with SIGKILL, by a user or because the system ran out of memory"
+                .to_owned()
         }
         (Some(signal), _) => format!("its process was killed by {}", signal_name(signal)),
         (None, Some(code)) => format!("its process ended with exit code {code}"),

@@ -45,19 +45,38 @@ pub(super) enum CommitReply {
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum WorkerEvent {
     /// Number of input bytes that a long call has read, and their total.
-    Reads { bytes: u64, of: u64 },
+    Reads {
+        bytes: u64,
+        of: u64,
+    },
     /// Number of bytes to copy.
-    Began { bytes: u64 },
+    Began {
+        bytes: u64,
+    },
     /// Number of bytes copied so far.
-    Moved { bytes: u64 },
+    Moved {
+        bytes: u64,
+    },
     /// These objects have to become visible before everything is staged. Waits for permission.
-    Visible { outputs: Vec<StampedFile> },
+    Visible {
+        outputs: Vec<StampedFile>,
+    },
     /// Everything is staged. Waits for permission to commit.
-    Ready { made: Box<OutputRecord> },
+    Ready {
+        made: Box<OutputRecord>,
+    },
     /// The output is visible or, in a dry run, planned. `outputs` are the identities of its objects
     /// in a store.
-    Done { summary: Box<JobSummary>, files: Vec<(PathBuf, u64)>, outputs: Vec<StampedFile> },
-    Scanned { scan: Box<GroupScan> },
+    Done {
+        summary: Box<JobSummary>,
+        files: Vec<(PathBuf, u64)>,
+        outputs: Vec<StampedFile>,
+    },
+    Scanned {
+        scan: Box<GroupScan>,
+    },
     /// Nothing has become visible.
-    Failed { failure: Failure },
+    Failed {
+        failure: Failure,
+    },
 }

@@ -252,14 +252,14 @@ fn mistakes_have_their_place() {
     );
     let outcome = zoo.run(&[]).expect(2);
     for said in [
-        "zoo.toml:4:9: a group of no files",
+        "zoo.toml:4:9: `group` must be at least 1",
         "zoo.toml:5:27: the step shuffle:10: ",
         "needs all records in one flow",
         "zoo.toml:5:41: the step drop:x: needs tensors",
         "zoo.toml:9:1: unknown key \"gruop\"; did you mean \"group\"?",
-        "zoo.toml:8:10: a template has no {grp}; known are dataset, group, name",
-        "zoo.toml:7:8: two data sets are called \"in\"",
-        "zoo.toml:14:8: safetensors holds no records",
+        "zoo.toml:8:10: unknown field {grp} in the template; known names: dataset, group, name",
+        "zoo.toml:7:8: two datasets have the name \"in\"",
+        "zoo.toml:14:8: the format safetensors does not hold records",
         "zoo.toml:15:12: \"s9/*\" matches no file",
         "zoo.toml:19:10: two jobs write",
     ] {

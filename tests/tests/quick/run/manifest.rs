@@ -66,7 +66,7 @@ fn a_wrong_type() {
 fn a_missing_key_and_text_that_is_no_toml() {
     refused("[[job]]\ninput = \"in/a.safetensors\"\n", &[("1:1", &["missing field `output`"])]);
     refused("[[job]]\ninput = \n", &[("2:9", &[])]);
-    refused("", &[("1:1", &["no [[job]], no [[zoo]] and no [[dataset]]"])]);
+    refused("", &[("1:1", &["no [[job]], [[zoo]] or [[dataset]]"])]);
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn an_unknown_format_or_option() {
          [[job]]\ninput = \"in/a.safetensors\"\noutput = \"b.pt\"\noutput_options = { fromat = \"legacy\", format = \"old\" }\n\
          input_options = { waht = 1 }\nallow_loss = [\"tensors\"]\n",
         &[
-            ("4:6", &["writes \"safetensor\"", "did you mean \"safetensors\"?"]),
-            ("5:8", &["reads \"troch\"", "did you mean \"torch\"?"]),
-            ("8:10", &["does not say its format", "safetensors"]),
+            ("4:6", &["unknown format \"safetensor\" for `to`", "did you mean \"safetensors\"?"]),
+            ("5:8", &["unknown format \"troch\" for `from`", "did you mean \"torch\"?"]),
+            ("8:10", &["does not determine its format", "safetensors"]),
             ("12:9", &["torch has no option \"fromat\"", "did you mean \"format\"?"]),
             ("12:28", &["format", "legacy", "\"old\""]),
             ("13:8", &["no option \"waht\"", "did you mean \"what\"?"]),
-            ("14:15", &["no kind of loss \"tensors\"", "did you mean \"tensor\"?"]),
+            ("14:15", &["unknown kind of loss \"tensors\"", "did you mean \"tensor\"?"]),
         ],
     );
 }
@@ -108,7 +108,7 @@ fn a_template_that_maps_two_models_to_one_output() {
     );
     refused(
         "[[zoo]]\nroot = \"in\"\noutput = \"out/{pth}.pt\"\n",
-        &[("3:10", &["no {pth}", "did you mean \"path\"?"])],
+        &[("3:10", &["unknown field {pth}", "did you mean \"path\"?"])],
     );
 }
 
@@ -124,7 +124,7 @@ fn a_glob_or_a_root_that_is_nothing() {
     );
     refused(
         "[[zoo]]\nroot = \"inn\"\noutput = \"{path}.pt\"\n",
-        &[("2:8", &["is no folder", "did you mean \"in\"?"])],
+        &[("2:8", &["is not a folder", "did you mean \"in\"?"])],
     );
 }
 
@@ -133,7 +133,7 @@ fn a_variable_without_a_value() {
     refused(
         "[vars]\nOUT = \"out\"\n[[job]]\ninput = \"${WHERE}/a.safetensors\"\noutput = \"${OUTT}/a.pt\"\n",
         &[
-            ("4:9", &["no variable \"WHERE\"", "--var WHERE=VALUE"]),
+            ("4:9", &["unknown variable \"WHERE\"", "--var WHERE=VALUE"]),
             ("5:10", &["\"OUTT\"", "did you mean \"OUT\"?"]),
         ],
     );
@@ -168,7 +168,7 @@ fn names_that_no_job_has_are_refused() {
     let file = zoo.path("zoo.plan/plan.json");
     let _ = zoo.ferry.run(["run".as_ref(), file.as_os_str()]).expect(2).says(&["name the plan's folder"]);
     zoo.manifest("[[zoo]]\nroot = \"in\"\nexclude = [\"**\"]\noutput = \"out/{path}.pt\"\n");
-    let _ = zoo.run(&[]).expect(2).says(&["zoo.toml:3:12", "no model is left: exclude leaves out all 3"]);
+    let _ = zoo.run(&[]).expect(2).says(&["zoo.toml:3:12", "no model is left: `exclude` matches all 3"]);
 }
 
 #[test]

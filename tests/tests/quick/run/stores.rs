@@ -110,7 +110,7 @@ fn roots_and_outputs_lie_in_a_store() {
     assert!(refused.said().contains("s3://bucket/out/c.pt"), "{refused}");
     assert_eq!(shop.bucket.get("out/c.pt").unwrap(), b"somebody's");
     manifest("model");
-    let _ = shop.run().expect(2).says(&["s3://bucket/model is no folder"]);
+    let _ = shop.run().expect(2).says(&["`root` is not a folder: s3://bucket/model"]);
 }
 
 /// A set of shards is read as a whole, and its output in the same folder is not an input.

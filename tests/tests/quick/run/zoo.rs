@@ -137,7 +137,7 @@ fn a_folder_takes_the_tree_of_the_zoo() {
     }
     // Without a format, the suffix is unknown.
     zoo.manifest("[[zoo]]\nroot = \"in\"\noutput = \"other\"\n");
-    let _ = zoo.run(&[]).expect(2).says(&["does not say its format"]);
+    let _ = zoo.run(&[]).expect(2).says(&["does not determine its format"]);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn what_is_passed_over_is_told() {
         zoo.manifest(&format!("[[zoo]]\nroot = \"in\"\noutput = \"out/{{path}}.pt\"\n{rest}\n"));
     };
     manifest("");
-    let told = ["lead to no file: 1 (b.safetensors)", "not UTF-8: 1 (c\u{fffd}.safetensors)"];
+    let told = ["to missing files: 1 (b.safetensors)", "not UTF-8: 1 (c\u{fffd}.safetensors)"];
     let _ = zoo.run(&["--dry-run"]).expect(0).prints(&["1 job: 1 would run"]).says(&told);
     let _ = zoo.plan(1).expect(0).says(&told).prints(&["\"notes\":[\"below "]);
     let outcome =
@@ -340,7 +340,7 @@ fn a_receipt_says_whose_an_output_is_that_no_journal_knows() {
     let _ = zoo.plan(2).expect(0);
     let _ = tensorferry_tests::ferry::run(&mut zoo.on_plan("run", &[])).expect(0).prints(&["3 unchanged"]);
     forget();
-    let _ = zoo.run(&["--explain"]).expect(0).prints(&["3 unchanged"]).says(&["its receipt is looked at"]);
+    let _ = zoo.run(&["--explain"]).expect(0).prints(&["3 unchanged"]).says(&["its receipt is checked"]);
     assert_eq!(zoo.outputs(), stands);
     forget();
     zoo.add_model("a.safetensors", 1 << 16, 4);

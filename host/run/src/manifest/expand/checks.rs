@@ -1,4 +1,4 @@
-//! Checks of what can be looked up before an input is opened: formats, options, steps, kinds of losses.
+//! Checks that need no open input: formats, options, steps and kinds of losses.
 
 use super::{Expansion, absolute, nearby};
 use crate::manifest::mistakes::suggest;
@@ -13,7 +13,7 @@ use tensorferry_core::read::folder::EntryKind;
 use tensorferry_sdk::{Entry, LossKind, OptionSpec, Options, Side};
 
 impl Expansion<'_> {
-    /// The folder of a zoo or a data set, if there is one.
+    /// Opens the root of a zoo or a dataset, if it is a folder.
     pub(super) fn root(&mut self, root: &Placed<String>, settings: &Settings) -> Option<InputFolder> {
         let path = self.input(root)?;
         let follow = settings.over(self.defaults).follow_links.unwrap_or_default();
@@ -22,34 +22,37 @@ impl Expansion<'_> {
         let found = folder.and_then(|folder| Ok((folder.kind("")?, folder)));
         let (message, suggestion) = match found {
             Ok((Some(EntryKind::Folder), folder)) => return Some(folder),
-            Ok(_) => (format!("the root {path} is no folder"), nearby(Path::new(&path))),
+            Ok(_) => (format!("`root` is not a folder: {path}"), nearby(Path::new(&path))),
             Err(error) => (error.to_string(), None),
         };
         self.mistakes.add(&root.span(), message, suggestion);
         None
     }
 
-    /// An input's path or URL; one that holds a secret is a mistake.
+    /// Returns an input's path or URL. A URL with a secret is a mistake.
     pub(super) fn input(&mut self, input: &Placed<String>) -> Option<String> {
         let path = absolute(self.base, input.get_ref());
         if shown(Path::new(&path)) == path {
             return Some(path);
         }
-        let message = "the journal and the report would hold a URL's password or signed query";
-        let suggestion = "keys belong into the environment or a file of credentials";
+        let message =
+            "the URL has a password or a signed query, which would be written to the journal and the report";
+        let suggestion = "put keys into the environment or into a credentials file";
         self.mistakes.add(&input.span(), message, Some(suggestion.to_owned()));
         None
     }
 
     pub(super) fn check(&mut self, settings: &Settings) {
-        for (id, side, verb) in
-            [(&settings.from, Side::Reader, "reads"), (&settings.to, Side::Writer, "writes")]
-        {
+        for (id, side, key) in [(&settings.from, Side::Reader, "from"), (&settings.to, Side::Writer, "to")] {
             let Some(id) = id else { continue };
             if self.registry.format(id.get_ref(), side).is_err() {
                 let able = self.registry.formats().iter().filter(|f| f.description.has(side));
                 let suggestion = suggest(id.get_ref(), able.map(|format| format.description.id.as_str()));
-                self.mistakes.add(&id.span(), format!("no format {verb} {:?}", id.get_ref()), suggestion);
+                self.mistakes.add(
+                    &id.span(),
+                    format!("unknown format {:?} for `{key}`", id.get_ref()),
+                    suggestion,
+                );
             }
         }
         for step in settings.steps.iter().flatten() {
@@ -62,7 +65,11 @@ impl Expansion<'_> {
         for word in settings.allow_loss.iter().flatten() {
             if LossKind::named(word.get_ref()).is_none() {
                 let suggestion = suggest(word.get_ref(), LossKind::ALL.iter().map(|kind| kind.word()));
-                self.mistakes.add(&word.span(), format!("no kind of loss {:?}", word.get_ref()), suggestion);
+                self.mistakes.add(
+                    &word.span(),
+                    format!("unknown kind of loss {:?} in `allow_loss`", word.get_ref()),
+                    suggestion,
+                );
             }
         }
     }
@@ -80,10 +87,9 @@ impl Expansion<'_> {
                     self.options(settings.output_options.as_ref(), &[resolved.format], Side::Writer)
                 }
                 Err(error) => {
-                    let expected = error.details().find(|(name, _)| *name == "expected");
-                    let suggestion = expected.map(|(_, ids)| ids.replace("--to with", "say to ="));
-                    let message = error.message().split(": say which").next().unwrap_or_default();
-                    self.mistakes.add(at, message, suggestion);
+                    let hint = error.details().find(|(name, _)| *name == "hint");
+                    let suggestion = hint.map(|(_, hint)| hint.replace("pass --to with", "set `to` to"));
+                    self.mistakes.add(at, error.message(), suggestion);
                 }
             }
         }
@@ -96,7 +102,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Checks that each option is one of some of the formats, and its value one that such a format takes.
+    /// Checks that each option belongs to one of the formats, and that such a format accepts its
+    /// value.
     fn options(&mut self, given: Option<&OptionTexts>, formats: &[&RegisteredFormat], side: Side) {
         for (key, values) in given.into_iter().flatten() {
             let specs = || formats.iter().flat_map(|f| &f.description.options).filter(|o| o.side == side);
@@ -123,7 +130,7 @@ impl Expansion<'_> {
     }
 }
 
-/// An input that nobody looked into: the job sees what it is.
+/// An input that has not been examined. The job detects its format.
 struct UnreadInput(Entry);
 
 impl target::Input for UnreadInput {

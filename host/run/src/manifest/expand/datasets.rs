@@ -1,4 +1,4 @@
-//! A data set's entry becomes a job for each of its file groups.
+//! Expands a dataset's entry to a job for each of its file groups.
 
 use super::outputs::{Candidate, real_path};
 use super::{Expansion, absolute, contents, file_name};
@@ -17,21 +17,21 @@ use tensorferry::steps::parse;
 use tensorferry_core::read::table_log::{self, TableLog};
 use tensorferry_sdk::{Capabilities, Description, Side};
 
-/// A data set whose files were found.
+/// A dataset whose files were found.
 pub(super) struct FoundDataset<'m> {
     entry: &'m Entry<DatasetKeys>,
     root: InputFolder,
-    /// Without links.
+    /// The root's path without links.
     path: Option<String>,
     name: String,
     files: Vec<InputPath>,
     settings: Settings,
-    /// Paths that receipts are named after.
+    /// Paths that receipts belong to.
     receipts: HashSet<String>,
 }
 
 impl FoundDataset<'_> {
-    /// Files of a group.
+    /// Returns the number of files in a group.
     fn size(&self) -> usize {
         let size = self.entry.own.group.as_ref().map_or(1, |group| *group.get_ref());
         usize::try_from(size).unwrap_or(usize::MAX)
@@ -50,7 +50,8 @@ impl Expansion<'_> {
         let reads = |of: &Description| {
             of.capabilities.has(Capabilities::READ_RECORDS) && from.is_none_or(|id| id == of.id)
         };
-        // With `from` and `include`, the user says which files and what they are: no ending has to.
+        // With `from` and `include` the user names the files and their format, so endings do not
+        // matter.
         let takes_any = include.and(from).is_some();
         let mut search = Search::new(&root, self.closed_folders(path.as_deref(), exclude));
         let found = NamePatterns::of_those(self.registry, reads).and_then(|names| {
@@ -70,7 +71,7 @@ impl Expansion<'_> {
         };
         let told = self.tell_passed_over(&root, &own.root.span(), passed_over, include, exclude);
         if files.is_empty() {
-            let message = "there is no file of records below the root";
+            let message = "there are no record files below `root`";
             self.mistakes.add(&own.root.span(), message, Some(told.unwrap_or_else(|| contents(&root))));
         }
         let files = self.selected(files, include, exclude, &own.root, "file");
@@ -88,7 +89,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Leaves out what earlier runs have written.
+    /// Removes outputs of earlier runs from the files.
     pub(super) fn leave_outputs_of_dataset(&mut self, dataset: &mut FoundDataset<'_>) {
         let Some(root) = dataset.path.clone().filter(|root| self.outputs.may_lie_in(root)) else { return };
         let before = dataset.files.len();
@@ -104,12 +105,12 @@ impl Expansion<'_> {
         };
         dataset.files.retain(|file| !is_output(file));
         if before > 0 && dataset.files.is_empty() {
-            let why = "no file is left: what lies below the root are outputs of earlier runs".to_owned();
+            let why = "no file is left: all files below `root` are outputs of earlier runs".to_owned();
             self.nothing_left(dataset.entry.own.root.span(), why);
         }
     }
 
-    /// The groups and where their outputs lie, if these may be among the inputs.
+    /// Returns the groups and the paths of their outputs, if these may be among the inputs.
     fn paths_of_outputs(&mut self, dataset: &FoundDataset<'_>) -> Vec<(GroupFiles, String)> {
         let output = &dataset.entry.own.output;
         if !self.outputs.is_near(output.span().start) {
@@ -130,17 +131,17 @@ impl Expansion<'_> {
         if own.include.is_none()
             && let Some((set, count, there)) = incomplete_set(&files)
         {
-            let message = format!("the set {set} has {count} files, and {there} of them are there");
-            let suggestion = "include = [...] takes those that are there for all";
+            let message = format!("the set {set} has {count} files, but only {there} exist");
+            let suggestion = "set include = [...] to use the existing files";
             self.mistakes.add(&at, message, Some(suggestion.to_owned()));
         }
         if let Some(zero) = own.group.as_ref().filter(|group| *group.get_ref() == 0) {
-            self.mistakes.add(&zero.span(), "a group of no files", Some("group is at least 1".to_owned()));
+            self.mistakes.add(&zero.span(), "`group` must be at least 1", None);
         }
         self.check_records(&settings);
         if self.datasets.contains(&dataset) {
-            let suggestion = Some("give each a name of its own".to_owned());
-            self.mistakes.add(&at, format!("two data sets are called {dataset:?}"), suggestion);
+            let suggestion = Some("set a different `name` for each".to_owned());
+            self.mistakes.add(&at, format!("two datasets have the name {dataset:?}"), suggestion);
         }
         for (place, group) in groups(files, size).into_iter().enumerate() {
             let Some(filled) = self.filled(&own.output, &of_group(&group, &dataset)) else { break };
@@ -160,7 +161,7 @@ impl Expansion<'_> {
         self.datasets.insert(dataset);
     }
 
-    /// Refuses the files of a table whose log says which of them count.
+    /// Refuses the files of a table with a log that determines which of them are valid.
     fn check_tables(
         &mut self,
         root: &InputFolder,
@@ -182,15 +183,15 @@ impl Expansion<'_> {
             });
             if is_read {
                 let refusal = table.refusal(root.below(folder).path());
-                let suggestion =
-                    "input_options = { table_log = \"ignore\" } reads every file, deleted rows included";
+                let suggestion = "set input_options = { table_log = \"ignore\" } to read every file, including deleted rows";
                 let message = format!("{}: {}", shown(root.below(folder).path()), refusal.message());
                 self.mistakes.add(&at.span(), message, Some(suggestion.to_owned()));
             }
         }
     }
 
-    /// Checks what only holds for data sets: formats of records, and steps that mean the same for each group.
+    /// Checks the rules for datasets: formats of records, and steps that do the same for each
+    /// group.
     fn check_records(&mut self, settings: &Settings) {
         let sides = [
             (&settings.from, Side::Reader, Capabilities::READ_RECORDS),
@@ -203,8 +204,9 @@ impl Expansion<'_> {
                 let able = self.registry.formats().iter().map(|format| &format.description);
                 let able: Vec<&str> =
                     able.filter(|of| of.capabilities.has(capability)).map(|of| of.id.as_str()).collect();
-                let message = format!("{} holds no records, of which data sets are made", id.get_ref());
-                let suggestion = Some(format!("those that do are {}", able.join(", ")));
+                let message =
+                    format!("the format {} does not hold records, which a dataset needs", id.get_ref());
+                let suggestion = Some(format!("formats with records are {}", able.join(", ")));
                 self.mistakes.add(&id.span(), message, suggestion);
             }
         }
@@ -216,8 +218,7 @@ impl Expansion<'_> {
             if let Err(error) = check_row_wise(text) {
                 let message = error.message();
                 let message = message.strip_prefix("step ").unwrap_or(message);
-                let suggestion =
-                    "filter, map and prefetch can be done; for the others take a [[job]] of the whole";
+                let suggestion = "a dataset supports filter, map and prefetch; use a [[job]] for other steps";
                 self.mistakes.add(&step.span(), format!("the step {message}"), Some(suggestion.to_owned()));
             }
         }

@@ -1,4 +1,4 @@
-//! The globs of a zoo or a data set: which of the found inputs they include, and which they exclude.
+//! The globs of a zoo or a dataset: the found inputs that they include and exclude.
 
 use super::Expansion;
 use crate::manifest::input_path::InputPath;
@@ -11,7 +11,8 @@ use tensorferry::places::{InputFolder, shown};
 use tensorferry::suggest as nearest;
 
 impl Expansion<'_> {
-    /// The inputs that are included and not excluded. A glob of `include` that matches none is a mistake.
+    /// Returns the inputs that are included and not excluded. A glob of `include` without a match
+    /// is a mistake.
     pub(super) fn selected(
         &mut self,
         mut all: Vec<InputPath>,
@@ -30,18 +31,18 @@ impl Expansion<'_> {
         }
         if before > 0 && all.is_empty() {
             let at = exclude.and_then(<[_]>::first).unwrap_or(root).span();
-            self.nothing_left(at, format!("no {noun} is left: exclude leaves out all {before} of them"));
+            self.nothing_left(at, format!("no {noun} is left: `exclude` matches all {before}"));
         }
         all
     }
 
-    /// A set of those globs that are some.
+    /// Builds a set of globs. Returns `None` if one is invalid.
     fn glob_set(&mut self, globs: Option<&[Placed<String>]>) -> Option<GlobSet> {
         set(globs?.iter().map(|glob| self.glob(glob)).collect::<Option<_>>()?)
     }
 
-    /// The folders below a root that are not entered: those of outputs, and those that are excluded with everything in them,
-    /// `secret/**`.
+    /// Returns the folders below a root that are not visited: those of outputs, and those that are
+    /// excluded with everything in them (`secret/**`).
     pub(super) fn closed_folders(
         &mut self,
         root: Option<&str>,
@@ -54,8 +55,8 @@ impl Expansion<'_> {
         ClosedFolders { outputs, excluded: set(globs.collect()).unwrap_or_default() }
     }
 
-    /// Notes what was passed over below a root, as far as it is included; returns the first note. A link that leads out of
-    /// the root is a mistake.
+    /// Notes included entries that were skipped below a root, and returns the first note. A link
+    /// that leads out of the root is a mistake.
     pub(super) fn tell_passed_over(
         &mut self,
         root: &InputFolder,
@@ -68,7 +69,7 @@ impl Expansion<'_> {
         passed_over.retain(|it| it.is_wanted(include.as_ref(), exclude.as_ref()));
         let out = passed_over.extract_if(.., |it| it.why == Why::LeadsOut).collect::<Vec<_>>();
         for note in notes(&shown(root.path()), &out) {
-            let hint = "follow_links = true, or `exclude` with their names";
+            let hint = "set follow_links = true, or add them to `exclude`";
             self.mistakes.add(at, note, Some(hint.to_owned()));
         }
         let notes = notes(&shown(root.path()), &passed_over);
@@ -77,7 +78,7 @@ impl Expansion<'_> {
         first
     }
 
-    /// A set of globs, each of which must match an input.
+    /// Builds a set of globs, each of which must match an input.
     pub(super) fn used_globs(
         &mut self,
         globs: &[Placed<String>],
@@ -117,7 +118,7 @@ fn set(globs: Vec<Glob>) -> Option<GlobSet> {
     set.build().ok()
 }
 
-/// The glob with another ending, if there are inputs that it would match then.
+/// Returns the glob with a different ending, if that matches inputs.
 fn near_glob(glob: &str, inputs: &[InputPath]) -> Option<String> {
     let (start, ending) = glob.rsplit_once('.')?;
     let endings = inputs.iter().filter_map(|input| Some(input.name().rsplit_once('.')?.1));

@@ -1,9 +1,11 @@
-//! The outputs of a manifest, so that what a run has written is no input of the next one.
+//! The outputs of a manifest, so that outputs of a run do not become inputs of the next one.
 //!
-//! - Folders that a template names before its first field are not searched, where they lie below the root.
-//! - Elsewhere, an input is an output if another input of the manifest is written to its place, or its own output is itself,
-//!   and a receipt lies beside it. Where no receipts are written, the place is enough.
-//! - A root within a folder of outputs is meant: it holds what another entry has written.
+//! - Folders that a template names before its first field are not searched, if they are below the
+//!   root.
+//! - Elsewhere, an input counts as an output if a different input of the manifest is written to its
+//!   path, or if it is its own output, and a receipt is next to it. If no receipts are written, the
+//!   path is sufficient.
+//! - A root inside a folder of outputs is intended: it contains the outputs of another entry.
 
 use super::{Digest, absolute, digest};
 use crate::manifest::input_path::InputPath;
@@ -13,51 +15,50 @@ use std::path::Path;
 use tensorferry::Session;
 use tensorferry::places::{InputFolder, is_url};
 
-/// Where the outputs of a template lie, or that of a job.
+/// The location of a template's outputs, or of a job's output.
 struct OutputPlace {
-    /// What stands before the first field, up to the last slash, as it is written.
+    /// The text before the first field, up to the last slash, as written.
     text: String,
-    /// That folder itself: links are followed.
+    /// The same folder with links resolved.
     folder: String,
-    /// The folder that its inputs lie in.
+    /// The folder of its inputs.
     root: String,
-    /// Whether all of that folder is for outputs.
+    /// Whether the folder contains only outputs.
     is_theirs: bool,
-    /// Whether a root is that folder or lies in it, so that outputs may be among inputs.
+    /// Whether a root is that folder or inside it, so that outputs may be among the inputs.
     is_near: bool,
 }
 
-/// Who writes a file or a folder.
+/// The entry that writes a file or a folder.
 struct Writer {
     input: Digest,
-    /// The place of its key.
+    /// The position of its key.
     at: usize,
     has_receipt: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Outputs {
-    /// Those that are there, by the places of their keys in the manifest's text.
+    /// The locations, by the positions of their keys in the manifest's text.
     places: BTreeMap<usize, OutputPlace>,
-    /// What may lie in some root, by its path.
+    /// Outputs that may be below some root, by path.
     written: HashMap<Digest, Writer>,
-    /// The manifest's journal.
     journal: Option<String>,
 }
 
 /// An input that was found.
 pub(super) struct Candidate<'a> {
-    /// The path of its root, as [`real_path`] has it.
+    /// The path of its root, as returned by [`real_path`].
     pub(super) root: &'a str,
     pub(super) input: &'a InputPath,
-    /// Its output, as [`Outputs::path_of`] has it.
+    /// Its output, as returned by [`Outputs::path_of`].
     pub(super) output: Option<&'a str>,
-    /// Paths below the root that receipts are named after.
+    /// Paths below the root that receipts belong to.
     pub(super) receipts: &'a HashSet<String>,
 }
 
 impl Outputs {
-    /// The places that a manifest's outputs are written to.
+    /// Collects the locations of a manifest's outputs.
     pub(super) fn of(manifest: &Manifest, base: &Path, session: &Session) -> Self {
         let journal = manifest.run.journal.as_ref().map(|journal| absolute(base, journal));
         let mut outputs = Self { journal, ..Self::default() };
@@ -103,14 +104,15 @@ impl Outputs {
         outputs
     }
 
-    /// The folders of outputs below a root, as paths in it. One that has the inputs of these outputs too is none.
+    /// Returns the folders of outputs below a root, relative to it. A folder that also contains the
+    /// inputs of these outputs is not included.
     pub(super) fn folders_below(&self, root: &str) -> HashSet<String> {
         let is_theirs = |place: &&OutputPlace| place.is_theirs && !is_within(&place.root, &place.folder);
         let theirs = self.places.values().filter(is_theirs);
         theirs.filter_map(|place| below(&place.folder, root)).map(str::to_owned).collect()
     }
 
-    /// Whether inputs below a root may be outputs.
+    /// Returns whether inputs below a root may be outputs.
     pub(super) fn may_lie_in(&self, root: &str) -> bool {
         let overlap = |place: &OutputPlace| {
             is_within(root, &place.folder) || (!place.is_theirs && is_within(&place.folder, root))
@@ -118,19 +120,19 @@ impl Outputs {
         self.journal.is_some() || self.places.values().any(overlap)
     }
 
-    /// Whether what a key of the manifest says may be among the inputs.
+    /// Returns whether the outputs of a key may be among the inputs.
     pub(super) fn is_near(&self, at: usize) -> bool {
         self.places.get(&at).is_some_and(|place| place.is_near)
     }
 
-    /// The path of an output that a key of the manifest says, `filled` being the text with its fields; none, where nothing can
-    /// be yet.
+    /// Returns the path of an output of a key, `filled` being the text with its fields. Returns
+    /// `None` if the output cannot be among the inputs.
     pub(super) fn path_of(&self, at: usize, filled: &str) -> Option<String> {
         let place = self.places.get(&at)?;
         Some(below_folder(&place.folder, filled.strip_prefix(&place.text)?))
     }
 
-    /// Notes who writes an output.
+    /// Records the entry that writes an output.
     pub(super) fn add(&mut self, at: usize, input: &str, output: &str, has_receipt: bool) {
         let input = digest(input);
         if input != digest(output) {
@@ -138,7 +140,7 @@ impl Outputs {
         }
     }
 
-    /// Whether an input is an output of an earlier run, or lies in one.
+    /// Returns whether an input is an output of an earlier run, or is inside one.
     pub(super) fn has(&self, candidate: &Candidate<'_>) -> bool {
         let Candidate { root, input, output, receipts } = candidate;
         if input.is_root {
@@ -157,7 +159,7 @@ impl Outputs {
             }
             let writer = self.written.get(&digest(&whole));
             let writer = writer.filter(|writer| writer.input != digest(&own) && !self.feeds(writer, root));
-            // Two of which each is the other's output are told apart by a receipt alone.
+            // If each of two inputs is the output of the other, only a receipt tells them apart.
             writer.is_some_and(|writer| {
                 has_receipt
                     || (!writer.has_receipt && !output.is_some_and(|output| digest(output) == writer.input))
@@ -165,27 +167,28 @@ impl Outputs {
         })
     }
 
-    /// Whether a root lies within the folder that something is written to, and the inputs of that do not.
+    /// Returns whether a root is inside the folder of an output whose inputs are outside of it.
     fn feeds(&self, writer: &Writer, root: &str) -> bool {
         let place = self.places.get(&writer.at);
         place.is_some_and(|place| is_within(root, &place.folder) && !is_within(&place.root, &place.folder))
     }
 }
 
-/// A folder's path without links, or its URL.
+/// Returns a folder's path without links, or its URL.
 pub(super) fn real_path(folder: &InputFolder) -> Option<String> {
     let path = if folder.is_local() { folder.path().canonicalize().ok()? } else { folder.path().to_owned() };
     Some(path.to_str()?.trim_end_matches('/').to_owned())
 }
 
-/// Folders that were looked at, by their paths as they are written: a manifest may have many outputs in one.
+/// Folders by their paths as written, each resolved once: a manifest may have many outputs in one
+/// folder.
 struct Folders<'a> {
     session: &'a Session,
     known: HashMap<String, Option<String>>,
 }
 
 impl Folders<'_> {
-    /// The path of a folder without links, if it is there.
+    /// Returns the path of a folder without links, if it exists.
     fn existing(&mut self, path: &str) -> Option<String> {
         if let Some(known) = self.known.get(path) {
             return known.clone();
@@ -201,8 +204,8 @@ impl Folders<'_> {
     }
 }
 
-/// The folder that a text names before its first field, and whether all of it is for outputs: a text without fields may be that
-/// folder, or the only output.
+/// Returns the folder that a text names before its first field, and whether that folder contains
+/// only outputs. A text without fields may be the folder itself, or the only output.
 fn fixed_folder(text: &str, is_template: bool) -> (&str, bool) {
     if is_template && is_folder(text) {
         return (text.trim_end_matches('/'), true);
@@ -216,19 +219,20 @@ fn fixed_folder(text: &str, is_template: bool) -> (&str, bool) {
     (folder, field.is_some())
 }
 
-/// Whether an output names a folder for all models: it has no field of one, and no ending.
+/// Returns whether an output names a folder for all models: it has no fields of a model, and no
+/// ending.
 pub(super) fn is_folder(output: &str) -> bool {
     let last = output.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     !output.contains(['{', '}']) && (output.ends_with('/') || !last.trim_start_matches('.').contains('.'))
 }
 
-/// The path of a name in a folder, without what stands for the folder itself.
+/// Returns the path of a name in a folder, without components that refer to the folder itself.
 fn below_folder(folder: &str, name: &str) -> String {
     let parts = name.split('/').filter(|part| !part.is_empty() && *part != ".");
     parts.fold(folder.to_owned(), |path, part| path + "/" + part)
 }
 
-/// The path of a folder within another one that it is not.
+/// Returns the path of a folder relative to one that contains it.
 fn below<'p>(path: &'p str, folder: &str) -> Option<&'p str> {
     path.strip_prefix(folder)?.strip_prefix('/')
 }
@@ -264,7 +268,8 @@ mod tests {
         OutputPlace { text: String::new(), folder, root, is_theirs: true, is_near: true }
     }
 
-    /// Whether `path` below /m, which is converted to `output`, is an output by what was added.
+    /// Returns whether `path` below /m, which is converted to `output`, is an output according to
+    /// the recorded ones.
     fn is_output(outputs: &Outputs, path: &str, output: &str, receipts: &[&str]) -> bool {
         let receipts = receipts.iter().map(|&path| path.to_owned()).collect();
         let input = InputPath::file(path.to_owned(), path.to_owned());
@@ -280,9 +285,9 @@ mod tests {
         assert!(!is_output(&outputs, "a.st", "/m/a.st", &[]), "somebody else's");
         assert!(!is_output(&outputs, "a.bin", "/m/a.st", &["a.st"]));
         assert!(is_output(&outputs, "d/model.st", "/m/d/model.st.st", &["d/receipt"]));
-        // Its source is gone.
+        // Its source has been removed.
         assert!(is_output(&outputs, "b.st", "/m/b.st", &["b.st"]));
-        // What was converted elsewhere is an input like any other.
+        // The output is elsewhere, so this is an ordinary input.
         assert!(!is_output(&outputs, "c.pt", "/m/c.st", &["c.pt"]));
     }
 

@@ -1,4 +1,4 @@
-//! Settings as they hold for one job: those of `[defaults]`, of its entry and of a rule, merged.
+//! The settings of one job, merged from `[defaults]`, its entry and a rule.
 
 use crate::job::{JobPolicy, Timeout};
 use crate::manifest::types::{OptionTexts, ReceiptSetting, Settings, Timespan};
@@ -6,7 +6,8 @@ use tensorferry::places::InputFolder;
 use tensorferry::values::Algorithm;
 
 impl Settings {
-    /// These settings over others, key by key; for `in` and `out`, option by option.
+    /// Merges these settings over others, key by key, and option by option for `input_options` and
+    /// `output_options`.
     pub(super) fn over(&self, others: &Self) -> Self {
         let (new, old) = (self.clone(), others.clone());
         Self {
@@ -30,12 +31,12 @@ impl Settings {
         }
     }
 
-    /// The policy of a job whose input was found below a root.
+    /// Returns the policy of a job whose input was found below a root.
     pub(super) fn policy_below(&self, root: &InputFolder) -> JobPolicy {
         JobPolicy { root: root.is_local().then(|| root.path().to_owned()), ..self.policy() }
     }
 
-    /// The algorithm for the digests of a receipt; `None` for no receipt.
+    /// Returns the algorithm for the digests of a receipt, or `None` for no receipt.
     pub(super) fn receipt(&self) -> Option<Algorithm> {
         self.receipt.map_or(Some(Algorithm::Sha256), ReceiptSetting::algorithm)
     }

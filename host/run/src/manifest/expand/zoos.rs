@@ -1,4 +1,4 @@
-//! A zoo's entry becomes a job for each of its models.
+//! Expands a zoo's entry to a job for each of its models.
 
 use super::outputs::{Candidate, is_folder, real_path};
 use super::{Expansion, absolute, contents, file_name};
@@ -18,20 +18,20 @@ use tensorferry_sdk::Side;
 pub(super) struct FoundZoo<'m> {
     entry: &'m Entry<ZooKeys>,
     root: InputFolder,
-    /// Without links.
+    /// The root's path without links.
     path: Option<String>,
-    /// What its jobs' names start with.
+    /// Prefix of its jobs' names.
     name: String,
     models: Vec<FoundModel>,
-    /// What holds for a model: of the zoo, and then of each of its rules.
+    /// The settings of the zoo, followed by those of each rule.
     settings: Vec<Settings>,
-    /// Paths that receipts are named after.
+    /// Paths that receipts belong to.
     receipts: HashSet<String>,
 }
 
 struct FoundModel {
     input: InputPath,
-    /// Among the settings.
+    /// Index into the settings.
     rule: usize,
 }
 
@@ -66,7 +66,7 @@ impl Expansion<'_> {
         let told = self.tell_passed_over(&root, &own.root.span(), passed_over, include, exclude);
         if models.is_empty() {
             let suggestion = told.unwrap_or_else(|| contents(&root));
-            self.mistakes.add(&own.root.span(), "there is no model below the root", Some(suggestion));
+            self.mistakes.add(&own.root.span(), "there are no models below `root`", Some(suggestion));
         }
         let models = self.selected(models, include, exclude, &own.root, "model");
         let globs = own.rule.iter().map(|rule| std::slice::from_ref(&rule.own.matches));
@@ -81,7 +81,7 @@ impl Expansion<'_> {
         let mut found = Vec::with_capacity(models.len());
         for input in models {
             let rule = rule_of(&input);
-            // A set whose shards are said to be models of their own.
+            // The user declared the shards of this set to be separate models.
             if input.set.is_some() && takes_shards_alone(&settings[rule]) {
                 found.extend(names.alone(&input).into_iter().map(|input| FoundModel { input, rule }));
             } else {
@@ -104,7 +104,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Leaves out what earlier runs have written.
+    /// Removes outputs of earlier runs from the models.
     pub(super) fn leave_outputs_of_zoo(&mut self, zoo: &mut FoundZoo<'_>) {
         let Some(root) = zoo.path.clone().filter(|root| self.outputs.may_lie_in(root)) else { return };
         let before = zoo.models.len();
@@ -116,12 +116,12 @@ impl Expansion<'_> {
         });
         zoo.models = models;
         if before > 0 && zoo.models.is_empty() {
-            let why = "no model is left: what lies below the root are outputs of earlier runs".to_owned();
+            let why = "no model is left: all models below `root` are outputs of earlier runs".to_owned();
             self.nothing_left(zoo.entry.own.root.span(), why);
         }
     }
 
-    /// Where a model's output lies, if that may be among the inputs.
+    /// Returns the path of a model's output, if it may be among the inputs.
     fn path_of_output(&mut self, zoo: &FoundZoo<'_>, model: &FoundModel) -> Option<String> {
         let at = zoo.output(model.rule).span().start;
         self.outputs.is_near(at).then_some(())?;
@@ -155,7 +155,7 @@ impl Expansion<'_> {
             let output_path = absolute(self.base, &filled);
             let mut request = self.request(settings, &input.display().to_string(), &output_path);
             request.input.carry = if found.is_folder { Vec::new() } else { sidecars.clone() };
-            // Once for each rule: what is wrong is wrong for every model.
+            // Once per rule: the mistakes are the same for every model.
             if !std::mem::replace(&mut checked[*rule], true) {
                 self.check_sides(&request, settings, &output.span());
             }
@@ -165,12 +165,12 @@ impl Expansion<'_> {
         }
     }
 
-    /// The place of a model's output in a folder that takes the same tree as the zoo's.
+    /// Returns the path of a model's output in a folder with the same tree as the zoo.
     fn below(&self, model: &InputPath, to: Option<&str>) -> String {
         let format = to.and_then(|id| self.registry.format(id, Side::Writer).ok());
         let suffix =
             format.and_then(|format| format.description.suffixes.first()).filter(|_| !model.is_folder);
-        // Without a suffix it is a folder, or a mistake that names the way out.
+        // Without a suffix it is a folder, or a mistake that is reported with a suggestion.
         format!("/{}{}", model.bare, suffix.map_or("/", String::as_str))
     }
 }

@@ -60,7 +60,9 @@ pub(super) fn section(page: &mut String, summary: &Summary) {
     }
     page.push_str("</svg>\n");
     axis(page, total);
-    page.push_str("<figcaption>Each bar is a job. Bars in different rows overlap in time.</figcaption>\n</figure>\n");
+    page.push_str(
+        "<figcaption>Each bar is a job. Bars in different rows overlap in time.</figcaption>\n</figure>\n",
+    );
     curve(page, &spans, total);
     page.push_str("</section>\n");
 }
@@ -163,11 +165,7 @@ fn curve(page: &mut String, spans: &[JobSpan<'_>], total: f64) {
         let _ = write!(path, "L{:.1} {y:.1}L{:.1} {y:.1}", x(step), x(step + 1));
     }
     let _ = write!(path, "L{WIDTH} {CURVE:.1}Z");
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rate for display only"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate for display only")]
     let most = bytes(most as u64);
     let _ = write!(
         page,
