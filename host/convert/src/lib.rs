@@ -96,7 +96,7 @@ pub fn save(
 ) -> Result<Report> {
     let started = Instant::now();
     let watch = |_| ();
-    // There is no input file: nothing is opened or copied along.
+    // The input is not a file: nothing is opened or copied along.
     let source = FileSource::of_files(request.output.path.clone(), vec![String::new()]);
     let context = ConversionContext::of(request, source.afresh(), registry, session, &watch, started)?;
     let target = &context.target.format.description;

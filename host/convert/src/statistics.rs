@@ -56,7 +56,7 @@ pub struct TensorStatistics {
     pub(crate) is_dequantized: bool,
     /// The tensors that the weight consists of, besides one with its own name.
     pub parts: Vec<String>,
-    /// The statistics, or the reason why there are none.
+    /// The statistics, or the reason why they are missing.
     pub found: Result<Statistics, String>,
 }
 

@@ -41,7 +41,7 @@ pub struct PlannedModel<'a> {
     pub selected: &'a Selected,
     pub logical: Logical<'a>,
     pub planned: Planned,
-    /// What the copy has collected for the receipt's digests.
+    /// Digests for the receipt from the copy.
     pub passing: Option<Passing>,
     /// The digests of its tensors, once they have been computed.
     pub digests: Option<Vec<ContentDigest>>,

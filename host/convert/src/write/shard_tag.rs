@@ -10,7 +10,7 @@ use tensorferry_core::context::session::Session;
 use tensorferry_publish::remote::folder::{RemoteFolder, is_refusal};
 use tensorferry_sdk::{Result, ShardTag, Side, Target};
 
-/// Returns the writer's options. If the output may replace an older one in a store, adds a
+/// Returns the writer's options. If the output may replace one in a store, adds a
 /// [tag](ShardTag) that no other run uses. `folder` is the folder of the files in the store.
 pub fn with_tag(
     target: &OutputTarget<'_>,

@@ -11,7 +11,7 @@ const fn overhead(bytes: u64) -> u64 {
 
 /// Checks that `bytes` more fit on the file system where `folder` is or will be created.
 ///
-/// The whole output counts, even if it replaces an older one: both exist until the commit.
+/// The whole output counts, even if it replaces an existing output: both exist until the commit.
 pub(crate) fn check_space(folder: &Path, bytes: u64) -> Result<()> {
     let place = nearest_existing(folder);
     let stat = rustix::fs::statvfs(&place).map_err(|error| {

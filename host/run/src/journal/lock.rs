@@ -1,7 +1,7 @@
 //! The lock on a journal is held by the run and by every process that it starts, since they inherit
 //! the file.
 //!
-//! Whoever gets the lock thus knows that no process of an earlier run can still commit.
+//! A run that gets the lock thus knows that no process of an earlier run can still commit.
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{File, TryLockError};

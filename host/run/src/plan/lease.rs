@@ -30,8 +30,7 @@ pub(crate) struct Leases {
     folder: PathBuf,
     pieces: u64,
     worker: String,
-    /// The next piece to try. Workers start at different pieces, so that they do not all try the
-    /// same ones.
+    /// The next piece to try. Workers start at different pieces, so that they do not compete.
     next: u64,
     /// Number of pieces examined since the start.
     passed: u64,
@@ -128,7 +127,7 @@ impl Leases {
         touched.is_ok_and(|touched| now.duration_since(touched).is_ok_and(|age| age > LEASE))
     }
 
-    /// Removes a stale lease. Of several workers only one succeeds in renaming it.
+    /// Removes a stale lease. If several workers try, only one succeeds in renaming it.
     fn give_up(&self, piece: u64) {
         let away = self.folder.join(format!(".{piece}-{}", self.worker));
         if fs::rename(self.path(piece), &away).is_ok() {

@@ -27,7 +27,7 @@ use tensorferry::request::FileGroup;
 use tensorferry_core::read::file_group::first_difference;
 use tensorferry_sdk::{Error, Result};
 
-/// The schema of a file group, or the reason why there is none.
+/// The schema of a file group, or the reason why it is missing.
 pub(super) type ScanResult = std::result::Result<GroupScan, Failure>;
 
 /// Scans groups that are not in the journal, and returns the results in order. `None` for groups
