@@ -1,6 +1,8 @@
-//! The allow-list: once the user has one, no other plugin libraries are opened than those on it and ferry's own.
+//! The allow-list: if the user has one, ferry loads only the plugin libraries on it, besides its
+//! own.
 //!
-//! A line for each: the SHA-256 of the file, two spaces and a path for people, as `sha256sum` writes it.
+//! Each line has the SHA-256 of the file, two spaces, and a path for people to read, as `sha256sum`
+//! writes it.
 
 use super::user_folders;
 use std::collections::BTreeMap;
@@ -10,11 +12,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// A list: paths by their sums.
+/// Paths by their SHA-256.
 pub(crate) type AllowList = BTreeMap<String, String>;
 
-/// The user's list; `None` if there is none, so that every library may be opened. In a folder that this user may not enter,
-/// a service's home say, there may be one: then none but ferry's own may be.
+/// Returns the user's list, or `None` if there is none, so that every library is allowed. If this
+/// user may not enter the folder (such as the home of a service), a list may exist: then only
+/// ferry's own libraries are allowed.
 pub(crate) fn read() -> Result<Option<AllowList>> {
     user_folders::allow_list().map_or(Ok(None), |path| read_from(&path))
 }
@@ -31,7 +34,9 @@ fn read_from(path: &Path) -> Result<Option<AllowList>> {
     let is_own = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
     if !is_own || metadata.mode() & 0o022 != 0 {
         return Err(
-            Error::io("other users may write to the list of allowed plugins: chmod go-w").file(shown(path))
+            Error::io("other users may write to the list of allowed plugins")
+                .file(shown(path))
+                .hint(format!("run `chmod go-w {}`", shown(path))),
         );
     }
     let text = std::fs::read_to_string(path).map_err(failed)?;
@@ -43,13 +48,15 @@ fn read_from(path: &Path) -> Result<Option<AllowList>> {
     };
     let list = lines.map(|line| {
         entry(line).ok_or_else(|| {
-            Error::io("a line of the list of allowed plugins is no SHA-256").file(shown(path)).found(line)
+            Error::io("a line of the list of allowed plugins is not a SHA-256 digest")
+                .file(shown(path))
+                .found(line)
         })
     });
     list.collect::<Result<_>>().map(Some)
 }
 
-/// Writes the list, whole or not at all; gives its path.
+/// Writes the list atomically and returns its path.
 pub(crate) fn write(list: &AllowList) -> Result<PathBuf> {
     let path = user_folders::allow_list()
         .ok_or_else(|| Error::io("no folder for the list of allowed plugins: HOME is not set"))?;
@@ -95,6 +102,6 @@ mod tests {
         }
         write_to(&path, &list).unwrap();
         set_permissions(&path, Permissions::from_mode(0o620)).unwrap();
-        assert!(read_from(&path).unwrap_err().to_string().contains("chmod go-w"));
+        assert!(read_from(&path).unwrap_err().to_string().contains("other users may write"));
     }
 }

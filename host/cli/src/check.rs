@@ -1,4 +1,4 @@
-//! `ferry check`: compares names, dtypes and shapes with what is expected.
+//! `ferry check`: compares tensor names, dtypes and shapes with an expected list.
 
 use super::args::Check;
 use super::diff::print_differences;
@@ -8,7 +8,7 @@ use tensorferry::Registry;
 use tensorferry::compare::expected;
 use tensorferry_sdk::{Purpose, Result};
 
-/// Whether the input is as expected.
+/// Returns whether the input is as expected.
 pub(super) fn run(command: &Check, registry: &Registry, _session: &Session) -> Result<bool> {
     let expected = expected::read(&command.against)?;
     let seen = registry.inspect(&command.input, command.reader.look(Purpose::SHOW))?;

@@ -1,4 +1,4 @@
-//! `ferry clean`: ends uploads that nobody completes any more.
+//! `ferry clean`: aborts unfinished uploads in an object store.
 
 use super::args::Clean;
 use super::terminal;
@@ -10,9 +10,8 @@ use tensorferry_sdk::{Error, Result};
 pub(super) fn run(command: &Clean, session: &Session) -> Result<()> {
     let found = place_of(&command.url, session)?;
     let (place, mut prefix) = found.ok_or_else(|| {
-        Error::usage("what dead runs left on this machine, the next run there removes")
-            .file(shown(&command.url))
-            .expected("the URL of a store")
+        Error::usage(format!("{} is not the URL of an object store", shown(&command.url)))
+            .hint("pass a URL such as s3://bucket/prefix; the next run removes what it left on this machine")
     })?;
     if !prefix.is_empty() && command.url.as_os_str().as_encoded_bytes().ends_with(b"/") {
         prefix.push('/');
@@ -21,7 +20,7 @@ pub(super) fn run(command: &Clean, session: &Session) -> Result<()> {
     if command.json {
         return terminal::print_json(&json!({ "ended": ended }));
     }
-    let lines = ended.iter().map(|url| format!("ended the upload of {url}\n"));
+    let lines = ended.iter().map(|url| format!("aborted the upload of {url}\n"));
     let text: String = lines.collect();
-    terminal::print(if ended.is_empty() { "no upload is that old\n" } else { &text })
+    terminal::print(if ended.is_empty() { "no unfinished uploads of that age\n" } else { &text })
 }

@@ -1,26 +1,25 @@
-//! The cluster that the jobs of a run are done on, as `--on` names it.
+//! The cluster that runs the jobs of a manifest: the value of `--on`.
 
-/// Where the jobs run, as `--on` has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cluster {
-    /// The address; none: the cluster that Ray finds.
+    /// Address of the cluster; `None`: the cluster that Ray finds.
     pub(crate) address: Option<String>,
 }
 
 impl Cluster {
-    /// `ray` or `ray=ADDRESS`.
+    /// Parses `ray` or `ray=ADDRESS`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (engine, address) = match text.split_once('=') {
             Some((engine, address)) => (engine, Some(address.to_owned())),
             None => (text, None),
         };
         if engine != "ray" {
-            return Err("jobs run on `ray`, or on `ray=ADDRESS`".to_owned());
+            return Err("expected `ray` or `ray=ADDRESS`".to_owned());
         }
         match address.as_deref() {
-            Some("") => Err("an address is missing behind `ray=`".to_owned()),
+            Some("") => Err("the address after `ray=` is missing".to_owned()),
             Some(client) if client.starts_with("ray://") => Err(
-                "Ray's client loses its work with its connection: run this on a node of the cluster, or by \
+                "a Ray client loses its work if the connection breaks; run ferry on a node of the cluster, or with \
                  `ray job submit`"
                     .to_owned(),
             ),

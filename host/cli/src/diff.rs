@@ -1,4 +1,4 @@
-//! `ferry diff`: tells whether two inputs hold the same tensors, or the same records.
+//! `ferry diff`: compares the tensors or records of two inputs.
 
 use super::args::Diff;
 use super::losses;
@@ -11,10 +11,10 @@ use tensorferry::request::Part;
 use tensorferry::{Registry, Session};
 use tensorferry_sdk::Result;
 
-/// Differences that the text tells one by one: about a screen.
+/// Maximum differences that the text lists: about a screen.
 const MOST_LINES: usize = 40;
 
-/// Whether they are the same.
+/// Returns whether the inputs are equal, or within `--max-diff`.
 pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Result<bool> {
     let request = Compared {
         a: &command.a,
@@ -46,7 +46,7 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     Ok(found.is_within(command.max_diff))
 }
 
-/// Writes the page, and prints the verdict alone.
+/// Writes the page, and prints only the verdict.
 fn write(command: &Diff, page: PageFile, found: &Found) -> Result<bool> {
     let limit = command.max_diff;
     let verdict = match &found.differences {
@@ -74,7 +74,7 @@ pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_j
     terminal::answer(as_json, || tensors_json(differences, tensors), text)
 }
 
-/// The verdict, then each difference, the worst first.
+/// Returns the verdict, then each difference, largest first.
 fn of_tensors(differences: &[Difference], tensors: usize, limit: Option<MaxDiff>) -> String {
     let line = |difference: &Difference| match difference.kind {
         DifferenceKind::Missing => format!("only in A: {:?}", difference.name),
@@ -104,7 +104,7 @@ fn listed(differences: &[Difference], line: impl Fn(&Difference) -> String) -> S
     let told = differences.iter().take(MOST_LINES);
     let mut lines: String = told.map(|difference| format!("  {}\n", line(difference))).collect();
     if differences.len() > MOST_LINES {
-        lines += &format!("  ... and {} more (--json has all)\n", differences.len() - MOST_LINES);
+        lines += &format!("  ... and {} more (--json lists all)\n", differences.len() - MOST_LINES);
     }
     lines
 }

@@ -8,9 +8,9 @@ use tensorferry::formats::{document as record, kind, options};
 use tensorferry::{RegisteredFormat, Registry};
 use tensorferry_sdk::{Capabilities, Limits, OptionKind, OptionSpec, Result, Side};
 
-/// Endings of files that a line of the table has.
+/// Maximum file extensions in a line of the table.
 const MOST_ENDINGS: usize = 3;
-/// Columns before an option's help.
+/// Indentation of an option's help.
 const INDENT: usize = 6;
 
 pub(super) fn run(registry: &Registry, limits: &Limits, id: Option<&str>, as_json: bool) -> Result<()> {
@@ -18,7 +18,7 @@ pub(super) fn run(registry: &Registry, limits: &Limits, id: Option<&str>, as_jso
     let is_wanted = |format: &&RegisteredFormat| id.is_none_or(|id| format.description.id == id);
     let mut formats: Vec<&RegisteredFormat> = registry.formats().iter().filter(is_wanted).collect();
     if let (Some(id), true) = (id, formats.is_empty()) {
-        // It says which ids there are, and which may have been meant.
+        // The error lists the ids and suggests a similar one.
         registry.format(id, Side::Reader)?;
     }
     formats.sort_by(|a, b| a.description.id.cmp(&b.description.id));
@@ -26,12 +26,11 @@ pub(super) fn run(registry: &Registry, limits: &Limits, id: Option<&str>, as_jso
     let document = || json!({ "formats": records(), "limits": named(limits).collect::<BTreeMap<_, _>>() });
     let text = || match id {
         Some(_) => formats.iter().map(|format| text(registry, format)).collect(),
-        None => table(&formats) + "\n`ferry formats ID` shows a format's options.\n\n" + &bounds(limits),
+        None => table(&formats) + "\nRun `ferry formats ID` for a format's options.\n\n" + &bounds(limits),
     };
     terminal::answer(as_json, document, text)
 }
 
-/// A line for each format.
 fn table(formats: &[&RegisteredFormat]) -> String {
     let line = |format: &&RegisteredFormat| {
         let d = &format.description;
@@ -49,7 +48,7 @@ fn table(formats: &[&RegisteredFormat]) -> String {
             printable(&d.title),
         ]
     };
-    let heads = ["format", "reads", "writes", "endings", ""].map(str::to_owned);
+    let heads = ["format", "reads", "writes", "extensions", ""].map(str::to_owned);
     let lines: Vec<[String; 5]> = [heads].into_iter().chain(formats.iter().map(line)).collect();
     let column = |at: usize| terminal::width(&lines.iter().map(|line| line[at].clone()).collect::<Vec<_>>());
     let widths = [0, 1, 2, 3].map(column);
@@ -67,7 +66,7 @@ fn named(limits: &Limits) -> impl Iterator<Item = (&'static str, u64)> {
 }
 
 fn bounds(limits: &Limits) -> String {
-    let mut text = "limits of what an input may claim (--limit NAME=VALUE)\n".to_owned();
+    let mut text = "Limits (change one with --limit NAME=VALUE)\n".to_owned();
     for (name, value) in named(limits) {
         let _ = writeln!(text, "  {name}={value}");
     }
@@ -95,14 +94,14 @@ fn text(registry: &Registry, format: &RegisteredFormat) -> String {
         let _ = writeln!(text, "  {}: {}", printable(name), printable(value));
     }
     let all = options::all(d);
-    for (side, flag, title) in [(Side::Reader, "-i", "to read"), (Side::Writer, "-o", "to write")] {
+    for (side, flag, title) in [(Side::Reader, "-i", "input options"), (Side::Writer, "-o", "output options")] {
         let options: Vec<&OptionSpec> = all.iter().filter(|option| option.side == side).collect();
         if !options.is_empty() {
-            let _ = writeln!(text, "\noptions {title}");
+            let _ = writeln!(text, "\n{title}");
         }
         for option in options {
             let default = option.default.as_ref().map(|value| format!(" [default: {value}]"));
-            let more = if option.kind == OptionKind::List { " (as often as you like)" } else { "" };
+            let more = if option.kind == OptionKind::List { " (repeatable)" } else { "" };
             let _ = writeln!(text, "  {flag} {}={}{more}", option.key, kind(option));
             let help = printable(&format!("{}{}", option.help, default.unwrap_or_default()));
             for line in terminal::wrapped(&help, terminal::columns().saturating_sub(INDENT)) {

@@ -1,4 +1,4 @@
-//! `ferry index`: checks the framing of every record, and writes an index of them.
+//! `ferry index`: verifies record checksums and writes an index.
 
 use super::args::{Index, ReaderArgs};
 use super::{losses, terminal};

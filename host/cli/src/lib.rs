@@ -1,5 +1,5 @@
-//! The program `ferry`: its command line, and what it prints. It is a library so that the wheel of Python has it in the same
-//! file as the extension module.
+//! The command-line program `ferry`. It is a library so that the Python wheel can include it in the
+//! same file as the extension module.
 
 #![deny(unsafe_code)]
 
@@ -43,11 +43,11 @@ use tensorferry_core::context::fault;
 use tensorferry_run::exit::exit_code;
 use tensorferry_sdk::{Error, Result};
 
-/// The exit code of `diff` and `check` where there are differences.
+/// Exit code of `diff` and `check` if there are differences.
 const DIFFERENT: u8 = 1;
 
-/// Runs the program with this process's arguments; gives its exit code. Mistakes in them, and requests for help, end the
-/// process.
+/// Runs the program with the arguments of this process and returns its exit code. Exits the process
+/// on argument errors and requests for help.
 #[must_use]
 pub fn run_program() -> u8 {
     // clap prints help to stdout, and errors to stderr with exit code 2.
@@ -77,12 +77,12 @@ pub fn run_program() -> u8 {
     let session = Arc::new(session);
     let answered = prepared.and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
-            // It starts threads for each job.
+            // The worker starts threads for each job.
             let registry = plugin_folders::load(&arguments)?;
             return tensorferry_run::serve(&registry, &session, *runner).map(|()| 0);
         }
         if let Command::View(command) = &arguments.command {
-            // It waits, and its readers need the threads.
+            // The server waits for requests, and its readers need the threads.
             let registry = plugin_folders::load(&arguments)?.with_session(session.clone());
             return view::run(command, &registry, &session).map(|()| 0);
         }
@@ -97,7 +97,7 @@ pub fn run_program() -> u8 {
     }
 }
 
-/// Has the process fail where a test says so; only builds for tests know of this.
+/// Sets the fault that a test asks for; only test builds know any.
 fn set_fault() -> Result<()> {
     match std::env::var("FERRY_FAULT") {
         Ok(wanted) if fault::ARE_KNOWN => fault::set(&wanted),
@@ -107,7 +107,7 @@ fn set_fault() -> Result<()> {
 
 fn answer(arguments: &Arguments, session: &Arc<Session>) -> Result<u8> {
     let load = || Ok::<_, Error>(plugin_folders::load(arguments)?.with_session(session.clone()));
-    // A run that is cancelled ends its jobs first.
+    // On cancellation, a run first ends its jobs.
     let load_for_jobs = || Ok::<_, Error>(plugin_folders::load(arguments)?.with_session(session.afresh()));
     match &arguments.command {
         Command::Convert(command) => convert::run(command, &load()?, session),

@@ -1,4 +1,4 @@
-//! Losses on the terminal: one line for each severity, kind and cause.
+//! Prints losses: one line for each severity, kind and cause.
 
 use crate::terminal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,19 +6,19 @@ use tensorferry::LossRecord;
 use tensorferry_run::losses::grouped;
 use tensorferry_sdk::{Loss, Severity};
 
-/// Names that a line has.
+/// Maximum names in a line.
 const MOST_NAMES: usize = 8;
-/// Causes that are told: about a screen.
+/// Maximum lines: about a screen.
 const MOST_LINES: usize = 40;
 
 static ARE_ALL_SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// Has every loss shown on a line of its own: `--losses`.
+/// Prints every loss on its own line from now on: `--losses`.
 pub(super) fn show_all() {
     ARE_ALL_SHOWN.store(true, Ordering::Relaxed);
 }
 
-/// Losses, grouped, and notes, one a line.
+/// Prints grouped losses, then notes, one per line.
 pub(super) fn report(losses: &[Loss], notes: &[String], quiet: bool) {
     let losses: Vec<LossRecord<'_>> = losses.iter().map(LossRecord::of).collect();
     lines(&losses, quiet).iter().for_each(|(word, line)| terminal::message(word, line));
@@ -27,10 +27,10 @@ pub(super) fn report(losses: &[Loss], notes: &[String], quiet: bool) {
     }
 }
 
-/// A line: the word that it begins with, and the rest.
+/// The leading word of a line, and the rest.
 pub(super) type Line = (String, String);
 
-/// The lines of these losses; where it is to be quiet, of what is lost.
+/// Returns the lines for these losses; if `quiet`, only those of severity `lost`.
 pub(super) fn lines<'a>(losses: impl IntoIterator<Item = &'a LossRecord<'a>>, quiet: bool) -> Vec<Line> {
     let losses =
         losses.into_iter().filter(|loss| !quiet || Severity::named(&loss.severity) == Severity::Lost);
@@ -41,7 +41,7 @@ pub(super) fn lines<'a>(losses: impl IntoIterator<Item = &'a LossRecord<'a>>, qu
     let mut lines: Vec<Line> = groups.iter().take(MOST_LINES).map(|group| line(group)).collect();
     if groups.len() > MOST_LINES {
         let others = terminal::counted((groups.len() - MOST_LINES) as u64, "other cause");
-        lines.push(("note".to_owned(), format!("and {others}; --losses for each")));
+        lines.push(("note".to_owned(), format!("and {others}; pass --losses to list every loss")));
     }
     lines
 }
@@ -55,7 +55,7 @@ fn line(group: &[&LossRecord<'_>]) -> Line {
     }
     let total = if group.len() > 1 { format!(" ({})", group.len()) } else { String::new() };
     let others =
-        if group.iter().all(|loss| loss.why == first.why) { "" } else { " (the first; --losses for each)" };
+        if group.iter().all(|loss| loss.why == first.why) { "" } else { " (first of these; --losses lists all)" };
     let text = format!("{}{total} {}: {}{others}", first.kind, names.join(", "), first.why);
     (terminal::printable(&first.severity), text)
 }
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(lines(&losses, true), std::slice::from_ref(&lost));
         let names = r#""w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", ..."#;
         let casts = format!(
-            "precision (1000) {names}: cast from F32 to BF16: 0 rounded (the first; --losses for each)"
+            "precision (1000) {names}: cast from F32 to BF16: 0 rounded (first of these; --losses lists all)"
         );
         assert_eq!(lines(&losses, false), [lost, ("changed".to_owned(), casts)]);
     }

@@ -1,4 +1,4 @@
-//! `ferry man`: the manual page, made of the help texts: the program's, then that of each command.
+//! `ferry man`: prints a manual page made from the help texts of the program and of each command.
 
 use super::args::Arguments;
 use super::terminal;
@@ -18,6 +18,6 @@ pub(super) fn run() -> Result<()> {
         of_command.render_description_section(&mut page)?;
         of_command.render_options_section(&mut page)?;
     }
-    let page = String::from_utf8(page).map_err(|_| Error::io("the help is not UTF-8"))?;
+    let page = String::from_utf8(page).map_err(|_| Error::io("the help text is not UTF-8"))?;
     terminal::print(&page)
 }

@@ -1,16 +1,16 @@
-//! Pages: what `inspect --html`, `diff --html` and `view` show in a browser, as the documents that `tensorferry-page` puts
-//! into one.
+//! Documents for the pages that `inspect --html`, `diff --html` and `view` show in a browser.
+//! `tensorferry-page` embeds a document in a page.
 //!
-//! | File | What it yields |
+//! | File | Contents |
 //! |---|---|
 //! | `model.rs` | the document of models: tensors by columns, description, statistics, state, losses |
-//! | `places.rs` | where tensors lie, as far as files say it |
-//! | `heat.rs` | values of a matrix as cells of a heat map, of slices that are read for it |
-//! | `elsewhere.rs` | what other formats would not carry, by what their writers keep |
+//! | `places.rs` | where tensors are in their files, if known |
+//! | `heat.rs` | heat maps of matrices, read in slices |
+//! | `elsewhere.rs` | what other formats could not hold, by their writers' capabilities |
 //! | `records.rs` | the document of records: columns, some rows |
-//! | `sample.rs`, `pictures.rs` | how the values of the first rows are distributed; those that are pictures |
-//! | `diff.rs` | the document of a difference |
-//! | `output.rs` | the page as a file, whole or not there |
+//! | `sample.rs`, `pictures.rs` | distributions of the values in the first rows, and images |
+//! | `diff.rs` | the document of a comparison |
+//! | `output.rs` | the page as a file, written atomically |
 
 mod diff;
 mod elsewhere;
@@ -30,13 +30,13 @@ pub(super) use records::{ShownRecords, records};
 
 use serde_json::Value;
 
-/// A whole number: one that JavaScript would round is a text.
+/// Converts an integer to JSON, as a string if JavaScript would round it.
 fn whole(number: u64) -> Value {
     const MOST: u64 = (1 << 53) - 1;
     if number <= MOST { number.into() } else { number.to_string().into() }
 }
 
-/// A text of at most so many characters, and how many it has.
+/// Returns at most `most` characters of a text, and the number of its characters.
 fn cut(text: &str, most: usize) -> (String, usize) {
     (text.chars().take(most).collect(), text.chars().count())
 }

@@ -1,5 +1,5 @@
-//! `-`: standard input and output in the place of a file. Formats read and write by position, so what comes
-//! through a pipe goes through a temporary file.
+//! `-`: standard input or output instead of a file. Formats read and write by position, so piped
+//! data goes through a temporary file.
 
 use super::terminal;
 use std::io::{IsTerminal, Write};
@@ -7,25 +7,26 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tensorferry_sdk::{Error, Result};
 
-/// A path, and the temporary folder that it is in, if any: it is gone with this.
+/// A path, and the temporary folder that contains it, if any. The folder is removed on drop.
 pub(super) struct PipedPath {
     pub(super) path: PathBuf,
     folder: Option<TempDir>,
 }
 
-/// Whether a path is standard input or output.
+/// Returns whether a path stands for standard input or output.
 pub(super) fn is_pipe(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// INPUT; of `-`, a file of all that standard input has.
+/// Returns the path of INPUT; for `-`, that of a temporary file with everything from standard
+/// input.
 pub(super) fn input(path: &Path) -> Result<PipedPath> {
     if !is_pipe(path) {
         return Ok(PipedPath { path: path.to_owned(), folder: None });
     }
     let mut from = std::io::stdin().lock();
     if from.is_terminal() {
-        return Err(Error::usage("- is standard input, which is a terminal: pipe something into it"));
+        return Err(Error::usage("standard input is a terminal").hint("pipe a file into ferry, or name one"));
     }
     let piped = temporary("stdin")?;
     let named = |error: std::io::Error| Error::from(error).file(piped.path.display().to_string());
@@ -34,7 +35,7 @@ pub(super) fn input(path: &Path) -> Result<PipedPath> {
     Ok(piped)
 }
 
-/// OUTPUT; of `-`, a file that [`PipedPath::print`] brings there.
+/// Returns the path of OUTPUT; for `-`, that of a temporary file for [`PipedPath::print`].
 pub(super) fn output(path: &Path) -> Result<PipedPath> {
     if is_pipe(path) { temporary("stdout") } else { Ok(PipedPath { path: path.to_owned(), folder: None }) }
 }
@@ -45,13 +46,14 @@ fn temporary(name: &str) -> Result<PipedPath> {
 }
 
 impl PipedPath {
-    /// Brings what was written to standard output, if it goes there.
+    /// Copies the temporary file, if any, to standard output.
     pub(super) fn print(&self) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let is_one =
             std::fs::read_dir(folder.path()).map_err(Error::from)?.count() == 1 && self.path.is_file();
         if !is_one {
-            return Err(Error::usage("- is one file, and the output is several: name a folder"));
+            let error = Error::usage("the output has several files, and standard output holds only one");
+            return Err(error.hint("name a folder as the output"));
         }
         let mut file = std::fs::File::open(&self.path).map_err(Error::from)?;
         let stdout = std::io::stdout();

@@ -1,4 +1,4 @@
-//! `ferry plan`: cuts a manifest's jobs into pieces.
+//! `ferry plan`: splits a manifest's jobs into pieces.
 
 use super::args::{Arguments, Plan as Command};
 use super::run::{Progress, print_mistakes, print_notes, worker_command};

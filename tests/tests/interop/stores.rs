@@ -176,10 +176,10 @@ fn a_killed_upload_is_ended_by_clean() {
     let _ = shop
         .run(&["clean", &shop.url("dir/"), "--older-than", "100years"])
         .expect(0)
-        .prints(&["no upload is that old"]);
+        .prints(&["no unfinished uploads"]);
     let _ = shop
         .run(&["clean", &shop.url("dir/"), "--older-than", "0s"])
         .expect(0)
-        .prints(&["ended the upload of", &url]);
+        .prints(&["aborted the upload of", &url]);
     assert!(!uploads());
 }

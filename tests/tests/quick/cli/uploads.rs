@@ -310,8 +310,8 @@ fn an_interrupted_upload_is_ended_and_a_killed_one_can_be() {
     assert_eq!((shop.bucket.keys().len(), shop.bucket.open_uploads()), (0, 1));
     // The test's bucket dates uploads to 1994.
     let young = shop.run(&["clean", "s3://bucket/dir/", "--older-than", "100years"]).expect(0);
-    let _ = young.prints(&["no upload is that old"]);
-    let _ = shop.run(&["clean", "s3://bucket/other"]).expect(0).prints(&["no upload"]);
+    let _ = young.prints(&["no unfinished uploads"]);
+    let _ = shop.run(&["clean", "s3://bucket/other"]).expect(0).prints(&["no unfinished uploads"]);
     let ended = shop.run(&["clean", "s3://bucket/dir/", "--json"]).expect(0).json();
     assert_eq!(ended["ended"][0], "s3://bucket/dir/m.safetensors");
     shop.is_empty();
