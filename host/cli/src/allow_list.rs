@@ -33,11 +33,9 @@ fn read_from(path: &Path) -> Result<Option<AllowList>> {
     };
     let is_own = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
     if !is_own || metadata.mode() & 0o022 != 0 {
-        return Err(
-            Error::io("other users may write to the list of allowed plugins")
-                .file(shown(path))
-                .hint(format!("run `chmod go-w {}`", shown(path))),
-        );
+        return Err(Error::io("other users may write to the list of allowed plugins")
+            .file(shown(path))
+            .hint(format!("run `chmod go-w {}`", shown(path))));
     }
     let text = std::fs::read_to_string(path).map_err(failed)?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -1,4 +1,4 @@
-//! `ferry convert`: converts one input, or each of several.
+//! `ferry convert`: converts one or several inputs.
 
 mod outputs;
 
@@ -12,6 +12,7 @@ use tensorferry::request::{CommitOptions, InputRequest, OutputRequest, Request};
 use tensorferry::{Registry, Report, Session, places};
 use tensorferry_run::exit::exit_code;
 use tensorferry_run::hint::hint;
+use tensorferry_run::human::rate;
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
 /// Returns the exit code.
@@ -33,7 +34,7 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
     let mut documents = Vec::new();
     let mut code = 0;
     for (input, output) in &outputs {
-        // Each has a progress of its own.
+        // Each conversion counts its own progress.
         let session = session.below(session.threads, session.memory, session.rate);
         match one(command, input, output, &registry.clone().with_session(session)) {
             Ok(report) if command.json => documents.push(report.json()),
@@ -54,33 +55,33 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
     Ok(code)
 }
 
-/// Where outputs go.
 enum Template {
-    /// The one output.
+    /// The only output.
     Plain(PathBuf),
-    /// An output for each input.
+    /// A template or folder, for one output per input.
     Of(String),
 }
 
-/// The inputs, and where their outputs go.
+/// Splits the arguments into the inputs and their output.
 fn ends(command: &Convert) -> Result<(Vec<PathBuf>, Template)> {
     let mut inputs = command.paths.clone();
     if let Some(template) = &command.output_template {
         if inputs.iter().any(|input| is_pipe(input)) {
-            return Err(Error::usage("- has no name for -O: name the OUTPUT"));
+            let error = Error::usage("-O needs a file name for each input, and standard input has none");
+            return Err(error.hint("pass OUTPUT instead of -O"));
         }
         return Ok((inputs, Template::Of(template.clone())));
     }
     let last = inputs.pop().filter(|_| !inputs.is_empty());
     let output = last.ok_or_else(|| {
-        Error::usage("no OUTPUT").expected("ferry convert INPUT OUTPUT, or INPUT... -O TEMPLATE")
+        Error::usage("OUTPUT is missing").hint("run `ferry convert INPUT OUTPUT`, or pass -O TEMPLATE")
     })?;
     if inputs.len() == 1 {
         return Ok((inputs, Template::Plain(output)));
     }
     let count = inputs.len();
-    Err(Error::usage(format!("{count} INPUTs need -O, which says where the output of each goes"))
-        .expected("-O 'out/{stem}.safetensors', or -O out/ --to FORMAT"))
+    Err(Error::usage(format!("{count} INPUTs need -O, an output path for each"))
+        .hint("pass -O 'out/{stem}.safetensors', or -O out/ --to FORMAT"))
 }
 
 fn one(command: &Convert, input: &Path, output: &Path, registry: &Registry) -> Result<Report> {
@@ -123,30 +124,42 @@ fn one(command: &Convert, input: &Path, output: &Path, registry: &Registry) -> R
     Ok(report)
 }
 
-/// What standard output cannot be, beside the output itself.
+/// Rejects options that do not work with an output to standard output.
 fn check_piped(command: &Convert) -> Result<()> {
     if command.json {
-        return Err(Error::usage("--json prints to standard output, where the output goes: name a file"));
+        return Err(
+            Error::usage("--json and OUTPUT `-` both write to standard output").hint("name a file as OUTPUT")
+        );
     }
     if command.receipt.is_some() {
-        return Err(Error::usage("--receipt is written beside the output, and - has no place: name a file"));
+        return Err(Error::usage("--receipt writes a file next to the output, and OUTPUT `-` is not a file")
+            .hint("name a file as OUTPUT"));
     }
     if command.to.is_none() {
-        return Err(Error::usage("- has no ending that says the format: --to FORMAT"));
+        return Err(Error::usage("OUTPUT `-` has no extension that names a format").hint("pass --to FORMAT"));
     }
     Ok(())
 }
 
-/// What is printed of a conversion; a plan is what was asked for, however quiet it is to be.
+/// Returns the summary of a conversion. `--quiet` does not suppress that of a dry run, which is the
+/// answer.
 fn said(command: &Convert, report: &Report) -> String {
     if command.quiet && !report.dry_run { String::new() } else { text(report) }
+}
+
+/// Returns the rate of a conversion that took long enough to measure it.
+fn throughput(report: &Report) -> String {
+    if report.dry_run || report.bytes == 0 || report.seconds < 1.0 {
+        return String::new();
+    }
+    format!(" ({}/s)", terminal::bytes(rate(report.bytes, report.seconds)))
 }
 
 fn text(report: &Report) -> String {
     let verb = if report.dry_run { "would write" } else { "wrote" };
     let verified = if report.verified.is_some() { ", verified" } else { "" };
     let mut text = format!(
-        "{verb} {}: {}, {}{} from {} in {:.2} s{verified}\n",
+        "{verb} {}: {}, {}{} from {} in {:.2} s{}{verified}\n",
         terminal::shown(&report.output),
         report.format,
         match report.records {
@@ -154,7 +167,7 @@ fn text(report: &Report) -> String {
             None if report.holds_records => "records".to_owned(),
             None => terminal::counted(report.tensors, "tensor"),
         },
-        // Nobody knows how long rows will be once they are encoded.
+        // The encoded length of rows is unknown before they are written.
         if report.dry_run && report.holds_records {
             String::new()
         } else {
@@ -162,6 +175,7 @@ fn text(report: &Report) -> String {
         },
         terminal::counted(report.files_read as u64, "file"),
         report.seconds,
+        throughput(report),
     );
     let account = report.account.as_ref().map(Account::record);
     if let Some(account) = account.filter(AccountRecord::is_notable) {

@@ -37,10 +37,10 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
         Differences::Tensors(differences, tensors) => {
             let (as_json, limit) = (command.json, command.max_diff);
             let document = || document(differences, *tensors, limit);
-            terminal::answer(as_json, document, || of_tensors(differences, *tensors, limit))?;
+            terminal::answer_verdict(as_json, document, || of_tensors(differences, *tensors, limit))?;
         }
         Differences::Records(records) => {
-            terminal::answer(command.json, || records.json(), || text(records))?;
+            terminal::answer_verdict(command.json, || records.json(), || text(records))?;
         }
     }
     Ok(found.is_within(command.max_diff))
@@ -63,7 +63,7 @@ fn write(command: &Diff, page: PageFile, found: &Found) -> Result<bool> {
     let title = format!("{a} and {b}: ferry diff");
     let shown = ShownDifferences { sides: [a, b], found: found.json(), verdict: &verdict, facts };
     page.write(&title, &differences(shown))?;
-    terminal::print(&verdict)?;
+    terminal::print_verdict(&verdict)?;
     Ok(found.is_within(limit))
 }
 
@@ -71,7 +71,7 @@ fn write(command: &Diff, page: PageFile, found: &Found) -> Result<bool> {
 pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
     let text =
         || verdict(differences, tensors, None) + &listed(differences, |difference| difference.to_string());
-    terminal::answer(as_json, || tensors_json(differences, tensors), text)
+    terminal::answer_verdict(as_json, || tensors_json(differences, tensors), text)
 }
 
 /// Returns the verdict, then each difference, largest first.

@@ -94,7 +94,8 @@ fn text(registry: &Registry, format: &RegisteredFormat) -> String {
         let _ = writeln!(text, "  {}: {}", printable(name), printable(value));
     }
     let all = options::all(d);
-    for (side, flag, title) in [(Side::Reader, "-i", "input options"), (Side::Writer, "-o", "output options")] {
+    for (side, flag, title) in [(Side::Reader, "-i", "input options"), (Side::Writer, "-o", "output options")]
+    {
         let options: Vec<&OptionSpec> = all.iter().filter(|option| option.side == side).collect();
         if !options.is_empty() {
             let _ = writeln!(text, "\n{title}");

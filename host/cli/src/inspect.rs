@@ -1,4 +1,4 @@
-//! `ferry inspect`: shows what a checkpoint or a data set holds.
+//! `ferry inspect`: shows what a checkpoint or dataset contains.
 
 mod description;
 mod page;
@@ -29,16 +29,16 @@ use tensorferry_sdk::{
     Catalog, Entry, Error, ErrorKind, Loss, Purpose, Result, Source, Tensor, TensorId, Value, hex,
 };
 
-/// Lines of a terminal: what the text shows without `--all`, with the losses that stand before it.
+/// Lines that the text has without `--all`, with the losses above it: about a screen.
 const SCREEN: usize = 48;
-/// Tensors that the text shows before it counts the rest, as far as the screen has room; `--all` and
-/// `--json` have all of them.
+/// Minimum and maximum tensors in the text without `--all`; the number depends on the lines left on
+/// the screen.
 const SHOWN: std::ops::RangeInclusive<usize> = 5..=20;
-/// Dtypes that have a line each.
+/// Maximum lines of dtypes.
 const MOST_DTYPES: usize = 6;
-/// Characters of a value in the metadata.
+/// Maximum characters of a metadata value.
 const MOST_OF_VALUE: usize = 100;
-/// Lines of a list that is wrapped.
+/// Maximum lines of a wrapped list.
 const MOST_WRAPPED: usize = 3;
 
 pub(super) use page::{paged, title};
@@ -64,7 +64,7 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
         return records::run(command, &found, session);
     }
     if command.schema {
-        return Err(Error::usage("--schema is for records: this input holds tensors"));
+        return Err(Error::usage("--schema needs a dataset, and this input contains tensors"));
     }
     let seen = Seen::new(command, registry.inspect_found(&found, look)?, session)?;
     losses::report(&seen.inspected.losses, &session.take_notes(), false);
@@ -72,7 +72,7 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     seen.inspected.input.close()
 }
 
-/// An input, what is shown of it, and what is known of that.
+/// An input with everything that is shown of it.
 pub(super) struct Seen {
     pub(super) inspected: Inspected,
     model: ModelDescription,
@@ -98,12 +98,12 @@ impl Seen {
     }
 }
 
-/// Whether an input is a folder, here or elsewhere.
+/// Returns whether an input is a folder, local or remote.
 pub(super) fn is_folder(input: &Path, session: &Session) -> bool {
     FileSource::open(input, session).is_ok_and(|source| *source.entry() == Entry::Folder)
 }
 
-/// A folder without a model that holds something else that belongs to one.
+/// Describes a folder that has no model but, for example, a tokenizer.
 fn no_model(command: &Inspect, folder: &Path, session: &Session) -> Option<Result<()>> {
     let source = FileSource::open(folder, session).ok()?;
     let found = Tokenizer::of_folder(&source)?;
@@ -112,7 +112,8 @@ fn no_model(command: &Inspect, folder: &Path, session: &Session) -> Option<Resul
     Some(terminal::answer(command.json, document, || description::only_tokenizer(&path, &found)))
 }
 
-/// The tensors that the patterns match, by their own names or by that of a weight that they are parts of.
+/// Selects the tensors that match the patterns by their own name, or by that of a weight to which
+/// they belong.
 fn narrowed(command: &Inspect, seen: Inspected, weights: &[Composite]) -> Result<Inspected> {
     let quoted = |pattern: &str| format!(",\"where={}\"", pattern.replace('"', "\"\""));
     let mut spec = format!("select{}", command.patterns.iter().map(|it| quoted(it)).collect::<String>());
@@ -123,16 +124,17 @@ fn narrowed(command: &Inspect, seen: Inspected, weights: &[Composite]) -> Result
         spec.extend(weight.parts.iter().map(|part| quoted(&globset::escape(part))));
     }
     let select = steps::on_tensors(&[spec])?;
-    let example = seen.catalog.tensors().first().map(|tensor| format!("names such as {:?}", tensor.name));
+    let example =
+        seen.catalog.tensors().first().map(|tensor| format!("match a name such as {:?}", tensor.name));
     let Ok((catalog, _)) = apply(seen.catalog, &select) else {
         let wanted = command.patterns.join(" or ");
-        let none = Error::usage(format!("no name of a tensor matches {wanted}"));
-        return Err(none.found(example.unwrap_or_else(|| "no tensors".into())));
+        let none = Error::usage(format!("no tensor name matches {wanted}"));
+        return Err(none.hint(example.unwrap_or_else(|| "this input has no tensors".into())));
     };
     Ok(Inspected { catalog, ..seen })
 }
 
-/// The models of a folder's folders, one after the other.
+/// Shows each model in the subfolders of a folder.
 fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) -> Result<()> {
     let pipeline = FileSource::open(&command.input, session).ok().and_then(|root| Pipeline::of(&root));
     let models = each_seen(command, models, session)?;
@@ -152,7 +154,6 @@ fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) 
     models.into_iter().try_for_each(|(_, seen)| seen.inspected.input.close())
 }
 
-/// What is shown of each model of a folder's folders.
 fn each_seen(
     command: &Inspect,
     models: Vec<(String, Inspected)>,
@@ -160,7 +161,7 @@ fn each_seen(
 ) -> Result<Vec<(String, Seen)>> {
     let seen = models.into_iter().map(|(folder, all)| Ok((folder, Seen::new(command, all, session)?)));
     let (models, none): (Vec<_>, Vec<_>) = seen.partition(|seen| {
-        // A pattern of one model's names leaves the others out.
+        // If a pattern matches names of one model only, the other models are left out.
         !seen.as_ref().is_err_and(|error: &Error| error.kind() == ErrorKind::Usage)
     });
     let models = models.into_iter().collect::<Result<Vec<_>>>()?;
@@ -170,7 +171,7 @@ fn each_seen(
     Ok(models)
 }
 
-/// The digests of all tensors, if they are asked for.
+/// Computes the digests of all tensors if requested.
 fn hashed(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Option<Hashed>> {
     let Some(algorithm) = command.digest.map(DigestName::algorithm) else { return Ok(None) };
     let logical = Logical::new(Stored::new(&seen.input, &seen.catalog, session, temporary()));
@@ -178,7 +179,7 @@ fn hashed(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Opti
     Ok(Some((algorithm, digests)))
 }
 
-/// The statistics, if they are asked for.
+/// Computes the statistics if requested.
 fn taken(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Option<ModelStatistics>> {
     let Some(glob) = &command.stats else { return Ok(None) };
     let request = StatisticsRequest {
@@ -186,7 +187,7 @@ fn taken(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Optio
         options: &command.reader.reader.options,
         part: &command.reader.part,
         patterns: glob.as_ref().map_or(&command.patterns, std::slice::from_ref),
-        // A page has room for pictures.
+        // A page shows histograms.
         histograms: command.histogram || command.html.is_some(),
     };
     terminal::with_progress(session, false, |_| model_statistics(&request, session)).map(Some)
@@ -198,32 +199,31 @@ fn dtype_name<'a>(catalog: &'a Catalog, tensor: &Tensor) -> &'a str {
 
 type Hashed = (Algorithm, Vec<ContentDigest>);
 
-/// What `--json` prints.
+/// The document of `--json`.
 #[derive(Serialize)]
 struct Document<'a> {
     format: &'a str,
     origin: &'a str,
-    /// Numbers in the weights of the model, those of tied ones once.
+    /// Number of parameters; tied weights count once.
     parameters: u64,
-    /// What the model is.
     model: serde_json::Value,
-    /// With `--stats`: what is wrong.
+    /// Anomalies; only with `--stats`.
     #[serde(skip_serializing_if = "Option::is_none")]
     findings: Option<serde_json::Value>,
     tensors: Vec<TensorRecord<'a>>,
     metadata: BTreeMap<&'a str, serde_json::Value>,
-    /// The tree of what is no tensor: a checkpoint's step, a model's signatures.
+    /// The tree of everything besides tensors, such as a checkpoint's step or a model's signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<outline::State<'a>>,
     losses: Vec<LossRecord<'a>>,
-    /// Of a pickle: every function or class that it would have called.
+    /// For pickles: every function or class that loading would call.
     #[serde(skip_serializing_if = "Option::is_none")]
     globals: Option<&'a [String]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<Digest>,
 }
 
-/// What `--json` prints of several models.
+/// The document of `--json` for several models.
 #[derive(Serialize)]
 struct FoldersDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -231,7 +231,6 @@ struct FoldersDocument<'a> {
     models: Vec<FolderDocument<'a>>,
 }
 
-/// One of several models.
 #[derive(Serialize)]
 struct FolderDocument<'a> {
     folder: &'a str,
@@ -247,17 +246,18 @@ struct TensorRecord<'a> {
     bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     tied_to: Option<&'a str>,
-    /// What else the input says of it: a unit, another name.
+    /// Other facts from the input, such as a unit or another name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     attributes: BTreeMap<&'a str, serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<Digest>,
-    /// Of a part of a weight: that weight's name, whose statistics stand with it in the model's `weights`.
+    /// For a part of a weight: the name of that weight, which has the statistics in the model's
+    /// `weights`.
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<serde_json::Value>,
 }
 
-/// A digest in hexadecimal, under its algorithm's name.
+/// A digest in hexadecimal, keyed by its algorithm.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Digest {
@@ -311,17 +311,17 @@ fn document<'a>(seen: &'a Seen) -> Document<'a> {
     }
 }
 
-/// Values as JSON has them.
+/// Converts values to JSON.
 fn values(values: &BTreeMap<String, Value>) -> BTreeMap<&str, serde_json::Value> {
     let as_json = |value: &Value| {
         let json = value.json();
-        // JSON's reader goes less deep than a value may.
+        // serde_json limits nesting more than `Value` does.
         serde_json::from_str(&json).unwrap_or(serde_json::Value::String(json))
     };
     values.iter().map(|(key, value)| (key.as_str(), as_json(value))).collect()
 }
 
-/// A value in a line: a text as it is, anything else as JSON.
+/// Formats a value on one line: text as it is, anything else as JSON.
 fn line_of(value: &Value) -> String {
     value.as_text().map_or_else(|| value.json(), str::to_owned)
 }
@@ -356,16 +356,16 @@ fn text(seen: &Seen, all: bool) -> String {
         section(&mut text, "findings", statistics::findings(statistics, all).into_iter());
     }
     section(&mut text, "state", outline::lines(catalog).iter().map(outline_line));
-    section(&mut text, "as a flat list of tensors", flat(catalog, all).into_iter());
+    section(&mut text, "in formats without nesting", flat(catalog, all).into_iter());
     let mut rest = String::new();
-    section(
-        &mut rest,
-        "metadata",
-        catalog.metadata().iter().map(|(key, value)| format!("{key} = {}", line_of(value))),
-    );
+    section(&mut rest, "metadata", metadata(catalog, all).into_iter());
     let globals = catalog.globals();
-    let lines = if all { globals.to_vec() } else { wrapped(globals, MOST_WRAPPED) };
-    section(&mut rest, "globals (none is ever called)", lines.into_iter());
+    if !all && !globals.is_empty() && globals.iter().all(|global| is_standard(global)) {
+        rest += "\npickle: standard PyTorch globals only\n";
+    } else {
+        let lines = if all { globals.to_vec() } else { wrapped(globals, MOST_WRAPPED) };
+        section(&mut rest, "pickle globals (ferry never calls them)", lines.into_iter());
+    }
     let taken = [&text, &rest].map(|part| part.lines().count()).iter().sum::<usize>() + seen.losses.len() + 2;
     let room = SCREEN.saturating_sub(taken).clamp(*SHOWN.start(), *SHOWN.end());
     let most = if all { usize::MAX } else { room };
@@ -380,8 +380,35 @@ fn text(seen: &Seen, all: bool) -> String {
     text
 }
 
+/// Returns the exact number of parameters; from a million on also as people say it.
 fn parameters_text(count: u64) -> String {
-    if count == 1 { "1 parameter".to_owned() } else { format!("{} parameters", short(count)) }
+    let digits = count.to_string();
+    let mut exact = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            exact.push(',');
+        }
+        exact.push(digit);
+    }
+    match count {
+        1 => "1 parameter".to_owned(),
+        1_000_000.. => format!("{exact} parameters ({})", short(count)),
+        _ => format!("{exact} parameters"),
+    }
+}
+
+/// Returns a line for each entry of the metadata. Those that ferry wrote itself are shown only with `--all`.
+fn metadata(catalog: &Catalog, all: bool) -> Vec<String> {
+    let shown = catalog.metadata().iter().filter(|(key, _)| all || !key.starts_with("ferry."));
+    shown.map(|(key, value)| format!("{key} = {}", line_of(value))).collect()
+}
+
+/// Returns whether a global is one that PyTorch's own files of tensors have.
+fn is_standard(global: &str) -> bool {
+    let name = global.strip_prefix("torch.storage.").or_else(|| global.strip_prefix("torch."));
+    global == "collections.OrderedDict"
+        || global.starts_with("torch._utils._rebuild_")
+        || name.is_some_and(|name| name.ends_with("Storage") && !name.contains('.'))
 }
 
 fn outline_line(line: &outline::Line) -> String {
@@ -397,7 +424,8 @@ fn outline_line(line: &outline::Line) -> String {
     format!("{indent}{}{separator}{}", line.key, facts.join(", "))
 }
 
-/// What a format that holds a flat list of tensors would take of a nested checkpoint, and what not.
+/// Lists what a format with a flat list of tensors would take from a nested checkpoint, and what it
+/// would leave out.
 fn flat(catalog: &Catalog, all: bool) -> Vec<String> {
     if outline::lines(catalog).iter().all(|line| line.tensors == 0) {
         return Vec::new();
@@ -408,15 +436,16 @@ fn flat(catalog: &Catalog, all: bool) -> Vec<String> {
     };
     left_out.extend(of_state(&part, false));
     let left_out: Vec<String> = left_out.into_iter().map(|loss| loss.what).collect();
-    let mut lines = vec![format!("{} tensors go along; left out:", part.tensors().len())];
+    let count = terminal::counted(part.tensors().len() as u64, "tensor");
+    let mut lines = vec![format!("{count} kept; left out:")];
     let most = if all { usize::MAX } else { MOST_WRAPPED };
     lines.extend(wrapped(&left_out, most).iter().map(|line| format!("  {line}")));
     lines
 }
 
-/// Items side by side, on a few lines; how many more there are.
+/// Arranges items side by side on at most `most` lines, and counts the rest.
 fn wrapped(items: &[String], most: usize) -> Vec<String> {
-    // What says how many are left out stands in the last line.
+    // Room in the last line for the number of items left out.
     const TAIL: usize = 40;
     const INDENT: usize = 4;
     let widest = terminal::columns().saturating_sub(INDENT);
@@ -450,10 +479,10 @@ fn section(text: &mut String, title: &str, lines: impl ExactSizeIterator<Item = 
     }
 }
 
-/// What a line of the table is of.
 enum Row<'a> {
     Tensor(usize, &'a Tensor),
-    /// A weight that is several tensors, which have lines of their own only where every tensor is shown.
+    /// A weight made of several tensors. These have lines of their own only if every tensor is
+    /// shown.
     Weight(&'a Composite),
 }
 
@@ -509,9 +538,9 @@ fn table(catalog: &Catalog, weights: &[Composite], most: usize, hashed: Option<&
     text
 }
 
-/// A dtype, a shape and a size, one below the other.
+/// Formats a dtype, a shape and a size in columns.
 fn facts(dtype: &str, shape: &[u64], bytes: u64) -> String {
     let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
     let facts = format!("{dtype} [{}]", shape.join(", "));
-    format!("{facts:24}  {}", terminal::bytes(bytes))
+    format!("{facts:24}  {:>9}", terminal::bytes(bytes))
 }

@@ -54,8 +54,11 @@ fn line(group: &[&LossRecord<'_>]) -> Line {
         names.push("...".to_owned());
     }
     let total = if group.len() > 1 { format!(" ({})", group.len()) } else { String::new() };
-    let others =
-        if group.iter().all(|loss| loss.why == first.why) { "" } else { " (first of these; --losses lists all)" };
+    let others = if group.iter().all(|loss| loss.why == first.why) {
+        ""
+    } else {
+        " (first of these; --losses lists all)"
+    };
     let text = format!("{}{total} {}: {}{others}", first.kind, names.join(", "), first.why);
     (terminal::printable(&first.severity), text)
 }

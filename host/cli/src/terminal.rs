@@ -1,4 +1,4 @@
-//! Output for the user: the answer on stdout, everything else on stderr.
+//! Output for the user: the answer goes to stdout, everything else to stderr.
 
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -13,7 +13,7 @@ use tensorferry::{Session, places};
 pub(super) use tensorferry_run::human::{bytes, counted, quoted};
 use tensorferry_sdk::{Error, Result};
 
-/// Whether messages have colours; those of clap follow the same choice.
+/// Sets whether output has color; clap's output follows the same choice.
 pub(super) fn choose_colors(choice: clap::ColorChoice) {
     match choice {
         clap::ColorChoice::Always => anstream::ColorChoice::Always,
@@ -23,27 +23,29 @@ pub(super) fn choose_colors(choice: clap::ColorChoice) {
     .write_global();
 }
 
-/// How the word that a message begins with looks: to be read on dark and on light.
+/// Returns the style of a leading word; readable on dark and light backgrounds.
 fn style(word: &str) -> Style {
     match word {
         "error" | "failed" | "lost" => AnsiColor::Red.on_default().bold(),
         "changed" => AnsiColor::Yellow.on_default().bold(),
         "note" | "hint" => AnsiColor::Cyan.on_default().bold(),
+        "equal" | "ok" | "within" | "conformant" => AnsiColor::Green.on_default().bold(),
+        "different" | "over" | "missing" | "unreadable" | "not" => AnsiColor::Red.on_default().bold(),
         _ => Style::new().bold(),
     }
 }
 
-/// A line on stderr: `error: ...`, `note: ...`.
+/// Prints a line to stderr: `error: ...`, `note: ...`.
 pub(super) fn message(word: &str, text: &dyn Display) {
     let text = text.to_string();
     let lines: Vec<String> = text.lines().map(printable).collect();
     let style = style(word.trim_start());
-    // Nobody reads it if stderr is gone.
+    // A closed stderr is ignored.
     let _ = writeln!(anstream::stderr(), "{style}{word}:{style:#} {}", lines.join("\n"));
 }
 
-/// The answer, as text or JSON: what steers a terminal beyond the lines of the layout is written as JSON escapes it,
-/// which changes no value.
+/// Prints the answer, text or JSON. Characters that control a terminal, other than line breaks and
+/// tabs, are escaped as in JSON, which does not change any JSON value.
 pub(super) fn print(text: &str) -> Result<()> {
     match std::io::stdout().write_all(escaped(text).as_bytes()).and_then(|()| std::io::stdout().flush()) {
         // `ferry inspect ... | head`
@@ -52,7 +54,30 @@ pub(super) fn print(text: &str) -> Result<()> {
     }
 }
 
-/// The answer, as one JSON document or as text.
+/// Prints a text that begins with a verdict, such as `equal:`, in color if the terminal has it. A colon, two spaces or
+/// the end of the line ends the verdict.
+pub(super) fn print_verdict(text: &str) -> Result<()> {
+    let text = escaped(text);
+    let end = [":", "  ", "\n"].into_iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
+    let (verdict, rest) = text.split_at(end);
+    let style = style(verdict.split(' ').next().unwrap_or_default());
+    let mut stdout = anstream::stdout();
+    match write!(stdout, "{style}{verdict}{style:#}{rest}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(Error::from),
+    }
+}
+
+/// Prints the answer as a JSON document, or as text that begins with a verdict.
+pub(super) fn answer_verdict<D: Serialize>(
+    as_json: bool,
+    document: impl FnOnce() -> D,
+    text: impl FnOnce() -> String,
+) -> Result<()> {
+    if as_json { print_json(&document()) } else { print_verdict(&text()) }
+}
+
+/// Prints the answer as a JSON document or as text.
 pub(super) fn answer<D: Serialize>(
     as_json: bool,
     document: impl FnOnce() -> D,
@@ -61,7 +86,7 @@ pub(super) fn answer<D: Serialize>(
     if as_json { print_json(&document()) } else { print(&text()) }
 }
 
-/// The same, on stderr where standard output is taken.
+/// Prints the answer, as text to stderr if `is_taken`: if standard output carries data.
 pub(super) fn answer_beside<D: Serialize>(
     is_taken: bool,
     as_json: bool,
@@ -77,12 +102,12 @@ pub(super) fn answer_beside<D: Serialize>(
 
 static HAS_ANSWERED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a JSON document has been printed.
+/// Returns whether a JSON document has been printed.
 pub(super) fn has_answered() -> bool {
     HAS_ANSWERED.load(Ordering::Relaxed)
 }
 
-/// The answer, as one JSON document.
+/// Prints the answer as a JSON document.
 pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
     HAS_ANSWERED.store(true, Ordering::Relaxed);
     let mut pieces = Pieces(Vec::with_capacity(PIECE));
@@ -90,10 +115,9 @@ pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
     written.and_then(|()| pieces.write_all(b"\n")).and_then(|()| pieces.flush()).map_err(Error::from)
 }
 
-/// Prints what is written, a piece at a time.
+/// Prints the bytes written to it in pieces.
 struct Pieces(Vec<u8>);
 
-/// Bytes of a piece.
 const PIECE: usize = 64 << 10;
 
 impl Write for Pieces {
@@ -105,7 +129,7 @@ impl Write for Pieces {
         Ok(bytes.len())
     }
 
-    /// The buffer never ends inside a character: serde_json splits strings only at ASCII.
+    /// The buffer never ends inside a character, since serde_json splits strings only at ASCII.
     fn flush(&mut self) -> std::io::Result<()> {
         let piece = std::str::from_utf8(&self.0).map_err(std::io::Error::other)?;
         print(piece).map_err(|error| std::io::Error::other(error.to_string()))?;
@@ -114,27 +138,27 @@ impl Write for Pieces {
     }
 }
 
-/// The answer, as a JSON document that has been written already.
+/// Prints the answer as a JSON document that is already serialized.
 pub(super) fn print_document(text: &str) -> Result<()> {
     HAS_ANSWERED.store(true, Ordering::Relaxed);
     print(text)
 }
 
-/// Names come from files: what is not printable is escaped, so that it cannot steer the terminal, or have a
-/// reader see another text.
+/// Escapes characters that are not printable: names come from files, and must not control the
+/// terminal or disguise text.
 pub(super) fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if steers(c) { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
-/// The same text in which all that steers is an escape as in JSON, but for what lays out lines.
+/// Escapes control characters as JSON does, except for those that lay out lines.
 fn escaped(text: &str) -> Cow<'_, str> {
     let is_raw = |(at, c): &(usize, char)| match c {
         '\n' | '\t' => false,
-        // Anywhere else it has what follows written over what was there.
+        // Elsewhere, a carriage return would overwrite the line.
         '\r' => !text[at + 1..].starts_with('\n'),
         c => steers(*c),
     };
-    // Most text is plain ASCII, which a scan over bytes finds out fast.
+    // Most text is plain ASCII, which a scan over bytes detects quickly.
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
     if is_plain || !text.char_indices().any(|found| is_raw(&found)) {
         return Cow::Borrowed(text);
@@ -151,7 +175,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Lines of text for a terminal, as [`print`] prints them.
+/// Writes lines of text to a terminal, escaped as by [`print`].
 #[derive(Default)]
 pub(super) struct TerminalLines(Vec<u8>);
 
@@ -172,31 +196,32 @@ impl Write for TerminalLines {
     }
 }
 
-/// Whether a character is a command, or changes how others are shown: controls, marks of direction, what is
-/// not seen, ends of lines and paragraphs, tags (Unicode's categories Cc, Cf, Zl and Zp).
+/// Returns whether a character is a command or changes how others look: controls, direction marks,
+/// invisible characters, line and paragraph separators, and tags (Unicode categories Cc, Cf, Zl and
+/// Zp).
 fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
         || matches!(c, '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// A path for the user.
+/// Formats a path for the user.
 pub(super) fn shown(path: &Path) -> String {
     printable(&places::shown(path))
 }
 
-/// Columns of the terminal that the answer goes to; elsewhere of a usual one.
+/// Returns the width of the terminal that stdout goes to, or 100 if it is not one.
 pub(super) fn columns() -> usize {
     columns_or(100)
 }
 
-/// Columns of the terminal that the answer goes to; elsewhere so many.
+/// Returns the width of the terminal that stdout goes to, or `usual` if it is not one.
 pub(super) fn columns_or(usual: usize) -> usize {
     let size = terminal_size::terminal_size_of(std::io::stdout());
     size.map_or(usual, |(width, _)| usize::from(width.0)).max(40)
 }
 
-/// A text in lines of at most so many characters, cut between words.
+/// Wraps a text between words, into lines of at most `columns` characters.
 pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -211,19 +236,19 @@ pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The width of a column that holds these texts.
+/// Returns the width of a column with these texts, at most 60.
 pub(super) fn width(texts: &[String]) -> usize {
     texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).min(60)
 }
 
-/// Shows bytes, rate and time left while `work` runs, on a terminal only. `work` gets a function that
-/// takes the number of bytes there will be to copy; what a plugin reads before that in a long call, rows that are read,
-/// and what is hashed or compared, before that or after, has a bar of its own.
+/// Shows bytes, rate and time left while `work` runs, only on a terminal. `work` gets a function
+/// that takes the number of bytes to copy. Long calls of a plugin, reading rows, and hashing or
+/// comparing have bars of their own.
 pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce(&dyn Fn(u64)) -> T) -> T {
     if quiet || !std::io::stderr().is_terminal() {
         return work(&|_| ());
     }
-    // The units are those of the summary. With the longest numbers that is 49 columns beside the bar.
+    // The units are those of the summary. The longest numbers take 49 columns besides the bar.
     let width = terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0);
     let width = width.saturating_sub(50).clamp(10, 40);
     let style = format!(
@@ -231,13 +256,13 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
     );
     let style = ProgressStyle::with_template(&style).unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style);
-    // Of several conversions, each begins at nothing.
+    // Each of several conversions starts at zero.
     let before = [session.checks(), session.reads()];
     let since = |(done, expected): (u64, u64), before: (u64, u64)| {
         (done.saturating_sub(before.0), expected.saturating_sub(before.1))
     };
     let (done, to_copy) = (AtomicBool::new(false), AtomicU64::new(0));
-    // Rows to read when copying began: those that came to be tensors.
+    // Rows to read when copying starts: those that became tensors.
     let rows_before = AtomicU64::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -245,7 +270,7 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
             while !done.load(Ordering::Relaxed) {
                 let (checked, to_check) = since(session.checks(), before[0]);
                 let (read, to_read) = since(session.reads(), before[1]);
-                // Rows that are written as rows are as far as the reading of them.
+                // Rows written as rows progress as fast as they are read.
                 let is_rows = to_read > rows_before.load(Ordering::Relaxed);
                 let moved = session.moved.load(Ordering::Relaxed);
                 let to_move = if is_rows { 0 } else { to_copy.load(Ordering::Relaxed) };
@@ -258,14 +283,14 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
                 } else {
                     ("checking ", (checked, to_check))
                 };
-                // A bar of nothing says nothing.
+                // A bar without a total is not shown.
                 if of > 0 && stage != shown {
                     bar.reset();
                     bar.set_prefix(stage);
                     shown = stage;
                 }
                 if of > 0 {
-                    // What is encoded has a length that is known afterwards.
+                    // The length of encoded data is known only afterwards.
                     bar.set_length(of.max(at));
                     bar.set_position(at);
                 }

@@ -1,4 +1,4 @@
-//! `ferry verify`: compares outputs with their receipts.
+//! `ferry verify`: checks outputs against their receipts.
 
 use super::args::Verify;
 use super::terminal::{self, printable};
@@ -12,9 +12,9 @@ use tensorferry::receipts::{Checked, Depth, Receipt, Verdict, find, is_name, out
 use tensorferry::{Registry, Session};
 use tensorferry_sdk::{Error, Result, listed};
 
-/// Problems of one output that the text shows before it counts the rest; `--json` has all of them.
+/// Maximum problems of one output in the text; `--json` lists all.
 const MOST_SHOWN: usize = 10;
-/// Files without a receipt that the text names.
+/// Maximum files without a receipt that the text names.
 const MOST_NAMED: usize = 3;
 
 /// Prints a verdict for each output.
@@ -25,7 +25,7 @@ pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> R
     for path in &found.without {
         printer.without(path)?;
     }
-    // Verdicts are printed as they come, where there are several; a bar would stand among them.
+    // Several verdicts are printed as they come, and a progress bar would be printed between them.
     let quiet = found.receipts.len() > 1 && std::io::stdout().is_terminal();
     terminal::with_progress(session, quiet, |_| {
         registry.verify(&found.receipts, depth, |checked| printer.take(checked))
@@ -34,8 +34,8 @@ pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> R
     printer.end()
 }
 
-/// Files below the folders that were named which belong to no output: nothing is known of them. Of a folder without any receipt that
-/// is said of itself, and what a store holds is not listed.
+/// Returns the files below the named folders that no receipt lists. Folders without any receipt are
+/// reported as a whole, and object stores are not listed.
 fn unnamed(outputs: &[PathBuf], receipts: &[PathBuf], session: &Session) -> Vec<PathBuf> {
     let folders: Vec<&PathBuf> = outputs.iter().filter(|path| path.is_dir()).collect();
     let plain = |path: &Path| absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -52,7 +52,7 @@ fn unnamed(outputs: &[PathBuf], receipts: &[PathBuf], session: &Session) -> Vec<
     let mut found = Vec::new();
     let mut open: Vec<PathBuf> = folders.into_iter().filter(|folder| has_receipt(folder)).cloned().collect();
     while let Some(folder) = open.pop() {
-        // What cannot be listed was told when receipts were looked for.
+        // The search for receipts has reported folders that cannot be listed.
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
             let (path, name) = (entry.path(), entry.file_name());
             let name = name.to_string_lossy();
@@ -76,7 +76,7 @@ struct VerdictPrinter {
     records: Vec<Value>,
     counts: [u64; Verdict::ALL.len()],
     unreadable: Option<Error>,
-    /// Files that no receipt names.
+    /// Files that no receipt lists.
     unnamed: Vec<PathBuf>,
 }
 
@@ -95,7 +95,7 @@ impl VerdictPrinter {
             self.records.push(json!({ "verdict": Verdict::NoReceipt.words(), "output": path }));
             return Ok(());
         }
-        terminal::print(&line(Verdict::NoReceipt, path))
+        terminal::print_verdict(&line(Verdict::NoReceipt, path))
     }
 
     fn take(&mut self, checked: Checked) -> Result<()> {
@@ -103,7 +103,7 @@ impl VerdictPrinter {
         if self.json {
             self.records.push(checked.json());
         } else {
-            terminal::print(&text(&checked))?;
+            terminal::print_verdict(&text(&checked))?;
         }
         if checked.verdict == Verdict::Unreadable {
             self.unreadable = self.unreadable.take().or(checked.error);
@@ -138,7 +138,14 @@ impl VerdictPrinter {
             (0, Some(error)) => Err(error.clone()),
             (failed, _) => {
                 let failed = failed + self.of(Verdict::Unreadable);
-                Err(Error::verification(format!("{failed} of {total} outputs are not proved")))
+                let outputs = terminal::counted(total, "output");
+                let error = if self.of(Verdict::NoReceipt) == total {
+                    Error::verification(format!("nothing was compared: no receipt for {outputs}"))
+                } else {
+                    Error::verification(format!("{failed} of {outputs} could not be verified"))
+                };
+                let hint = "convert with --receipt to write a receipt next to the output";
+                Err(if self.of(Verdict::NoReceipt) > 0 { error.hint(hint) } else { error })
             }
         }
     }
@@ -146,7 +153,7 @@ impl VerdictPrinter {
 
 fn unnamed_line(files: &[PathBuf]) -> String {
     let names = listed(files.iter().map(|path| terminal::shown(path)), MOST_NAMED);
-    format!("no receipt names {}: {names}\n", terminal::counted(files.len() as u64, "file"))
+    format!("no receipt lists {}: {names}\n", terminal::counted(files.len() as u64, "file"))
 }
 
 fn line(verdict: Verdict, path: &Path) -> String {
@@ -159,8 +166,7 @@ fn text(checked: &Checked) -> String {
         let _ = writeln!(text, "  {}", printable(&problem.to_string()));
     }
     if checked.problems.len() > MOST_SHOWN {
-        let _ =
-            writeln!(text, "  ... and {} more (--json has them all)", checked.problems.len() - MOST_SHOWN);
+        let _ = writeln!(text, "  ... and {} more (--json lists all)", checked.problems.len() - MOST_SHOWN);
     }
     for column in &checked.left_out {
         let _ = writeln!(text, "  not compared: {}", printable(column));

@@ -87,7 +87,7 @@ fn one_screen_shows_what_a_large_checkpoint_holds() {
         "[2 values], the first lr=0.0001, betas=",
         "args: argparse.Namespace: lr=0.1",
         "embedding.weight",
-        "88 tensors go along; left out:",
+        "88 tensors kept; left out:",
         "scheduler_state_dict",
     ]);
 }

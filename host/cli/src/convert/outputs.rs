@@ -1,4 +1,4 @@
-//! Where the outputs of several inputs go: a template's fields are filled in for each.
+//! Output paths for several inputs, from a template.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -7,7 +7,8 @@ use tensorferry_run::template::{Fields, fill};
 use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{Error, Result, Side};
 
-/// An OUTPUT for each INPUT. A template that is a folder stands for `FOLDER/{stem}` with the ending of the format `to`.
+/// Returns each input with its output. A folder as the template means `FOLDER/{stem}` with the
+/// extension of the format `to`.
 pub(super) fn of(
     inputs: &[PathBuf],
     template: &str,
@@ -23,10 +24,9 @@ pub(super) fn of(
     for input in inputs {
         let output = PathBuf::from(filled(&template, &fields(input, registry))?);
         if let Some(other) = taken.insert(output.clone(), input) {
-            let message = format!("{} and {} have one output", other.display(), input.display());
-            return Err(Error::usage(message)
-                .found(output.display().to_string())
-                .expected("a template with {stem}, {name} or {parent} that tells them apart"));
+            let (first, second, output) = (other.display(), input.display(), output.display());
+            let error = Error::usage(format!("{first} and {second} have the same output, {output}"));
+            return Err(error.hint("use {stem}, {name} or {parent} in the template of -O to separate them"));
         }
         pairs.push((input.clone(), output));
     }
@@ -35,8 +35,8 @@ pub(super) fn of(
 
 fn in_folder(folder: &str, to: Option<&str>, registry: &Registry) -> Result<String> {
     let to = to.ok_or_else(|| {
-        Error::usage(format!("-O {folder} is a folder: --to says what is written into it"))
-            .expected("--to FORMAT, or a template with an ending, such as -O 'out/{stem}.safetensors'")
+        Error::usage(format!("-O {folder} is a folder, and the output format is unknown"))
+            .hint("pass --to FORMAT, or a template with an extension, such as -O 'out/{stem}.safetensors'")
     })?;
     let format = registry.format(to, Side::Writer)?;
     let ending = format.description.suffixes.first().map_or("", String::as_str);
@@ -44,12 +44,13 @@ fn in_folder(folder: &str, to: Option<&str>, registry: &Registry) -> Result<Stri
     Ok(format!("{folder}/{{stem}}{ending}"))
 }
 
-/// Whether a text is a name in a folder.
+/// Returns whether a text is a single, normal path component.
 fn is_name(text: &str) -> bool {
     matches!(Path::new(text).components().collect::<Vec<_>>()[..], [Component::Normal(name)] if name == text)
 }
 
-/// `{name}`: the input's own; `{stem}`: without the ending of its format, unless only dots are left; `{parent}`: the folder that it is in.
+/// Returns the fields of a template: `{name}` is the input's file name, `{stem}` that without the
+/// extension of its format (unless only dots would remain), and `{parent}` its folder.
 fn fields(input: &Path, registry: &Registry) -> Fields {
     let text = |part: Option<&std::ffi::OsStr>| {
         part.map_or(String::new(), |part| part.to_string_lossy().into_owned())
@@ -65,7 +66,8 @@ fn fields(input: &Path, registry: &Registry) -> Fields {
 }
 
 fn filled(template: &str, fields: &Fields) -> Result<String> {
-    // A template that begins with it is next to the input; below another folder it stays in that.
+    // A template that starts with `{parent}` puts the output next to the input. Any other must stay
+    // below its own folder.
     let is_below = !template.starts_with("{parent}");
     let leaves = |(field, text): &&(&str, String)| match *field {
         "parent" => {
@@ -78,16 +80,16 @@ fn filled(template: &str, fields: &Fields) -> Result<String> {
     };
     let is_used = |(field, _): &&(&str, String)| template.contains(&format!("{{{field}}}"));
     if let Some((field, text)) = fields.iter().filter(is_used).find(leaves) {
-        return Err(Error::usage(format!("-O {template}: {{{field}}} would leave the output's folder"))
-            .found(format!("{text:?}"))
-            .expected("inputs whose names are names in a folder, or a template with {stem} or {name}"));
+        let message =
+            format!("-O {template}: {{{field}}} is {text:?}, which is outside of the output's folder");
+        return Err(Error::usage(message).hint("use {stem} or {name}, and pass inputs as plain file names"));
     }
     fill(template, fields).map_err(|field| {
         let message = match &*field {
-            "" => format!("-O {template}: a brace is not closed; {{{{ and }}}} are braces"),
-            field => format!("-O {template}: there is no field {{{field}}}"),
+            "" => format!("-O {template}: a brace is not closed"),
+            field => format!("-O {template}: unknown field {{{field}}}"),
         };
-        Error::usage(message).expected("{stem}, {name}, {parent}")
+        Error::usage(message).hint("use {stem}, {name} or {parent}; write a literal brace as {{ or }}")
     })
 }
 
@@ -114,7 +116,7 @@ mod tests {
             ("/etc/x.pt", "out/{parent}/{name}"),
         ] {
             let error = of(input, template).unwrap_err().to_string();
-            assert!(error.contains("would leave the output's folder"), "{error}");
+            assert!(error.contains("outside of the output's folder"), "{error}");
         }
         assert_eq!(of("../a/x.pt", "{parent}/{name}.z").unwrap(), "../a/x.pt.z");
         assert_eq!(of("a/b/x.pt", "out/{parent}/{name}").unwrap(), "out/a/b/x.pt");
@@ -129,9 +131,9 @@ mod tests {
         let outputs: Vec<&Path> = outputs.iter().map(|(_, output)| output.as_path()).collect();
         assert_eq!(outputs, [Path::new("a/x.pt.z"), Path::new("b/y.pt.z")]);
         let refused = |template| of(template, None).unwrap_err().to_string();
-        assert!(refused("one").contains("a/x.pt and b/y.pt have one output"));
-        assert!(refused("{what}").contains("no field {what}"));
+        assert!(refused("one").contains("a/x.pt and b/y.pt have the same output"));
+        assert!(refused("{what}").contains("unknown field {what}"));
         assert!(refused("{stem").contains("not closed"));
-        assert!(refused("out/").contains("--to"));
+        assert!(refused("out/").contains("output format is unknown"));
     }
 }

@@ -1,10 +1,10 @@
-//! What a model is, in words: the lines that stand between the sizes and the list of tensors.
+//! The description of a model as text: the lines between the sizes and the list of tensors.
 
 use crate::terminal::bytes;
 use tensorferry::describe::{ModelDescription, Pipeline, Tokenizer};
 use tensorferry_run::human::short;
 
-/// The lines of a model; none, where nothing is known of it.
+/// Returns the lines that describe a model; none if nothing is known.
 pub(super) fn lines(model: &ModelDescription) -> Vec<String> {
     let mut lines = Vec::new();
     let mut say = |key: &str, value: Option<String>| {
@@ -14,23 +14,23 @@ pub(super) fn lines(model: &ModelDescription) -> Vec<String> {
     say("architecture", model.architecture.clone());
     say("library", model.library.clone());
     say("file type", model.file_type.map(|it| it.name.map_or_else(|| it.number.to_string(), str::to_owned)));
-    say("quantised", model.quantization.as_ref().map(quantized));
+    say("quantization", model.quantization.as_ref().map(quantized));
     let problem = model.quantization.as_ref().and_then(|found| found.problem.as_ref());
-    say("not dequantised", problem.cloned());
+    say("cannot dequantize", problem.cloned());
     if let Some(adapter) = &model.adapter {
         let numbers: Vec<String> = adapter.ranks.iter().map(u64::to_string).collect();
         let rank = if numbers.is_empty() { String::new() } else { format!(", rank {}", numbers.join(", ")) };
         let alpha = adapter.alpha.map_or(String::new(), |alpha| format!(", alpha {alpha}"));
         say("adapter", Some(format!("{}{rank}{alpha}", adapter.method)));
         let base = adapter.base_model.clone();
-        say("base model", Some(base.unwrap_or_else(|| "not said".to_owned())));
+        say("base model", Some(base.unwrap_or_else(|| "unknown".to_owned())));
         let targets: Vec<&str> = adapter.targets.iter().map(String::as_str).collect();
         say("targets", (!targets.is_empty()).then(|| targets.join(", ")));
     }
     if let Some(file) = &model.single_file {
         for held in &file.models {
             let count = short(held.parameters);
-            say(held.role, Some(format!("{count} parameters, names begin with {}", held.prefix)));
+            say(held.role, Some(format!("{count} parameters in {}*", held.prefix)));
         }
     }
     say("tokenizer", model.tokenizer.as_ref().map(tokenizer));
@@ -42,13 +42,13 @@ fn quantized(found: &tensorferry::describe::Quantization) -> String {
     said.extend(found.variant.clone());
     if found.weights > 0 {
         let weights = if found.weights == 1 { "weight" } else { "weights" };
-        said.push(format!("{} {weights} of {} parameters", found.weights, short(found.parameters)));
+        said.push(format!("{} {weights} with {} parameters", found.weights, short(found.parameters)));
     }
-    said.extend(found.bits_per_weight.map(|bits| format!("{bits} bits a weight")));
+    said.extend(found.bits_per_weight.map(|bits| format!("{bits} bits per weight")));
     said.join(", ")
 }
 
-/// A tokenizer in a line.
+/// Describes a tokenizer on one line.
 pub(super) fn tokenizer(found: &Tokenizer) -> String {
     let mut said = Vec::new();
     said.extend(found.class.clone());
@@ -57,20 +57,20 @@ pub(super) fn tokenizer(found: &Tokenizer) -> String {
     said.join(", ")
 }
 
-/// What stands above the models of a pipeline.
+/// Describes a pipeline, above its models.
 pub(super) fn pipeline(found: &Pipeline) -> String {
     let mut text = format!("{} ({})\n", found.class, found.library);
     for component in &found.components {
-        let missing = if component.is_there { "" } else { ", not there" };
+        let missing = if component.is_there { "" } else { ", missing" };
         text += &format!("  {}: {} of {}{missing}\n", component.name, component.class, component.library);
     }
     text.push('\n');
     text
 }
 
-/// A folder with a tokenizer and no model.
+/// Describes a folder with a tokenizer but no model.
 pub(super) fn only_tokenizer(path: &str, found: &Tokenizer) -> String {
-    let mut text = format!("{path} (a tokenizer, without a model)\n");
+    let mut text = format!("{path} (a tokenizer without a model)\n");
     let said = tokenizer(found);
     if !said.is_empty() {
         text += &format!("  {said}\n");
@@ -79,7 +79,7 @@ pub(super) fn only_tokenizer(path: &str, found: &Tokenizer) -> String {
     text
 }
 
-/// The parts of a weight after its name, as far as they begin as it does.
+/// Lists the parts of a weight, without the start that they share with its name.
 pub(super) fn parts(name: &str, parts: &[String]) -> String {
     let start = name.strip_suffix("weight").unwrap_or(name);
     let short = |part: &String| {
@@ -89,9 +89,9 @@ pub(super) fn parts(name: &str, parts: &[String]) -> String {
     parts.iter().map(short).collect::<Vec<_>>().join(" + ")
 }
 
-/// The size of a model's numbers, where it is not that of a dtype.
+/// Formats the size of a model, with the bits per parameter if it is quantized.
 pub(super) fn sizes(model: &ModelDescription, stored: u64) -> String {
     let bits = model.count.bits_per_parameter.filter(|_| model.is_quantized());
-    let bits = bits.map_or(String::new(), |bits| format!(", {bits} bits a parameter"));
+    let bits = bits.map_or(String::new(), |bits| format!(", {bits} bits per parameter"));
     format!("{}{bits}", bytes(stored))
 }

@@ -1,4 +1,4 @@
-//! `ferry inspect --html`: what an input holds, as a page.
+//! `ferry inspect --html`: an input as a page.
 
 use super::{Seen, description, each_seen, hex, is_folder, records};
 use crate::args::Inspect;
@@ -13,11 +13,11 @@ use tensorferry::{Registry, Session, places};
 
 use tensorferry_sdk::{ErrorKind, Purpose, Result};
 
-/// What a page is made of.
+/// The contents of a page.
 pub(crate) enum Paged {
-    /// Models, each with its folder, if the input is one of several.
+    /// Models; each has its folder if the input is a folder of several.
     Models(Vec<(Option<String>, Seen)>),
-    /// The document of records, which are read as it is made.
+    /// The document of records, which have been read already.
     Records(Value),
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn paged(
     Ok(Paged::Models(vec![(None, seen)]))
 }
 
-/// What the input is called: the last of its path.
+/// Returns the title of the input: the last component of its path.
 pub(crate) fn title(command: &Inspect) -> String {
     let name = match command.input.file_name() {
         _ if command.input == Path::new("-") => return "standard input".to_owned(),
@@ -63,7 +63,7 @@ pub(crate) fn title(command: &Inspect) -> String {
 }
 
 impl Paged {
-    /// The document of the page. `is_live`: values come when they are asked for.
+    /// Returns the document of the page. If `is_live`, the page requests values from a server.
     pub(crate) fn document(
         self,
         command: &Inspect,
@@ -103,7 +103,7 @@ impl Paged {
     }
 }
 
-/// Reads the input, and writes its page.
+/// Reads the input and writes its page.
 pub(super) fn write(command: &Inspect, output: &Path, registry: &Registry, session: &Session) -> Result<()> {
     let page = PageFile::at(output, command.force)?;
     let piped = pipes::input(&command.input)?;
@@ -114,6 +114,6 @@ pub(super) fn write(command: &Inspect, output: &Path, registry: &Registry, sessi
     }
     let (document, models) = paged.document(command, false, registry, session)?;
     let bytes = page.write(&format!("{}: ferry inspect", title(command)), &document)?;
-    terminal::print(&format!("{}: a page of {}\n", terminal::shown(output), terminal::bytes(bytes)))?;
+    terminal::print(&format!("wrote {}: {}\n", terminal::shown(output), terminal::bytes(bytes)))?;
     models.into_iter().try_for_each(|(_, Seen { inspected: Inspected { input, .. }, .. })| input.close())
 }

@@ -1,4 +1,4 @@
-//! `ferry inspect` of records.
+//! `ferry inspect` of a dataset.
 
 use super::statistics;
 use crate::args::Inspect;
@@ -21,10 +21,12 @@ use tensorferry_sdk::{Error, Loss, Purpose, Result};
 
 pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) -> Result<()> {
     if command.digest.is_some() {
-        return Err(Error::usage("--digest is for tensors: this input holds records"));
+        return Err(Error::usage("--digest needs tensors, and this input contains records"));
     }
     if command.reader.part != Part::Whole && !found.is_split {
-        return Err(Error::usage("--part is for tensors, or a split of a folder: this input holds records"));
+        return Err(Error::usage(
+            "--part selects a part of a checkpoint or a split, and this dataset has neither",
+        ));
     }
     let open = |purpose| {
         let context = found.reading(session, purpose).allowing_unreadable(Some(true));
@@ -37,7 +39,7 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
         return rows.close();
     }
     if command.histogram {
-        return Err(Error::usage("--histogram is for tensors: this input holds records"));
+        return Err(Error::usage("--histogram needs tensors, and this input contains records"));
     }
     let of_stats = command.stats.as_ref().and_then(|glob| glob.as_ref());
     let wanted = globs(of_stats.map_or(&command.patterns, std::slice::from_ref))?;
@@ -55,7 +57,7 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
     rows.close()
 }
 
-/// The document of a page. What is piped is read several times from its file.
+/// Returns the document of a page. Piped input is read several times from its temporary file.
 pub(super) fn page(
     command: &Inspect,
     title: &str,
@@ -63,7 +65,9 @@ pub(super) fn page(
     session: &Session,
 ) -> Result<Value> {
     if command.reader.part != Part::Whole && !found.is_split {
-        return Err(Error::usage("--part is for tensors, or a split of a folder: this input holds records"));
+        return Err(Error::usage(
+            "--part selects a part of a checkpoint or a split, and this dataset has neither",
+        ));
     }
     let of_stats = command.stats.as_ref().and_then(|glob| glob.as_ref());
     let wanted = globs(of_stats.map_or(&command.patterns, std::slice::from_ref))?;
@@ -82,16 +86,16 @@ pub(super) fn page(
     Ok(document)
 }
 
-/// That no column has such a name is told before all records are read.
+/// Checks that a column matches, before all records are read.
 fn check_patterns(wanted: &GlobSet, schema: &Schema) -> Result<()> {
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     if wanted.is_empty() || names.iter().any(|name| wanted.is_match(name)) {
         return Ok(());
     }
-    Err(Error::usage("no column has such a name").expected(names.join(", ")))
+    Err(Error::usage("no column name matches").hint(format!("the columns are {}", names.join(", "))))
 }
 
-/// Bytes of the files that the rows lie in.
+/// Returns the size of the files that contain the rows.
 fn stored_bytes(rows: &Rows<'_>) -> u64 {
     rows.set.splits().iter().map(|split| split.bytes).sum()
 }
@@ -106,7 +110,7 @@ fn document(rows: &Rows<'_>, survey: &Survey, losses: &[Loss]) -> Value {
     })
 }
 
-/// A column of the schema file, with what the survey found.
+/// Returns a column as in the schema file, with the results of the survey.
 fn column_record(found: &ColumnSurvey) -> Value {
     let mut record = column(&found.field);
     record["missing"] = found.missing.into();
@@ -129,7 +133,8 @@ fn column_record(found: &ColumnSurvey) -> Value {
     record
 }
 
-/// What a close look found. Means of times are times, their deviations seconds.
+/// Returns the statistics of a column. The mean of times is a time, and their deviation is in
+/// seconds.
 fn close_record(found: &ColumnSurvey, close: &CloseLook) -> Value {
     let mut record = json!({});
     if let Some(distinct) = &close.distinct {
@@ -147,7 +152,7 @@ fn close_record(found: &ColumnSurvey, close: &CloseLook) -> Value {
     record
 }
 
-/// Mean and deviation: of decimals as numbers; of times a time, and seconds.
+/// Returns mean and deviation: numbers for decimals; a time and seconds for times.
 fn moments(found: &ColumnSurvey, close: &CloseLook) -> Option<(Value, Value)> {
     let (mean, deviation) = (close.mean()?, close.deviation()?);
     let data_type = type_and_shape(found.field.data_type()).0;
@@ -160,7 +165,7 @@ fn moments(found: &ColumnSurvey, close: &CloseLook) -> Option<(Value, Value)> {
         (true, Some(unit)) => {
             #[expect(
                 clippy::cast_possible_truncation,
-                reason = "it lies between two whole numbers of the column"
+                reason = "the mean is between two integers of the column"
             )]
             let shown = shown(data_type, mean.round() as i128)?;
             Some((shown.into(), float(deviation * unit)))
@@ -180,7 +185,7 @@ fn decimal_scale(data_type: &DataType) -> Option<i8> {
     }
 }
 
-/// The seconds of a time's unit.
+/// Returns the seconds per unit of a time type.
 fn seconds(data_type: &DataType) -> Option<f64> {
     Some(match data_type {
         DataType::Date32 => 86400.0,
@@ -206,10 +211,10 @@ fn spread(spread: &Spread) -> Value {
     json!({ "min": spread.min, "mean": spread.mean(), "max": spread.max, "total": spread.total, "up_to": spread.up_to })
 }
 
-/// The least and the greatest value: numbers, and the text of what stands for a time or a decimal.
+/// Returns the minimum and maximum: numbers, or text for times and decimals.
 fn extremes(found: &ColumnSurvey) -> Option<(Value, Value)> {
     let range = &found.range;
-    // A number that JSON's readers would round is a string, as in protobuf's mapping.
+    // A number that JSON readers would round becomes a string, as in protobuf's JSON mapping.
     let plain = |n: i128| i64::try_from(n).map_or_else(|_| Value::from(n.to_string()), Value::from);
     let integer = |n: i128| shown(found.field.data_type(), n).map_or_else(|| plain(n), Value::from);
     let float = |n: f64| if n.is_finite() { json!(n) } else { Value::from(n.to_string()) };

@@ -1,5 +1,5 @@
-//! `ferry inspect --stats`: statistics of tensors as a table that fits the terminal, what they say is wrong, and how they
-//! stand in the JSON document.
+//! `ferry inspect --stats`: statistics of tensors as a table that fits the terminal, the anomalies
+//! that they show, and their form in the JSON document.
 
 use crate::terminal::{self, counted, printable};
 use serde_json::{Value, json};
@@ -11,14 +11,14 @@ use tensorferry::statistics::{
 };
 use tensorferry_sdk::listed;
 
-/// Characters of a name that are shown at least.
+/// Minimum width of the name column.
 const LEAST_NAME: usize = 16;
-/// Tensors of a finding that are named.
+/// Maximum tensors named in a finding.
 const MOST_NAMED: usize = 3;
-/// Layers that are named.
+/// Maximum layers named in a finding.
 const MOST_LAYERS: usize = 12;
 
-/// The statistics as JSON, by the names of tensors; parts of a weight have the weight's name in them.
+/// Returns the statistics as JSON, by tensor name; parts of a weight refer to it by name.
 pub(super) fn by_name(statistics: &ModelStatistics) -> HashMap<&str, Value> {
     let mut all = HashMap::new();
     for tensor in &statistics.tensors {
@@ -31,7 +31,7 @@ pub(super) fn by_name(statistics: &ModelStatistics) -> HashMap<&str, Value> {
     all
 }
 
-/// A model as JSON has it, whose weights of several tensors have their statistics.
+/// Returns a model as JSON, with statistics for weights made of several tensors.
 pub(super) fn with_weights(model: &ModelDescription, stats: &HashMap<&str, Value>) -> Value {
     let mut document = json!(model);
     let weights = document.get_mut("weights").and_then(Value::as_array_mut);
@@ -44,7 +44,7 @@ pub(super) fn with_weights(model: &ModelDescription, stats: &HashMap<&str, Value
     document
 }
 
-/// What is wrong, a line for each kind, or for each finding where all are asked for.
+/// Lists the anomalies: a line for each kind, or with `all` for each finding.
 pub(super) fn findings(statistics: &ModelStatistics, all: bool) -> Vec<String> {
     let notes = statistics.notes.iter().cloned();
     let mut kinds: BTreeMap<FindingKind, Vec<&Finding>> = BTreeMap::new();
@@ -69,7 +69,7 @@ pub(super) fn findings(statistics: &ModelStatistics, all: bool) -> Vec<String> {
         lines.push(line);
     }
     if lines.is_empty() && statistics.notes.is_empty() {
-        lines.push("nothing stands out".to_owned());
+        lines.push("no anomalies found".to_owned());
     }
     notes.chain(lines).collect()
 }
@@ -92,7 +92,7 @@ fn layers(findings: &[&Finding]) -> String {
     format!(", {word} {}{more}", shown.join(", "))
 }
 
-/// A line for each tensor, and one for its histogram.
+/// Returns a line for each tensor, followed by its histogram if there is one.
 pub(super) fn table(tensors: &[TensorStatistics], most: usize) -> String {
     let shown = &tensors[..most.min(tensors.len())];
     let numbers = || shown.iter().filter_map(|tensor| tensor.found.as_ref().ok()?.numbers());
@@ -108,7 +108,8 @@ pub(super) fn table(tensors: &[TensorStatistics], most: usize) -> String {
         let taken = 2 + widths.iter().map(|width| width + 2).sum::<usize>();
         terminal::columns().saturating_sub(taken).max(LEAST_NAME)
     };
-    // Names tell what the numbers are of: the shape, then the dtype give way, which `inspect` shows without --stats.
+    // Names matter most: if they do not fit, the shape and then the dtype are dropped, since
+    // `inspect` without --stats shows both.
     let mut words = 2;
     while words > 0 && room_beside(&widths_of(&titles, &rows)) < longest {
         words -= 1;
@@ -137,7 +138,6 @@ pub(super) fn table(tensors: &[TensorStatistics], most: usize) -> String {
     text
 }
 
-/// The width of each column.
 fn widths_of(titles: &[String], rows: &[Row]) -> Vec<usize> {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.cells.get(column));
@@ -146,7 +146,7 @@ fn widths_of(titles: &[String], rows: &[Row]) -> Vec<usize> {
     (0..titles.len()).map(width).collect()
 }
 
-/// A name of at most so many characters: what tells tensors apart stands at both ends.
+/// Shortens a name to `room` characters. It keeps both ends, since these distinguish tensors.
 fn shortened(name: &str, room: usize) -> String {
     let count = name.chars().count();
     if count <= room {
@@ -161,7 +161,7 @@ fn shortened(name: &str, room: usize) -> String {
 
 struct Row {
     cells: Vec<String>,
-    /// A line below.
+    /// A line below the row.
     below: Option<String>,
 }
 
@@ -183,7 +183,7 @@ impl Row {
                 let below = format!("strings of {} to {} bytes, mean {mean}", texts.shortest, texts.longest);
                 Self { cells, below: Some(below) }
             }
-            Err(problem) => Self { cells, below: Some(format!("not looked at: {}", printable(problem))) },
+            Err(problem) => Self { cells, below: Some(format!("no statistics: {}", printable(problem))) },
         }
     }
 }
@@ -196,7 +196,7 @@ fn of_count(count: u64) -> String {
     if count == 0 { String::new() } else { count.to_string() }
 }
 
-/// The share of zeros; that there is one is never rounded away.
+/// Formats the share of zeros; a share above 0 is never rounded to 0.
 fn percent(numbers: &Numbers) -> String {
     match (numbers.zeros, numbers.count) {
         (0, _) => "0".to_owned(),
@@ -215,7 +215,7 @@ fn shown(number: Number) -> String {
     }
 }
 
-/// A number in four digits.
+/// Formats a number with about four digits.
 pub(super) fn short(number: f64) -> String {
     let size = number.abs();
     if number == 0.0 || !number.is_finite() {
@@ -235,7 +235,7 @@ pub(super) fn short(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A histogram in a line, a character for each bin; on a narrow terminal for two.
+/// Draws a histogram on one line, with one character per bin, or per two bins on a narrow terminal.
 fn bars(histogram: &Histogram) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let together = if terminal::columns() < BINS + 30 { 2 } else { 1 };
@@ -243,7 +243,7 @@ fn bars(histogram: &Histogram) -> String {
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
     let bar = |&count: &u64| match count {
         0 => ' ',
-        // Eighths of the highest one, rounded up.
+        // Eighths of the highest bar, rounded up.
         count => (1_u128..)
             .zip(BARS)
             .find(|(eighths, _)| u128::from(count) * 8 <= u128::from(most) * eighths)

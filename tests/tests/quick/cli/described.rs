@@ -91,7 +91,7 @@ fn a_file_says_its_architecture_type_and_tokenizer() {
     let packed = ferry.at("packed.safetensors");
     ferry.convert(&blocks, &packed, &[]);
     assert_eq!(ferry.inspect(&packed)["parameters"], ferry.inspect(&blocks)["parameters"]);
-    assert!(text(&ferry, &blocks, &[]).contains("bits a parameter"));
+    assert!(text(&ferry, &blocks, &[]).contains("bits per parameter"));
     assert_eq!(model(&ferry, &blocks)["dtypes"]["Q4_K"]["tensors"], 2);
 }
 

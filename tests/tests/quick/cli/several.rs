@@ -29,7 +29,7 @@ fn each_input_has_an_output_of_its_own() {
     convert(&["-O", folder, "--to", "safetensors"]).expect(3);
     assert!(ferry.equal(&inputs[0], &out.join("all_dtypes.safetensors")));
     convert(&["-O", folder]).expect(2).says(&["--to"]);
-    convert(&["-O", "one.pt"]).expect(2).says(&["have one output", "{stem}"]);
+    convert(&["-O", "one.pt"]).expect(2).says(&["have the same output", "{stem}"]);
     convert(&[folder]).expect(2).says(&["3 INPUTs need -O"]);
     convert(&["-O", "{sten}.pt"]).expect(2).says(&["{sten}", "{stem}"]);
 }

@@ -88,7 +88,7 @@ fn a_plain_model_has_no_findings_and_a_pattern_chooses() {
     let path = made(&ferry);
     let run = ferry.run(args!["inspect", path, "--stats=layers.[02].weight", "--all"]).expect(0);
     assert!(!run.stdout.contains("norm.weight"), "{run}");
-    let _ = run.prints(&["nothing stands out", "layers.2.weight"]);
+    let _ = run.prints(&["no anomalies found", "layers.2.weight"]);
     let document =
         ferry.run(args!["inspect", path, "norm*", "--stats", "--histogram", "--json"]).expect(0).json();
     let found = stats(&document, "norm.weight");
