@@ -1,5 +1,4 @@
-//! `ferry plugin`: lists the libraries that were found, checks, tests, installs or removes some, says which may be opened,
-//! and begins new ones.
+//! `ferry plugin`: lists, checks, tests, installs, removes, trusts and creates plugins.
 
 mod found;
 mod install;
@@ -18,7 +17,7 @@ use std::path::Path;
 use tensorferry::{PluginLibrary, Refusal, Registry};
 use tensorferry_sdk::Result;
 
-/// Does what is asked; the exit code.
+/// Runs the command and returns the exit code.
 pub(super) fn run(command: &PluginCommand, arguments: &Arguments) -> Result<u8> {
     let done = match command {
         PluginCommand::Test(command) => return test::run(command),
@@ -42,15 +41,15 @@ fn list(arguments: &Arguments, as_json: bool) -> Result<()> {
         return terminal::print_json(&document);
     }
     let mut text = text(&registry);
-    let _ = writeln!(text, "looked in");
+    let _ = writeln!(text, "searched folders");
     for folder in folders {
-        let absent = if folder.path.is_dir() { "" } else { " (not there)" };
+        let absent = if folder.path.is_dir() { "" } else { " (missing)" };
         let _ = writeln!(text, "  {}{absent}", terminal::shown(&folder.path));
     }
     terminal::print(&text)
 }
 
-/// Opens what is there, and fails if a library is refused.
+/// Loads the libraries at `path`, and fails if one is rejected.
 fn check(path: &Path, as_json: bool) -> Result<()> {
     let registry = plugin_folders::look_again(path);
     terminal::answer(as_json, || document(&registry), || text(&registry))?;

@@ -1,4 +1,4 @@
-//! Where `ferry` looks for plugins, and what it keeps of them.
+//! The folders where `ferry` looks for plugins, and the cache of what they contain.
 
 use super::args::Arguments;
 use super::{allow_list, terminal, user_folders};
@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use tensorferry::{PluginFolder, PluginSearch, Refusal, Registry};
 use tensorferry_sdk::{Error, Result};
 
-/// The hidden command by which libraries are opened in a process of their own.
+/// The hidden command that loads libraries in a separate process.
 pub(crate) const SCAN: &str = "scan-plugins";
 
-/// The plugins that are used. What was quarantined just now is told, since it took its time.
+/// Loads the plugins. Prints a note for each library that has just been quarantined, since the
+/// attempt took time.
 pub(crate) fn load(arguments: &Arguments) -> Result<Registry> {
     let mut search = prepared(PluginSearch::new(folders(&arguments.plugin_dir)));
     if let Some(list) = allow_list::read()? {
@@ -23,25 +24,26 @@ pub(crate) fn load(arguments: &Arguments) -> Result<Registry> {
         }
     }
     match std::env::current_exe() {
-        Err(error) if registry.formats().is_empty() => Err(Error::from(error).context(
-            "the program's own folder, where its plugins are, is not known (is /proc mounted?): pass --plugin-dir",
-        )),
+        Err(error) if registry.formats().is_empty() => Err(Error::from(error)
+            .context("cannot find the folder of this program and its plugins; is /proc mounted?")
+            .hint("pass --plugin-dir FOLDER")),
         _ => Ok(registry),
     }
 }
 
-/// One library, or all of a folder, looked at anew; the list of libraries that may be opened does not count here.
+/// Loads one library, or all libraries of a folder, without the cached results and without the
+/// allow-list.
 pub(crate) fn look_again(path: &Path) -> Registry {
     let search = if path.is_dir() { PluginSearch::new([path]) } else { PluginSearch::default().file(path) };
     Registry::search(&prepared(search).look_again())
 }
 
-/// What is in a folder of plugins.
+/// Loads the libraries of a folder.
 pub(crate) fn look_into(folder: &Path) -> Registry {
     Registry::search(&prepared(PluginSearch::new([folder])))
 }
 
-/// With a cache, and a process of its own for each library that is opened for the first time.
+/// Adds a cache, and a separate process for each library that is loaded for the first time.
 fn prepared(mut search: PluginSearch) -> PluginSearch {
     if let Ok(program) = std::env::current_exe() {
         search = search.scan_with(program, [SCAN]);
@@ -52,8 +54,8 @@ fn prepared(mut search: PluginSearch) -> PluginSearch {
     search
 }
 
-/// The folders of plugins in the order in which they are searched: the user's, the environment's, beside the executable, the
-/// installation's, the user's data folder.
+/// Returns the plugin folders in search order: from `--plugin-dir`, from the environment, next to
+/// the executable, of the installation, and the user's data folder.
 pub(crate) fn folders(given: &[PathBuf]) -> Vec<PluginFolder> {
     let mut folders: Vec<PluginFolder> = given.iter().map(PluginFolder::new).collect();
     if let Some(paths) = std::env::var_os("FERRY_PLUGIN_PATH") {
@@ -65,7 +67,8 @@ pub(crate) fn folders(given: &[PathBuf]) -> Vec<PluginFolder> {
     if let Some(beside) = beside.as_deref().and_then(Path::parent) {
         let own = |path: PathBuf| PluginFolder::new(path).built_in();
         folders.push(own(beside.join("plugins")));
-        // As `cargo build` leaves it, among libraries of other kinds. Whoever writes there can exchange the program.
+        // The output folder of `cargo build` also has other libraries. Users who can write to it
+        // could replace the program itself.
         let formats = format!("{DLL_PREFIX}ferry_formats{DLL_SUFFIX}");
         folders.push(own(beside.to_owned()).only(formats).trusted());
         if let Some(prefix) = beside.parent() {

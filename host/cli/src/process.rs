@@ -1,4 +1,4 @@
-//! What the process asks of the system before it works: signals, descriptors.
+//! Process settings: signals and the limit of open files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
@@ -10,11 +10,12 @@ use std::time::Duration;
 use tensorferry::Session;
 use tensorferry_sdk::{Error, Result};
 
-/// How long a run has to end cleanly.
+/// Time that a run has to end cleanly after a signal.
 const TO_END: Duration = Duration::from_secs(10);
 
-/// Ctrl-C ends the run cleanly, a second one, or ten seconds, at once; a file over RLIMIT_FSIZE is an error of the
-/// write and not the end of the process; many files may be open.
+/// Sets up the process: Ctrl-C ends the run cleanly; a second Ctrl-C, or ten seconds, end it at
+/// once. A file larger than RLIMIT_FSIZE is a write error and does not end the process. The limit
+/// of open files is raised to its maximum.
 pub(super) fn prepare(session: &Session) -> Result<()> {
     let cancel = session.cancel_flag();
     let failed = |e: std::io::Error| Error::from(e).context("cannot handle signals");
@@ -22,19 +23,19 @@ pub(super) fn prepare(session: &Session) -> Result<()> {
         flag::register_conditional_shutdown(signal, 130, cancel.clone()).map_err(failed)?;
         flag::register(signal, cancel.clone()).map_err(failed)?;
     }
-    // A call that waits for what never comes does not look at the flag.
+    // A call that hangs does not check the flag.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
     let watcher = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if signals.forever().next().is_some() {
             std::thread::sleep(TO_END);
-            // At once: the libraries' own ends would wait for the call as well.
+            // Exits without the destructors of libraries, which could wait for the hanging call.
             signal_hook::low_level::exit(130);
         }
     });
     watcher.map_err(failed)?;
     flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map_err(failed)?;
     let files = getrlimit(Resource::Nofile);
-    // Where it may not be raised, the run goes on with what it has.
+    // If the limit cannot be raised, the current one stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files });
     Ok(())
 }

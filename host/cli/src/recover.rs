@@ -1,4 +1,4 @@
-//! `ferry recover`: finishes or removes a staging folder on its user's word.
+//! `ferry recover`: resumes or discards an interrupted conversion in a copied or moved folder.
 
 use super::{losses, terminal};
 use std::fmt::Write;
@@ -14,7 +14,7 @@ pub(super) fn run(stage: &Path) -> Result<()> {
         let _ = writeln!(text, "finished the output in {}", terminal::shown(folder));
     }
     if recovered.removed > 0 {
-        let _ = writeln!(text, "removed {}: nothing of it had become visible", terminal::shown(stage));
+        let _ = writeln!(text, "removed {}; none of it had been published", terminal::shown(stage));
     }
     terminal::print(&text)
 }

@@ -1,4 +1,4 @@
-//! `ferry run`: does the jobs of a manifest, or prints what that would be.
+//! `ferry run`: runs the conversions in a manifest, or plans them with `--dry-run`.
 
 mod cluster;
 mod dry_run;
@@ -16,7 +16,7 @@ use tensorferry_run::report::{self, JobSummary, Totals};
 use tensorferry_run::{self, Budget, Only, Plan, RunOptions, RunOutcome, Shard, WorkerCommand, exit};
 use tensorferry_sdk::{Error, Result};
 
-/// Failures that are told again at the end: about a screen.
+/// Maximum failures repeated at the end: about a screen.
 const MOST_FAILURES: usize = 10;
 
 /// Returns the exit code.
@@ -57,7 +57,7 @@ pub(super) fn run(
         let plan = tensorferry_run::dry_run(&loaded.jobs, &registry, &options, &progress, &cancelled);
         progress.finish();
         if cancelled.load(Ordering::Relaxed) {
-            return Err(Error::cancelled("the plan was not finished"));
+            return Err(Error::cancelled("the dry run was interrupted"));
         }
         dry_run::print(&plan, &loaded.notes, command.json)?;
         return Ok(plan.exit_code());
@@ -73,21 +73,21 @@ pub(super) fn run(
     tell(command, &folder, &ended)
 }
 
-/// Refuses a file of a plan in place of the plan.
+/// Rejects a file of a plan; plans are named by their folder.
 fn refuse_plan_file(path: &Path, session: &Session) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.file_name().is_none_or(|name| name != "plan.json") || Plan::open(folder, session).is_err() {
         return Ok(());
     }
-    let error = Error::usage("this is a file of a plan: name the plan's folder");
-    Err(error.file(path.display().to_string()).expected(terminal::shown(folder)))
+    let error = Error::usage("this file belongs to a plan, which is named by its folder");
+    Err(error.file(path.display().to_string()).hint(format!("run `ferry run {}`", terminal::shown(folder))))
 }
 
 pub(super) fn print_notes(notes: &[String]) {
     notes.iter().for_each(|note| terminal::message("note", &printable(note)));
 }
 
-/// Does a plan's pieces.
+/// Runs the pieces of a plan.
 fn run_plan(
     command: &Command,
     arguments: &Arguments,
@@ -101,7 +101,8 @@ fn run_plan(
         (command.journal.is_some(), "--journal"),
     ];
     if let Some((_, flag)) = refused.iter().find(|(is_given, _)| *is_given) {
-        return Err(Error::usage(format!("{flag} is for a manifest: a plan has its jobs and journals")));
+        let error = Error::usage(format!("{flag} works only with a manifest, and this is a plan"));
+        return Err(error.hint("run `ferry plan` again to change the jobs of a plan"));
     }
     let mut options = options_of_worker(arguments, plan, command.jobs, session)?;
     options.only = Only::parse(&command.only)?;
@@ -117,7 +118,7 @@ fn run_plan(
     tell(command, &folder, &ended)
 }
 
-/// What a worker of a plan does its pieces with.
+/// Returns the options of a worker of a plan.
 pub(super) fn options_of_worker(
     arguments: &Arguments,
     plan: &Plan,
@@ -126,7 +127,8 @@ pub(super) fn options_of_worker(
 ) -> Result<RunOptions> {
     Ok(RunOptions {
         manifest: plan.path().to_owned(),
-        // Pieces have journals of their own; it says where the report lies: in the plan's folder, or here if that is in a store.
+        // Pieces have their own journals. This path only determines where the report goes: to the
+        // plan's folder, or to the working folder if the plan is in an object store.
         journal: match plan.path().is_dir() {
             true => plan.path().join("plan.journal.jsonl"),
             false => plan.path().file_name().map_or_else(PathBuf::new, PathBuf::from),
@@ -140,7 +142,7 @@ pub(super) fn options_of_worker(
     })
 }
 
-/// Writes the report, and says how it went; returns the exit code.
+/// Writes the report, prints a summary, and returns the exit code.
 fn tell(command: &Command, folder: &Path, ended: &RunOutcome) -> Result<u8> {
     let page = report::write(folder, &ended.summary, tensorferry_check::SCRIPT);
     if !command.quiet {
@@ -156,14 +158,15 @@ fn tell(command: &Command, folder: &Path, ended: &RunOutcome) -> Result<u8> {
             report.unwrap_or_default()
         ))?;
     }
-    // What kept the journal from being written keeps the report from it too.
+    // An error that kept the journal from being written also affects the report, so it takes
+    // precedence.
     ended.error.clone().map_or(page.map(|_| ended.exit_code), Err)
 }
 
-/// The failures once more: what was said as they happened is far above by now.
+/// Repeats the failures, since the first messages have scrolled away.
 fn tell_failures(jobs: &[JobSummary]) {
     let failed: Vec<_> = jobs.iter().filter_map(|job| Some((job, job.failure.as_ref()?))).collect();
-    // Of few jobs, what was said stands just above.
+    // With few jobs, the messages are still visible just above.
     if jobs.len() <= MOST_FAILURES {
         let hints: BTreeSet<&str> =
             failed.iter().filter_map(|(_, failure)| failure.hint.as_deref()).collect();
@@ -181,7 +184,7 @@ fn tell_failures(jobs: &[JobSummary]) {
     }
     if failed.len() > MOST_FAILURES {
         let more = terminal::counted((failed.len() - MOST_FAILURES) as u64, "other job");
-        terminal::message("failed", &format!("{more}: the report has them"));
+        terminal::message("failed", &format!("{more}; the report lists them"));
     }
 }
 
@@ -224,7 +227,7 @@ fn options(
     })
 }
 
-/// How a job's process is started: as this one, with the same plugins and limits.
+/// Returns the command that starts a job's process: this program with the same plugins and limits.
 pub(super) fn worker_command(arguments: &Arguments, memory: Option<u64>) -> Result<WorkerCommand> {
     let program = std::env::current_exe().map_err(|e| Error::from(e).context("cannot find this program"))?;
     let folders = arguments.plugin_dir.iter().flat_map(|folder| {
@@ -238,7 +241,7 @@ pub(super) fn worker_command(arguments: &Arguments, memory: Option<u64>) -> Resu
     Ok(WorkerCommand { program, arguments: folders.chain(bounds).chain(shadows).collect(), stores })
 }
 
-/// `12 jobs: 3 done, 9 unchanged`.
+/// Formats totals, as in `12 jobs: 3 done, 9 unchanged`.
 pub(super) fn totals(totals: &Totals) -> String {
     let parts = [
         (totals.failed, "failed"),
@@ -249,7 +252,11 @@ pub(super) fn totals(totals: &Totals) -> String {
     let all: u64 = parts.iter().map(|(count, _)| count).sum();
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-    let losses = if totals.losses == 0 { String::new() } else { format!(", {} losses", totals.losses) };
+    let losses = match totals.losses {
+        0 => String::new(),
+        1 => ", 1 loss".to_owned(),
+        count => format!(", {count} losses"),
+    };
     let jobs = if all == 1 { "job" } else { "jobs" };
     if parts.is_empty() {
         "no jobs".to_owned()

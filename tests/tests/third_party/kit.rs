@@ -222,7 +222,7 @@ fn each_misbehaviour_is_caught_by_its_rule() {
         run(command.arg(&library).arg(&sample).env("FERRY_MISBEHAVE", request)).expect(5).says(&["refused"]);
     }
     for (name, says) in
-        [("abort", "signal 6"), ("loop", "did not come back within 10 s"), ("eat", "GiB of memory")]
+        [("abort", "signal 6"), ("loop", "did not return within 10 s"), ("eat", "GiB of memory")]
     {
         let sample = ferry.write(&format!("{name}.misbehave"), format!("MISBEHAVE!{name}"));
         let kept = ferry.at(format!("kept-{name}"));

@@ -1,27 +1,26 @@
-//! The document of a difference: the worst first, as `diff --json` has them.
+//! The document of a comparison: differences as in `diff --json`, largest first.
 
 use super::cut;
 use serde_json::{Value, json};
 
-/// Characters of a value that differs.
+/// Maximum characters of a value.
 const MOST_OF_VALUE: usize = 2_000;
 
-/// What a comparison found.
+/// The result of a comparison.
 pub(crate) struct ShownDifferences<'a> {
-    /// The sides, as they were named.
+    /// The inputs as the user named them.
     pub(crate) sides: [String; 2],
-    /// What `--json` says of it.
+    /// The document of `--json`.
     pub(crate) found: Value,
-    /// The same in a line.
+    /// The verdict on one line.
     pub(crate) verdict: &'a str,
-    /// How it was compared: a key and what it was.
+    /// The settings of the comparison, as keys and values.
     pub(crate) facts: Vec<(&'static str, String)>,
 }
 
-/// The document of a page.
 pub(crate) fn differences(shown: ShownDifferences<'_>) -> Value {
     let ShownDifferences { sides: [a, b], mut found, verdict, mut facts } = shown;
-    for (key, words) in [("tensors", "tensors in A"), ("columns", "columns of either")] {
+    for (key, words) in [("tensors", "tensors in A"), ("columns", "columns in A or B")] {
         facts.extend(found[key].as_u64().map(|count| (words, count.to_string())));
     }
     for (side, words) in [("a", "records in A"), ("b", "records in B")] {
@@ -35,7 +34,7 @@ pub(crate) fn differences(shown: ShownDifferences<'_>) -> Value {
             } else if difference[side].is_null()
                 && let Some(difference) = difference.as_object_mut()
             {
-                // Looking for it has made it.
+                // Indexing a missing key has inserted null.
                 let is_pair = matches!(difference["kind"].as_str(), Some("attribute" | "metadata"));
                 if !is_pair {
                     difference.remove(side);

@@ -1,5 +1,5 @@
-//! What other formats would not carry of a model, by what their writers say that they keep. No plan is made: what a single
-//! tensor loses, `ferry convert --dry-run` knows.
+//! What other formats could not hold of a model, by the capabilities of their writers. No
+//! conversion is planned; `ferry convert --dry-run` reports the losses of single tensors.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -9,10 +9,10 @@ use tensorferry::inspect::part::take;
 use tensorferry::request::Part;
 use tensorferry_sdk::{Capabilities, Catalog, LossKind, listed};
 
-/// Names of a loss that are listed.
+/// Maximum names listed for a loss.
 const MOST_NAMED: usize = 6;
 
-/// A line for each format of tensors but the model's own.
+/// Returns the losses for each tensor format other than the model's own.
 pub(super) fn losses(catalog: &Catalog, own: &str, registry: &Registry) -> Vec<Value> {
     let holds = Held::of(catalog);
     let others = registry.formats().iter().filter(|format| {
@@ -28,7 +28,7 @@ pub(super) fn losses(catalog: &Catalog, own: &str, registry: &Registry) -> Vec<V
     others.map(|format| line(&format.description)).collect()
 }
 
-/// What a model holds beside the numbers of its tensors.
+/// The content of a model besides the numbers of its tensors.
 struct Held {
     state: Vec<String>,
     metadata: Vec<String>,
@@ -74,21 +74,21 @@ impl Held {
         }
     }
 
-    /// What a writer with these capabilities does not keep.
+    /// Lists the content that a writer with these capabilities does not keep.
     fn lost_to(&self, writer: Capabilities) -> Vec<String> {
         let keeps_metadata = writer.has(Capabilities::METADATA);
         let dtypes: Vec<String> = self.dtypes.iter().cloned().collect();
-        let packed = "dtypes of its own, written as U8 with what they are in the metadata";
-        let unknown = "dtypes of its own, which may be refused";
+        let packed = "dtypes of its own, written as U8 and described in the metadata";
+        let unknown = "dtypes of its own, which may be rejected";
         let all = [
             ("state", &self.state, !writer.has(Capabilities::TREE)),
             ("metadata", &self.metadata, !keeps_metadata),
             (
-                "types of metadata, written as JSON",
+                "types of metadata values, written as JSON",
                 &self.values,
                 keeps_metadata && !writer.has(Capabilities::VALUES),
             ),
-            ("ties: written again", &self.ties, !writer.has(Capabilities::TIES)),
+            ("tied tensors, written several times", &self.ties, !writer.has(Capabilities::TIES)),
             ("attributes of tensors", &self.attributes, !writer.has(Capabilities::ATTRIBUTES)),
             (if keeps_metadata { packed } else { unknown }, &dtypes, !writer.has(Capabilities::DTYPES)),
         ];
@@ -97,7 +97,7 @@ impl Held {
     }
 }
 
-/// `metadata: a, b and 4 more`.
+/// Formats a loss, as in `metadata: a, b and 4 more`.
 fn line(what: &str, names: &[String]) -> String {
     let short = |name: &String| name.chars().take(80).collect::<String>();
     format!("{what}: {}", listed(names.iter().map(short), MOST_NAMED))

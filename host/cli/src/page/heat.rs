@@ -1,5 +1,6 @@
-//! Heat maps: of a matrix at most 64 rows and 64 columns, equally far apart, read as a slice. A cell is a byte: 0 is no
-//! number, 1 to 255 are between two bounds, beyond which one of a hundred values may lie.
+//! Heat maps: at most 64 by 64 evenly spaced values of a matrix, read as a slice. Each cell is a
+//! byte: 0 means NaN, and 1 to 255 are between two bounds, which about 1 % of the values may
+//! exceed.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,14 +19,15 @@ use tensorferry_sdk::{
     Catalog, CatalogBytes, CatalogView, Error, OptionSpec, Purpose, Result, Side, Tensor, TensorId,
 };
 
-/// Rows and columns of a map, at most.
+/// Maximum rows, and columns, of a map.
 const MOST_CELLS: u64 = 64;
-/// Maps of a page that is a file, about 6 kB each.
+/// Maximum maps in a page that is a file, at about 6 kB each.
 const MOST_MAPS: usize = 128;
-/// Of packed elements whole rows are read: longer ones have no map.
+/// Maximum bytes of a row with packed elements, since these are read as whole rows. Matrices with
+/// longer rows have no map.
 const LONGEST_ROW: u64 = 16 << 20;
 
-/// What maps are made of: a model whose tensors have values.
+/// A model whose tensors have values, as the source of heat maps.
 pub(crate) struct Heats<'a> {
     input: Source<'a>,
     catalog: Catalog,
@@ -33,14 +35,14 @@ pub(crate) struct Heats<'a> {
     session: &'a Session,
 }
 
-/// The input, as it was inspected, or read again so that blocks of a format's own are the numbers that they stand for.
+/// The inspected input, or the input read again with its quantized blocks decoded to numbers.
 enum Source<'a> {
     Inspected(&'a Input),
     Dequantized(Box<Input>),
 }
 
 impl<'a> Heats<'a> {
-    /// Of an input that was looked at so.
+    /// Opens an inspected input. `look` has the options of the inspection.
     pub(crate) fn open(inspected: &'a Inspected, look: Look<'_>, session: &'a Session) -> Result<Self> {
         let own = &inspected.input;
         let is_option = |spec: &OptionSpec| spec.side == Side::Reader && spec.key == READER_OPTION;
@@ -70,14 +72,14 @@ impl<'a> Heats<'a> {
         Logical::new(Stored::new(input, &self.catalog, self.session, temporary()))
     }
 
-    /// The map of a tensor by its name; none, where it is no matrix of numbers.
+    /// Returns the map of a tensor; `None` if it is not a matrix of numbers.
     pub(crate) fn of(&self, name: &str) -> Result<Option<Value>> {
         let Some(&id) = self.by_name.get(name) else { return Ok(None) };
         heat(&self.logical(), id)
     }
 
-    /// The maps of a page that is a file, by the numbers that tensors have in `shown`: of matrices with statistics, those
-    /// that something is wrong with first, then the largest.
+    /// Returns the maps for a page that is a file, keyed by the index of the tensor in `shown`.
+    /// They are of matrices with statistics: those with findings first, then the largest.
     pub(crate) fn chosen(
         &self,
         shown: &Catalog,
@@ -126,13 +128,13 @@ fn heat(logical: &Logical<'_>, id: TensorId) -> Result<Option<Value>> {
     })))
 }
 
-/// At most so many indices of an axis, equally far apart.
+/// Returns evenly spaced indices of an axis.
 fn axis(len: u64) -> AxisSlice {
     let step = len.div_ceil(MOST_CELLS).max(1);
     AxisSlice { start: 0, step: i64::try_from(step).unwrap_or(i64::MAX), len: len.div_ceil(step) }
 }
 
-/// The values of a slice, row by row; none of what has no numbers.
+/// Reads the values of a slice in row-major order; `None` if they are not numbers.
 fn values(
     logical: &Logical<'_>,
     id: TensorId,
@@ -160,13 +162,13 @@ fn values(
         }
         Some(Elements::Integer(values)) => Some(values.iter().map(|value| *value as f64).collect()),
         Some(Elements::Float(values, _)) => Some(values),
-        // The size of a complex number, as in its statistics.
+        // The magnitude of a complex number, as in its statistics.
         Some(Elements::Complex(values, _)) => Some(values.iter().map(|(re, im)| re.hypot(*im)).collect()),
         Some(Elements::Text(_)) | None => None,
     })
 }
 
-/// Codes of elements that share bytes, a byte each.
+/// Reads elements that share bytes, and returns one code per byte.
 fn packed(
     logical: &Logical<'_>,
     id: TensorId,
@@ -187,8 +189,7 @@ fn packed(
         let first = rows.index(row) * width;
         let start = first / elements;
         let end = (first + width).div_ceil(elements);
-        let len =
-            usize::try_from((end - start) * block).map_err(|_| Error::limit("a row that is too long"))?;
+        let len = usize::try_from((end - start) * block).map_err(|_| Error::limit("a row is too long"))?;
         bytes.resize(len, 0);
         logical.read_tensor(id, start * block, &mut bytes)?;
         let at = |place| first + columns.index(place) - start * elements;
@@ -197,8 +198,9 @@ fn packed(
     Ok(Some(codes))
 }
 
-/// Between which numbers the colours lie: equally far on both sides of zero, if there are numbers on both. One of a
-/// hundred may lie beyond: an outlier would make all others one colour.
+/// Returns the range of the color scale. It is symmetric around zero if there are negative numbers.
+/// About 1 % of the values may exceed it, because an outlier would otherwise give all others the
+/// same color.
 fn bounds(values: &[f64]) -> Option<(f64, f64)> {
     let mut finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     finite.sort_by(f64::total_cmp);
@@ -218,7 +220,7 @@ fn cell(value: f64, low: f64, high: f64) -> u8 {
     if value.is_nan() {
         return 0;
     }
-    // Half of each, so that the largest numbers do not overflow.
+    // Halves avoid an overflow with the largest numbers.
     let share = if high > low { (value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0) } else { 0.5 };
     let place = (share.clamp(0.0, 1.0) * 254.0).round();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 254")]

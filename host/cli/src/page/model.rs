@@ -1,5 +1,5 @@
-//! The document of the models that a page shows. Tensors stand by columns: of each of a hundred thousand, a few numbers and
-//! what its name does not share with the one before.
+//! The document of the models on a page. Tensors are stored by columns: for each of a hundred
+//! thousand tensors, a few numbers and the part of its name that differs from the previous one.
 
 use super::places::Places;
 use super::{cut, elsewhere, whole};
@@ -12,34 +12,33 @@ use tensorferry::{LossRecord, Registry};
 use tensorferry_page::shared_beginnings;
 use tensorferry_sdk::Value as Said;
 
-/// Characters of a value of the metadata: a tokenizer's may be megabytes.
+/// Maximum characters of a metadata value; that of a tokenizer may have megabytes.
 const MOST_OF_VALUE: usize = 2_000;
-/// Items of a list of state.
+/// Maximum items of a list in the state.
 const MOST_ITEMS: usize = 200;
-/// Values of all state that are looked at.
+/// Maximum values of the whole state.
 const MOST_STATE: usize = 100_000;
-/// Tensors, from the first, that may have a histogram in the page; numbers all have.
+/// Maximum tensors with a histogram. The numbers of all tensors are kept.
 const MOST_HISTOGRAMS: usize = 10_000;
 
-/// A model, and what is known of it.
+/// A model with everything to show of it.
 pub(crate) struct ShownModel<'a> {
-    /// Its folder below the input, if that holds several.
+    /// Subfolder of the model, if the input has several.
     pub(crate) folder: Option<&'a str>,
-    /// The input, and the part of it that is shown.
     pub(crate) inspected: &'a Inspected,
-    /// What it is.
     pub(crate) description: &'a ModelDescription,
-    /// The same in words: `key: value`.
+    /// The description as lines of `key: value`.
     pub(crate) facts: Vec<String>,
-    /// With `--stats`.
+    /// Only with `--stats`.
     pub(crate) statistics: Option<&'a ModelStatistics>,
-    /// With `--digest`: of each tensor, its algorithm first.
+    /// Only with `--digest`: the digest of each tensor.
     pub(crate) digests: Option<Vec<String>>,
-    /// Heat maps, by the tensors' numbers.
+    /// Heat maps by tensor index.
     pub(crate) heats: BTreeMap<usize, Value>,
 }
 
-/// The document of a page of models. `is_live`: a server gives the values of a tensor when it is asked.
+/// Returns the document for a page of models. If `is_live`, the page requests the values of a
+/// tensor from a server.
 pub(crate) fn models(title: &str, shown: &[ShownModel<'_>], is_live: bool, registry: &Registry) -> Value {
     let models: Vec<Value> = shown.iter().map(|one| model(one, registry)).collect();
     json!({ "kind": "model", "version": env!("CARGO_PKG_VERSION"), "title": title, "live": is_live, "models": models })
@@ -50,7 +49,7 @@ fn model(shown: &ShownModel<'_>, registry: &Registry) -> Value {
     let places = Places::of(shown.inspected);
     let mut dtypes = Numbered::default();
     let mut shapes = Numbered::default();
-    // The commonest dtype has the first colour.
+    // The most frequent dtype gets the first color.
     let mut by_size: Vec<_> = shown.description.count.dtypes.iter().collect();
     by_size.sort_by_key(|(_, count)| std::cmp::Reverse(count.bytes));
     for (name, _) in &by_size {
@@ -111,7 +110,7 @@ fn model(shown: &ShownModel<'_>, registry: &Registry) -> Value {
     })
 }
 
-/// Things with a number each, in the order in which they first come.
+/// Distinct values, numbered in order of first appearance.
 struct Numbered<T> {
     all: Vec<T>,
     of: HashMap<T, usize>,
@@ -134,7 +133,7 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
     }
 }
 
-/// A text as it is, anything else as JSON, as long as a page has room for it; and how long it is.
+/// Formats a value, as text or JSON, cut to the room on a page. Also returns its full length.
 fn said(value: &Said) -> (String, usize) {
     match value.as_text() {
         Some(text) => cut(text, MOST_OF_VALUE),
@@ -142,7 +141,7 @@ fn said(value: &Said) -> (String, usize) {
     }
 }
 
-/// Weights that are several tensors, with their statistics.
+/// Returns the weights made of several tensors, with their statistics.
 fn weights(shown: &ShownModel<'_>) -> Vec<Value> {
     let of_weights = shown.statistics.iter().flat_map(|statistics| &statistics.tensors);
     let stats: HashMap<&str, Value> = of_weights
@@ -157,7 +156,7 @@ fn weights(shown: &ShownModel<'_>) -> Vec<Value> {
     shown.description.weights.iter().map(weight).collect()
 }
 
-/// Statistics by the tensors' numbers; parts of a weight have its name.
+/// Returns statistics by tensor index; parts of a weight refer to it by name.
 fn by_number(statistics: &ModelStatistics, by_name: &HashMap<&str, usize>) -> BTreeMap<usize, Value> {
     let mut all = BTreeMap::new();
     for tensor in &statistics.tensors {
@@ -176,8 +175,9 @@ fn by_number(statistics: &ModelStatistics, by_name: &HashMap<&str, usize>) -> BT
     all
 }
 
-/// Statistics without what a page can do without, a hundred thousand times: counts of nothing, and of a histogram all
-/// edges but the first and the last, as its bins are equal. One of a single number is none.
+/// Shrinks statistics, since a page may have a hundred thousand: removes counts of zero and,
+/// because bins are equally wide, all edges of a histogram except the first and last. Also removes
+/// the histogram of a single number.
 pub(crate) fn compact(mut stats: Value) -> Value {
     let is_one = stats.get("min") == stats.get("max");
     let Some(found) = stats.as_object_mut() else { return stats };
@@ -203,7 +203,8 @@ fn finding(finding: &Finding) -> Value {
     record
 }
 
-/// State as it is, with how many tensors a branch has in place of their names: these stand in the tree.
+/// Returns the state with the number of tensors in a branch instead of their names, which the tree
+/// shows.
 fn without_tensors(state: Value) -> Value {
     let is_tensor =
         |value: &Value| value.as_object().is_some_and(|it| it.len() == 1 && it.contains_key("tensor"));

@@ -1,4 +1,4 @@
-//! A page as a file: staged beside its place, and visible once it is whole.
+//! A page as a file, staged next to its target and published atomically.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -7,10 +7,10 @@ use tensorferry::request::CommitOptions;
 use tensorferry_page::{Reach, html};
 use tensorferry_sdk::{Error, Result};
 
-/// How a page begins.
+/// First bytes of a page.
 const BEGINNING: &[u8] = b"<!DOCTYPE html>";
 
-/// A place for a page that is free, or whose file may be replaced.
+/// A target path for a page that is free or may be overwritten.
 pub(crate) struct PageFile {
     destination: Destination,
     name: String,
@@ -18,7 +18,7 @@ pub(crate) struct PageFile {
 }
 
 impl PageFile {
-    /// Looks whether a page may come to lie there, before anything is read for it.
+    /// Checks, before any input is read, that a page may be written to the path.
     pub(crate) fn at(path: &Path, force: bool) -> Result<Self> {
         let shown = path.display().to_string();
         let absolute = std::path::absolute(path).map_err(|error| Error::from(error).file(&shown))?;
@@ -28,13 +28,13 @@ impl PageFile {
         let destination = Destination { folder, kind: DestinationKind::Beside { name: name.clone() } };
         check_free(&destination, std::iter::once(name.as_str()), force)?;
         if absolute.is_file() && !is_page(&absolute) {
-            let problem = Error::usage("a file that is no page is not replaced, with --force either");
-            return Err(problem.file(shown).expected("a name that is free, such as OUT.html"));
+            let problem = Error::usage("the file is not a page, so --force does not overwrite it");
+            return Err(problem.file(shown).hint("choose another name, such as OUT.html"));
         }
         Ok(Self { destination, name, options: CommitOptions { force, sync: false } })
     }
 
-    /// Writes the page of a document; gives its bytes.
+    /// Writes the page for a document, and returns its size in bytes.
     pub(crate) fn write(self, title: &str, document: &serde_json::Value) -> Result<u64> {
         let page = html(title, document, Reach::Nothing);
         recover(&self.destination)?;

@@ -1,8 +1,10 @@
-//! Pictures among the values of a column: bytes that begin as PNG and JPEG files do, with the size that they say they have.
-//! A browser decodes them: few, short, and none that says it is huge.
+//! Images among the values of a column: bytes with the signature of PNG or JPEG and the size from
+//! their header. A browser decodes them, so only a few are kept, and none with many bytes or
+//! pixels.
 //!
-//! PNG: the signature, then IHDR's length and name, width and height, big-endian. JPEG: FF D8, then segments of a marker and
-//! a length; the one of a frame (C0 to CF without C4, C8 and CC) has height and width behind its precision (ITU-T T.81).
+//! PNG: the signature, then the length and name of IHDR, width and height, big-endian. JPEG: FF D8,
+//! then segments with a marker and a length. A frame segment (C0 to CF except C4, C8 and CC) has
+//! height and width after its precision (ITU-T T.81).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,30 +13,29 @@ use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef};
 use tensorferry_sdk::arrow_schema::DataType;
 
-/// Pictures of a page, and of one column.
+/// Maximum images per page and per column.
 const MOST: usize = 24;
 const MOST_OF_COLUMN: usize = 8;
-/// Bytes of one, and of all.
+/// Maximum bytes per image and in total.
 const LONGEST: usize = 512 << 10;
 const MOST_BYTES: usize = 4 << 20;
-/// Pixels of one: what a browser holds of it is four times as many bytes.
+/// Maximum pixels per image; a browser needs four bytes for each.
 const MOST_PIXELS: u64 = 1 << 24;
 
-/// The pictures that were found.
 #[derive(Default)]
 pub(super) struct Pictures {
-    /// As the page has them.
+    /// The images as entries of the document.
     pub(super) found: Vec<Value>,
     bytes: usize,
 }
 
 impl Pictures {
-    /// Adds those of a column whose first value is that of row `first`.
+    /// Adds the images of a column; its first value belongs to row `first`.
     pub(super) fn add(&mut self, column: &str, first: usize, array: &ArrayRef) {
         match array.data_type() {
             DataType::Binary => self.add_all(column, first, array.as_binary::<i32>().iter()),
             DataType::LargeBinary => self.add_all(column, first, array.as_binary::<i64>().iter()),
-            // A list of one picture, or of several, a row.
+            // Only the first image of a row is taken from a list.
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
                 for (row, values) in list.iter().enumerate() {
@@ -85,7 +86,7 @@ impl Pictures {
     }
 }
 
-/// The kind of a picture, its width and height.
+/// Returns the media type, width and height of an image.
 fn picture(bytes: &[u8]) -> Option<(&'static str, u32, u32)> {
     if let Some(rest) = bytes.strip_prefix(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR") {
         let number = |at: usize| Some(u32::from_be_bytes(*rest.get(at..)?.first_chunk()?));
@@ -95,7 +96,7 @@ fn picture(bytes: &[u8]) -> Option<(&'static str, u32, u32)> {
     let mut rest = bytes.strip_prefix(&[0xff, 0xd8])?;
     loop {
         let [0xff, marker, len @ ..] = rest else { return None };
-        // Bytes that fill up.
+        // Fill bytes before a marker.
         if *marker == 0xff {
             rest = &rest[1..];
             continue;

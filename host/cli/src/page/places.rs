@@ -1,14 +1,15 @@
-//! Where tensors lie: the file and the offset of those whose bytes lie side by side in a file as they are.
+//! Locations of tensors: the file and offset of each tensor that is stored contiguously and
+//! unchanged.
 
 use std::collections::HashMap;
 use tensorferry::inspect::Inspected;
 use tensorferry_sdk::{Data, Place, Source};
 
-/// Files, and where in them tensors lie.
+/// Files, and the locations of tensors in them.
 pub(super) struct Places {
-    /// The names of the files.
     pub(super) files: Vec<String>,
-    /// Of each tensor the number of its file and its first byte there; none, where they lie otherwise.
+    /// For each tensor, the index of its file and its offset there; `None` if it is not stored
+    /// contiguously.
     pub(super) of: Vec<Option<(usize, u64)>>,
 }
 

@@ -1,4 +1,4 @@
-//! The document of records: what all rows come to, how the values of the first ones are distributed, some rows.
+//! The document of a dataset: a survey of all rows, distributions of the first rows, and some rows.
 
 use super::sample::{Sample, sample};
 use super::whole;
@@ -8,26 +8,26 @@ use tensorferry::rows::{ColumnSurvey, Flow, Origin, Rows, Survey, cells, make, s
 use tensorferry::{LossRecord, Session};
 use tensorferry_sdk::{Loss, Result};
 
-/// Rows of the table.
+/// Rows in the table.
 const MOST_ROWS: usize = 10;
-/// Rows whose values are counted.
+/// Rows used for distributions.
 const MOST_SAMPLED: usize = 2_000;
-/// Characters of a cell.
+/// Maximum characters of a cell.
 const MOST_OF_CELL: usize = 120;
 
-/// An input of records, and what its rows come to.
+/// A dataset with everything to show of it.
 pub(crate) struct ShownRecords<'a> {
-    /// The input, opened so that it can be read again.
+    /// The dataset, which can be read again.
     pub(crate) rows: &'a Rows<'a>,
-    /// What was found of the columns that are shown.
+    /// The survey of the selected columns.
     pub(crate) survey: &'a Survey,
-    /// The columns as `--json` has them, in the survey's order.
+    /// The columns as in `--json`, in the order of the survey.
     pub(crate) columns: Vec<Value>,
-    /// What is not shown.
+    /// Losses of reading.
     pub(crate) losses: &'a [Loss],
 }
 
-/// The document of a page. The first rows are read again for it.
+/// Returns the document for a page. Reads the first rows again.
 pub(crate) fn records(title: &str, shown: ShownRecords<'_>, session: &Session) -> Result<Value> {
     let ShownRecords { rows, survey, columns, losses } = shown;
     let is_shown = |name: &str| survey.columns.iter().any(|column| column.field.name() == name);
@@ -70,7 +70,7 @@ fn column(found: &ColumnSurvey, mut record: Value, sampled: &HashMap<String, Val
     record
 }
 
-/// What `look` makes of the first rows.
+/// Applies `look` to the first rows.
 fn first<T: Send>(
     rows: &Rows<'_>,
     count: usize,

@@ -1,5 +1,5 @@
-//! A sample is what the values of the first rows are: numbers in the bins of a histogram, texts by how often they come,
-//! bytes that are pictures.
+//! Distributions of the values in the first rows: histograms of numbers, the most frequent texts,
+//! and images.
 
 use super::cut;
 use super::pictures::Pictures;
@@ -18,23 +18,22 @@ use tensorferry_sdk::{Context, Result};
 
 /// Bins of a histogram.
 const BINS: usize = 40;
-/// Numbers of a column: a row may be a list of millions.
+/// Maximum numbers per column, since a row may be a list of millions.
 const MOST_NUMBERS: usize = 1 << 18;
-/// Different texts of a column, of which the commonest are shown.
+/// Maximum distinct texts per column, and how many of them are shown.
 const MOST_TEXTS: usize = 1 << 13;
 const MOST_SHOWN: usize = 8;
-/// Characters of a text.
+/// Maximum characters of a text.
 const MOST_OF_TEXT: usize = 80;
 
-/// What some rows hold.
 pub(super) struct Sample {
-    /// For each column with numbers or texts its name, and what they are.
+    /// Names and distributions of the columns with numbers or texts.
     pub(super) columns: Vec<(String, Value)>,
-    /// The pictures among them.
+    /// Images found in the columns.
     pub(super) pictures: Vec<Value>,
 }
 
-/// Looks at all rows of a flow.
+/// Reads all rows of a flow.
 pub(super) fn sample(flow: &mut dyn Flow, session: &Session) -> Result<Sample> {
     let names: Vec<String> = flow.schema().fields().iter().map(|field| field.name().clone()).collect();
     let mut columns: Vec<Column> = names.iter().map(|_| Column::default()).collect();
@@ -66,7 +65,7 @@ macro_rules! numbers {
 }
 
 impl Column {
-    /// Adds values, those of lists by themselves.
+    /// Adds the values of an array; the items of lists are added one by one.
     fn add(&mut self, array: &ArrayRef) {
         let room = MOST_NUMBERS.saturating_sub(self.numbers.len());
         let numbers = &mut self.numbers;
@@ -113,7 +112,7 @@ impl Column {
         }
         let mut texts: Vec<(String, u64)> = self.texts.into_iter().collect();
         texts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        // Where each is another one, none is common.
+        // If all texts are distinct, none is frequent.
         if texts.first().is_none_or(|(_, count)| *count < 2) {
             return None;
         }
@@ -122,14 +121,15 @@ impl Column {
     }
 }
 
-/// The values of a list's own rows: a batch may be a slice of a longer one, and shares its values.
+/// Returns only the values of the list's own rows: a batch may be a slice that shares the values of
+/// a longer one.
 fn own_values<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> ArrayRef {
     let offsets = list.value_offsets();
     let [first, last] = [offsets[0], offsets[list.len()]].map(|at| at.as_usize());
     list.values().slice(first, last - first)
 }
 
-/// How many numbers lie in each of equal bins.
+/// Counts the numbers in equally wide bins.
 fn histogram(numbers: &[f64]) -> Value {
     let mut from = numbers.iter().copied().fold(f64::INFINITY, f64::min);
     let mut to = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -138,7 +138,7 @@ fn histogram(numbers: &[f64]) -> Value {
     }
     let mut counts = [0_u64; BINS];
     for number in numbers {
-        // Halves: the largest numbers are further apart than any is.
+        // Halves avoid an overflow: the range of the largest numbers is not a finite number.
         let share = (number / 2.0 - from / 2.0) / (to / 2.0 - from / 2.0);
         let place = (share * BINS as f64).clamp(0.0, (BINS - 1) as f64);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bins")]

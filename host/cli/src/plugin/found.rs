@@ -1,24 +1,24 @@
-//! What was found of plugin libraries.
+//! Facts about the plugin libraries that were found.
 
 use std::path::Path;
 use tensorferry::Registry;
 use tensorferry_sdk::{Error, Result};
 
-/// The ids of the formats that a library gives.
+/// Returns the ids of a library's formats.
 pub(super) fn formats_of(registry: &Registry, index: usize) -> Vec<&str> {
     let formats = registry.formats().iter().filter(|format| format.library() == Some(index));
     formats.map(|format| format.description.id.as_str()).collect()
 }
 
-/// Whether every library that was looked for at `path` can be used, and there is one.
+/// Checks that there is a library at `path`, and that all are usable.
 pub(super) fn all_usable(registry: &Registry, path: &Path) -> Result<()> {
     let refused =
         registry.libraries().iter().find_map(|found| found.outcome.as_ref().err().map(|why| (found, why)));
     if let Some((found, why)) = refused {
-        return Err(Error::io(format!("plugin refused: {why}")).file(found.path.display().to_string()));
+        return Err(Error::io(format!("plugin rejected: {why}")).file(found.path.display().to_string()));
     }
     if registry.libraries().is_empty() {
-        let why = registry.notes().first().cloned().unwrap_or_else(|| "no library there".to_owned());
+        let why = registry.notes().first().cloned().unwrap_or_else(|| "there is no library".to_owned());
         return Err(Error::io(why).file(path.display().to_string()));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `ferry plugin install` and `remove`: the libraries in the user's own folder.
+//! `ferry plugin install` and `remove`: libraries in the user's plugin folder.
 
 use super::found;
 use crate::{allow_list, plugin_folders, terminal, user_folders};
@@ -9,27 +9,29 @@ use std::path::{Path, PathBuf};
 use tensorferry::formats::{is_library, sha256, sum_file};
 use tensorferry_sdk::{Error, Result};
 
-/// Copies a library that can be used.
+/// Copies a usable library to the plugin folder.
 pub(super) fn install(library: &Path, force: bool) -> Result<()> {
     let failed = |path: &Path, e: std::io::Error| Error::from(e).file(path.display().to_string());
     if library.is_dir() || !is_library(library) {
-        let ending = format!("a file whose name ends in .{}", std::env::consts::DLL_EXTENSION);
-        return Err(Error::usage("not a library").file(library.display().to_string()).expected(ending));
+        let hint = format!("pass a file whose name ends in .{}", std::env::consts::DLL_EXTENSION);
+        return Err(Error::usage("not a library").file(library.display().to_string()).hint(hint));
     }
     let registry = plugin_folders::look_again(library);
     found::all_usable(&registry, library)?;
     let Some((found, identity)) =
         registry.libraries().first().and_then(|f| Some((f, f.outcome.as_ref().ok()?)))
     else {
-        return Err(Error::io("no library there").file(library.display().to_string()));
+        return Err(Error::io("there is no library").file(library.display().to_string()));
     };
     let folder = own_folder()?;
     let target = folder.join(library.file_name().unwrap_or_default());
     if target.exists() && !force {
-        return Err(Error::usage("a plugin of this file name is installed: --force replaces it")
-            .file(target.display().to_string()));
+        return Err(Error::usage("a plugin with this file name is already installed")
+            .file(target.display().to_string())
+            .hint("pass --force to replace it"));
     }
-    // Others may not write to it, whatever the user's mask is: else it would be passed over.
+    // A folder that others may write to would be ignored, so the mode does not depend on the umask
+    // alone.
     DirBuilder::new().recursive(true).mode(0o755).create(&folder).map_err(|e| failed(&folder, e))?;
     let mut file =
         tempfile::Builder::new().prefix(".new-").tempfile_in(&folder).map_err(|e| failed(&folder, e))?;
@@ -37,8 +39,9 @@ pub(super) fn install(library: &Path, force: bool) -> Result<()> {
     file.write_all(&bytes).map_err(|e| failed(file.path(), e))?;
     let sum = sha256(file.path()).map_err(|e| failed(file.path(), e))?;
     if found.sha256.as_ref() != Some(&sum) {
-        return Err(Error::transient("the library changed while it was looked at")
-            .file(library.display().to_string()));
+        return Err(
+            Error::transient("the library changed while it was read").file(library.display().to_string())
+        );
     }
     let public = Permissions::from_mode(0o755);
     file.as_file().set_permissions(public).map_err(|e| failed(file.path(), e))?;
@@ -59,7 +62,7 @@ pub(super) fn install(library: &Path, force: bool) -> Result<()> {
     ))
 }
 
-/// Removes the one library that `name` means.
+/// Removes the library that `name` identifies.
 pub(super) fn remove(name: &str) -> Result<()> {
     let folder = own_folder()?;
     let registry = plugin_folders::look_into(&folder);
@@ -74,7 +77,7 @@ pub(super) fn remove(name: &str) -> Result<()> {
             || found::formats_of(&registry, index).contains(&name)
     };
     let libraries = registry.libraries().iter().map(|library| library.path.as_path()).enumerate();
-    // A link in the folder is found under the path that it leads to, which is not ours to remove.
+    // A link in the folder is listed under its target, which ferry must not remove.
     let own = folder.canonicalize().unwrap_or_else(|_| folder.clone());
     let libraries: Vec<(usize, &Path)> = libraries.filter(|(_, path)| path.parent() == Some(&own)).collect();
     let meant: Vec<&Path> =
@@ -82,15 +85,18 @@ pub(super) fn remove(name: &str) -> Result<()> {
     let [path] = meant[..] else {
         let file = |path: &&Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (problem, files): (_, Vec<String>) = if meant.is_empty() {
-            ("no such plugin is installed", libraries.iter().map(|(_, path)| file(path)).collect())
+            (
+                "no such plugin is installed in your plugin folder",
+                libraries.iter().map(|(_, path)| file(path)).collect(),
+            )
         } else {
-            ("several plugins are called so: name one by its file", meant.iter().map(file).collect())
+            ("several plugins have this name", meant.iter().map(file).collect())
         };
         let error = Error::usage(format!("{name:?}: {problem}")).file(folder.display().to_string());
         return Err(if files.is_empty() {
             error
         } else {
-            error.expected(format!("one of {}", files.join(", ")))
+            error.hint(format!("pass the name of a file: {}", files.join(", ")))
         });
     };
     let failed = |e: std::io::Error| Error::from(e).file(path.display().to_string());
@@ -103,5 +109,5 @@ pub(super) fn remove(name: &str) -> Result<()> {
 }
 
 fn own_folder() -> Result<PathBuf> {
-    user_folders::plugins().ok_or_else(|| Error::io("no folder for plugins: HOME is not set"))
+    user_folders::plugins().ok_or_else(|| Error::io("there is no plugin folder, since HOME is not set"))
 }

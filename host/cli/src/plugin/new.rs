@@ -1,5 +1,5 @@
-//! `ferry plugin new`: a plugin to begin with, from a template. The templates are a plugin for the format `tray`, whose name
-//! is replaced wherever it stands.
+//! `ferry plugin new`: creates a plugin project from a template. The templates are plugins for the
+//! format `tray`, whose name is replaced everywhere.
 
 use crate::args::{NewPlugin, PluginKind, PluginLanguage};
 use crate::terminal;
@@ -8,10 +8,10 @@ use std::path::Path;
 use tensorferry::Registry;
 use tensorferry_sdk::{Error, Result, mirror};
 
-/// A file of a template: its path in the plugin's folder, and its bytes.
+/// A file of a template: its path in the project, and its content.
 type TemplateFile = (&'static str, &'static [u8]);
 
-/// Names a file of a folder of templates, and where it goes.
+/// Includes files from a folder of templates.
 macro_rules! template {
     ($folder:literal: $($to:literal from $from:literal),+ $(,)?) => {
         &[$(($to, include_bytes!(concat!("../../templates/", $folder, "/", $from)) as &[u8])),+]
@@ -58,7 +58,7 @@ const C_RECORDS: &[TemplateFile] = template!("c-records":
     "sample/sample.tray" from "../samples/records.tray",
 );
 
-/// Writes the plugin into a folder of its name below the working folder.
+/// Writes the project to a folder of that name in the working folder.
 pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
     let name = Name::checked(&command.name, registry)?;
     let folder = Path::new(&command.name);
@@ -73,7 +73,7 @@ pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
     let forms = name.forms(&sdk, command);
     DirBuilder::new().create(folder).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            Error::usage("there is something of this name already").file(folder.display().to_string())
+            Error::usage("the file or folder already exists").file(folder.display().to_string())
         }
         _ => failed(folder, error),
     })?;
@@ -96,19 +96,19 @@ pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
     };
     let folder = terminal::shown(folder);
     terminal::print(&format!(
-        "wrote a plugin into {folder}: begin with `cd {folder} && {next}`, and its README.md\n"
+        "created a plugin in {folder}; next, run `cd {folder} && {next}` and read its README.md\n"
     ))
 }
 
-/// The forms of a format's name.
+/// The spellings of a format's name.
 struct Name {
-    /// The id, which is also the ending of files: `my-format`.
+    /// The id, which is also the file extension: `my-format`.
     id: String,
-    /// In Rust, of a crate: `my_format`.
+    /// Name of a Rust crate: `my_format`.
     snake: String,
-    /// In Rust, of a type: `MyFormat`.
+    /// Name of a Rust type: `MyFormat`.
     camel: String,
-    /// In the magic: `MYFORMAT`.
+    /// Name in the magic: `MYFORMAT`.
     upper: String,
 }
 
@@ -119,13 +119,11 @@ impl Name {
             && !id.contains("--")
             && !id.ends_with('-');
         if !is_sane {
-            let error = Error::usage("not a format's id").found(format!("{id:?}"));
-            return Err(error.expected("lowercase letters, then also digits, and dashes between them"));
+            let error = Error::usage(format!("{id:?} is not a valid format id"));
+            return Err(error.hint("use lowercase letters, digits and single dashes, as in my-format2"));
         }
         if registry.formats().iter().any(|known| known.is_built_in() && known.description.id == id) {
-            return Err(Error::usage(format!(
-                "{id} is a format that ferry has built in: choose another name"
-            )));
+            return Err(Error::usage(format!("{id} is a built-in format")).hint("choose another name"));
         }
         let camel = |word: &str| {
             let (first, rest) = word.split_at(1);
@@ -139,7 +137,8 @@ impl Name {
         })
     }
 
-    /// What stands for this name in a template, for the SDK in its manifest, and for its commands in the README.
+    /// Returns the replacements in a template: the name, the SDK dependency, and the commands in
+    /// the README.
     fn forms(&self, sdk: &Dependency, command: &NewPlugin) -> Forms {
         let Self { id, snake, camel, upper } = self;
         let (source, folder, build) = match command.lang {
@@ -169,12 +168,13 @@ impl Name {
     }
 }
 
-/// Words of a template, and what takes their place.
+/// Placeholders of a template, and their replacements.
 type Forms = Vec<(&'static str, String)>;
 
-/// A template's text with these in their places.
+/// Replaces the placeholders in a template.
 fn replaced(text: &[u8], forms: &Forms) -> Vec<u8> {
-    // Bytes, since samples are no text; in one go, since a name may hold what is replaced.
+    // Works on bytes, since samples are not text, and in one pass, since a name may contain a
+    // placeholder.
     let (mut result, mut rest) = (Vec::with_capacity(text.len()), text);
     while let Some((&first, others)) = rest.split_first() {
         let form = forms.iter().find(|(from, _)| rest.starts_with(from.as_bytes()));
@@ -184,13 +184,13 @@ fn replaced(text: &[u8], forms: &Forms) -> Vec<u8> {
     result
 }
 
-/// The SDK that a plugin is built with: the published one of this version, or one in a folder.
+/// The SDK dependency of a plugin: the published version, or a folder.
 struct Dependency {
     folder: Option<String>,
 }
 
 impl Dependency {
-    /// What stands in the manifest for it.
+    /// Returns the value of the dependency in `Cargo.toml`.
     fn text(&self, features: &[&str]) -> String {
         let version = tensorferry_sdk::VERSION;
         let (major_minor, _) = version.rsplit_once('.').unwrap_or((version, ""));
@@ -207,7 +207,7 @@ fn sdk_folder(folder: &Path) -> Result<String> {
     let shown = || folder.display().to_string();
     let folder = folder.canonicalize().map_err(|e| Error::from(e).file(shown()))?;
     if !folder.join("Cargo.toml").is_file() {
-        return Err(Error::usage("not the folder of the SDK's crate: it has no Cargo.toml").file(shown()));
+        return Err(Error::usage("not the folder of the SDK crate: Cargo.toml is missing").file(shown()));
     }
     folder
         .into_os_string()

@@ -1,4 +1,4 @@
-//! `ferry plugin trust`: the user's list of libraries that may be opened.
+//! `ferry plugin trust`: edits the user's list of allowed libraries.
 
 use crate::allow_list::{self, AllowList};
 use crate::terminal;
@@ -26,15 +26,15 @@ pub(super) fn run(libraries: &[PathBuf], remove: bool) -> Result<()> {
     let path = allow_list::write(&list)?;
     if is_new {
         let path = terminal::shown(&path);
-        let what = "from now on only plugins on this list are opened, and ferry's own";
-        terminal::message("note", &format!("{path}: {what}; without the file, all are"));
+        let what = "from now on, ferry loads only its own plugins and those on this list";
+        terminal::message("note", &format!("{path}: {what}; remove the file to allow all"));
     }
     show(false, &list)
 }
 
 fn show(is_absent: bool, list: &AllowList) -> Result<()> {
     if is_absent {
-        return terminal::print("there is no list: every plugin may be opened\n");
+        return terminal::print("no list: every plugin is allowed\n");
     }
     let line = |(sum, name): (&String, &String)| format!("{sum}  {}\n", terminal::printable(name));
     terminal::print(&list.iter().map(line).collect::<String>())

@@ -1,5 +1,5 @@
-//! `ferry run --on ray`: the jobs of a manifest on the nodes of a Ray cluster. The Python package does it, which brings a
-//! `ferry` to each node; this process becomes Python.
+//! `ferry run --on ray`: runs the jobs of a manifest on the nodes of a Ray cluster. This process is
+//! replaced by Python, whose package brings a `ferry` to each node.
 
 use super::super::args::{Arguments, Run as Command};
 use super::super::cluster::Cluster;
@@ -8,15 +8,15 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use tensorferry_sdk::{Error, Result};
 
-/// What names the interpreter.
+/// Environment variable that names the interpreter.
 const PYTHON: &str = "FERRY_PYTHON";
-/// What is asked of the interpreter first, and what it answers with where something is missing.
+/// Python program that checks for the packages. Its exit code names a missing one.
 const QUESTION: &str = "import sys; from importlib.util import find_spec
 sys.exit(41 if find_spec('tensorferry') is None else 42 if find_spec('ray') is None else 0)";
 const NO_PACKAGE: i32 = 41;
 const NO_RAY: i32 = 42;
 
-/// Becomes the Python process that does it; so signals and the exit code are its own.
+/// Replaces this process with Python, which then receives the signals and sets the exit code.
 pub(super) fn run(cluster: &Cluster, command: &Command, arguments: &Arguments) -> Result<u8> {
     refuse(command, arguments)?;
     let python = std::env::var_os(PYTHON).filter(|python| !python.is_empty());
@@ -24,7 +24,7 @@ pub(super) fn run(cluster: &Cluster, command: &Command, arguments: &Arguments) -
     check(&python)?;
     let mut process = std::process::Command::new(&python);
     process.args(["-m", "tensorferry.ray"]).args(words(cluster, command, arguments));
-    // It comes back only if there is no such program.
+    // `exec` returns only on failure.
     Err(cannot_start(&python, &process.exec()))
 }
 
@@ -51,13 +51,14 @@ fn words(cluster: &Cluster, command: &Command, arguments: &Arguments) -> Vec<OsS
     }
     let flags = [(command.quiet, "--quiet"), (command.json, "--json")];
     words.extend(flags.into_iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| flag.into()));
-    // A manifest may be called like a flag.
+    // The name of a manifest may start with a dash.
     words.push("--".into());
     words.extend(command.manifest.as_ref().map(|manifest: &PathBuf| manifest.into()));
     words
 }
 
-/// The nodes have this program from the package, with its own formats.
+/// Rejects options that do not reach the nodes, which run the `ferry` of the Python package with
+/// its own formats.
 fn refuse(command: &Command, arguments: &Arguments) -> Result<()> {
     let given = [
         (!arguments.plugin_dir.is_empty(), "--plugin-dir"),
@@ -70,15 +71,14 @@ fn refuse(command: &Command, arguments: &Arguments) -> Result<()> {
         (command.fail_fast, "--fail-fast"),
     ];
     match given.iter().find(|(is_given, _)| *is_given) {
-        Some((_, flag)) => Err(Error::usage(format!("{flag} does not reach the nodes of a cluster"))
-            .expected(
-                "what the manifest says, and the environment of the nodes: FERRY_PLUGIN_PATH, FERRY_STORE",
-            )),
+        Some((_, flag)) => Err(Error::usage(format!("{flag} does not reach the nodes of a cluster")).hint(
+            "set it in the manifest, or in the environment of the nodes (FERRY_PLUGIN_PATH, FERRY_STORE)",
+        )),
         None => Ok(()),
     }
 }
 
-/// Whether the interpreter has what is needed.
+/// Checks that the interpreter has the required packages.
 fn check(python: &OsStr) -> Result<()> {
     let status = std::process::Command::new(python)
         .args(["-c", QUESTION])
@@ -87,20 +87,17 @@ fn check(python: &OsStr) -> Result<()> {
     let python = python.display();
     match status.code() {
         Some(0) => Ok(()),
-        Some(NO_PACKAGE) => Err(Error::io(format!(
-            "{python} does not have the package tensorferry: install its wheel and 'ray[data]>=2.52' there, or name \
-             another Python with {PYTHON}"
-        ))),
-        Some(NO_RAY) => {
-            Err(Error::io(format!("{python} does not have Ray: {python} -m pip install 'ray[data]>=2.52'")))
-        }
-        _ => Err(Error::io(format!("{python} is no Python that works: it ended with {status}"))),
+        Some(NO_PACKAGE) => Err(Error::io(format!("{python} does not have the package tensorferry")).hint(
+            format!("install its wheel and 'ray[data]>=2.52' there, or set {PYTHON} to another interpreter"),
+        )),
+        Some(NO_RAY) => Err(Error::io(format!("{python} does not have Ray"))
+            .hint(format!("run `{python} -m pip install 'ray[data]>=2.52'`"))),
+        _ => Err(Error::io(format!("{python} is not a working Python: it ended with {status}"))),
     }
 }
 
 fn cannot_start(python: &OsStr, error: &std::io::Error) -> Error {
-    Error::io(format!(
-        "--on ray needs Python with the package `tensorferry[ray]`, and {} cannot be started: {error}; {PYTHON} names another",
-        python.display()
-    ))
+    let needed = "--on ray needs Python with the package `tensorferry[ray]`";
+    Error::io(format!("{needed}, and {} cannot be started: {error}", python.display()))
+        .hint(format!("set {PYTHON} to another interpreter"))
 }

@@ -1,4 +1,4 @@
-//! The plan of `ferry run --dry-run`, for people and for programs.
+//! The plan of `ferry run --dry-run`, as text or JSON.
 
 use crate::losses;
 use crate::terminal::{self, printable};
@@ -26,7 +26,7 @@ fn text(plan: &RunPlan) -> String {
         let _ = writeln!(text, "conflict: {jobs}: {}", printable(&conflict.what));
     }
     for space in &plan.space {
-        let verdict = if space.is_short() { ": NOT ENOUGH" } else { "" };
+        let verdict = if space.is_short() { ": not enough" } else { "" };
         let _ = writeln!(
             text,
             "space: {} needed, {} free at {}{verdict}",
@@ -41,7 +41,7 @@ fn text(plan: &RunPlan) -> String {
         text,
         "{}: {runs} would run{}, {} unchanged",
         terminal::counted(plan.jobs.len() as u64, "job"),
-        if fails == 0 { String::new() } else { format!(" and {fails} of them fail") },
+        if fails == 0 { String::new() } else { format!(", of which {fails} would fail") },
         plan.jobs.len() - runs,
     );
     text
@@ -57,8 +57,8 @@ fn add_job(text: &mut String, job: &JobPlan) {
         let size = terminal::bytes(plan.bytes);
         let output = printable(&job.output);
         let held = match (plan.tensors, plan.records) {
-            (Some(tensors), _) => format!("{tensors} tensors"),
-            (None, Some(records)) => format!("{records} records"),
+            (Some(tensors), _) => terminal::counted(tensors, "tensor"),
+            (None, Some(records)) => terminal::counted(records, "record"),
             (None, None) => "records".to_owned(),
         };
         let _ = writeln!(text, "{name}: {from}{to}, {held}, {size}, to {output}");

@@ -1,4 +1,4 @@
-//! Progress of a run: bars on a terminal, a line now and then elsewhere, JSON lines for programs.
+//! Progress of a run: bars on a terminal, occasional lines elsewhere, JSON lines with `--json`.
 
 use crate::losses;
 use crate::terminal::{self, printable};
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use tensorferry_run::human::rate;
 use tensorferry_run::{Event, EventListener};
 
-/// How often a line is written where there is no terminal.
+/// Time between lines if stderr is not a terminal.
 const EVERY: Duration = Duration::from_secs(10);
-/// Jobs that have a bar at the same time.
+/// Maximum jobs with a bar at the same time.
 const MOST_BARS: usize = 16;
-/// Smaller ones are over before a bar can be read.
+/// Minimum bytes of a job with a bar; smaller jobs end too soon.
 const LEAST: u64 = 4 << 20;
 
-/// Shows how a run goes.
+/// Shows the progress of a run.
 pub(crate) struct Progress {
     json: bool,
     quiet: bool,
@@ -28,14 +28,13 @@ pub(crate) struct Progress {
 
 struct State {
     begun: Instant,
-    /// When a line was written last.
     last_line: Instant,
     overall: Option<ProgressBar>,
     running: HashMap<String, Running>,
     jobs: usize,
     ended: usize,
     failed: usize,
-    /// Bytes of jobs that have ended.
+    /// Bytes of completed jobs.
     bytes: u64,
 }
 
@@ -67,10 +66,10 @@ impl Progress {
         }
     }
 
-    /// Takes the bars away.
+    /// Removes the bars.
     pub(crate) fn finish(&self) {
         if let Some(bars) = &self.bars {
-            // Nobody reads them if the terminal is gone.
+            // A closed terminal is ignored.
             let _ = bars.clear();
         }
     }
@@ -79,7 +78,7 @@ impl Progress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A line on stderr, above the bars.
+    /// Prints a line to stderr, above the bars.
     fn say(&self, word: &str, text: &str) {
         let text = printable(text);
         match &self.bars {
@@ -100,7 +99,7 @@ impl Progress {
         });
     }
 
-    /// More jobs come: another piece of a plan.
+    /// Adds the jobs of another piece of a plan.
     fn grow(&self, to_run: usize) {
         let mut state = self.state();
         if state.jobs == 0 {
@@ -113,7 +112,7 @@ impl Progress {
         }
     }
 
-    /// How many file groups were scanned, now and then and at the end.
+    /// Reports how many file groups have been scanned: occasionally, and at the end.
     fn scanned(&self, scanned: usize, of: usize) {
         let mut state = self.state();
         if self.json || self.quiet || (scanned < of && state.last_line.elapsed() < EVERY) {
@@ -121,7 +120,7 @@ impl Progress {
         }
         state.last_line = Instant::now();
         drop(state);
-        self.say("progress", &format!("schemas: {scanned} of {of} file groups scanned"));
+        self.say("progress", &format!("scanned {scanned} of {of} file groups for their schemas"));
     }
 
     fn job_begins(&self, job: &str) {
@@ -168,7 +167,7 @@ impl Progress {
         self.print_line(&mut state);
     }
 
-    /// Writes the line that stands for bars where there is no terminal, now and then.
+    /// Prints an occasional line in place of bars if stderr is not a terminal.
     fn print_line(&self, state: &mut State) {
         if self.json || self.quiet || self.bars.is_some() || state.last_line.elapsed() < EVERY {
             return;
@@ -193,7 +192,7 @@ impl Progress {
 impl EventListener for Progress {
     fn on_event(&self, event: &Event<'_>) {
         if self.json {
-            // A reader that has gone is no reason to end the run.
+            // A closed stdout does not end the run.
             let _ = serde_json::to_string(event).map(|line| terminal::print(&format!("{line}\n")));
         }
         match event {
@@ -225,7 +224,7 @@ impl EventListener for Progress {
             }
             Event::JobWaits { name, seconds, failure } => {
                 if !self.quiet {
-                    self.say("note", &format!("{name}: is tried again in {seconds} s: {failure}"));
+                    self.say("note", &format!("{name}: retrying in {seconds} s: {failure}"));
                 }
             }
             Event::JobFailed(job) => {

@@ -319,7 +319,7 @@ fn with_a_list_only_plugins_on_it_are_opened() {
         run_alone(&args!["plugin", "install", library(format)]).expect(0);
     }
     run_alone(&args!["plugin", "trust"]).expect(0).prints(&["no list"]);
-    run_alone(&args!["plugin", "trust", library("torch")]).expect(0).says(&["from now on only"]);
+    run_alone(&args!["plugin", "trust", library("torch")]).expect(0).says(&["from now on, ferry loads only"]);
     run_alone(&args!["plugin", "list"]).expect(0).prints(&["tensorferry-torch", "is not on the list"]);
     let formats = run_alone(&args!["formats"]).expect(0);
     assert!(formats.stdout.contains("torch") && !formats.stdout.contains("safetensors"), "{formats}");

@@ -78,7 +78,7 @@ fn examine(command: &TestPlugin, stop_at: Option<&str>, answers: &Mutex<File>) -
     for given in given? {
         let id = &format_of(&registry, &given, command.from.as_deref(), answers)?.description.id;
         let format = of_format.iter_mut().find(|(format, _)| format.description.id == *id);
-        format.ok_or_else(|| Error::plugin("a format that its library lacks"))?.1.push(given);
+        format.ok_or_else(|| Error::plugin("the format is not in its library"))?.1.push(given);
     }
     let mut formats = Vec::new();
     let mut faults = Vec::new();
@@ -96,7 +96,7 @@ fn examine(command: &TestPlugin, stop_at: Option<&str>, answers: &Mutex<File>) -
     for (format, faults) in formats.iter_mut().zip(faults) {
         if let Some(Err(error)) = faults.map(|faults| faults.check()) {
             let rule = "a destructor never fails";
-            format.rules.push(Rule::broken("B5", rule, format!("the format's own: {error}"), None));
+            format.rules.push(Rule::broken("B5", rule, format!("destructor of the format: {error}"), None));
         }
     }
     Ok(formats)
@@ -117,7 +117,7 @@ fn format_of<'a>(
     if let (Some(only), None) = (readers.next(), readers.next()) {
         return Ok(only);
     }
-    let input = format!("{}, as it is probed", given.path.display());
+    let input = format!("probing {}", given.path.display());
     say(answers, &Line::Before { format: String::new(), input });
     let source = MemorySource::new(given.sample.entry().clone(), given.sample.files().clone());
     probe(registry.as_ref(), &source, None, &Session::new(1, 1 << 20))

@@ -38,7 +38,7 @@ pub(super) fn examine(command: &TestPlugin) -> Result<Vec<Format>> {
                 return Ok(formats);
             }
             Ok(Line::Failed(why)) => return Err(Error::usage(why)),
-            Ok(Line::Kept(_)) => return Err(Error::io("the process of the test ended too early")),
+            Ok(Line::Kept(_)) => return Err(Error::io("the test process ended too early")),
             Err(how) => {
                 let (id, input) = last;
                 let kept = kept(command, &input);
@@ -78,7 +78,7 @@ struct Process {
 
 impl Process {
     fn start(test: &TestPlugin, stop_at: Option<&str>) -> Result<Self> {
-        let failed = |e: std::io::Error| Error::from(e).context("cannot start a process for the test");
+        let failed = |e: std::io::Error| Error::from(e).context("cannot start the test process");
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         let option = |name: &str, value: Option<OsString>| value.map(|value| [OsString::from(name), value]);
         command.arg("examine-plugin");
@@ -87,7 +87,7 @@ impl Process {
         command.args(option("--stop-at", stop_at.map(OsString::from)).into_iter().flatten());
         command.arg("--").arg(&test.library).args(&test.samples);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
-        let stdout = child.stdout.take().ok_or_else(|| Error::io("a process without an output"))?;
+        let stdout = child.stdout.take().ok_or_else(|| Error::io("the test process has no output"))?;
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             let lines = BufReader::new(stdout).lines().map_while(std::result::Result::ok);
@@ -102,14 +102,14 @@ impl Process {
         loop {
             match self.lines.recv_timeout(TICK) {
                 Ok(line) => {
-                    return serde_json::from_str(&line).map_err(|_| "wrote into the host's pipe".into());
+                    return serde_json::from_str(&line).map_err(|_| "wrote to the host's pipe".into());
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.end()),
                 Err(RecvTimeoutError::Timeout) if start.elapsed() > CALL_TIME => {
-                    return Err(format!("did not come back within {} s", CALL_TIME.as_secs()));
+                    return Err(format!("did not return within {} s", CALL_TIME.as_secs()));
                 }
                 Err(RecvTimeoutError::Timeout) if self.memory() > MOST_MEMORY => {
-                    return Err(format!("took more than {} GiB of memory", MOST_MEMORY >> 30));
+                    return Err(format!("used more than {} GiB of memory", MOST_MEMORY >> 30));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }

@@ -103,14 +103,14 @@ impl Document {
                     let _ = writeln!(text, "          see it: {see}");
                 }
                 if let Some(more @ 1..) = rule.violations.len().checked_sub(MOST_VIOLATIONS) {
-                    let _ = writeln!(text, "          and {more} more: --json has all");
+                    let _ = writeln!(text, "          and {more} more (--json lists all)");
                 }
             }
             broken += format.rules.iter().filter(|rule| !rule.held).count();
             all += format.rules.len();
         }
         let _ = match broken {
-            0 => writeln!(text, "conformant: all {all} rules that were asked for held"),
+            0 => writeln!(text, "conformant: all {all} checked rules hold"),
             1 => writeln!(text, "not conformant: 1 rule of {all} is broken"),
             _ => writeln!(text, "not conformant: {broken} rules of {all} are broken"),
         };

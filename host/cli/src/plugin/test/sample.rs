@@ -15,7 +15,7 @@ pub(super) fn load(path: &Path) -> Result<Sample> {
         add_folder(path, "", &mut files)?;
         return Ok(Sample::set(Entry::Folder, files));
     }
-    let unnamed = || Error::usage("not a file's name").file(path.display().to_string());
+    let unnamed = || Error::usage("not a file name").file(path.display().to_string());
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(unnamed)?;
     add(path, name, &mut files)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -43,9 +43,9 @@ fn add(path: &Path, name: &str, files: &mut BTreeMap<String, Vec<u8>>) -> Result
     let len = path.metadata().map_err(failed)?.len();
     let held: u64 = files.values().map(|bytes| bytes.len() as u64).sum();
     if held + len > MOST_BYTES {
-        let error = Error::usage("too long for a sample: every byte of it is damaged once");
-        let error = error.file(path.display().to_string()).found(format!("{} bytes", held + len));
-        return Err(error.expected("some kilobytes, and 1 MiB at most"));
+        let error = Error::usage(format!("{} bytes are too many for a sample", held + len));
+        let hint = "pass a sample of a few kilobytes, at most 1 MiB: the test damages each byte once";
+        return Err(error.file(path.display().to_string()).hint(hint));
     }
     files.insert(name.to_owned(), std::fs::read(path).map_err(failed)?);
     Ok(())
