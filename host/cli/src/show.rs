@@ -1,6 +1,4 @@
-//! `ferry show`: prints values of tensors, or rows of records as a table.
-//!
-//! Only slices are read. If an array is longer than a screen, only the ends of each axis are read.
+//! `ferry show`: prints tensor values or table rows.
 
 mod array_text;
 mod float_text;
@@ -28,8 +26,9 @@ pub(super) fn run(command: &Show, registry: &Registry, session: &Session) -> Res
     }
     let of_records = [("--rows", command.rows.is_some()), ("--columns", !command.columns.is_empty())];
     if let Some((flag, _)) = of_records.iter().find(|(_, is_there)| *is_there) {
-        let problem = format!("{flag} is for records, and the input holds tensors: name one, `NAME[0:10]`");
-        return Err(Error::usage(problem).file(places::shown(&command.input)));
+        let problem = format!("{flag} needs a dataset, and the input contains tensors");
+        let error = Error::usage(problem).file(places::shown(&command.input));
+        return Err(error.hint("name a tensor with a slice instead, as in 'NAME[0:10]'"));
     }
     tensors::run(command, &found, registry)
 }

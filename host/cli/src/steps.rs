@@ -1,4 +1,4 @@
-//! `ferry steps`: lists the steps and recipes that `--step` takes, or shows one of them.
+//! `ferry steps`: lists conversion steps and recipes, or explains one.
 
 use super::args::Steps;
 use super::terminal;
@@ -26,9 +26,8 @@ pub(super) fn run(command: &Steps) -> Result<()> {
     terminal::answer(command.json, || recipe_record(name, &recipe), || text_of_recipe(name, &recipe))
 }
 
-/// One line for each.
 fn overview() -> Result<String> {
-    let mut text = "Steps (ferry steps NAME shows one):\n".to_owned();
+    let mut text = "Steps (run `ferry steps NAME` for details):\n".to_owned();
     for kind in signatures() {
         let _ = writeln!(text, "  {:16} {}", kind.name, kind.summary);
         if let Some(example) = kind.examples.first() {
@@ -40,9 +39,9 @@ fn overview() -> Result<String> {
         let summary = recipe::find(name)?.map(|recipe| recipe.summary).unwrap_or_default();
         let _ = writeln!(text, "  {name:16} {summary}");
     }
-    text += "\nMost steps take keys that select tensors; all that are given must hold:\n";
+    text += "\nMost steps take keys that select tensors; a tensor must match all of them:\n";
     text += &text_of_keys(SELECTOR_KEYS.iter());
-    text += "\nA step is NAME[:ARG][,KEY=VALUE]...; a field with a comma in it stands in double quotes as a whole.\n";
+    text += "\nA step is NAME[:ARG][,KEY=VALUE]...; put a field that contains a comma in double quotes.\n";
     Ok(text)
 }
 
@@ -88,7 +87,7 @@ fn text_of_recipe(name: &str, recipe: &Recipe) -> String {
         let _ = writeln!(text, "  {line}");
     }
     if let Some(inverse) = &recipe.inverse {
-        let _ = writeln!(text, "  The way back: {inverse}");
+        let _ = writeln!(text, "  Inverse: {inverse}");
     }
     if !recipe.parameters.is_empty() {
         text.push('\n');

@@ -1,18 +1,19 @@
-//! The user's folders, as the XDG base directory specification finds them. Each is `None` for a user without a home.
+//! The user's folders, according to the XDG base directory specification. Each is `None` if the
+//! user has no home.
 
 use std::path::PathBuf;
 
-/// Where plugins are installed.
+/// Returns the folder for installed plugins.
 pub(crate) fn plugins() -> Option<PathBuf> {
     folder("XDG_DATA_HOME", ".local/share").map(|data| data.join("ferry/plugins"))
 }
 
-/// Where is kept what plugin libraries say of themselves.
+/// Returns the folder of cached facts about plugin libraries.
 pub(crate) fn plugin_cache() -> Option<PathBuf> {
     folder("XDG_CACHE_HOME", ".cache").map(|cache| cache.join("ferry/plugins"))
 }
 
-/// The list of plugin libraries that may be opened.
+/// Returns the path of the list of allowed plugin libraries.
 pub(crate) fn allow_list() -> Option<PathBuf> {
     folder("XDG_CONFIG_HOME", ".config").map(|config| config.join("ferry/plugins.sha256"))
 }

@@ -1,5 +1,5 @@
-//! `ferry view`: the page of an input, served to the browser of this machine. Structure is in the page; the values of a
-//! tensor are read when it asks for them, one tensor at a time.
+//! `ferry view`: serves the page of an input to a browser on this machine. The page contains the
+//! structure, and requests the values of one tensor at a time.
 
 use super::args::{Inspect, View};
 use super::inspect::{Seen, paged, title};
@@ -16,10 +16,10 @@ use tensorferry_sdk::{Error, Purpose, Result};
 
 pub(super) fn run(command: &View, registry: &Registry, session: &Session) -> Result<()> {
     if command.input == Path::new("-") {
-        return Err(Error::usage("standard input is not served: name a file").expected("a file or a folder"));
+        return Err(Error::usage("standard input cannot be browsed").hint("name a file or folder"));
     }
     let failed = |error: std::io::Error| Error::from(error).context("cannot listen on 127.0.0.1");
-    // Before the input is read: a port that is taken is told at once.
+    // Binds the port before reading the input, so that a taken port is reported at once.
     let server = Server::bind(command.port).map_err(failed)?;
     let inspect = as_inspect(command);
     let (document, models) = session.install(|| {
@@ -31,7 +31,7 @@ pub(super) fn run(command: &View, registry: &Registry, session: &Session) -> Res
         html(&format!("{}: ferry view", title(&inspect)), &document, Reach::ItsServer).into();
     drop(document);
     terminal::print(&format!("{}\n", server.address()))?;
-    terminal::message("note", &"open this address in a browser of this machine; Ctrl-C ends it");
+    terminal::message("note", &"open this address in a browser on this machine; press Ctrl-C to stop");
     let values = Values { command: &inspect, models: &models, session, turn: Mutex::new(()) };
     let cancelled = session.cancel_flag();
     let answer = |request: &Request| match &*request.path {
@@ -42,7 +42,7 @@ pub(super) fn run(command: &View, registry: &Registry, session: &Session) -> Res
     server.serve(&|| cancelled.load(Ordering::Relaxed), &answer).map_err(failed)
 }
 
-/// What `inspect` would be told to show the same.
+/// Returns the arguments of `inspect` that show the same.
 fn as_inspect(command: &View) -> Inspect {
     Inspect {
         input: command.input.clone(),
@@ -59,12 +59,12 @@ fn as_inspect(command: &View) -> Inspect {
     }
 }
 
-/// The values of tensors, for the page.
+/// Serves the values of tensors.
 struct Values<'a> {
     command: &'a Inspect,
     models: &'a [(Option<String>, Seen)],
     session: &'a Session,
-    /// Whose tensor is read: each takes all threads and memory.
+    /// Held while a tensor is read, since each read uses all threads and memory.
     turn: Mutex<()>,
 }
 
@@ -78,7 +78,7 @@ impl Values<'_> {
         let Some((seen, name)) = found else { return Answer::NotFound };
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let read = self.session.install(|| self.of(seen, name));
-        // What is noted of one tensor stands in its answer.
+        // The answer for a tensor has its own notes.
         drop(self.session.take_notes());
         match read {
             Ok(values) => Answer::Json(values.to_string()),
@@ -86,7 +86,7 @@ impl Values<'_> {
         }
     }
 
-    /// The statistics of a tensor, and its heat map, if it is a matrix.
+    /// Returns the statistics of a tensor, and its heat map if it is a matrix.
     fn of(&self, seen: &Seen, name: &str) -> Result<Value> {
         let look = self.command.reader.look(Purpose::SHOW);
         let request = StatisticsRequest {

@@ -1,4 +1,4 @@
-//! `ferry work`: does pieces of a plan.
+//! `ferry work`: runs pieces of a plan.
 
 use super::args::{Arguments, Work as Command};
 use super::run::{Progress, options_of_worker, totals};
@@ -26,7 +26,7 @@ pub(super) fn run(
     let done = |listener: &dyn EventListener| {
         work(&plan, source, command.runner, registry, &options, listener, &cancelled)
     };
-    // Whoever gives pieces reads what becomes of them.
+    // The process that assigns pieces also reads their results.
     if command.json || source == WorkSource::Given {
         return done(&Pieces);
     }
@@ -38,7 +38,7 @@ pub(super) fn run(
     code
 }
 
-/// Shows how the pieces go that this worker takes, and sums up what became of their jobs.
+/// Shows the progress of this worker's pieces, and sums up the results of their jobs.
 struct People {
     progress: Progress,
     totals: Mutex<Totals>,
@@ -53,7 +53,7 @@ impl EventListener for People {
     }
 }
 
-/// Tells of pieces, in JSON lines; of their jobs nothing, since a scheduler carries about what it is told.
+/// Reports pieces as JSON lines. Jobs are not reported, since a scheduler stores every message.
 struct Pieces;
 
 impl EventListener for Pieces {
@@ -66,7 +66,7 @@ impl EventListener for Pieces {
                 | Event::PieceFailed { .. }
         );
         if is_of_piece && let Ok(line) = serde_json::to_string(event) {
-            // Who does not read any more has ended this process, or will.
+            // A scheduler that no longer reads has ended this process, or will.
             let _ = terminal::print(&format!("{line}\n"));
         }
     }

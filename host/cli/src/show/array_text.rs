@@ -1,17 +1,18 @@
-//! An array as numpy prints it: rows in brackets below each other, lines that are wrapped, `...` for what is left out.
+//! Arrays as NumPy prints them: rows in brackets below each other, wrapped lines, and `...` for
+//! omitted items.
 
-/// Items at each end of an axis that are shown where others are left out.
+/// Items shown at each end of an axis if others are omitted.
 pub(super) const EDGE: u64 = 3;
 
-/// What is shown of an array, row-major.
+/// The shown elements of an array, in row-major order.
 pub(super) struct Grid {
-    /// For each axis, how many items are shown, and whether `...` stands in their middle.
+    /// For each axis, the number of shown items, and whether `...` is in the middle.
     pub(super) axes: Vec<(usize, bool)>,
-    /// A word for each.
+    /// A word for each element.
     pub(super) words: Vec<String>,
 }
 
-/// The text, in lines of so many characters.
+/// Formats the array in lines of at most `width` characters.
 pub(super) fn text(grid: &Grid, width: usize) -> String {
     if grid.axes.is_empty() {
         return grid.words.concat();
@@ -33,7 +34,7 @@ fn rows(
     let gap_at = has_gap.then_some(count / 2);
     let mut text = String::new();
     if inner.is_empty() {
-        // A bracket is closed behind the last word, and so behind every other.
+        // Room for the bracket after the last word, and so after every word.
         let width = width.saturating_sub(1);
         let mut line = Line { text: &mut text, line: indent.to_owned(), indent, width };
         for place in 0..count {
@@ -67,7 +68,7 @@ fn rows(
     format!("[{}]", &text[indent.len()..])
 }
 
-/// A row while it is written.
+/// The row that is being written.
 struct Line<'a> {
     text: &'a mut String,
     line: String,

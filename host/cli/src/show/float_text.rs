@@ -1,9 +1,9 @@
-//! Decimals of floats: the fewest digits that tell a number from the others of its dtype, as numpy's Dragon4 finds them,
-//! cut to a precision.
+//! Decimal text of floats: the fewest digits that identify a number within its dtype, as NumPy's
+//! Dragon4 finds them, cut to a precision.
 
 use tensorferry::values::Precision;
 
-/// Enough digits for any float of 16 bits to be exact.
+/// Enough digits to write any 16-bit float exactly.
 const ALL_DIGITS: usize = 120;
 
 /// A number without its sign: `digits[0].digits[1..]` times ten to the exponent.
@@ -13,7 +13,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// What `{:e}` prints of a number that is not negative.
+    /// Parses the `{:e}` format of a non-negative number.
     fn parse(text: &str) -> Self {
         let (digits, exponent) = text.split_once('e').unwrap_or((text, "0"));
         Self { digits: digits.replace('.', ""), exponent: exponent.parse().unwrap_or(0) }
@@ -24,11 +24,11 @@ impl Decimal {
     }
 }
 
-/// The fewest digits that tell the number from its neighbours.
+/// Returns the fewest digits that distinguish the number from its neighbors.
 fn shortest(size: f64, precision: Precision) -> Decimal {
     match precision {
         Precision::Double => to_even(size, &format!("{size:e}"), |text| text.parse() == Ok(size)),
-        #[expect(clippy::cast_possible_truncation, reason = "it is a number of F32")]
+        #[expect(clippy::cast_possible_truncation, reason = "the value is an F32")]
         Precision::Single => {
             let single = size as f32;
             to_even(size, &format!("{single:e}"), |text| text.parse() == Ok(single))
@@ -38,7 +38,8 @@ fn shortest(size: f64, precision: Precision) -> Decimal {
     }
 }
 
-/// Of two decimals of as many digits that are equally near, the even one, if it `is` the number too.
+/// Of two equally close decimals with the same number of digits, returns the even one if it passes
+/// the check `is`.
 fn to_even(size: f64, shortest: &str, is: impl Fn(&str) -> bool) -> Decimal {
     let shortest = Decimal::parse(shortest);
     let places = shortest.fraction().len();
@@ -46,7 +47,8 @@ fn to_even(size: f64, shortest: &str, is: impl Fn(&str) -> bool) -> Decimal {
     if is(&even) { Decimal::parse(&even) } else { shortest }
 }
 
-/// The same for a float of so many bits of mantissa, whose least normal number is two to `least`.
+/// Returns the shortest decimal for a float with `mantissa` bits, whose smallest normal number is
+/// two to the power of `least`.
 fn shortest_of(size: f64, mantissa: i32, least: i32) -> Decimal {
     let exact = Decimal::parse(&format!("{size:.ALL_DIGITS$e}"));
     let bits = size.to_bits();
@@ -76,7 +78,8 @@ fn shortest_of(size: f64, mantissa: i32, least: i32) -> Decimal {
     exact
 }
 
-/// A finite number as `1.` or `-0.25`: what stands before the point, and what behind it, at most so many digits.
+/// Formats a finite number as `1.` or `-0.25`. Returns the text before the point, and that after it
+/// with at most `most` digits.
 pub(super) fn positional(value: f64, precision: Precision, most: Option<usize>) -> (String, String) {
     let sign = if value.is_sign_negative() { "-" } else { "" };
     let size = value.abs();
@@ -101,8 +104,9 @@ pub(super) fn positional(value: f64, precision: Precision, most: Option<usize>) 
     (format!("{sign}{whole}"), fraction.trim_end_matches('0').to_owned())
 }
 
-/// A finite number as `-1.25e-05`: what stands before the point, behind it, and behind the `e`: the sign and at least two
-/// digits. At least `least` digits stand behind the point, and at most `most`.
+/// Formats a finite number as `-1.25e-05`. Returns the text before the point, after it, and after
+/// the `e`: the sign and at least two digits. There are at least `least` and at most `most` digits
+/// after the point.
 pub(super) fn scientific(
     value: f64,
     precision: Precision,
@@ -115,7 +119,7 @@ pub(super) fn scientific(
     let found = decimal.fraction().len();
     let wanted = most.map_or(found, |most| found.min(most)).max(least);
     if found != wanted {
-        // Further digits are those of the number as it is, not zeros.
+        // Further digits are those of the exact number, not zeros.
         decimal = Decimal::parse(&format!("{size:.wanted$e}"));
     }
     let fraction = decimal.fraction();
@@ -128,7 +132,7 @@ pub(super) fn scientific(
     )
 }
 
-/// A number by itself, as numpy prints a scalar.
+/// Formats a single number, as NumPy prints a scalar.
 pub(super) fn scalar(value: f64, precision: Precision) -> String {
     if !value.is_finite() {
         return not_finite(value).to_owned();
@@ -143,7 +147,7 @@ pub(super) fn scalar(value: f64, precision: Precision) -> String {
     format!("{whole}{point}{fraction}e{exponent}")
 }
 
-/// `nan`, `inf` or `-inf`.
+/// Returns `nan`, `inf` or `-inf`.
 pub(super) fn not_finite(value: f64) -> &'static str {
     if value.is_nan() {
         "nan"
@@ -161,7 +165,7 @@ mod tests {
     #[test]
     fn digits_are_the_fewest_that_tell_a_number() {
         let half = |value: f64| scalar(Precision::Half.round(value), Precision::Half);
-        // numpy's own of float16.
+        // NumPy's output for float16.
         assert_eq!(
             [0.1, 65504.0, 1.0 / 3.0, 6e-8, 2048.0].map(half),
             ["0.1", "65500.0", "0.3333", "6e-08", "2048.0"]
@@ -172,7 +176,7 @@ mod tests {
             ["0.1", "0.334", "-3.0", "3.39e+38", "9e-41"]
         );
         assert_eq!(scalar(0.1_f32.into(), Precision::Single), "0.1");
-        // Both 372483.62 and .63 are as near.
+        // 372483.62 and 372483.63 are equally close.
         assert_eq!(scalar(372_483.625, Precision::Single), "372483.62");
         assert_eq!(scalar(1e16, Precision::Double), "1e+16");
         assert_eq!(scalar(-0.0, Precision::Double), "-0.0");

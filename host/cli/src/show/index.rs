@@ -1,14 +1,14 @@
-//! An index as numpy has it: `[3, -1]`, `[0:10:2]`, `[..., ::-1]`.
+//! Indices in NumPy's syntax: `[3, -1]`, `[0:10:2]`, `[..., ::-1]`.
 
 use tensorferry::values::AxisSlice;
 use tensorferry_sdk::{Error, Result};
 
-/// What is taken of a tensor.
+/// The selected part of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Taken {
-    /// Of each of its axes.
+    /// The slice of each axis.
     pub(super) axes: Vec<AxisSlice>,
-    /// Which of them what is shown has: a number takes its axis away.
+    /// Axes that remain in the result; an integer index removes its axis.
     pub(super) kept: Vec<usize>,
 }
 
@@ -18,12 +18,12 @@ impl Taken {
     }
 }
 
-/// Splits `NAME[INDEX]` where it ends in an index: the name, and what stands in the brackets.
+/// Splits `NAME[INDEX]` into the name and the text in the brackets.
 pub(super) fn split(text: &str) -> Option<(&str, &str)> {
     text.strip_suffix(']')?.rsplit_once('[')
 }
 
-/// Whether the text is one of an index, whatever the tensor.
+/// Returns whether a text is an index, regardless of the tensor.
 pub(super) fn is_index(text: &str) -> bool {
     let is_number = |text: &str| text.trim().is_empty() || text.trim().parse::<i128>().is_ok();
     entries(text).all(|entry| is_word(entry) || (!entry.trim().is_empty() && entry.split(':').all(is_number)))
@@ -34,20 +34,21 @@ fn is_word(entry: &str) -> bool {
 }
 
 fn entries(text: &str) -> impl Iterator<Item = &str> {
-    // A comma may stand behind the last one.
+    // A trailing comma is allowed.
     let text = text.trim();
     text.strip_suffix(',').unwrap_or(text).split(',')
 }
 
-/// What an index takes of a tensor of this shape; no index: all of it.
+/// Applies an index to a shape; without an index, selects everything.
 pub(super) fn taken(index: Option<&str>, shape: &[u64]) -> Result<Taken> {
     let mut entries: Vec<&str> = index.map_or_else(Vec::new, |text| entries(text).map(str::trim).collect());
     let is_ellipsis = |entry: &&str| ["...", "Ellipsis"].contains(entry);
     let usage = |problem: String| {
-        Error::usage(problem).expected("numbers, start:stop:step and ... with commas between, as in numpy")
+        Error::usage(problem)
+            .hint("use NumPy's syntax: numbers, start:stop:step and ..., separated by commas")
     };
     if let Some(word) = entries.iter().find(|entry| is_word(entry) && !is_ellipsis(entry)) {
-        return Err(usage(format!("a new axis ({word}) cannot be shown: leave it out")));
+        return Err(usage(format!("{word} would add a new axis, which cannot be shown")));
     }
     match entries.iter().filter(|entry| is_ellipsis(entry)).count() {
         0 => {}
@@ -56,7 +57,7 @@ pub(super) fn taken(index: Option<&str>, shape: &[u64]) -> Result<Taken> {
             let missing = (shape.len() + 1).saturating_sub(entries.len());
             entries.splice(at..=at, std::iter::repeat_n(":", missing));
         }
-        _ => return Err(usage("an index has one ... at most".to_owned())),
+        _ => return Err(usage("an index may have only one ...".to_owned())),
     }
     if entries.len() > shape.len() {
         let problem = format!(
@@ -64,7 +65,7 @@ pub(super) fn taken(index: Option<&str>, shape: &[u64]) -> Result<Taken> {
             counted(entries.len(), "index", "indices"),
             counted(shape.len(), "axis", "axes")
         );
-        return Err(usage(problem).found(format!("shape {shape:?}")));
+        return Err(usage(format!("{problem} of shape {shape:?}")));
     }
     let mut taken = Taken { axes: Vec::new(), kept: Vec::new() };
     for (axis, &len) in shape.iter().enumerate() {
@@ -74,15 +75,15 @@ pub(super) fn taken(index: Option<&str>, shape: &[u64]) -> Result<Taken> {
             text => text
                 .parse::<i128>()
                 .map(Some)
-                .map_err(|_| usage(format!("no index: {text:?}, of axis {axis}"))),
+                .map_err(|_| usage(format!("{text:?} is not an index of axis {axis}"))),
         };
         let parts: Vec<Option<i128>> = entry.split(':').map(number).collect::<Result<_>>()?;
         taken.axes.push(match *parts {
             [Some(place)] => at(place, axis, len)?,
             [start, stop] => between(start, stop, 1, len),
-            [_, _, Some(0)] => return Err(usage(format!("a step of 0, of axis {axis}"))),
+            [_, _, Some(0)] => return Err(usage(format!("axis {axis} has a step of 0"))),
             [start, stop, step] => between(start, stop, step.unwrap_or(1), len),
-            _ => return Err(usage(format!("no index: {entry:?}, of axis {axis}"))),
+            _ => return Err(usage(format!("{entry:?} is not an index of axis {axis}"))),
         });
         if parts.len() > 1 {
             taken.kept.push(axis);
@@ -95,20 +96,23 @@ fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// One index; a negative one counts from the end.
+/// Selects one index; a negative one counts from the end.
 fn at(place: i128, axis: usize, len: u64) -> Result<AxisSlice> {
     let start = if place < 0 { place + i128::from(len) } else { place };
     match u64::try_from(start).ok().filter(|start| *start < len) {
         Some(start) => Ok(AxisSlice { start, step: 1, len: 1 }),
         None => {
             let problem = format!("index {place} is out of range for axis {axis}, whose length is {len}");
-            let expected = if len == 0 { "a slice".to_owned() } else { format!("-{len} to {}", len - 1) };
-            Err(Error::usage(problem).expected(expected).found(place))
+            let hint = match len {
+                0 => "use a slice".to_owned(),
+                len => format!("use an index from -{len} to {}", len - 1),
+            };
+            Err(Error::usage(problem).hint(hint))
         }
     }
 }
 
-/// Indices from one to another; what lies outside is cut, as Python does it.
+/// Selects a range of indices, cut to the axis as in Python.
 fn between(start: Option<i128>, stop: Option<i128>, step: i128, len: u64) -> AxisSlice {
     let size = i128::from(len);
     let (lowest, highest) = if step > 0 { (0, size) } else { (-1, size - 1) };
@@ -121,7 +125,7 @@ fn between(start: Option<i128>, stop: Option<i128>, step: i128, len: u64) -> Axi
     let (start, stop) = (bound(start, first), bound(stop, last));
     let span = if step > 0 { stop - start } else { start - stop };
     let count = if span <= 0 { 0 } else { (span - 1) / step.saturating_abs() + 1 };
-    // A step beyond the axis takes one index at most.
+    // A step larger than the axis selects at most one index.
     let step = i64::try_from(step).unwrap_or(if step > 0 { i64::MAX } else { i64::MIN + 1 });
     AxisSlice { start: u64::try_from(start).unwrap_or(0), step, len: u64::try_from(count).unwrap_or(0) }
 }

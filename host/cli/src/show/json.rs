@@ -1,5 +1,6 @@
-//! Values as JSON: lists in lists. What JSON has no number for is a string, `"NaN"`, `"inf"` or `"-inf"`; a complex
-//! number is a list of its two parts; a string that is no text is `{"base64": ...}`.
+//! Values as JSON: nested lists. Floats without a JSON number are strings: `"NaN"`, `"inf"` or
+//! `"-inf"`. A complex number is a list of its two parts, and a string that is not UTF-8 is
+//! `{"base64": ...}`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +8,7 @@ use serde_json::Value;
 use std::fmt::{Display, Write};
 use tensorferry::values::{Elements, Precision};
 
-/// The values of an array of this shape.
+/// Formats the values of an array with this shape.
 pub(super) fn values(elements: &Elements, shape: &[u64]) -> String {
     let mut text = String::new();
     match elements {
@@ -64,7 +65,7 @@ fn nested<'v, T: 'v>(
     text.push(']');
 }
 
-/// The shortest decimal that is the number again, in F64 or else in F32.
+/// Writes the shortest decimal that parses to the same number: as F64, or otherwise as F32.
 fn float(text: &mut String, value: f64, precision: Precision) {
     if value.is_nan() {
         text.push_str("\"NaN\"");
@@ -73,7 +74,7 @@ fn float(text: &mut String, value: f64, precision: Precision) {
     } else if precision == Precision::Double {
         let _ = write!(text, "{value:?}");
     } else {
-        #[expect(clippy::cast_possible_truncation, reason = "every other float is one of F32")]
+        #[expect(clippy::cast_possible_truncation, reason = "every other float fits in F32")]
         let value = value as f32;
         let _ = write!(text, "{value:?}");
     }

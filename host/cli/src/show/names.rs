@@ -1,22 +1,22 @@
-//! Which tensors `NAME[INDEX]` means: the one of that name, or those few that a pattern matches.
+//! Resolves `NAME[INDEX]` to tensors: the tensor with that name, or the few that a pattern matches.
 
 use super::index::{is_index, split};
 use globset::Glob;
 use tensorferry::{Model, Tensor, suggest};
 use tensorferry_sdk::{Error, Result};
 
-/// Tensors that one pattern may match.
+/// Maximum tensors that a pattern may match.
 const MOST_MATCHED: usize = 16;
-/// Names that a message about an unknown one has.
+/// Maximum suggestions for an unknown name.
 const MOST_SUGGESTED: usize = 5;
 
-/// A tensor, and what stands in the brackets behind its name.
+/// A tensor, and the index after its name.
 pub(super) struct Wanted {
     pub(super) tensor: Tensor,
     pub(super) index: Option<String>,
 }
 
-/// The tensors that are meant; of an input with one tensor, that one needs no name.
+/// Returns the named tensors. If the input has only one tensor, no name is needed.
 pub(super) fn wanted(model: &Model, given: &[String]) -> Result<Vec<Wanted>> {
     let mut tensors = model.tensors();
     if let (1, Some(only)) = (tensors.len(), tensors.next()) {
@@ -34,12 +34,12 @@ pub(super) fn wanted(model: &Model, given: &[String]) -> Result<Vec<Wanted>> {
     if given.is_empty() {
         let names: Vec<String> =
             model.tensors().take(MOST_SUGGESTED).map(|one| format!("{:?}", one.name())).collect();
-        let found = if names.is_empty() {
-            "no tensors".to_owned()
+        let hint = if names.is_empty() {
+            "the input has no tensors".to_owned()
         } else {
-            format!("names such as {}", names.join(", "))
+            format!("name a tensor, such as {}", names.join(", "))
         };
-        return Err(Error::usage("name a tensor: ferry show INPUT NAME").found(found));
+        return Err(Error::usage("the input has several tensors, and none is named").hint(hint));
     }
     let found = given.iter().map(|text| of_text(model, text)).collect::<Result<Vec<_>>>()?;
     Ok(found.into_iter().flatten().collect())
@@ -57,7 +57,7 @@ fn of_text(model: &Model, text: &str) -> Result<Vec<Wanted>> {
     if let Some(found) = indexed.and_then(|(name, index)| one(name, Some(index))) {
         return Ok(found);
     }
-    // `w[0-3]` may be a pattern, and `*.w[0:3]` is one with an index.
+    // `w[0-3]` may be a pattern, and `*.w[0:3]` is a pattern with an index.
     let indexed = indexed.filter(|(name, index)| !name.is_empty() && is_index(index));
     let patterns = indexed.map(|(name, index)| (name, Some(index))).into_iter().chain([(text, None)]);
     for (pattern, index) in patterns {
@@ -65,10 +65,10 @@ fn of_text(model: &Model, text: &str) -> Result<Vec<Wanted>> {
         if matched.len() > MOST_MATCHED {
             let names: Vec<String> =
                 matched.iter().take(MOST_SUGGESTED).map(|one| format!("{:?}", one.name())).collect();
-            let problem = Error::usage(format!("{pattern} matches {} tensors", matched.len()));
-            return Err(problem
-                .expected(format!("at most {MOST_MATCHED}"))
-                .found(format!("{}, ...", names.join(", "))));
+            let count = matched.len();
+            let problem =
+                format!("{pattern} matches {count} tensors; `ferry show` prints at most {MOST_MATCHED}");
+            return Err(Error::usage(problem).hint(format!("name one, such as {}", names.join(", "))));
         }
         if !matched.is_empty() {
             let index = |_: &Tensor| index.map(str::to_owned);
@@ -84,7 +84,7 @@ fn matching(model: &Model, pattern: &str) -> Vec<Tensor> {
     model.tensors().filter(|tensor| glob.is_match(tensor.name())).collect()
 }
 
-/// The names that hold what was typed, else the one that is nearest.
+/// Suggests the names that contain the given text, or otherwise the closest one.
 fn unknown(model: &Model, name: &str) -> Error {
     let catalog = model.catalog();
     let names = || catalog.tensors().iter().map(|tensor| tensor.name.as_str());
@@ -100,5 +100,5 @@ fn unknown(model: &Model, name: &str) -> Error {
         many => format!("; did you mean one of {}?", many.join(", ")),
     };
     let problem = Error::usage(format!("no tensor of this name{meant}")).tensor(name);
-    if near.is_empty() { problem.expected("a name as `ferry inspect --all` lists them") } else { problem }
+    if near.is_empty() { problem.hint("run `ferry inspect --all` to list the names") } else { problem }
 }

@@ -1,4 +1,5 @@
-//! `ferry show` of records: some rows as a table, read from their place alone where the format lets it.
+//! `ferry show` of a dataset: some rows as a table. Only these rows are read if the format allows
+//! it.
 
 use super::table;
 use crate::args::Show;
@@ -11,15 +12,15 @@ use tensorferry::rows::{self, CellColumn, Origin, Rows, cells, steps_on_records,
 use tensorferry::{Session, places};
 use tensorferry_sdk::{Error, Purpose, Result};
 
-/// Rows that are shown without `--rows`.
+/// Rows shown without `--rows`.
 const FIRST_ROWS: u64 = 10;
-/// Characters of a cell, and without `--all` of one that shares a line with others.
+/// Maximum characters of a cell. Without `--all`, cells next to others are narrower.
 const WIDEST_CELL: usize = 10_000;
 
-/// What is shown.
+/// The rows to show.
 enum Shown {
     Table(Vec<CellColumn>, u64, Option<u64>),
-    /// Lines of JSON, in a file without a name.
+    /// JSON Lines in an unnamed file.
     Lines(std::fs::File),
 }
 
@@ -118,7 +119,8 @@ pub(crate) fn range(text: &str, known: Option<u64>) -> Result<Range<u64>> {
             let row = place(Some(given), 0)?;
             let is_there = known.is_none_or(|count| row < count && given.unsigned_abs() <= count);
             let count = known.unwrap_or(0);
-            let problem = || Error::usage(format!("there is no row {given}: the input has {count}"));
+            let rows = terminal::counted(count, "row");
+            let problem = || Error::usage(format!("there is no row {given}: the input has {rows}"));
             if is_there { Ok(row..row + 1) } else { Err(problem()) }
         }
         Some((start, stop)) => Ok(place(number(start)?, 0)?..place(number(stop)?, u64::MAX)?),

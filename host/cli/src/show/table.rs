@@ -1,16 +1,17 @@
-//! Rows as a table that fits the terminal: numbers to the right, what is too long shortened, and where there are too many
-//! columns, those in the middle left out.
+//! Rows as a table that fits the terminal: numbers are right-aligned, long cells shortened, and if
+//! there are too many columns, those in the middle are left out.
 
 use crate::terminal::{counted, printable};
 use std::fmt::Write;
 use tensorferry::rows::CellColumn;
 
-/// Characters that a column has at least before others are left out, as far as it needs them.
+/// Minimum width of a column, if its content needs it, before other columns are left out.
 const NARROW: usize = 12;
-/// Between two columns.
+/// Spaces between columns.
 const GAP: usize = 2;
 
-/// The table; `first` is the number of the first row, `known` how many rows there are.
+/// Formats the table. `first` is the number of the first row, and `known` the number of all rows,
+/// if known.
 pub(super) fn text(
     title: &str,
     columns: &[CellColumn],
@@ -57,19 +58,19 @@ pub(super) fn text(
         let listed = shortened(&hidden.join(", "), width.saturating_sub(4));
         let _ = write!(
             text,
-            "\n{} left out (--columns names those to show, --all shows all):\n  {listed}\n",
+            "\n{} left out (select some with --columns, or pass --all):\n  {listed}\n",
             counted(left_out as u64, "column")
         );
     }
     text
 }
 
-/// A column as it is printed: its name, its type, its cells.
+/// A column to print: its name, type and cells.
 struct Column {
     lines: Vec<String>,
     is_number: bool,
     width: usize,
-    /// Characters that it has at least where it is shown: numbers and times are not cut.
+    /// Minimum width: numbers and times are not cut.
     least: usize,
 }
 
@@ -93,7 +94,7 @@ impl Column {
         self.width.min(most).max(self.least)
     }
 
-    /// The numbers of the rows.
+    /// Returns the column of row numbers.
     fn numbers(first: u64, count: usize) -> Self {
         let numbers = (first..).take(count).map(|number| number.to_string());
         Self::new([String::new(), String::new()].into_iter().chain(numbers).collect(), true, true)
@@ -104,7 +105,7 @@ impl Column {
     }
 }
 
-/// A text in one line: what ends lines is escaped.
+/// Escapes line breaks.
 fn line(cell: &str) -> String {
     printable(&cell.replace('\n', "\\n").replace('\t', "\\t").replace('\r', "\\r"))
 }
@@ -117,8 +118,8 @@ fn shortened(text: &str, width: usize) -> String {
     kept + "..."
 }
 
-/// Narrows the widest columns until all fit; leaves out those in the middle where they would be too narrow. Gives how
-/// many.
+/// Narrows the widest columns until all fit, and leaves out columns in the middle that would be too
+/// narrow. Returns the number of columns left out.
 fn fit(columns: &mut Vec<Column>, width: usize) -> usize {
     let before = columns.len();
     let least = |columns: &[Column]| columns.iter().map(|column| column.least + GAP).sum::<usize>();
@@ -132,7 +133,7 @@ fn fit(columns: &mut Vec<Column>, width: usize) -> usize {
     }
 }
 
-/// The most that a column may have, so that all fit.
+/// Sets the largest column width at which all columns fit.
 fn narrow(columns: &mut [Column], width: usize) {
     let total = |most: usize, columns: &[Column]| {
         columns.iter().map(|column| column.at_most(most) + GAP).sum::<usize>()

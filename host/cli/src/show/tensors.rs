@@ -1,4 +1,4 @@
-//! `ferry show` of tensors: values of slices, read from their place alone.
+//! `ferry show` of tensors: reads only the requested slices.
 
 use super::array_text::{self, EDGE, Grid};
 use super::float_text::scalar;
@@ -27,7 +27,7 @@ pub(super) fn run(command: &Show, found: &FoundInput<'_>, registry: &Registry) -
     let mut read = 0;
     let stored: Vec<String> = requests.iter().map(|one| one.tensor.dtype_name().to_owned()).collect();
     if let Some(blocks) = requests.iter().find(|one| !has_values(one.tensor.dtype())) {
-        // Of weights that a format has in blocks of its own, people want to see the numbers.
+        // For quantized blocks, users want to see the numbers.
         if !has_option(format) || options.iter().any(|(key, _)| key == READER_OPTION) {
             return Err(without_values(command, &blocks.tensor));
         }
@@ -57,7 +57,7 @@ pub(super) fn run(command: &Show, found: &FoundInput<'_>, registry: &Registry) -
     model.check_unchanged()
 }
 
-/// Opens the input as it is inspected, and applies the steps.
+/// Opens the input as `inspect` does, and applies the steps.
 fn open(
     command: &Show,
     found: &FoundInput<'_>,
@@ -75,12 +75,12 @@ fn open(
         losses::report(&effects.losses, &effects.notes, false);
         inspected.catalog = catalog;
     }
-    // Ended by Ctrl-C with the whole program.
+    // Ctrl-C ends the whole program.
     let session = Arc::new(session.below(session.threads, session.memory, None));
     Ok(Model::of(inspected, session, OpenOptions::new()))
 }
 
-/// The reader's options, and the one that has it decode blocks where a step asks for that.
+/// Returns the input options, including the one that decodes blocks if a step asks for it.
 fn reader_options(command: &Show, format: &RegisteredFormat) -> Result<Vec<(String, String)>> {
     let mut options = command.reader.reader.options.clone();
     let steps = steps::parse(&command.step)?;
@@ -101,16 +101,16 @@ fn has_option(format: &RegisteredFormat) -> bool {
 
 fn without_values(command: &Show, tensor: &Tensor) -> Error {
     let problem =
-        Error::unsupported(format!("blocks of {} have no values of their own", tensor.dtype_name()));
+        Error::unsupported(format!("blocks of {} must be dequantized to be shown", tensor.dtype_name()));
     let input = places::shown(&command.input);
-    problem.tensor(tensor.name()).expected(format!("ferry show {input} NAME --step dequantize:f32"))
+    problem.tensor(tensor.name()).hint(format!("run `ferry show {input} NAME --step dequantize:f32`"))
 }
 
-/// A tensor, and what is shown of it.
+/// A tensor, and the part of it that is shown.
 struct Seen<'a> {
     wanted: &'a Wanted,
     taken: Taken,
-    /// The dtype of the input, where the values are of another.
+    /// The dtype in the input, if the values have a different one.
     stored: Option<String>,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Seen<'a> {
         Ok(Self { wanted, taken, stored })
     }
 
-    /// All values, as JSON.
+    /// Formats all values as JSON.
     fn document(&self) -> Result<String> {
         let tensor = &self.wanted.tensor;
         let elements = tensor.elements(&self.taken.axes)?;
@@ -151,7 +151,7 @@ impl<'a> Seen<'a> {
         Ok(text)
     }
 
-    /// `layers.0.w[0:3]: F32 [3, 8] of [16, 8]`.
+    /// Formats the header, as in `layers.0.w[0:3]: F32 [3, 8] of [16, 8]`.
     fn header(&self, shape: &[u64]) -> String {
         let tensor = &self.wanted.tensor;
         let index = self.wanted.index.as_ref().map_or(String::new(), |index| format!("[{index}]"));
@@ -165,11 +165,11 @@ impl<'a> Seen<'a> {
         )
     }
 
-    /// The values at the ends of each axis, where there are more than the threshold; else all.
+    /// Reads all values, or only those at the ends of each axis if there are more than `threshold`.
     fn grid(&self, shape: &[u64], threshold: u64, precision: usize) -> Result<Grid> {
         let count = shape.iter().fold(1_u64, |product, &len| product.saturating_mul(len));
         let is_summary = count > threshold && !shape.contains(&0);
-        // Of each axis, the stretches that are read.
+        // The stretches of each axis to read.
         let mut stretches: Vec<Vec<AxisSlice>> = self.taken.axes.iter().map(|axis| vec![*axis]).collect();
         let mut axes = Vec::new();
         for &axis in &self.taken.kept {
@@ -197,7 +197,7 @@ impl<'a> Seen<'a> {
         Ok(Grid { axes, words })
     }
 
-    /// The values of all combinations of stretches, in the order of the tensor.
+    /// Reads all combinations of stretches, in the order of the tensor.
     fn gathered(&self, stretches: &[Vec<AxisSlice>]) -> Result<Elements> {
         let tensor = &self.wanted.tensor;
         let Some(cut) = stretches.iter().position(|of_axis| of_axis.len() > 1) else {
@@ -215,7 +215,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Parts of an axis side by side: of each, one of `rows` equal runs after the other.
+/// Joins parts of an axis: takes one of `rows` equal runs from each part in turn.
 fn interleaved(parts: Vec<Elements>, rows: usize) -> Elements {
     let mut parts = parts.into_iter();
     let Some(mut all) = parts.next() else { return Elements::Integer(Vec::new()) };
@@ -230,7 +230,7 @@ fn interleaved(parts: Vec<Elements>, rows: usize) -> Elements {
                 Elements::Complex(runs(&a, &b, rows), precision)
             }
             (Elements::Text(a), Elements::Text(b)) => Elements::Text(runs(&a, &b, rows)),
-            // Parts of one tensor are of one kind.
+            // Parts of a tensor have the same kind.
             (all, _) => all,
         };
     }
@@ -243,7 +243,7 @@ fn runs<T: Clone>(a: &[T], b: &[T], rows: usize) -> Vec<T> {
     (0..rows).flat_map(run).collect()
 }
 
-/// A complex number by itself: `(1+2j)`, `2j`.
+/// Formats a single complex number: `(1+2j)`, `2j`.
 fn complex(re: f64, im: f64, precision: Precision) -> String {
     let part = |value: f64| scalar(value, precision).trim_end_matches(".0").to_owned();
     if re == 0.0 && !re.is_sign_negative() {

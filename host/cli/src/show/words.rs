@@ -1,10 +1,10 @@
-//! Words for the elements of an array, padded so that they stand below each other as numpy's do.
+//! Words for the elements of an array, padded so that they align in columns as in NumPy.
 
 use super::float_text::{not_finite, positional, scientific};
 use crate::terminal::printable;
 use tensorferry::values::{Elements, Precision};
 
-/// A word for each element; `most`: digits behind the point.
+/// Returns a word for each element, with at most `most` digits after the point.
 pub(super) fn words(elements: &Elements, most: usize) -> Vec<String> {
     match elements {
         Elements::Bool(values) => {
@@ -33,7 +33,7 @@ pub(super) fn words(elements: &Elements, most: usize) -> Vec<String> {
     }
 }
 
-/// A string as Python shows it: text in quotes, what is no text as bytes.
+/// Formats a string as Python does: UTF-8 as a quoted string, anything else as bytes.
 pub(super) fn quoted(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else {
         let escaped = bytes.iter().map(|&byte| match byte {
@@ -63,15 +63,15 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
     shown
 }
 
-/// How all floats of an array are shown: with the same digits before and behind the point.
+/// The common format of all floats in an array: the same digits before and after the point.
 struct FloatFormat {
     precision: Precision,
     has_sign: bool,
-    /// Digits behind the point at most.
+    /// Maximum digits after the point.
     most: usize,
     left: usize,
     right: usize,
-    /// With an exponent of so many digits.
+    /// Digits of the exponent, if there is one.
     exponent: Option<usize>,
 }
 
@@ -81,7 +81,7 @@ impl FloatFormat {
         let sizes = finite.iter().map(|value| value.abs()).filter(|size| *size > 0.0);
         let (least, greatest) = sizes
             .fold((f64::INFINITY, 0.0_f64), |(least, greatest), size| (least.min(size), greatest.max(size)));
-        // numpy compares in the array's dtype, and goes by the digits that it has.
+        // NumPy compares in the dtype of the array, and uses the digits of that dtype.
         let beyond = match precision {
             Precision::Double => 1e8,
             Precision::Single => 1e6,
@@ -102,7 +102,7 @@ impl FloatFormat {
             }
             format.most = digits;
             format.exponent = Some(behind);
-            // Only what is not finite is padded by it.
+            // Only `nan` and `inf` need this padding.
             format.right = behind + 2 + digits;
         } else {
             for value in &finite {

@@ -1,5 +1,5 @@
-//! The process that holds a library to the rules, and says on its standard output, a line each, what it does next and in the
-//! end what it found. What ends it before is the library's fault.
+//! The process that tests a library against the rules. It writes lines to its standard output: what
+//! it does next, and finally the results. If it ends early, the library is at fault.
 
 use super::report::{Format, Rule, Violation};
 use super::sample;
@@ -16,34 +16,35 @@ use tensorferry_core::formats::probe::probe;
 use tensorferry_sdk::conformance::{self, Examination, Observer, Sample};
 use tensorferry_sdk::{Entry, Error, MemorySource, Result, Side};
 
-/// A line of what the process says.
+/// A line of the process's output.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Line {
-    /// What it does next.
+    /// The next input to test.
     Before { format: String, input: String },
-    /// What became of each format.
+    /// The results for each format.
     Found(Vec<Format>),
-    /// Why it could not begin.
+    /// The reason that the test could not start.
     Failed(String),
-    /// It was to end before this input, which is here now.
+    /// The process stopped before the input of `--stop-at`, and saved it here.
     Kept(Option<PathBuf>),
 }
 
-/// A sample, and where it is from.
+/// A sample and its path.
 struct Given {
     path: PathBuf,
     sample: Sample,
 }
 
-/// The exit code of a process that could not begin.
+/// Exit code if the process cannot start the test.
 const FAILED: u8 = 1;
 
-/// Does what the process has to do; gives its exit code.
+/// Runs the test and returns the exit code.
 pub(crate) fn run(command: &TestPlugin, stop_at: Option<&str>) -> u8 {
-    // A crash is expected here: no files of it, and nothing is left running.
+    // A crash is expected here. It must not write a core file, and the process must not outlive its
+    // parent.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    // What libraries print does not come between.
+    // Output that libraries print must not mix with the answers.
     let Ok(answers) = rustix::io::fcntl_dupfd_cloexec(stdout(), 3) else { return FAILED };
     if dup2_stdout(stderr()).is_err() {
         return FAILED;
@@ -60,7 +61,7 @@ pub(crate) fn run(command: &TestPlugin, stop_at: Option<&str>) -> u8 {
 fn say(answers: &Mutex<File>, line: &Line) {
     let mut text = serde_json::to_vec(line).unwrap_or_default();
     text.push(b'\n');
-    // Without anybody to answer there is nothing to do.
+    // Without a reader, the process has nothing to do.
     if answers.lock().unwrap_or_else(PoisonError::into_inner).write_all(&text).is_err() {
         std::process::exit(1);
     }
@@ -91,7 +92,7 @@ fn examine(command: &TestPlugin, stop_at: Option<&str>, answers: &Mutex<File>) -
         formats.push(found(&format.description.id, paths, &examination, keep.as_deref())?);
         faults.push(format.faults());
     }
-    // What a format's own destructor does is known once it is gone.
+    // Faults of a format's destructor are known only after the drop.
     drop(registry);
     for (format, faults) in formats.iter_mut().zip(faults) {
         if let Some(Err(error)) = faults.map(|faults| faults.check()) {
@@ -102,7 +103,7 @@ fn examine(command: &TestPlugin, stop_at: Option<&str>, answers: &Mutex<File>) -
     Ok(formats)
 }
 
-/// The format of the library that a sample is of.
+/// Returns the format to which a sample belongs.
 fn format_of<'a>(
     registry: &'a Registry,
     given: &Given,
@@ -113,7 +114,7 @@ fn format_of<'a>(
         return registry.format(id, Side::Reader);
     }
     let mut readers = registry.formats().iter().filter(|format| format.description.reads());
-    // Whether it knows the sample is then a rule.
+    // A rule then checks that it recognizes the sample.
     if let (Some(only), None) = (readers.next(), readers.next()) {
         return Ok(only);
     }
@@ -123,7 +124,7 @@ fn format_of<'a>(
     probe(registry.as_ref(), &source, None, &Session::new(1, 1 << 20))
 }
 
-/// Tells what is done next.
+/// Reports each input before it is tested.
 struct Follower<'a> {
     format: &'a RegisteredFormat,
     stop_at: Option<&'a str>,
@@ -177,7 +178,7 @@ fn found(id: &str, samples: Vec<PathBuf>, examination: &Examination, keep: Optio
     })
 }
 
-/// Writes files into a folder; what a user points at.
+/// Writes files to a folder, and returns the path to pass as an input.
 fn kept_in(files: &Sample, folder: &Path) -> Result<PathBuf> {
     kept(files, folder).map_err(|error| Error::from(error).file(folder.display().to_string()))
 }

@@ -1,4 +1,4 @@
-//! Watches the process in which a library is tested.
+//! Watches the process that tests a library.
 
 use super::examine::Line;
 use super::report::{Format, Rule};
@@ -12,18 +12,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{Error, Result};
 
-/// How long one call may take: samples are small.
+/// Maximum time of a call; samples are small.
 const CALL_TIME: Duration = Duration::from_secs(10);
-/// Memory that the process may have: a length that was believed is more, a sample's tensors are not.
+/// Maximum memory of the process. A sample's tensors need less; a library that trusts a damaged
+/// length needs more.
 const MOST_MEMORY: u64 = 2 << 30;
-/// How often its memory is looked at.
+/// Time between checks of the memory.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What a library is held to beside the rules of the suite, which runs once the first of them has held.
+/// Rules besides those of the suite, which runs only if the first of these holds.
 const ACCEPTED: (&str, &str) = ("B1", "the host accepts the library");
 const COMES_BACK: (&str, &str) = ("B2", "no call ends the process or hangs");
 
-/// What became of each format of a library. One that ends the process breaks a rule as well, and nothing else is known of it.
+/// Tests each format of a library. If the library ends the process, it violates a rule, and other
+/// results are lost.
 pub(super) fn examine(command: &TestPlugin) -> Result<Vec<Format>> {
     let mut process = Process::start(command, None)?;
     let mut last = (String::new(), "opening the library".to_owned());
@@ -58,7 +60,7 @@ pub(super) fn examine(command: &TestPlugin) -> Result<Vec<Format>> {
     }
 }
 
-/// Runs the suite again up to an input, and has its files kept.
+/// Runs the suite again up to an input, and saves the files of this input.
 fn kept(command: &TestPlugin, input: &str) -> Option<PathBuf> {
     command.keep.as_ref()?;
     let mut process = Process::start(command, Some(input)).ok()?;
@@ -96,7 +98,7 @@ impl Process {
         Ok(Self { child, lines })
     }
 
-    /// What it says next, or how it ended.
+    /// Returns the next line, or how the process ended.
     fn line(&mut self) -> Result<Line, String> {
         let start = Instant::now();
         loop {
@@ -116,7 +118,7 @@ impl Process {
         }
     }
 
-    /// Bytes of memory that it has; none where the system does not say.
+    /// Returns the memory of the process in bytes, or 0 if the system does not report it.
     fn memory(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let resident = text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
@@ -133,7 +135,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that hangs is not waited for.
+        // A process that hangs is not waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

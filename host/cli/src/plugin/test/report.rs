@@ -1,4 +1,4 @@
-//! What became of each rule, for people and for programs.
+//! Test results by rule, as text or JSON.
 
 use crate::args::TestPlugin;
 use crate::terminal::{self, counted, printable};
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Characters of what was found that a line has.
+/// Maximum characters of a violation in the text.
 const MOST_CHARACTERS: usize = 400;
-/// Violations of one rule that are shown; a document has all.
+/// Maximum violations per rule in the text; the JSON document lists all.
 const MOST_VIOLATIONS: usize = 3;
 
-/// The whole answer.
+/// The document of `--json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Document {
     pub(super) library: PathBuf,
@@ -22,49 +22,48 @@ pub(super) struct Document {
     pub(super) formats: Vec<Format>,
 }
 
-/// What became of a format.
+/// The results for a format.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Format {
     pub(super) id: String,
     pub(super) samples: Vec<PathBuf>,
     /// Damaged inputs that were read.
     pub(super) damaged: usize,
-    /// Rows of the samples.
+    /// Rows in the samples.
     pub(super) rows: u64,
-    /// Catalogs, or tables of rows, that were written.
+    /// Catalogs or tables that were written.
     pub(super) written: usize,
-    /// Those that the writer refused, each with its reason.
+    /// Reasons of the writer for each one that it rejected.
     pub(super) refused: Vec<String>,
     pub(super) rules: Vec<Rule>,
 }
 
-/// What became of a rule.
+/// The results for a rule.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Rule {
     pub(super) number: String,
     pub(super) rule: String,
     pub(super) held: bool,
-    /// How often it was asked for.
+    /// Number of checks.
     pub(super) checks: u64,
     pub(super) violations: Vec<Violation>,
 }
 
-/// What broke it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Violation {
     pub(super) found: String,
-    /// What a user points at to see it, if it was kept.
+    /// Path to pass as an input to reproduce the violation, if it was saved.
     pub(super) kept: Option<PathBuf>,
 }
 
 impl Rule {
-    /// A rule that held.
+    /// Creates a rule that holds.
     pub(super) fn held(number: &str, rule: &str) -> Self {
         let (number, rule) = (number.to_owned(), rule.to_owned());
         Self { number, rule, held: true, checks: 1, violations: Vec::new() }
     }
 
-    /// A rule that was broken once.
+    /// Creates a rule with one violation.
     pub(super) fn broken(number: &str, rule: &str, found: String, kept: Option<PathBuf>) -> Self {
         let violations = vec![Violation { found, kept }];
         Self { number: number.to_owned(), rule: rule.to_owned(), held: false, checks: 1, violations }
@@ -118,7 +117,7 @@ impl Document {
     }
 }
 
-/// The command line that shows a violation.
+/// Returns the command that reproduces a violation.
 fn see(command: &TestPlugin, format: &str, kept: Option<&Path>) -> String {
     let quoted = |path: &Path| terminal::quoted(&path.display().to_string());
     let library = &command.library;

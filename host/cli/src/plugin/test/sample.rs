@@ -1,14 +1,16 @@
-//! A sample is a small input of a format, held in memory.
+//! Samples: small inputs of a format, in memory.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use tensorferry_sdk::conformance::Sample;
 use tensorferry_sdk::{Entry, Error, Result};
 
-/// Bytes of a sample at most: a longer one is damaged at some of its places alone, and takes minutes.
+/// Maximum bytes of a sample. In a longer one only some bytes would be damaged, and the test would
+/// take minutes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// A file, with those beside it whose names begin with its own, or a folder with all that is in it.
+/// Loads a file, with the files next to it whose names begin with its name, or a folder with all
+/// files in it.
 pub(super) fn load(path: &Path) -> Result<Sample> {
     let mut files = BTreeMap::new();
     if path.is_dir() {
@@ -51,7 +53,7 @@ fn add(path: &Path, name: &str, files: &mut BTreeMap<String, Vec<u8>>) -> Result
     Ok(())
 }
 
-/// The entries of a folder whose names are text.
+/// Returns the entries of a folder whose names are UTF-8.
 fn entries(folder: &Path) -> Result<BTreeMap<String, std::path::PathBuf>> {
     let failed = |e: std::io::Error| Error::from(e).file(folder.display().to_string());
     let mut entries = BTreeMap::new();
