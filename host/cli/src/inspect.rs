@@ -380,7 +380,7 @@ fn text(seen: &Seen, all: bool) -> String {
     text
 }
 
-/// Returns the exact number of parameters; from a million on also as people say it.
+/// Formats the exact number of parameters, with a rounded number if there are at least a million.
 fn parameters_text(count: u64) -> String {
     let digits = count.to_string();
     let mut exact = String::new();

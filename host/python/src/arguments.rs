@@ -1,4 +1,4 @@
-//! Arguments as the engine takes them.
+//! Conversion of Python arguments to those of the engine.
 
 use crate::errors::OrRaise;
 use pyo3::prelude::*;
@@ -7,21 +7,19 @@ use std::path::PathBuf;
 use tensorferry::request::{LossPolicy, Part};
 use tensorferry::{Error, LossKind, Result};
 
-/// Options: keys and their values as texts.
+/// Options as keys and texts.
 pub(crate) type Options = Vec<(String, String)>;
 
 /// How an input is opened.
 #[derive(Debug, Clone)]
 pub(crate) struct InputArguments {
-    /// Where it is.
     pub(crate) path: PathBuf,
-    /// The format's id.
+    /// Id of the format.
     pub(crate) format: Option<String>,
-    /// Which branch.
     pub(crate) part: Option<String>,
-    /// The reader's.
+    /// Input options.
     pub(crate) options: Options,
-    /// Whether weights and records outside of its folder are read.
+    /// Whether links to weights and records outside of the input's folder are followed.
     pub(crate) follow_links: bool,
 }
 
@@ -35,12 +33,12 @@ impl<'py> FromPyObject<'_, 'py> for InputArguments {
 }
 
 impl InputArguments {
-    /// The part, where one is asked for.
+    /// Returns the requested part, or the default.
     pub(crate) fn part(&self) -> Part {
         self.part.as_deref().map_or_else(Part::default, Part::parse)
     }
 
-    /// For the façade.
+    /// Converts the arguments to options of the `tensorferry` crate.
     pub(crate) fn open_options(&self) -> tensorferry::OpenOptions {
         let mut options = tensorferry::OpenOptions::new();
         if let Some(format) = &self.format {
@@ -56,15 +54,14 @@ impl InputArguments {
 /// How an output is written.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputArguments {
-    /// Where it comes to be.
     pub(crate) path: PathBuf,
-    /// The format's id.
+    /// Id of the format.
     pub(crate) format: Option<String>,
-    /// The writer's.
+    /// Output options.
     pub(crate) options: Options,
-    /// Replaces what is there.
+    /// Whether an existing output is replaced.
     pub(crate) force: bool,
-    /// Outlasts a power cut.
+    /// Whether the output is flushed to disk before it counts as written.
     pub(crate) sync: bool,
 }
 
@@ -78,7 +75,7 @@ impl<'py> FromPyObject<'_, 'py> for OutputArguments {
 }
 
 impl OutputArguments {
-    /// For the façade.
+    /// Converts the arguments to options of the `tensorferry` crate.
     pub(crate) fn save_options(&self, metadata: BTreeMap<String, String>) -> tensorferry::SaveOptions {
         let mut options = tensorferry::SaveOptions::new().force(self.force).sync(self.sync);
         if let Some(format) = &self.format {
@@ -89,11 +86,7 @@ impl OutputArguments {
     }
 }
 
-/// The kind of loss of a word.
-///
-/// # Errors
-/// Usage, with the words that there are.
-/// Which losses are errors.
+/// The losses that are errors.
 pub(crate) struct LossArguments(pub(crate) LossPolicy);
 
 impl<'py> FromPyObject<'_, 'py> for LossArguments {
@@ -109,6 +102,7 @@ impl<'py> FromPyObject<'_, 'py> for LossArguments {
 fn loss_kind(word: &str) -> Result<LossKind> {
     LossKind::named(word).ok_or_else(|| {
         let words: Vec<&str> = LossKind::ALL.iter().map(|kind| kind.word()).collect();
-        Error::usage("no kind of loss").expected(format!("one of {}", words.join(", "))).found(word)
+        let error = Error::usage(format!("unknown kind of loss {word:?}"));
+        error.hint(format!("the kinds are {}", words.join(", ")))
     })
 }

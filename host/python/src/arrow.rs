@@ -1,6 +1,6 @@
-//! Arrow's C streams in capsules of Python, made from `arrow-array`'s own structures: the interface of
+//! Arrow C streams in Python capsules, made of the structures of `arrow-array`. The interface is
 //! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>.
-#![expect(unsafe_code, reason = "structures of C in capsules")]
+#![expect(unsafe_code, reason = "C structures in capsules")]
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -14,7 +14,7 @@ use tensorferry_sdk::arrow_schema::Schema;
 const STREAM: &CStr = c"arrow_array_stream";
 const SCHEMA: &CStr = c"arrow_schema";
 
-/// A capsule of a stream; what nobody takes over is released with the capsule.
+/// Wraps a stream in a capsule. The capsule releases it if no consumer takes it over.
 pub(crate) fn stream<'py>(
     py: Python<'py>,
     batches: Box<dyn RecordBatchReader + Send>,
@@ -22,7 +22,7 @@ pub(crate) fn stream<'py>(
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(batches), STREAM)
 }
 
-/// A capsule of a schema.
+/// Wraps a schema in a capsule.
 pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let schema =
         FFI_ArrowSchema::try_from(schema).map_err(|error| PyTypeError::new_err(error.to_string()))?;
@@ -34,15 +34,16 @@ pub(crate) fn stream_of(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBat
     if !object.hasattr("__arrow_c_stream__")? {
         let found = object.get_type().name()?;
         return Err(PyTypeError::new_err(format!(
-            "a {found} has no __arrow_c_stream__: not a table of records"
+            "a {found} is not a table of records: it has no __arrow_c_stream__"
         )));
     }
     let capsule = object.call_method0("__arrow_c_stream__")?.cast_into::<PyCapsule>()?;
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
-    // SAFETY: the interface's: the capsule holds such a structure, which we move out; a released one stays behind.
+    // SAFETY: according to the interface, the capsule contains such a structure. It is moved out,
+    // and a released one stays in the capsule.
     let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
     let found = object.get_type().name()?;
     let refused =
-        |error| PyTypeError::new_err(format!("a {found} is no stream of records with columns: {error}"));
+        |error| PyTypeError::new_err(format!("a {found} is not a stream of records with columns: {error}"));
     Ok(Box::new(reader.map_err(refused)?))
 }

@@ -1,4 +1,4 @@
-//! The engine's commands: each is told what to do, and answers with a document.
+//! The engine's commands. Each returns a document.
 
 use crate::arguments::{InputArguments, LossArguments, Options, OutputArguments};
 use crate::engine::Engine;
@@ -20,7 +20,7 @@ use tensorferry::rows::{self, column};
 use tensorferry::{Registry, Result};
 use tensorferry_sdk::{Catalog, Loss, Purpose};
 
-/// What a conversion may be told beside its input and output.
+/// Arguments of a conversion besides its input and output.
 struct ConversionArguments {
     steps: Vec<String>,
     verify: bool,
@@ -41,7 +41,7 @@ impl<'py> FromPyObject<'_, 'py> for ConversionArguments {
 
 #[pymethods]
 impl Engine {
-    /// Converts, and gives the report.
+    /// Converts an input, and returns the report.
     #[pyo3(signature = (input, output, how, progress))]
     fn convert<'py>(
         &self,
@@ -57,7 +57,7 @@ impl Engine {
         objects::of_json(py, &report)
     }
 
-    /// What an input holds, without its data.
+    /// Describes an input without reading its data.
     fn inspect<'py>(&self, py: Python<'py>, input: InputArguments) -> PyResult<Bound<'py, PyAny>> {
         let registry = self.for_input(input.follow_links);
         let seen = work::run(py, registry.session(), None, || {
@@ -66,7 +66,7 @@ impl Engine {
         objects::of_json(py, &seen)
     }
 
-    /// How two inputs differ.
+    /// Compares two inputs.
     #[pyo3(signature = (a, b, part, options, steps, tolerance, losses, follow_links, progress))]
     fn diff<'py>(
         &self,
@@ -98,7 +98,7 @@ impl Engine {
         objects::of_json(py, &found.json())
     }
 
-    /// How an input differs from the names, dtypes and shapes that a file says.
+    /// Compares an input with the names, dtypes and shapes in a file.
     fn check<'py>(
         &self,
         py: Python<'py>,
@@ -121,7 +121,7 @@ impl Engine {
         objects::of_json(py, &found)
     }
 
-    /// Holds outputs against their receipts.
+    /// Checks outputs against their receipts.
     #[pyo3(signature = (outputs, quick, source, progress))]
     fn verify<'py>(
         &self,
@@ -149,7 +149,7 @@ impl Engine {
         objects::of_json(py, &verdicts)
     }
 
-    /// Every format that can be used.
+    /// Lists the usable formats.
     fn formats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let registry = self.for_a_call();
         registry.check_any().or_raise(py)?;
@@ -234,7 +234,7 @@ fn inspection(registry: &Registry, input: &InputArguments) -> Result<Value> {
     Ok(document)
 }
 
-/// JSON's reader goes less deep than a value may.
+/// Parses JSON; a value that is nested too deeply for the parser stays text.
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
 }
@@ -259,7 +259,7 @@ fn tensors(catalog: &Catalog) -> Vec<Value> {
     all.map(record).collect()
 }
 
-/// As the command line has it, but for the columns that were not compared.
+/// Returns a verdict as in `ferry verify --json`, without the columns that were not compared.
 fn verdict(checked: &Checked) -> Value {
     let mut document = checked.json();
     document.as_object_mut().map(|document| document.remove("not_compared"));

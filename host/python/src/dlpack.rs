@@ -1,10 +1,10 @@
-//! `DLPack`: memory of tensors as frameworks hand it to each other, in the C structures of
+//! `DLPack`: exchange of tensor memory between frameworks, in the C structures of
 //! <https://dmlc.github.io/dlpack/latest/c_api.html> (version 1.1) and the capsules of
 //! <https://data-apis.org/array-api/latest/design_topics/data_interchange.html>.
 //!
-//! What comes in is looked at, and given back to who lent it when it is dropped. What goes out is memory of our own,
-//! aligned to 64 bytes, which nobody else has: it may be written to.
-#![expect(unsafe_code, reason = "structures of C, and memory that others own")]
+//! An imported tensor is only read, and is returned to its producer on drop. An exported tensor has
+//! its own memory, aligned to 64 bytes, which has no other users and may be written to.
+#![expect(unsafe_code, reason = "C structures, and memory with other owners")]
 
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
@@ -21,10 +21,10 @@ const USED_LEGACY: &CStr = c"used_dltensor";
 const CPU: i32 = 1;
 const READ_ONLY: u64 = 1;
 const IS_COPIED: u64 = 2;
-/// What jax asks for, and what a line of the processor's cache is.
+/// The alignment that JAX requires, and the size of a cache line.
 const ALIGNMENT: usize = 64;
 
-/// Dtypes that both sides have: kind and bits.
+/// Dtypes that `DLPack` has too: type code and bits.
 const DTYPES: [(Dtype, u8, u8); 26] = [
     (Dtype::BOOL, 6, 8),
     (Dtype::U8, 1, 8),
@@ -48,7 +48,7 @@ const DTYPES: [(Dtype, u8, u8); 26] = [
     (Dtype::F8_E5M2FNUZ, 13, 8),
     (Dtype::F8_E4M3B11FNUZ, 9, 8),
     (Dtype::F8_E8M0, 14, 8),
-    // What is quantized is its integers.
+    // A quantized tensor is exchanged as its integers.
     (Dtype::QI8, 0, 8),
     (Dtype::QU8, 1, 8),
     (Dtype::QI16, 0, 16),
@@ -96,13 +96,13 @@ struct ManagedVersioned {
     tensor: DlTensor,
 }
 
-/// A tensor that somebody has lent.
+/// An imported tensor.
 pub(crate) struct Lent {
     managed: LentAs,
     pub(crate) data: *mut u8,
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<u64>,
-    /// In elements.
+    /// Strides in elements.
     pub(crate) strides: Vec<i64>,
     pub(crate) is_read_only: bool,
 }
@@ -112,13 +112,13 @@ enum LentAs {
     Versioned(NonNull<ManagedVersioned>),
 }
 
-// SAFETY: memory that any thread may read; the deleter is called with Python's lock, see `drop`.
+// SAFETY: any thread may read the memory, and `drop` calls the deleter with the GIL held.
 unsafe impl Send for Lent {}
 // SAFETY: as above; nothing is changed through a shared reference.
 unsafe impl Sync for Lent {}
 
 impl Lent {
-    /// Takes over what `array.__dlpack__()` gives.
+    /// Takes over the tensor from `array.__dlpack__()`.
     pub(crate) fn of(array: &Bound<'_, PyAny>) -> PyResult<Self> {
         let capsule = array.call_method0("__dlpack__")?.cast_into::<PyCapsule>()?;
         let managed = if capsule.is_valid_checked(Some(VERSIONED)) {
@@ -127,7 +127,8 @@ impl Lent {
             LentAs::Legacy(capsule.pointer_checked(Some(LEGACY))?.cast())
         };
         let used = if matches!(managed, LentAs::Versioned(_)) { USED_VERSIONED } else { USED_LEGACY };
-        // SAFETY: the capsule is valid, and the name lives for ever. From here on the tensor is ours to give back.
+        // SAFETY: the capsule is valid, and the name has a static lifetime. From now on, this code
+        // must call the deleter.
         unsafe { pyo3::ffi::PyCapsule_SetName(capsule.as_ptr(), used.as_ptr()) };
         let mut lent = Self {
             managed,
@@ -142,7 +143,7 @@ impl Lent {
     }
 
     fn look(&mut self) -> PyResult<()> {
-        // SAFETY: the protocol's: the structure is valid until its deleter is called.
+        // SAFETY: according to the protocol, the structure is valid until its deleter is called.
         let (tensor, flags) = unsafe {
             match &self.managed {
                 LentAs::Legacy(managed) => (&managed.as_ref().tensor, 0),
@@ -150,24 +151,23 @@ impl Lent {
                     (&managed.as_ref().tensor, managed.as_ref().flags)
                 }
                 LentAs::Versioned(_) => {
-                    return Err(PyBufferError::new_err("DLPack of another major version"));
+                    return Err(PyBufferError::new_err("unsupported major version of DLPack"));
                 }
             }
         };
         if tensor.device.kind != CPU {
-            return Err(PyBufferError::new_err(
-                "the memory is another device's: bring it to the processor's first",
-            ));
+            return Err(PyBufferError::new_err("the tensor is on another device; move it to the CPU first"));
         }
         let DataType { code, bits, lanes } = tensor.dtype;
         let known = DTYPES.iter().find(|known| (known.1, known.2) == (code, bits)).filter(|_| lanes == 1);
         let (dtype, ..) = *known.ok_or_else(|| {
             PyTypeError::new_err(format!(
-                "no dtype of DLPack's kind {code} with {bits} bits and {lanes} lanes"
+                "unsupported DLPack dtype: type code {code}, {bits} bits, {lanes} lanes"
             ))
         })?;
         let dims = usize::try_from(tensor.ndim).unwrap_or(0);
-        // SAFETY: the protocol's: as many numbers as there are dimensions; none are looked at where there is none.
+        // SAFETY: according to the protocol, each array has as many numbers as there are
+        // dimensions. Without dimensions, neither is read.
         let numbers = |at: *mut i64| unsafe { std::slice::from_raw_parts(at, dims) };
         let shape = if dims == 0 { &[][..] } else { numbers(tensor.shape) };
         self.shape = shape.iter().map(|&dim| u64::try_from(dim).unwrap_or(0)).collect();
@@ -176,7 +176,8 @@ impl Lent {
         } else {
             numbers(tensor.strides).to_vec()
         };
-        // Memory of no bytes has no address. Classes that only stand for tensors have none either.
+        // Memory of zero bytes has no address. Placeholder tensors (such as meta tensors) have none
+        // either.
         if tensor.data.is_null() && !self.shape.contains(&0) {
             return Err(PyBufferError::new_err("the array has no memory of its own"));
         }
@@ -188,7 +189,7 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // SAFETY: it is called once, and nothing looks at the memory afterwards.
+        // SAFETY: the deleter is called once, and the memory is not used afterwards.
         Python::attach(|_| unsafe {
             match &self.managed {
                 LentAs::Legacy(managed) => {
@@ -206,7 +207,7 @@ impl Drop for Lent {
     }
 }
 
-/// The strides of elements that lie side by side, in elements.
+/// Returns the strides of contiguous elements, in elements.
 pub(crate) fn row_major(shape: &[u64]) -> Vec<i64> {
     let mut strides = vec![1_i64; shape.len()];
     for dim in (1..shape.len()).rev() {
@@ -216,46 +217,48 @@ pub(crate) fn row_major(shape: &[u64]) -> Vec<i64> {
     strides
 }
 
-/// Memory of our own, on its way out.
+/// Memory for a tensor to export.
 pub(crate) struct Aligned {
     data: NonNull<u8>,
     layout: Layout,
 }
 
-// SAFETY: nobody else has it.
+// SAFETY: the memory has no other users.
 unsafe impl Send for Aligned {}
 
 impl Aligned {
-    /// Room for so many bytes; `None`, if there is none.
+    /// Allocates `len` bytes, or returns `None` if the allocation fails.
     pub(crate) fn new(len: usize) -> Option<Self> {
         let layout = Layout::from_size_align(len.max(1), ALIGNMENT).ok()?;
-        // SAFETY: the layout has a length. What is there is bytes, of any value.
+        // SAFETY: the layout is not empty. The memory is only used as bytes, which may have any
+        // value.
         let data = NonNull::new(unsafe { alloc(layout) })?;
         Some(Self { data, layout })
     }
 
-    /// All of it, to be filled.
+    /// Returns the memory as a mutable slice.
     pub(crate) fn bytes(&mut self, len: usize) -> &mut [u8] {
-        // SAFETY: it is ours, and as long; any bytes are bytes.
+        // SAFETY: the memory belongs to `self` and is at least this long, and every byte is a valid
+        // `u8`.
         unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), len.min(self.layout.size())) }
     }
 }
 
 impl Drop for Aligned {
     fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout.
+        // SAFETY: the memory was allocated with this layout.
         unsafe { dealloc(self.data.as_ptr(), self.layout) }
     }
 }
 
-/// What an exported tensor is made of, and lives as long as.
+/// The parts of an exported tensor, which live as long as it does.
 struct Exported {
     _memory: Aligned,
     shape: Box<[i64]>,
     strides: Box<[i64]>,
 }
 
-/// A capsule of a tensor in its own memory; of the version 1 of the structure, or of the one before it.
+/// Exports a tensor as a capsule, with version 1 of the structure or the legacy one.
 pub(crate) fn capsule<'py>(
     py: Python<'py>,
     memory: Aligned,
@@ -266,13 +269,13 @@ pub(crate) fn capsule<'py>(
     let (_, code, bits) = *DTYPES
         .iter()
         .find(|known| known.0 == dtype)
-        .ok_or_else(|| PyBufferError::new_err("DLPack has no such dtype"))?;
+        .ok_or_else(|| PyBufferError::new_err("DLPack does not have this dtype"))?;
     let data = memory.data.as_ptr().cast();
     let shape_of = shape.iter().map(|&dim| i64::try_from(dim).unwrap_or(i64::MAX)).collect();
     let context =
         Box::new(Exported { _memory: memory, shape: shape_of, strides: row_major(shape).into_boxed_slice() });
     let context = Box::into_raw(context);
-    // SAFETY: it has just been made; the boxes keep their places.
+    // SAFETY: `context` has just been created, and the boxed slices do not move.
     let (shape_at, strides_at) = unsafe { ((*context).shape.as_mut_ptr(), (*context).strides.as_mut_ptr()) };
     let tensor = DlTensor {
         data,
@@ -292,15 +295,16 @@ pub(crate) fn capsule<'py>(
         let deleter = Some(free_legacy as unsafe extern "C" fn(*mut Managed));
         (Box::into_raw(Box::new(Managed { tensor, context, deleter })).cast(), LEGACY)
     };
-    let managed = NonNull::new(managed).ok_or_else(|| PyBufferError::new_err("no memory"))?;
-    // SAFETY: the structure lives until its deleter is called, by who takes the capsule's content over or by `unused`,
-    // on any thread.
+    let managed = NonNull::new(managed).ok_or_else(|| PyBufferError::new_err("out of memory"))?;
+    // SAFETY: the structure lives until its deleter is called on any thread, either by the consumer
+    // of the capsule or by `unused`.
     unsafe { PyCapsule::new_with_pointer_and_destructor(py, managed, name, Some(unused)) }
 }
 
-/// Frees what nobody has taken over.
+/// Frees a tensor that no consumer has taken over.
 unsafe extern "C" fn unused(capsule: *mut pyo3::ffi::PyObject) {
-    // SAFETY: Python calls it with the capsule that is going. A capsule whose content was taken over has another name.
+    // SAFETY: Python calls this with the capsule that it destroys. If a consumer has taken over the
+    // tensor, the capsule has a different name.
     unsafe {
         if pyo3::ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) == 1 {
             free_versioned(pyo3::ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
@@ -311,11 +315,11 @@ unsafe extern "C" fn unused(capsule: *mut pyo3::ffi::PyObject) {
 }
 
 unsafe extern "C" fn free_versioned(managed: *mut ManagedVersioned) {
-    // SAFETY: the protocol's: called once, with what `capsule` made.
+    // SAFETY: according to the protocol, this is called once with what `capsule` created.
     drop(unsafe { Box::from_raw(Box::from_raw(managed).context.cast::<Exported>()) });
 }
 
 unsafe extern "C" fn free_legacy(managed: *mut Managed) {
-    // SAFETY: the protocol's: called once, with what `capsule` made.
+    // SAFETY: according to the protocol, this is called once with what `capsule` created.
     drop(unsafe { Box::from_raw(Box::from_raw(managed).context.cast::<Exported>()) });
 }

@@ -1,4 +1,4 @@
-//! An engine is the formats that Python's package can use, and what they may take: threads, memory, limits.
+//! The engine of the Python package: the usable formats with their threads, memory and limits.
 
 use crate::errors::OrRaise;
 use pyo3::prelude::*;
@@ -11,22 +11,23 @@ use tensorferry::{Error, Limits, PluginFolder, PluginSearch, Registry, Session};
 #[pyclass(frozen, module = "tensorferry._native")]
 pub(crate) struct Engine {
     registry: Registry,
-    /// The program that comes with the package: it opens libraries for the first time, and does the jobs of a run.
+    /// The program in the package. It loads libraries for the first time, and runs the jobs of a
+    /// manifest.
     pub(crate) program: PathBuf,
-    /// The folders of other plugins, for the processes of a run.
+    /// Folders of other plugins, passed on to the processes of a run.
     pub(crate) folders: Vec<PathBuf>,
-    /// Limits that were asked for, likewise.
+    /// Limits that the user set, passed on likewise.
     pub(crate) limits: BTreeMap<String, u64>,
-    /// The memory that was asked for.
+    /// Memory that the user set.
     pub(crate) memory: Option<u64>,
-    /// How stores are reached, each `KEY=VALUE`.
+    /// Settings of object stores, each `KEY=VALUE`.
     pub(crate) stores: Vec<String>,
 }
 
 #[pymethods]
 impl Engine {
-    /// `own` is the package's folder of plugins, which is trusted as the package is; `folders` are others. What the
-    /// libraries say of themselves is kept in `cache`.
+    /// Creates an engine. `own` is the package's plugin folder, which is trusted as the package is;
+    /// `folders` are other ones. `cache` keeps facts about the libraries.
     #[new]
     #[pyo3(signature = (program, own, folders, cache, threads, memory, limits, stores))]
     fn new(
@@ -54,12 +55,13 @@ impl Engine {
         Ok(Self { registry, program, folders, limits, memory, stores })
     }
 
-    /// Another process has an engine of its own. What pickles a function by its parts, as dill does, comes across this one.
+    /// Unpickles as the engine of the current process. Libraries such as dill meet the engine when
+    /// they pickle a function by its parts.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, ())> {
         Ok((py.import("tensorferry._engine")?.getattr("engine")?, ()))
     }
 
-    /// What a person should know of the plugins that were found.
+    /// Returns warnings about the plugins that were found.
     fn notes(&self) -> Vec<String> {
         let refused = self.registry.libraries().iter();
         let refused = refused
@@ -69,12 +71,13 @@ impl Engine {
 }
 
 impl Engine {
-    /// The formats, with a session of its own for one call.
+    /// Returns the formats with a new session for one call.
     pub(crate) fn for_a_call(&self) -> Registry {
         self.for_input(false)
     }
 
-    /// The same for an input, whose links are followed if `follow_links` is set.
+    /// Returns the formats with a new session that follows the input's links if `follow_links` is
+    /// set.
     pub(crate) fn for_input(&self, follow_links: bool) -> Registry {
         let mut session = self.registry.session().afresh();
         session.links.follow = follow_links;
@@ -82,9 +85,9 @@ impl Engine {
     }
 }
 
-/// What a value takes at most, as the program has it too.
+/// Maximum memory of a value; the command-line program has the same constant.
 const BYTES_OF_A_NODE: u64 = 320;
-/// Values that there may be however little memory there is.
+/// Minimum limit of values, even with little memory.
 const MIN_NODES: u64 = (128 << 20) / BYTES_OF_A_NODE;
 
 fn limits_of(given: &BTreeMap<String, u64>, memory: u64) -> tensorferry::Result<Limits> {
@@ -94,9 +97,9 @@ fn limits_of(given: &BTreeMap<String, u64>, memory: u64) -> tensorferry::Result<
     for (name, value) in given {
         if !limits.set(name, *value) {
             let known = Limits::NAMES.join(", ");
-            return Err(Error::usage("no limit of this name")
-                .expected(format!("one of {known}"))
-                .found(name));
+            return Err(
+                Error::usage(format!("unknown limit {name:?}")).hint(format!("the limits are {known}"))
+            );
         }
     }
     Ok(limits)

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use tensorferry::{Error, ErrorKind};
 use tensorferry_run::hint::hint;
 
-/// The exception for an error.
+/// Returns the exception for an error.
 pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     made(py, error).unwrap_or_else(|failed| failed)
 }
@@ -25,7 +25,8 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(exception))
 }
 
-/// The general hints for a kind name flags of the program; Python has its own.
+/// Returns the hint of an error. The general hints of the program name its flags, so Python has its
+/// own.
 fn hint_for(error: &Error) -> Option<Cow<'static, str>> {
     let has_own = error.details().any(|(name, _)| name == "hint");
     match error.kind() {
@@ -40,9 +41,9 @@ fn hint_for(error: &Error) -> Option<Cow<'static, str>> {
     }
 }
 
-/// An error of the engine, or one of Python's.
+/// Conversion of results of the engine to results of Python.
 pub(crate) trait OrRaise<T> {
-    /// The value, or the exception for the error.
+    /// Returns the value, or the exception for the error.
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
 }
 

@@ -1,8 +1,10 @@
-//! Memory that frameworks have allocated: to be filled with a tensor's bytes, or to be written to a file.
+//! Memory allocated by frameworks, as a target for a tensor's bytes or as a source to write to a
+//! file.
 //!
-//! While the engine works with it, it must be neither freed nor, if it is being filled, looked at: its owner is held
-//! meanwhile, and Python's users keep to what holds for any buffer that they give to a function.
-#![expect(unsafe_code, reason = "memory that others own")]
+//! While the engine uses the memory, it must not be freed, and must not be read while it is being
+//! filled. The owner is kept alive meanwhile, and Python users follow the usual rules for buffers
+//! passed to a function.
+#![expect(unsafe_code, reason = "memory with other owners")]
 
 use crate::dlpack::{Lent, row_major};
 use pyo3::buffer::PyBuffer;
@@ -12,14 +14,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tensorferry::{Dtype, SharedBytes};
 
-/// Memory to be filled: bytes side by side.
+/// Contiguous bytes to fill.
 pub(crate) struct Writable {
     data: *mut u8,
     len: usize,
     _owner: Owner,
 }
 
-/// What keeps memory: one of both.
+/// The owner of the memory: exactly one field is set.
 struct Owner {
     _buffer: Option<PyBuffer<u8>>,
     _lent: Option<Lent>,
@@ -37,15 +39,16 @@ impl From<Lent> for Owner {
     }
 }
 
-/// New bytes of Python's, which `fill` fills. `PyBytes::new_with` writes zeros to them first, with Python's lock.
+/// Creates a Python `bytes` object that `fill` fills. `PyBytes::new_with` would first zero the
+/// memory with the GIL held.
 pub(crate) fn new_bytes<'py>(
     py: Python<'py>,
     len: usize,
     fill: impl FnOnce(&mut [u8]) -> PyResult<()>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let size = ffi::Py_ssize_t::try_from(len)?;
-    // SAFETY: nobody else has seen the new object, whose memory has so many bytes; as of a framework's new array, they
-    // are whatever they were, and `fill` only writes to them.
+    // SAFETY: the object is new and unshared, and has `len` bytes. They are uninitialized, as in a
+    // new array of a framework, and `fill` only writes to them.
     unsafe {
         let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size);
         let bytes = Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>();
@@ -57,61 +60,58 @@ pub(crate) fn new_bytes<'py>(
     }
 }
 
-// SAFETY: the memory is the caller's for as long as the owner is held.
+// SAFETY: the memory stays valid while the owner is alive.
 unsafe impl Send for Writable {}
 
 impl Writable {
-    /// Of an object with a buffer of bytes, or of one that lends its memory by `DLPack`.
+    /// Takes an object with a buffer of bytes, or one that exports its memory with `DLPack`.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         if object.hasattr("__dlpack__")? && !has_buffer(object) {
             let lent = Lent::of(object)?;
             let len: u64 = lent.shape.iter().product();
             if lent.is_read_only || lent.dtype != Dtype::U8 || lent.strides != row_major(&lent.shape) {
-                return Err(PyBufferError::new_err(
-                    "not memory of bytes that lie side by side, to be written to",
-                ));
+                return Err(PyBufferError::new_err("the memory is not writable, contiguous bytes"));
             }
             let len = usize::try_from(len).unwrap_or(0);
             return Ok(Self { data: lent.data, len, _owner: lent.into() });
         }
         let buffer = PyBuffer::<u8>::get(object)?;
         if buffer.readonly() || !buffer.is_c_contiguous() {
-            return Err(PyBufferError::new_err(
-                "not memory of bytes that lie side by side, to be written to",
-            ));
+            return Err(PyBufferError::new_err("the memory is not writable, contiguous bytes"));
         }
         Ok(Self { data: buffer.buf_ptr().cast(), len: buffer.len_bytes(), _owner: buffer.into() })
     }
 
-    /// All of it.
+    /// Returns the memory as a mutable slice.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         if self.len == 0 {
             return &mut [];
         }
-        // SAFETY: the owner says that so many bytes are there, and holds them; see the module.
+        // SAFETY: the owner reports this length and keeps the memory alive; see the module
+        // documentation.
         unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
     }
 }
 
 fn has_buffer(object: &Bound<'_, PyAny>) -> bool {
-    // SAFETY: it is an object.
+    // SAFETY: the pointer is a valid object.
     unsafe { pyo3::ffi::PyObject_CheckBuffer(object.as_ptr()) == 1 }
 }
 
-/// The tensor of an array that is to be written.
+/// The tensor of an array to write.
 pub(crate) struct Readable {
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<u64>,
     strides: Vec<i64>,
     data: *const u8,
-    /// Of an element; 1, where the bytes lie side by side whatever they are.
+    /// Bytes of an element; 1 for contiguous bytes of any dtype.
     width: usize,
     len: usize,
     _owner: Owner,
 }
 
 impl Readable {
-    /// Of an object that lends its memory by `DLPack`.
+    /// Takes an object that exports its memory with `DLPack`.
     pub(crate) fn lent(array: &Bound<'_, PyAny>) -> PyResult<Self> {
         let lent = Lent::of(array)?;
         let width = width(lent.dtype)?;
@@ -121,29 +121,29 @@ impl Readable {
         Ok(Self { dtype, shape, strides, data, width, len, _owner: lent.into() })
     }
 
-    /// Of bytes that lie side by side, and what they are.
+    /// Takes contiguous bytes with their dtype and shape.
     pub(crate) fn bytes(object: &Bound<'_, PyAny>, dtype: Dtype, shape: Vec<u64>) -> PyResult<Self> {
         let buffer = PyBuffer::<u8>::get(object)?;
         if !buffer.is_c_contiguous() {
-            return Err(PyBufferError::new_err("the bytes do not lie side by side"));
+            return Err(PyBufferError::new_err("the bytes are not contiguous"));
         }
         let strides = row_major(&shape);
         let (data, len) = (buffer.buf_ptr().cast_const().cast(), buffer.len_bytes());
         Ok(Self { dtype, shape, strides, data, width: 1, len, _owner: buffer.into() })
     }
 
-    /// Where it lies and how: two tensors of which this is the same are one.
+    /// Returns the location and layout; two tensors with the same identity are tied.
     pub(crate) fn identity(&self) -> (usize, u32, Vec<u64>, Vec<i64>) {
         (self.data as usize, self.dtype.id(), self.shape.clone(), self.strides.clone())
     }
 
-    /// Its bytes, row-major: where they lie, if they lie so; else a copy.
+    /// Returns the bytes in row-major order: without a copy if they already have this order.
     pub(crate) fn into_bytes(self) -> SharedBytes {
         let side_by_side = self.len == 0 || self.strides == row_major(&self.shape);
         if side_by_side { SharedBytes::new(self) } else { self.gathered().into() }
     }
 
-    /// The elements in order.
+    /// Copies the elements in row-major order.
     fn gathered(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len);
         let mut index = vec![0_u64; self.shape.len()];
@@ -154,11 +154,12 @@ impl Readable {
             let start: i64 = outer.map(|(&at, &stride)| at.cast_signed() * stride).sum();
             for at in 0..row.cast_signed() {
                 let element = isize::try_from(start + at * step).unwrap_or(0) * self.width.cast_signed();
-                // SAFETY: the owner's shape and strides say that the element is there.
+                // SAFETY: according to the owner's shape and strides, the element is within the
+                // memory.
                 let element = unsafe { std::slice::from_raw_parts(self.data.offset(element), self.width) };
                 bytes.extend_from_slice(element);
             }
-            // The next row.
+            // Goes to the next row.
             let Some(dim) =
                 (0..self.shape.len().saturating_sub(1)).rev().find(|&dim| index[dim] + 1 < self.shape[dim])
             else {
@@ -173,10 +174,10 @@ impl Readable {
 fn width(dtype: Dtype) -> PyResult<usize> {
     let width =
         dtype.info().and_then(|info| info.element_bytes()).and_then(|width| usize::try_from(width).ok());
-    width.ok_or_else(|| PyTypeError::new_err("elements of this dtype are not whole bytes"))
+    width.ok_or_else(|| PyTypeError::new_err("elements of this dtype do not have whole bytes"))
 }
 
-// SAFETY: the memory is not changed while the engine reads it; see the module.
+// SAFETY: the memory does not change while the engine reads it; see the module documentation.
 unsafe impl Send for Readable {}
 // SAFETY: as above.
 unsafe impl Sync for Readable {}
@@ -186,7 +187,8 @@ impl AsRef<[u8]> for Readable {
         if self.len == 0 {
             return &[];
         }
-        // SAFETY: the owner says that so many bytes are there side by side (`into_bytes`), and holds them.
+        // SAFETY: the owner reports this many contiguous bytes (checked by `into_bytes`), and keeps
+        // them alive.
         unsafe { std::slice::from_raw_parts(self.data, self.len) }
     }
 }

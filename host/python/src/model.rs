@@ -1,4 +1,5 @@
-//! Opened inputs and their tensors, as bytes. What a tensor is for a framework, `_tensor.py` knows.
+//! Opened inputs and their tensors as bytes. `_tensor.py` converts them to the arrays of
+//! frameworks.
 
 use crate::arguments::InputArguments;
 use crate::dlpack::{self, Aligned};
@@ -23,15 +24,15 @@ struct Opened(RwLock<Option<tensorferry::Model>>);
 impl Opened {
     fn get(&self) -> Result<tensorferry::Model> {
         let model = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        model
-            .clone()
-            .ok_or_else(|| Error::usage("the model is closed: read tensors before, or open it again"))
+        model.clone().ok_or_else(|| {
+            Error::usage("the model is closed").hint("read tensors before closing it, or open it again")
+        })
     }
 }
 
 #[pymethods]
 impl Engine {
-    /// Opens an input: path, format, part, options; whether whole tensors are compared with checksums.
+    /// Opens an input. `checksums`: whether whole tensors are compared with their checksums.
     fn open(&self, py: Python<'_>, input: InputArguments, checksums: bool) -> PyResult<Model> {
         let registry = self.for_input(input.follow_links);
         let options = input.open_options();
@@ -42,7 +43,7 @@ impl Engine {
 }
 
 impl Model {
-    /// The opened input; an error if it is closed.
+    /// Returns the opened input, or an error if it is closed.
     pub(crate) fn opened(&self) -> Result<tensorferry::Model> {
         self.0.get()
     }
@@ -50,7 +51,7 @@ impl Model {
 
 #[pymethods]
 impl Model {
-    /// Lets go of the files. Tensors of it cannot be read any more.
+    /// Closes the files. Tensors of the model cannot be read afterwards.
     fn close(&self, py: Python<'_>) {
         py.detach(|| drop(self.0.0.write().unwrap_or_else(PoisonError::into_inner).take()));
     }
@@ -59,18 +60,18 @@ impl Model {
         self.0.get().is_err()
     }
 
-    /// The format's id.
+    /// Returns the id of the format.
     fn format(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.0.get().or_raise(py)?.format().description.id.clone())
     }
 
-    /// Every tensor, in the input's order.
+    /// Returns all tensors, in the order of the input.
     fn tensors(&self, py: Python<'_>) -> PyResult<Vec<Tensor>> {
         let model = self.0.get().or_raise(py)?;
         Ok(model.tensors().map(|tensor| Tensor::of(&self.0, tensor.name(), &tensor)).collect())
     }
 
-    /// One tensor; the error for a name that there is not says which one was probably meant.
+    /// Returns the tensor with this name. The error for an unknown name suggests a similar one.
     fn tensor(&self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
         let tensor = self.0.get().and_then(|model| model.tensor(name)).or_raise(py)?;
         Ok(Tensor::of(&self.0, name, &tensor))
@@ -84,7 +85,8 @@ impl Model {
         Ok(dict)
     }
 
-    /// The tree of what the input holds, whose tensors are `tensor(name)`; `None` where it has no tree.
+    /// Returns the input's tree, with `tensor(name)` in place of each tensor, or `None` if it has
+    /// no tree.
     fn state<'py>(&self, py: Python<'py>, tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let model = self.0.get().or_raise(py)?;
         let (catalog, tree) = (model.catalog(), model.catalog().tree());
@@ -96,19 +98,19 @@ impl Model {
         })
     }
 
-    /// What the input holds and this does not show.
+    /// Returns the content of the input that the model does not represent.
     fn losses<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let model = self.0.get().or_raise(py)?;
         let records: Vec<_> = model.losses().iter().map(LossRecord::of).collect();
         objects::of_json(py, &serde_json::json!(records))
     }
 
-    /// Functions and classes that a pickle would have called.
+    /// Returns the functions and classes that loading the pickle would have called.
     fn globals(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         Ok(self.0.get().or_raise(py)?.catalog().globals().to_vec())
     }
 
-    /// For each tensor that is another one under a second name: both names.
+    /// Returns both names of each tied tensor.
     fn ties(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
         let model = self.0.get().or_raise(py)?;
         let catalog = model.catalog();
@@ -122,7 +124,7 @@ impl Model {
         py.detach(|| model.check_unchanged()).or_raise(py)
     }
 
-    /// What the numbers of tensors come to, name by name: of all, or of those that a glob matches.
+    /// Returns the statistics of all tensors, or of those that a glob matches, by name.
     #[pyo3(signature = (glob, histogram))]
     fn stats<'py>(
         &self,
@@ -141,7 +143,7 @@ impl Model {
         objects::of_json(py, &found)
     }
 
-    /// Fills memory with whole tensors of this model, on all threads: names, and where each goes.
+    /// Reads whole tensors into memory on all threads. `parts` has names and the memory for each.
     fn read_many(&self, py: Python<'_>, parts: &Bound<'_, PyList>) -> PyResult<()> {
         let model = self.0.get().or_raise(py)?;
         let mut targets = Vec::with_capacity(parts.len());
@@ -183,7 +185,7 @@ impl Tensor {
         }
     }
 
-    /// The engine's.
+    /// Returns the tensor of the `tensorferry` crate.
     pub(crate) fn tensor(&self) -> Result<tensorferry::Tensor> {
         self.model.get()?.tensor(&self.name)
     }
@@ -207,14 +209,13 @@ impl Tensor {
     }
 }
 
-/// In each dimension: where a part of a tensor begins, how many indices it has, and how far they are apart; none: all
-/// of it.
+/// The start, length and step of a slice in each dimension; `None` for the whole tensor.
 type Part = Option<(Vec<u64>, Vec<u64>, Vec<i64>)>;
 
-/// Reads of more bytes may take so long that Ctrl-C has to end them.
+/// Maximum bytes of a read that Ctrl-C does not need to interrupt.
 const SHORT: u64 = 16 << 20;
 
-/// Reads `len` bytes of a model, in a session that this call alone has.
+/// Reads `len` bytes of a model. A long read has a session of its own, so that it can be cancelled.
 fn reading<T: Send>(
     py: Python<'_>,
     model: &tensorferry::Model,
@@ -231,16 +232,17 @@ fn reading<T: Send>(
 
 fn part_len(tensor: &tensorferry::Tensor, part: &Part) -> Result<usize> {
     let len = match part {
-        // As long as the first indices that are as many.
+        // A slice has as many bytes as a region of the same shape.
         Some((_, shape, _)) => tensor.region_len(&vec![0; shape.len()], shape)?,
         None => tensor.byte_len(),
     };
-    usize::try_from(len).map_err(|_| Error::limit("too long for memory").tensor(tensor.name()).found(len))
+    usize::try_from(len)
+        .map_err(|_| Error::limit("the tensor is too long for memory").tensor(tensor.name()).found(len))
 }
 
 #[pymethods]
 impl Tensor {
-    /// What else the input says of it.
+    /// Returns other facts about the tensor from the input.
     fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (key, value) in self.tensor().or_raise(py)?.attributes() {
@@ -249,12 +251,12 @@ impl Tensor {
         Ok(dict)
     }
 
-    /// Bytes of a part: row-major, little-endian.
+    /// Returns the number of bytes of a part, in row-major order.
     fn part_len(&self, py: Python<'_>, part: Part) -> PyResult<usize> {
         self.tensor().and_then(|tensor| part_len(&tensor, &part)).or_raise(py)
     }
 
-    /// Fills memory of as many bytes.
+    /// Reads a part into memory of the same length.
     fn read_into(&self, py: Python<'_>, memory: &Bound<'_, PyAny>, part: Part) -> PyResult<()> {
         let mut memory = Writable::of(memory)?;
         self.fill(py, &part, memory.bytes())
@@ -266,7 +268,7 @@ impl Tensor {
         new_bytes(py, len, |buffer| self.fill(py, &part, buffer))
     }
 
-    /// A capsule of `DLPack`, of memory of its own.
+    /// Returns a copy of a part as a `DLPack` capsule.
     fn dlpack<'py>(
         &self,
         py: Python<'py>,
@@ -281,7 +283,7 @@ impl Tensor {
         dlpack::capsule(py, memory, tensor.dtype(), &shape, versioned)
     }
 
-    /// Its bytes where they lie in their file.
+    /// Maps the bytes of the tensor in its file.
     fn map(&self, py: Python<'_>) -> PyResult<Mapping> {
         let tensor = self.tensor().or_raise(py)?;
         py.detach(|| Mapping::new(&tensor)).or_raise(py)

@@ -1,4 +1,4 @@
-//! Documents, values and trees as Python's own objects.
+//! Conversion of documents, values and trees to Python objects.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use tensorferry::Value;
 use tensorferry_sdk::{Node, NodeId, NodeKind};
 
-/// What a document says.
+/// Converts a JSON document.
 pub(crate) fn of_json<'py>(py: Python<'py>, json: &Json) -> PyResult<Bound<'py, PyAny>> {
     Ok(match json {
         Json::Null => py.None().into_bound(py),
@@ -31,14 +31,15 @@ pub(crate) fn of_json<'py>(py: Python<'py>, json: &Json) -> PyResult<Bound<'py, 
     })
 }
 
-/// A value of the metadata or of an attribute.
+/// Converts a value of the metadata or of an attribute.
 pub(crate) fn of_value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     let none = |_: &Node| Ok(py.None().into_bound(py));
     of_nodes(py, value.nodes(), &none)
 }
 
-/// The last of some nodes, whose children stand before their parents. What several parents have is one object. A tensor
-/// becomes what `tensor` makes of it; what is set on a value as attributes is left out.
+/// Converts nodes, in which children precede their parents, and returns the last one. A node with
+/// several parents becomes one shared object. `tensor` converts tensors; attributes set on a value
+/// are left out.
 pub(crate) fn of_nodes<'py>(
     py: Python<'py>,
     nodes: &[Node],
@@ -101,7 +102,7 @@ fn numbers<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyAny>> {
     of_json(py, &serde_json::from_str(&json).unwrap_or(Json::Null))
 }
 
-/// A set, or a list of what cannot be in one.
+/// Creates a set, or a list if an item is not hashable.
 fn set<'py>(py: Python<'py>, items: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
     let items: Vec<_> = items.collect();
     match PySet::new(py, &items) {
@@ -111,7 +112,7 @@ fn set<'py>(py: Python<'py>, items: impl Iterator<Item = Bound<'py, PyAny>>) -> 
     }
 }
 
-/// Sets an entry; a key that Python takes for none, a list say, is there as its text.
+/// Sets an entry. A key that is not hashable, such as a list, is replaced by its text.
 fn put(dict: &Bound<'_, PyDict>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
     match dict.set_item(key, value) {
         Err(error) if error.is_instance_of::<PyTypeError>(dict.py()) => dict.set_item(key.str()?, value),

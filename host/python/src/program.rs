@@ -1,12 +1,13 @@
-//! The program `ferry`, for the wheel's launcher (`launcher.rs`), which opens this module without Python.
-#![expect(unsafe_code, reason = "a symbol that the launcher looks up")]
+//! The program `ferry` for the wheel's launcher (`launcher.rs`), which loads this module without
+//! Python.
+#![expect(unsafe_code, reason = "the launcher looks up the symbol")]
 
 use std::ffi::c_int;
 
-/// The exit code of a Rust program that has panicked.
+/// Exit code of a Rust program that has panicked.
 const PANICKED: c_int = 101;
 
-/// Runs the program with this process's arguments; gives its exit code.
+/// SAFETY: no other symbol in the process has this name.
 // SAFETY: nothing else in the process has this name.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn ferry_program() -> c_int {

@@ -1,4 +1,4 @@
-//! Runs of manifests: the jobs are done by processes of the program that comes with the package.
+//! Runs of manifests. Processes of the program in the package run the jobs.
 
 use crate::engine::Engine;
 use crate::{objects, work};
@@ -14,7 +14,7 @@ use tensorferry::{Error, Registry, Result};
 use tensorferry_run::manifest::{self, Mistake, Variables};
 use tensorferry_run::{Budget, Event, EventListener, RunOptions, WorkerCommand, dry_run, report, run};
 
-/// What a run may be told beside its manifest.
+/// Arguments of a run.
 struct RunArguments {
     manifest: PathBuf,
     variables: BTreeMap<String, String>,
@@ -35,8 +35,8 @@ impl<'py> FromPyObject<'_, 'py> for RunArguments {
 
 #[pymethods]
 impl Engine {
-    /// Does the jobs of a manifest, and gives the summary; of a dry run, which jobs would be done and why. `listen` is
-    /// called with each event, by the thread that called this.
+    /// Runs the jobs of a manifest and returns the summary. A dry run returns which jobs would run,
+    /// and why. `listen` is called with each event, on the calling thread.
     #[pyo3(signature = (how, listen))]
     fn run<'py>(
         &self,
@@ -45,7 +45,7 @@ impl Engine {
         listen: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         if listen.as_ref().is_some_and(|listen| !listen.bind(py).is_callable()) {
-            return Err(PyTypeError::new_err("progress is not a function"));
+            return Err(PyTypeError::new_err("progress is not callable"));
         }
         let registry = self.for_a_call();
         let events = Events::default();
@@ -82,7 +82,7 @@ impl Engine {
         if how.dry_run {
             let plan = dry_run(&loaded.jobs, registry, &options, events, &cancelled);
             if cancelled.load(Ordering::Relaxed) {
-                return Err(Error::cancelled("the plan was not finished"));
+                return Err(Error::cancelled("the dry run was interrupted"));
             }
             return Ok(json!({ "plan": plan }));
         }
@@ -96,7 +96,7 @@ impl Engine {
         Ok(document)
     }
 
-    /// How a job's process is started: with the same plugins and limits.
+    /// Returns the command that starts a job's process, with the same plugins and limits.
     fn worker(&self) -> WorkerCommand {
         let folders = self.folders.iter().flat_map(|folder| {
             let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
@@ -115,11 +115,10 @@ impl Engine {
 
 fn of_mistakes(manifest: &Path, mistakes: &[Mistake]) -> Error {
     let told: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-    Error::usage(format!("the manifest has mistakes: {}", told.join("; ")))
-        .file(manifest.display().to_string())
+    Error::usage(format!("the manifest has errors: {}", told.join("; "))).file(manifest.display().to_string())
 }
 
-/// Events that have happened and were not passed on yet.
+/// Events that have not been passed on yet.
 #[derive(Clone, Default)]
 struct Events(std::sync::Arc<Mutex<Vec<Value>>>);
 
@@ -130,7 +129,7 @@ impl EventListener for Events {
     }
 }
 
-/// Passes events on, each time that `work` looks how far it is.
+/// Passes events on each time that `work` reports progress.
 #[pyclass(frozen)]
 struct EventsOut {
     events: Events,

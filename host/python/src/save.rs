@@ -1,4 +1,4 @@
-//! Writing of arrays and of Arrow's streams.
+//! Writing of arrays and Arrow streams.
 
 use crate::arguments::OutputArguments;
 use crate::engine::Engine;
@@ -11,7 +11,8 @@ use pyo3::types::PyList;
 use std::collections::{BTreeMap, HashMap};
 use tensorferry::{Dtype, Error, NewTensor, Result};
 
-/// An array: a tensor of an opened input, bytes with their dtype and shape, or an object that lends its memory by `DLPack`.
+/// An array: a tensor of an opened input, bytes with their dtype and shape, or an object that
+/// exports its memory with `DLPack`.
 #[derive(FromPyObject)]
 enum Array<'py> {
     Opened(Bound<'py, Tensor>),
@@ -19,7 +20,7 @@ enum Array<'py> {
     Lent(Bound<'py, PyAny>),
 }
 
-/// What is to be written.
+/// The content to write.
 enum Content {
     Opened(tensorferry::Tensor),
     Memory(Readable),
@@ -42,18 +43,19 @@ impl Content {
     }
 }
 
-/// A dtype that every format knows.
+/// Returns a dtype that all formats share.
 fn known(name: &str, dtype: &str) -> Result<Dtype> {
     Dtype::named(dtype).ok_or_else(|| {
-        let problem = Error::unsupported("a dtype that its own format alone has");
-        problem.tensor(name).found(dtype).expected("a use of convert")
+        let problem = Error::unsupported(format!("only the tensor's own format has the dtype {dtype}"));
+        problem.tensor(name).hint("use tensorferry.convert")
     })
 }
 
 #[pymethods]
 impl Engine {
-    /// Writes arrays under their names. Those that are the same memory are one tensor, and so are those that are one in
-    /// an opened input, which is read as it is written. `model` is one whose metadata and state are written too.
+    /// Writes arrays under their names. Arrays that share memory become tied tensors, and so do
+    /// tied tensors of an opened input, which is read while it is written. If `model` is set, its
+    /// metadata and state are written too.
     #[pyo3(signature = (arrays, output, metadata, model, progress))]
     fn save<'py>(
         &self,
@@ -83,7 +85,7 @@ impl Engine {
                 if let Some(first) = first.get(&array.identity()) {
                     return NewTensor::tied(name, dtype, shape, first.clone());
                 }
-                // Memory of no bytes may have any address.
+                // Memory of zero bytes may have any address.
                 if !shape.contains(&0) {
                     first.insert(array.identity(), name.clone());
                 }

@@ -1,4 +1,4 @@
-//! Records as Arrow's C streams.
+//! Records as Arrow C streams.
 
 use crate::arguments::{InputArguments, LossArguments};
 use crate::engine::Engine;
@@ -14,22 +14,22 @@ use tensorferry_sdk::arrow_array::{RecordBatchIterator, RecordBatchReader};
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{from_stream, stream_error, type_text};
 
-/// An opened input of records, with steps on them.
+/// An opened dataset with steps.
 #[pyclass(frozen, module = "tensorferry._native")]
 pub(crate) struct Scan {
     scan: tensorferry::Scan,
-    /// Of what its streams give.
+    /// Schema of the streams.
     schema: SchemaRef,
-    /// Where the columns stand after the steps, if they are to stand in another order.
+    /// Column indices after the steps, if the columns are reordered.
     order: Option<Vec<usize>>,
     error: Arc<Mutex<Option<Error>>>,
 }
 
 #[pymethods]
 impl Engine {
-    /// Opens an input of records: path, format, part (a split's name), options; with steps on it, and then these of the
-    /// columns in this order. `group`: only some files of it, by their folder and their names in it, with the file of
-    /// the schema that they are read with. `losses`: which of them are errors.
+    /// Opens a dataset, applies steps, and then puts the columns in the given order. `group`
+    /// selects some files by their folder and names in it, with the schema file to read them with.
+    /// `losses` are the losses that are errors.
     #[pyo3(signature = (input, steps, columns, losses, group = None))]
     fn scan(
         &self,
@@ -63,12 +63,12 @@ impl Engine {
 
 #[pymethods]
 impl Scan {
-    /// The format's id.
+    /// Returns the id of the format.
     fn format(&self) -> String {
         self.scan.format().description.id.clone()
     }
 
-    /// The columns' names and types.
+    /// Returns the names and types of the columns.
     fn columns(&self) -> Vec<(String, String)> {
         let fields = self.schema.fields().iter();
         fields.map(|field| (field.name().clone(), type_text(field.data_type()))).collect()
@@ -82,29 +82,29 @@ impl Scan {
         self.scan.known_records()
     }
 
-    /// The folder of its files, as a path or URL.
+    /// Returns the folder of the files, as a path or URL.
     fn folder(&self) -> PathBuf {
         self.scan.folder().to_owned()
     }
 
-    /// What it is read in, whatever the steps: the file, where in it, how many bytes, how many records where that is
-    /// known.
+    /// Returns the stretches in which the input is read, regardless of the steps: file, offset,
+    /// bytes, and records if known.
     fn stretches(&self) -> Vec<(String, u64, u64, Option<u64>)> {
         let stretches = self.scan.stretches().iter();
         stretches.map(|split| (split.file.clone(), split.offset, split.bytes, split.records)).collect()
     }
 
-    /// Whether stretches can go through the steps each by itself.
+    /// Returns whether the steps can be applied to each stretch independently.
     fn is_row_wise(&self) -> bool {
         self.scan.is_row_wise()
     }
 
-    /// The schema before the steps as the file that its reader takes, where it does.
+    /// Returns the schema before the steps as a schema file, if the reader accepts one.
     fn schema_file(&self) -> Option<String> {
         self.scan.schema_file().map(|file| file.to_string())
     }
 
-    /// The stretches from number `start` on, before number `end`, through the same steps.
+    /// Returns a scan of the stretches from `start` to before `end`, with the same steps.
     fn narrowed(&self, py: Python<'_>, start: usize, end: usize) -> PyResult<Self> {
         let scan = self.scan.narrowed(start..end).or_raise(py)?;
         Ok(Self { scan, schema: self.schema.clone(), order: self.order.clone(), error: self.error.clone() })
@@ -116,20 +116,20 @@ impl Scan {
         objects::of_json(py, &serde_json::json!(records))
     }
 
-    /// What the latest stream that failed met.
+    /// Returns the error of the latest stream that failed.
     fn error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         let error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         error.as_ref().map(|error| exception(py, error).into_value(py).into_any())
     }
 
-    /// A new stream of all records, or of one split.
+    /// Returns a new stream of all records, or of one split.
     fn stream<'py>(&self, py: Python<'py>, split: Option<usize>) -> PyResult<Bound<'py, PyCapsule>> {
         let batches: Box<dyn RecordBatchReader + Send> = match split {
             None => Box::new(self.scan.batches()),
             Some(split) => Box::new(self.scan.batches_of(split..split.saturating_add(1))),
         };
         let (order, error) = (self.order.clone(), self.error.clone());
-        // The error is kept: whoever pulls the batches raises one of its own.
+        // Keeps the error, since the consumer of the batches raises its own.
         let noting = batches.map(move |batch| {
             let batch = batch
                 .and_then(|batch| order.as_ref().map_or(Ok(batch.clone()), |order| batch.project(order)));
@@ -147,7 +147,8 @@ impl Scan {
     }
 }
 
-/// Where columns stand that were selected by these names, of columns or of fields in them, in the order of the names.
+/// Returns the indices of the columns selected by names of columns or of fields in them, in the
+/// order of the names.
 fn order(schema: &SchemaRef, names: &[String]) -> Vec<usize> {
     let is_in = |name: &str, column: &str| {
         name.strip_prefix(column).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

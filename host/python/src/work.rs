@@ -1,5 +1,5 @@
-//! Work that may take long is done by another thread. The one that called waits for it without Python's lock, and
-//! looks in short steps whether the user has pressed Ctrl-C, and tells how far the work is.
+//! Runs long work on another thread. The calling thread waits without the GIL. At short intervals
+//! it checks for Ctrl-C and reports progress.
 
 use crate::errors::OrRaise;
 use pyo3::prelude::*;
@@ -7,12 +7,13 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 use tensorferry::{Error, Result, Session};
 
-/// How long Ctrl-C may take to be seen.
+/// Time between checks for Ctrl-C.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Does `work`, which obeys `session`. `progress` is called with bytes that are done, all of them, and what is done with
-/// them; if it raises, or a signal's handler does, the work is cancelled and ended first. It is called before anything
-/// is begun, too, and once more when all is done: only what it raises then comes too late.
+/// Runs `work`, which stops when `session` is cancelled. `progress` is called with the bytes done,
+/// all bytes, and the stage. If it or a signal handler raises an exception, the work is cancelled
+/// and ended first. `progress` is also called before the work starts, and once when all is done: an
+/// exception then comes too late to stop it.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     session: &Session,
@@ -28,7 +29,7 @@ pub(crate) fn run<T: Send>(
             let name = "tensorferry".to_owned();
             let worker = std::thread::Builder::new().name(name);
             let started = worker.spawn_scoped(scope, move || {
-                // Nobody waits for it only if the caller has panicked.
+                // The receiver is missing only if the caller has panicked.
                 let _ = send.send(work());
             });
             if let Err(error) = started {
@@ -67,7 +68,8 @@ fn look(py: Python<'_>, session: &Session, progress: Option<&Py<PyAny>>) -> PyRe
     progress.map_or(Ok(()), |progress| tell(py, session, progress))
 }
 
-/// What is read before anything is copied, what is copied, or what is checked, as the program's bar shows it.
+/// Reports bytes read before copying, bytes copied, or bytes checked, like the progress bar of
+/// `ferry`.
 fn tell(py: Python<'_>, session: &Session, progress: &Py<PyAny>) -> PyResult<()> {
     let ((moved, to_move), (checked, to_check)) = (session.progress(), session.checks());
     let (stage, (done, of)) = if to_move == 0 && to_check == 0 {
