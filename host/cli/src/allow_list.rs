@@ -15,7 +15,7 @@ use tensorferry_sdk::{Error, Result};
 /// Paths by their SHA-256.
 pub(crate) type AllowList = BTreeMap<String, String>;
 
-/// Returns the user's list, or `None` if there is none, so that every library is allowed. If this
+/// Returns the user's list, or `None` without a list, so that every library is allowed. If this
 /// user may not enter the folder (such as the home of a service), a list may exist: then only
 /// ferry's own libraries are allowed.
 pub(crate) fn read() -> Result<Option<AllowList>> {

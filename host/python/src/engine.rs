@@ -27,7 +27,7 @@ pub(crate) struct Engine {
 #[pymethods]
 impl Engine {
     /// Creates an engine. `own` is the package's plugin folder, which is trusted as the package is;
-    /// `folders` are other ones. `cache` keeps facts about the libraries.
+    /// `folders` are more of them. `cache` keeps facts about the libraries.
     #[new]
     #[pyo3(signature = (program, own, folders, cache, threads, memory, limits, stores))]
     fn new(

@@ -18,7 +18,7 @@ pub(super) fn all_usable(registry: &Registry, path: &Path) -> Result<()> {
         return Err(Error::io(format!("plugin rejected: {why}")).file(found.path.display().to_string()));
     }
     if registry.libraries().is_empty() {
-        let why = registry.notes().first().cloned().unwrap_or_else(|| "there is no library".to_owned());
+        let why = registry.notes().first().cloned().unwrap_or_else(|| "no library found".to_owned());
         return Err(Error::io(why).file(path.display().to_string()));
     }
     Ok(())

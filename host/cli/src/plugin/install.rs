@@ -21,7 +21,7 @@ pub(super) fn install(library: &Path, force: bool) -> Result<()> {
     let Some((found, identity)) =
         registry.libraries().first().and_then(|f| Some((f, f.outcome.as_ref().ok()?)))
     else {
-        return Err(Error::io("there is no library").file(library.display().to_string()));
+        return Err(Error::io("no library found").file(library.display().to_string()));
     };
     let folder = own_folder()?;
     let target = folder.join(library.file_name().unwrap_or_default());
@@ -109,5 +109,5 @@ pub(super) fn remove(name: &str) -> Result<()> {
 }
 
 fn own_folder() -> Result<PathBuf> {
-    user_folders::plugins().ok_or_else(|| Error::io("there is no plugin folder, since HOME is not set"))
+    user_folders::plugins().ok_or_else(|| Error::io("cannot determine the plugin folder, since HOME is not set"))
 }

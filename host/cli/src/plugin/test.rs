@@ -26,7 +26,7 @@ pub(super) fn run(command: &TestPlugin) -> Result<u8> {
     found::all_usable(&registry, &command.library)?;
     let Some(identity) = registry.libraries().first().and_then(|library| library.outcome.as_ref().ok())
     else {
-        return Err(Error::io("there is no library").file(command.library.display().to_string()));
+        return Err(Error::io("no library found").file(command.library.display().to_string()));
     };
     let formats = process::examine(command)?;
     let document = Document {

@@ -120,7 +120,7 @@ pub(crate) fn range(text: &str, known: Option<u64>) -> Result<Range<u64>> {
             let is_there = known.is_none_or(|count| row < count && given.unsigned_abs() <= count);
             let count = known.unwrap_or(0);
             let rows = terminal::counted(count, "row");
-            let problem = || Error::usage(format!("there is no row {given}: the input has {rows}"));
+            let problem = || Error::usage(format!("row {given} does not exist: the input has {rows}"));
             if is_there { Ok(row..row + 1) } else { Err(problem()) }
         }
         Some((start, stop)) => Ok(place(number(start)?, 0)?..place(number(stop)?, u64::MAX)?),

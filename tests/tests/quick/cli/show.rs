@@ -228,7 +228,7 @@ fn rows_are_a_table_or_lines() {
     assert!(first.contains("rows 0 to 9 of 25, 3 columns"), "{first}");
     let last = ferry.run(args!["show", parquet, "--rows", "-2:", "--columns", "id,name", "--json"]).expect(0);
     assert_eq!(last.stdout, "{\"id\":23,\"name\":\"n23\"}\n{\"id\":24,\"name\":\"n24\"}\n");
-    ferry.run(args!["show", parquet, "--rows", "25"]).expect(2).says(&["there is no row 25", "25"]);
+    ferry.run(args!["show", parquet, "--rows", "25"]).expect(2).says(&["row 25 does not exist", "25"]);
     let none = ferry.run(args!["show", parquet, "--rows", "90:99"]).expect(0).stdout;
     assert!(none.contains("no rows of 25"), "{none}");
 }
