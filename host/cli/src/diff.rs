@@ -3,7 +3,7 @@
 use super::args::Diff;
 use super::losses;
 use super::page::{PageFile, ShownDifferences, differences};
-use super::terminal::{self, counted};
+use super::terminal::{self, counted, printable};
 use tensorferry::compare::{
     Compared, Difference, DifferenceKind, Differences, Found, MaxDiff, RecordDiff, Tolerance, tensors_json,
 };
@@ -13,6 +13,8 @@ use tensorferry_sdk::Result;
 
 /// Maximum differences that the text lists: about a screen.
 const MOST_LINES: usize = 40;
+/// Minimum width of the column of details.
+const MIN_DETAIL: usize = 20;
 
 /// Returns whether the inputs are equal, or within `--max-diff`.
 pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Result<bool> {
@@ -69,19 +71,21 @@ fn write(command: &Diff, page: PageFile, found: &Found) -> Result<bool> {
 
 /// Prints the verdict of `check`, then each difference.
 pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
-    let text =
-        || verdict(differences, tensors, None) + &listed(differences, |difference| difference.to_string());
+    let text = || {
+        let table = table(differences, |difference| difference.kind.word());
+        verdict(differences, tensors, None) + &table
+    };
     terminal::answer_verdict(as_json, || tensors_json(differences, tensors), text)
 }
 
 /// Returns the verdict, then each difference, largest first.
 fn of_tensors(differences: &[Difference], tensors: usize, limit: Option<MaxDiff>) -> String {
-    let line = |difference: &Difference| match difference.kind {
-        DifferenceKind::Missing => format!("only in A: {:?}", difference.name),
-        DifferenceKind::Unexpected => format!("only in B: {:?}", difference.name),
-        _ => difference.to_string(),
+    let kind = |difference: &Difference| match difference.kind {
+        DifferenceKind::Missing => "only in A",
+        DifferenceKind::Unexpected => "only in B",
+        _ => difference.kind.word(),
     };
-    verdict(differences, tensors, limit) + &listed(differences, line)
+    verdict(differences, tensors, limit) + &table(differences, kind)
 }
 
 fn verdict(differences: &[Difference], tensors: usize, limit: Option<MaxDiff>) -> String {
@@ -100,13 +104,34 @@ fn verdict(differences: &[Difference], tensors: usize, limit: Option<MaxDiff>) -
     }
 }
 
-fn listed(differences: &[Difference], line: impl Fn(&Difference) -> String) -> String {
-    let told = differences.iter().take(MOST_LINES);
-    let mut lines: String = told.map(|difference| format!("  {}\n", line(difference))).collect();
-    if differences.len() > MOST_LINES {
-        lines += &format!("  ... and {} more (--json lists all)\n", differences.len() - MOST_LINES);
+/// Formats differences as a table: a column of names, and one of kinds and details, which is
+/// wrapped on a terminal.
+fn table(differences: &[Difference], kind: impl Fn(&Difference) -> &'static str) -> String {
+    let shown = &differences[..differences.len().min(MOST_LINES)];
+    let names: Vec<String> = shown.iter().map(|difference| printable(&difference.name)).collect();
+    let width = terminal::width(&names);
+    let room = terminal::columns_or(usize::MAX).saturating_sub(width + 4).max(MIN_DETAIL);
+    let mut text = String::new();
+    for (difference, name) in shown.iter().zip(&names) {
+        let detail = format!("{}{}", kind(difference), detail(difference));
+        let is_long = detail.chars().count() > room;
+        let lines = if is_long { terminal::wrapped(&detail, room) } else { vec![detail] };
+        let names = std::iter::once(name.as_str()).chain(std::iter::repeat(""));
+        for (name, line) in names.zip(lines) {
+            text += &format!("  {name:width$}  {line}\n");
+        }
     }
-    lines
+    if differences.len() > MOST_LINES {
+        text += &format!("  ... and {} more (--json lists all)\n", differences.len() - MOST_LINES);
+    }
+    text
+}
+
+/// Returns the text of a difference after its kind and name.
+fn detail(difference: &Difference) -> String {
+    let text = difference.to_string();
+    let start = format!("{}: {:?}", difference.kind.word(), difference.name);
+    text.strip_prefix(&start).unwrap_or(&text).to_owned()
 }
 
 fn document(differences: &[Difference], tensors: usize, limit: Option<MaxDiff>) -> serde_json::Value {

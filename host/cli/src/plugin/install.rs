@@ -109,5 +109,6 @@ pub(super) fn remove(name: &str) -> Result<()> {
 }
 
 fn own_folder() -> Result<PathBuf> {
-    user_folders::plugins().ok_or_else(|| Error::io("cannot determine the plugin folder, since HOME is not set"))
+    user_folders::plugins()
+        .ok_or_else(|| Error::io("cannot determine the plugin folder, since HOME is not set"))
 }

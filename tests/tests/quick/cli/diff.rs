@@ -132,7 +132,7 @@ fn the_worst_comes_first_and_ci_chooses_what_fails() {
     // Names and shapes always fail, and so does NaN compared with a number.
     let nan = floats(&[1000.0, 2.0, 5.0]);
     for (name, tensors, says) in [
-        ("missing", &[("x", "F32", &[3_u64][..], &small[..])][..], "only in A: \"y\""),
+        ("missing", &[("x", "F32", &[3_u64][..], &small[..])][..], "y  only in A"),
         ("nan", &[("x", "F32", &[3], &nan), ("y", "F32", &[2, 2], &large)], "1 NaN on one side"),
         ("shape", &[("x", "F32", &[3], &small), ("y", "F32", &[4], &large)], "[2, 2] in A, [4] in B"),
     ] {
