@@ -42,7 +42,11 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
             Err(error) => {
                 terminal::message("error", &format!("{}: {error}", places::shown(input)));
-                let mut document = failure::document(&error, hint(&error).as_deref());
+                let hint = hint(&error);
+                if let Some(hint) = &hint {
+                    terminal::message("  hint", hint);
+                }
+                let mut document = failure::document(&error, hint.as_deref());
                 document["input"] = places::shown(input).into();
                 documents.push(document);
                 code = if code == 0 { exit_code(error.kind()) } else { code };

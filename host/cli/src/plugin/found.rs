@@ -15,7 +15,7 @@ pub(super) fn all_usable(registry: &Registry, path: &Path) -> Result<()> {
     let refused =
         registry.libraries().iter().find_map(|found| found.outcome.as_ref().err().map(|why| (found, why)));
     if let Some((found, why)) = refused {
-        return Err(Error::io(format!("plugin rejected: {why}")).file(found.path.display().to_string()));
+        return Err(Error::io(format!("plugin refused: {why}")).file(found.path.display().to_string()));
     }
     if registry.libraries().is_empty() {
         let why = registry.notes().first().cloned().unwrap_or_else(|| "no library found".to_owned());
