@@ -30,8 +30,7 @@ pub(super) fn install(library: &Path, force: bool) -> Result<()> {
             .file(target.display().to_string())
             .hint("pass --force to replace it"));
     }
-    // A folder that others may write to would be ignored, so the mode does not depend on the umask
-    // alone.
+    // A folder that others may write to is ignored, so the mode excludes this for any umask.
     DirBuilder::new().recursive(true).mode(0o755).create(&folder).map_err(|e| failed(&folder, e))?;
     let mut file =
         tempfile::Builder::new().prefix(".new-").tempfile_in(&folder).map_err(|e| failed(&folder, e))?;
