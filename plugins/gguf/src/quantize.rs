@@ -70,7 +70,8 @@ impl Rules {
                 None => (None, rule),
             };
             let words = || METHODS.map(|method| method.word).join(", ");
-            let method = METHODS.iter().find(|method| method.word.eq_ignore_ascii_case(word)).ok_or_else(words)?;
+            let method =
+                METHODS.iter().find(|method| method.word.eq_ignore_ascii_case(word)).ok_or_else(words)?;
             match glob {
                 Some(glob) => {
                     let glob = Glob::new(glob)

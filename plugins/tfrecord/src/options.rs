@@ -14,8 +14,12 @@ const CODECS: [(&str, Option<Codec>); 5] = [
     ("zlib", Some(Codec::Zlib)),
     ("snappy", Some(Codec::Snappy)),
 ];
-const READ_CODEC: TypedOption<Option<Codec>> =
-    TypedOption::choice(Reader, "compression", &CODECS, "compression of the files; auto detects it for each file");
+const READ_CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
+    Reader,
+    "compression",
+    &CODECS,
+    "compression of the files; auto detects it for each file",
+);
 const FILES: TypedOption<Option<String>> = TypedOption::text(
     Reader,
     "files",

@@ -401,7 +401,8 @@ fn the_rest_is_verified_too() {
     let end = "5 outputs: 2 ok, 1 unreadable, 1 missing, 1 changed\n";
     assert!(outcome.stdout.ends_with(end), "{outcome}");
     // Files without any receipt are counted, and the first of them is named.
-    let _ = outcome.prints(&["no receipt lists ", "more/c.pt"]).says(&["3 of 5 outputs could not be verified"]);
+    let _ =
+        outcome.prints(&["no receipt lists ", "more/c.pt"]).says(&["3 of 5 outputs could not be verified"]);
     fs::remove_dir_all(scene.at("more")).unwrap();
     scene.ferry.on("verify", scene.ferry.home(), &[]).expect(0);
 }

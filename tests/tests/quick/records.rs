@@ -197,7 +197,10 @@ fn a_set_of_another_length_is_an_output_that_exists() {
     );
     let foreseen =
         ferry.run(args!["convert", input, output, "-o", "shard_rows=2", "--force", "--dry-run"]).expect(0);
-    assert!(!foreseen.stdout.contains("-of-") && foreseen.stderr.contains("the number of files depends"), "{foreseen}");
+    assert!(
+        !foreseen.stdout.contains("-of-") && foreseen.stderr.contains("the number of files depends"),
+        "{foreseen}"
+    );
     // Sets whose names differ only in their number of files are different sets.
     for name in named(3) {
         std::fs::write(ferry.at("sets").join(name), "{\"id\": 7}\n").unwrap();

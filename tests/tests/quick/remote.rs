@@ -258,5 +258,8 @@ fn what_was_read_has_the_digest_that_its_place_says() {
     };
     convert(tensorferry_test_kit::fixtures::sha256(&bytes)).unwrap();
     let error = convert("0".repeat(64)).unwrap_err();
-    assert!(error.kind() == ErrorKind::Malformed && error.to_string().contains("the SHA-256 of the file differs"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Malformed && error.to_string().contains("the SHA-256 of the file differs"),
+        "{error}"
+    );
 }

@@ -121,6 +121,9 @@ fn a_file_whose_arrays_are_elsewhere_is_refused() {
         let len = u8::try_from(text.len()).unwrap();
         let bytes = [b"\x82\xa1a\x01\xa1w\xd9", &[len][..], text.as_bytes()].concat();
         let error = read(&bytes).unwrap_err();
-        assert!(error.kind() == ErrorKind::Usage && format!("{error:?}").contains("pass the folder"), "{error}");
+        assert!(
+            error.kind() == ErrorKind::Usage && format!("{error:?}").contains("pass the folder"),
+            "{error}"
+        );
     }
 }

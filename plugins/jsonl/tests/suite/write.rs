@@ -129,7 +129,8 @@ fn pieces_of_a_compressed_file_are_one_file() {
     let mut text = String::new();
     flate2::read::MultiGzDecoder::new(&gzip[..]).read_to_string(&mut text).unwrap();
     assert_eq!(text, "{\"a\":1}\n{\"a\":2}\n");
-    let (zstd, _) = write(&[batch(1), batch(2)], "out.jsonl", &[("compression", "zstd"), ("level", "19")]).unwrap();
+    let (zstd, _) =
+        write(&[batch(1), batch(2)], "out.jsonl", &[("compression", "zstd"), ("level", "19")]).unwrap();
     assert_eq!(zstd::stream::decode_all(&zstd[..]).unwrap(), text.as_bytes());
 }
 

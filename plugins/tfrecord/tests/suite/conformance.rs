@@ -43,8 +43,13 @@ fn conforms_with_other_options() {
     let files = [("a-00000-of-00002", file(&examples())), ("a-00001-of-00002", Vec::new())];
     let files: BTreeMap<String, Vec<u8>> = files.map(|(name, bytes)| (name.to_owned(), bytes)).into();
     let shards = Sample::set(Entry::Prefix("a".to_owned()), files).of_rows(3);
-    let options =
-        [("compression", "gzip"), ("compression", "zlib"), ("compression", "snappy"), ("shards", "2"), ("max_shard_size", "9")];
+    let options = [
+        ("compression", "gzip"),
+        ("compression", "zlib"),
+        ("compression", "snappy"),
+        ("shards", "2"),
+        ("max_shard_size", "9"),
+    ];
     for (key, value) in options {
         let format = Preset::new(TfRecord).with(Side::Writer, key, value);
         let report = check(&format, std::slice::from_ref(&shards));

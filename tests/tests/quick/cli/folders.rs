@@ -165,7 +165,11 @@ fn older_weights_in_another_format_go_or_are_told_of() {
         let outcome =
             ferry.convert(&input, &output, &[options, &["--to", "safetensors", "--force"]].concat());
         assert_eq!(names(&output), expected, "{outcome}");
-        assert_eq!(outcome.stderr.contains("\"pytorch_model.bin\" next to the output"), !receipt, "{outcome}");
+        assert_eq!(
+            outcome.stderr.contains("\"pytorch_model.bin\" next to the output"),
+            !receipt,
+            "{outcome}"
+        );
         // A file that has changed since is not removed.
         ferry.write("out/model.safetensors", model("other"));
         let outcome = ferry.convert(&input, &output, &[options, &["--to", "torch", "--force"]].concat());

@@ -216,7 +216,7 @@ fn damage_is_found_by_verify() {
     document["records"]["rows"] = 40.into();
     fs::write(&receipt, document.to_string()).unwrap();
     let outcome = verify(&zoo, 4);
-    for said in ["column \"id\" has different content", "is not that of its records"] {
+    for said in ["column \"id\" has different content", "does not match its records"] {
         assert!(outcome.stdout.contains(said), "{said:?} is not in {outcome}");
     }
 }
