@@ -70,13 +70,9 @@ impl OptionSpec {
     /// Returns the value as the format declares it: the case of a word does not matter.
     fn normalized(&self, value: &str) -> Result<String> {
         let as_given = || Ok(value.to_owned());
-        let word_of = |words: &[&str]| {
-            let is_same = |word: &&&str| word.eq_ignore_ascii_case(value);
-            words.iter().find(|word| **word == value).or_else(|| words.iter().find(is_same)).copied()
-        };
         let expected = match &self.kind {
             OptionKind::Text | OptionKind::Source | OptionKind::List => return as_given(),
-            OptionKind::Bool => match word_of(&["true", "false"]) {
+            OptionKind::Bool => match word_of(&["true", "false"], value) {
                 Some(word) => return Ok(word.to_owned()),
                 None => "true or false".to_owned(),
             },
@@ -86,7 +82,7 @@ impl OptionSpec {
             OptionKind::Size => "a size such as 500MB or 2GiB".to_owned(),
             OptionKind::Choice(words) => {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                match word_of(&words) {
+                match word_of(&words, value) {
                     Some(word) => return Ok(word.to_owned()),
                     None => format!("one of {}", words.join(", ")),
                 }
@@ -94,6 +90,12 @@ impl OptionSpec {
         };
         Err(Error::usage(format!("invalid value {value:?} for option `{}`: expected {expected}", self.key)))
     }
+}
+
+/// Returns the word that equals `value`, or otherwise the first that differs only in case.
+fn word_of<'a>(words: &[&'a str], value: &str) -> Option<&'a str> {
+    let is_same = |word: &&&str| word.eq_ignore_ascii_case(value);
+    words.iter().find(|word| **word == value).or_else(|| words.iter().find(is_same)).copied()
 }
 
 /// Parses a size: `500`, `64KiB`, `5GB`. Decimal units are powers of 1000, as in

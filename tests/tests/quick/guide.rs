@@ -158,10 +158,10 @@ fn links_of(text: &str) -> Vec<String> {
 /// The cookbook has every job of its list, and README links to it.
 #[test]
 fn each_job_is_one_click_from_the_readme() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let readme = std::fs::read_to_string(workspace::root().join("README.md")).unwrap();
     let cookbook = folder().join("cookbook.md");
     let targets = links_of(&readme);
-    assert!(targets.iter().any(|target| root().join(target) == cookbook), "{targets:?}");
+    assert!(targets.iter().any(|target| workspace::root().join(target) == cookbook), "{targets:?}");
     let text = std::fs::read_to_string(&cookbook).unwrap();
     let jobs = text.split("\n### ").skip(1).map(|job| job.split_once(". ").unwrap());
     let numbers: Vec<&str> = jobs.clone().map(|(number, _)| number).collect();
