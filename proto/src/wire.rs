@@ -20,11 +20,11 @@
 use std::fmt;
 
 /// Maximum depth of nested groups, as in protobuf's own readers.
-const MOST_GROUPS: usize = 100;
+const MAX_GROUP_DEPTH: usize = 100;
 /// Maximum length of a varint, which has 64 bits.
-pub const MOST_VARINT_BYTES: usize = 10;
+pub const MAX_VARINT_BYTES: usize = 10;
 /// Maximum number of bytes before a field's content: a tag, and a varint or a length.
-pub const MOST_HEAD_BYTES: usize = 2 * MOST_VARINT_BYTES;
+pub const MAX_HEAD_BYTES: usize = 2 * MAX_VARINT_BYTES;
 
 /// Number of bytes whose high bits fit in a word.
 const BLOCK: usize = 64;
@@ -33,9 +33,9 @@ const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
 /// A fault in the encoding of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
+pub enum WireError {
     /// A length or a number extends past the end.
-    Cut,
+    Truncated,
     /// A varint has more than ten bytes, or more bits than the reader accepts.
     Varint,
     /// A tag has an invalid number or wire type.
@@ -46,10 +46,10 @@ pub enum Broken {
     Text,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Cut => "a field extends past the end",
+            Self::Truncated => "a field extends past the end",
             Self::Varint => "a varint has more than ten bytes",
             Self::Tag(_) => "invalid field tag",
             Self::Group => "mismatched group",
@@ -63,12 +63,12 @@ impl fmt::Display for Broken {
 #[inline]
 pub fn take_tag(
     bytes: &mut &[u8],
-    take: impl FnOnce(&mut &[u8]) -> Result<u64, Broken>,
-) -> Result<(u32, u32), Broken> {
+    take: impl FnOnce(&mut &[u8]) -> Result<u64, WireError>,
+) -> Result<(u32, u32), WireError> {
     let long = take(bytes)?;
     // Protobuf's tags have 32 bits.
-    let tag = u32::try_from(long).map_err(|_| Broken::Tag(long))?;
-    if tag >> 3 == 0 { Err(Broken::Tag(long)) } else { Ok((tag >> 3, tag & 7)) }
+    let tag = u32::try_from(long).map_err(|_| WireError::Tag(long))?;
+    if tag >> 3 == 0 { Err(WireError::Tag(long)) } else { Ok((tag >> 3, tag & 7)) }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl<'a> Fields<'a> {
         reason = "a call would pass the field through memory, which takes twice the time"
     )]
     #[inline(always)]
-    pub fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Broken> {
+    pub fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, WireError> {
         match self.0 {
             [] => Ok(None),
             // Most fields have a low number and a length.
@@ -119,31 +119,31 @@ impl<'a> Fields<'a> {
 /// Returns the first field and the bytes after it. Here and below, functions that are not inlined
 /// take bytes and return the rest, so that their callers can keep the slice in registers.
 #[inline(never)]
-fn field(mut bytes: &[u8]) -> Result<(u32, Value<'_>, &[u8]), Broken> {
+fn field(mut bytes: &[u8]) -> Result<(u32, Value<'_>, &[u8]), WireError> {
     let (number, wire_type) = take_tag(&mut bytes, take_varint)?;
     let value = take_value(&mut bytes, number, wire_type)?;
     Ok((number, value, bytes))
 }
 
-fn take_value<'a>(bytes: &mut &'a [u8], number: u32, wire_type: u32) -> Result<Value<'a>, Broken> {
+fn take_value<'a>(bytes: &mut &'a [u8], number: u32, wire_type: u32) -> Result<Value<'a>, WireError> {
     match wire_type {
         0 => take_varint(bytes).map(Value::Varint),
         1 => take_array::<8>(bytes).map(|_| Value::Fixed64),
         2 => take_len(bytes).map(Value::Len),
         3 => skip_group(bytes, number).map(|()| Value::Group),
         5 => take_array(bytes).map(Value::Fixed32),
-        4 => Err(Broken::Group),
-        _ => Err(Broken::Tag((number << 3 | wire_type).into())),
+        4 => Err(WireError::Group),
+        _ => Err(WireError::Tag((number << 3 | wire_type).into())),
     }
 }
 
 #[cold]
-fn skip_group(bytes: &mut &[u8], number: u32) -> Result<(), Broken> {
+fn skip_group(bytes: &mut &[u8], number: u32) -> Result<(), WireError> {
     let mut open = vec![number];
     while let Some(&innermost) = open.last() {
         match take_tag(bytes, take_varint)? {
-            (number, 3) if open.len() < MOST_GROUPS => open.push(number),
-            (_, 3) => return Err(Broken::Group),
+            (number, 3) if open.len() < MAX_GROUP_DEPTH => open.push(number),
+            (_, 3) => return Err(WireError::Group),
             (number, 4) if number == innermost => drop(open.pop()),
             (number, wire_type) => drop(take_value(bytes, number, wire_type)?),
         }
@@ -153,15 +153,15 @@ fn skip_group(bytes: &mut &[u8], number: u32) -> Result<(), Broken> {
 
 /// Takes `N` bytes from the front.
 #[inline]
-pub fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Broken> {
-    let (array, rest) = bytes.split_first_chunk().ok_or(Broken::Cut)?;
+pub fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], WireError> {
+    let (array, rest) = bytes.split_first_chunk().ok_or(WireError::Truncated)?;
     *bytes = rest;
     Ok(*array)
 }
 
 /// Takes a varint from the front. Bits of the tenth byte that do not fit are dropped.
 #[inline]
-pub fn take_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
+pub fn take_varint(bytes: &mut &[u8]) -> Result<u64, WireError> {
     match **bytes {
         [byte, ref rest @ ..] if byte < 0x80 => {
             *bytes = rest;
@@ -181,12 +181,12 @@ pub fn take_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
 
 /// Takes a varint from the front like [`take_varint`], but rejects varints of more than 64 bits.
 #[inline]
-pub fn take_exact_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
+pub fn take_exact_varint(bytes: &mut &[u8]) -> Result<u64, WireError> {
     let mut rest = *bytes;
     let value = take_varint(&mut rest)?;
     let taken = bytes.len() - rest.len();
-    if taken == MOST_VARINT_BYTES && bytes[taken - 1] > 1 {
-        return Err(Broken::Varint);
+    if taken == MAX_VARINT_BYTES && bytes[taken - 1] > 1 {
+        return Err(WireError::Varint);
     }
     *bytes = rest;
     Ok(value)
@@ -195,7 +195,7 @@ pub fn take_exact_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
 /// Appends all varints of `bytes` as signed integers. After an error, `values` may contain some of
 /// them.
 #[inline]
-pub fn take_varints(bytes: &[u8], values: &mut Vec<i64>) -> Result<(), Broken> {
+pub fn take_varints(bytes: &[u8], values: &mut Vec<i64>) -> Result<(), WireError> {
     let place = take_short_varints(bytes, values);
     take_any_varints(&bytes[place..], |some| values.extend(some.iter().map(|value| value.cast_signed())))
 }
@@ -276,7 +276,7 @@ fn short_varint(bytes: [u8; 4]) -> u32 {
 
 /// Takes all varints of `bytes` in order, and passes one or more at a time to `visit`.
 #[inline]
-fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), Broken> {
+fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), WireError> {
     // Eight bytes at once: the length of a varint is unpredictable, so the code avoids branches on
     // it.
     let mut place = 0;
@@ -293,7 +293,7 @@ fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), B
             // one is known.
             let first = up_to(ends);
             let second = (word & up_to(others) & !first) >> (ends.trailing_zeros() + 1);
-            visit(&[joined(word & first), joined(second)]);
+            visit(&[join_septets(word & first), join_septets(second)]);
             place += (others.trailing_zeros() / 8 + 1) as usize;
         } else {
             let (value, len) = long_varint(&bytes[place..])?;
@@ -305,17 +305,17 @@ fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), B
     // The last bytes, fewer than eight, are in the lower bytes of the word. No byte above them ends
     // a varint.
     let mut word = match bytes.last_chunk::<8>() {
-        Some(last) if left > 0 => shifted(u64::from_le_bytes(*last), 64 - 8 * left),
+        Some(last) if left > 0 => shift_in_ones(u64::from_le_bytes(*last), 64 - 8 * left),
         _ => bytes[place..].iter().rev().fold(u64::MAX, |word, &byte| word << 8 | u64::from(byte)),
     };
     while left > 0 {
         let ends = !word & HIGH_BITS;
         if ends == 0 {
-            return Err(Broken::Cut);
+            return Err(WireError::Truncated);
         }
         let taken = ends.trailing_zeros() as usize + 1;
-        visit(&[joined(word & up_to(ends))]);
-        word = shifted(word, taken);
+        visit(&[join_septets(word & up_to(ends))]);
+        word = shift_in_ones(word, taken);
         left -= taken / 8;
     }
     Ok(())
@@ -329,13 +329,13 @@ fn up_to(bits: u64) -> u64 {
 
 /// Shifts the word right and fills it with ones.
 #[inline]
-fn shifted(word: u64, by: usize) -> u64 {
+fn shift_in_ones(word: u64, by: usize) -> u64 {
     word >> by | !(u64::MAX >> by)
 }
 
 /// Joins the lower seven bits of each byte; the first byte is the lowest.
 #[inline]
-fn joined(word: u64) -> u64 {
+fn join_septets(word: u64) -> u64 {
     let word = (word & 0x007f_007f_007f_007f) | ((word & 0x7f00_7f00_7f00_7f00) >> 1);
     let word = (word & 0x0000_3fff_0000_3fff) | ((word & 0x3fff_0000_3fff_0000) >> 2);
     (word & 0x0fff_ffff) | ((word & 0x0fff_ffff_0000_0000) >> 4)
@@ -343,22 +343,22 @@ fn joined(word: u64) -> u64 {
 
 /// Returns the first varint and its length.
 #[inline(never)]
-fn long_varint(bytes: &[u8]) -> Result<(u64, usize), Broken> {
+fn long_varint(bytes: &[u8]) -> Result<(u64, usize), WireError> {
     let mut value = 0;
-    for (index, &byte) in bytes.iter().enumerate().take(MOST_VARINT_BYTES) {
+    for (index, &byte) in bytes.iter().enumerate().take(MAX_VARINT_BYTES) {
         value |= u64::from(byte & 0x7f) << (7 * index);
         if byte < 0x80 {
             return Ok((value, index + 1));
         }
     }
-    Err(if bytes.len() < MOST_VARINT_BYTES { Broken::Cut } else { Broken::Varint })
+    Err(if bytes.len() < MAX_VARINT_BYTES { WireError::Truncated } else { WireError::Varint })
 }
 
 /// Takes a length and that many bytes from the front.
 #[inline]
-pub fn take_len<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
-    let len = usize::try_from(take_varint(bytes)?).map_err(|_| Broken::Cut)?;
-    let (taken, rest) = bytes.split_at_checked(len).ok_or(Broken::Cut)?;
+pub fn take_len<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], WireError> {
+    let len = usize::try_from(take_varint(bytes)?).map_err(|_| WireError::Truncated)?;
+    let (taken, rest) = bytes.split_at_checked(len).ok_or(WireError::Truncated)?;
     *bytes = rest;
     Ok(taken)
 }
@@ -397,13 +397,13 @@ mod tests {
                     let mut rest = &[&bytes[..], &[7]].concat()[..];
                     assert_eq!((take(&mut rest), rest), (Ok(value), &[7][..]));
                 }
-                assert_eq!(take_varint(&mut &bytes[..bytes.len() - 1]), Err(Broken::Cut));
+                assert_eq!(take_varint(&mut &bytes[..bytes.len() - 1]), Err(WireError::Truncated));
             }
         }
         for take in [take_varint, take_exact_varint] {
-            assert_eq!(take(&mut [].as_slice()), Err(Broken::Cut));
-            assert_eq!(take(&mut [0x80, 0x80].as_slice()), Err(Broken::Cut));
-            assert_eq!(take(&mut [0x80; 11].as_slice()), Err(Broken::Varint));
+            assert_eq!(take(&mut [].as_slice()), Err(WireError::Truncated));
+            assert_eq!(take(&mut [0x80, 0x80].as_slice()), Err(WireError::Truncated));
+            assert_eq!(take(&mut [0x80; 11].as_slice()), Err(WireError::Varint));
         }
     }
 
@@ -434,10 +434,13 @@ mod tests {
             assert!(found.iter().map(|value| value.cast_unsigned()).eq(values[first..].iter().copied()));
             put_varint(&mut bytes, u64::MAX);
             for len in 1..10 {
-                assert_eq!(take_varints(&bytes[..bytes.len() - len], &mut Vec::new()), Err(Broken::Cut));
+                assert_eq!(
+                    take_varints(&bytes[..bytes.len() - len], &mut Vec::new()),
+                    Err(WireError::Truncated)
+                );
             }
         }
-        assert_eq!(take_varints(&[0x80; 11], &mut Vec::new()), Err(Broken::Varint));
+        assert_eq!(take_varints(&[0x80; 11], &mut Vec::new()), Err(WireError::Varint));
         // A tenth byte loses the bits that do not fit.
         let mut found = Vec::new();
         let over: Vec<u8> = [0xff; 9].into_iter().chain([0x7f]).collect();
@@ -445,7 +448,7 @@ mod tests {
         assert_eq!(found, [-1]);
         let mut over = [0xff; 10];
         over[9] = 2;
-        assert_eq!(take_exact_varint(&mut over.as_slice()), Err(Broken::Varint));
+        assert_eq!(take_exact_varint(&mut over.as_slice()), Err(WireError::Varint));
     }
 
     #[test]
@@ -454,10 +457,10 @@ mod tests {
         assert_eq!(group.next(), Ok(Some((1, Value::Group))));
         assert_eq!(group.next(), Ok(Some((2, Value::Varint(7)))));
         assert_eq!(group.next(), Ok(None));
-        assert_eq!(Fields(&[0x0b; 1000]).next(), Err(Broken::Group));
-        assert_eq!(Fields(&[0x0b, 0x14]).next(), Err(Broken::Group));
-        assert_eq!(Fields(&[0x0c]).next(), Err(Broken::Group));
-        assert_eq!(Fields(&[0x0b]).next(), Err(Broken::Cut));
+        assert_eq!(Fields(&[0x0b; 1000]).next(), Err(WireError::Group));
+        assert_eq!(Fields(&[0x0b, 0x14]).next(), Err(WireError::Group));
+        assert_eq!(Fields(&[0x0c]).next(), Err(WireError::Group));
+        assert_eq!(Fields(&[0x0b]).next(), Err(WireError::Truncated));
     }
 
     #[test]
@@ -470,10 +473,10 @@ mod tests {
             &[0x08],
             &[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f],
         ] {
-            assert_eq!(Fields(bytes).next(), Err(Broken::Cut), "{bytes:?}");
+            assert_eq!(Fields(bytes).next(), Err(WireError::Truncated), "{bytes:?}");
         }
-        assert_eq!(Fields(&[0x00]).next(), Err(Broken::Tag(0)));
-        assert_eq!(Fields(&[0x0e]).next(), Err(Broken::Tag(0x0e)));
-        assert_eq!(Fields(&[0xff, 0xff, 0xff, 0xff, 0x7f]).next(), Err(Broken::Tag(0x7_ffff_ffff)));
+        assert_eq!(Fields(&[0x00]).next(), Err(WireError::Tag(0)));
+        assert_eq!(Fields(&[0x0e]).next(), Err(WireError::Tag(0x0e)));
+        assert_eq!(Fields(&[0xff, 0xff, 0xff, 0xff, 0x7f]).next(), Err(WireError::Tag(0x7_ffff_ffff)));
     }
 }

@@ -1,12 +1,12 @@
 //! Builds catalogs. A reader fills a [`CatalogSink`]. The only implementation that yields a
 //! [`Catalog`] is [`CatalogBuilder`], which checks every extent as it is added.
 
-use crate::proof::Proof;
+use crate::proof::CatalogChecker;
 use crate::source::check_range;
 use crate::{
     Block, Catalog, Data, DigestAlgorithm, Dtype, DtypeInfo, Error, Grid, JoinedRanges, Limits, Loss,
-    LossKind, LossSink, Node, NodeId, Place, Result, Severity, Source, Storage, StorageId, Tensor, TensorId,
-    Value,
+    LossKind, LossSink, Node, NodeId, Result, Severity, Source, Storage, StorageId, StorageLocation, Tensor,
+    TensorId, Value,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -135,7 +135,7 @@ pub trait CatalogSink: LossSink {
 pub struct CatalogBuilder<'a> {
     source: &'a dyn Source,
     limits: &'a Limits,
-    proof: Proof<'a>,
+    proof: CatalogChecker<'a>,
     inline_bytes: u64,
     value_nodes: u64,
     /// Number of ranges of all joined storages.
@@ -149,7 +149,7 @@ impl<'a> CatalogBuilder<'a> {
         Self {
             source,
             limits,
-            proof: Proof::new(
+            proof: CatalogChecker::new(
                 Catalog { origin: format.to_owned(), limits: limits.clone(), ..Catalog::default() },
                 limits,
             ),
@@ -168,7 +168,7 @@ impl<'a> CatalogBuilder<'a> {
     }
 
     /// Notes, once per algorithm, that digests of an unknown algorithm are not checked.
-    fn leave_unchecked(&mut self, algorithm: DigestAlgorithm) -> Result<()> {
+    fn note_unknown_digest(&mut self, algorithm: DigestAlgorithm) -> Result<()> {
         let what = format!("digest algorithm {}", algorithm.0);
         if self.proof.catalog.losses.iter().any(|loss| loss.what == what) {
             return Ok(());
@@ -180,7 +180,7 @@ impl<'a> CatalogBuilder<'a> {
 
     /// Counts names, metadata, losses and inline bytes, which are held in memory. Together they are
     /// limited to the size of a header.
-    fn hold(&mut self, bytes: usize) -> Result<()> {
+    fn count_bytes(&mut self, bytes: usize) -> Result<()> {
         self.inline_bytes = self.inline_bytes.saturating_add(bytes as u64);
         if self.inline_bytes > self.limits.header_bytes {
             return Err(Error::limit("the catalog holds too many bytes")
@@ -205,7 +205,7 @@ impl CatalogBuilder<'_> {
         for range in joined.ranges() {
             let part = self.proof.catalog.storage(range.storage);
             let part = part.ok_or_else(|| Error::plugin(format!("no storage {}", range.storage.0)))?;
-            if matches!(part.place, Place::Joined(_)) {
+            if matches!(part.place, StorageLocation::Joined(_)) {
                 return Err(Error::plugin("a joined storage contains a joined storage"));
             }
             if part.byte_order != storage.byte_order {
@@ -229,7 +229,7 @@ impl CatalogBuilder<'_> {
     }
 
     /// Counts an entry of the metadata or an attribute, which is held in memory.
-    fn hold_entry(&mut self, key: &str, value: &Value) -> Result<()> {
+    fn count_entry(&mut self, key: &str, value: &Value) -> Result<()> {
         let limits = self.limits;
         if key.len() as u64 > limits.name_bytes {
             return Err(Error::limit("a metadata or attribute key is too long").found(key.len()));
@@ -245,13 +245,13 @@ impl CatalogBuilder<'_> {
                 .expected(format!("at most {} levels", limits.nesting))
                 .hint("if you trust the file, raise the limit with --limit nesting=N"));
         }
-        self.hold(key.len() + value.bytes())
+        self.count_bytes(key.len() + value.bytes())
     }
 }
 
 impl LossSink for CatalogBuilder<'_> {
     fn loss(&mut self, loss: Loss) -> Result<()> {
-        self.hold(loss.what.len() + loss.why.len())?;
+        self.count_bytes(loss.what.len() + loss.why.len())?;
         self.proof.catalog.losses.push(loss);
         Ok(())
     }
@@ -260,10 +260,10 @@ impl LossSink for CatalogBuilder<'_> {
 impl CatalogSink for CatalogBuilder<'_> {
     fn storage(&mut self, mut storage: Storage) -> Result<StorageId> {
         if let Some(digest) = storage.digest.take_if(|digest| digest.algorithm.start().is_err()) {
-            self.leave_unchecked(digest.algorithm)?;
+            self.note_unknown_digest(digest.algorithm)?;
         }
         match &storage.place {
-            Place::File { file, offset } => {
+            StorageLocation::File { file, offset } => {
                 let name = self.source.name(*file);
                 if name.is_empty() {
                     return Err(Error::plugin("a storage is in a file that was not opened").found(file.0));
@@ -272,16 +272,16 @@ impl CatalogSink for CatalogBuilder<'_> {
                 check_range(name, file_len, *offset, storage.len)?;
                 self.proof.sharing.storage(*file, file_len, storage.len)?;
             }
-            Place::Encoded { .. } => {}
-            Place::Cast(_) | Place::Computed(_) => {
+            StorageLocation::Encoded { .. } => {}
+            StorageLocation::Cast(_) | StorageLocation::Computed(_) => {
                 return Err(Error::plugin("a reader cannot add cast or computed storages"));
             }
-            Place::Joined(joined) => self.check_joined(joined, &storage)?,
-            Place::Inline(bytes) => {
+            StorageLocation::Joined(joined) => self.check_joined(joined, &storage)?,
+            StorageLocation::Inline(bytes) => {
                 if bytes.len() as u64 != storage.len {
                     return Err(Error::plugin("the length of an inline storage differs from its bytes"));
                 }
-                self.hold(bytes.len())?;
+                self.count_bytes(bytes.len())?;
             }
         }
         let id = u32::try_from(self.proof.catalog.storages.len())
@@ -324,7 +324,7 @@ impl CatalogSink for CatalogBuilder<'_> {
     ) -> Result<TensorId> {
         // Names are limited in total, because many long names can share a prefix that the file
         // stores only once.
-        self.hold(name.len())?;
+        self.count_bytes(name.len())?;
         self.proof.add(named(name, dtype, shape, Data::Whole { storage, offset }))
     }
 
@@ -335,17 +335,17 @@ impl CatalogSink for CatalogBuilder<'_> {
         shape: &[u64],
         blocks: Vec<Block>,
     ) -> Result<TensorId> {
-        self.hold(name.len())?;
+        self.count_bytes(name.len())?;
         self.proof.add(named(name, dtype, shape, Data::Blocks(blocks)))
     }
 
     fn tensor_of_tiles(&mut self, name: &str, dtype: Dtype, shape: &[u64], grid: Grid) -> Result<TensorId> {
-        self.hold(name.len())?;
+        self.count_bytes(name.len())?;
         self.proof.add(named(name, dtype, shape, Data::Grid(Box::new(grid))))
     }
 
     fn metadata(&mut self, key: &str, value: Value) -> Result<()> {
-        self.hold_entry(key, &value)?;
+        self.count_entry(key, &value)?;
         match self.proof.catalog.metadata.entry(key.to_owned()) {
             Entry::Vacant(entry) => drop(entry.insert(value)),
             Entry::Occupied(_) => {
@@ -356,7 +356,7 @@ impl CatalogSink for CatalogBuilder<'_> {
     }
 
     fn node(&mut self, node: Node) -> Result<NodeId> {
-        self.hold(node.bytes.len() + node.class.len())?;
+        self.count_bytes(node.bytes.len() + node.class.len())?;
         self.proof.catalog.tree.push(node, self.limits)
     }
 
@@ -365,19 +365,19 @@ impl CatalogSink for CatalogBuilder<'_> {
     }
 
     fn origin(&mut self, format: &str) -> Result<()> {
-        self.hold(format.len())?;
+        self.count_bytes(format.len())?;
         format.clone_into(&mut self.proof.catalog.origin);
         Ok(())
     }
 
     fn global(&mut self, name: &str) -> Result<()> {
-        self.hold(name.len())?;
+        self.count_bytes(name.len())?;
         self.proof.catalog.globals.push(name.to_owned());
         Ok(())
     }
 
     fn step(&mut self, step: &str) -> Result<()> {
-        self.hold(step.len())?;
+        self.count_bytes(step.len())?;
         self.proof.catalog.steps.push(step.to_owned());
         Ok(())
     }
@@ -386,7 +386,7 @@ impl CatalogSink for CatalogBuilder<'_> {
         if name.is_empty() || matches!(name, "." | "..") || name.contains(['/', '\\', '\0']) {
             return Err(Error::plugin("the name of a sidecar is not a plain file name").file(name));
         }
-        self.hold(name.len() + bytes.len())?;
+        self.count_bytes(name.len() + bytes.len())?;
         match self.proof.catalog.sidecars.insert(name.to_owned(), bytes.to_vec()) {
             Some(_) => Err(Error::plugin("two sidecars have the same name").file(name)),
             None => Ok(()),
@@ -394,7 +394,7 @@ impl CatalogSink for CatalogBuilder<'_> {
     }
 
     fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()> {
-        self.hold_entry(key, &value)?;
+        self.count_entry(key, &value)?;
         let tensor = self.proof.catalog.tensors.get_mut(tensor.0 as usize);
         let tensor =
             tensor.ok_or_else(|| Error::plugin("an attribute names a tensor that does not exist"))?;
@@ -477,7 +477,8 @@ mod tests {
     #[test]
     fn a_part_of_a_joined_storage_is_the_ranges_that_it_touches() {
         let range = |storage, offset, len| StorageRange { storage: StorageId(storage), offset, len };
-        let Place::Joined(joined) = Storage::joined([range(0, 2, 5), range(1, 0, 0), range(2, 1, 3)]).place
+        let StorageLocation::Joined(joined) =
+            Storage::joined([range(0, 2, 5), range(1, 0, 0), range(2, 1, 3)]).place
         else {
             unreachable!()
         };

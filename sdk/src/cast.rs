@@ -6,8 +6,8 @@
 //! stay tied, and so do overlapping views.
 
 use crate::{
-    ByteOrder, CastStorage, Catalog, Data, Dtype, DtypeInfo, Error, Place, Result, Storage, StorageId,
-    Tensor, TensorId,
+    ByteOrder, CastStorage, Catalog, Data, Dtype, DtypeInfo, Error, Result, Storage, StorageId,
+    StorageLocation, Tensor, TensorId,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Catalog {
                 let reach = block.extent(Some(pair.from_width), 0);
                 if !reach.is_empty() {
                     let (storage, offset) = (block.storage, block.offset);
-                    moved.push(Moved { tensor: place, number, pair, storage, offset, reach });
+                    moved.push(MovedBlock { tensor: place, number, pair, storage, offset, reach });
                 }
             }
             tensor.bytes = info(to)?.bytes_of(tensor.bytes / u64::from(pair.from_width))?;
@@ -50,7 +50,7 @@ impl Catalog {
 
     /// Gives each stretch of overlapping blocks its own storage. `blocks` belong to one group, in
     /// the order of their first bytes.
-    fn move_overlapping(&mut self, mut blocks: &mut [Moved]) -> Result<()> {
+    fn move_overlapping(&mut self, mut blocks: &mut [MovedBlock]) -> Result<()> {
         while let Some(first) = blocks.first() {
             let mut stretch = first.reach.clone();
             let mut count = 1;
@@ -61,20 +61,20 @@ impl Catalog {
             let (together, rest) = blocks.split_at_mut(count);
             let storage = self.cast_storage(&together[0], &stretch)?;
             for block in together {
-                block.settle(&mut self.tensors[block.tensor], storage, stretch.start);
+                block.point_to(&mut self.tensors[block.tensor], storage, stretch.start);
             }
             blocks = rest;
         }
         Ok(())
     }
 
-    fn cast_storage(&mut self, first: &Moved, stretch: &Range<u64>) -> Result<StorageId> {
+    fn cast_storage(&mut self, first: &MovedBlock, stretch: &Range<u64>) -> Result<StorageId> {
         let Pair { from, to, from_width, to_width } = first.pair;
         let elements = (stretch.end - stretch.start) / u64::from(from_width);
         let len = elements.checked_mul(to_width.into());
         let len = len.ok_or_else(|| Error::limit("the length of a cast storage exceeds 64 bits"))?;
         let cast = match self.storage(first.storage).map(|storage| &storage.place) {
-            Some(Place::Cast(below)) => {
+            Some(StorageLocation::Cast(below)) => {
                 let (lying, read) = below.widths();
                 CastStorage {
                     of: below.of,
@@ -86,7 +86,12 @@ impl Catalog {
         };
         let id = u32::try_from(self.storages.len()).map_err(|_| Error::limit("too many storages"))?;
         let byte_order = ByteOrder::Little;
-        self.storages.push(Storage { place: Place::Cast(Arc::new(cast)), len, byte_order, digest: None });
+        self.storages.push(Storage {
+            place: StorageLocation::Cast(Arc::new(cast)),
+            len,
+            byte_order,
+            digest: None,
+        });
         Ok(StorageId(id))
     }
 }
@@ -117,7 +122,7 @@ fn info(dtype: Dtype) -> Result<&'static DtypeInfo> {
 }
 
 /// A block that moves to a cast storage.
-struct Moved {
+struct MovedBlock {
     tensor: usize,
     /// Number of the block within its tensor.
     number: u64,
@@ -129,7 +134,7 @@ struct Moved {
     reach: Range<u64>,
 }
 
-impl Moved {
+impl MovedBlock {
     /// Returns the key that two blocks must share to be read from one cast storage. It includes the
     /// alignment of elements.
     fn group(&self) -> (StorageId, Dtype, Dtype, u64) {
@@ -138,7 +143,7 @@ impl Moved {
     }
 
     /// Points the tensor to the cast storage, which begins at `start` of the old one.
-    fn settle(&self, tensor: &mut Tensor, storage: StorageId, start: u64) {
+    fn point_to(&self, tensor: &mut Tensor, storage: StorageId, start: u64) {
         let Pair { from_width, to_width, .. } = self.pair;
         let offset = (self.offset - start) / u64::from(from_width) * u64::from(to_width);
         match &mut tensor.data {
@@ -173,7 +178,7 @@ mod tests {
 
     fn cast_at(catalog: &Catalog, storage: u32) -> (&CastStorage, u64) {
         let storage = catalog.storage(StorageId(storage)).unwrap();
-        let Place::Cast(cast) = &storage.place else { panic!("{storage:?} is not a cast") };
+        let StorageLocation::Cast(cast) = &storage.place else { panic!("{storage:?} is not a cast") };
         (cast, storage.len)
     }
 
@@ -260,7 +265,11 @@ mod tests {
         let limits = Limits::default();
         let mut builder = CatalogBuilder::new("test", &source, &limits);
         let of = builder.storage(Storage::file(FileId(0), 0, 96)).unwrap();
-        let place = Place::Cast(Arc::new(CastStorage { of, start: 0, dtypes: vec![Dtype::F32, Dtype::F16] }));
+        let place = StorageLocation::Cast(Arc::new(CastStorage {
+            of,
+            start: 0,
+            dtypes: vec![Dtype::F32, Dtype::F16],
+        }));
         let storage = Storage { place, len: 48, byte_order: ByteOrder::Little, digest: None };
         assert!(builder.storage(storage).is_err());
     }

@@ -8,8 +8,8 @@
 //! ([`Catalog::ties`](crate::Catalog::ties)).
 
 use crate::{
-    Data, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Result, Storage, StorageId, Tensor,
-    TensorId, Tree, Value,
+    Data, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Result, Storage, StorageId, StorageLocation,
+    Tensor, TensorId, Tree, Value,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -180,13 +180,13 @@ impl Catalog {
     /// # Errors
     /// Returns an error if a storage does not exist, or if there are too many storages or too many
     /// bytes in memory.
-    pub fn with_storages_again(
+    pub fn with_copied_storages(
         mut self,
         ids: &[StorageId],
         limits: &Limits,
     ) -> Result<(Self, Vec<StorageId>)> {
         let held = |storage: &Storage| {
-            if let Place::Inline(bytes) = &storage.place { bytes.len() as u64 } else { 0 }
+            if let StorageLocation::Inline(bytes) = &storage.place { bytes.len() as u64 } else { 0 }
         };
         let mut inline = self.storages.iter().map(held).sum::<u64>();
         let mut again = Vec::with_capacity(ids.len());
@@ -304,12 +304,12 @@ mod tests {
         let tie = |tensors: &mut Vec<Tensor>| tensors[1].data = tensors[0].data.clone();
         let tied = with(tie).unwrap();
         assert_eq!(tied.ties(), [TensorId(0), TensorId(0)]);
-        let (again, ids) = tied.with_storages_again(&[StorageId(0)], &Limits::default()).unwrap();
+        let (again, ids) = tied.with_copied_storages(&[StorageId(0)], &Limits::default()).unwrap();
         assert_eq!(again.storage(ids[0]), again.storage(StorageId(0)));
         let mut tensors = again.tensors().to_vec();
         tensors[1].data = Data::Whole { storage: ids[0], offset: 0 };
         let apart = again.with_tensors(tensors, None, &Limits::default()).unwrap();
         assert_eq!(apart.ties(), [TensorId(0), TensorId(1)]);
-        assert!(apart.with_storages_again(&[StorageId(9)], &Limits::default()).is_err());
+        assert!(apart.with_copied_storages(&[StorageId(9)], &Limits::default()).is_err());
     }
 }

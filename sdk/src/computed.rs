@@ -1,7 +1,9 @@
 //! A computed storage is not stored anywhere: the host computes its bytes from other storages
 //! whenever they are read.
 
-use crate::{ByteOrder, Catalog, Compute, ComputedStorage, Error, Place, Result, Storage, StorageId};
+use crate::{
+    ByteOrder, Catalog, Compute, ComputedStorage, Error, Result, Storage, StorageId, StorageLocation,
+};
 use std::sync::Arc;
 
 impl Catalog {
@@ -14,7 +16,7 @@ impl Catalog {
         for input in compute.inputs() {
             match self.storage(*input) {
                 None => return Err(Error::plugin(format!("no storage {}", input.0))),
-                Some(Storage { place: Place::Computed(_), .. }) => {
+                Some(Storage { place: StorageLocation::Computed(_), .. }) => {
                     return Err(Error::plugin("a computed storage reads a computed storage"));
                 }
                 Some(_) => {}
@@ -23,7 +25,7 @@ impl Catalog {
         let id = u32::try_from(self.storages.len()).ok();
         let id = id.filter(|&id| u64::from(id) < self.limits.entries);
         let id = id.ok_or_else(|| Error::limit("too many storages"))?;
-        let place = Place::Computed(ComputedStorage(compute));
+        let place = StorageLocation::Computed(ComputedStorage(compute));
         self.storages.push(Storage { place, len, byte_order: ByteOrder::Little, digest: None });
         Ok(StorageId(id))
     }

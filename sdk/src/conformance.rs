@@ -101,7 +101,7 @@ pub use preset::Preset;
 pub use rules::Observer;
 
 use crate::{Capabilities, Entry, Format, Limits, MemorySource};
-use rules::{Broken, Rules, numbered};
+use rules::{Rules, Violated, numbered};
 use std::collections::BTreeMap;
 
 /// A small input of a format: a few kilobytes, so that every byte of it can be damaged.
@@ -185,7 +185,7 @@ impl Sample {
 /// checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Report {
+pub struct ConformanceReport {
     /// Damaged inputs that were read.
     pub damaged: usize,
     /// Rows of the samples, each counted once.
@@ -202,10 +202,10 @@ pub struct Report {
 /// Panics if a rule is broken; the message names the rule and the input. Also panics if a format
 /// that reads is given no sample.
 #[must_use]
-pub fn check(format: &dyn Format, samples: &[Sample]) -> Report {
+pub fn check(format: &dyn Format, samples: &[Sample]) -> ConformanceReport {
     let rules = Rules::new(format, None);
     run(&rules, samples, &mut |broken| {
-        let Broken { rule, found, .. } = broken;
+        let Violated { rule, found, .. } = broken;
         panic!("format {:?} breaks the rule \"{rule}\": {found}", rules.description.id)
     })
 }
@@ -215,9 +215,9 @@ pub fn check(format: &dyn Format, samples: &[Sample]) -> Report {
 #[non_exhaustive]
 pub struct Examination {
     /// Number of checks.
-    pub report: Report,
+    pub report: ConformanceReport,
     /// Results of all rules that were checked, ordered by number.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<RuleResult>,
 }
 
 impl Examination {
@@ -231,7 +231,7 @@ impl Examination {
 /// The result of one rule.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Verdict {
+pub struct RuleResult {
     /// Number of the rule in the table of this module.
     pub number: &'static str,
     /// The rule as a sentence.
@@ -258,15 +258,16 @@ pub struct Violation {
 pub fn examine(format: &dyn Format, samples: &[Sample], observer: &dyn Observer) -> Examination {
     let rules = Rules::new(format, Some(observer));
     let mut violations: BTreeMap<&str, Vec<Violation>> = BTreeMap::new();
-    let report = run(&rules, samples, &mut |Broken { rule, found, input }| {
+    let report = run(&rules, samples, &mut |Violated { rule, found, input }| {
         violations.entry(rule).or_default().push(Violation { found, input });
     });
     let mut asked = rules.asked();
     let mut verdict = |number, rule| {
         let checks = asked.remove(rule)?;
-        Some(Verdict { number, rule, checks, violations: violations.remove(rule).unwrap_or_default() })
+        Some(RuleResult { number, rule, checks, violations: violations.remove(rule).unwrap_or_default() })
     };
-    let mut verdicts: Vec<Verdict> = numbered().filter_map(|(number, rule)| verdict(number, rule)).collect();
+    let mut verdicts: Vec<RuleResult> =
+        numbered().filter_map(|(number, rule)| verdict(number, rule)).collect();
     for rule in rules.asked().into_keys() {
         verdicts.extend(verdict("-", rule));
     }
@@ -274,8 +275,8 @@ pub fn examine(format: &dyn Format, samples: &[Sample], observer: &dyn Observer)
 }
 
 /// Runs the parts of the suite, one after the other.
-fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(Broken)) -> Report {
-    let mut report = Report::default();
+fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(Violated)) -> ConformanceReport {
+    let mut report = ConformanceReport::default();
     let can = |capability| rules.description.capabilities.has(capability);
     let mut part = |run: &mut dyn FnMut()| match rules.part(run) {
         Ok(()) => true,

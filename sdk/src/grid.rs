@@ -120,7 +120,7 @@ impl Grid {
     }
 
     /// Returns the numbers of the tiles that overlap `region`, in a tensor of `shape`.
-    pub(crate) fn touching<'a>(
+    pub(crate) fn tiles_overlapping<'a>(
         &'a self,
         shape: &[u64],
         region: &Region,
@@ -152,7 +152,7 @@ impl Grid {
 
     /// Returns this grid with each storage id mapped by `storage`.
     #[must_use]
-    pub fn over(&self, storage: impl Fn(StorageId) -> StorageId) -> Self {
+    pub fn map_storages(&self, storage: impl Fn(StorageId) -> StorageId) -> Self {
         let listed = (0..self.tiles.count()).map(|number| self.tiles.get(number).map(&storage));
         let tiles = Tiles::Listed(listed.collect()).simplified();
         Self { tiles, fill: self.fill.map(&storage), ..self.clone() }

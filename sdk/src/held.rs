@@ -4,7 +4,7 @@
 use crate::{CODES_OF, Capabilities, Catalog, Loss, LossKind, Severity, Value};
 
 /// Maximum losses of one kind that are listed individually; the rest are counted.
-const MOST_LISTED: usize = 200;
+const MAX_LISTED: usize = 200;
 
 impl Catalog {
     /// Returns this catalog reduced to what a format with these capabilities can hold, and the
@@ -18,7 +18,7 @@ impl Catalog {
     ///
     /// Metadata is kept even if the format has no metadata at all.
     #[must_use]
-    pub fn held_by(mut self, capabilities: Capabilities) -> (Self, Vec<Loss>) {
+    pub fn reduced_to(mut self, capabilities: Capabilities) -> (Self, Vec<Loss>) {
         let mut losses = Vec::new();
         if !capabilities.has(Capabilities::ATTRIBUTES) {
             let (why, mut count) = ("the target format cannot hold attributes of tensors", 0_usize);
@@ -27,13 +27,13 @@ impl Catalog {
                 // Writers that need numbers have already refused such tensors.
                 for key in attributes.into_keys().filter(|key| key != CODES_OF) {
                     count += 1;
-                    if count <= MOST_LISTED {
+                    if count <= MAX_LISTED {
                         losses.push(Loss::new(LossKind::Attribute, format!("{}: {key}", tensor.name), why));
                     }
                 }
             }
-            if count > MOST_LISTED {
-                let rest = format!("{} more attributes", count - MOST_LISTED);
+            if count > MAX_LISTED {
+                let rest = format!("{} more attributes", count - MAX_LISTED);
                 losses.push(Loss::new(LossKind::Attribute, rest, why));
             }
         }
@@ -64,7 +64,7 @@ mod tests {
         let (source, limits) = (MemorySource::file("x", []), Limits::default());
         let mut builder = CatalogBuilder::new("test", &source, &limits);
         let storage = builder.storage(Storage::inline([0])).unwrap();
-        for number in 0..MOST_LISTED + 5 {
+        for number in 0..MAX_LISTED + 5 {
             let tensor = builder.tensor(&format!("t{number}"), Dtype::U8, &[1], storage, 0).unwrap();
             builder.attribute(tensor, "unit", Value::text("mm")).unwrap();
             assert!(builder.attribute(tensor, "unit", Value::text("s")).is_err());
@@ -74,16 +74,16 @@ mod tests {
         assert!(builder.metadata_text("number", "8").is_err());
         let catalog = builder.finish().unwrap();
         let all = Capabilities::METADATA | Capabilities::VALUES | Capabilities::ATTRIBUTES;
-        let (same, losses) = catalog.clone().held_by(all);
+        let (same, losses) = catalog.clone().reduced_to(all);
         assert_eq!((same.tensors(), same.metadata()), (catalog.tensors(), catalog.metadata()));
         assert_eq!(losses, []);
-        let (less, losses) = catalog.held_by(Capabilities::METADATA);
+        let (less, losses) = catalog.reduced_to(Capabilities::METADATA);
         assert!(less.tensors().iter().all(|tensor| tensor.attributes.is_empty()));
         assert_eq!((less.metadata()["number"] == "7", less.metadata()["text"] == "a"), (true, true));
-        assert_eq!(losses.len(), MOST_LISTED + 2);
+        assert_eq!(losses.len(), MAX_LISTED + 2);
         assert_eq!((losses[0].kind, losses[0].what.as_str()), (LossKind::Attribute, "t0: unit"));
-        assert_eq!(losses[MOST_LISTED].what, "5 more attributes");
-        let last = &losses[MOST_LISTED + 1];
+        assert_eq!(losses[MAX_LISTED].what, "5 more attributes");
+        let last = &losses[MAX_LISTED + 1];
         assert_eq!(
             (last.kind, last.severity, &*last.what),
             (LossKind::Metadata, Severity::Changed, "number")

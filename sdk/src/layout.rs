@@ -316,7 +316,7 @@ pub trait LayoutSink: LossSink {
     ///
     /// # Errors
     /// Returns a plugin error if the tensor is also written in another way.
-    fn held_in_bytes(&mut self, tensor: TensorId) -> Result<()>;
+    fn written_in_bytes(&mut self, tensor: TensorId) -> Result<()>;
 
     /// Declares that files with matching names that are not part of this output belong to an older
     /// output that this one replaces, such as shards of a different count. With `--force` they are
@@ -359,7 +359,7 @@ impl Layout {
 
     /// Returns the files whose length is only known once their segments are encoded.
     #[must_use]
-    pub fn unsettled(&self) -> BTreeSet<OutputId> {
+    pub fn files_of_unknown_length(&self) -> BTreeSet<OutputId> {
         let unsettled = self.encoded.iter().filter(|placed| placed.encoded.len.is_none());
         unsettled.map(|placed| placed.file).collect()
     }
@@ -368,7 +368,7 @@ impl Layout {
     ///
     /// # Panics
     /// Panics if the number of lengths differs from the number of segments.
-    pub fn settle(&mut self, lens: &[u64]) {
+    pub fn set_encoded_lengths(&mut self, lens: &[u64]) {
         assert_eq!(lens.len(), self.encoded.len(), "one length for each encoded segment");
         let shifts = Shifts::new(&self.encoded, lens);
         for (index, file) in (0..).zip(&mut self.files) {
@@ -508,9 +508,9 @@ mod tests {
             builder.digest(file, range, DigestAlgorithm::CRC32C).unwrap();
         }
         let mut layout = builder.finish().unwrap();
-        assert_eq!(layout.unsettled().len(), 1);
-        layout.settle(&[1000, 0, 3]);
-        assert!(layout.unsettled().is_empty());
+        assert_eq!(layout.files_of_unknown_length().len(), 1);
+        layout.set_encoded_lengths(&[1000, 0, 3]);
+        assert!(layout.files_of_unknown_length().is_empty());
         let Content::Copied(segments) = &layout.files()[0].content else { panic!("a copied file") };
         let places: Vec<_> = segments.iter().map(|placed| (placed.offset, placed.len)).collect();
         assert_eq!(places, [(0, 4), (4, 1000), (1004, 0), (1004, 3), (1007, 4), (1011, 2)]);

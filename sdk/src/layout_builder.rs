@@ -67,11 +67,11 @@ impl<'a> LayoutBuilder<'a> {
                     .tensor(view.name)
             })?;
             if self.settled.contains(&tensor) {
-                return Err(twice(view.name));
+                return Err(written_twice(view.name));
             }
         }
         if let Some(&tensor) = self.settled.iter().find(|&&tensor| self.is_whole(tensor)) {
-            return Err(twice(self.catalog.tensor(tensor).name));
+            return Err(written_twice(self.catalog.tensor(tensor).name));
         }
         for ranges in self.stored.values_mut() {
             merge(ranges);
@@ -186,7 +186,7 @@ impl<'a> LayoutBuilder<'a> {
     }
 
     /// Records that a region of a tensor, or all of it, is written.
-    fn cover(&mut self, tensor: TensorId, region: Option<&Region>) {
+    fn record_written(&mut self, tensor: TensorId, region: Option<&Region>) {
         let place = tensor.0 as usize;
         let was_whole = self.is_whole(tensor);
         if region.is_none() && !was_whole && !self.regions.contains_key(&tensor) {
@@ -205,9 +205,13 @@ impl<'a> LayoutBuilder<'a> {
         regions.push(region.cloned().unwrap_or(whole));
     }
 
-    fn settle(&mut self, tensor: TensorId) -> Result<()> {
+    fn mark_written(&mut self, tensor: TensorId) -> Result<()> {
         self.check_tensor(tensor)?;
-        if self.settled.insert(tensor) { Ok(()) } else { Err(twice(self.catalog.tensor(tensor).name)) }
+        if self.settled.insert(tensor) {
+            Ok(())
+        } else {
+            Err(written_twice(self.catalog.tensor(tensor).name))
+        }
     }
 }
 
@@ -215,7 +219,7 @@ fn id(index: usize) -> Result<u32> {
     u32::try_from(index).map_err(|_| Error::plugin("the layout has more than 2^32 entries"))
 }
 
-fn twice(name: &str) -> Error {
+fn written_twice(name: &str) -> Error {
     Error::plugin("the layout writes a tensor twice").tensor(name)
 }
 
@@ -246,7 +250,7 @@ impl LayoutSink for LayoutBuilder<'_> {
 
     fn streamed_file(&mut self, path: &str, role: Role, tensors: &[TensorId]) -> Result<OutputId> {
         for &tensor in tensors {
-            self.settle(tensor)?;
+            self.mark_written(tensor)?;
         }
         self.add_file(path, role, Content::Streamed)
     }
@@ -261,7 +265,7 @@ impl LayoutSink for LayoutBuilder<'_> {
 
     fn tensor(&mut self, file: OutputId, part: TensorPart) -> Result<u64> {
         let len = part_len(self.catalog, &part)?;
-        self.cover(part.tensor, part.region.as_ref());
+        self.record_written(part.tensor, part.region.as_ref());
         self.append(file, len, Segment::Tensor(part))
     }
 
@@ -310,7 +314,7 @@ impl LayoutSink for LayoutBuilder<'_> {
         }
         for &tensor in &encoded.tensors {
             self.check_tensor(tensor)?;
-            self.cover(tensor, encoded.region.as_ref());
+            self.record_written(tensor, encoded.region.as_ref());
         }
         let id = EncodedId(id(self.layout.encoded.len())?);
         let len = encoded.len.unwrap_or(UNKNOWN_LEN);
@@ -345,13 +349,13 @@ impl LayoutSink for LayoutBuilder<'_> {
                 Error::plugin("an alias is not tied to its tensor").tensor(self.catalog.tensor(tensor).name)
             );
         }
-        self.settle(tensor)?;
+        self.mark_written(tensor)?;
         self.aliases.push((tensor, of));
         Ok(())
     }
 
     fn omit(&mut self, tensor: TensorId, why: &str) -> Result<()> {
-        self.settle(tensor)?;
+        self.mark_written(tensor)?;
         self.layout.omitted.push(tensor);
         self.loss(Loss::new(LossKind::Tensor, self.catalog.tensor(tensor).name, why))
     }
@@ -364,8 +368,8 @@ impl LayoutSink for LayoutBuilder<'_> {
         Ok(())
     }
 
-    fn held_in_bytes(&mut self, tensor: TensorId) -> Result<()> {
-        self.settle(tensor)
+    fn written_in_bytes(&mut self, tensor: TensorId) -> Result<()> {
+        self.mark_written(tensor)
     }
 
     fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {

@@ -328,8 +328,8 @@ pub use shard_tag::ShardTag;
 pub use shared_bytes::SharedBytes;
 pub use source::{Entry, FileId, FileRange, MemorySource, Source, check_name, check_range, split_ranges};
 pub use storage::{
-    ByteOrder, CastStorage, Compute, ComputedStorage, JoinedRanges, Place, ReadStorage, Storage, StorageId,
-    StorageRange,
+    ByteOrder, CastStorage, Compute, ComputedStorage, JoinedRanges, ReadStorage, Storage, StorageId,
+    StorageLocation, StorageRange,
 };
 pub use tensor::{CODES_OF, Data, Tensor};
 pub use tensor_id::TensorId;

@@ -151,7 +151,7 @@ impl Loss {
 
     /// Marks the loss as requested by the user.
     #[must_use]
-    pub fn asked_for(mut self) -> Self {
+    pub fn requested_by_user(mut self) -> Self {
         self.asked = true;
         self
     }

@@ -10,8 +10,8 @@ pub use formats::{MemoryTensors, formats};
 use crate::{
     Block, ByteOrder, ByteSink, Capabilities, Catalog, CatalogBuilder, CatalogBytes, CatalogSink,
     CatalogView, Content, Context, DeferredId, Digest, DigestId, Digests, EncodedId, EncodedPlace, Error,
-    Format, Layout, LayoutBuilder, NothingEncoded, Options, Order, OutputId, Place, PlacedEncoded, Region,
-    Result, SealSink, Segment, Side, Source, Storage, Target, TensorDecoder, TensorId, TensorPart,
+    Format, Layout, LayoutBuilder, NothingEncoded, Options, Order, OutputId, PlacedEncoded, Region, Result,
+    SealSink, Segment, Side, Source, Storage, StorageLocation, Target, TensorDecoder, TensorId, TensorPart,
     TensorPlan,
 };
 use std::collections::BTreeMap;
@@ -78,10 +78,10 @@ impl<'a> MemoryView<'a> {
     }
 
     /// Returns this view as the host shows it to the writer of a format with these capabilities;
-    /// see [`Catalog::held_by`].
+    /// see [`Catalog::reduced_to`].
     #[must_use]
-    pub fn held_by(self, capabilities: Capabilities) -> Self {
-        Self { catalog: self.catalog.held_by(capabilities).0, ..self }
+    pub fn reduced_to(self, capabilities: Capabilities) -> Self {
+        Self { catalog: self.catalog.reduced_to(capabilities).0, ..self }
     }
 
     /// Returns the catalog of the input.
@@ -106,11 +106,11 @@ impl<'a> MemoryView<'a> {
     fn storage_bytes(&self, storage: &Storage) -> Result<Vec<u8>> {
         let len = usize::try_from(storage.len).map_err(|_| Error::limit("too long for memory"))?;
         let bytes = match &storage.place {
-            Place::Inline(bytes) => bytes.to_vec(),
-            Place::Cast(_) | Place::Computed(_) => {
+            StorageLocation::Inline(bytes) => bytes.to_vec(),
+            StorageLocation::Cast(_) | StorageLocation::Computed(_) => {
                 return Err(Error::unsupported("the in-memory host does not cast or compute"));
             }
-            Place::Joined(joined) => {
+            StorageLocation::Joined(joined) => {
                 let mut bytes = Vec::with_capacity(len);
                 for range in joined.ranges() {
                     let all = self.storage_bytes(&self.catalog.storages()[range.storage.0 as usize])?;
@@ -120,12 +120,12 @@ impl<'a> MemoryView<'a> {
                 }
                 bytes
             }
-            Place::File { file, offset } => {
+            StorageLocation::File { file, offset } => {
                 let mut bytes = vec![0; len];
                 self.source.read_at(*file, *offset, &mut bytes)?;
                 bytes
             }
-            Place::Encoded { handle } => {
+            StorageLocation::Encoded { handle } => {
                 let mut bytes = Vec::new();
                 self.decoder.decode(self.source, *handle, &mut bytes, self.context)?;
                 if bytes.len() != len {
@@ -291,7 +291,7 @@ pub fn write(
     let plan = writer.plan(view, target, &mut builder, context)?;
     let mut layout = builder.finish()?;
     let encoded = encode(&layout, &*plan, view, context)?;
-    layout.settle(&encoded.iter().map(|(bytes, _)| bytes.len() as u64).collect::<Vec<_>>());
+    layout.set_encoded_lengths(&encoded.iter().map(|(bytes, _)| bytes.len() as u64).collect::<Vec<_>>());
     let mut outputs = Vec::new();
     for (index, file) in layout.files().iter().enumerate() {
         let mut bytes = Vec::new();

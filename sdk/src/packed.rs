@@ -11,8 +11,8 @@
 //! again, the tensors are restored before the steps. No plugin knows the dtypes of another plugin.
 
 use crate::{
-    ByteOrder, Catalog, Data, Dtype, DtypeInfo, Loss, LossKind, Place, Severity, Storage, Tensor, Value,
-    element_count,
+    ByteOrder, Catalog, Data, Dtype, DtypeInfo, Loss, LossKind, Severity, Storage, StorageLocation, Tensor,
+    Value, element_count,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -48,7 +48,10 @@ impl Catalog {
             let is_packed =
                 tensor.dtype == Dtype::U8 && matches!(tensor.data, Data::Whole { .. } | Data::Empty);
             let bytes = element_count(&packed.shape).and_then(|elements| packed.info.bytes_of(elements));
-            if !is_packed || packed.lying().as_ref() != Some(&tensor.shape) || bytes != Ok(tensor.bytes) {
+            if !is_packed
+                || packed.packed_shape().as_ref() != Some(&tensor.shape)
+                || bytes != Ok(tensor.bytes)
+            {
                 continue;
             }
             let Some(dtype) = self.interned(&packed.info) else { continue };
@@ -76,10 +79,14 @@ impl Catalog {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for tensor in &mut self.tensors {
             let info = tensor.dtype.extension_index().and_then(|index| self.extensions.get(index));
-            let Some(info) = info.filter(|info| lies_plainly(tensor, &self.storages, info)) else { continue };
+            let Some(info) = info.filter(|info| is_stored_plain(tensor, &self.storages, info)) else {
+                continue;
+            };
             let packed = Packed { info: info.clone(), shape: tensor.shape.clone() };
             let key = format!("{PREFIX}{}", tensor.name);
-            let Some(lying) = packed.lying().filter(|_| !self.metadata.contains_key(&key)) else { continue };
+            let Some(lying) = packed.packed_shape().filter(|_| !self.metadata.contains_key(&key)) else {
+                continue;
+            };
             *counts.entry(info.name().to_owned()).or_default() += 1;
             self.metadata.insert(key, Value::text(&packed.text()));
             (tensor.dtype, tensor.shape) = (Dtype::U8, lying);
@@ -96,12 +103,12 @@ impl Catalog {
 }
 
 /// Returns whether the stored bytes of a tensor equal its logical bytes.
-fn lies_plainly(tensor: &Tensor, storages: &[Storage], info: &DtypeInfo) -> bool {
+fn is_stored_plain(tensor: &Tensor, storages: &[Storage], info: &DtypeInfo) -> bool {
     match &tensor.data {
         Data::Empty => true,
         Data::Whole { storage, .. } => storages.get(storage.0 as usize).is_some_and(|storage| {
             let swaps = storage.byte_order != ByteOrder::Little && info.swap_unit() > 1;
-            !swaps && !matches!(storage.place, Place::Cast(_))
+            !swaps && !matches!(storage.place, StorageLocation::Cast(_))
         }),
         Data::Blocks(_) | Data::Grid(_) => false,
     }
@@ -109,7 +116,7 @@ fn lies_plainly(tensor: &Tensor, storages: &[Storage], info: &DtypeInfo) -> bool
 
 impl Packed {
     /// Returns the shape of the packed bytes. If rows are not whole blocks, there is a single row.
-    fn lying(&self) -> Option<Vec<u64>> {
+    fn packed_shape(&self) -> Option<Vec<u64>> {
         let (elements, bytes) = (u64::from(self.info.block_elements()), u64::from(self.info.block_bytes()));
         match self.shape.split_last() {
             Some((row, rest)) if row.is_multiple_of(elements) => {
@@ -167,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_is_packed_comes_back() {
-        let (packed, losses) = blocks().held_by(Capabilities::METADATA);
+        let (packed, losses) = blocks().reduced_to(Capabilities::METADATA);
         let facts: Vec<(Dtype, &[u64])> = packed.tensors().iter().map(|t| (t.dtype, &*t.shape)).collect();
         let u8s: [&[u64]; 5] = [&[3, 36], &[36], &[3], &[0, 18], &[2]];
         assert_eq!(facts, u8s.map(|shape| (Dtype::U8, shape)));
@@ -182,7 +189,7 @@ mod tests {
     #[test]
     fn who_has_a_name_for_them_keeps_them() {
         for capabilities in [Capabilities::METADATA | Capabilities::DTYPES, Capabilities::default()] {
-            let (held, losses) = blocks().held_by(capabilities);
+            let (held, losses) = blocks().reduced_to(capabilities);
             assert_eq!((held.tensors(), losses.len()), (blocks().tensors(), 0));
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::block::{is_row_major, reach};
 use crate::region::check_tiling;
-use crate::sharing::Sharing;
+use crate::sharing::SharedBytesAccount;
 use crate::{
     Block, Catalog, Data, Dtype, DtypeInfo, Error, Grid, Limits, Region, Result, StorageId, Tensor, TensorId,
     Tree, element_count, row_major_strides,
@@ -12,13 +12,13 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 /// A catalog whose tensors are checked one by one.
-pub(crate) struct Proof<'a> {
+pub(crate) struct CatalogChecker<'a> {
     pub(crate) catalog: Catalog,
     limits: &'a Limits,
     names: HashSet<String>,
     blocks: u64,
     expanded_bytes: u64,
-    pub(crate) sharing: Sharing,
+    pub(crate) sharing: SharedBytesAccount,
 }
 
 impl Catalog {
@@ -35,7 +35,8 @@ impl Catalog {
         // Shared bytes were counted for the reader's catalog. Bytes that steps repeat are requested
         // by the user.
         let catalog = Self { tensors: Vec::with_capacity(tensors.len()), tree, ..self };
-        let mut proof = Proof { sharing: Sharing::new(None), ..Proof::new(catalog, limits) };
+        let mut proof =
+            CatalogChecker { sharing: SharedBytesAccount::new(None), ..CatalogChecker::new(catalog, limits) };
         for tensor in tensors {
             proof.add(tensor)?;
         }
@@ -43,11 +44,11 @@ impl Catalog {
     }
 }
 
-impl<'a> Proof<'a> {
+impl<'a> CatalogChecker<'a> {
     /// Starts with a catalog that has no tensors yet.
     pub(crate) fn new(catalog: Catalog, limits: &'a Limits) -> Self {
         debug_assert!(catalog.tensors.is_empty(), "all tensors must be checked");
-        let sharing = Sharing::new(Some(limits));
+        let sharing = SharedBytesAccount::new(Some(limits));
         Self { catalog, limits, names: HashSet::new(), blocks: 0, expanded_bytes: 0, sharing }
     }
 

@@ -49,12 +49,12 @@ pub mod value_text;
 pub use columns::difference;
 pub use cursor::{FileCursor, RowBytes};
 pub use dictionary_nulls::nulls_in_keys;
-pub use expansion::{Expanded, Expansion};
-pub use predicate::{Bounds, Comparator, Comparison, Value};
+pub use expansion::{ExpandedBytes, ExpansionLimit};
+pub use predicate::{Bounds, Comparator, ComparedValue, Comparison};
 pub use projection::{FieldPath, Projection};
 pub use row_builder::{Cell, RowBuilder};
 pub use row_set::{DecodeRow, RowSet};
-pub use scan::{Scan, narrowed, sliced};
+pub use scan::{ScanRequest, narrowed, sliced};
 pub use sharding::{ShardFiles, Sharding};
 pub use stream_set::{StreamSet, c_schema, c_stream};
 pub use tensorferry_abi::{ArrowArrayStream, ArrowSchema};
@@ -138,14 +138,14 @@ pub trait RecordSet: Send + Sync {
     /// Returns the splits, in the order of the input. Together they contain all rows.
     fn splits(&self) -> &[Split];
 
-    /// Returns a stream of the rows of a split that a [`Scan`] requests, in order. The host may
+    /// Returns a stream of the rows of a split that a [`ScanRequest`] requests, in order. The host may
     /// read a split several times. A reader that streams all rows in whole columns can drop the
     /// rest with [`narrowed`].
     ///
     /// # Errors
     /// Returns a plugin error if there is no such split or field. Errors in the input may be
     /// returned here or by the stream.
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched>;
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched>;
 
     /// Returns a stream of all rows of a split, in order and in whole columns.
     fn stream(&self, split: usize, batches: &Batches) -> Result<Batched> {

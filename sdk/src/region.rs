@@ -13,7 +13,7 @@ pub struct Region {
 }
 
 /// Maximum pairs of regions that [`check_tiling`] compares.
-const MOST_COMPARISONS: u64 = 100_000_000;
+const MAX_COMPARISONS: u64 = 100_000_000;
 
 impl Region {
     /// Creates the region that is a whole tensor of this shape.
@@ -110,7 +110,7 @@ fn check_disjoint(rank: usize, regions: &[Region]) -> Result<()> {
     for region in by_start {
         open.retain(|other| other.origin[sweep] + other.shape[sweep] > region.origin[sweep]);
         comparisons += open.len() as u64;
-        if comparisons > MOST_COMPARISONS {
+        if comparisons > MAX_COMPARISONS {
             return Err(Error::limit("too many blocks to compare").found(regions.len()));
         }
         if let Some(other) = open.iter().find(|other| other.overlaps(region)) {

@@ -61,7 +61,7 @@ impl ShardTag {
 
     /// Returns the separator followed by the tag, or an empty text if there is no tag.
     #[must_use]
-    pub fn behind(self, separator: &str) -> String {
+    pub fn with_separator(self, separator: &str) -> String {
         self.0.map_or_else(String::new, |number| format!("{separator}{}", Self::text(number)))
     }
 

@@ -2,23 +2,23 @@
 //! several tensors refer to the same stored bytes. A small hostile file could otherwise claim any
 //! number of such references.
 
-use crate::{Error, FileId, Limits, Place, Result, Storage, StorageId};
+use crate::{Error, FileId, Limits, Result, Storage, StorageId, StorageLocation};
 use std::collections::HashMap;
 use std::ops::Range;
 
 /// Shared bytes that are allowed for each byte of the files.
-const TIMES: u64 = 4;
+const SHARED_BYTES_PER_BYTE: u64 = 4;
 /// Maximum shared bytes allowed because of file sizes, since files may be sparse.
-const MOST: u64 = 60 << 30;
+const MAX_SHARED_BYTES: u64 = 60 << 30;
 /// Maximum tensors that may refer to the same whole stored bytes for free. ALBERT has 12, one per
 /// layer.
-const FREE_NAMES: u32 = 16;
+const MAX_FREE_REFERENCES: u32 = 16;
 
-pub(crate) struct Sharing {
+pub(crate) struct SharedBytesAccount {
     allowed: u64,
     shared: u64,
     files: HashMap<FileId, Account>,
-    storages: HashMap<StorageId, Named>,
+    storages: HashMap<StorageId, StorageUse>,
     /// Bit set of the storages that are tiles, of which there may be millions.
     tiles: Vec<u64>,
 }
@@ -32,7 +32,7 @@ struct Account {
 
 impl Account {
     /// Requests more bytes, and returns how many of them are shared.
-    fn ask(&mut self, bytes: u64) -> u64 {
+    fn request(&mut self, bytes: u64) -> u64 {
         let beyond = |asked: u64| asked.saturating_sub(self.own);
         let asked = self.asked.saturating_add(bytes);
         let more = beyond(asked) - beyond(self.asked);
@@ -42,13 +42,13 @@ impl Account {
 }
 
 /// A storage, and the extent that was referred to first.
-struct Named {
+struct StorageUse {
     account: Account,
     first: Range<u64>,
     names: u32,
 }
 
-impl Sharing {
+impl SharedBytesAccount {
     /// Starts an account for the catalog of a reader, or with `None` for a catalog made by steps.
     pub(crate) fn new(limits: Option<&Limits>) -> Self {
         Self {
@@ -64,10 +64,10 @@ impl Sharing {
     pub(crate) fn storage(&mut self, file: FileId, len: u64, bytes: u64) -> Result<()> {
         let account = self.files.entry(file).or_insert_with(|| Account { own: len, asked: 0 });
         let is_first = account.asked == 0;
-        let more = account.ask(bytes);
-        if is_first && self.allowed < MOST {
+        let more = account.request(bytes);
+        if is_first && self.allowed < MAX_SHARED_BYTES {
             let all = self.files.values().map(|file| file.own).fold(0, u64::saturating_add);
-            self.allowed = self.allowed.max(all.saturating_mul(TIMES).min(MOST));
+            self.allowed = self.allowed.max(all.saturating_mul(SHARED_BYTES_PER_BYTE).min(MAX_SHARED_BYTES));
         }
         self.add(more)
     }
@@ -80,19 +80,19 @@ impl Sharing {
         extent: Range<u64>,
         bytes: u64,
     ) -> Result<()> {
-        let named = self.storages.entry(id).or_insert_with(|| Named {
+        let named = self.storages.entry(id).or_insert_with(|| StorageUse {
             account: Account { own: storage.len, asked: 0 },
             first: extent.clone(),
             names: 0,
         });
-        let is_stored = !matches!(storage.place, Place::Encoded { .. });
+        let is_stored = !matches!(storage.place, StorageLocation::Encoded { .. });
         if is_stored && named.first == extent && bytes <= extent.end - extent.start {
             named.names += 1;
-            if (2..=FREE_NAMES).contains(&named.names) {
+            if (2..=MAX_FREE_REFERENCES).contains(&named.names) {
                 return Ok(());
             }
         }
-        let more = named.account.ask(bytes);
+        let more = named.account.request(bytes);
         self.add(more)
     }
 

@@ -23,7 +23,7 @@ pub enum ByteOrder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
     /// Where the bytes are.
-    pub place: Place,
+    pub place: StorageLocation,
     /// Exact length in bytes.
     pub len: u64,
     /// Byte order of its numbers.
@@ -34,7 +34,7 @@ pub struct Storage {
 
 /// The kinds of places: in a file, behind a codec, inline, or in other storages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum StorageLocation {
     /// Raw bytes of a file of the source.
     File {
         /// The file.
@@ -182,13 +182,13 @@ impl Storage {
     /// Creates a storage of `len` bytes of `file` at `offset`, little-endian.
     #[must_use]
     pub fn file(file: FileId, offset: u64, len: u64) -> Self {
-        Self::at(Place::File { file, offset }, len)
+        Self::at(StorageLocation::File { file, offset }, len)
     }
 
     /// Creates a storage of `len` bytes that the decoder produces for `handle`.
     #[must_use]
     pub fn encoded(handle: u64, len: u64) -> Self {
-        Self::at(Place::Encoded { handle }, len)
+        Self::at(StorageLocation::Encoded { handle }, len)
     }
 
     /// Creates a storage of these bytes.
@@ -201,7 +201,7 @@ impl Storage {
     #[must_use]
     pub fn shared(bytes: SharedBytes) -> Self {
         let len = bytes.len() as u64;
-        Self::at(Place::Inline(bytes), len)
+        Self::at(StorageLocation::Inline(bytes), len)
     }
 
     /// Creates a storage of ranges of existing storages, one after the other: for example, part of
@@ -214,10 +214,10 @@ impl Storage {
     pub fn joined(ranges: impl Into<Vec<StorageRange>>) -> Self {
         let ranges = JoinedRanges::new(ranges.into());
         let len = ranges.len();
-        Self::at(Place::Joined(Arc::new(ranges)), len)
+        Self::at(StorageLocation::Joined(Arc::new(ranges)), len)
     }
 
-    fn at(place: Place, len: u64) -> Self {
+    fn at(place: StorageLocation, len: u64) -> Self {
         Self { place, len, byte_order: ByteOrder::Little, digest: None }
     }
 

@@ -74,7 +74,7 @@ impl Tensor {
     /// Iterates over all blocks that overlap `region`, and possibly others.
     pub fn blocks_of<'a>(&'a self, region: &Region) -> impl Iterator<Item = Block> + use<'a> {
         let grid = if let Data::Grid(grid) = &self.data { Some(&**grid) } else { None };
-        let touching = grid.map(|grid| grid.touching(&self.shape, region));
+        let touching = grid.map(|grid| grid.tiles_overlapping(&self.shape, region));
         let all = 0..if grid.is_some() { 0 } else { self.block_count() };
         touching.into_iter().flatten().chain(all).filter_map(|number| self.block(number))
     }

@@ -36,14 +36,14 @@ pub struct TypedOption<T: 'static> {
     key: &'static str,
     help: &'static str,
     default: Option<&'static str>,
-    kind: Kind,
+    kind: TypedOptionKind,
     /// Words of a choice, and their values.
     words: &'static [(&'static str, T)],
     read: fn(&Self, &Options) -> Result<T>,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum TypedOptionKind {
     Bool,
     Text,
     List,
@@ -57,7 +57,7 @@ impl<T> TypedOption<T> {
     const fn new(
         side: Side,
         key: &'static str,
-        kind: Kind,
+        kind: TypedOptionKind,
         help: &'static str,
         read: fn(&Self, &Options) -> Result<T>,
     ) -> Self {
@@ -76,7 +76,11 @@ impl<T> TypedOption<T> {
         T: Copy,
     {
         let (first, _) = words[0];
-        Self { default: Some(first), words, ..Self::new(side, key, Kind::Choice, help, Self::read_word) }
+        Self {
+            default: Some(first),
+            words,
+            ..Self::new(side, key, TypedOptionKind::Choice, help, Self::read_word)
+        }
     }
 
     fn read_word(&self, options: &Options) -> Result<T>
@@ -101,15 +105,15 @@ impl<T> TypedOption<T> {
     #[must_use]
     pub fn spec(&self) -> OptionSpec {
         let kind = match self.kind {
-            Kind::Bool => OptionKind::Bool,
-            Kind::Text => OptionKind::Text,
-            Kind::List => OptionKind::List,
-            Kind::Source => OptionKind::Source,
-            Kind::Choice => {
+            TypedOptionKind::Bool => OptionKind::Bool,
+            TypedOptionKind::Text => OptionKind::Text,
+            TypedOptionKind::List => OptionKind::List,
+            TypedOptionKind::Source => OptionKind::Source,
+            TypedOptionKind::Choice => {
                 OptionKind::Choice(self.words.iter().map(|(word, _)| (*word).to_owned()).collect())
             }
-            Kind::Integer { .. } => OptionKind::Integer,
-            Kind::Size { .. } => OptionKind::Size,
+            TypedOptionKind::Integer { .. } => OptionKind::Integer,
+            TypedOptionKind::Size { .. } => OptionKind::Size,
         };
         OptionSpec { side: self.side, ..OptionSpec::reader(self.key, kind, self.default, self.help) }
     }
@@ -142,13 +146,9 @@ impl TypedOption<bool> {
         let default = Some(if default { "true" } else { "false" });
         Self {
             default,
-            ..Self::new(
-                side,
-                key,
-                Kind::Bool,
-                help,
-                |this, options| Ok(this.text_in(options) == Some("true")),
-            )
+            ..Self::new(side, key, TypedOptionKind::Bool, help, |this, options| {
+                Ok(this.text_in(options) == Some("true"))
+            })
         }
     }
 }
@@ -157,14 +157,16 @@ impl TypedOption<Option<String>> {
     /// Declares an option that takes any text.
     #[must_use]
     pub const fn text(side: Side, key: &'static str, help: &'static str) -> Self {
-        Self::new(side, key, Kind::Text, help, |this, options| Ok(this.text_in(options).map(str::to_owned)))
+        Self::new(side, key, TypedOptionKind::Text, help, |this, options| {
+            Ok(this.text_in(options).map(str::to_owned))
+        })
     }
 
     /// Declares an option that takes a path to another input, for
     /// [`Context::open`](crate::Context::open).
     #[must_use]
     pub const fn source(side: Side, key: &'static str, help: &'static str) -> Self {
-        Self { kind: Kind::Source, ..Self::text(side, key, help) }
+        Self { kind: TypedOptionKind::Source, ..Self::text(side, key, help) }
     }
 }
 
@@ -173,7 +175,7 @@ impl TypedOption<Vec<String>> {
     #[must_use]
     pub const fn list(side: Side, key: &'static str, help: &'static str) -> Self {
         let read = |this: &Self, options: &Options| Ok(options.texts(this.key).map(str::to_owned).collect());
-        Self::new(side, key, Kind::List, help, read)
+        Self::new(side, key, TypedOptionKind::List, help, read)
     }
 }
 
@@ -197,7 +199,7 @@ impl<N: TryFrom<u64>> TypedOption<Option<N>> {
         range: RangeInclusive<u64>,
         help: &'static str,
     ) -> Self {
-        let kind = Kind::Integer { least: *range.start(), most: *range.end() };
+        let kind = TypedOptionKind::Integer { least: *range.start(), most: *range.end() };
         Self::new(side, key, kind, help, |this, options| {
             this.text_in(options).map(|text| this.number(text)).transpose()
         })
@@ -206,7 +208,7 @@ impl<N: TryFrom<u64>> TypedOption<Option<N>> {
     /// Declares a number of bytes, `least` or more.
     #[must_use]
     pub const fn size(side: Side, key: &'static str, least: u64, help: &'static str) -> Self {
-        Self { kind: Kind::Size { least }, ..Self::integer(side, key, 0..=0, help) }
+        Self { kind: TypedOptionKind::Size { least }, ..Self::integer(side, key, 0..=0, help) }
     }
 
     /// Adds a default to a number, in the form that a user writes.
@@ -224,8 +226,8 @@ impl<N: TryFrom<u64>> TypedOption<Option<N>> {
 impl<T> TypedOption<T> {
     fn number<N: TryFrom<u64>>(&self, text: &str) -> Result<N> {
         let (least, most, number) = match self.kind {
-            Kind::Integer { least, most } => (least, most, text.parse().ok()),
-            Kind::Size { least } => (least, u64::MAX, parse_size(text)),
+            TypedOptionKind::Integer { least, most } => (least, most, text.parse().ok()),
+            TypedOptionKind::Size { least } => (least, u64::MAX, parse_size(text)),
             _ => (0, 0, None),
         };
         let number = number.filter(|number| (least..=most).contains(number));

@@ -166,11 +166,11 @@ impl Value {
     #[must_use]
     pub fn json(&self) -> String {
         let mut json = String::new();
-        let mut open = vec![Piece::Node(self.nodes.len() - 1)];
+        let mut open = vec![TextPiece::Node(self.nodes.len() - 1)];
         while let Some(piece) = open.pop() {
             match piece {
-                Piece::Text(text) => json.push_str(text),
-                Piece::Node(index) => self.write_json(index, &mut json, &mut open),
+                TextPiece::Text(text) => json.push_str(text),
+                TextPiece::Node(index) => self.write_json(index, &mut json, &mut open),
             }
         }
         json
@@ -178,33 +178,33 @@ impl Value {
 
     /// Writes a leaf, or pushes the pieces of a container onto a stack instead of recursing,
     /// because a file controls the nesting depth.
-    fn write_json(&self, index: usize, json: &mut String, open: &mut Vec<Piece>) {
+    fn write_json(&self, index: usize, json: &mut String, open: &mut Vec<TextPiece>) {
         let node = &self.nodes[index];
-        let child = |id: &NodeId| Piece::Node(id.0 as usize);
-        let mut pieces: Vec<Piece> = Vec::new();
-        let list = |children: &[NodeId], pieces: &mut Vec<Piece>| {
-            pieces.push(Piece::Text("["));
+        let child = |id: &NodeId| TextPiece::Node(id.0 as usize);
+        let mut pieces: Vec<TextPiece> = Vec::new();
+        let list = |children: &[NodeId], pieces: &mut Vec<TextPiece>| {
+            pieces.push(TextPiece::Text("["));
             for (index, id) in children.iter().enumerate() {
-                pieces.extend((index > 0).then_some(Piece::Text(",")));
+                pieces.extend((index > 0).then_some(TextPiece::Text(",")));
                 pieces.push(child(id));
             }
-            pieces.push(Piece::Text("]"));
+            pieces.push(TextPiece::Text("]"));
         };
         match node.kind {
             NodeKind::LIST | NodeKind::TUPLE | NodeKind::SET => list(&node.children, &mut pieces),
             NodeKind::MAP => {
                 let is_object =
                     node.entries().all(|(key, _)| self.nodes[key.0 as usize].kind == NodeKind::TEXT);
-                pieces.push(Piece::Text(if is_object { "{" } else { "[" }));
+                pieces.push(TextPiece::Text(if is_object { "{" } else { "[" }));
                 for (index, pair) in node.children.chunks_exact(2).enumerate() {
-                    pieces.extend((index > 0).then_some(Piece::Text(",")));
+                    pieces.extend((index > 0).then_some(TextPiece::Text(",")));
                     if is_object {
-                        pieces.extend([child(&pair[0]), Piece::Text(":"), child(&pair[1])]);
+                        pieces.extend([child(&pair[0]), TextPiece::Text(":"), child(&pair[1])]);
                     } else {
                         list(pair, &mut pieces);
                     }
                 }
-                pieces.push(Piece::Text(if is_object { "}" } else { "]" }));
+                pieces.push(TextPiece::Text(if is_object { "}" } else { "]" }));
             }
             _ => write_leaf(node, json),
         }
@@ -212,7 +212,7 @@ impl Value {
     }
 }
 
-enum Piece {
+enum TextPiece {
     Text(&'static str),
     Node(usize),
 }
@@ -228,7 +228,7 @@ fn check(node: &Node) -> Result<()> {
     }
     match node.kind {
         NodeKind::TENSOR => Err(Error::plugin("metadata and attributes cannot refer to tensors")),
-        NodeKind(1..=11) | NodeKind::NUMBERS if is_of_its_class(node) => node.check(),
+        NodeKind(1..=11) | NodeKind::NUMBERS if fits_class(node) => node.check(),
         NodeKind(1..=11) | NodeKind::NUMBERS => {
             Err(Error::plugin("a number does not fit the dtype that its class names").found(&node.class))
         }
@@ -241,7 +241,7 @@ fn check(node: &Node) -> Result<()> {
 }
 
 /// Returns whether a number fits the dtype that its class names, if it names one.
-fn is_of_its_class(node: &Node) -> bool {
+fn fits_class(node: &Node) -> bool {
     let is_float = || matches!(&*node.class, "F16" | "BF16" | "F32" | "F64");
     match node.kind {
         NodeKind::INT if !node.class.is_empty() => {

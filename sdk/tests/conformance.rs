@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, Ordering};
-use tensorferry_sdk::conformance::{Observer, Report, Sample, check, examine};
+use tensorferry_sdk::conformance::{ConformanceReport, Observer, Sample, check, examine};
 use tensorferry_sdk::{
     ByteSink, Capabilities, CatalogSink, CatalogView, Context, Description, Dtype, Encoded, EncodedId, Error,
     Format, LayoutSink, Loss, LossKind, NothingEncoded, NothingToSeal, Options, Result, Role, Score, Source,
@@ -165,7 +165,7 @@ fn sample() -> Sample {
     Sample::file("a.counted", [3, 1, 2, 3]).holding(&["bytes"])
 }
 
-fn run(fault: Fault) -> Report {
+fn run(fault: Fault) -> ConformanceReport {
     check(&Counted(fault), &[sample()])
 }
 

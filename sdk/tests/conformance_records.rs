@@ -12,10 +12,10 @@ use tensorferry_sdk::arrow_array::{
     Array, ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchOptions,
 };
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use tensorferry_sdk::conformance::{Report, Sample, check};
+use tensorferry_sdk::conformance::{ConformanceReport, Sample, check};
 use tensorferry_sdk::records::{
-    Batched, Batches, Indexed, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter, Scan, Split,
-    narrowed, stream_error,
+    Batched, Batches, Indexed, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter, ScanRequest,
+    Split, narrowed, stream_error,
 };
 use tensorferry_sdk::{
     ByteSink, Capabilities, Context, Description, Error, Format, Loss, LossKind, LossSink, Options, Purpose,
@@ -288,7 +288,7 @@ impl RecordSet for Set {
         Ok(Box::new(RecordBatchIterator::new(given, schema)))
     }
 
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let mut scan = scan.clone();
         if self.fault == Fault::IgnoresFirstRow {
             scan.first_row = 0;
@@ -419,7 +419,7 @@ impl RecordPlan for Plan {
     }
 }
 
-fn run(fault: Fault) -> Report {
+fn run(fault: Fault) -> ConformanceReport {
     let mut bytes = b"\x02\x01a\x01b".to_vec();
     for row in 1..=5_i64 {
         for value in [row, 100 - row] {

@@ -23,7 +23,7 @@ const LATER: u32 = 4711;
 
 /// What the plugin sends that this side does not know.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Says {
+enum Unknown {
     Nothing,
     OptionSide,
     StorageKind,
@@ -38,7 +38,7 @@ enum Says {
 }
 
 #[derive(Clone, Copy)]
-struct Later(Says);
+struct Later(Unknown);
 
 fn refused<T>(what: &str) -> std::result::Result<T, Failure> {
     Err(Failure::new(class::UNSUPPORTED, what))
@@ -53,7 +53,7 @@ impl FormatCalls for Later {
             output_revision: 0,
         })?;
         description.attribute("from-the-future", "something")?;
-        let side = if self.0 == Says::OptionSide { LATER } else { 0 };
+        let side = if self.0 == Unknown::OptionSide { LATER } else { 0 };
         let option = OptionFacts { side, key: "k", kind: LATER, choices: &[], defaults: &[], help: "h" };
         description.option(option)
     }
@@ -95,22 +95,22 @@ impl TensorReaderCalls for Later {
         let inline = 2;
         for digest in [b"abcd", b"efgh"] {
             catalog.storage(StorageFacts {
-                kind: or_later(Says::StorageKind, inline),
-                byte_order: or_later(Says::ByteOrder, 0),
+                kind: or_later(Unknown::StorageKind, inline),
+                byte_order: or_later(Unknown::ByteOrder, 0),
                 file: 0,
                 offset: 0,
                 len: 4,
                 handle: 0,
                 bytes: &[1, 2, 3, 4],
                 ranges: &[],
-                digest_algorithm: or_later(Says::Digest, 0),
+                digest_algorithm: or_later(Unknown::Digest, 0),
                 digest,
             })?;
         }
-        let name = if self.0 == Says::Dtype { "F32_OF_LATER" } else { "F32" };
+        let name = if self.0 == Unknown::Dtype { "F32_OF_LATER" } else { "F32" };
         let dtype = DtypeFacts { name, block_elements: 1, block_bytes: 4, swap_unit: 4 };
         let dtype = catalog.dtype(dtype)?;
-        let kind = or_later(Says::TensorKind, 0);
+        let kind = or_later(Unknown::TensorKind, 0);
         let tensor = TensorFacts {
             name: "t",
             dtype,
@@ -127,18 +127,18 @@ impl TensorReaderCalls for Later {
             fill: u32::MAX,
         };
         catalog.tensor(tensor)?;
-        if self.0 == Says::NumbersDtype {
+        if self.0 == Unknown::NumbersDtype {
             let numbers = NodeFacts { kind: 15, class_name: "F4_OF_LATER", bytes: &[1, 2], children: &[] };
             let value = catalog.value(numbers)?;
             catalog.metadata("numbers", value)?;
         }
-        let node = NodeFacts { kind: or_later(Says::Node, 1), class_name: "", bytes: &[], children: &[] };
+        let node = NodeFacts { kind: or_later(Unknown::Node, 1), class_name: "", bytes: &[], children: &[] };
         let node = catalog.node(node)?;
         catalog.root(node)?;
-        if self.0 == Says::Loss {
+        if self.0 == Unknown::Loss {
             catalog.loss(LossFacts { kind: "soul", severity: LATER, asked: true, what: "w", why: "y" })?;
         }
-        if self.0 == Says::ErrorClass {
+        if self.0 == Unknown::ErrorClass {
             return Err(Failure::new(99, "an error of a later revision"));
         }
         Ok(Owned::give(*self))
@@ -157,19 +157,19 @@ impl TensorDecoderCalls for Later {
     }
 }
 
-fn format(says: Says) -> Result<RemoteFormat> {
+fn format(says: Unknown) -> Result<RemoteFormat> {
     RemoteFormat::new("later", Owned::<FormatTable>::give(Later(says)))
 }
 
 /// Returns the resulting catalog.
-fn read(says: Says) -> Result<tensorferry_sdk::Catalog> {
+fn read(says: Unknown) -> Result<tensorferry_sdk::Catalog> {
     let (source, context) = (MemorySource::file("a", *b"x"), MemoryContext::default());
     MemoryView::read(&format(says).unwrap(), &[], &source, &context).map(|view| view.catalog().clone())
 }
 
 #[test]
 fn what_a_later_plugin_describes_is_kept_or_passed_over() {
-    let description = format(Says::Nothing).unwrap().describe();
+    let description = format(Unknown::Nothing).unwrap().describe();
     assert!(
         description.capabilities.has(Capabilities::READ)
             && !description.capabilities.has(Capabilities::WRITE)
@@ -178,30 +178,30 @@ fn what_a_later_plugin_describes_is_kept_or_passed_over() {
     assert_eq!(description.attributes, [("from-the-future".to_owned(), "something".to_owned())]);
     // A score below all others means no score.
     let (source, context) = (MemorySource::file("a", *b"x"), MemoryContext::default());
-    assert_eq!(format(Says::Nothing).unwrap().probe(&source, &context), Ok(None));
+    assert_eq!(format(Unknown::Nothing).unwrap().probe(&source, &context), Ok(None));
     assert_eq!(context.notes(), ["a line"]);
-    assert_eq!(format(Says::OptionSide).err().unwrap().kind(), ErrorKind::Unsupported);
+    assert_eq!(format(Unknown::OptionSide).err().unwrap().kind(), ErrorKind::Unsupported);
 }
 
 #[test]
 fn numbers_that_say_how_bytes_lie_are_unsupported() {
     for (says, what) in [
-        (Says::StorageKind, "kind of storage"),
-        (Says::ByteOrder, "byte order"),
-        (Says::TensorKind, "kind of tensor"),
+        (Unknown::StorageKind, "kind of storage"),
+        (Unknown::ByteOrder, "byte order"),
+        (Unknown::TensorKind, "kind of tensor"),
     ] {
         let error = read(says).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert!(error.to_string().contains(what) && error.to_string().contains("4711"), "{error}");
     }
-    let error = read(Says::NumbersDtype).unwrap_err();
+    let error = read(Unknown::NumbersDtype).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("F4_OF_LATER"), "{error}");
 }
 
 #[test]
 fn a_digest_that_is_not_known_is_left_unchecked_with_one_note() {
-    let catalog = read(Says::Digest).unwrap();
+    let catalog = read(Unknown::Digest).unwrap();
     assert!(catalog.storages().iter().all(|storage| storage.digest.is_none()));
     let [note] = catalog.losses() else { panic!("{:?}", catalog.losses()) };
     assert_eq!((note.severity, &*note.what), (Severity::Note, "digest algorithm 4711"));
@@ -209,13 +209,13 @@ fn a_digest_that_is_not_known_is_left_unchecked_with_one_note() {
 
 #[test]
 fn losses_nodes_dtypes_and_errors_of_later_stay_what_they_are() {
-    let catalog = read(Says::Loss).unwrap();
+    let catalog = read(Unknown::Loss).unwrap();
     let [loss] = catalog.losses() else { panic!("{:?}", catalog.losses()) };
     assert_eq!((loss.kind, loss.severity, loss.asked), (LossKind::State, Severity::Lost, true));
-    assert_eq!(read(Says::Node).unwrap().tree().nodes()[0].kind.0, LATER);
-    let catalog = read(Says::Dtype).unwrap();
+    assert_eq!(read(Unknown::Node).unwrap().tree().nodes()[0].kind.0, LATER);
+    let catalog = read(Unknown::Dtype).unwrap();
     assert_eq!(catalog.dtype_info(catalog.tensors()[0].dtype).unwrap().name(), "F32_OF_LATER");
-    assert_eq!(read(Says::ErrorClass).unwrap_err().kind(), ErrorKind::Plugin);
+    assert_eq!(read(Unknown::ErrorClass).unwrap_err().kind(), ErrorKind::Plugin);
 }
 
 /// A dtype that an SDK declares itself keeps working with an SDK that has it built in.
@@ -330,15 +330,15 @@ impl ContextCalls for LaterHost {
 }
 
 /// A plugin that asks for the length of a file through a method that cannot fail.
-struct Looks;
+struct AsksLength;
 
-impl Exported for Looks {
+impl Exported for AsksLength {
     fn formats() -> Result<Vec<Box<dyn Format>>> {
-        Ok(vec![Box::new(Looks)])
+        Ok(vec![Box::new(AsksLength)])
     }
 }
 
-impl Format for Looks {
+impl Format for AsksLength {
     fn describe(&self) -> Description {
         Description::new("looks", "Looks").capabilities(Capabilities::READ)
     }
@@ -352,7 +352,7 @@ impl Format for Looks {
 
 #[test]
 fn what_a_later_host_does_not_know_or_fails_with_arrives_as_what_it_is() {
-    let formats = offered_by::<Root<Looks>>().unwrap();
+    let formats = offered_by::<Root<AsksLength>>().unwrap();
     let probe = |knows_lengths| {
         let host = LaterHost { knows_lengths, asked: AtomicBool::new(false) };
         let probed = formats[0].probe(Borrowed::shared(&host), Borrowed::shared(&host));

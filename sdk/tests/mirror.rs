@@ -177,8 +177,9 @@ impl TensorReader for Doing {
         let root = catalog.node(Node::map("Class", &[(key, tensor)]))?;
         catalog.root(root)?;
         for severity in Severity::ALL {
-            catalog
-                .loss(Loss::new(LossKind::Graph, "graph", "is not read").severity(severity).asked_for())?;
+            catalog.loss(
+                Loss::new(LossKind::Graph, "graph", "is not read").severity(severity).requested_by_user(),
+            )?;
         }
         if self.0 == "steps" {
             catalog.step("rename:a,to=b")?;

@@ -11,8 +11,8 @@ use tensorferry_sdk::export::{Exported, Root};
 use tensorferry_sdk::memory::records;
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::records::{
-    Batched, Batches, Comparator, Comparison, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter,
-    Roll, Scan, Split, Value, WrittenFile, from_stream,
+    Batched, Batches, Comparator, ComparedValue, Comparison, PlacedPiece, RecordPlan, RecordReader,
+    RecordSet, RecordWriter, Roll, ScanRequest, Split, WrittenFile, from_stream,
 };
 use tensorferry_sdk::{
     ByteSink, Capabilities, Context, Description, Error, ErrorKind, Format, LossSink, MemoryContext,
@@ -20,7 +20,7 @@ use tensorferry_sdk::{
 };
 
 /// The last scan that was requested.
-static ASKED: Mutex<Option<Scan>> = Mutex::new(None);
+static ASKED: Mutex<Option<ScanRequest>> = Mutex::new(None);
 
 /// A format that panics on request. Its rows are the numbers 0 to 9.
 struct Lent;
@@ -108,10 +108,10 @@ impl RecordSet for Set {
         Ok(Box::new(RecordBatchIterator::new(batches, schema)))
     }
 
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         self.0.panics_in("scan");
         *ASKED.lock().unwrap_or_else(PoisonError::into_inner) = Some(scan.clone());
-        let whole = Scan { predicate: Vec::new(), ..scan.clone() };
+        let whole = ScanRequest { predicate: Vec::new(), ..scan.clone() };
         tensorferry_sdk::records::narrowed(self.stream(split, &scan.batches())?, &schema(), &whole)
     }
 }
@@ -208,16 +208,19 @@ fn is_panic(error: &Error, entry: &str) {
 #[test]
 fn a_scan_crosses_as_it_was_asked_and_a_stream_outlives_its_set() {
     let comparison = |comparator, values| Comparison { column: vec![1, 0], comparator, values };
-    let scan = Scan {
+    let scan = ScanRequest {
         columns: Some(vec![vec![0], vec![1, 0]]),
         first_row: 3,
         limit: Some(4),
         predicate: vec![
-            comparison(Comparator::In, vec![Value::Int(-1), Value::Int(i128::from(u64::MAX))]),
+            comparison(
+                Comparator::In,
+                vec![ComparedValue::Int(-1), ComparedValue::Int(i128::from(u64::MAX))],
+            ),
             comparison(Comparator::IsNotNull, vec![]),
-            comparison(Comparator::Less, vec![Value::Float(0.5)]),
-            comparison(Comparator::Equal, vec![Value::Bytes(b"a\xff".to_vec())]),
-            comparison(Comparator::Unequal, vec![Value::Bool(true)]),
+            comparison(Comparator::Less, vec![ComparedValue::Float(0.5)]),
+            comparison(Comparator::Equal, vec![ComparedValue::Bytes(b"a\xff".to_vec())]),
+            comparison(Comparator::Unequal, vec![ComparedValue::Bool(true)]),
         ],
         rows: 2,
         bytes: 77,
@@ -247,8 +250,8 @@ fn a_plan_that_rolls_crosses_and_its_files_come_to_the_seal() {
 
 #[test]
 fn a_panic_in_any_entry_of_rows_names_it() {
-    is_panic(&open("scan").scan(0, &Scan::default()).err().unwrap(), "RecordSet.scan");
-    let mut stream = open("stream").scan(0, &Scan::default()).unwrap();
+    is_panic(&open("scan").scan(0, &ScanRequest::default()).err().unwrap(), "RecordSet.scan");
+    let mut stream = open("stream").scan(0, &ScanRequest::default()).unwrap();
     is_panic(&from_stream(stream.next().unwrap().unwrap_err()), "RecordSet.scan");
     assert!(stream.next().is_none());
     for entry in ["name", "encode", "finish", "seal"] {
@@ -259,7 +262,7 @@ fn a_panic_in_any_entry_of_rows_names_it() {
 #[test]
 fn a_path_that_leads_nowhere_is_the_plugins_error() {
     for path in [vec![2], vec![0, 0], vec![1, 1], vec![usize::from(u16::MAX)]] {
-        let scan = Scan { columns: Some(vec![path.clone()]), ..Scan::default() };
+        let scan = ScanRequest { columns: Some(vec![path.clone()]), ..ScanRequest::default() };
         let read = open("")
             .scan(0, &scan)
             .and_then(|stream| stream.map(|batch| batch.map_err(from_stream)).collect::<Result<Vec<_>>>());

@@ -14,7 +14,7 @@ use tensorferry_sdk::memory::{self, MemoryView, records};
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::records::{
     Batched, Batches, Group, Indexed, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter, Roll,
-    Scan, Skipped, Split, WrittenFile, from_stream,
+    ScanRequest, Skipped, Split, WrittenFile, from_stream,
 };
 use tensorferry_sdk::{
     ByteSink, Capabilities, CatalogSink, CatalogView, Context, Description, Digests, Dtype, Encoded,
@@ -79,29 +79,29 @@ impl Format for TrapFormat {
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
         trap("Format.tensor_reader");
-        Ok(Box::new(Of(Dropped("TensorReader.drop"))))
+        Ok(Box::new(AnyObject(Dropped("TensorReader.drop"))))
     }
 
     fn writer(&self, _options: &Options) -> Result<Box<dyn TensorWriter>> {
         trap("Format.tensor_writer");
-        Ok(Box::new(Of(Dropped("TensorWriter.drop"))))
+        Ok(Box::new(AnyObject(Dropped("TensorWriter.drop"))))
     }
 
     fn record_reader(&self, _options: &Options) -> Result<Box<dyn RecordReader>> {
         trap("Format.record_reader");
-        Ok(Box::new(Of(Dropped("RecordReader.drop"))))
+        Ok(Box::new(AnyObject(Dropped("RecordReader.drop"))))
     }
 
     fn record_writer(&self, _options: &Options) -> Result<Box<dyn RecordWriter>> {
         trap("Format.record_writer");
-        Ok(Box::new(Of(Dropped("RecordWriter.drop"))))
+        Ok(Box::new(AnyObject(Dropped("RecordWriter.drop"))))
     }
 }
 
 /// An object that does nothing but panic when it is dropped.
-struct Of(#[expect(dead_code, reason = "for its drop")] Dropped);
+struct AnyObject(#[expect(dead_code, reason = "for its drop")] Dropped);
 
-impl TensorReader for Of {
+impl TensorReader for AnyObject {
     fn read(
         &self,
         _source: &dyn Source,
@@ -111,18 +111,18 @@ impl TensorReader for Of {
         trap("TensorReader.read");
         let storage = catalog.storage(Storage::encoded(1, 4))?;
         catalog.tensor("t", Dtype::U8, &[4], storage, 0)?;
-        Ok(Box::new(Of(Dropped("TensorDecoder.drop"))))
+        Ok(Box::new(AnyObject(Dropped("TensorDecoder.drop"))))
     }
 }
 
-impl TensorDecoder for Of {
+impl TensorDecoder for AnyObject {
     fn decode(&self, _: &dyn Source, _: u64, output: &mut dyn ByteSink, _: &dyn Context) -> Result<()> {
         trap("TensorDecoder.decode");
         output.write(&[1, 2, 3, 4])
     }
 }
 
-impl TensorWriter for Of {
+impl TensorWriter for AnyObject {
     fn plan(
         &self,
         _catalog: &dyn CatalogView,
@@ -134,7 +134,7 @@ impl TensorWriter for Of {
         let file = layout.file("encoded", Role::Data)?;
         layout.encoded(file, Encoded::tensors([TensorId(0)]).of_len(1))?;
         layout.streamed_file("streamed", Role::Data, &[])?;
-        Ok(Box::new(Of(Dropped("TensorPlan.drop"))))
+        Ok(Box::new(AnyObject(Dropped("TensorPlan.drop"))))
     }
 
     fn steps(&self, _catalog: &dyn CatalogView, _context: &dyn Context) -> Result<Vec<String>> {
@@ -143,7 +143,7 @@ impl TensorWriter for Of {
     }
 }
 
-impl TensorPlan for Of {
+impl TensorPlan for AnyObject {
     fn stream(
         &self,
         _: OutputId,
@@ -182,7 +182,7 @@ fn rows() -> RecordBatch {
     RecordBatch::try_new(schema(), vec![numbers]).unwrap()
 }
 
-impl RecordReader for Of {
+impl RecordReader for AnyObject {
     fn open(
         &self,
         _source: Arc<dyn Source>,
@@ -213,7 +213,7 @@ impl RecordSet for Set {
         &self.0
     }
 
-    fn scan(&self, _split: usize, _scan: &Scan) -> Result<Batched> {
+    fn scan(&self, _split: usize, _scan: &ScanRequest) -> Result<Batched> {
         trap("RecordSet.scan");
         Ok(Box::new(Stream(Some(rows()), Dropped("stream.drop"))))
     }
@@ -251,7 +251,7 @@ impl RecordBatchReader for Stream {
     }
 }
 
-impl RecordWriter for Of {
+impl RecordWriter for AnyObject {
     fn plan(
         &self,
         _schema: &SchemaRef,
@@ -381,19 +381,19 @@ fn a_panic_in_every_entry_point_and_destructor_names_it() {
     assert!(entries.remove("RecordSet.fault"));
     assert!(entries.len() > 30, "{entries:?}");
     for entry in entries {
-        is_told(entry, entry);
+        is_reported(entry, entry);
     }
     for object in OBJECTS {
-        is_told(format!("{object}.drop").leak(), "drop");
+        is_reported(format!("{object}.drop").leak(), "drop");
     }
-    is_told("stream.next", "RecordSet.scan");
-    is_told("stream.drop", "drop");
+    is_reported("stream.next", "RecordSet.scan");
+    is_reported("stream.drop", "drop");
     let error = all_calls("init").unwrap_err();
     assert!(error.message().starts_with("panicked in init: on request"), "{error}");
 }
 
 /// Asserts that a panic is an error that names the plugin and the entry point.
-fn is_told(entry: &'static str, named: &str) {
+fn is_reported(entry: &'static str, named: &str) {
     let error: Error =
         all_calls(entry).err().unwrap_or_else(|| panic!("a panic in {entry} was not reported"));
     assert_eq!(error.kind(), ErrorKind::Plugin, "{entry}: {error}");

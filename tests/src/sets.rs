@@ -15,7 +15,7 @@ use tensorferry_sdk::arrow_array::types::Int32Type;
 use tensorferry_sdk::arrow_schema::ArrowError;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::records::from_stream;
-use tensorferry_sdk::{Catalog, Error, MemoryContext, MemorySource, Place, Source, StorageId};
+use tensorferry_sdk::{Catalog, Error, MemoryContext, MemorySource, Source, StorageId, StorageLocation};
 use tensorferry_test_kit::random::Random;
 
 /// The files of a set, by name. Files that are not changed are shared with the set.
@@ -497,11 +497,11 @@ fn owners(registry: &Registry, kind: &Kind) -> BTreeMap<String, BTreeSet<String>
 /// Adds the files that contain a storage. Returns whether all of them are known.
 fn files_of(catalog: &Catalog, id: StorageId, source: &MemorySource, owners: &mut BTreeSet<String>) -> bool {
     match catalog.storage(id).map(|storage| &storage.place) {
-        Some(Place::File { file, .. }) => {
+        Some(StorageLocation::File { file, .. }) => {
             owners.insert(source.name(*file).to_owned());
             true
         }
-        Some(Place::Joined(ranges)) => {
+        Some(StorageLocation::Joined(ranges)) => {
             ranges.ranges().iter().all(|range| files_of(catalog, range.storage, source, owners))
         }
         _ => false,

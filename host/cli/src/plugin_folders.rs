@@ -35,7 +35,7 @@ pub(crate) fn load(arguments: &Arguments) -> Result<Registry> {
 /// allow-list.
 pub(crate) fn look_again(path: &Path) -> Registry {
     let search = if path.is_dir() { PluginSearch::new([path]) } else { PluginSearch::default().file(path) };
-    Registry::search(&prepared(search).look_again())
+    Registry::search(&prepared(search).ignore_cache())
 }
 
 /// Loads the libraries of a folder.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use tensorferry::or_which;
 use tensorferry::steps::recipe::{self, Recipe};
-use tensorferry::steps::{Argument, Count, Key, SELECTOR_KEYS, Signature, signatures};
+use tensorferry::steps::{ArgumentSpec, Key, Occurrence, SELECTOR_KEYS, Signature, signatures};
 use tensorferry_sdk::{Error, Result};
 
 pub(super) fn run(command: &Steps) -> Result<()> {
@@ -47,7 +47,7 @@ fn overview() -> Result<String> {
 
 fn text_of_keys<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
     let line = |key: &Key| {
-        let many = if matches!(key.count, Count::Any | Count::Some) { " (repeatable)" } else { "" };
+        let many = if matches!(key.count, Occurrence::Any | Occurrence::Some) { " (repeatable)" } else { "" };
         let spelled = format!("{}={}", key.name, key.value);
         format!("  {spelled:24} {}{many}\n", key.help)
     };
@@ -56,16 +56,16 @@ fn text_of_keys<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
 
 fn text_of_kind(kind: &Signature) -> String {
     let argument = match kind.argument {
-        Argument::None => String::new(),
-        Argument::Optional(word, _) => format!("[:{word}]"),
-        Argument::Required(word, _) => format!(":{word}"),
+        ArgumentSpec::None => String::new(),
+        ArgumentSpec::Optional(word, _) => format!("[:{word}]"),
+        ArgumentSpec::Required(word, _) => format!(":{word}"),
     };
     let keys = if kind.keys.is_empty() && !kind.selects { "" } else { "[,KEY=VALUE]..." };
     let mut text = format!("{}{argument}{keys}\n  {}\n", kind.name, kind.summary);
     for line in kind.details.lines() {
         let _ = writeln!(text, "  {line}");
     }
-    if let Argument::Optional(word, help) | Argument::Required(word, help) = kind.argument {
+    if let ArgumentSpec::Optional(word, help) | ArgumentSpec::Required(word, help) = kind.argument {
         let _ = writeln!(text, "\n  {word:24} {help}");
     }
     if !kind.keys.is_empty() {
@@ -124,9 +124,9 @@ fn everything() -> Result<Value> {
 
 fn kind_record(kind: &Signature) -> Value {
     let argument = match kind.argument {
-        Argument::None => Value::Null,
-        Argument::Optional(word, help) => json!({ "value": word, "help": help, "required": false }),
-        Argument::Required(word, help) => json!({ "value": word, "help": help, "required": true }),
+        ArgumentSpec::None => Value::Null,
+        ArgumentSpec::Optional(word, help) => json!({ "value": word, "help": help, "required": false }),
+        ArgumentSpec::Required(word, help) => json!({ "value": word, "help": help, "required": true }),
     };
     json!({
         "name": kind.name,
@@ -144,8 +144,8 @@ fn key_record(key: &Key) -> Value {
         "key": key.name,
         "value": key.value,
         "help": key.help,
-        "required": matches!(key.count, Count::One | Count::Some),
-        "repeats": matches!(key.count, Count::Any | Count::Some),
+        "required": matches!(key.count, Occurrence::One | Occurrence::Some),
+        "repeats": matches!(key.count, Occurrence::Any | Occurrence::Some),
     })
 }
 

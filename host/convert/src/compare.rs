@@ -18,7 +18,7 @@ use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Capabilities, Catalog, Dtype, Error, Purpose, Result, Tensor};
 use tensorferry_tensors::diff::{diff, diff_attributes, diff_metadata, worst_first};
 use tensorferry_tensors::logical::Logical;
-use tensorferry_tensors::steps::dequantize::{StoredCodes, asked};
+use tensorferry_tensors::steps::dequantize::{StoredCodes, requested_dtype};
 use tensorferry_tensors::steps::model_config::ModelConfig;
 use tensorferry_tensors::steps::{ModelFacts, apply_to};
 use tensorferry_tensors::stored::Stored;
@@ -57,7 +57,7 @@ pub fn compare(
         return records.compare(request, found, session);
     }
     let steps = steps::parse(request.steps, records)?;
-    let dequantize = asked(steps.iter().map(|step| &step.spec))?;
+    let dequantize = requested_dtype(steps.iter().map(|step| &step.spec))?;
     let steps = steps::on_tensors(steps)?;
     let [a, b] = &found;
     let (mut a, a_has_part) = open(a, request, dequantize, session, records)?;

@@ -17,11 +17,11 @@ use tensorferry_core::read::part::Part;
 use tensorferry_core::read::rank_folders;
 use tensorferry_core::read::record_files::{self, InputChoice};
 use tensorferry_core::read::source::FileSource;
-use tensorferry_core::read::weights::Weights;
+use tensorferry_core::read::weights::WeightNames;
 use tensorferry_publish::commit::Recovered;
 use tensorferry_sdk::{Capabilities, Description, Dtype, Entry, LossKind, Purpose, Result};
 use tensorferry_tensors::steps::cast::CAST;
-use tensorferry_tensors::steps::dequantize::{asked, may_hold_codes};
+use tensorferry_tensors::steps::dequantize::{may_hold_codes, requested_dtype};
 use tensorferry_tensors::steps::model_config::ModelConfig;
 use tensorferry_tensors::steps::{ModelFacts, Step, TensorAction};
 
@@ -120,7 +120,7 @@ impl<'a> ConversionContext<'a> {
         'a: 'm,
     {
         let specs = || steps.iter().map(|step| &step.spec);
-        let config = if asked(specs())?.is_some() {
+        let config = if requested_dtype(specs())?.is_some() {
             ModelConfig::read(&model.input.source)?
         } else if specs().any(|spec| spec.name == CAST.name) || may_hold_codes(&model.input.catalog) {
             // Steps that need numbers refuse codes, and the configuration may say which tensors are
@@ -192,6 +192,6 @@ impl target::Input for OpenInput<'_> {
     }
 
     fn is_weights_alone(&self) -> bool {
-        Weights::of(self.registry).is_ok_and(|weights| weights.are_alone_in(self.source))
+        WeightNames::of(self.registry).is_ok_and(|weights| weights.are_alone_in(self.source))
     }
 }

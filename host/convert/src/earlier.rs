@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tensorferry_core::read::folder::is_url;
 use tensorferry_core::read::identity::FileIdentity;
-use tensorferry_core::read::weights::Weights;
+use tensorferry_core::read::weights::WeightNames;
 use tensorferry_publish::beneath;
 use tensorferry_publish::stage::{Destination, DestinationKind, FileKind, StagedFile};
 use tensorferry_publish::staging::OutputFolder;
@@ -127,7 +127,7 @@ fn other_weights(context: &ConversionContext<'_>, destination: &Destination) -> 
     if destination.kind != DestinationKind::Folder {
         return Ok(Vec::new());
     }
-    let weights = Weights::of(context.registry)?;
+    let weights = WeightNames::of(context.registry)?;
     let entries = std::fs::read_dir(&destination.folder).into_iter().flatten().flatten();
     let names = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());

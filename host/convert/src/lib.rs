@@ -48,7 +48,7 @@ use tensorferry_core::read::input::Input;
 use tensorferry_core::read::model::InputModel;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Catalog, Error, Result, TensorDecoder};
-use tensorferry_tensors::steps::dequantize::asked;
+use tensorferry_tensors::steps::dequantize::requested_dtype;
 use tensorferry_tensors::steps::{Step, TensorAction};
 use watch::Watch;
 
@@ -64,7 +64,7 @@ pub fn convert(
 ) -> Result<Report> {
     let started = Instant::now();
     let steps = steps::parse(&request.steps, records)?;
-    let dequantize = asked(steps.iter().map(|step| &step.spec))?;
+    let dequantize = requested_dtype(steps.iter().map(|step| &step.spec))?;
     let mut context = ConversionContext::open(request, registry, session, watch, started)?;
     context.dequantize = dequantize;
     let format = context.find_format();
@@ -118,7 +118,7 @@ fn write_tensors(
     let written = write_models(context, models, steps);
     // If an input file changed while it was read, report that instead: any other error may result
     // from it.
-    written.map_err(|error| sources.iter().fold(error, |error, source| source.blame(error)))
+    written.map_err(|error| sources.iter().fold(error, |error, source| source.attribute_error(error)))
 }
 
 fn write_models(

@@ -5,7 +5,7 @@ use crate::context::ConversionContext;
 use crate::sides::{check_sides, options_of};
 use tensorferry_core::context::session::Session;
 use tensorferry_core::formats::data_names::DataNames;
-use tensorferry_core::formats::probe::{BESIDE_A_MODEL, probe, surest};
+use tensorferry_core::formats::probe::{ACCOMPANIES_A_MODEL, best_match, probe};
 use tensorferry_core::formats::registry::{Formats, RegisteredFormat};
 use tensorferry_core::read::account::{
     ReadFiles, is_export_folder, is_folder_without_data, is_vendor_folder,
@@ -17,7 +17,7 @@ use tensorferry_core::read::model::InputModel;
 use tensorferry_core::read::rank_folders::{self, refusal, sibling_among};
 use tensorferry_core::read::source::FileSource;
 use tensorferry_core::read::unfinished::is_unfinished;
-use tensorferry_core::read::weights::{MOST_FOLDERS, Weights};
+use tensorferry_core::read::weights::{MAX_FOLDERS, WeightNames};
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Source, Target};
 
 /// Reads the input in the format that probing found. If both sides are folders, also reads the
@@ -83,7 +83,7 @@ fn read_below<'a>(
     root: &FileSource,
     models: &mut Vec<InputModel<'a>>,
 ) -> Result<()> {
-    let (weights, files) = (Weights::of(context.registry)?, context.registry.data_names()?);
+    let (weights, files) = (WeightNames::of(context.registry)?, context.registry.data_names()?);
     let mut open = sub_folders(root, "")?;
     while let Some(folder) = open.pop() {
         context.session.check_cancelled()?;
@@ -194,14 +194,14 @@ pub fn is_export<'m>(
             && (outer.is_empty() || folder.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/')))
     };
     models.any(is_around)
-        && surest(context.registry, &root.below(folder), context.session)
-            .is_ok_and(|(score, _)| score <= BESIDE_A_MODEL)
+        && best_match(context.registry, &root.below(folder), context.session)
+            .is_ok_and(|(score, _)| score <= ACCOMPANIES_A_MODEL)
 }
 
 /// Returns the folders below `root` that hold a model each, sorted. If a folder has no model of its
 /// own, a conversion converts these in place.
 pub fn folders(root: &FileSource, registry: &Formats, session: &Session) -> Result<Vec<String>> {
-    let weights = Weights::of(registry)?;
+    let weights = WeightNames::of(registry)?;
     let (mut open, mut found) = (sub_folders(root, "")?, Vec::new());
     while let Some(folder) = open.pop() {
         session.check_cancelled()?;
@@ -220,7 +220,7 @@ pub fn folders(root: &FileSource, registry: &Formats, session: &Session) -> Resu
 /// Returns the sub-folders of a folder of the input, relative to `root`. Skips hidden folders,
 /// links, unfinished checkpoints and folders that are too deep.
 fn sub_folders(root: &FileSource, folder: &str) -> Result<Vec<String>> {
-    if folder.split('/').count() > MOST_FOLDERS {
+    if folder.split('/').count() > MAX_FOLDERS {
         return Ok(Vec::new());
     }
     // The list is a stack: the last folder is visited first.

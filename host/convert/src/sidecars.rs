@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::context::windows::{WINDOW_BYTES, windows};
-use tensorferry_core::formats::probe::is_beside;
+use tensorferry_core::formats::probe::accompanies_a_model;
 use tensorferry_core::read::account::{
     Account, EntryClass, ReadFiles, is_export as is_export_file, is_export_folder, is_vendor_folder,
     other_data, unreadable,
@@ -22,11 +22,11 @@ use tensorferry_core::read::key_words::names_training_state;
 use tensorferry_core::read::model::InputModel;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_core::read::unfinished::is_unfinished;
-use tensorferry_core::read::weights::{MOST_FOLDERS, Weights, globs};
+use tensorferry_core::read::weights::{MAX_FOLDERS, WeightNames, globs};
 use tensorferry_publish::output_bytes::FileShape;
 use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, LossKind, Result, Severity, Source, Target};
-use tensorferry_tensors::steps::adapt::Selected;
+use tensorferry_tensors::steps::adapt::Adapted;
 use tensorferry_tensors::steps::model_config::OF_QUANTIZATION;
 
 /// The files that are copied along, and those that are not.
@@ -62,7 +62,7 @@ pub fn find(
         sidecars.names.retain(|name| !sidecars.made.contains_key(name));
         return Ok(sidecars);
     }
-    let (weights, names) = (Weights::of(context.registry)?, context.registry.data_names()?);
+    let (weights, names) = (WeightNames::of(context.registry)?, context.registry.data_names()?);
     let mut account = Account::of_models(models.len() as u64);
     let mut open = vec![String::new()];
     let mut read_around: HashMap<String, ReadFiles> = HashMap::new();
@@ -124,7 +124,7 @@ pub fn find(
                     account.leave_out(&name, "a different step of the run: convert it separately");
                 } else if is_unfinished(file) {
                     account.leave_out(&name, "an unfinished checkpoint");
-                } else if is_entered(entry) && name.split('/').count() <= MOST_FOLDERS {
+                } else if is_entered(entry) && name.split('/').count() <= MAX_FOLDERS {
                     open.push(name);
                 } else {
                     account.leave_out(&name, "folders that are hidden, links or too deep are not copied");
@@ -209,7 +209,7 @@ fn not_carried(input: &FileSource, carried: &FileSource, entry: &FolderEntry) ->
 /// output's.
 struct Companions<'a> {
     context: &'a ConversionContext<'a>,
-    weights: &'a Weights,
+    weights: &'a WeightNames,
     source: FileSource,
     /// For each format that was asked: whether its files occur next to a model.
     asked: BTreeMap<String, bool>,
@@ -217,7 +217,12 @@ struct Companions<'a> {
 }
 
 impl<'a> Companions<'a> {
-    fn of(context: &'a ConversionContext<'a>, weights: &'a Weights, root: &FileSource, folder: &str) -> Self {
+    fn of(
+        context: &'a ConversionContext<'a>,
+        weights: &'a WeightNames,
+        root: &FileSource,
+        folder: &str,
+    ) -> Self {
         let source = root.below(folder);
         Self { context, weights, source, asked: BTreeMap::new(), carried: 0 }
     }
@@ -231,7 +236,7 @@ impl<'a> Companions<'a> {
             && !self.weights.is_of(file, target)
             && ids.into_iter().all(|id| {
                 *self.asked.entry(id.to_owned()).or_insert_with(|| {
-                    is_beside(self.context.registry, id, &self.source, self.context.session)
+                    accompanies_a_model(self.context.registry, id, &self.source, self.context.session)
                 })
             });
         self.carried += usize::from(is_one);
@@ -360,7 +365,7 @@ impl Sidecars {
         &mut self,
         input: &FileSource,
         model: &InputModel<'_>,
-        selected: &Selected,
+        selected: &Adapted,
     ) -> Result<()> {
         if selected.dequantized.is_some() {
             self.leave_out_quantization(model);

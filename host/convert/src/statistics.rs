@@ -16,7 +16,7 @@ use tensorferry_core::read::part::{self, Part};
 use tensorferry_core::read::weights::globs;
 use tensorferry_sdk::{Catalog, CatalogView, Error, OptionSpec, Purpose, Result, Side, TensorId};
 use tensorferry_tensors::logical::Logical;
-use tensorferry_tensors::statistics::{Kind, Statistics, statistics};
+use tensorferry_tensors::statistics::{Statistics, StatisticsKind, statistics};
 use tensorferry_tensors::steps::dequantize::{QuantizedModel, READER_OPTION, quantized};
 use tensorferry_tensors::steps::model_config::ModelConfig;
 use tensorferry_tensors::steps::{ModelFacts, apply_to};
@@ -75,7 +75,7 @@ pub fn model_statistics(request: &StatisticsRequest<'_>, session: &Session) -> R
 
     let catalog = &model.catalog;
     let logical = Logical::new(Stored::new(input, catalog, session, temporary()));
-    let mut kinds: Vec<(TensorId, Kind)> = Vec::new();
+    let mut kinds: Vec<(TensorId, StatisticsKind)> = Vec::new();
     let mut places: HashMap<TensorId, Result<usize, String>> = HashMap::new();
     for &id in &wanted {
         let first = logical.tied_to(id);
@@ -85,7 +85,7 @@ pub fn model_statistics(request: &StatisticsRequest<'_>, session: &Session) -> R
         let dtype = logical.tensor(first).dtype;
         let place = match model.problem_of(logical.tensor(id).name) {
             Some(problem) => Err(problem.to_owned()),
-            None => Kind::of(dtype, &logical.dtype_info(dtype)?).map(|kind| {
+            None => StatisticsKind::of(dtype, &logical.dtype_info(dtype)?).map(|kind| {
                 kinds.push((first, kind));
                 kinds.len() - 1
             }),
@@ -144,7 +144,7 @@ fn dequantized_by_reader(
 ) -> Result<Option<Input>> {
     let StatisticsRequest { input, options, .. } = *request;
     let is_quantized =
-        |dtype| input.catalog.dtype_info(dtype).is_none_or(|info| Kind::of(dtype, info).is_err());
+        |dtype| input.catalog.dtype_info(dtype).is_none_or(|info| StatisticsKind::of(dtype, info).is_err());
     let is_option = |spec: &OptionSpec| spec.side == Side::Reader && spec.key == READER_OPTION;
     let is_told = options.iter().any(|(key, _)| key == READER_OPTION);
     if is_told

@@ -91,7 +91,7 @@ impl<'a> TensorOutput<'a> {
         let mut files = Vec::new();
         for layout in self.layouts() {
             // The length of a streamed file is not known yet: 0.
-            let unsettled = layout.unsettled();
+            let files_of_unknown_length = layout.files_of_unknown_length();
             for (id, file) in (0..).map(OutputId).zip(layout.files()) {
                 files.push((file.path.clone(), if unsettled.contains(&id) { 0 } else { file.len }));
             }

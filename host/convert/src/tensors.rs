@@ -21,7 +21,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_tensors::content::ContentDigest;
 use tensorferry_tensors::logical::Logical;
-use tensorferry_tensors::steps::adapt::{self, Selected};
+use tensorferry_tensors::steps::adapt::{self, Adapted};
 use tensorferry_tensors::steps::{Step, TensorAction, apply};
 use tensorferry_tensors::stored::Stored;
 
@@ -29,7 +29,7 @@ use tensorferry_tensors::stored::Stored;
 pub struct SelectedModel<'a> {
     pub model: &'a InputModel<'a>,
     /// Its tensors, metadata and tree after the steps.
-    pub selected: Selected,
+    pub selected: Adapted,
     /// The writer, which requests steps and plans the output.
     writer: Cell<Option<Box<dyn TensorWriter>>>,
 }
@@ -38,7 +38,7 @@ pub struct SelectedModel<'a> {
 pub struct PlannedModel<'a> {
     pub model: &'a InputModel<'a>,
     /// The result of the steps.
-    pub selected: &'a Selected,
+    pub selected: &'a Adapted,
     pub logical: Logical<'a>,
     pub planned: Planned,
     /// Digests for the receipt from the copy.
@@ -74,7 +74,7 @@ fn apply_steps_of_writer(
     context: &ConversionContext<'_>,
     model: &InputModel<'_>,
     writer: &dyn TensorWriter,
-    selected: &mut Selected,
+    selected: &mut Adapted,
 ) -> Result<()> {
     let target = &context.target;
     let stored = Stored::new(&model.input, &selected.catalog, context.session, target.spill());
@@ -117,7 +117,7 @@ pub fn plan<'a>(
 
 /// Refuses to write codes of quantized weights if the format has no dtype for them, since only
 /// their scales would remain, or if its programs would read the codes as numbers.
-fn check_codes(selected: &Selected, planned: &Planned, target: Capabilities) -> Result<()> {
+fn check_codes(selected: &Adapted, planned: &Planned, target: Capabilities) -> Result<()> {
     if selected.codes.is_empty() {
         return Ok(());
     }
@@ -175,7 +175,7 @@ impl PlannedModel<'_> {
 
 fn create_files(stage: &dyn Staging, layout: &Layout, logical: &Logical<'_>) -> Result<Vec<OutputBytes>> {
     let pool = stage.pool_for(layout.files().len());
-    let unsettled = layout.unsettled();
+    let unsettled = layout.files_of_unknown_length();
     let read_again = if stage.is_remote() { read_again(layout, logical)? } else { BTreeSet::new() };
     let create = |(index, file): (u32, &OutputFile)| {
         let id = OutputId(index);

@@ -12,7 +12,7 @@ use arrow_array::{ArrayRef, LargeBinaryArray, RecordBatch};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tensorferry_sdk::records::json::{NonNumbers, json_texts};
+use tensorferry_sdk::records::json::{NonFinite, json_texts};
 use tensorferry_sdk::{Error, Loss, LossKind, Result, arrow_array, arrow_schema};
 
 /// The checksum of rows.
@@ -124,7 +124,7 @@ pub fn as_json(batch: &RecordBatch, name: &str, nulls: bool) -> Result<RecordBat
         return Err(Error::plugin("a column is missing from the rows").column(name));
     };
     let (field, column) = (batch.schema_ref().fields()[place].clone(), batch.column(place));
-    let texts = json_texts(&field, column, NonNumbers::Python)?;
+    let texts = json_texts(&field, column, NonFinite::Python)?;
     let missing = column.logical_nulls().filter(|_| !nulls);
     let is_missing = |row: usize| missing.as_ref().is_some_and(|missing| missing.is_null(row));
     let texts = texts.into_iter().enumerate().map(|(row, text)| (!is_missing(row)).then_some(text));

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
 use tensorferry_core::context::session::Session;
-use tensorferry_sdk::records::{self, Comparison, FieldPath, Projection, Scan, from_stream};
+use tensorferry_sdk::records::{self, Comparison, FieldPath, Projection, ScanRequest, from_stream};
 use tensorferry_sdk::{Context, Error, Result, arrow_array, arrow_schema};
 
 /// Maximum rows of one batch. Batch sizes do not depend on the memory budget: the ends of batches
@@ -68,7 +68,7 @@ pub fn batches() -> records::Batches {
 /// What to read of every split.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// The fields, as in a [`Scan`]; `None` for all.
+    /// The fields, as in a [`ScanRequest`]; `None` for all.
     pub columns: Option<Vec<FieldPath>>,
     /// Conditions that hold for every row that is used. A reader may leave out other rows.
     pub(crate) predicate: Vec<Comparison>,
@@ -208,7 +208,7 @@ fn pull(
     });
     let is_whole = first_row == 0 && limit.is_none_or(|limit| known == Some(limit));
     let limit = limit.filter(|_| !is_whole);
-    let scan = Scan { columns, first_row, limit, predicate, rows: BATCH_ROWS, bytes: BATCH_BYTES };
+    let scan = ScanRequest { columns, first_row, limit, predicate, rows: BATCH_ROWS, bytes: BATCH_BYTES };
     let stream = match rows.set.scan(split, &scan) {
         Ok(stream) => stream,
         Err(error) => {

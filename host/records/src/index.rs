@@ -38,7 +38,7 @@ pub fn index(
     let mut file = IndexFile(BufWriter::new(stage.create(name, None)?));
     let indexed = reader
         .index(&CountedSource::new(source, session), &mut file, &context)
-        .map_err(|e| format.blame(e).file(source.entry_path().display().to_string()))?;
+        .map_err(|e| format.attribute_error(e).file(source.entry_path().display().to_string()))?;
     drop(reader);
     format.check_faults()?;
     file.0.flush()?;

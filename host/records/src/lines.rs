@@ -9,8 +9,8 @@ use arrow_json::{Writer, WriterBuilder};
 use std::io::Write;
 use std::sync::Arc;
 use tensorferry_core::context::session::Session;
-use tensorferry_sdk::records::json::{JsonEncoders, NonNumbers};
-use tensorferry_sdk::records::{Scan, from_stream};
+use tensorferry_sdk::records::json::{JsonEncoders, NonFinite};
+use tensorferry_sdk::records::{ScanRequest, from_stream};
 use tensorferry_sdk::{ByteSink, Context, Error, Result, arrow_array};
 
 /// Writes at most `limit` records in order, one per line, and returns their number. If the input
@@ -49,7 +49,7 @@ fn write_objects(
 ) -> Result<u64> {
     let mut writer = Objects::new(output);
     let mut written = 0;
-    let scan = Scan { limit: Some(most), ..batches().into() };
+    let scan = ScanRequest { limit: Some(most), ..batches().into() };
     for batch in rows.set.scan(split, &scan).map_err(|e| rows.place(e))? {
         session.check_cancelled()?;
         let batch = batch.map_err(|error| rows.place(from_stream(error)))?;
@@ -83,7 +83,7 @@ struct Objects<'a> {
 
 impl<'a> Objects<'a> {
     fn new(output: &'a mut dyn Write) -> Self {
-        let encoders = JsonEncoders::new(NonNumbers::Quoted);
+        let encoders = JsonEncoders::new(NonFinite::Quoted);
         let builder =
             WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(encoders.clone()));
         Self { output, writer: builder.build(Vec::new()), encoders }

@@ -82,7 +82,7 @@ pub fn refusal(error: Error, purpose: Purpose) -> Error {
 /// Adds the input to an error that names no file, and a description of its file if that cannot be
 /// read.
 fn place(error: Error, source: &FileSource) -> Error {
-    source.blame(explain(source, error)).file(source.entry_path().display().to_string())
+    source.attribute_error(explain(source, error)).file(source.entry_path().display().to_string())
 }
 
 impl Rows<'_> {
@@ -142,7 +142,7 @@ impl Rows<'_> {
 fn left_out(skipped: &Skipped) -> Loss {
     let record = skipped.record.map_or(String::new(), |number| format!(" record {number}"));
     let what = format!("{}{record} at offset {}", skipped.file, skipped.offset);
-    Loss::new(LossKind::Record, what, skipped.why.clone()).asked_for()
+    Loss::new(LossKind::Record, what, skipped.why.clone()).requested_by_user()
 }
 
 #[cfg(test)]

@@ -302,7 +302,7 @@ impl Model {
     /// then be wrong.
     fn checked<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
         let source = &self.opened.input.source;
-        let done = read().map_err(|error| source.blame(error))?;
+        let done = read().map_err(|error| source.attribute_error(error))?;
         source.check_content()?;
         Ok(done)
     }
@@ -491,7 +491,7 @@ impl Tensor {
             return refused("a tensor that is not contiguous cannot be mapped");
         };
         let Some(stored) = catalog.storage(storage) else { return refused("the tensor has no storage") };
-        let sdk::Place::File { file, offset: start } = stored.place else {
+        let sdk::StorageLocation::File { file, offset: start } = stored.place else {
             return refused("a tensor that is not stored as plain bytes in a file cannot be mapped");
         };
         if stored.byte_order != ByteOrder::Little && self.dtype_info()?.swap_unit() != 1 {

@@ -18,7 +18,7 @@ use tensorferry_sdk::{
     MemorySource, Node, Result, SharedBytes, Source, Storage, StorageId, StorageRange, TensorId,
     element_count,
 };
-use tensorferry_tensors::stored::LONGEST_PIECE;
+use tensorferry_tensors::stored::MAX_PIECE;
 
 /// A tensor to be written by [`Registry::save`].
 #[derive(Debug, Clone)]
@@ -295,7 +295,7 @@ impl OpenedTensor {
         let len = tensor.byte_len();
         let storage = catalog.storage(Storage::encoded(all.len() as u64, len))?;
         all.push(Self(tensor.with_session(session)));
-        if len == 0 || len > LONGEST_PIECE {
+        if len == 0 || len > MAX_PIECE {
             return Ok(storage);
         }
         catalog.storage(Storage::joined([StorageRange { storage, offset: 0, len }]))

@@ -4,9 +4,9 @@ use crate::RECORDS;
 pub use tensorferry_convert::steps::recipe;
 use tensorferry_convert::steps::{self, AnyStep};
 use tensorferry_sdk::Result;
-pub use tensorferry_tensors::steps::dequantize::{READER_OPTION, asked};
+pub use tensorferry_tensors::steps::dequantize::{READER_OPTION, requested_dtype};
 pub use tensorferry_tensors::steps::model_config::ModelConfig;
-pub use tensorferry_tensors::steps::signature::{Argument, Count, Key, SELECTOR_KEYS, Signature};
+pub use tensorferry_tensors::steps::signature::{ArgumentSpec, Key, Occurrence, SELECTOR_KEYS, Signature};
 pub use tensorferry_tensors::steps::{ModelFacts, Step, TensorAction, apply, apply_to};
 
 /// Returns the signature of every kind of step, without recipes.

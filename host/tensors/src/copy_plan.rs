@@ -11,7 +11,7 @@ use tensorferry_sdk::{
 pub(super) const LONG_RUN: u64 = 16 << 10;
 
 /// Maximum number of runs of one block that become separate reads.
-const MOST_RUNS: u64 = 1 << 16;
+const MAX_RUNS: u64 = 1 << 16;
 
 /// Minimum number of blocks in a storage for which a search for a pattern is worthwhile.
 const MANY_BLOCKS: usize = 16;
@@ -107,7 +107,7 @@ pub(super) fn copies_of(
     storage: StorageId,
     swap_unit: u32,
 ) -> impl Iterator<Item = PlannedCopy> {
-    let is_in_runs = copy.runs() == 1 || (copy.run >= LONG_RUN && copy.runs() <= MOST_RUNS);
+    let is_in_runs = copy.runs() == 1 || (copy.run >= LONG_RUN && copy.runs() <= MAX_RUNS);
     let len = copy.run;
     let runs: Vec<_> = if is_in_runs { copy.each_run().collect() } else { Vec::new() };
     let strided = (!is_in_runs).then_some(PlannedCopy::Strided { copy, storage, swap_unit });

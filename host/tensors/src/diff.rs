@@ -2,7 +2,7 @@
 
 use crate::content::check_storages;
 pub use crate::distance::Tolerance;
-use crate::distance::{Comparison, Distance, Tally};
+use crate::distance::{Comparison, Distance, DistanceTally};
 use crate::logical::Logical;
 use rayon::prelude::*;
 use serde_json::json;
@@ -15,7 +15,7 @@ use tensorferry_sdk::{
 };
 
 /// Maximum characters of a value to show.
-const MOST_SHOWN: usize = 60;
+const MAX_SHOWN: usize = 60;
 
 /// Elements that one thread reads from both sides at a time.
 const WINDOW: u64 = 1 << 16;
@@ -135,7 +135,7 @@ impl Difference {
 
     /// Returns a key that sorts the worst first: differences without a distance, then NaN on one
     /// side, then the largest distance.
-    fn badness(&self, is_relative: bool) -> (Reverse<u8>, Reverse<bool>, Reverse<u64>) {
+    fn sort_key(&self, is_relative: bool) -> (Reverse<u8>, Reverse<bool>, Reverse<u64>) {
         let rank = match (&self.kind, &self.distance) {
             (DifferenceKind::Missing, _) => 6,
             (DifferenceKind::Unexpected, _) => 5,
@@ -155,7 +155,7 @@ impl Difference {
 
 /// Formats a value for a line of text.
 fn said(json: Option<&String>) -> String {
-    match json.map(|json| (json, json.char_indices().nth(MOST_SHOWN))) {
+    match json.map(|json| (json, json.char_indices().nth(MAX_SHOWN))) {
         None => "nothing".to_owned(),
         Some((json, None)) => json.clone(),
         Some((json, Some((end, _)))) => format!("{}... ({} bytes)", &json[..end], json.len()),
@@ -201,7 +201,7 @@ fn differing(
 /// Sorts differences, worst first, by absolute or relative distance, and then by name.
 pub fn worst_first(differences: &mut [Difference], is_relative: bool) {
     differences.sort_by(|x, y| {
-        x.badness(is_relative).cmp(&y.badness(is_relative)).then_with(|| x.name.cmp(&y.name))
+        x.sort_key(is_relative).cmp(&y.sort_key(is_relative)).then_with(|| x.name.cmp(&y.name))
     });
 }
 
@@ -225,7 +225,7 @@ pub fn diff(a: &Logical<'_>, b: &Logical<'_>, tolerance: Option<Tolerance>) -> R
             };
             differences.push(Difference::new(name, kind));
         } else {
-            pairs.push((name, Pair { x: a.tied_to(id), y: b.tied_to(other) }));
+            pairs.push((name, TensorPair { x: a.tied_to(id), y: b.tied_to(other) }));
         }
     }
     for &name in in_b.keys().filter(|name| !in_a.contains_key(**name)) {
@@ -234,7 +234,7 @@ pub fn diff(a: &Logical<'_>, b: &Logical<'_>, tolerance: Option<Tolerance>) -> R
     check_storages(a)?;
     check_storages(b)?;
     // Tied tensors are read once.
-    let mut each: Vec<Pair> = pairs.iter().map(|(_, pair)| *pair).collect();
+    let mut each: Vec<TensorPair> = pairs.iter().map(|(_, pair)| *pair).collect();
     each.sort_unstable();
     each.dedup();
     let session = a.stored().session();
@@ -257,12 +257,12 @@ fn by_name<'a>(view: &'a Logical<'_>) -> BTreeMap<&'a str, TensorId> {
 
 /// A tensor of each side; both have the same shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Pair {
+struct TensorPair {
     x: TensorId,
     y: TensorId,
 }
 
-impl Pair {
+impl TensorPair {
     /// Returns how they differ, if they do.
     fn compare(
         self,
@@ -296,7 +296,7 @@ impl Pair {
         } else {
             (0..chunks).into_par_iter().map(add).collect::<Result<Vec<_>>>()?
         };
-        let tally = tallies.iter().fold(Tally::default(), Tally::join);
+        let tally = tallies.iter().fold(DistanceTally::default(), DistanceTally::join);
         let differs = match tolerance {
             _ if !is_same_dtype => true,
             Some(_) => tally.elements > 0,
@@ -313,12 +313,12 @@ impl Pair {
         b: &Logical<'_>,
         comparison: &Comparison,
         range: std::ops::Range<u64>,
-    ) -> Result<Tally> {
+    ) -> Result<DistanceTally> {
         let side = |logical: &Logical<'_>, id| {
             Ok::<_, Error>((logical.dtype_info(logical.tensor(id).dtype)?, Vec::new()))
         };
         let mut sides: [(DtypeInfo, Vec<u8>); 2] = [side(a, self.x)?, side(b, self.y)?];
-        let mut tally = Tally::default();
+        let mut tally = DistanceTally::default();
         for first in range.clone().step_by(size(WINDOW)) {
             a.stored().session().check_cancelled()?;
             let count = WINDOW.min(range.end - first);

@@ -143,23 +143,23 @@ fn short(value: f64, digits: usize) -> String {
 }
 
 /// The largest difference so far: its size, the element's position, and both numbers.
-type Found = (f64, u64, [f64; 2]);
+type LargestDifference = (f64, u64, [f64; 2]);
 
 /// The distance of the elements so far. Those of two consecutive parts can be
 /// [joined](Tally::join).
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
+pub(super) struct DistanceTally {
     pub(super) elements: u64,
     pub(super) nan: u64,
-    absolute: Option<Found>,
-    relative: Option<Found>,
+    absolute: Option<LargestDifference>,
+    relative: Option<LargestDifference>,
     dot: f64,
     squares: [f64; 2],
     /// Whether any bits differ between two tensors of the same dtype.
     pub(super) has_other_bits: bool,
 }
 
-impl Tally {
+impl DistanceTally {
     pub(super) fn join(mut self, next: &Self) -> Self {
         self.elements += next.elements;
         self.nan += next.nan;
@@ -178,7 +178,7 @@ impl Tally {
     }
 
     pub(super) fn finish(&self, shape: &[u64], comparison: &Comparison) -> Distance {
-        let largest = |found: Option<Found>| {
+        let largest = |found: Option<LargestDifference>| {
             let (value, place, values) = found?;
             let mut index = vec![0; shape.len()];
             let mut rest = place;
@@ -244,12 +244,12 @@ impl Tally {
 /// How numbers of two dtypes are compared.
 pub(super) struct Comparison {
     dtypes: [Dtype; 2],
-    kind: Kind,
+    kind: NumberKind,
     tolerance: Option<Tolerance>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum NumberKind {
     Real,
     /// As pairs of F64.
     Complex,
@@ -261,31 +261,31 @@ impl Comparison {
     /// Returns the comparison of two dtypes, if both have numbers of the same kind.
     pub(super) fn of(a: Dtype, b: Dtype, tolerance: Option<Tolerance>) -> Option<Self> {
         let kind = |dtype: Dtype| match dtype {
-            Dtype::C128 | Dtype::C64 | Dtype::C32 | Dtype::BC32 => Some(Kind::Complex),
-            Dtype::I64 | Dtype::U64 => Some(Kind::Wide),
-            dtype => decode(dtype, &[]).map(|_| Kind::Real),
+            Dtype::C128 | Dtype::C64 | Dtype::C32 | Dtype::BC32 => Some(NumberKind::Complex),
+            Dtype::I64 | Dtype::U64 => Some(NumberKind::Wide),
+            dtype => decode(dtype, &[]).map(|_| NumberKind::Real),
         };
         let kind = match (kind(a)?, kind(b)?) {
             (a, b) if a == b => a,
-            (Kind::Complex, _) | (_, Kind::Complex) => return None,
-            _ => Kind::Real,
+            (NumberKind::Complex, _) | (_, NumberKind::Complex) => return None,
+            _ => NumberKind::Real,
         };
         Some(Self { dtypes: [a, b], kind, tolerance })
     }
 
     pub(super) fn is_complex(&self) -> bool {
-        self.kind == Kind::Complex
+        self.kind == NumberKind::Complex
     }
 
     /// Adds `count` contiguous elements of both sides. `first` is the position of the first one.
-    pub(super) fn add(&self, tally: &mut Tally, first: u64, count: usize, a: &[u8], b: &[u8]) {
+    pub(super) fn add(&self, tally: &mut DistanceTally, first: u64, count: usize, a: &[u8], b: &[u8]) {
         let is_same = self.dtypes[0] == self.dtypes[1] && a == b;
         tally.has_other_bits |= !is_same;
         let mut sides = [[0.0; BLOCK]; 2];
         let parts = if self.is_complex() { 2 } else { 1 };
         let elements = BLOCK / parts;
         let [mut of_a, mut of_b] =
-            [Numbers::of(self.dtypes[0], a, count), Numbers::of(self.dtypes[1], b, count)];
+            [SideNumbers::of(self.dtypes[0], a, count), SideNumbers::of(self.dtypes[1], b, count)];
         for start in (0..count).step_by(elements) {
             let len = (count - start).min(elements) * parts;
             let [x, y] = &mut sides;
@@ -310,14 +310,16 @@ impl Comparison {
                 continue;
             }
             match self.kind {
-                Kind::Real if is_finite && self.tolerance.is_none() => quick_distances(tally, place, x, y),
-                Kind::Real => {
+                NumberKind::Real if is_finite && self.tolerance.is_none() => {
+                    quick_distances(tally, place, x, y)
+                }
+                NumberKind::Real => {
                     for (place, (&x, &y)) in (place..).zip(x.iter().zip(&*y)) {
                         let apart = if x == y { 0.0 } else { (x - y).abs() };
                         tally.add(place, apart, [x.abs(), y.abs()], [x, y], self.tolerance);
                     }
                 }
-                Kind::Complex => {
+                NumberKind::Complex => {
                     let pairs = x.as_chunks::<2>().0.iter().zip(y.as_chunks::<2>().0);
                     for (place, (x, y)) in (place..).zip(pairs) {
                         let part = |x: f64, y: f64| {
@@ -332,7 +334,7 @@ impl Comparison {
                         tally.add(place, apart, sizes, [0.0, 1.0], self.tolerance);
                     }
                 }
-                Kind::Wide => {
+                NumberKind::Wide => {
                     let integers =
                         |dtype, bytes: &[u8]| match decode(dtype, &bytes[start * 8..(start + len) * 8]) {
                             Some(Elements::Integer(values)) => values,
@@ -357,14 +359,14 @@ impl Comparison {
 }
 
 /// The numbers of one side, as F64.
-struct Numbers<'a> {
+struct SideNumbers<'a> {
     bytes: &'a [u8],
     width: usize,
     load: Option<Load<f64>>,
     decoded: Vec<f64>,
 }
 
-impl<'a> Numbers<'a> {
+impl<'a> SideNumbers<'a> {
     fn of(dtype: Dtype, bytes: &'a [u8], count: usize) -> Self {
         let part = match dtype {
             Dtype::C128 => Dtype::F64,
@@ -422,7 +424,7 @@ fn products(a: &[f64], b: &[f64]) -> [f64; 3] {
 
 /// Adds finite numbers. Most blocks have no difference larger than those before; a first pass
 /// detects this and counts.
-fn quick_distances(tally: &mut Tally, first: u64, a: &[f64], b: &[f64]) {
+fn quick_distances(tally: &mut DistanceTally, first: u64, a: &[f64], b: &[f64]) {
     let largest = tally.absolute.map_or(0.0, |found| found.0);
     let relative = tally.relative.map_or(0.0, |found| found.0) * ALMOST;
     let (mut differ, mut is_larger) = ([0_u64; LANES], [0_u64; LANES]);
@@ -445,7 +447,7 @@ fn quick_distances(tally: &mut Tally, first: u64, a: &[f64], b: &[f64]) {
     }
 }
 
-fn each(tally: &mut Tally, first: u64, a: &[f64], b: &[f64]) {
+fn each(tally: &mut DistanceTally, first: u64, a: &[f64], b: &[f64]) {
     for (place, (&a, &b)) in (first..).zip(a.iter().zip(b)) {
         tally.add(place, (a - b).abs(), [a.abs(), b.abs()], [a, b], None);
     }
@@ -461,10 +463,10 @@ mod tests {
         let comparison = Comparison::of(Dtype::F32, Dtype::F32, None).unwrap();
         let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let (x, y) = (bytes(a), bytes(b));
-        let mut all = Tally::default();
+        let mut all = DistanceTally::default();
         for start in (0..a.len()).step_by(step) {
             let len = step.min(a.len() - start);
-            let mut part = Tally::default();
+            let mut part = DistanceTally::default();
             let range = start * 4..(start + len) * 4;
             comparison.add(&mut part, start as u64, len, &x[range.clone()], &y[range]);
             all = all.join(&part);
@@ -538,7 +540,7 @@ mod tests {
     fn integers_of_64_bits_and_complex_numbers_have_distances() {
         let tally = |dtype, a: &[u8], b: &[u8], count| {
             let comparison = Comparison::of(dtype, dtype, None).unwrap();
-            let mut tally = Tally::default();
+            let mut tally = DistanceTally::default();
             comparison.add(&mut tally, 0, count, a, b);
             tally.finish(&[count as u64], &comparison)
         };
@@ -560,7 +562,7 @@ mod tests {
     fn nan_is_equal_to_nan_and_a_tolerance_lets_numbers_be_near() {
         let nan = of(&[f32::NAN, 0.0, f32::INFINITY], &[f32::NAN, -0.0, f32::INFINITY], 8);
         assert_eq!((nan.elements, nan.absolute, nan.relative), (0, None, None));
-        let mut tally = Tally::default();
+        let mut tally = DistanceTally::default();
         let bytes =
             |values: [f32; 2]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let near = Comparison::of(Dtype::F32, Dtype::F32, Some(Tolerance { atol: 0.1, rtol: 0.0 })).unwrap();

@@ -161,10 +161,10 @@ impl StridedCopy {
 
     /// Cuts the copy into tiles of about `bytes` each.
     #[must_use]
-    pub fn tiles(&self, bytes: usize) -> Tiles<'_> {
+    pub fn tiles(&self, bytes: usize) -> CopyTiles<'_> {
         let lens = self.tile_lens(bytes as u64);
         let counts = self.dims.iter().zip(&lens).map(|(dim, &len)| dim.len.div_ceil(len)).collect();
-        Tiles { copy: self, lens, counts }
+        CopyTiles { copy: self, lens, counts }
     }
 
     /// Grows a tile evenly along the two directions in which runs can be long, then along the
@@ -210,13 +210,13 @@ struct Buffered {
 }
 
 /// The tiles of a strided copy. They are made on request, since a large tensor has millions.
-pub struct Tiles<'a> {
+pub struct CopyTiles<'a> {
     copy: &'a StridedCopy,
     lens: Vec<u64>,
     counts: Vec<u64>,
 }
 
-impl<'a> Tiles<'a> {
+impl<'a> CopyTiles<'a> {
     /// Returns the number of tiles.
     #[must_use]
     pub fn count(&self) -> usize {

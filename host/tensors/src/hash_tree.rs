@@ -22,7 +22,7 @@ use tensorferry_sdk::{Context, Result};
 const BLOCK: u64 = 16 << 10;
 
 /// Minimum bytes of a piece: for a shorter one, the extra bytes to read would be too large a share.
-const SHORTEST: usize = 64 << 10;
+const MIN_PIECE: usize = 64 << 10;
 
 /// The known subtrees of a byte sequence.
 pub struct HashTree {
@@ -52,7 +52,7 @@ impl HashTree {
         bytes: &[u8],
         read: impl FnOnce(u64, &mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        if bytes.len() < SHORTEST {
+        if bytes.len() < MIN_PIECE {
             return Ok(());
         }
         self.add(at, bytes);

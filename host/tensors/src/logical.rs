@@ -3,7 +3,7 @@
 
 use crate::copy_plan::{PlannedCopy, plan_copies, tensor_of};
 use crate::gather::{Scratch, swap};
-use crate::slabs::{Digests, SlabBuffers, Slabs};
+use crate::slabs::{DigestPolicy, SlabBuffers, Slabs};
 use crate::stored::{Stored, behind};
 use rayon::prelude::*;
 use std::fs::File;
@@ -133,7 +133,7 @@ impl<'a> Logical<'a> {
                 SlabBuffers::default,
                 |buffers, number| {
                     let write = &mut |to, run: &[u8]| file.write_all_at(run, to).map_err(Error::from);
-                    slabs.copy(number, &self.stored, Digests::Ignored, buffers, write).map(drop)
+                    slabs.copy(number, &self.stored, DigestPolicy::Ignored, buffers, write).map(drop)
                 },
             )?;
             return Ok(Gathered::Spilled(file));
@@ -173,7 +173,7 @@ impl<'a> Logical<'a> {
             let mut buffers = SlabBuffers::default();
             return (0..slabs.count()).try_for_each(|number| {
                 self.stored.session().check_cancelled()?;
-                slabs.copy(number, &self.stored, Digests::Ignored, &mut buffers, write).map(drop)
+                slabs.copy(number, &self.stored, DigestPolicy::Ignored, &mut buffers, write).map(drop)
             });
         }
         let mut scratch = Scratch::default();

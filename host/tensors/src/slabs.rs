@@ -15,8 +15,8 @@ use crate::gather::{Scratch, StridedCopy, swap};
 use crate::stored::Stored;
 use tensorferry_core::context::windows::{WINDOW_BYTES, size};
 use tensorferry_sdk::{
-    Block, ByteOrder, Catalog, Context, Data, Error, Order, Place, Region, Result, StorageId, Tensor,
-    TensorPart,
+    Block, ByteOrder, Catalog, Context, Data, Error, Order, Region, Result, StorageId, StorageLocation,
+    Tensor, TensorPart,
 };
 
 /// Minimum number of tiles. A part with fewer is planned tile by tile, and its bytes fill windows
@@ -24,7 +24,7 @@ use tensorferry_sdk::{
 const MANY_TILES: u64 = 64;
 
 /// Maximum number of blocks of a tensor without a grid, since each slab visits all of them.
-const MOST_BLOCKS: u64 = 256;
+const MAX_BLOCKS: u64 = 256;
 
 /// The slabs of a part of a tensor.
 pub struct Slabs<'a> {
@@ -53,7 +53,7 @@ pub struct SlabBuffers {
 
 /// Whether storages are checked against their digests while they are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Digests {
+pub enum DigestPolicy {
     Checked,
     /// The caller checks them separately.
     Ignored,
@@ -108,7 +108,7 @@ impl<'a> Slabs<'a> {
         &self,
         number: usize,
         stored: &Stored<'_>,
-        digests: Digests,
+        digests: DigestPolicy,
         buffers: &mut SlabBuffers,
         write: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<CastLosses> {
@@ -119,7 +119,7 @@ impl<'a> Slabs<'a> {
         buffers.slab.resize(size(bytes), 0);
         for block in self.tensor.blocks_of(&slab) {
             stored.session().check_cancelled()?;
-            let own = if digests == Digests::Checked { self.own_digest(&block, stored) } else { None };
+            let own = if digests == DigestPolicy::Checked { self.own_digest(&block, stored) } else { None };
             lost += self.tile(&block, &slab, stored, own, buffers)?;
         }
         self.each_run(&slab, |to, from, len| write(to, &buffers.slab[from..from + len]))?;
@@ -201,14 +201,14 @@ impl<'a> Slabs<'a> {
         let elements = block.region.shape.iter().product::<u64>();
         let bytes = elements * u64::from(self.width);
         let (id, bytes) = match &stored.storage(block.storage).ok()?.place {
-            Place::Cast(cast) if cast.start == 0 => (cast.of, elements * cast.widths().0),
-            Place::Cast(_) => return None,
+            StorageLocation::Cast(cast) if cast.start == 0 => (cast.of, elements * cast.widths().0),
+            StorageLocation::Cast(_) => return None,
             _ => (block.storage, bytes),
         };
         let storage = stored.storage(id).ok()?;
         // Encoded storages are checked when they are decoded, and the parts of joined ones may have
         // other users.
-        let is_plain = matches!(storage.place, Place::File { .. } | Place::Inline(_));
+        let is_plain = matches!(storage.place, StorageLocation::File { .. } | StorageLocation::Inline(_));
         let is_own = is_in_one_slab && is_plain && storage.len == bytes && storage.digest.is_some();
         is_own.then_some(id)
     }
@@ -262,7 +262,7 @@ impl<'a> Slabs<'a> {
 /// the order of the destination. Blocks in a different order are transposed in tiles.
 fn is_in_short_runs(tensor: &Tensor, region: &Region, order: Order, width: u32) -> bool {
     let bytes = region.shape.iter().product::<u64>() * u64::from(width);
-    if bytes < WINDOW_BYTES as u64 || !(2..=MOST_BLOCKS).contains(&tensor.block_count()) {
+    if bytes < WINDOW_BYTES as u64 || !(2..=MAX_BLOCKS).contains(&tensor.block_count()) {
         return false;
     }
     let Some(fastest) = fastest_first(region.shape.len(), order).next() else { return false };

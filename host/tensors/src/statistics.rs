@@ -28,7 +28,7 @@ mod texts;
 mod windows;
 
 pub use histogram::{BINS, Histogram};
-pub use kind::Kind;
+pub use kind::StatisticsKind;
 pub use moments::Moments;
 pub use partial::{Number, Numbers};
 pub use texts::Texts;

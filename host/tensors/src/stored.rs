@@ -20,7 +20,8 @@ use tensorferry_core::read::input::Input;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{
     ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, ErrorKind, FileId, FileRange,
-    JoinedRanges, Place, Result, Source, Storage, StorageId, StorageRange, Tensor, check_range, hex,
+    JoinedRanges, Result, Source, Storage, StorageId, StorageLocation, StorageRange, Tensor, check_range,
+    hex,
 };
 
 /// Creates an unnamed temporary file, next to the output or in the folder for temporary files.
@@ -38,7 +39,7 @@ pub struct Stored<'a> {
 /// The decoded storages of a catalog so far. It may outlive the [`Stored`] that filled it, so that
 /// an open model decodes each storage only once.
 pub struct DecodedStorages {
-    by_storage: HashMap<StorageId, Once<Decoded>>,
+    by_storage: HashMap<StorageId, MadeOnce<Decoded>>,
     /// Bytes of them that are in memory.
     held: AtomicU64,
     /// Short storages that are read through joined ones.
@@ -46,19 +47,19 @@ pub struct DecodedStorages {
 }
 
 /// Maximum bytes of an encoded part of a joined storage that is decoded when it is read.
-pub const LONGEST_PIECE: u64 = 4 << 20;
+pub const MAX_PIECE: u64 = 4 << 20;
 
 /// A value that is made once, on first use, or the error of making it. A cancellation is not kept:
 /// the next call tries again.
-struct Once<T>(Mutex<Option<Result<Arc<T>>>>);
+struct MadeOnce<T>(Mutex<Option<Result<Arc<T>>>>);
 
-impl<T> Default for Once<T> {
+impl<T> Default for MadeOnce<T> {
     fn default() -> Self {
         Self(Mutex::new(None))
     }
 }
 
-impl<T> Once<T> {
+impl<T> MadeOnce<T> {
     fn get_or_make(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*known {
@@ -73,7 +74,7 @@ impl<T> Once<T> {
 }
 
 /// A piece that is decoded on first use.
-type Piece = Arc<Once<Vec<u8>>>;
+type Piece = Arc<MadeOnce<Vec<u8>>>;
 
 /// Recently decoded pieces. A copy often ends inside a piece, and the next one continues there soon
 /// after.
@@ -100,9 +101,9 @@ impl DecodedStorages {
     /// Returns an empty set: nothing is decoded yet.
     #[must_use]
     pub fn new(catalog: &Catalog) -> Self {
-        let is_encoded = |storage: &Storage| matches!(storage.place, Place::Encoded { .. });
+        let is_encoded = |storage: &Storage| matches!(storage.place, StorageLocation::Encoded { .. });
         let encoded = (0..).zip(catalog.storages()).filter(|(_, storage)| is_encoded(storage));
-        let by_storage = encoded.map(|(id, _)| (StorageId(id), Once::default())).collect();
+        let by_storage = encoded.map(|(id, _)| (StorageId(id), MadeOnce::default())).collect();
         Self { by_storage, held: AtomicU64::new(0), pieces: RecentPieces::default() }
     }
 }
@@ -161,20 +162,22 @@ impl<'a> Stored<'a> {
         let storage = self.storage(id)?;
         check_range("", storage.len, offset, buffer.len() as u64)?;
         match &storage.place {
-            Place::Cast(_) => {
+            StorageLocation::Cast(_) => {
                 let mut observer = ReadObserver { owned: 0..0, see: &mut |_, _, _| Ok(()) };
                 self.read_observed(id, offset, buffer, &mut observer).map(drop)
             }
-            Place::Joined(joined) => {
+            StorageLocation::Joined(joined) => {
                 each_range(joined, offset, buffer, |range, part| self.read_range(range, part))
             }
-            Place::File { file, offset: start } => self.input.source.read_at(*file, start + offset, buffer),
-            Place::Inline(bytes) => {
+            StorageLocation::File { file, offset: start } => {
+                self.input.source.read_at(*file, start + offset, buffer)
+            }
+            StorageLocation::Inline(bytes) => {
                 copy_from(bytes, offset, buffer);
                 Ok(())
             }
-            Place::Encoded { handle } => self.decoded(id, *handle, storage)?.read(offset, buffer),
-            Place::Computed(computed) => {
+            StorageLocation::Encoded { handle } => self.decoded(id, *handle, storage)?.read(offset, buffer),
+            StorageLocation::Computed(computed) => {
                 computed.0.compute(&|input, from, part| self.read(input, from, part), offset, buffer)
             }
         }
@@ -185,7 +188,7 @@ impl<'a> Stored<'a> {
     fn read_range(&self, range: StorageRange, buffer: &mut [u8]) -> Result<()> {
         let storage = self.storage(range.storage)?;
         match storage.place {
-            Place::Encoded { handle } if storage.len <= LONGEST_PIECE && storage.digest.is_none() => {
+            StorageLocation::Encoded { handle } if storage.len <= MAX_PIECE && storage.digest.is_none() => {
                 if range.offset == 0 && range.len == storage.len {
                     let mut sink = SliceSink { buffer, taken: 0, expected: storage.len };
                     self.input.decode(handle, &mut sink, self.session)?;
@@ -222,14 +225,14 @@ impl<'a> Stored<'a> {
         }
         let inside = |byte: u64| byte.saturating_sub(offset).min(buffer.len() as u64);
         let owned = inside(observer.owned.start)..inside(observer.owned.end);
-        if let Place::Joined(joined) = &self.storage(id)?.place {
+        if let StorageLocation::Joined(joined) = &self.storage(id)?.place {
             check_range("", self.storage(id)?.len, offset, buffer.len() as u64)?;
             let mut at = 0;
             each_range(joined, offset, buffer, |range, part| {
                 let there = |byte: u64| range.offset + byte.saturating_sub(at).min(range.len);
                 let owned = there(owned.start)..there(owned.end);
                 at += range.len;
-                if matches!(self.storage(range.storage)?.place, Place::Encoded { .. }) {
+                if matches!(self.storage(range.storage)?.place, StorageLocation::Encoded { .. }) {
                     return self.read_range(range, part);
                 }
                 let mut observer = ReadObserver { owned, see: &mut *observer.see };
@@ -245,7 +248,7 @@ impl<'a> Stored<'a> {
     /// Returns the conversion of a storage that casts; `None` for others.
     pub fn chain(&self, id: StorageId) -> Result<Option<CastChain>> {
         match &self.storage(id)?.place {
-            Place::Cast(cast) => CastChain::of(cast, self.storage(cast.of)?.byte_order).map(Some),
+            StorageLocation::Cast(cast) => CastChain::of(cast, self.storage(cast.of)?.byte_order).map(Some),
             _ => Ok(None),
         }
     }
@@ -260,7 +263,7 @@ impl<'a> Stored<'a> {
     #[must_use]
     pub fn place_in_file(&self, id: StorageId) -> Option<(FileId, u64)> {
         match &self.catalog.storage(id)?.place {
-            Place::File { file, offset } => Some((*file, *offset)),
+            StorageLocation::File { file, offset } => Some((*file, *offset)),
             _ => None,
         }
     }
@@ -277,21 +280,21 @@ impl<'a> Stored<'a> {
     pub fn add_file_ranges(&self, id: StorageId, offset: u64, len: u64, ranges: &mut Vec<FileRange>) {
         let Some(storage) = self.catalog.storage(id) else { return };
         match &storage.place {
-            Place::File { file, offset: start } => {
+            StorageLocation::File { file, offset: start } => {
                 ranges.push(FileRange { file: *file, offset: start + offset, len });
             }
-            Place::Joined(joined) => {
+            StorageLocation::Joined(joined) => {
                 for range in joined.within(offset, len) {
                     self.add_file_ranges(range.storage, range.offset, range.len, ranges);
                 }
             }
-            Place::Cast(cast) => {
+            StorageLocation::Cast(cast) => {
                 let (lying, read) = cast.widths();
                 let first = cast.start + offset / read * lying;
                 let past = cast.start + (offset + len).div_ceil(read) * lying;
                 self.add_file_ranges(cast.of, first, past - first, ranges);
             }
-            Place::Encoded { .. } | Place::Inline(_) | Place::Computed(_) => {}
+            StorageLocation::Encoded { .. } | StorageLocation::Inline(_) | StorageLocation::Computed(_) => {}
         }
     }
 
@@ -307,7 +310,9 @@ impl<'a> Stored<'a> {
             None => error,
         };
         match self.catalog.storage(id).map(|storage| &storage.place) {
-            Some(Place::File { file, offset }) => error.file(self.input.source.name(*file)).offset(*offset),
+            Some(StorageLocation::File { file, offset }) => {
+                error.file(self.input.source.name(*file)).offset(*offset)
+            }
             _ => error,
         }
     }
@@ -372,7 +377,7 @@ impl<'a> Stored<'a> {
     /// checked.
     pub fn decode_into(&self, id: StorageId, output: &mut dyn ByteSink) -> Result<()> {
         let storage = self.storage(id)?;
-        let Place::Encoded { handle } = storage.place else {
+        let StorageLocation::Encoded { handle } = storage.place else {
             return Err(Error::plugin(format!("storage {} is not encoded", id.0)));
         };
         let mut sink = CountedSink { output, taken: 0, expected: storage.len };
@@ -384,7 +389,7 @@ impl<'a> Stored<'a> {
         if taken == expected {
             return Ok(());
         }
-        let error = self.input.format.blame(wrong_length(taken, expected));
+        let error = self.input.format.attribute_error(wrong_length(taken, expected));
         Err(error.file(self.input.source.entry_path().display().to_string()))
     }
 }
@@ -410,11 +415,11 @@ fn each_range(
 pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageId> + '_ {
     let lying = lying(catalog, id);
     let joined = match catalog.storage(lying).map(|storage| &storage.place) {
-        Some(Place::Joined(joined)) => joined.ranges(),
+        Some(StorageLocation::Joined(joined)) => joined.ranges(),
         _ => &[],
     };
     let inputs = match catalog.storage(lying).map(|storage| &storage.place) {
-        Some(Place::Computed(computed)) => computed.0.inputs(),
+        Some(StorageLocation::Computed(computed)) => computed.0.inputs(),
         _ => &[],
     };
     std::iter::once(lying).chain(joined.iter().map(|range| range.storage)).chain(inputs.iter().copied())
@@ -424,7 +429,7 @@ pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageI
 #[must_use]
 fn lying(catalog: &Catalog, id: StorageId) -> StorageId {
     match catalog.storage(id).map(|storage| &storage.place) {
-        Some(Place::Cast(cast)) => cast.of,
+        Some(StorageLocation::Cast(cast)) => cast.of,
         _ => id,
     }
 }
@@ -521,11 +526,11 @@ mod tests {
 
     #[test]
     fn what_was_cancelled_is_made_again_and_nothing_else() {
-        let (once, error) = (Once::<u8>::default(), |kind| Error::new(kind, "ended"));
+        let (once, error) = (MadeOnce::<u8>::default(), |kind| Error::new(kind, "ended"));
         assert!(once.get_or_make(|| Err(error(ErrorKind::Cancelled))).is_err());
         assert_eq!(*once.get_or_make(|| Ok(1)).unwrap(), 1);
         assert_eq!(*once.get_or_make(|| Ok(2)).unwrap(), 1);
-        let wrong = Once::<u8>::default();
+        let wrong = MadeOnce::<u8>::default();
         assert!(wrong.get_or_make(|| Err(error(ErrorKind::Malformed))).is_err());
         assert!(wrong.get_or_make(|| Ok(1)).is_err());
     }

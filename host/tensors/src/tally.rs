@@ -7,15 +7,15 @@ use crate::cast::{CastLosses, ReadObserver};
 use crate::copy_plan::{PlannedCopy, plan_copies, tensor_of};
 use crate::gather::Scratch;
 use crate::logical::Logical;
-use crate::slabs::{Digests, SlabBuffers, Slabs};
+use crate::slabs::{DigestPolicy, SlabBuffers, Slabs};
 use crate::stored::Stored;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use tensorferry_core::context::windows::windows;
 use tensorferry_sdk::{
-    Catalog, CatalogView, Context, Dtype, Error, Layout, Loss, LossKind, Place, Result, Severity, TensorId,
-    TensorPart,
+    Catalog, CatalogView, Context, Dtype, Error, Layout, Loss, LossKind, Result, Severity, StorageLocation,
+    TensorId, TensorPart,
 };
 
 /// Losses of casts, by tensor.
@@ -44,7 +44,7 @@ fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId,
     let mut found = BTreeMap::new();
     for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
         for storage in tensor.storages() {
-            if let (Some(chain), Some(Place::Cast(cast))) =
+            if let (Some(chain), Some(StorageLocation::Cast(cast))) =
                 (stored.chain(storage)?, catalog.storage(storage).map(|storage| &storage.place))
                 && !chain.is_exact()
             {
@@ -105,7 +105,7 @@ fn loss(logical: &Logical<'_>, id: TensorId, dtypes: &[Dtype], lost: CastLosses)
     let why = format!("cast from {}: of {} values {}", way(dtypes), tensor.bytes / width, lost.describe());
     // Rounding is expected of a cast; a number that became infinite is lost.
     let severity = if lost.is_out_of_range() { Severity::Lost } else { Severity::Changed };
-    Ok(Loss::new(LossKind::Precision, &tensor.name, why).severity(severity).asked_for())
+    Ok(Loss::new(LossKind::Precision, &tensor.name, why).severity(severity).requested_by_user())
 }
 
 /// Joins the names of dtypes.
@@ -123,7 +123,7 @@ fn count(logical: &Logical<'_>, id: TensorId) -> Result<CastLosses> {
     if let Some(slabs) = Slabs::of(logical.catalog(), &part, stored.session().slab_bytes())? {
         let mut buffers = SlabBuffers::default();
         for number in 0..slabs.count() {
-            lost += slabs.copy(number, stored, Digests::Ignored, &mut buffers, &mut |_, _| Ok(()))?;
+            lost += slabs.copy(number, stored, DigestPolicy::Ignored, &mut buffers, &mut |_, _| Ok(()))?;
         }
         return Ok(lost);
     }

@@ -24,7 +24,7 @@ pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ArrowError>) -> Result
 }
 
 /// Converts the library's refusal to write rows.
-pub(crate) fn refused(error: ArrowError) -> Error {
+pub(crate) fn write_error(error: ArrowError) -> Error {
     match error {
         ArrowError::ExternalError(inner) => match inner.downcast::<Error>() {
             Ok(own) => *own,

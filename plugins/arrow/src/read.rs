@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{
-    Batched, Expansion, RecordReader, RecordSet, Scan, Split, difference, narrowed,
+    Batched, ExpansionLimit, RecordReader, RecordSet, ScanRequest, Split, difference, narrowed,
 };
 use tensorferry_sdk::{Context, Error, Limits, Loss, LossKind, LossSink, Result, Source, listed};
 
@@ -65,8 +65,8 @@ impl RecordReader for Reader {
             }
         }
         let bytes = files.iter().map(|file| file.contents.file.len()).sum();
-        let expansion = Arc::new(Expansion::new(bytes, limits, splits.len()));
-        Ok(Box::new(Set { schema, files, runs, splits, limits: limits.clone(), expansion }))
+        let expansion = Arc::new(ExpansionLimit::new(bytes, limits, splits.len()));
+        Ok(Box::new(ArrowSet { schema, files, runs, splits, limits: limits.clone(), expansion }))
     }
 }
 
@@ -77,17 +77,17 @@ struct OpenFile {
     dictionaries: Arc<DictionaryCache>,
 }
 
-struct Set {
+struct ArrowSet {
     schema: SchemaRef,
     files: Vec<OpenFile>,
     /// File number and range of batches of each split.
     runs: Vec<(usize, Range<usize>)>,
     splits: Vec<Split>,
     limits: Limits,
-    expansion: Arc<Expansion>,
+    expansion: Arc<ExpansionLimit>,
 }
 
-impl RecordSet for Set {
+impl RecordSet for ArrowSet {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
@@ -97,13 +97,13 @@ impl RecordSet for Set {
     }
 
     /// Skips batches before the first requested row, and decodes only the requested columns.
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let (file, batches) = (self.files[run.0].clone(), run.1.clone());
         let expansion = self.expansion.clone();
         let count = Box::new(move |decoded| expansion.count(split, decoded));
         let rows = stream::open(file, batches, &self.schema, scan, &self.limits, count)?;
-        narrowed(rows, &self.schema, &Scan { first_row: 0, limit: None, ..scan.clone() })
+        narrowed(rows, &self.schema, &ScanRequest { first_row: 0, limit: None, ..scan.clone() })
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Field {
 
 /// The start of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum RowStart {
     /// A row of this many bytes, including its line end.
     Row(usize),
     /// An incomplete row.
@@ -47,9 +47,9 @@ pub(crate) enum Found {
     /// A row with too many fields.
     TooMany,
     /// A quoted field with more text after the closing quote, at this offset.
-    BehindQuote(usize),
+    AfterQuote(usize),
     /// A quoted field, starting at this offset, whose closing quote is missing.
-    Unended(usize),
+    Unterminated(usize),
 }
 
 /// Parses the first row of a text into at most `most` fields. `is_all` means that nothing follows
@@ -60,12 +60,12 @@ pub(crate) fn row(
     dialect: Dialect,
     most: usize,
     fields: &mut Vec<Field>,
-) -> Found {
+) -> RowStart {
     fields.clear();
     let mut at = 0;
     loop {
         if fields.len() == most {
-            return Found::TooMany;
+            return RowStart::TooMany;
         }
         let quote = dialect.quote.filter(|quote| text.get(at) == Some(quote));
         let end = if let Some(quote) = quote {
@@ -73,14 +73,14 @@ pub(crate) fn row(
             let (mut end, mut has_doubled) = (start, false);
             loop {
                 match memchr(quote, &text[end..]) {
-                    None if is_all => return Found::Unended(at),
-                    None => return Found::Cut,
+                    None if is_all => return RowStart::Unterminated(at),
+                    None => return RowStart::Cut,
                     Some(place) => end += place,
                 }
                 match text.get(end + 1) {
                     Some(next) if *next == quote => (end, has_doubled) = (end + 2, true),
                     // The next byte may double this quote.
-                    None if !is_all => return Found::Cut,
+                    None if !is_all => return RowStart::Cut,
                     _ => break,
                 }
             }
@@ -91,23 +91,23 @@ pub(crate) fn row(
             let end = match len {
                 Some(len) => at + len,
                 None if is_all => text.len(),
-                None => return Found::Cut,
+                None => return RowStart::Cut,
             };
             fields.push(Field { text: at..end, is_quoted: false, has_doubled: false });
             end
         };
         match text.get(end) {
-            None => return Found::Row(end),
-            Some(b'\n') => return Found::Row(end + 1),
+            None => return RowStart::Row(end),
+            Some(b'\n') => return RowStart::Row(end + 1),
             Some(b'\r') => {
                 return match text.get(end + 1) {
-                    Some(b'\n') => Found::Row(end + 2),
-                    None if !is_all => Found::Cut,
-                    _ => Found::Row(end + 1),
+                    Some(b'\n') => RowStart::Row(end + 2),
+                    None if !is_all => RowStart::Cut,
+                    _ => RowStart::Row(end + 1),
                 };
             }
             Some(found) if *found == dialect.delimiter => at = end + 1,
-            Some(_) => return Found::BehindQuote(end),
+            Some(_) => return RowStart::AfterQuote(end),
         }
     }
 }
@@ -125,7 +125,7 @@ mod tests {
 
     const COMMAS: Dialect = Dialect { delimiter: b',', quote: Some(b'"') };
 
-    fn fields(text: &str) -> (Found, Vec<(&str, bool)>) {
+    fn fields(text: &str) -> (RowStart, Vec<(&str, bool)>) {
         let mut fields = Vec::new();
         let found = row(text.as_bytes(), true, COMMAS, 3, &mut fields);
         (found, fields.into_iter().map(|field| (&text[field.text], field.is_quoted)).collect())
@@ -133,26 +133,26 @@ mod tests {
 
     #[test]
     fn rows_are_taken_apart() {
-        assert_eq!(fields("a,b\nc"), (Found::Row(4), vec![("a", false), ("b", false)]));
-        assert_eq!(fields("a,\r\nc"), (Found::Row(4), vec![("a", false), ("", false)]));
-        assert_eq!(fields("a\rb"), (Found::Row(2), vec![("a", false)]));
-        assert_eq!(fields("\"a\n,\"\"b\",\"\""), (Found::Row(11), vec![("a\n,\"\"b", true), ("", true)]));
-        assert_eq!(fields("a\"b\""), (Found::Row(4), vec![("a\"b\"", false)]));
-        assert_eq!(fields("\"a\"b").0, Found::BehindQuote(3));
-        assert_eq!(fields("x,\"a").0, Found::Unended(2));
-        assert_eq!(fields("a,b,c"), (Found::Row(5), vec![("a", false), ("b", false), ("c", false)]));
-        assert_eq!(fields("a,b,\"\",").0, Found::TooMany);
+        assert_eq!(fields("a,b\nc"), (RowStart::Row(4), vec![("a", false), ("b", false)]));
+        assert_eq!(fields("a,\r\nc"), (RowStart::Row(4), vec![("a", false), ("", false)]));
+        assert_eq!(fields("a\rb"), (RowStart::Row(2), vec![("a", false)]));
+        assert_eq!(fields("\"a\n,\"\"b\",\"\""), (RowStart::Row(11), vec![("a\n,\"\"b", true), ("", true)]));
+        assert_eq!(fields("a\"b\""), (RowStart::Row(4), vec![("a\"b\"", false)]));
+        assert_eq!(fields("\"a\"b").0, RowStart::AfterQuote(3));
+        assert_eq!(fields("x,\"a").0, RowStart::Unterminated(2));
+        assert_eq!(fields("a,b,c"), (RowStart::Row(5), vec![("a", false), ("b", false), ("c", false)]));
+        assert_eq!(fields("a,b,\"\",").0, RowStart::TooMany);
     }
 
     #[test]
     fn a_row_is_the_same_wherever_the_text_is_cut() {
         let text = b"a,\"b\"\"\r\n\",c\r\nd";
         let mut whole = Vec::new();
-        assert_eq!(row(text, false, COMMAS, 3, &mut whole), Found::Row(13));
+        assert_eq!(row(text, false, COMMAS, 3, &mut whole), RowStart::Row(13));
         for cut in 0..13 {
             let mut part = Vec::new();
             let found = row(&text[..cut], false, COMMAS, 3, &mut part);
-            assert!(found == Found::Cut, "{cut}: {found:?}");
+            assert!(found == RowStart::Cut, "{cut}: {found:?}");
         }
         assert_eq!(lines(&text[..13]), 2);
     }

@@ -4,10 +4,10 @@ use tensorferry_row_text::exact;
 use tensorferry_sdk::arrow_schema::{DataType, TimeUnit};
 
 /// Maximum length of a number without an exponent that a float64 represents exactly for certain.
-const SHORT: usize = 15;
+const MAX_EXACT_DIGITS: usize = 15;
 
 /// Integers up to this one are exact in a float64.
-const EXACT: u64 = 1 << 53;
+const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 /// Kind of the values of a column seen so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -158,7 +158,7 @@ fn number(text: &[u8]) -> Option<Kind> {
         let value = std::str::from_utf8(digits).ok()?.parse::<u64>().ok()?;
         let fits = !negative || value <= 1 << 63;
         let large = !negative && i64::try_from(value).is_err();
-        return fits.then_some(Kind::Whole { negative, large, beyond: value > EXACT });
+        return fits.then_some(Kind::Whole { negative, large, beyond: value > MAX_EXACT_INTEGER });
     }
     let mut any = whole;
     if let [b'.', fraction @ ..] = rest {
@@ -176,7 +176,7 @@ fn number(text: &[u8]) -> Option<Kind> {
     if any == 0 || !rest.is_empty() {
         return None;
     }
-    if text.len() <= SHORT && !text.iter().any(|byte| matches!(byte, b'e' | b'E')) {
+    if text.len() <= MAX_EXACT_DIGITS && !text.iter().any(|byte| matches!(byte, b'e' | b'E')) {
         return Some(Kind::Float { beyond: false });
     }
     let text = std::str::from_utf8(text).ok()?;

@@ -52,13 +52,13 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 
 /// Options shared by the reader and the writer.
 #[derive(Debug, Clone)]
-pub(crate) struct Form {
+pub(crate) struct SharedOptions {
     pub(crate) delimiter: Option<u8>,
     pub(crate) quote: Option<u8>,
     pub(crate) has_header: bool,
 }
 
-impl Form {
+impl SharedOptions {
     fn new(options: &Options, side: Side) -> Result<Self> {
         let (delimiter, quote) = (delimiter(side), quote(side));
         let letter = |option: &TypedOption<Option<String>>, text: &str| match text.as_bytes() {
@@ -81,7 +81,7 @@ impl Form {
 
 #[derive(Debug, Clone)]
 pub(crate) struct ReadOptions {
-    pub(crate) form: Form,
+    pub(crate) form: SharedOptions,
     /// Path of a schema file.
     pub(crate) schema: Option<String>,
     /// Rows of each file used to infer the schema, or `None` for all.
@@ -96,13 +96,13 @@ impl ReadOptions {
         if schema.is_some() && infer.is_some() {
             return Err(Error::usage(format!("{SCHEMA} and {INFER} cannot be combined")));
         }
-        Ok(Self { form: Form::new(options, Reader)?, schema, infer, nulls: NULLS.get(options)? })
+        Ok(Self { form: SharedOptions::new(options, Reader)?, schema, infer, nulls: NULLS.get(options)? })
     }
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    pub(crate) form: Form,
+    pub(crate) form: SharedOptions,
     /// Text written for a null.
     pub(crate) null: String,
     pub(crate) sharding: Sharding,
@@ -111,7 +111,7 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        let form = Form::new(options, Writer)?;
+        let form = SharedOptions::new(options, Writer)?;
         let null = WRITTEN_NULL.get(options)?.unwrap_or_default();
         // The word is written without quotes, so it must not end a field or a row.
         let delimiter = form.delimiter.unwrap_or(b',');

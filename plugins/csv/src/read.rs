@@ -13,10 +13,10 @@ use crate::options::ReadOptions;
 use rows::{DataFile, Rows, Run};
 use std::collections::HashSet;
 use std::sync::Arc;
-use tensorferry_row_text::{SeenLosses, TextFile, uncompressed_name};
+use tensorferry_row_text::{ColumnLosses, TextFile, uncompressed_name};
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files};
-use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, Scan, Split, difference};
+use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, ScanRequest, Split, difference};
 use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
 
 pub(crate) struct Reader(pub(crate) ReadOptions);
@@ -71,10 +71,10 @@ impl RecordReader for Reader {
         let (count, nulls) = (names.len(), self.0.nulls.clone());
         // If all values were examined for their types, their losses are already reported.
         let is_scanned = self.0.schema.is_none() && self.0.infer.is_none();
-        let losses = (!is_scanned).then(SeenLosses::default);
+        let losses = (!is_scanned).then(ColumnLosses::default);
         let is_guessed = self.0.infer.is_some();
         let limits = limits.clone();
-        Ok(Box::new(Set { schema, places, count, nulls, losses, is_guessed, runs, splits, limits }))
+        Ok(Box::new(CsvSet { schema, places, count, nulls, losses, is_guessed, runs, splits, limits }))
     }
 }
 
@@ -93,7 +93,8 @@ fn hint_at_delimiter(only: &str, context: &dyn Context) {
 
 /// Starts of files that are not tables despite their names: Git LFS pointers, and web pages from
 /// failed downloads.
-const NO_TABLES: [&str; 4] = ["version https://git-lfs.github.com/spec/", "<!doctype html", "<html", "<?xml"];
+const NOT_A_TABLE: [&str; 4] =
+    ["version https://git-lfs.github.com/spec/", "<!doctype html", "<html", "<?xml"];
 
 /// Returns the names of a file's columns, or `None` if it has no lines.
 fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
@@ -102,7 +103,7 @@ fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
         return Ok(None);
     }
     let first = String::from_utf8_lossy(rows.raw(0)).to_ascii_lowercase();
-    if NO_TABLES.iter().any(|start| first.starts_with(start)) {
+    if NOT_A_TABLE.iter().any(|start| first.starts_with(start)) {
         return Err(rows.at(Error::malformed("the file is not a table").found(format!("{first:.60?}"))));
     }
     let count = rows.fields().len();
@@ -123,13 +124,13 @@ fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
     Ok(Some(names))
 }
 
-struct Set {
+struct CsvSet {
     schema: SchemaRef,
     /// Field index of each column, and the number of fields in a row.
     places: Vec<usize>,
     count: usize,
     nulls: Vec<String>,
-    losses: Option<SeenLosses>,
+    losses: Option<ColumnLosses>,
     /// If set, the types were inferred from only some of the rows.
     is_guessed: bool,
     runs: Vec<Run>,
@@ -137,7 +138,7 @@ struct Set {
     limits: Limits,
 }
 
-impl RecordSet for Set {
+impl RecordSet for CsvSet {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
@@ -147,7 +148,7 @@ impl RecordSet for Set {
     }
 
     /// Parses only the requested fields.
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let rows = Rows::new(run, Some(self.count), &self.limits)?;
         let losses = self.losses.clone();

@@ -8,7 +8,7 @@ use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Budget, Calls, Extent, Located, Location, ObjectFile, Storages, rebuild};
 
 /// Maximum dimensions of a tensor, as in torch. A shape with a million dimensions would be slow.
-const MOST_DIMENSIONS: usize = 64;
+const MAX_DIMENSIONS: usize = 64;
 
 /// The enum of stages. A pickle stores its members as calls.
 const STAGE: &str = "deepspeed.runtime.zero.config.ZeroStageEnum";
@@ -76,9 +76,9 @@ impl<'s> Collector<'s> {
     /// Checks a shape against what torch supports.
     pub(crate) fn shape(&mut self, shape: Vec<u64>) -> Result<Vec<u64>> {
         tensorferry_sdk::element_count(&shape)?;
-        if shape.len() > MOST_DIMENSIONS {
+        if shape.len() > MAX_DIMENSIONS {
             return Err(Error::malformed("a shape has more dimensions than torch supports")
-                .expected(format!("at most {MOST_DIMENSIONS}"))
+                .expected(format!("at most {MAX_DIMENSIONS}"))
                 .found(shape.len()));
         }
         self.budget.numbers(shape)
@@ -103,11 +103,11 @@ pub(crate) fn entry(graph: &Graph, mapping: ValueId, key: &str) -> Option<ValueI
 }
 
 /// Returns the value of a required key.
-pub(crate) fn need(graph: &Graph, mapping: ValueId, key: &str) -> Result<ValueId> {
+pub(crate) fn require(graph: &Graph, mapping: ValueId, key: &str) -> Result<ValueId> {
     entry(graph, mapping, key).ok_or_else(|| Error::malformed(format!("the file has no {key}")))
 }
 
 /// Returns the error for a value that DeepSpeed does not write.
-pub(crate) fn wrong(what: &str, expected: &str) -> Error {
+pub(crate) fn unexpected_value(what: &str, expected: &str) -> Error {
     Error::malformed(format!("{what}: unexpected value")).expected(expected)
 }

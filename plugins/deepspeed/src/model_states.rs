@@ -1,7 +1,7 @@
 //! Model states: the layout of the flat vectors, and the tensors outside of them (buffers and
 //! frozen parameters).
 
-use crate::collector::{Collector, entry, need, wrong};
+use crate::collector::{Collector, entry, require, unexpected_value};
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Result};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
@@ -39,7 +39,7 @@ pub(crate) fn read(collector: &mut Collector<'_>, file: &str) -> Result<ModelSta
         })?;
         check_alone(graph, root)?;
         let name = |collector: &mut Collector<'_>, name: ValueId| {
-            collector.budget.name(graph.text(name).ok_or_else(|| wrong("a name", "a string"))?)
+            collector.budget.name(graph.text(name).ok_or_else(|| unexpected_value("a name", "a string"))?)
         };
         let buffers = buffers.iter().map(|&buffer| name(collector, buffer)).collect::<Result<_>>()?;
         let (mut module, mut others) = (Vec::new(), Vec::new());
@@ -53,8 +53,9 @@ pub(crate) fn read(collector: &mut Collector<'_>, file: &str) -> Result<ModelSta
         let groups: Vec<Vec<NamedShape>> = match entry(graph, root, "param_shapes") {
             None => Vec::new(),
             Some(groups) => {
-                let groups =
-                    graph.sequence(groups).ok_or_else(|| wrong("param_shapes", "a list of dicts"))?;
+                let groups = graph
+                    .sequence(groups)
+                    .ok_or_else(|| unexpected_value("param_shapes", "a list of dicts"))?;
                 groups
                     .iter()
                     .map(|&group| shapes(collector, graph, group, "param_shapes"))
@@ -95,7 +96,7 @@ fn fragments(
 ) -> Result<Vec<Location>> {
     let graph = object.graph();
     let fragments =
-        mapping(graph, need(graph, object.root(), "frozen_param_fragments")?, "frozen_param_fragments")?;
+        mapping(graph, require(graph, object.root(), "frozen_param_fragments")?, "frozen_param_fragments")?;
     let by_name: std::collections::HashMap<&str, ValueId> =
         fragments.into_iter().filter_map(|(name, value)| Some((graph.text(name)?, value))).collect();
     let fragment = |(name, _): &NamedShape| {
@@ -149,8 +150,8 @@ fn shapes(
     what: &str,
 ) -> Result<Vec<NamedShape>> {
     let shaped = |(name, shape): (ValueId, ValueId)| {
-        let name = graph.text(name).ok_or_else(|| wrong(what, "names that are strings"))?;
-        let shape = counts(graph, shape).ok_or_else(|| wrong(what, "torch.Size").tensor(name))?;
+        let name = graph.text(name).ok_or_else(|| unexpected_value(what, "names that are strings"))?;
+        let shape = counts(graph, shape).ok_or_else(|| unexpected_value(what, "torch.Size").tensor(name))?;
         let shape = collector.shape(shape).map_err(|error| error.tensor(name))?;
         Ok((collector.budget.name(name)?, shape))
     };
@@ -159,5 +160,5 @@ fn shapes(
 
 pub(crate) fn mapping(graph: &Graph, value: ValueId, what: &str) -> Result<Vec<(ValueId, ValueId)>> {
     debug_assert_ne!(*graph.value(value), Value::None, "the caller asked");
-    graph.entries(value).ok_or_else(|| wrong(what, "a dict"))
+    graph.entries(value).ok_or_else(|| unexpected_value(what, "a dict"))
 }

@@ -1,7 +1,7 @@
 //! Optimizer states: a rank's piece of each flat vector, for the weights and for the optimizer's
 //! state.
 
-use crate::collector::{Collector, entry, need, wrong};
+use crate::collector::{Collector, entry, require, unexpected_value};
 use crate::model_states::mapping;
 use tensorferry_sdk::{Dtype, Error, Result};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
@@ -44,22 +44,24 @@ pub(crate) enum OptimizerValue {
 pub(crate) fn read(collector: &mut Collector<'_>, file: &str, with_kept: bool) -> Result<OptimizerStates> {
     collector.read(file, |collector, object| {
         let graph = object.graph();
-        let state = need(graph, object.root(), "optimizer_state_dict")?;
+        let state = require(graph, object.root(), "optimizer_state_dict")?;
         let cut = cut(graph, state)?;
-        let ranks = ranks(graph, need(graph, state, "partition_count")?)?;
+        let ranks = ranks(graph, require(graph, state, "partition_count")?)?;
         let (weights, kept) = match cut {
             Partitioning::Groups => ("single_partition_of_fp32_groups", "base_optimizer_state"),
             Partitioning::Parameters => ("fp32_flat_groups", "optimizer_state_dict"),
         };
         let groups = graph
-            .sequence(need(graph, state, weights)?)
-            .ok_or_else(|| wrong(weights, "a list of tensors"))?;
+            .sequence(require(graph, state, weights)?)
+            .ok_or_else(|| unexpected_value(weights, "a list of tensors"))?;
         let weights = groups
             .iter()
-            .map(|&group| collector.tensor(object, group)?.ok_or_else(|| wrong(weights, "a list of tensors")))
+            .map(|&group| {
+                collector.tensor(object, group)?.ok_or_else(|| unexpected_value(weights, "a list of tensors"))
+            })
             .collect::<Result<Vec<_>>>()?;
         let kept = match with_kept {
-            true => self::kept(collector, object, need(graph, state, kept)?, weights.len())?,
+            true => self::kept(collector, object, require(graph, state, kept)?, weights.len())?,
             false => Vec::new(),
         };
         let paddings = match entry(graph, state, "param_alignment_paddings") {
@@ -87,7 +89,7 @@ fn cut(graph: &Graph, state: ValueId) -> Result<Partitioning> {
         Some(1 | 2) => Ok(Partitioning::Groups),
         Some(3) => Ok(Partitioning::Parameters),
         Some(other) => Err(Error::unsupported("unknown ZeRO stage").expected("1, 2 or 3").found(other)),
-        None => Err(wrong("zero_stage", "a number")),
+        None => Err(unexpected_value("zero_stage", "a number")),
     }
 }
 
@@ -106,7 +108,7 @@ fn ranks(graph: &Graph, count: ValueId) -> Result<u64> {
                 Err(error.expected(ranks).found(other))
             }
         },
-        _ => Err(wrong("partition_count", "a number of ranks, or one for each group")),
+        _ => Err(unexpected_value("partition_count", "a number of ranks, or one for each group")),
     }
 }
 
@@ -125,12 +127,12 @@ fn kept(
             *place = Some(state);
             Ok(())
         }
-        None => Err(wrong("the optimizer's state", "an entry for each group")),
+        None => Err(unexpected_value("the optimizer's state", "an entry for each group")),
     };
     match graph.sequence(value) {
         Some(list) => list.iter().enumerate().try_for_each(|(index, &state)| put(Some(index), state))?,
         None => {
-            for (index, state) in mapping(graph, need(graph, value, "state")?, "the optimizer's state")? {
+            for (index, state) in mapping(graph, require(graph, value, "state")?, "the optimizer's state")? {
                 put(graph.count(index).and_then(|index| usize::try_from(index).ok()), state)?;
             }
         }
@@ -139,8 +141,9 @@ fn kept(
         let Some(state) = state else { return Ok(Vec::new()) };
         let entries = mapping(graph, state, "the optimizer's state")?;
         let named = entries.into_iter().map(|(key, value)| {
-            let key =
-                graph.text(key).ok_or_else(|| wrong("the optimizer's state", "keys that are strings"))?;
+            let key = graph
+                .text(key)
+                .ok_or_else(|| unexpected_value("the optimizer's state", "keys that are strings"))?;
             Ok((collector.budget.name(key)?, kept_value(collector, object, value)?))
         });
         named.collect::<Result<Vec<_>>>()
@@ -162,7 +165,7 @@ pub(crate) fn kept_value(
 }
 
 fn paddings(collector: &mut Collector<'_>, graph: &Graph, value: ValueId) -> Result<Vec<Vec<u64>>> {
-    let expected = || wrong("param_alignment_paddings", "a list of numbers for each group");
+    let expected = || unexpected_value("param_alignment_paddings", "a list of numbers for each group");
     let groups = graph.sequence(value).ok_or_else(expected)?;
     let group = |&group: &ValueId| {
         let numbers = graph.sequence(group).ok_or_else(expected)?.iter().map(|&number| graph.count(number));

@@ -71,7 +71,9 @@ impl Output<'_> {
     fn view(&mut self, name: &str, location: &Location) -> Result<TensorId> {
         let dtype = self.dtype(name, location.dtype)?;
         let start = match location.start {
-            Some((storage, offset)) => Some(self.start(storage, offset, reach(location)?, location.dtype)?),
+            Some((storage, offset)) => {
+                Some(self.start(storage, offset, spanned_elements(location)?, location.dtype)?)
+            }
             None => None,
         };
         Location { dtype, start, ..location.clone() }.add(self.catalog, name)
@@ -135,7 +137,7 @@ impl Output<'_> {
             return Ok((id, 0));
         }
         // Its handle would refer to the collector's storages.
-        if matches!(collected.place, tensorferry_sdk::Place::Encoded { .. }) {
+        if matches!(collected.place, tensorferry_sdk::StorageLocation::Encoded { .. }) {
             return Err(Error::unsupported("a tensor with computed values, such as a conjugate"));
         }
         if let Some(&known) = self.declared.get(&storage) {
@@ -148,7 +150,7 @@ impl Output<'_> {
 }
 
 /// Returns the number of elements of its storage that a view spans.
-fn reach(location: &Location) -> Result<u64> {
+fn spanned_elements(location: &Location) -> Result<u64> {
     let Some(strides) = &location.strides else { return tensorferry_sdk::element_count(&location.shape) };
     let mut reach = Some(1_u64);
     for (&len, &stride) in location.shape.iter().zip(strides) {

@@ -12,17 +12,19 @@
 //! Sources: `deepspeed/runtime/pipe/module.py` (`save_state_dict`, `ckpt_layer_path`) and
 //! `deepspeed/runtime/engine.py` (`_get_ckpt_name`) of DeepSpeed 0.19.8.
 
-use crate::collector::{Collector, entry, wrong};
+use crate::collector::{Collector, entry, unexpected_value};
 use crate::model_states::NamedTensor;
 use crate::rank_files::RankFiles;
 use std::collections::HashMap;
-use tensorferry_megatron_model::{Joint, Output, Placement, is_gated, placement, said, same};
+use tensorferry_megatron_model::{
+    JoinRule, JoinedCatalog, Placement, describe_location, is_gated, placement, same_bytes,
+};
 use tensorferry_sdk::{Catalog, CatalogSink, Context, Error, Loss, LossKind, Result, Source};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Location, ObjectFile};
 
 /// Maximum depth of nested modules.
-const MOST_NESTING: usize = 64;
+const MAX_NESTING: usize = 64;
 
 /// The parts of all parameters, in the first rank's order.
 #[derive(Debug, Default)]
@@ -77,23 +79,24 @@ fn tensors(
 ) -> Result<(Vec<NamedTensor>, Vec<String>)> {
     let graph = object.graph();
     let entries = |value| graph.entries(value).map(Vec::into_iter);
-    let mut open = vec![(String::new(), entries(root).ok_or_else(|| wrong("a module", "a dict"))?)];
+    let mut open =
+        vec![(String::new(), entries(root).ok_or_else(|| unexpected_value("a module", "a dict"))?)];
     let (mut tensors, mut others) = (Vec::new(), Vec::new());
     while let Some((prefix, rest)) = open.last_mut() {
         let Some((key, value)) = rest.next() else {
             open.pop();
             continue;
         };
-        let key = graph.text(key).ok_or_else(|| wrong("a name", "a string"))?;
+        let key = graph.text(key).ok_or_else(|| unexpected_value("a name", "a string"))?;
         let name = collector.budget.name(&format!("{prefix}{key}"))?;
         match collector.tensor(object, value).map_err(|error| error.tensor(&name))? {
             Some(location) => tensors.push((name, location)),
             None if *graph.value(value) == Value::None => {}
             None => match entries(value) {
-                Some(_) if open.len() >= MOST_NESTING => {
+                Some(_) if open.len() >= MAX_NESTING => {
                     return Err(Error::limit("modules are nested too deeply")
                         .tensor(name)
-                        .expected(format!("at most {MOST_NESTING} levels")));
+                        .expected(format!("at most {MAX_NESTING} levels")));
                 }
                 Some(inner) => open.push((format!("{name}."), inner)),
                 None => others.push(name),
@@ -149,7 +152,7 @@ impl Module {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<()> {
-        let mut output = Output::new(collected, catalog);
+        let mut output = JoinedCatalog::new(collected, catalog);
         for name in &self.names {
             context.check_cancelled()?;
             let parts = self.parts.get(name).map(Vec::as_slice).unwrap_or_default();
@@ -162,7 +165,7 @@ impl Module {
                     for (file, copy) in copies {
                         let is_alike = (of.dtype, &of.shape) == (copy.dtype, &copy.shape);
                         if is_alike
-                            && same(source, collected, (of, copy), context)
+                            && same_bytes(source, collected, (of, copy), context)
                                 .map_err(|error| error.tensor(name))?
                         {
                             continue;
@@ -172,11 +175,11 @@ impl Module {
                             return Err(difference(is_known)
                                 .tensor(name)
                                 .file(file)
-                                .expected(format!("{}, as in {first}", said(of)))
-                                .found(said(copy)));
+                                .expected(format!("{}, as in {first}", describe_location(of)))
+                                .found(describe_location(copy)));
                         }
                         let why = format!("{file} has different values than {first}, which is used");
-                        output.catalog.loss(Loss::new(LossKind::Tensor, name, why).asked_for())?;
+                        output.catalog.loss(Loss::new(LossKind::Tensor, name, why).requested_by_user())?;
                     }
                     output.whole(name, of)
                 }
@@ -188,19 +191,19 @@ impl Module {
     }
 
     /// Returns how to join the parts, or `None` if all ranks have the same tensor.
-    fn rule(&self, name: &str, parts: &[(String, Location)]) -> Result<Option<Joint>> {
+    fn rule(&self, name: &str, parts: &[(String, Location)]) -> Result<Option<JoinRule>> {
         let shape = |name: &str| self.parts.get(name)?.first().map(|(_, location)| &*location.shape);
         Ok(match placement(name) {
             _ if parts.len() == 1 => None,
             Placement::Replicated | Placement::Unknown => None,
-            Placement::Along(dim) => Some(Joint::Along(dim)),
-            Placement::Vocabulary => Some(Joint::Along(0)),
+            Placement::Along(dim) => Some(JoinRule::Along(dim)),
+            Placement::Vocabulary => Some(JoinRule::Along(0)),
             Placement::MaybeGated => {
                 let rows = shape(name).and_then(|shape| shape.first().copied());
                 let gated = is_gated(name, rows, shape, None)?;
-                Some(if gated { Joint::Halves } else { Joint::Along(0) })
+                Some(if gated { JoinRule::Halves } else { JoinRule::Along(0) })
             }
-            Placement::Refused(what) => return Err(Error::unsupported(what)),
+            Placement::Unsupported(what) => return Err(Error::unsupported(what)),
         })
     }
 }

@@ -7,9 +7,9 @@ use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 /// Score if the folder also has a model that is ready to load, which training libraries may save
 /// next to the checkpoint. The user then means the model, so this is the lowest score of all
 /// formats.
-const BESIDE_A_MODEL: Score = Score(20);
+const NEXT_TO_MODEL: Score = Score(20);
 /// Maximum number of a run's steps that are listed.
-const MOST_LISTED: usize = 16;
+const MAX_LISTED: usize = 16;
 
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     match source.entry() {
@@ -29,11 +29,11 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     // Other formats also have files with this name. A missing folder cannot be listed.
     let is_step = |tag: &String| source.list(&format!("{tag}/")).is_ok_and(|names| is_checkpoint(&names));
     // Without a usable pointer file, the user may name the step with an option.
-    if !tag.iter().any(is_step) && !steps(source)?.iter().take(MOST_LISTED).any(is_step) {
+    if !tag.iter().any(is_step) && !steps(source)?.iter().take(MAX_LISTED).any(is_step) {
         return Ok(Score::NO);
     }
     let is_model = |name: &String| name.ends_with(".safetensors") || name.starts_with("pytorch_model");
-    Ok(if names.iter().any(is_model) { BESIDE_A_MODEL } else { Score::CERTAIN })
+    Ok(if names.iter().any(is_model) { NEXT_TO_MODEL } else { Score::CERTAIN })
 }
 
 #[cfg(test)]

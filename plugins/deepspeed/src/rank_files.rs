@@ -3,7 +3,7 @@
 //! Files of other kinds of parallelism are not copies of rank 0's file but parts of the same
 //! tensors. They are joined or rejected by name, so that a part is never mistaken for the whole.
 
-use crate::tags::{newest, only_step, say_tags};
+use crate::tags::{newest, only_step, tag_options};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Entry, Error, ErrorKind, Result, Source, check_name};
 
@@ -14,7 +14,7 @@ const PREFIXES: [&str; 3] = ["", "bf16_", "fp16_"];
 /// File that only universal checkpoints have.
 const UNIVERSAL: &str = "zero/optimizer_state.pt";
 /// Maximum number of names that an error lists.
-const MOST_NAMED: usize = 20;
+const MAX_NAMED: usize = 20;
 
 /// The files of one checkpoint. Names are relative to the user's input.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,18 +49,18 @@ enum FileKind {
         rank: u64,
     },
     /// The module's parts of a tensor rank after the first.
-    Part {
+    ModuleShard {
         rank: u64,
     },
     /// The vectors of a tensor rank after the first.
-    PartOfVectors,
+    OptimizerShard,
     /// A tensor rank's parts of a layer of a pipeline.
     Layer {
         layer: u64,
         rank: u64,
     },
     /// A part that cannot be read, and the reason.
-    Foreign(&'static str),
+    Unsupported(&'static str),
     Other,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
         Err(error) if error.kind() != ErrorKind::Malformed => return Err(error),
         _ => {
             let error = no_folder(&folder);
-            return Err(say_tags(source).map_or(error.clone(), |tags| error.hint(format!("pass {tags}"))));
+            return Err(tag_options(source).map_or(error.clone(), |tags| error.hint(format!("pass {tags}"))));
         }
     };
     let mut files = RankFiles {
@@ -105,17 +105,17 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
     for path in names {
         let name = path.get(files.folder.len()..).unwrap_or_default();
         let kind = kind(name);
-        if matches!(kind, FileKind::Part { .. } | FileKind::PartOfVectors | FileKind::Layer { .. }) {
+        if matches!(kind, FileKind::ModuleShard { .. } | FileKind::OptimizerShard | FileKind::Layer { .. }) {
             files.parallel.get_or_insert_with(|| path.clone());
         }
         let before = match kind {
-            FileKind::Foreign(why) => return Err(Error::unsupported(why).file(path)),
+            FileKind::Unsupported(why) => return Err(Error::unsupported(why).file(path)),
             FileKind::Other => None,
-            FileKind::PartOfVectors => {
+            FileKind::OptimizerShard => {
                 files.part_of_vectors.push(path.clone());
                 None
             }
-            FileKind::Part { rank } => files.parts.insert(rank, path.clone()),
+            FileKind::ModuleShard { rank } => files.parts.insert(rank, path.clone()),
             FileKind::Layer { layer, rank } => {
                 files.layers.entry(layer).or_default().insert(rank, path.clone())
             }
@@ -171,7 +171,7 @@ impl RankFiles {
     }
 
     /// Checks that there are only data-parallel ranks.
-    pub(crate) fn check_alone(&self) -> Result<()> {
+    pub(crate) fn check_data_parallel_only(&self) -> Result<()> {
         self.parallel.as_ref().map_or(Ok(()), |file| {
             let error =
                 Error::unsupported("the vectors of tensor- or pipeline-parallel ranks are not joined")
@@ -270,7 +270,7 @@ impl RankFiles {
         if (files.len() as u64) < ranks {
             let missing = (0..ranks).filter(|rank| !files.contains_key(rank)).map(name);
             return Err(self
-                .missing(&missing.take(MOST_NAMED).collect::<Vec<_>>())
+                .missing(&missing.take(MAX_NAMED).collect::<Vec<_>>())
                 .found(format!("{} of {ranks}", files.len())));
         }
         Ok(files.values().map(String::as_str).collect())
@@ -305,7 +305,7 @@ fn kind(name: &str) -> FileKind {
         _ => return layer(name).unwrap_or(FileKind::Other),
     };
     if ["layer_", "expert_", "expp_rank_"].iter().any(|prefix| stem.starts_with(prefix)) {
-        return FileKind::Foreign("mixtures of experts are not supported");
+        return FileKind::Unsupported("mixtures of experts are not supported");
     }
     let (rank, mp_rank) = match stem.strip_prefix("mp_rank_") {
         Some(mp_rank) => (None, mp_rank),
@@ -313,10 +313,10 @@ fn kind(name: &str) -> FileKind {
             let zero =
                 PREFIXES.iter().find_map(|prefix| stem.strip_prefix(prefix)?.strip_prefix("zero_pp_rank_"));
             let Some((rank, mp_rank)) = zero.and_then(|zero| zero.split_once("_mp_rank_")) else {
-                return FileKind::Foreign("unknown kind of states");
+                return FileKind::Unsupported("unknown kind of states");
             };
             let Some(rank) = number(rank) else {
-                return FileKind::Foreign("unknown kind of states");
+                return FileKind::Unsupported("unknown kind of states");
             };
             (Some(rank), mp_rank)
         }
@@ -324,12 +324,12 @@ fn kind(name: &str) -> FileKind {
     match (number(mp_rank), rank) {
         (Some(0), rank) if is_model => FileKind::Model { rank },
         (Some(0), Some(rank)) => FileKind::Optimizer { rank },
-        (Some(0), None) => FileKind::Foreign("unknown kind of states"),
-        (Some(rank), None) if is_model => FileKind::Part { rank },
-        (Some(_), Some(_)) if !is_model => FileKind::PartOfVectors,
-        (Some(_), _) => FileKind::Foreign("tensor parallelism in stage 3 is not supported"),
+        (Some(0), None) => FileKind::Unsupported("unknown kind of states"),
+        (Some(rank), None) if is_model => FileKind::ModuleShard { rank },
+        (Some(_), Some(_)) if !is_model => FileKind::OptimizerShard,
+        (Some(_), _) => FileKind::Unsupported("tensor parallelism in stage 3 is not supported"),
         (None, _) => {
-            FileKind::Foreign("tensor parallelism combined with pipeline parallelism is not supported")
+            FileKind::Unsupported("tensor parallelism combined with pipeline parallelism is not supported")
         }
     }
 }
@@ -340,7 +340,7 @@ fn layer(name: &str) -> Option<FileKind> {
     let numbers = numbers.split_once("-model_").map(|(layer, rank)| (number(layer), number(rank)));
     Some(match numbers {
         Some((Some(layer), Some(rank))) => FileKind::Layer { layer, rank },
-        _ => FileKind::Foreign("unknown kind of pipeline layer"),
+        _ => FileKind::Unsupported("unknown kind of pipeline layer"),
     })
 }
 
@@ -425,7 +425,7 @@ mod tests {
             "layer_03-model_00-model_states.pt",
         ] {
             let files = find(&source(&[first, part]), None).unwrap();
-            let refusal = with_hint(&files.check_alone().unwrap_err());
+            let refusal = with_hint(&files.check_data_parallel_only().unwrap_err());
             assert!(
                 files.is_parallel() && refusal.contains(part) && refusal.contains("state=model"),
                 "{refusal}"

@@ -83,7 +83,7 @@ impl TensorReader for Reader {
             module.write(source, &storages, self.takes_first, catalog, context)?;
             return Ok(Box::new(NothingEncoded));
         }
-        files.check_alone()?;
+        files.check_data_parallel_only()?;
         let selected = self.select(&mut collector, &files)?;
         // Files that the user does not need also count as part of the checkpoint, so open all of
         // them.

@@ -7,9 +7,9 @@ pub(crate) const POINTERS: [&str; 2] = ["latest", "latest_universal"];
 /// Prefix of a step's folder, before its number.
 const STEP: &str = "global_step";
 /// Maximum length of a file that names a folder.
-const MOST_TAG_BYTES: u64 = 4096;
+const MAX_TAG_BYTES: u64 = 4096;
 /// Maximum number of tags that an error lists.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// Returns the folders of a run's steps, with DeepSpeed's default names. Each may be a checkpoint.
 pub(crate) fn steps(source: &dyn Source) -> Result<Vec<String>> {
@@ -28,9 +28,9 @@ pub(crate) fn only_step(source: &dyn Source) -> Result<Option<String>> {
 }
 
 /// Returns the options that select the steps of a folder, for messages.
-pub(crate) fn say_tags(source: &dyn Source) -> Option<String> {
+pub(crate) fn tag_options(source: &dyn Source) -> Option<String> {
     let steps = steps(source).ok().filter(|steps| !steps.is_empty())?;
-    let tags: Vec<String> = steps.iter().take(MOST_LISTED).map(|step| format!("-i tag={step}")).collect();
+    let tags: Vec<String> = steps.iter().take(MAX_LISTED).map(|step| format!("-i tag={step}")).collect();
     Some(tags.join(" or "))
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
     let Some(name) = named else { return Ok(None) };
     let file = source.open(name)?;
     let malformed = || Error::malformed("the file does not contain the name of a folder").file(name);
-    if source.len(file) > MOST_TAG_BYTES {
+    if source.len(file) > MAX_TAG_BYTES {
         return Err(malformed().found(format!("{} bytes", source.len(file))));
     }
     let mut bytes = vec![0; usize::try_from(source.len(file)).unwrap_or_default()];

@@ -27,7 +27,7 @@ pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Resul
         let OptimizerValue::Tensor(location) = kept else {
             return Err(Error::malformed("the file does not contain a tensor").file(file).tensor(name));
         };
-        let elements = shaped(location, shape, is_cut);
+        let elements = reshaped(location, shape, is_cut);
         selected.add(name, elements.map_err(|error| error.file(file).tensor(name))?);
     }
     add_shared(&model, &mut selected);
@@ -47,7 +47,7 @@ pub(crate) fn optimizer(collector: &mut Collector<'_>, files: &RankFiles) -> Res
             let full = format!("{name}.{key}");
             match kept {
                 OptimizerValue::Tensor(location) if !location.shape.is_empty() => {
-                    let elements = shaped(location, shape, is_cut);
+                    let elements = reshaped(location, shape, is_cut);
                     selected.add(&full, elements.map_err(|error| error.file(&file).tensor(&full))?);
                 }
                 other => selected.add_kept(&full, &other),
@@ -74,7 +74,7 @@ fn parameter(collector: &mut Collector<'_>, object: &ObjectFile) -> Result<(Opti
 }
 
 /// Returns the tensor in its parameter's shape. Stage 3 saves tensors as vectors.
-fn shaped(location: Location, shape: &[u64], is_cut: bool) -> Result<Elements> {
+fn reshaped(location: Location, shape: &[u64], is_cut: bool) -> Result<Elements> {
     let is_cut = || is_cut && location.shape.len() == shape.len() && location.shape[1..] == shape[1..];
     if location.shape == shape || is_cut() {
         return Ok(Elements::View(location));

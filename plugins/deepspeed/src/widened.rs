@@ -3,8 +3,8 @@
 
 use half::f16;
 use tensorferry_sdk::{
-    ByteOrder, ByteSink, Context, Digest, Dtype, EncodedStorage, Error, FileId, Place, Result, Source,
-    Storage,
+    ByteOrder, ByteSink, Context, Digest, Dtype, EncodedStorage, Error, FileId, Result, Source, Storage,
+    StorageLocation,
 };
 
 /// Bytes to read at a time.
@@ -31,7 +31,7 @@ pub(crate) fn is_widened(dtype: Dtype) -> bool {
 impl Widened {
     /// Takes `elements` of `storage` from byte `offset` on. The storage must contain them.
     pub(crate) fn new(storage: &Storage, offset: u64, elements: u64, from: Dtype) -> Result<Self> {
-        let Place::File { file, offset: start } = storage.place else {
+        let StorageLocation::File { file, offset: start } = storage.place else {
             return Err(Error::unsupported("a tensor with computed values, such as a conjugate"));
         };
         let is_whole = offset == 0 && elements.checked_mul(width(from)) == Some(storage.len);

@@ -45,7 +45,7 @@ impl Format for Flax {
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::Reader { shard_is_alone: tensorferry_hub::SHARD_IS_ALONE.get(options)? }))
+        Ok(Box::new(read::Reader { shard_is_alone: tensorferry_hub::SHARD_OPTION.get(options)? }))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {

@@ -1,6 +1,6 @@
 //! Options of the reader and the writer.
 
-use tensorferry_hub::SHARD_IS_ALONE;
+use tensorferry_hub::SHARD_OPTION;
 use tensorferry_sdk::Side::Writer;
 use tensorferry_sdk::{OptionSpec, Options, Result, ShardTag, TypedOption};
 
@@ -20,10 +20,10 @@ const CHUNK_SIZE: TypedOption<Option<u64>> = TypedOption::size(
 
 /// Flax's own chunk size, followed by the maximum that msgpack for Python reads.
 const FLAX_CHUNK_SIZE: u64 = 1 << 30;
-const MOST_CHUNK_SIZE: u64 = (1 << 31) - (1 << 10);
+const MAX_CHUNK_SIZE: u64 = (1 << 31) - (1 << 10);
 
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    vec![SHARD_IS_ALONE.spec(), MAX_SHARD_SIZE.spec(), ShardTag::spec(), CHUNK_SIZE.spec()]
+    vec![SHARD_OPTION.spec(), MAX_SHARD_SIZE.spec(), ShardTag::spec(), CHUNK_SIZE.spec()]
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -39,8 +39,8 @@ pub(crate) struct WriteOptions {
 impl WriteOptions {
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let chunk_size = CHUNK_SIZE.get(options)?.unwrap_or(FLAX_CHUNK_SIZE);
-        if chunk_size > MOST_CHUNK_SIZE {
-            return Err(CHUNK_SIZE.refuse(format!("at most {MOST_CHUNK_SIZE} bytes"), chunk_size));
+        if chunk_size > MAX_CHUNK_SIZE {
+            return Err(CHUNK_SIZE.refuse(format!("at most {MAX_CHUNK_SIZE} bytes"), chunk_size));
         }
         let (max_shard_size, shard_tag) = (MAX_SHARD_SIZE.get(options)?, ShardTag::of(options)?);
         Ok(Self { max_shard_size, shard_tag, chunk_size })

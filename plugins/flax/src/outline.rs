@@ -5,17 +5,17 @@ use rmp::encode as msgpack;
 use std::collections::{HashMap, HashSet};
 use tensorferry_flax_file::array::encoded;
 use tensorferry_flax_file::document::Key;
-use tensorferry_flax_file::{COMPLEX, MOST_NESTING, SCALAR_CLASS};
+use tensorferry_flax_file::{COMPLEX, MAX_NESTING, SCALAR_CLASS};
 use tensorferry_sdk::{
     CatalogView, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, TensorId,
 };
 
 /// Maximum parts of a name that become maps. The rest stays one key.
-const MOST_PARTS: usize = MOST_NESTING / 2;
+const MAX_PARTS: usize = MAX_NESTING / 2;
 
 /// A value to write.
 #[derive(Debug)]
-pub(crate) enum Planned {
+pub(crate) enum PlannedValue {
     Map(Vec<(Key, u32)>),
     List(Vec<u32>),
     /// An encoded value.
@@ -29,7 +29,7 @@ pub(crate) enum Planned {
 /// All values, and the index of the root.
 #[derive(Debug)]
 pub(crate) struct Outline {
-    pub(crate) items: Vec<Planned>,
+    pub(crate) items: Vec<PlannedValue>,
     pub(crate) root: u32,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum FromTree {
     Kept(Outline, Vec<Loss>),
     /// The tree does not lead to each tensor exactly once and by its name. `has_state` is set if it
     /// holds other values.
-    GivenUp { has_state: bool },
+    Unusable { has_state: bool },
 }
 
 /// Splits a name into keys. A name with a prefix that is also a name stays whole, because it would
@@ -48,7 +48,7 @@ pub(crate) fn parts(name: &str, is_name: impl Fn(&str) -> bool) -> Vec<&str> {
     if name.match_indices('.').any(|(at, _)| is_name(&name[..at])) {
         vec![name]
     } else {
-        name.splitn(MOST_PARTS, '.').collect()
+        name.splitn(MAX_PARTS, '.').collect()
     }
 }
 
@@ -59,16 +59,16 @@ impl Outline {
         tensors: &[TensorId],
         all: &HashSet<&str>,
     ) -> Result<Self> {
-        let mut nest = Nest::default();
+        let mut nest = TreeBuilder::default();
         if let &[id] = tensors
             && catalog.tensor(id).name.is_empty()
         {
-            let root = nest.push(Planned::Tensor { id, is_scalar: false })?;
+            let root = nest.push(PlannedValue::Tensor { id, is_scalar: false })?;
             return Ok(nest.finish(root));
         }
-        let root = nest.push(Planned::Map(Vec::new()))?;
+        let root = nest.push(PlannedValue::Map(Vec::new()))?;
         for &id in tensors {
-            let leaf = nest.push(Planned::Tensor { id, is_scalar: false })?;
+            let leaf = nest.push(PlannedValue::Tensor { id, is_scalar: false })?;
             nest.put(root, &parts(catalog.tensor(id).name, |name| all.contains(name)), leaf)?;
         }
         Ok(nest.finish(root))
@@ -88,35 +88,35 @@ impl Outline {
             cuts: !matches!(&*catalog.origin(), "flax" | "orbax"),
             wanted: tensors.iter().copied().collect(),
             written: HashSet::new(),
-            nest: Nest::default(),
+            nest: TreeBuilder::default(),
             losses: Vec::new(),
             has_state: false,
             visits: 0,
         };
         match walk.run(root)? {
             Some(root) if walk.wanted.is_empty() => Ok(FromTree::Kept(walk.nest.finish(root), walk.losses)),
-            _ => Ok(FromTree::GivenUp { has_state: walk.has_state }),
+            _ => Ok(FromTree::Unusable { has_state: walk.has_state }),
         }
     }
 }
 
 /// An outline under construction.
 #[derive(Default)]
-struct Nest {
-    items: Vec<Planned>,
+struct TreeBuilder {
+    items: Vec<PlannedValue>,
     /// Maps made from split names, by parent and key.
     made: HashMap<(u32, String), u32>,
 }
 
-impl Nest {
-    fn push(&mut self, item: Planned) -> Result<u32> {
+impl TreeBuilder {
+    fn push(&mut self, item: PlannedValue) -> Result<u32> {
         let id = u32::try_from(self.items.len()).map_err(|_| Error::limit("too many values"))?;
         self.items.push(item);
         Ok(id)
     }
 
     fn enter(&mut self, map: u32, key: Key, part: u32) {
-        if let Some(Planned::Map(entries)) = self.items.get_mut(map as usize) {
+        if let Some(PlannedValue::Map(entries)) = self.items.get_mut(map as usize) {
             entries.push((key, part));
         }
     }
@@ -128,7 +128,7 @@ impl Nest {
             map = match self.made.get(&(map, (*key).to_owned())) {
                 Some(&made) => made,
                 None => {
-                    let made = self.push(Planned::Map(Vec::new()))?;
+                    let made = self.push(PlannedValue::Map(Vec::new()))?;
                     self.enter(map, Key::Text((*key).to_owned()), made);
                     self.made.insert((map, (*key).to_owned()), made);
                     made
@@ -151,14 +151,14 @@ struct TreeWalk<'a> {
     cuts: bool,
     wanted: HashSet<TensorId>,
     written: HashSet<TensorId>,
-    nest: Nest,
+    nest: TreeBuilder,
     losses: Vec<Loss>,
     has_state: bool,
     visits: u64,
 }
 
 /// A container that is being walked.
-struct Open {
+struct OpenContainer {
     name: String,
     parts: Vec<(Key, NodeId)>,
     next: usize,
@@ -171,7 +171,7 @@ struct Open {
 impl TreeWalk<'_> {
     /// Returns the root, or `None` if the tree cannot be used.
     fn run(&mut self, root: NodeId) -> Result<Option<u32>> {
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenContainer> = Vec::new();
         let Some(whole) = self.visit(root, String::new(), &mut open)? else { return Ok(None) };
         loop {
             let depth = open.len();
@@ -190,16 +190,16 @@ impl TreeWalk<'_> {
                 }
                 _ => Vec::new(),
             };
-            if open.len() + keys.len() > MOST_NESTING - 2 {
+            if open.len() + keys.len() > MAX_NESTING - 2 {
                 return Ok(None);
             }
             let Some(part) = self.visit(node, name, &mut open)? else {
                 return Ok(None);
             };
-            if part == LEFT_OUT {
+            if part == OMITTED {
                 continue;
             }
-            if let Some(Planned::List(parts)) = self.nest.items.get_mut(item as usize) {
+            if let Some(PlannedValue::List(parts)) = self.nest.items.get_mut(item as usize) {
                 parts.push(part);
             } else if keys.is_empty() {
                 self.nest.enter(item, key, part);
@@ -212,7 +212,7 @@ impl TreeWalk<'_> {
     }
 
     /// Plans a node and pushes its children. Returns `None` if the tree cannot be used.
-    fn visit(&mut self, mut id: NodeId, name: String, open: &mut Vec<Open>) -> Result<Option<u32>> {
+    fn visit(&mut self, mut id: NodeId, name: String, open: &mut Vec<OpenContainer>) -> Result<Option<u32>> {
         self.visits += 1;
         let limits = self.context.limits();
         // Shared nodes are walked again, so the walk needs a bound.
@@ -224,7 +224,7 @@ impl TreeWalk<'_> {
         }
         let mut node = self.catalog.node(id)?;
         while node.kind == NodeKind::ATTRIBUTED {
-            self.lose(&name, "attributes of a value are dropped", false);
+            self.report_loss(&name, "attributes of a value are dropped", false);
             let Some(&inner) = node.children.first() else { return Ok(None) };
             if inner >= id {
                 return Err(Error::plugin("a tree node has a child that was declared after it"));
@@ -240,7 +240,11 @@ impl TreeWalk<'_> {
             NodeKind::TENSOR => return self.tensor(&node, &name, open.last().is_some_and(|top| top.is_list)),
             NodeKind::MAP => {
                 if !matches!(&*node.class, "" | "collections.OrderedDict" | "dict") {
-                    self.lose(&name, &format!("a mapping of class {} becomes a plain map", node.class), true);
+                    self.report_loss(
+                        &name,
+                        &format!("a mapping of class {} becomes a plain map", node.class),
+                        true,
+                    );
                 }
                 let mut parts = Vec::new();
                 for (key, value) in node.entries() {
@@ -248,7 +252,7 @@ impl TreeWalk<'_> {
                     match (key.as_text(), key.as_wide_int()) {
                         (Some(text), _) => parts.push((Key::Text(text.to_owned()), value)),
                         (_, Some(number)) if fits(number) => parts.push((Key::Int(number), value)),
-                        _ => self.lose(
+                        _ => self.report_loss(
                             &name,
                             "an entry is dropped: its key is not a string or an integer",
                             false,
@@ -259,7 +263,11 @@ impl TreeWalk<'_> {
             }
             NodeKind::LIST | NodeKind::TUPLE => {
                 if !is_list {
-                    self.lose(&name, "a tuple becomes a map with item numbers as keys, as in Flax", true);
+                    self.report_loss(
+                        &name,
+                        "a tuple becomes a map with item numbers as keys, as in Flax",
+                        true,
+                    );
                 }
                 let items = node.children.iter().enumerate();
                 items.map(|(number, &child)| (Key::Text(number.to_string()), child)).collect()
@@ -269,21 +277,25 @@ impl TreeWalk<'_> {
                 let leaf = match leaf(&node)? {
                     Some(leaf) => leaf,
                     None => {
-                        self.lose(&name, &format!("a value of class {:?} becomes nil", node.class), false);
+                        self.report_loss(
+                            &name,
+                            &format!("a value of class {:?} becomes nil", node.class),
+                            false,
+                        );
                         vec![0xc0]
                     }
                 };
-                return self.nest.push(Planned::Leaf(leaf)).map(Some);
+                return self.nest.push(PlannedValue::Leaf(leaf)).map(Some);
             }
         };
-        let item = if is_list { Planned::List(Vec::new()) } else { Planned::Map(Vec::new()) };
+        let item = if is_list { PlannedValue::List(Vec::new()) } else { PlannedValue::Map(Vec::new()) };
         let item = self.nest.push(item)?;
         let texts = parts.iter().filter_map(|(key, _)| match key {
             Key::Text(text) => Some(text.clone()),
             Key::Int(_) => None,
         });
         let texts: HashSet<String> = if self.cuts && !is_list { texts.collect() } else { HashSet::new() };
-        open.push(Open { name, parts, next: 0, item, is_list, texts });
+        open.push(OpenContainer { name, parts, next: 0, item, is_list, texts });
         Ok(Some(item))
     }
 
@@ -295,18 +307,18 @@ impl TreeWalk<'_> {
         if self.wanted.remove(&id) {
             self.written.insert(id);
             let is_scalar = &*node.class == SCALAR_CLASS && self.catalog.tensor(id).shape.is_empty();
-            return self.nest.push(Planned::Tensor { id, is_scalar }).map(Some);
+            return self.nest.push(PlannedValue::Tensor { id, is_scalar }).map(Some);
         }
         // An omitted tensor already has its loss. A tensor that was already written would be
         // written twice.
         match (self.written.contains(&id), is_in_list) {
             (true, _) => Ok(None),
-            (false, true) => self.nest.push(Planned::Leaf(vec![0xc0])).map(Some),
-            (false, false) => Ok(Some(LEFT_OUT)),
+            (false, true) => self.nest.push(PlannedValue::Leaf(vec![0xc0])).map(Some),
+            (false, false) => Ok(Some(OMITTED)),
         }
     }
 
-    fn lose(&mut self, name: &str, what: &str, is_changed: bool) {
+    fn report_loss(&mut self, name: &str, what: &str, is_changed: bool) {
         let what_of = if name.is_empty() { "." } else { name };
         let loss = Loss::new(LossKind::State, what_of, what);
         self.losses.push(if is_changed { loss.severity(Severity::Changed) } else { loss });
@@ -314,7 +326,7 @@ impl TreeWalk<'_> {
 }
 
 /// Placeholder for an omitted value.
-const LEFT_OUT: u32 = u32::MAX;
+const OMITTED: u32 = u32::MAX;
 
 /// Whether msgpack can hold an integer.
 fn fits(number: i128) -> bool {

@@ -19,7 +19,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         Entry::File(name) if NAMING.stem_of_index(name).is_some() => Ok(Score::CERTAIN),
         Entry::File(name) => {
             let by_name = if has_suffix(name, NAMING.suffix) { Score::MAYBE } else { Score::NO };
-            match Document::glance(source, source.open(name)?, context) {
+            match Document::starts_with_arrays(source, source.open(name)?, context) {
                 // Only Flax writes an array like this. In a file with the right name, no other
                 // format needs to be probed.
                 Ok(true) if by_name != Score::NO => Ok(Score::CERTAIN),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tensorferry_flax_file::chunked::join;
 use tensorferry_flax_file::document::{Document, Item, Key};
 use tensorferry_flax_file::placeholder;
-use tensorferry_flax_file::places::Places;
+use tensorferry_flax_file::places::Positions;
 use tensorferry_hub::{Choice, Index, choose};
 use tensorferry_sdk::{
     CatalogSink, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, NothingEncoded, Purpose, Result,
@@ -67,7 +67,7 @@ fn read_file(
     // If the whole file is a model, its modules are nested maps, and a flat target only needs the
     // names of the arrays.
     let is_alone = is_alone && !(context.purpose() == Purpose::FLAT && is_all_model(&document));
-    let places = Places::of(&document);
+    let places = Positions::of(&document);
     let mut paths = Vec::new();
     // Keys may contain dots, so equal names within a file are made unique. A name that a different
     // file also has is an error.
@@ -87,7 +87,7 @@ fn read_file(
         if let Item::Leaf(node) = item
             && node.as_text().is_some_and(|text| placeholder(text).is_some())
         {
-            return Err(elsewhere(name, node.as_text().unwrap_or_default()));
+            return Err(placeholder_error(name, node.as_text().unwrap_or_default()));
         }
         let node = if place.is_in_chunked {
             None
@@ -103,7 +103,7 @@ fn read_file(
                 None
             }
         } else if is_alone {
-            Some(state(item, &nodes, || places.path(&document, id, "."), catalog)?)
+            Some(state_node(item, &nodes, || places.path(&document, id, "."), catalog)?)
         } else {
             if matches!(item, Item::Leaf(_) | Item::Unknown(_)) {
                 let why = "a value that is not an array, in a model of several files";
@@ -120,7 +120,7 @@ fn read_file(
 }
 
 /// Returns the error for a file that has references in place of arrays.
-fn elsewhere(name: &str, text: &str) -> Error {
+fn placeholder_error(name: &str, text: &str) -> Error {
     let error =
         Error::usage(format!("the file has {text:?} in place of an array, which is in a folder next to it"));
     error.file(name).hint("pass the folder to convert the whole checkpoint")
@@ -136,7 +136,7 @@ fn is_all_model(document: &Document) -> bool {
 }
 
 /// Declares the node of a value that is not a tensor.
-fn state(
+fn state_node(
     item: &Item,
     nodes: &[Option<NodeId>],
     name: impl Fn() -> String,

@@ -3,7 +3,7 @@
 
 use crate::NAMING;
 use crate::options::WriteOptions;
-use crate::outline::{FromTree, Outline, Planned, integer, parts};
+use crate::outline::{FromTree, Outline, PlannedValue, integer, parts};
 use rmp::encode as msgpack;
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_flax_file::array::{encoded, header};
@@ -17,7 +17,7 @@ use tensorferry_sdk::{
 };
 
 /// Maximum bytes of an array in one piece, for arrays in lists, whose chunks Flax does not join.
-const MOST_WHOLE: u64 = u32::MAX as u64 - 1024;
+const MAX_UNCHUNKED: u64 = u32::MAX as u64 - 1024;
 
 pub(crate) struct Writer {
     pub(crate) options: WriteOptions,
@@ -39,7 +39,7 @@ impl TensorWriter for Writer {
         let mut outlines = Vec::with_capacity(shards.len());
         let tree = match catalog.root() {
             Some(root) => Outline::of_tree(catalog, root, &tensors, context)?,
-            None => FromTree::GivenUp { has_state: false },
+            None => FromTree::Unusable { has_state: false },
         };
         match tree {
             FromTree::Kept(outline, losses) if shards.len() == 1 => {
@@ -47,7 +47,7 @@ impl TensorWriter for Writer {
                 outlines.push(outline);
             }
             tree => {
-                if matches!(tree, FromTree::GivenUp { has_state: true } | FromTree::Kept(..)) {
+                if matches!(tree, FromTree::Unusable { has_state: true } | FromTree::Kept(..)) {
                     let why = "the tensors are written by name, without the other contents of the tree";
                     layout.loss(Loss::new(LossKind::State, ".", why))?;
                 }
@@ -60,8 +60,13 @@ impl TensorWriter for Writer {
         for (path, outline) in files.iter().zip(&outlines) {
             context.check_cancelled()?;
             let file = layout.file(path, Role::Data)?;
-            let mut output =
-                Output { catalog, layout, file, pending: Vec::new(), chunk_size: self.options.chunk_size };
+            let mut output = FileLayout {
+                catalog,
+                layout,
+                file,
+                pending: Vec::new(),
+                chunk_size: self.options.chunk_size,
+            };
             output.outline(outline).map_err(|error| error.file(path))?;
         }
         if files.len() > 1 {
@@ -119,7 +124,7 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
 }
 
 /// A file during layout.
-struct Output<'a> {
+struct FileLayout<'a> {
     catalog: &'a dyn CatalogView,
     layout: &'a mut dyn LayoutSink,
     file: OutputId,
@@ -128,7 +133,7 @@ struct Output<'a> {
     chunk_size: u64,
 }
 
-impl Output<'_> {
+impl FileLayout<'_> {
     fn outline(&mut self, outline: &Outline) -> Result<()> {
         // Items still to be written, last first: a key, or a value with a flag that is set inside
         // of lists.
@@ -150,18 +155,18 @@ impl Output<'_> {
                 Task::Value(id, is_in_list) => (id, is_in_list),
             };
             match &outline.items[id as usize] {
-                Planned::Map(entries) => {
+                PlannedValue::Map(entries) => {
                     encoded(msgpack::write_map_len(&mut self.pending, count(entries.len())?))?;
                     for (key, part) in entries.iter().rev() {
                         tasks.extend([Task::Value(*part, is_in_list), Task::Key(key)]);
                     }
                 }
-                Planned::List(parts) => {
+                PlannedValue::List(parts) => {
                     encoded(msgpack::write_array_len(&mut self.pending, count(parts.len())?))?;
                     tasks.extend(parts.iter().rev().map(|&part| Task::Value(part, true)));
                 }
-                Planned::Leaf(bytes) => self.pending.extend(bytes),
-                &Planned::Tensor { id, is_scalar } => self.tensor(id, is_scalar, is_in_list)?,
+                PlannedValue::Leaf(bytes) => self.pending.extend(bytes),
+                &PlannedValue::Tensor { id, is_scalar } => self.tensor(id, is_scalar, is_in_list)?,
             }
         }
         if !self.pending.is_empty() {
@@ -173,7 +178,7 @@ impl Output<'_> {
     fn tensor(&mut self, id: TensorId, is_scalar: bool, is_in_list: bool) -> Result<()> {
         let (catalog, tensor) = (self.catalog, self.catalog.tensor(id));
         let name = dtype::name(tensor.dtype).ok_or_else(|| Error::plugin("the dtype has no name"))?;
-        let most = if is_in_list { MOST_WHOLE } else { self.chunk_size };
+        let most = if is_in_list { MAX_UNCHUNKED } else { self.chunk_size };
         // A scalar cannot be split into chunks.
         if tensor.bytes <= most || tensor.shape.is_empty() {
             self.pending.extend(
@@ -186,7 +191,7 @@ impl Output<'_> {
                 "an array in a list is too long, because Flax does not join chunks there",
             )
             .tensor(tensor.name)
-            .expected(format!("at most {MOST_WHOLE} bytes"))
+            .expected(format!("at most {MAX_UNCHUNKED} bytes"))
             .found(tensor.bytes));
         }
         let info = catalog.dtype_info(tensor.dtype)?;

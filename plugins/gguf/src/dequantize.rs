@@ -35,12 +35,12 @@ pub(crate) enum Float {
 }
 
 /// Values decoded per step: four of the longest blocks, which fit the L1 cache as F32.
-const AT_ONCE: usize = 1024;
+const VALUES_PER_STEP: usize = 1024;
 /// A tensor is split into at most this many pieces, within the length bounds below. The host copies
 /// a short piece in one step, and frees a piece of up to 4 MiB as soon as it is used.
-const MOST_PIECES: u64 = 256;
-const LEAST_PIECE: u64 = 256 << 10;
-const LONGEST_PIECE: u64 = 4 << 20;
+const MAX_PIECES: u64 = 256;
+const MIN_PIECE_BYTES: u64 = 256 << 10;
+const MAX_PIECE_BYTES: u64 = 4 << 20;
 
 /// Decodes whole blocks into the values they represent.
 type Decode = fn(&[u8], &mut [f32]);
@@ -93,7 +93,7 @@ pub(crate) struct DequantizedBlocks {
 }
 
 /// Location of a tensor's blocks.
-pub(crate) struct BlocksAt {
+pub(crate) struct BlockExtent {
     pub(crate) file: FileId,
     /// File offset of the first block.
     pub(crate) offset: u64,
@@ -107,7 +107,7 @@ pub(crate) struct BlocksAt {
 /// Declares the values of a tensor's blocks as one storage, joined from pieces that are decoded
 /// separately. `add` stores the decoder of a piece and returns its handle.
 pub(crate) fn declare(
-    at: &BlocksAt,
+    at: &BlockExtent,
     to: Float,
     catalog: &mut dyn CatalogSink,
     add: &mut dyn FnMut(DequantizedBlocks) -> u64,
@@ -118,11 +118,11 @@ pub(crate) fn declare(
     let (elements, block_bytes) = (u64::from(blocks.elements), u64::from(blocks.bytes));
     let made = elements * to.bytes();
     let mut left = at.bytes / block_bytes;
-    let piece = (left.saturating_mul(made) / MOST_PIECES).clamp(LEAST_PIECE, LONGEST_PIECE) / made;
+    let piece = (left.saturating_mul(made) / MAX_PIECES).clamp(MIN_PIECE_BYTES, MAX_PIECE_BYTES) / made;
     let (mut offset, mut ranges) = (at.offset, Vec::new());
     while left > 0 {
         let count = piece.min(left);
-        let BlocksAt { file, blocks, scales, .. } = *at;
+        let BlockExtent { file, blocks, scales, .. } = *at;
         let handle = add(DequantizedBlocks { file, offset, count, blocks, decode, scales, to });
         let storage = catalog.storage(Storage::encoded(handle, count * made))?;
         ranges.push(StorageRange { storage, offset: 0, len: count * made });
@@ -136,7 +136,7 @@ impl EncodedStorage for DequantizedBlocks {
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         context.check_cancelled()?;
         let (elements, bytes) = (self.blocks.elements as usize, self.blocks.bytes as usize);
-        let blocks_at_once = AT_ONCE / elements;
+        let blocks_at_once = VALUES_PER_STEP / elements;
         // A piece is at most a few MiB.
         let len = usize::try_from(self.count).unwrap_or(usize::MAX).saturating_mul(bytes);
         let mut stored = vec![0; len];
@@ -146,8 +146,8 @@ impl EncodedStorage for DequantizedBlocks {
                 self.scales.iter().for_each(|&scale| block.swap(scale, scale + 1));
             }
         }
-        let mut values = [0_f32; AT_ONCE];
-        let mut made = Vec::with_capacity(16 * 4 * AT_ONCE);
+        let mut values = [0_f32; VALUES_PER_STEP];
+        let mut made = Vec::with_capacity(16 * 4 * VALUES_PER_STEP);
         for (number, blocks) in stored.chunks(bytes * blocks_at_once).enumerate() {
             let values = &mut values[..blocks.len() / bytes * elements];
             (self.decode)(blocks, values);
@@ -157,7 +157,7 @@ impl EncodedStorage for DequantizedBlocks {
                     .expected("at most 65504")
                     .hint("dequantize to BF16 or F32"));
             }
-            if made.len() + 4 * AT_ONCE > made.capacity() {
+            if made.len() + 4 * VALUES_PER_STEP > made.capacity() {
                 output.write(&made)?;
                 made.clear();
             }
@@ -218,7 +218,7 @@ impl Float {
                 if values.iter().fold(false, |any, value| any | is_beyond(value)) {
                     return false;
                 }
-                let mut halves = [f16::ZERO; AT_ONCE];
+                let mut halves = [f16::ZERO; VALUES_PER_STEP];
                 let halves = &mut halves[..values.len()];
                 halves.convert_from_f32_slice(values);
                 for (bytes, half) in bytes.as_chunks_mut().0.iter_mut().zip(halves) {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// Mixes of one type. Tensors of one dimension, or without rows of whole blocks, may have a
 /// different type.
-const OF_ONE: [(u32, &str); 15] = [
+const SINGLE_TYPE: [(u32, &str); 15] = [
     (0, "F32"),
     (1, "F16"),
     (2, "Q4_0"),
@@ -26,28 +26,28 @@ const OF_ONE: [(u32, &str); 15] = [
     (40, "Q1_0"),
 ];
 /// Mixes of several types made by `llama-quantize`. The number does not tell which types.
-const MIXED: [std::ops::RangeInclusive<u32>; 2] = [10..=17, 19..=31];
+const MIXED_TYPES: [std::ops::RangeInclusive<u32>; 2] = [10..=17, 19..=31];
 
 /// Returns the number of the mix of this type.
 pub(crate) fn of_type(ggml_type: GgmlType) -> Option<u32> {
-    OF_ONE.iter().find(|(_, name)| *name == ggml_type.name()).map(|(number, _)| *number)
+    SINGLE_TYPE.iter().find(|(_, name)| *name == ggml_type.name()).map(|(number, _)| *number)
 }
 
 /// Returns the name of a mix of one type, or the number as text.
 pub(crate) fn name(number: u32) -> String {
-    OF_ONE
+    SINGLE_TYPE
         .iter()
         .find(|(known, _)| *known == number)
         .map_or(number.to_string(), |(_, name)| (*name).to_owned())
 }
 
 /// Element counts of a file by tensor type.
-pub(crate) struct Elements {
+pub(crate) struct TypeCounts {
     of: HashMap<&'static str, u64>,
     most: Option<GgmlType>,
 }
 
-impl Elements {
+impl TypeCounts {
     /// Counts tensors given as (type, rank, elements). If there are matrices, only they count.
     pub(crate) fn of(tensors: impl Iterator<Item = (GgmlType, usize, u64)> + Clone) -> Self {
         let has_matrices = tensors.clone().any(|(_, rank, _)| rank > 1);
@@ -78,18 +78,18 @@ impl Elements {
         let Some(most) = self.most else { return said };
         match (asked, said) {
             (Some(asked), _) if asked == most => of_type(asked),
-            (_, Some(said)) if self.may_be(said, most) => Some(said),
+            (_, Some(said)) if self.fits(said, most) => Some(said),
             _ => of_type(most),
         }
     }
 
     /// Whether a file type fits tensors that are mostly of type `most`.
-    fn may_be(&self, number: u32, most: GgmlType) -> bool {
-        match OF_ONE.iter().find(|(known, _)| *known == number) {
+    fn fits(&self, number: u32, most: GgmlType) -> bool {
+        match SINGLE_TYPE.iter().find(|(known, _)| *known == number) {
             // In a small model, embeddings of a different type may have the most elements.
             Some((_, name)) if GgmlType::named(name).is_some() => self.of.contains_key(name),
             Some((_, name)) => *name == most.name(),
-            None if MIXED.iter().any(|mixed| mixed.contains(&number)) => {
+            None if MIXED_TYPES.iter().any(|mixed| mixed.contains(&number)) => {
                 self.of.keys().any(|name| name.starts_with("IQ") || name.ends_with("_K"))
             }
             None => true,
@@ -129,7 +129,8 @@ mod tests {
             (&[("Q4_K", 9)], None, Some(1), None),
         ] {
             let all = tensors.iter().map(|(name, elements)| (of(name), 2, *elements));
-            let elements = Elements::of(all.chain([(plain("F64"), 1, 1000)]).filter(|_| !tensors.is_empty()));
+            let elements =
+                TypeCounts::of(all.chain([(plain("F64"), 1, 1000)]).filter(|_| !tensors.is_empty()));
             assert_eq!(elements.file_type(asked.map(of), said), expected, "{tensors:?} {asked:?} {said:?}");
         }
     }

@@ -3,7 +3,7 @@
 use crate::cursor::Cursor;
 use crate::metadata::{self, Budget};
 use crate::types::GgmlType;
-use crate::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MOST_ALIGNMENT, MOST_DIMS};
+use crate::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MAX_ALIGNMENT, MAX_DIMS};
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_sdk::{ByteOrder, Error, FileId, Limits, Result, Source, Value};
 
@@ -33,9 +33,9 @@ pub(crate) struct Entry {
 }
 
 /// Bytes of a metadata entry with an empty key and the shortest value.
-const LEAST_KEY: u64 = 13;
+const MIN_KEY_BYTES: u64 = 13;
 /// Bytes of a tensor entry with an empty name and no dimensions.
-const LEAST_TENSOR: u64 = 24;
+const MIN_TENSOR_BYTES: u64 = 24;
 
 impl Header {
     /// Reads and checks a file's header. Memory use is bounded by the length of the file.
@@ -46,8 +46,8 @@ impl Header {
 
     fn parse(cursor: &mut Cursor<'_>, file_len: u64) -> Result<Self> {
         cursor.order = byte_order(cursor)?;
-        let tensors = cursor.count("tensors", LEAST_TENSOR)?;
-        let keys = cursor.count("keys", LEAST_KEY)?;
+        let tensors = cursor.count("tensors", MIN_TENSOR_BYTES)?;
+        let keys = cursor.count("keys", MIN_KEY_BYTES)?;
         let metadata = read_metadata(cursor, keys)?;
         let alignment = alignment(&metadata)?;
         let tensors = read_tensors(cursor, tensors)?;
@@ -129,7 +129,7 @@ fn alignment(metadata: &BTreeMap<String, Value>) -> Result<u64> {
     let Some(value) = metadata.get(ALIGNMENT_KEY) else { return Ok(DEFAULT_ALIGNMENT.into()) };
     valid_alignment(value).map(u64::from).ok_or_else(|| {
         Error::malformed(format!("{ALIGNMENT_KEY} is not a valid alignment"))
-            .expected(format!("an unsigned 32-bit power of two, at most {MOST_ALIGNMENT}"))
+            .expected(format!("an unsigned 32-bit power of two, at most {MAX_ALIGNMENT}"))
             .found(format!("{} {value:?}", value.root().class))
     })
 }
@@ -137,7 +137,7 @@ fn alignment(metadata: &BTreeMap<String, Value>) -> Result<u64> {
 /// Returns the alignment in a value if it is valid.
 pub(crate) fn valid_alignment(value: &Value) -> Option<u32> {
     let number = (&*value.root().class == "U32").then(|| value.root().as_int())?;
-    u32::try_from(number?).ok().filter(|number| number.is_power_of_two() && *number <= MOST_ALIGNMENT)
+    u32::try_from(number?).ok().filter(|number| number.is_power_of_two() && *number <= MAX_ALIGNMENT)
 }
 
 fn read_tensors(cursor: &mut Cursor<'_>, count: u64) -> Result<Vec<Entry>> {
@@ -164,10 +164,10 @@ fn read_tensors(cursor: &mut Cursor<'_>, count: u64) -> Result<Vec<Entry>> {
 fn read_tensor(cursor: &mut Cursor<'_>, name: String, at: u64) -> Result<Entry> {
     let dims_at = cursor.at();
     let rank = cursor.u32()?;
-    if rank > MOST_DIMS {
+    if rank > MAX_DIMS {
         return Err(Error::malformed("a tensor has too many dimensions")
             .offset(dims_at)
-            .expected(format!("at most {MOST_DIMS}"))
+            .expected(format!("at most {MAX_DIMS}"))
             .found(rank));
     }
     let mut shape = (0..rank).map(|_| cursor.u64()).collect::<Result<Vec<u64>>>()?;

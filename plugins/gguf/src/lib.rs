@@ -68,7 +68,7 @@ const ALIGNMENT_KEY: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u32 = 32;
 /// Largest page size of 64-bit Arm, by which tensors are memory-mapped. ggml accepts any power of
 /// two, but the alignment is also the largest padding of each tensor.
-const MOST_ALIGNMENT: u32 = 64 << 10;
+const MAX_ALIGNMENT: u32 = 64 << 10;
 /// Key of the model architecture. llama.cpp does not load files without it.
 const ARCHITECTURE_KEY: &str = "general.architecture";
 /// Key of the main tensor type of a model.
@@ -78,7 +78,7 @@ const QUANTIZATION_VERSION_KEY: &str = "general.quantization_version";
 /// Key with the framework of a safetensors file (`pt`), which transformers requires.
 const FRAMEWORK_KEY: &str = "format";
 /// `GGML_MAX_DIMS` of ggml.
-const MOST_DIMS: u32 = 4;
+const MAX_DIMS: u32 = 4;
 /// Prefix of keys that hold the shape of a tensor that `ComfyUI-GGUF` flattened.
 const ORIGINAL_SHAPE: &str = "comfy.gguf.orig_shape.";
 

@@ -71,7 +71,7 @@ impl Like {
     }
 
     /// Reports tensors that only one file has, and types that differ from the other file.
-    pub(crate) fn tell<'n>(
+    pub(crate) fn report_differences<'n>(
         &self,
         written: impl Iterator<Item = (&'n str, &'static str)>,
         layout: &mut dyn LayoutSink,

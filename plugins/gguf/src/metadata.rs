@@ -32,7 +32,7 @@ const ARRAY_CLASS: &str = "ARRAY";
 /// Bytes before an array's elements.
 const ARRAY_HEAD: u64 = 12;
 /// Maximum bytes of a string and elements of an array in ggml.
-const MOST: usize = 1 << 30;
+const MAX_DEPTH: usize = 1 << 30;
 
 /// Memory budget for all metadata values of a file.
 pub(crate) struct Budget {
@@ -68,7 +68,7 @@ impl Budget {
 }
 
 /// An array that is being read.
-struct Open {
+struct OpenArray {
     element: u32,
     left: u64,
     items: Vec<Value>,
@@ -77,7 +77,7 @@ struct Open {
 /// Reads a value: its type, then its contents. Open arrays are kept in a list instead of on the
 /// call stack, because the file controls the nesting depth.
 pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value> {
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenArray> = Vec::new();
     let mut kind = kind(cursor)?;
     loop {
         let mut value = if kind == ARRAY {
@@ -96,7 +96,7 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value
                         .hint("raise the limit with --limit nesting=N"));
                 }
                 budget.take(open.len(), 0)?;
-                open.push(Open { element, left: count, items: Vec::new() });
+                open.push(OpenArray { element, left: count, items: Vec::new() });
                 kind = element;
                 continue;
             } else {
@@ -250,7 +250,7 @@ pub(crate) fn encode(value: &Value) -> Option<Encoded> {
 fn list(node: &Node, encoded: &mut [Option<Encoded>]) -> Option<Encoded> {
     let items: Option<Vec<Encoded>> =
         node.children.iter().map(|child| encoded.get_mut(child.0 as usize)?.take()).collect();
-    let items = items.filter(|items| items.len() <= MOST)?;
+    let items = items.filter(|items| items.len() <= MAX_DEPTH)?;
     let empty = if &*node.class == ARRAY_CLASS { ARRAY } else { TEXT };
     let element = items.first().map_or(empty, |item| item.kind);
     let is_one_type = items.iter().all(|item| item.kind == element);
@@ -259,7 +259,7 @@ fn list(node: &Node, encoded: &mut [Option<Encoded>]) -> Option<Encoded> {
 }
 
 fn leaf(node: &Node) -> Option<Encoded> {
-    if node.bytes.len() > MOST {
+    if node.bytes.len() > MAX_DEPTH {
         return None;
     }
     let number = |dtype: Dtype, bytes: &[u8]| {

@@ -85,7 +85,7 @@ pub(crate) fn check_is_known(catalog: &dyn CatalogView, context: &dyn Context) -
 /// Returns the metadata for the model in the input's folder, whose tensors already have llama.cpp
 /// names. Returns `None` if the input is not a model folder, or if the model is unknown, which is
 /// reported as a loss. The metadata stays empty unless `asks_for_metadata` is set.
-pub(crate) fn of_folder(
+pub(crate) fn model_of_folder(
     catalog: &dyn CatalogView,
     pre: Option<&str>,
     asks_for_metadata: bool,
@@ -101,7 +101,7 @@ pub(crate) fn of_folder(
         // The user may have passed other steps.
         let tensors = catalog.tensor_ids().map(|id| catalog.tensor(id));
         model.check_weights(tensors.map(|tensor| (tensor.name, tensor.shape)))?;
-        for (what, why) in model.unheld()? {
+        for (what, why) in model.unsupported_settings()? {
             layout.loss(Loss::new(LossKind::Metadata, what, why))?;
         }
         let metadata = if asks_for_metadata { Some(model.metadata(pre)?) } else { None };

@@ -10,11 +10,11 @@ use tensorferry_gguf_model::{FREQUENCIES, HfTensors, to_hf};
 use tensorferry_sdk::{ByteOrder, CatalogSink, Dtype, Error, Loss, LossKind, Result, Source, Value};
 
 /// Maximum bytes of the frequency factors: heads have 64 to 256 values.
-const MOST_FREQUENCIES: u64 = 1 << 18;
+const MAX_FREQUENCIES: u64 = 1 << 18;
 
 /// Declares the step that renames tensors for transformers, and the files that a model folder
 /// needs. Removes metadata that these files hold.
-pub(crate) fn of_hf(
+pub(crate) fn convert_names_to_hf(
     set: &Set,
     metadata: &mut BTreeMap<String, Value>,
     source: &dyn Source,
@@ -80,7 +80,7 @@ fn frequencies(set: &Set, source: &dyn Source) -> Result<Option<Vec<f32>>> {
         let is_it = |tensor: &&Entry| {
             &*tensor.name == FREQUENCIES
                 && tensor.ggml_type == GgmlType::Plain(Dtype::F32)
-                && tensor.bytes <= MOST_FREQUENCIES
+                && tensor.bytes <= MAX_FREQUENCIES
         };
         let Some(tensor) = member.header.tensors.iter().find(is_it) else { continue };
         let mut bytes = vec![0; usize::try_from(tensor.bytes).unwrap_or(0)];

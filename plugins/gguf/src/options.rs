@@ -4,7 +4,7 @@ use crate::dequantize::Float;
 use crate::header::valid_alignment;
 use crate::quantize::Rules;
 use crate::set::SPLIT_KEYS;
-use crate::{ALIGNMENT_KEY, MOST_ALIGNMENT, metadata};
+use crate::{ALIGNMENT_KEY, MAX_ALIGNMENT, metadata};
 use std::collections::BTreeMap;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption, Value};
@@ -117,7 +117,7 @@ fn entry(text: &str) -> Result<(String, Value)> {
         return Err(SET.refuse("a key other than those of split files", key));
     }
     if key == ALIGNMENT_KEY && valid_alignment(&value).is_none() {
-        let expected = format!("{ALIGNMENT_KEY}=u32: followed by a power of two, at most {MOST_ALIGNMENT}");
+        let expected = format!("{ALIGNMENT_KEY}=u32: followed by a power of two, at most {MAX_ALIGNMENT}");
         return Err(SET.refuse(expected, typed));
     }
     Ok((key.to_owned(), value))

@@ -45,7 +45,7 @@ pub(crate) struct Rules {
 }
 
 /// The new type of a float tensor.
-pub(crate) struct Quantised {
+pub(crate) struct QuantizedTensor {
     pub(crate) ggml_type: GgmlType,
     pub(crate) encode: Encode,
     /// Reason why the type differs from the requested one.
@@ -116,15 +116,18 @@ impl Rules {
     /// Returns the new type of a tensor, or `None` if it is unchanged. A tensor that llama.cpp
     /// loads only as F32 becomes F32, even if a glob matches it. A tensor without rows of whole
     /// blocks becomes F16, as in `convert_hf_to_gguf.py` of llama.cpp.
-    pub(crate) fn of(&self, name: &str, dtype: Dtype, shape: &[u64]) -> Result<Option<Quantised>> {
+    pub(crate) fn of(&self, name: &str, dtype: Dtype, shape: &[u64]) -> Result<Option<QuantizedTensor>> {
         if !FLOATS.contains(&dtype) {
             return Ok(None);
         }
         let named = self.of_glob(name).or_else(|| self.names.get(name).copied());
         let Some(method) = named.or(self.rest) else { return Ok(None) };
         let ggml_type = method.ggml_type()?;
-        let plain =
-            |dtype, encode, why| Quantised { ggml_type: GgmlType::Plain(dtype), encode, instead: Some(why) };
+        let plain = |dtype, encode, why| QuantizedTensor {
+            ggml_type: GgmlType::Plain(dtype),
+            encode,
+            instead: Some(why),
+        };
         if let Some(why) = f32_only(name, shape) {
             return Ok(Some(plain(Dtype::F32, blocks::f32, why)));
         }
@@ -142,7 +145,7 @@ impl Rules {
             Err(_) => {
                 plain(Dtype::F16, blocks::f16, "F16, as in llama.cpp, because its rows are not whole blocks")
             }
-            Ok(_) => Quantised { ggml_type, encode: method.encode, instead: None },
+            Ok(_) => QuantizedTensor { ggml_type, encode: method.encode, instead: None },
         }))
     }
 }

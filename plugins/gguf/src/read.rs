@@ -2,7 +2,7 @@
 //! storage. Dequantized or byte-swapped blocks are separate storages.
 
 use crate::big_endian::{self, BigEndianBlocks};
-use crate::dequantize::{self, BlocksAt, DequantizedBlocks, Float};
+use crate::dequantize::{self, BlockExtent, DequantizedBlocks, Float};
 use crate::header::Entry;
 use crate::set::{Member, Set};
 use crate::types::GgmlType;
@@ -25,21 +25,21 @@ pub(crate) struct Reader {
 
 /// A storage that differs from the bytes in the file.
 enum Decoded {
-    Turned(BigEndianBlocks),
+    ByteSwapped(BigEndianBlocks),
     Dequantized(DequantizedBlocks),
 }
 
 impl EncodedStorage for Decoded {
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         match self {
-            Self::Turned(blocks) => blocks.decode(source, output, context),
+            Self::ByteSwapped(blocks) => blocks.decode(source, output, context),
             Self::Dequantized(blocks) => blocks.decode(source, output, context),
         }
     }
 }
 
 /// State while the files of a set are read one after the other.
-struct Reading<'a> {
+struct SetReader<'a> {
     catalog: &'a mut dyn CatalogSink,
     dequantize: Option<Float>,
     /// Decoders of the encoded storages, indexed by handle.
@@ -71,25 +71,26 @@ impl TensorReader for Reader {
             Purpose::SHOW | Purpose::COPY => Ok(None),
             _ => original_shape(tensor, dequantize.is_some(), &mut metadata),
         };
-        let mut reading = Reading { catalog, dequantize, decoded: Vec::new(), dequantized: BTreeMap::new() };
+        let mut reading =
+            SetReader { catalog, dequantize, decoded: Vec::new(), dequantized: BTreeMap::new() };
         for member in &set.files {
             context.check_cancelled()?;
             reading.describe(member, source, &mut restore).map_err(|error| error.file(&*member.name))?;
         }
-        let Reading { catalog, decoded, dequantized, .. } = reading;
+        let SetReader { catalog, decoded, dequantized, .. } = reading;
         if let Some(to) = dequantize.filter(|_| !dequantized.is_empty()) {
-            of_floats(&mut metadata, to)?;
+            update_type_metadata(&mut metadata, to)?;
             catalog.loss(dequantized_loss(&dequantized, to))?;
         }
         if self.names_are_of_hf {
-            names::of_hf(&set, &mut metadata, source, catalog, dequantize.is_some())?;
+            names::convert_names_to_hf(&set, &mut metadata, source, catalog, dequantize.is_some())?;
         }
         metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value.clone()))?;
         Ok(Box::new(decoded))
     }
 }
 
-impl Reading<'_> {
+impl SetReader<'_> {
     fn describe(
         &mut self,
         member: &Member,
@@ -143,13 +144,19 @@ impl Reading<'_> {
                     decoded.push(Decoded::Dequantized(blocks));
                     handle(decoded) - 1
                 };
-                let at = BlocksAt { file, offset, bytes, blocks, scales };
+                let at = BlockExtent { file, offset, bytes, blocks, scales };
                 dequantize::declare(&at, to, self.catalog, &mut add)?
             }
             (None, ByteOrder::Big) => {
                 let storage = self.catalog.storage(Storage::encoded(handle(&self.decoded), bytes))?;
                 let block = blocks.bytes;
-                self.decoded.push(Decoded::Turned(BigEndianBlocks { file, offset, bytes, block, scales }));
+                self.decoded.push(Decoded::ByteSwapped(BigEndianBlocks {
+                    file,
+                    offset,
+                    bytes,
+                    block,
+                    scales,
+                }));
                 storage
             }
             (None, ByteOrder::Little) => return Ok((dtype, data, tensor.offset)),
@@ -159,7 +166,7 @@ impl Reading<'_> {
 }
 
 /// Updates metadata about tensor types after dequantization.
-fn of_floats(metadata: &mut BTreeMap<String, Value>, to: Float) -> Result<()> {
+fn update_type_metadata(metadata: &mut BTreeMap<String, Value>, to: Float) -> Result<()> {
     metadata.remove(QUANTIZATION_VERSION_KEY);
     if let Some(file_type) = metadata.get_mut(FILE_TYPE_KEY) {
         *file_type = Value::number(Dtype::U32, &to.file_type().to_le_bytes())?;
@@ -173,7 +180,8 @@ fn dequantized_loss(dequantized: &BTreeMap<&'static str, u64>, to: Float) -> Los
     let to = to.dtype().info().map_or("floats", |info| info.name());
     let why =
         format!("dequantized to {to}: the values that ggml computes with, without the quantized blocks");
-    Loss::new(LossKind::Precision, format!("{total} tensors of {}", types.join(", ")), why).asked_for()
+    Loss::new(LossKind::Precision, format!("{total} tensors of {}", types.join(", ")), why)
+        .requested_by_user()
 }
 
 /// Returns the original shape that ComfyUI-GGUF recorded for a flattened tensor, and removes the

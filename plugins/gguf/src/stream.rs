@@ -10,13 +10,13 @@ use tensorferry_sdk::{ByteSink, CatalogView, Context, Dtype, Error, OutputId, Re
 const PIECE: u64 = 256 << 10;
 
 /// The plan of a streamed file.
-pub(crate) struct Stream {
+pub(crate) struct StreamPlan {
     /// Bytes before the data, without the padding.
     pub(crate) header: Vec<u8>,
     /// Zero bytes after the header.
     pub(crate) header_padding: u64,
     /// Tensors in file order.
-    pub(crate) tensors: Vec<Streamed>,
+    pub(crate) tensors: Vec<StreamedTensor>,
     /// Number of pieces processed at once.
     pub(crate) threads: usize,
 }
@@ -30,7 +30,7 @@ pub(crate) enum Content {
     Bytes(Vec<u8>),
 }
 
-pub(crate) struct Streamed {
+pub(crate) struct StreamedTensor {
     pub(crate) content: Content,
     /// Zero bytes after the tensor.
     pub(crate) padding: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Streamed {
     pub(crate) encode: Option<(Dtype, Encode)>,
 }
 
-impl TensorPlan for Stream {
+impl TensorPlan for StreamPlan {
     fn stream(
         &self,
         _: OutputId,
@@ -62,10 +62,10 @@ impl TensorPlan for Stream {
     }
 }
 
-impl Stream {
+impl StreamPlan {
     fn write(
         &self,
-        tensor: &Streamed,
+        tensor: &StreamedTensor,
         id: TensorId,
         catalog: &dyn CatalogView,
         output: &mut dyn ByteSink,
@@ -80,14 +80,14 @@ impl Stream {
                 return Ok(());
             }
             let read = |start: u64| tensor.piece(id, catalog, start, piece.min(len - start));
-            for piece in at_once(&starts, read)? {
+            for piece in encode_in_parallel(&starts, read)? {
                 output.write(&piece)?;
             }
         }
     }
 }
 
-impl Streamed {
+impl StreamedTensor {
     /// Reads and encodes one piece of a tensor.
     fn piece(&self, id: TensorId, catalog: &dyn CatalogView, start: u64, len: u64) -> Result<Vec<u8>> {
         let len =
@@ -112,7 +112,7 @@ fn write_zeros(mut count: u64, output: &mut dyn ByteSink) -> Result<()> {
 }
 
 /// Calls a function for each start, each on its own thread, and returns the results in order.
-fn at_once(starts: &[u64], make: impl Fn(u64) -> Result<Vec<u8>> + Sync) -> Result<Vec<Vec<u8>>> {
+fn encode_in_parallel(starts: &[u64], make: impl Fn(u64) -> Result<Vec<u8>> + Sync) -> Result<Vec<Vec<u8>>> {
     let Some((&first, others)) = starts.split_first() else { return Ok(Vec::new()) };
     thread::scope(|scope| {
         let make = &make;

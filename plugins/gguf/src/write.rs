@@ -3,7 +3,7 @@
 //! ggml accepts only the layout of its own writer: data without gaps in list order, names of at
 //! most 63 bytes, at most four dimensions, and rows of whole blocks.
 
-use crate::file_type::{self, Elements};
+use crate::file_type::{self, TypeCounts};
 use crate::header::valid_alignment;
 use crate::like::Like;
 use crate::metadata::{self, Encoded};
@@ -11,10 +11,10 @@ use crate::model::{self, Model};
 use crate::options::WriteOptions;
 use crate::quantize::{Encode, Method, Rules, f32_only};
 use crate::set::SPLIT_KEYS;
-use crate::stream::{Content, Stream, Streamed};
+use crate::stream::{Content, StreamPlan, StreamedTensor};
 use crate::types::GgmlType;
 use crate::{
-    ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, FILE_TYPE_KEY, FRAMEWORK_KEY, MAGIC, MOST_DIMS,
+    ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, FILE_TYPE_KEY, FRAMEWORK_KEY, MAGIC, MAX_DIMS,
     QUANTIZATION_VERSION_KEY, SUFFIX,
 };
 use std::borrow::Cow;
@@ -26,9 +26,9 @@ use tensorferry_sdk::{
 
 const VERSION: u32 = 3;
 /// `GGML_MAX_NAME` without the NUL.
-const MOST_NAME: usize = 63;
+const MAX_NAME: usize = 63;
 /// Maximum bytes of a key in the specification.
-const MOST_KEY: usize = 65_535;
+const MAX_KEY: usize = 65_535;
 /// Key of the pre-tokenizer, which splits text for a byte-level tokenizer. The user can set it for
 /// unknown tokenizers.
 const SPLIT_KEY: &str = "tokenizer.ggml.pre";
@@ -56,7 +56,7 @@ impl TensorWriter for Writer {
                     model::check_is_known(catalog, context)?;
                 }
                 let pre = options.set.get(SPLIT_KEY).and_then(Value::as_text);
-                model::of_folder(catalog, pre, like.is_none(), layout, context)?
+                model::model_of_folder(catalog, pre, like.is_none(), layout, context)?
             }
         };
         let mut rules = options.quantize.clone();
@@ -64,8 +64,8 @@ impl TensorWriter for Writer {
             like.add_rules(&mut rules);
         }
         let mut tensors = representable(catalog, &rules, layout)?;
-        note_unquantised(&tensors, &rules, context)?;
-        tensors.extend(model.as_ref().and_then(Written::frequencies));
+        note_unused_rules(&tensors, &rules, context)?;
+        tensors.extend(model.as_ref().and_then(OutputTensor::frequencies));
         note_narrow(&tensors, context);
         if let Some(like) = &like {
             if !options.set.contains_key(ARCHITECTURE_KEY) {
@@ -73,9 +73,12 @@ impl TensorWriter for Writer {
             }
             like.check_names(tensors.iter().map(|tensor| tensor.name))?;
             tensors.sort_by_key(|tensor| like.place(tensor.name));
-            like.tell(tensors.iter().map(|tensor| (tensor.name, tensor.ggml_type.name())), layout)?;
+            like.report_differences(
+                tensors.iter().map(|tensor| (tensor.name, tensor.ggml_type.name())),
+                layout,
+            )?;
         }
-        let made = Made { like, model };
+        let made = MetadataSources { like, model };
         let mut metadata = Metadata::of(catalog, made, options, &tensors, layout)?;
         if tensors.iter().any(|tensor| matches!(tensor.ggml_type, GgmlType::Blocks(_))) {
             let (key, version) = BLOCKS_VERSION;
@@ -97,15 +100,15 @@ impl TensorWriter for Writer {
         let padding = |bytes: u64| bytes.next_multiple_of(metadata.alignment) - bytes;
         let header_padding = if tensors.is_empty() { 0 } else { padding(header.len() as u64) };
         if tensors.iter().any(|tensor| tensor.encode.is_some()) {
-            let ids: Vec<TensorId> = tensors.iter().filter_map(Written::id).collect();
+            let ids: Vec<TensorId> = tensors.iter().filter_map(OutputTensor::id).collect();
             layout.streamed_file(&path, Role::Data, &ids)?;
-            let streamed = |tensor: &Written<'_>| Streamed {
+            let streamed = |tensor: &OutputTensor<'_>| StreamedTensor {
                 content: tensor.content.clone(),
                 padding: padding(tensor.bytes),
                 encode: tensor.encode,
             };
             let tensors = tensors.iter().map(streamed).collect();
-            return Ok(Box::new(Stream { header, header_padding, tensors, threads: context.threads() }));
+            return Ok(Box::new(StreamPlan { header, header_padding, tensors, threads: context.threads() }));
         }
         let file = layout.file(&path, Role::Data)?;
         layout.bytes(file, &header)?;
@@ -133,7 +136,7 @@ fn architecture(catalog: &dyn CatalogView, model: Option<&Model>) -> Option<Stri
 }
 
 /// Notes quantization rules that have no effect.
-fn note_unquantised(tensors: &[Written<'_>], rules: &Rules, context: &dyn Context) -> Result<()> {
+fn note_unused_rules(tensors: &[OutputTensor<'_>], rules: &Rules, context: &dyn Context) -> Result<()> {
     let names: Vec<&str> = tensors.iter().map(|tensor| tensor.name).collect();
     for rule in rules.unmatched(&names) {
         context.note(&format!("-o quantize={rule}: no tensor matches"));
@@ -163,11 +166,11 @@ fn note_unquantised(tensors: &[Written<'_>], rules: &Rules, context: &dyn Contex
 
 /// Notes tensors of a language model that llama.cpp loads only as F32, but that have a different
 /// dtype.
-fn note_narrow(tensors: &[Written<'_>], context: &dyn Context) {
+fn note_narrow(tensors: &[OutputTensor<'_>], context: &dyn Context) {
     if !tensors.iter().any(|tensor| model::is_embeddings(tensor.name)) {
         return;
     }
-    let is_narrow = |tensor: &&Written<'_>| {
+    let is_narrow = |tensor: &&OutputTensor<'_>| {
         f32_only(tensor.name, &tensor.shape).is_some()
             && matches!(tensor.ggml_type, GgmlType::Plain(Dtype::F16 | Dtype::BF16 | Dtype::F64))
     };
@@ -190,13 +193,13 @@ fn note_narrow(tensors: &[Written<'_>], context: &dyn Context) {
 }
 
 /// Sources of metadata besides the catalog and the options.
-struct Made {
+struct MetadataSources {
     like: Option<Like>,
     model: Option<Model>,
 }
 
 /// A tensor of the output.
-struct Written<'a> {
+struct OutputTensor<'a> {
     content: Content,
     name: &'a str,
     shape: Cow<'a, [u64]>,
@@ -211,11 +214,11 @@ fn representable<'a>(
     catalog: &'a dyn CatalogView,
     rules: &Rules,
     layout: &mut dyn LayoutSink,
-) -> Result<Vec<Written<'a>>> {
+) -> Result<Vec<OutputTensor<'a>>> {
     let mut tensors = Vec::new();
     for id in catalog.tensor_ids() {
         let tensor = catalog.tensor(id);
-        match as_written(catalog, id, tensor)? {
+        match output_tensor(catalog, id, tensor)? {
             Ok(mut written) => {
                 if tensor.shape.is_empty() {
                     let why = "GGUF readers require a dimension, so the shape [] becomes [1]";
@@ -231,7 +234,7 @@ fn representable<'a>(
     Ok(tensors)
 }
 
-impl Written<'_> {
+impl OutputTensor<'_> {
     /// Returns the tensor of rotary frequency factors, which the writer computes.
     fn frequencies(model: &Model) -> Option<Self> {
         let bytes = model.frequencies.as_ref()?;
@@ -262,34 +265,34 @@ impl Written<'_> {
         let why = quantised
             .instead
             .map_or_else(|| format!("quantized to {}", self.ggml_type.name()), str::to_owned);
-        layout.loss(Loss::new(LossKind::Precision, self.name, why).asked_for())
+        layout.loss(Loss::new(LossKind::Precision, self.name, why).requested_by_user())
     }
 }
 
 /// Returns the tensor in its stored form, or the reason why GGUF cannot hold it.
-fn as_written<'a>(
+fn output_tensor<'a>(
     catalog: &'a dyn CatalogView,
     id: TensorId,
     tensor: TensorView<'a>,
-) -> Result<std::result::Result<Written<'a>, String>> {
+) -> Result<std::result::Result<OutputTensor<'a>, String>> {
     let TensorView { name, shape, dtype, .. } = tensor;
     let info = catalog.dtype_info(dtype)?;
     let Some(ggml_type) = GgmlType::of_dtype(dtype, &info) else {
         return Ok(Err(format!("ggml has no type {}{}", info.name(), remedy(dtype))));
     };
-    if name.len() > MOST_NAME || name.contains('\0') {
+    if name.len() > MAX_NAME || name.contains('\0') {
         return Ok(Err(format!(
-            "ggml allows names of at most {MOST_NAME} bytes without a NUL: rename the tensor"
+            "ggml allows names of at most {MAX_NAME} bytes without a NUL: rename the tensor"
         )));
     }
-    if shape.len() > MOST_DIMS as usize {
-        return Ok(Err(format!("ggml allows at most {MOST_DIMS} dimensions: reshape the tensor")));
+    if shape.len() > MAX_DIMS as usize {
+        return Ok(Err(format!("ggml allows at most {MAX_DIMS} dimensions: reshape the tensor")));
     }
     Ok(match ggml_type.bytes_of(shape) {
         Ok(bytes) => {
             let shape = if shape.is_empty() { &[1] } else { shape };
             let (content, shape) = (Content::Tensor(id), shape.into());
-            Ok(Written { content, name, shape, ggml_type, bytes, encode: None })
+            Ok(OutputTensor { content, name, shape, ggml_type, bytes, encode: None })
         }
         Err(error) => Err(error.to_string()),
     })
@@ -322,9 +325,9 @@ impl Metadata {
     /// Collects the metadata that GGUF can hold, and the entries that the user set.
     fn of(
         catalog: &dyn CatalogView,
-        made: Made,
+        made: MetadataSources,
         options: &WriteOptions,
-        tensors: &[Written<'_>],
+        tensors: &[OutputTensor<'_>],
         layout: &mut dyn LayoutSink,
     ) -> Result<Self> {
         let mut metadata = Self { entries: BTreeMap::new(), alignment: DEFAULT_ALIGNMENT.into() };
@@ -342,7 +345,7 @@ impl Metadata {
             }
             if made.contains_key(&key) && made[&key] != value && !options.set.contains_key(&key) {
                 let why = "replaced by the value in the -o like= file";
-                layout.loss(Loss::new(LossKind::Metadata, &key, why).asked_for())?;
+                layout.loss(Loss::new(LossKind::Metadata, &key, why).requested_by_user())?;
             } else if !options.set.contains_key(&key) {
                 let loss = metadata.insert(&key, &value);
                 loss.into_iter().try_for_each(|(severity, why)| {
@@ -360,7 +363,7 @@ impl Metadata {
             let own = catalog.metadata().into_iter().find(|(key, _)| key == FILE_TYPE_KEY);
             let said = made.get(FILE_TYPE_KEY).cloned().or(own.map(|(_, value)| value));
             let asked = options.quantize.rest.map(Method::ggml_type).transpose()?;
-            metadata.name_mix(tensors, said.as_ref(), asked, is_of_model, layout)?;
+            metadata.set_file_type(tensors, said.as_ref(), asked, is_of_model, layout)?;
         }
         for (key, value) in &options.set {
             metadata.insert(key, value);
@@ -369,9 +372,9 @@ impl Metadata {
     }
 
     /// Sets the file type: the input's, if it still fits the tensors.
-    fn name_mix(
+    fn set_file_type(
         &mut self,
-        tensors: &[Written<'_>],
+        tensors: &[OutputTensor<'_>],
         said: Option<&Value>,
         asked: Option<GgmlType>,
         is_new: bool,
@@ -389,7 +392,7 @@ impl Metadata {
         let elements = tensors.iter().map(|tensor| {
             (tensor.ggml_type, tensor.shape.len(), tensor.shape.iter().copied().fold(1, u64::saturating_mul))
         });
-        let elements = Elements::of(elements);
+        let elements = TypeCounts::of(elements);
         let is = elements.file_type(asked, said);
         if is == said {
             return Ok(());
@@ -407,7 +410,7 @@ impl Metadata {
     /// Adds an entry. Returns a reason if it is lost or changed.
     fn insert(&mut self, key: &str, value: &Value) -> Option<(Severity, &'static str)> {
         let lost = |why| Some((Severity::Lost, why));
-        if key.is_empty() || key.len() > MOST_KEY {
+        if key.is_empty() || key.len() > MAX_KEY {
             return lost("GGUF keys have 1 to 65,535 bytes");
         }
         if SPLIT_KEYS.contains(&key) {
@@ -435,7 +438,7 @@ impl Metadata {
 }
 
 /// Encodes the bytes before the data, without the padding.
-fn header(tensors: &[Written<'_>], metadata: &Metadata) -> Vec<u8> {
+fn header(tensors: &[OutputTensor<'_>], metadata: &Metadata) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(VERSION.to_le_bytes());
     bytes.extend((tensors.len() as u64).to_le_bytes());
@@ -447,7 +450,7 @@ fn header(tensors: &[Written<'_>], metadata: &Metadata) -> Vec<u8> {
     let mut offset = 0_u64;
     for tensor in tensors {
         write_text(&mut bytes, tensor.name);
-        let rank = u32::try_from(tensor.shape.len()).unwrap_or(MOST_DIMS);
+        let rank = u32::try_from(tensor.shape.len()).unwrap_or(MAX_DIMS);
         bytes.extend(rank.to_le_bytes());
         tensor.shape.iter().rev().for_each(|dim| bytes.extend(dim.to_le_bytes()));
         bytes.extend(tensor.ggml_type.code().to_le_bytes());

@@ -35,7 +35,7 @@ const LOOSE_SUFFIX: &str = ".json";
 /// Arrow libraries reject schemas with more than 64 nested tables, and the message uses a few of
 /// them. It also keeps recursion over arrays within a thread stack of 2 MiB, even in a build
 /// without optimizations.
-const MOST_LEVELS: u64 = 60;
+const MAX_LEVELS: u64 = 60;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JsonLines;

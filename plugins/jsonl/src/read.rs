@@ -19,10 +19,10 @@ use crate::{LOOSE_SUFFIX, SUFFIXES};
 use line_range::LineRange;
 use std::sync::Arc;
 use stream::Checks;
-use tensorferry_row_text::SeenLosses;
+use tensorferry_row_text::ColumnLosses;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::file_name::{self, entry_files};
-use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, Scan, Split};
+use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, ScanRequest, Split};
 use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
 use values_seen::ValuesSeen;
 
@@ -56,25 +56,25 @@ impl RecordReader for Reader {
         let splits = ranges.iter().map(LineRange::split).collect();
         let given = self.0.schema.is_some().then(|| ValuesSeen::new(&schema));
         let is_scanned = self.0.schema.is_none() && self.0.infer.is_none();
-        let (losses, limits) = (SeenLosses::default(), context.limits().clone());
-        Ok(Box::new(Set { schema, given, is_scanned, losses, ranges, splits, limits }))
+        let (losses, limits) = (ColumnLosses::default(), context.limits().clone());
+        Ok(Box::new(JsonlSet { schema, given, is_scanned, losses, ranges, splits, limits }))
     }
 }
 
-struct Set {
+struct JsonlSet {
     schema: SchemaRef,
     /// Columns with values, if the user set the schema. Keys that the schema lacks are then
     /// skipped, which is not a loss.
     given: Option<ValuesSeen>,
     /// If set, the schema was inferred from every line.
     is_scanned: bool,
-    losses: SeenLosses,
+    losses: ColumnLosses,
     ranges: Vec<LineRange>,
     splits: Vec<Split>,
     limits: Limits,
 }
 
-impl RecordSet for Set {
+impl RecordSet for JsonlSet {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
@@ -84,7 +84,7 @@ impl RecordSet for Set {
     }
 
     /// Skips lines before the first requested row, and decodes only the requested keys.
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let range = self.ranges.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         // A key that an inferred schema lacks would be lost. If only some columns are requested,
         // other keys are ignored.

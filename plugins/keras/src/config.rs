@@ -5,7 +5,7 @@ use serde_json::Value;
 use tensorferry_sdk::{CatalogSink, Error, Limits, Node, NodeId, NodeKind, Result};
 
 /// Maximum depth of a configuration.
-const MOST_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 pub(crate) fn parse(bytes: &[u8], what: &str, limits: &Limits) -> Result<Value> {
     // Parsed values take about a hundred times the memory of their text.
@@ -19,13 +19,13 @@ pub(crate) fn parse(bytes: &[u8], what: &str, limits: &Limits) -> Result<Value> 
     let value: Value = serde_json::from_slice(bytes)
         .map_err(|error| Error::malformed(format!("{what} is not JSON")).found(error))?;
     let mut level = vec![&value];
-    for _ in 0..=MOST_DEPTH {
+    for _ in 0..=MAX_DEPTH {
         level = level.into_iter().flat_map(children).collect();
         if level.is_empty() {
             return Ok(value);
         }
     }
-    Err(Error::limit(format!("{what} is nested too deeply")).expected(format!("at most {MOST_DEPTH} levels")))
+    Err(Error::limit(format!("{what} is nested too deeply")).expected(format!("at most {MAX_DEPTH} levels")))
 }
 
 /// Overhead of a map besides its keys and values, in nodes: its tables have room for more entries.

@@ -11,8 +11,8 @@ use tensorferry_zip::{Archive, Extent, MAGIC, Member, Method, Names};
 
 /// Deflated members longer than this are rejected if they are over a hundred times as long as their
 /// stored bytes, as in Keras.
-const MOST_UNCHECKED: u64 = 1 << 20;
-const MOST_EXPANSION: u64 = 100;
+const MAX_UNCHECKED: u64 = 1 << 20;
+const MAX_EXPANSION: u64 = 100;
 
 /// The files of an input.
 pub(crate) struct Input {
@@ -142,13 +142,13 @@ fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input
         let at = |error: Error| archive.at(error, entry.header_offset());
         check_name(entry.name.strip_suffix('/').unwrap_or(&entry.name))
             .map_err(|error| at(error.context("zip entry")))?;
-        let expanded = entry.stored_len.saturating_mul(MOST_EXPANSION);
-        if entry.method == Method::Deflated && entry.len > MOST_UNCHECKED.max(expanded) {
+        let expanded = entry.stored_len.saturating_mul(MAX_EXPANSION);
+        if entry.method == Method::Deflated && entry.len > MAX_UNCHECKED.max(expanded) {
             return Err(at(Error::limit(format!(
                 "zip entry {:?} is far longer than its stored bytes",
                 entry.name
             ))
-            .expected(format!("at most {} bytes", MOST_UNCHECKED.max(expanded)))
+            .expected(format!("at most {} bytes", MAX_UNCHECKED.max(expanded)))
             .found(entry.len)));
         }
         let small = || {
@@ -157,7 +157,7 @@ fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input
             if member.len > limits.header_bytes {
                 return Err(Error::limit("too large to hold in memory").found(member.len));
             }
-            member.write(source, &mut bytes, &Quiet(limits))?;
+            member.write(source, &mut bytes, &SilentContext(limits))?;
             Ok(bytes)
         };
         match &*entry.name {
@@ -184,9 +184,9 @@ fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input
 }
 
 /// A context for reading a member silently.
-struct Quiet<'a>(&'a Limits);
+struct SilentContext<'a>(&'a Limits);
 
-impl Context for Quiet<'_> {
+impl Context for SilentContext<'_> {
     fn limits(&self) -> &Limits {
         self.0
     }

@@ -1,7 +1,7 @@
 //! Rewrites a different file (`-o like=`) with these tensors in place of its own. All of its other
 //! bytes are kept: the HDF5 structure around the weights, the configuration, the assets.
 
-use crate::hdf5::{Dataset, Element, File, Header, Held, Place};
+use crate::hdf5::{DataLocation, Dataset, Element, File, Header, TextBudget};
 use crate::input::{Input, Weights};
 use crate::model::{Model, part};
 use crate::options::MissingValues;
@@ -44,7 +44,7 @@ struct Slot {
 }
 
 /// A tensor and its location in the output.
-struct Chosen<'a> {
+struct Replacement<'a> {
     tensor: TensorId,
     path: &'a str,
     order: ByteOrder,
@@ -62,13 +62,13 @@ impl Template {
                 .hint("pass a single file of weights, or an archive with uncompressed weights (zip -0)"));
         };
         let weights = *weights;
-        let held = Held::new(context.limits());
+        let held = TextBudget::new(context.limits());
         let file = File::open(&*source, weights, &held, context.limits())?;
         let mut model = Model::default();
         if let Some(bytes) = &input.config {
             model.parts.push(("config", config::parse(bytes, "the configuration", context.limits())?));
         }
-        model.look(&file, 0, context)?;
+        model.scan(&file, 0, context)?;
         let own_names = model.names(true);
         let mut slots = HashMap::with_capacity(model.datasets.len());
         let mut paths = HashMap::with_capacity(model.datasets.len());
@@ -91,7 +91,7 @@ impl Template {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         let (chosen, unmatched) = self.choose(catalog, missing, layout)?;
-        self.check_rest(&chosen, &unmatched, missing, layout, context)?;
+        self.check_unmatched(&chosen, &unmatched, missing, layout, context)?;
         if let (true, Some(first)) = (chosen.is_empty(), catalog.tensor_ids().next()) {
             let problem = "no tensor matches a variable of the file of -o like=";
             let variable = self.slots.iter().min_by_key(|(path, _)| *path);
@@ -134,8 +134,8 @@ impl Template {
         catalog: &'a dyn CatalogView,
         missing: MissingValues,
         layout: &mut dyn LayoutSink,
-    ) -> Result<(Vec<Chosen<'a>>, Vec<&'a str>)> {
-        let (mut chosen, mut unmatched): (Vec<Chosen<'_>>, Vec<&str>) = (Vec::new(), Vec::new());
+    ) -> Result<(Vec<Replacement<'a>>, Vec<&'a str>)> {
+        let (mut chosen, mut unmatched): (Vec<Replacement<'_>>, Vec<&str>) = (Vec::new(), Vec::new());
         let mut taken: HashMap<u64, TensorId> = HashMap::new();
         for tensor in catalog.tensor_ids() {
             let view = catalog.tensor(tensor);
@@ -179,7 +179,7 @@ impl Template {
                         layout.written_as(tensor, path)?;
                     }
                     taken.insert(extent.offset, tensor);
-                    chosen.push(Chosen { tensor, path, order, extent });
+                    chosen.push(Replacement { tensor, path, order, extent });
                 }
             }
         }
@@ -198,9 +198,9 @@ impl Template {
 
     /// Reports the values that stay as in the file: the state of optimizers and metrics, and
     /// variables if they may be kept.
-    fn check_rest(
+    fn check_unmatched(
         &self,
-        chosen: &[Chosen<'_>],
+        chosen: &[Replacement<'_>],
         unmatched: &[&str],
         missing: MissingValues,
         layout: &mut dyn LayoutSink,
@@ -243,7 +243,12 @@ impl Template {
     }
 
     /// Appends the HDF5 file and returns its offset.
-    fn weights(&self, file: OutputId, chosen: &[Chosen<'_>], layout: &mut dyn LayoutSink) -> Result<u64> {
+    fn weights(
+        &self,
+        file: OutputId,
+        chosen: &[Replacement<'_>],
+        layout: &mut dyn LayoutSink,
+    ) -> Result<u64> {
         let name = self.source.name(self.weights.file);
         let mut at = self.weights.offset;
         let mut start = None;
@@ -254,7 +259,7 @@ impl Template {
             let from = SourceRange { source: self.like.clone(), file: name.to_owned(), range };
             layout.copy(file, from).map(Some)
         };
-        for Chosen { tensor, order, extent, .. } in chosen {
+        for Replacement { tensor, order, extent, .. } in chosen {
             let copied = copy(layout, at..extent.offset.max(at))?;
             let part = TensorPart { byte_order: *order, ..TensorPart::whole(*tensor) };
             let placed = layout.tensor(file, part)?;
@@ -303,7 +308,7 @@ impl Template {
     fn archive(
         &self,
         path: &str,
-        chosen: &[Chosen<'_>],
+        chosen: &[Replacement<'_>],
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<ArchivePlan> {
@@ -354,9 +359,9 @@ impl Slot {
             _ => None,
         };
         let extent = match dataset.place {
-            Place::File(extent) => Some(extent),
+            DataLocation::File(extent) => Some(extent),
             // A dataset without bytes fits anywhere.
-            Place::Nowhere => Some(file.extent(0, 0)?),
+            DataLocation::Empty => Some(file.extent(0, 0)?),
             _ => None,
         };
         Ok(Self { number, shape: dataset.shape, extent })

@@ -2,7 +2,7 @@
 
 use crate::config;
 use crate::hdf5::{Attributes, File, Object, walk};
-use crate::names::OwnNames;
+use crate::names::LayerNames;
 use serde_json::Value;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -11,7 +11,7 @@ use tensorferry_sdk::{CatalogSink, Context, Error, Limits, Node, NodeId, Result,
 
 /// A dataset, with the number of its file.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundDataset {
     pub(crate) file: usize,
     pub(crate) path: String,
     pub(crate) address: u64,
@@ -31,9 +31,14 @@ impl Links {
     /// Returns the targets of soft links, with the paths that they have through the links. A target
     /// must be a dataset or group with a path of hard links. Links below a target are not followed,
     /// so there are no cycles.
-    fn resolve(&self, datasets: &[Found], file: &File<'_>, limits: &Limits) -> Result<Vec<Found>> {
+    fn resolve(
+        &self,
+        datasets: &[FoundDataset],
+        file: &File<'_>,
+        limits: &Limits,
+    ) -> Result<Vec<FoundDataset>> {
         let mut found = Vec::new();
-        let by_path: BTreeMap<&str, &Found> =
+        let by_path: BTreeMap<&str, &FoundDataset> =
             datasets.iter().map(|dataset| (&*dataset.path, dataset)).collect();
         for (link, target, address) in &self.links {
             let parent = link.rsplit_once('/').map_or("", |(parent, _)| parent);
@@ -41,14 +46,14 @@ impl Links {
             let parts = start.split('/').chain(target.split('/'));
             let parts: Vec<&str> = parts.filter(|part| !matches!(*part, "" | ".")).collect();
             let path = parts.join("/");
-            let mut add = |path: String, dataset: &Found| {
+            let mut add = |path: String, dataset: &FoundDataset| {
                 file.held.add(path.len())?;
                 if (datasets.len() + found.len()) as u64 >= limits.entries {
                     return Err(Error::limit("too many links")
                         .expected(format!("at most {}", limits.entries))
                         .hint("pass --limit entries=N to raise the limit"));
                 }
-                found.push(Found {
+                found.push(FoundDataset {
                     file: dataset.file,
                     path,
                     address: dataset.address,
@@ -81,7 +86,7 @@ impl Links {
 /// The content of a model's files.
 #[derive(Default)]
 pub(crate) struct Model {
-    pub(crate) datasets: Vec<Found>,
+    pub(crate) datasets: Vec<FoundDataset>,
     /// Attribute `name` of each group `vars`, by the path of the object that contains the group.
     layer_names: HashMap<String, String>,
     pub(crate) is_legacy: bool,
@@ -103,7 +108,7 @@ pub(crate) fn part(path: &str) -> &'static str {
 
 impl Model {
     /// Collects the datasets of a file, and its attributes.
-    pub(crate) fn look(&mut self, file: &File<'_>, number: usize, context: &dyn Context) -> Result<()> {
+    pub(crate) fn scan(&mut self, file: &File<'_>, number: usize, context: &dyn Context) -> Result<()> {
         let mut lists: HashMap<String, Rc<Vec<String>>> = HashMap::new();
         // The list of a group is stored only once, even if many links refer to the group.
         let mut list_of: HashMap<u64, Option<Rc<Vec<String>>>> = HashMap::new();
@@ -115,7 +120,12 @@ impl Model {
                 Object::Group { path, header } => (path, header),
                 Object::Dataset { path, header } => {
                     let is_narrow = header.number_width() == Some(1);
-                    self.datasets.push(Found { file: number, path, address: header.address, is_narrow });
+                    self.datasets.push(FoundDataset {
+                        file: number,
+                        path,
+                        address: header.address,
+                        is_narrow,
+                    });
                     return Ok(());
                 }
                 Object::Link { path, target, address } => {
@@ -204,7 +214,7 @@ impl Model {
 
     /// Returns whether the configuration of an older file has bfloat16 weights. Nothing else in the
     /// file declares them.
-    pub(crate) fn says_bfloat16(&self) -> bool {
+    pub(crate) fn has_bfloat16(&self) -> bool {
         let mut open: Vec<&Value> = self.parts.iter().map(|(_, value)| value).collect();
         while let Some(value) = open.pop() {
             match value {
@@ -248,7 +258,7 @@ impl Model {
         let config = self.parts.iter().find(|(name, _)| *name == "config").map(|(_, value)| value);
         let paths = self.datasets.iter().map(|found| &*found.path);
         let narrow = self.datasets.iter().filter(|found| found.is_narrow).map(|found| &*found.path);
-        let names = OwnNames::new(&self.layer_names, config, paths.clone(), narrow);
+        let names = LayerNames::new(&self.layer_names, config, paths.clone(), narrow);
         let own: Vec<String> = paths
             .map(|path| match self.weight_names.get(path) {
                 Some(name) => name.clone(),

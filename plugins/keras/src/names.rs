@@ -56,7 +56,7 @@ struct Layer<'a> {
 }
 
 /// The facts that names are derived from.
-pub(crate) struct OwnNames<'a> {
+pub(crate) struct LayerNames<'a> {
     layer_names: &'a HashMap<String, String>,
     layers: HashMap<&'a str, Layer<'a>>,
     /// Number of variables in each group `vars`.
@@ -65,7 +65,7 @@ pub(crate) struct OwnNames<'a> {
     quantized: HashSet<&'a str>,
 }
 
-impl<'a> OwnNames<'a> {
+impl<'a> LayerNames<'a> {
     pub(crate) fn new(
         layer_names: &'a HashMap<String, String>,
         config: Option<&'a Value>,
@@ -179,7 +179,7 @@ mod tests {
     fn of(config: &str, names: &[(&str, &str)], paths: &[&str]) -> Vec<String> {
         let config: Value = serde_json::from_str(config).unwrap();
         let names = names.iter().map(|(path, name)| ((*path).to_owned(), (*name).to_owned())).collect();
-        let own = OwnNames::new(&names, Some(&config), paths.iter().copied(), std::iter::empty());
+        let own = LayerNames::new(&names, Some(&config), paths.iter().copied(), std::iter::empty());
         paths.iter().map(|path| own.of(path)).collect()
     }
 
@@ -187,7 +187,7 @@ mod tests {
     fn a_quantized_layer_has_variables_in_an_order_of_its_own() {
         let names = [("d".to_owned(), "n".to_owned())].into();
         let paths = ["d/vars/0", "d/vars/1"];
-        let own = OwnNames::new(&names, None, paths.into_iter(), paths.into_iter().take(1));
+        let own = LayerNames::new(&names, None, paths.into_iter(), paths.into_iter().take(1));
         assert_eq!(paths.map(|path| own.of(path)), paths);
         let config = r#"{"class_name":"EinsumDense","config":{"name":"n","bias_axes":null}}"#;
         assert_eq!(of(config, &[("d", "n")], &paths), ["n/kernel", "n/1"]);

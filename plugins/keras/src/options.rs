@@ -1,6 +1,6 @@
 //! Options of the reader and the writer.
 
-use tensorferry_hub::SHARD_IS_ALONE;
+use tensorferry_hub::SHARD_OPTION;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::{Dtype, Error, OptionSpec, Options, Result, TypedOption};
 
@@ -53,7 +53,7 @@ pub(crate) enum MissingValues {
 }
 
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    vec![NAMES.spec(), OPAQUE.spec(), SHARD_IS_ALONE.spec(), LIKE.spec(), MISSING.spec()]
+    vec![NAMES.spec(), OPAQUE.spec(), SHARD_OPTION.spec(), LIKE.spec(), MISSING.spec()]
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +70,7 @@ impl ReadOptions {
         Ok(Self {
             own_names: NAMES.get(options)?,
             opaque: OPAQUE.get(options)?,
-            shard_is_alone: SHARD_IS_ALONE.get(options)?,
+            shard_is_alone: SHARD_OPTION.get(options)?,
         })
     }
 }

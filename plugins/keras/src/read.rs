@@ -1,9 +1,9 @@
 //! Reads each dataset of the file as a tensor, named by its path. Data that the host can copy
 //! directly stays in the file; compressed chunks are decoded one by one.
 
-use crate::hdf5::{Chunks, Dataset, Element, EncodedChunk, File, Header, Held, Place};
+use crate::hdf5::{Chunks, DataLocation, Dataset, Element, EncodedChunk, File, Header, TextBudget};
 use crate::input::{Input, Weights};
-use crate::model::{Found, Model};
+use crate::model::{FoundDataset, Model};
 use crate::options::{Opaque, ReadOptions};
 use crate::{WEIGHTS, config};
 use serde_json::Value;
@@ -20,7 +20,7 @@ use tensorferry_zip::Extent;
 const MARKS: &[(&str, Dtype)] =
     &[("bfloat16", Dtype::BF16), ("float8_e4m3fn", Dtype::F8_E4M3), ("float8_e5m2", Dtype::F8_E5M2)];
 /// Allowed missing chunks: 16 per existing chunk, plus `entries / 64`.
-const ABSENT: (u64, u64) = (16, 64);
+const MAX_MISSING_CHUNKS: (u64, u64) = (16, 64);
 /// Bytes to copy at a time.
 const PIECE: usize = 64 << 10;
 
@@ -64,12 +64,12 @@ impl TensorReader for Reader {
             Some(memory) => (&**memory, vec![Extent::whole(&**memory, memory.open(WEIGHTS)?)]),
             None => (source, input.weights.iter().filter_map(Weights::extent).collect()),
         };
-        let held = Held::new(context.limits());
+        let held = TextBudget::new(context.limits());
         let mut files = Vec::with_capacity(extents.len());
         for &extent in &extents {
             let named = |error: Error| error.file(source.name(extent.file));
             let file = File::open(source, extent, &held, context.limits()).map_err(named)?;
-            model.look(&file, files.len(), context).map_err(named)?;
+            model.scan(&file, files.len(), context).map_err(named)?;
             files.push(file);
         }
         if let Some(map) = &input.map {
@@ -95,7 +95,7 @@ impl TensorReader for Reader {
             catalog,
             context,
             options: self.options,
-            bf16: model.is_legacy && model.says_bfloat16(),
+            bf16: model.is_legacy && model.has_bfloat16(),
             memory: memory.clone(),
             encoded: Vec::new(),
             known: HashMap::new(),
@@ -136,7 +136,7 @@ struct Tensors<'a> {
     /// Encoded storages, by handle.
     encoded: Vec<Encoded>,
     /// Datasets already read, so that two links to one dataset read it once.
-    known: HashMap<(usize, u64), Known>,
+    known: HashMap<(usize, u64), ReadDataset>,
     /// Decoded bytes of chunks, minus their stored bytes.
     expanded: u64,
     /// Number of existing chunks.
@@ -146,19 +146,19 @@ struct Tensors<'a> {
 }
 
 /// A dataset that was already read.
-enum Known {
+enum ReadDataset {
     /// A dataset without a dtype, and the reason.
     Lost(String),
     Data {
         dtype: Dtype,
         shape: Vec<u64>,
         has_names: bool,
-        placed: Placed,
+        placed: StoredData,
     },
 }
 
 /// Location of a dataset's bytes in the catalog.
-enum Placed {
+enum StoredData {
     Nowhere,
     Whole(StorageId),
     Fill(StorageId),
@@ -167,7 +167,7 @@ enum Placed {
 
 impl Tensors<'_> {
     /// Adds a dataset. Returns `None` if it has no dtype, which is a loss.
-    fn add(&mut self, file: &File<'_>, found: &Found, name: &str) -> Result<Option<TensorId>> {
+    fn add(&mut self, file: &File<'_>, found: &FoundDataset, name: &str) -> Result<Option<TensorId>> {
         let key = (found.file, found.address);
         let known = match self.known.remove(&key) {
             Some(known) => known,
@@ -178,13 +178,13 @@ impl Tensors<'_> {
         id
     }
 
-    fn tensor(&mut self, known: &Known, name: &str) -> Result<Option<TensorId>> {
+    fn tensor(&mut self, known: &ReadDataset, name: &str) -> Result<Option<TensorId>> {
         let (dtype, shape, placed) = match known {
-            Known::Lost(why) => {
+            ReadDataset::Lost(why) => {
                 self.catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
                 return Ok(None);
             }
-            Known::Data { dtype, shape, has_names, placed } => {
+            ReadDataset::Data { dtype, shape, has_names, placed } => {
                 if *has_names {
                     let why = "an enumeration: its numbers are kept, the names of its values are not";
                     self.catalog.loss(Loss::new(LossKind::Precision, name, why).severity(Severity::Note))?;
@@ -193,13 +193,13 @@ impl Tensors<'_> {
             }
         };
         let id = match placed {
-            Placed::Nowhere => self.catalog.tensor_of_blocks(name, dtype, shape, Vec::new())?,
-            Placed::Whole(storage) => self.catalog.tensor(name, dtype, shape, *storage, 0)?,
-            Placed::Grid { grid, absent } => {
+            StoredData::Nowhere => self.catalog.tensor_of_blocks(name, dtype, shape, Vec::new())?,
+            StoredData::Whole(storage) => self.catalog.tensor(name, dtype, shape, *storage, 0)?,
+            StoredData::Grid { grid, absent } => {
                 self.count_absent(*absent)?;
                 self.catalog.tensor_of_tiles(name, dtype, shape, grid.clone())?
             }
-            Placed::Fill(storage) => {
+            StoredData::Fill(storage) => {
                 let region = Region { origin: vec![0; shape.len()], shape: shape.clone() };
                 let block = Block { region, storage: *storage, offset: 0, strides: vec![0; shape.len()] };
                 self.catalog.tensor_of_blocks(name, dtype, shape, vec![block])?
@@ -208,13 +208,15 @@ impl Tensors<'_> {
         Ok(Some(id))
     }
 
-    fn read(&mut self, file: &File<'_>, address: u64) -> Result<Known> {
+    fn read(&mut self, file: &File<'_>, address: u64) -> Result<ReadDataset> {
         let header = Header::read(file, address)?;
         let mut dataset = match Dataset::read(file, &header, self.context.limits()) {
             Ok(dataset) => dataset,
             // A table next to the weights does not prevent reading them. Data in other files and
             // unknown filters do.
-            Err(fault) if fault.is_datatype => return Ok(Known::Lost(fault.error.message().to_owned())),
+            Err(fault) if fault.is_datatype => {
+                return Ok(ReadDataset::Lost(fault.error.message().to_owned()));
+            }
             Err(fault) => return Err(fault.error),
         };
         let (dtype, order) = match dataset.datatype.element {
@@ -230,13 +232,13 @@ impl Tensors<'_> {
                 _ => {
                     let width = dataset.datatype.width;
                     let why = format!("elements of {width} bytes without a type in the file: see -i opaque");
-                    return Ok(Known::Lost(why));
+                    return Ok(ReadDataset::Lost(why));
                 }
             },
         };
         let placed = self.place(&dataset, dtype, order)?;
         let has_names = dataset.datatype.has_names;
-        Ok(Known::Data { dtype, shape: dataset.shape, has_names, placed })
+        Ok(ReadDataset::Data { dtype, shape: dataset.shape, has_names, placed })
     }
 
     /// Returns how to read elements without an HDF5 type, according to the attribute `dtype`, the
@@ -262,7 +264,7 @@ impl Tensors<'_> {
         })
     }
 
-    fn strings(&mut self, file: &File<'_>, dataset: Dataset) -> Result<Known> {
+    fn strings(&mut self, file: &File<'_>, dataset: Dataset) -> Result<ReadDataset> {
         let mut logical: Vec<u8> = Vec::new();
         let most = self.context.limits().header_bytes;
         let read = dataset.strings(file, &mut |text| {
@@ -278,26 +280,26 @@ impl Tensors<'_> {
         match read {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                return Ok(Known::Lost(error.message().to_owned()));
+                return Ok(ReadDataset::Lost(error.message().to_owned()));
             }
             Err(error) => return Err(error),
         }
-        let placed = Placed::Whole(self.catalog.storage(Storage::inline(logical))?);
-        Ok(Known::Data { dtype: Dtype::STR, shape: dataset.shape, has_names: false, placed })
+        let placed = StoredData::Whole(self.catalog.storage(Storage::inline(logical))?);
+        Ok(ReadDataset::Data { dtype: Dtype::STR, shape: dataset.shape, has_names: false, placed })
     }
 
-    fn place(&mut self, dataset: &Dataset, dtype: Dtype, order: ByteOrder) -> Result<Placed> {
+    fn place(&mut self, dataset: &Dataset, dtype: Dtype, order: ByteOrder) -> Result<StoredData> {
         Ok(match &dataset.place {
-            Place::Nowhere => Placed::Nowhere,
-            Place::File(extent) => {
+            DataLocation::Empty => StoredData::Nowhere,
+            DataLocation::File(extent) => {
                 let storage = self.range(*extent);
-                Placed::Whole(self.catalog.storage(storage.byte_order(order))?)
+                StoredData::Whole(self.catalog.storage(storage.byte_order(order))?)
             }
-            Place::Inline(bytes) => {
-                Placed::Whole(self.catalog.storage(Storage::inline(bytes.clone()).byte_order(order))?)
+            DataLocation::Inline(bytes) => {
+                StoredData::Whole(self.catalog.storage(Storage::inline(bytes.clone()).byte_order(order))?)
             }
-            Place::Fill(fill) => Placed::Fill(self.fill(fill, dtype, order)?),
-            Place::Chunks(chunks) => self.chunks(dataset, chunks, dtype, order)?,
+            DataLocation::Fill(fill) => StoredData::Fill(self.fill(fill, dtype, order)?),
+            DataLocation::Chunks(chunks) => self.chunks(dataset, chunks, dtype, order)?,
         })
     }
 
@@ -330,7 +332,7 @@ impl Tensors<'_> {
         chunks: &Chunks,
         dtype: Dtype,
         order: ByteOrder,
-    ) -> Result<Placed> {
+    ) -> Result<StoredData> {
         let found = chunks.found.len() as u64;
         let absent = chunks.count.saturating_sub(found);
         self.chunks = self.chunks.saturating_add(found);
@@ -356,7 +358,7 @@ impl Tensors<'_> {
         let tile = [&chunks.tile[..], &dataset.datatype.inner].concat();
         let tiles = Tiles::Listed(tiles);
         let grid = Grid { tile, order: Order::C, edges: Edges::Padded, tiles, fill };
-        Ok(Placed::Grid { grid, absent })
+        Ok(StoredData::Grid { grid, absent })
     }
 
     /// Counts the missing chunks of one more tensor. A few bytes can declare millions of them.
@@ -366,7 +368,7 @@ impl Tensors<'_> {
     }
 
     fn check_absent(&self, absent: u64) -> Result<()> {
-        let (times, share) = ABSENT;
+        let (times, share) = MAX_MISSING_CHUNKS;
         let free = self.context.limits().entries / share;
         let most = free.saturating_add(times.saturating_mul(self.chunks));
         if absent <= most {

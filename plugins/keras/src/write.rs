@@ -13,7 +13,7 @@ use tensorferry_sdk::{
 };
 
 /// Maximum number of dimensions in HDF5.
-const MOST_RANK: usize = 32;
+const MAX_RANK: usize = 32;
 
 pub(crate) struct Writer {
     pub(crate) options: WriteOptions,
@@ -76,8 +76,8 @@ fn write_weights(
             why = Some(format!(
                 "Keras files have no dtype {dtype}; convert it first, such as with --step cast:f32"
             ));
-        } else if view.shape.len() > MOST_RANK {
-            why = Some(format!("HDF5 has at most {MOST_RANK} dimensions"));
+        } else if view.shape.len() > MAX_RANK {
+            why = Some(format!("HDF5 has at most {MAX_RANK} dimensions"));
         }
         if let Some(why) = why {
             layout.omit(id, &why)?;

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read, Write};
 use tensorferry_sdk::{Error, Result};
 
 /// Maximum compression ratio of a snappy block: a copy of 64 bytes takes 3.
-const MOST_SNAPPY: u64 = 32;
+const MAX_SNAPPY_RATIO: u64 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codec {
@@ -117,7 +117,7 @@ fn snappy_block(mut input: impl Read, len: u64, most: u64, held: u64) -> io::Res
     input.read_to_end(&mut block)?;
     let claimed = snap::raw::decompress_len(&block).map_err(io::Error::other)? as u64;
     check(len.saturating_add(claimed))?;
-    if claimed > most || claimed > len.saturating_mul(MOST_SNAPPY) {
+    if claimed > most || claimed > len.saturating_mul(MAX_SNAPPY_RATIO) {
         return Err(io::Error::other("a block claims more bytes than it can contain"));
     }
     snap::raw::Decoder::new().decompress_vec(&block).map_err(io::Error::other)

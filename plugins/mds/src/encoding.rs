@@ -20,7 +20,7 @@
 use crate::numbers::Number;
 use tensorferry_sdk::{Error, Result};
 
-const MOST_DIMENSIONS: usize = 63;
+const MAX_DIMENSIONS: usize = 63;
 /// Encodings that are read as bytes.
 const IMAGES: [&str; 8] =
     ["jpeg", "png", "pil", "jpeg_array", "jpegarray", "list[pil]", "list[jpeg]", "list[png]"];
@@ -76,7 +76,7 @@ impl Encoding {
         let shape = shape.map(|shape| shape.split(',').map(dimension).collect::<Option<Vec<u64>>>());
         match shape {
             None => Ok(Self::Array { number, shape: None }),
-            Some(Some(shape)) if shape.len() <= MOST_DIMENSIONS => {
+            Some(Some(shape)) if shape.len() <= MAX_DIMENSIONS => {
                 Ok(Self::Array { number, shape: Some(shape) })
             }
             _ => Err(unknown()),
@@ -107,7 +107,7 @@ pub(crate) struct ArrayValue<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dimensions<'a> {
     Fixed(&'a [u64]),
-    Said(usize, &'a [u8]),
+    PerValue(usize, &'a [u8]),
 }
 
 impl<'a> ArrayValue<'a> {
@@ -134,7 +134,7 @@ impl<'a> ArrayValue<'a> {
                 let (count, width) = (usize::from(head >> 2), 1 << (head & 3));
                 let (dimensions, more) = rest.split_at_checked(count * width).ok_or_else(cut)?;
                 rest = more;
-                Dimensions::Said(width, dimensions)
+                Dimensions::PerValue(width, dimensions)
             }
         };
         let value = Self { number, dimensions, values: rest };
@@ -159,7 +159,7 @@ impl<'a> ArrayValue<'a> {
     pub(crate) fn rank(&self) -> usize {
         match self.dimensions {
             Dimensions::Fixed(shape) => shape.len(),
-            Dimensions::Said(width, bytes) => bytes.len() / width,
+            Dimensions::PerValue(width, bytes) => bytes.len() / width,
         }
     }
 
@@ -167,7 +167,7 @@ impl<'a> ArrayValue<'a> {
     pub(crate) fn shape(&self) -> impl Iterator<Item = u64> + 'a {
         let (fixed, width, said) = match self.dimensions {
             Dimensions::Fixed(shape) => (shape, 1, &[][..]),
-            Dimensions::Said(width, bytes) => (&[][..], width, bytes),
+            Dimensions::PerValue(width, bytes) => (&[][..], width, bytes),
         };
         let of = |bytes: &[u8]| bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
         fixed.iter().copied().chain(said.chunks_exact(width).map(of))
@@ -180,7 +180,7 @@ fn cut() -> Error {
 
 /// Appends an encoded shape.
 pub(crate) fn put_shape(shape: &[u64], out: &mut Vec<u8>) -> Result<()> {
-    if shape.is_empty() || shape.len() > MOST_DIMENSIONS || shape.contains(&0) {
+    if shape.is_empty() || shape.len() > MAX_DIMENSIONS || shape.contains(&0) {
         return Err(Error::unsupported("MDS has no empty arrays")
             .hint("pass -o lists=json to write such lists as JSON")
             .found(format!("{shape:?}")));

@@ -69,7 +69,7 @@ impl Index {
     }
 
     /// Returns the name of the index in the folder of a file.
-    pub(crate) fn beside(name: &str) -> String {
+    pub(crate) fn sibling_name(name: &str) -> String {
         name.rsplit_once('/').map_or(INDEX.to_owned(), |(folder, _)| format!("{folder}/{INDEX}"))
     }
 }

@@ -14,7 +14,7 @@ const FORMATS: [&str; 5] = ["mds", "json", "csv", "tsv", "xsv"];
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     let index = match source.entry() {
         Entry::File(name) if is_index(name) => name.clone(),
-        Entry::File(name) if is_shard(name) => Index::beside(name),
+        Entry::File(name) if is_shard(name) => Index::sibling_name(name),
         Entry::Folder => INDEX.to_owned(),
         Entry::File(_) | Entry::Prefix(_) => return Ok(Score::NO),
     };

@@ -17,7 +17,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use stream::Layout;
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
-use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, Scan, Split, narrowed};
+use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, ScanRequest, Split, narrowed};
 use tensorferry_sdk::{
     Context, Entry, Error, Limits, Loss, LossKind, LossSink, Purpose, Result, Severity, Source,
 };
@@ -35,9 +35,9 @@ impl RecordReader for Reader {
     ) -> Result<Box<dyn RecordSet>> {
         let limits = context.limits();
         let (index, folder) = index_of(source.as_ref(), limits)?;
-        index.columns.iter().try_for_each(|column| tell_of(column, losses))?;
+        index.columns.iter().try_for_each(|column| report_losses(column, losses))?;
         if self.is_verified {
-            tell_of_hashes(&index, context);
+            note_unknown_hashes(&index, context);
         }
         let columns: Arc<[Column]> = index.columns.into();
         let (mut shards, mut parts, mut splits) = (Vec::new(), Vec::new(), Vec::new());
@@ -60,7 +60,7 @@ impl RecordReader for Reader {
         let fields = columns.iter().zip(&forms).map(|(column, form)| field(column, form.as_ref()));
         let schema = Arc::new(Schema::new(fields.collect::<Result<Vec<_>>>()?));
         let layout = Arc::new(Layout { columns, forms, is_guessed });
-        Ok(Box::new(Set { schema, layout, parts, splits, limits: limits.clone() }))
+        Ok(Box::new(MdsSet { schema, layout, parts, splits, limits: limits.clone() }))
     }
 }
 
@@ -69,7 +69,7 @@ impl RecordReader for Reader {
 fn index_of(source: &dyn Source, limits: &Limits) -> Result<(Index, String)> {
     let name = match source.entry() {
         Entry::File(name) if probe::is_index(name) => name.clone(),
-        Entry::File(name) => Index::beside(name),
+        Entry::File(name) => Index::sibling_name(name),
         Entry::Folder => INDEX.to_owned(),
         Entry::Prefix(prefix) => {
             return Err(Error::unsupported("an MDS dataset is a folder or its index").file(prefix));
@@ -93,7 +93,7 @@ fn index_of(source: &dyn Source, limits: &Limits) -> Result<(Index, String)> {
 }
 
 /// Reports a column whose values are read only as raw bytes.
-fn tell_of(column: &Column, losses: &mut dyn LossSink) -> Result<()> {
+fn report_losses(column: &Column, losses: &mut dyn LossSink) -> Result<()> {
     let (why, severity) = match &column.encoding {
         Encoding::Pickle => {
             ("pickles are not opened, so their bytes are copied unchanged", Severity::Changed)
@@ -107,7 +107,7 @@ fn tell_of(column: &Column, losses: &mut dyn LossSink) -> Result<()> {
     losses.loss(Loss::new(LossKind::Record, &column.name, why).severity(severity))
 }
 
-fn tell_of_hashes(index: &Index, context: &dyn Context) {
+fn note_unknown_hashes(index: &Index, context: &dyn Context) {
     let files =
         index.shards.iter().flat_map(|shard| [Some(&shard.raw), shard.zip.as_ref().map(|(_, zip)| zip)]);
     let names: BTreeSet<&String> = files.flatten().flat_map(|file| file.hashes.keys()).collect();
@@ -134,7 +134,7 @@ fn field(column: &Column, form: Option<&Form>) -> Result<Field> {
     Ok(if is_said { field } else { field.with_metadata(said()) })
 }
 
-struct Set {
+struct MdsSet {
     schema: SchemaRef,
     layout: Arc<Layout>,
     /// Shard and samples of each split.
@@ -143,7 +143,7 @@ struct Set {
     limits: Limits,
 }
 
-impl RecordSet for Set {
+impl RecordSet for MdsSet {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
@@ -153,10 +153,10 @@ impl RecordSet for Set {
     }
 
     /// Skips samples of an uncompressed shard before the first requested one without reading them.
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let (shard, part) =
             self.parts.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let rows = stream::open(shard, part, &self.schema, &self.layout, scan, &self.limits)?;
-        narrowed(rows, &self.schema, &Scan { first_row: 0, limit: None, ..scan.clone() })
+        narrowed(rows, &self.schema, &ScanRequest { first_row: 0, limit: None, ..scan.clone() })
     }
 }

@@ -14,7 +14,7 @@ use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Rol
 use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Result, ShardTag, Target};
 
 /// Maximum number of shards, which have five digits in their names.
-const MOST: usize = 99_999;
+const MAX_SHARDS: usize = 99_999;
 
 pub(crate) struct Writer(pub(crate) WriteOptions);
 
@@ -38,7 +38,7 @@ impl RecordWriter for Writer {
         // Matches the shards of earlier runs with any compression.
         let numbers = format!("{}.mds*", "[0-9]".repeat(5));
         let supersedes = vec![format!("shard.{numbers}"), format!("shard.{}.{numbers}", ShardTag::glob())];
-        let stem = format!("shard{}", self.0.shard_tag.behind("."));
+        let stem = format!("shard{}", self.0.shard_tag.with_separator("."));
         let encoder = Encoder::new(columns, self.0.clone());
         let group = encoder.group();
         Ok(Box::new(Plan { encoder, group, stem, ending, supersedes, sealed: vec![INDEX.to_owned()] }))
@@ -65,10 +65,10 @@ impl RecordPlan for Plan {
     }
 
     fn name(&self, file: usize, count: usize) -> Result<String> {
-        if count > MOST {
+        if count > MAX_SHARDS {
             let error = Error::unsupported("too many shards")
                 .hint("pass larger -o max_shard_size and --memory values");
-            return Err(error.expected(format!("at most {MOST}")).found(count));
+            return Err(error.expected(format!("at most {MAX_SHARDS}")).found(count));
         }
         Ok(format!("{}.{file:05}.mds{}", self.stem, self.ending))
     }

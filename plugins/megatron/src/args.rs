@@ -7,7 +7,7 @@ use tensorferry_torch_file::Budget;
 use tensorferry_torch_file::pickle::{self, Graph, ValueId};
 
 /// Maximum items of a list. Longer lists are dataset paths and similar values.
-const MOST_ITEMS: usize = 64;
+const MAX_ITEMS: usize = 64;
 
 /// Arguments that decide how ranks are joined. They must be the same on all ranks.
 const DECIDING: [&str; 15] = [
@@ -61,7 +61,7 @@ impl Args {
     }
 
     /// Returns whether the arguments declare a run with one rank of each kind.
-    pub(crate) fn say_one_rank(&self) -> bool {
+    pub(crate) fn declares_one_rank(&self) -> bool {
         let is_one = |key, unsaid| self.count(key).or(unsaid) == Some(1);
         let tensor = ["tensor_model_parallel_size", "model_parallel_size"];
         tensor.into_iter().any(|key| is_one(key, None))
@@ -116,7 +116,7 @@ fn plain(graph: &Graph, value: ValueId, budget: &mut Budget, lists: bool) -> Res
             let path = graph.global(value).map(pickle::Global::path);
             path.map(|path| budget.name(&path)).transpose()?.map(|path| Value::text(&path))
         }
-        _ if lists => match graph.sequence(value).filter(|items| items.len() <= MOST_ITEMS) {
+        _ if lists => match graph.sequence(value).filter(|items| items.len() <= MAX_ITEMS) {
             Some(items) => {
                 let mut values = Vec::with_capacity(items.len());
                 for &item in items {

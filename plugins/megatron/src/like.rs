@@ -35,14 +35,14 @@ const OTHER_SHARES: [&str; 2] =
 /// Argument that is `torch` or `torch_dist`.
 const FORM: &str = "ckpt_format";
 
-pub(crate) struct Like {
+pub(crate) struct TemplateRun {
     object: ObjectFile,
     arguments: ValueId,
     args: Args,
     pub(crate) iteration: Option<i64>,
 }
 
-impl Like {
+impl TemplateRun {
     /// Reads the arguments of any rank.
     pub(crate) fn open(path: &str, context: &dyn Context) -> Result<Self> {
         Self::read(&*context.open(path)?, context).map_err(|error| error.context(format!("-o like={path}")))

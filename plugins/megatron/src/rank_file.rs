@@ -7,11 +7,11 @@ use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Budget, Calls, Extent, Located, Location, ObjectFile, Storages, rebuild};
 
 /// Maximum dimensions of a tensor, as in torch. A shape with a million dimensions would be slow.
-const MOST_DIMENSIONS: usize = 64;
+const MAX_DIMENSIONS: usize = 64;
 /// Maximum depth of nested modules. Megatron's models have up to ten levels.
-const MOST_NESTING: usize = 64;
+const MAX_NESTING: usize = 64;
 /// Maximum number of virtual stages. If there were more stages than layers, some would be empty.
-const MOST_CHUNKS: usize = 4096;
+const MAX_CHUNKS: usize = 4096;
 /// Keys besides the model that are read.
 const READ: [&str; 3] = ["args", "checkpoint_version", "iteration"];
 
@@ -40,12 +40,12 @@ pub(crate) struct RankReader<'s> {
     storages: Storages<'s>,
     /// Receives the storages. Only those that are needed are copied to the real catalog.
     catalog: CatalogBuilder<'s>,
-    pub(crate) found: Found,
+    pub(crate) found: OtherContent,
 }
 
 /// Content of the files besides parameters.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct OtherContent {
     pub(crate) globals: BTreeSet<String>,
     pub(crate) calls: Calls,
     /// Keys of the training state.
@@ -65,7 +65,7 @@ impl<'s> RankReader<'s> {
             budget: Budget::new(limits),
             storages: Storages::new(limits),
             catalog: CatalogBuilder::new("megatron", source, limits),
-            found: Found::default(),
+            found: OtherContent::default(),
         }
     }
 
@@ -98,9 +98,7 @@ impl<'s> RankReader<'s> {
         rank.version = graph.entry(root, "checkpoint_version").and_then(|version| graph.float(version));
         rank.iteration = graph.entry(root, "iteration").and_then(|iteration| graph.int(iteration));
         chunks.sort_by_key(|(chunk, _)| *chunk);
-        if chunks.is_empty()
-            || chunks.len() > MOST_CHUNKS
-            || chunks.iter().zip(0..).any(|((a, _), b)| *a != b)
+        if chunks.is_empty() || chunks.len() > MAX_CHUNKS || chunks.iter().zip(0..).any(|((a, _), b)| *a != b)
         {
             return Err(not_megatron().expected("a dict with model, or model0, model1 and so on"));
         }
@@ -132,10 +130,10 @@ impl<'s> RankReader<'s> {
                     self.found.extra_states += u64::from(*graph.value(value) != Value::None);
                 }
                 (Some(location), _) => tensors.push((name, location)),
-                (None, Some(_)) if open.len() >= MOST_NESTING => {
+                (None, Some(_)) if open.len() >= MAX_NESTING => {
                     return Err(Error::limit("modules are nested too deeply")
                         .tensor(name)
-                        .expected(format!("at most {MOST_NESTING} levels")));
+                        .expected(format!("at most {MAX_NESTING} levels")));
                 }
                 (None, Some(inner)) => open.push((name, inner)),
                 (None, None) if *graph.value(value) == Value::None => {}
@@ -157,9 +155,9 @@ impl<'s> RankReader<'s> {
                 Located::At(location) => location,
             };
         element_count(&location.shape)?;
-        if location.shape.len() > MOST_DIMENSIONS {
+        if location.shape.len() > MAX_DIMENSIONS {
             return Err(Error::malformed("a shape has more dimensions than torch supports")
-                .expected(format!("at most {MOST_DIMENSIONS}"))
+                .expected(format!("at most {MAX_DIMENSIONS}"))
                 .found(location.shape.len()));
         }
         let shape = self.budget.numbers(location.shape)?;
@@ -167,7 +165,7 @@ impl<'s> RankReader<'s> {
     }
 
     /// Returns the storages by the IDs in locations, and the other content.
-    pub(crate) fn finish(self) -> Result<(Catalog, Found)> {
+    pub(crate) fn finish(self) -> Result<(Catalog, OtherContent)> {
         Ok((self.catalog.finish()?, self.found))
     }
 }

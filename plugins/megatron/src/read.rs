@@ -4,12 +4,13 @@
 use crate::args::Args;
 use crate::like::COMMON;
 use crate::model::{Group, Parameter, parameters};
-use crate::rank_file::{Found, RankFile, RankReader};
+use crate::rank_file::{OtherContent, RankFile, RankReader};
 use crate::run_folder::{self, RankFolder};
 use crate::subfolder::Subfolder;
 use std::collections::{BTreeMap, HashMap};
 use tensorferry_megatron_model::{
-    GridSize, Joint, Output, Placement, Rank, fused, is_embedding, is_gated, is_output, placement, said, same,
+    GridSize, JoinRule, JoinedCatalog, Placement, Rank, describe_location, fused, is_embedding, is_gated,
+    is_output, placement, same_bytes,
 };
 use tensorferry_sdk::{
     Catalog, CatalogSink, Context, Error, Format, Loss, LossKind, NothingEncoded, OptionSpec, Options,
@@ -29,7 +30,7 @@ enum Difference {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FusedOrder {
     Stored,
-    Today,
+    Current,
 }
 
 const REPLICATED: TypedOption<Difference> = TypedOption::choice(
@@ -41,7 +42,7 @@ const REPLICATED: TypedOption<Difference> = TypedOption::choice(
 const QKV: TypedOption<FusedOrder> = TypedOption::choice(
     Side::Reader,
     "qkv",
-    &[("stored", FusedOrder::Stored), ("today", FusedOrder::Today)],
+    &[("stored", FusedOrder::Stored), ("today", FusedOrder::Current)],
     "row order of query_key_value: as stored, or as in version 2 and later",
 );
 const VOCABULARY: TypedOption<Option<u32>> = TypedOption::integer(
@@ -90,7 +91,7 @@ impl Reader {
     }
 
     /// Checks that reading one rank's part of a model is what the user wants.
-    fn settle_part(&self, context: &dyn Context) -> Result<()> {
+    fn check_part_allowed(&self, context: &dyn Context) -> Result<()> {
         if !self.shard_is_alone && context.purpose().has(Purpose::SHOW) {
             context.note("this is one rank's part of a model: the parent folder has the whole model");
         } else if !self.shard_is_alone {
@@ -99,7 +100,7 @@ impl Reader {
             )
             .hint("pass the parent folder for the whole model, or -i shard=alone for this rank's part"));
         }
-        if self.order == FusedOrder::Today || self.vocabulary.is_some() {
+        if self.order == FusedOrder::Current || self.vocabulary.is_some() {
             return Err(Error::usage(format!(
                 "{QKV} and {VOCABULARY} apply only to whole models, not to one rank's part"
             )));
@@ -130,14 +131,14 @@ impl TensorReader for Reader {
             None => run_folder::find(source, self.iteration.as_deref())?,
         };
         let run = Run::read(source, folders, is_alone, context)?;
-        if is_alone && !run.args().say_one_rank() {
-            self.settle_part(context)?;
+        if is_alone && !run.args().declares_one_rank() {
+            self.check_part_allowed(context)?;
             run.report(catalog)?;
             return run.add_part(catalog);
         }
         run.report(catalog)?;
         let parameters = parameters(run.size, &run.files, run.args())?;
-        let output = Output::new(&run.collected, catalog);
+        let output = JoinedCatalog::new(&run.collected, catalog);
         let mut joining = Joining {
             reader: self,
             source,
@@ -198,7 +199,7 @@ struct Run {
     folders: BTreeMap<Rank, RankFolder>,
     files: BTreeMap<Rank, RankFile>,
     collected: Catalog,
-    found: Found,
+    found: OtherContent,
     /// Files that are not part of the model.
     others: Vec<String>,
 }
@@ -221,7 +222,7 @@ impl Run {
         let args = if is_alone { &Args::NONE } else { &first.args };
         let mut known = BTreeMap::new();
         let mut second_is_expert = false;
-        if let Some(last) = run_folder::last_of_unclear(&folders, args) {
+        if let Some(last) = run_folder::last_ambiguous(&folders, args) {
             // Pipeline stages have different names: only the first has the embedding, and only the
             // last has the output layer. Expert ranks have the same names.
             let file = reader.read(&last.file(source)?)?;
@@ -263,7 +264,7 @@ impl Run {
 
     /// Adds the tensors of the only rank, unchanged.
     fn add_part(&self, catalog: &mut dyn CatalogSink) -> Result<Box<dyn TensorDecoder>> {
-        let mut output = Output::new(&self.collected, catalog);
+        let mut output = JoinedCatalog::new(&self.collected, catalog);
         for parameter in parameters(self.size, &self.files, &Args::NONE)? {
             for (_, parts) in parameter.groups() {
                 output.whole(&parameter.name, parts[0])?;
@@ -274,7 +275,7 @@ impl Run {
 
     /// Reports the content besides parameters.
     fn report(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
-        let Found { globals, calls, training, no_tensors, extra_states } = &self.found;
+        let OtherContent { globals, calls, training, no_tensors, extra_states } = &self.found;
         globals.iter().try_for_each(|global| catalog.global(global))?;
         calls.report(catalog)?;
         if let Some(args) = self.args().value()? {
@@ -320,7 +321,7 @@ struct Joining<'j, 'o> {
     source: &'j dyn Source,
     context: &'j dyn Context,
     run: &'j Run,
-    output: Output<'o>,
+    output: JoinedCatalog<'o>,
     /// Shape of the first rank's part of each parameter.
     shapes: HashMap<&'j str, Vec<u64>>,
     /// Whether the old row order was already noted.
@@ -354,21 +355,21 @@ impl Joining<'_, '_> {
             Placement::Vocabulary => self.check_vocabulary(name, &parts)?,
             // Not even if one tensor rank has a whole expert: other expert ranks have the other
             // experts.
-            Placement::Refused(what) if ranks > 1 || self.run.size.experts > 1 => {
+            Placement::Unsupported(what) if ranks > 1 || self.run.size.experts > 1 => {
                 return Err(Error::unsupported(what));
             }
             _ => {}
         }
         let joint = match placement {
-            _ if fused.is_some() => fused.unwrap_or(Joint::Along(0)),
-            Placement::Along(dim) if ranks > 1 => Joint::Along(dim),
-            Placement::Vocabulary if ranks > 1 || most.is_some() => Joint::Along(0),
+            _ if fused.is_some() => fused.unwrap_or(JoinRule::Along(0)),
+            Placement::Along(dim) if ranks > 1 => JoinRule::Along(dim),
+            Placement::Vocabulary if ranks > 1 || most.is_some() => JoinRule::Along(0),
             Placement::MaybeGated if ranks > 1 => {
                 let shape_of = |name: &str| self.shapes.get(name).map(Vec::as_slice);
                 let rows = parts[0].shape.first().copied();
                 match is_gated(name, rows, shape_of, self.run.args().gated())? {
-                    true => Joint::Halves,
-                    false => Joint::Along(0),
+                    true => JoinRule::Halves,
+                    false => JoinRule::Along(0),
                 }
             }
             Placement::Replicated | Placement::Unknown if ranks > 1 => {
@@ -378,7 +379,7 @@ impl Joining<'_, '_> {
         };
         if let Some(cut) = most {
             let why = format!("rows from {cut} on are left out: they are padding of the vocabulary");
-            self.output.catalog.loss(Loss::new(LossKind::Tensor, name, why).asked_for())?;
+            self.output.catalog.loss(Loss::new(LossKind::Tensor, name, why).requested_by_user())?;
         }
         self.output.joined(name, &parts, joint, most)
     }
@@ -392,8 +393,8 @@ impl Joining<'_, '_> {
                     "the ranks' parts differ, and the tensor's name does not say how to join them",
                 )
                 .file(self.run.path(ranks[1]))
-                .expected(said(parts[0]))
-                .found(said(copy)));
+                .expected(describe_location(parts[0]))
+                .found(describe_location(copy)));
             }
             self.check_copy((parts[0], copy), ranks, name)?;
         }
@@ -420,8 +421,8 @@ impl Joining<'_, '_> {
                 "the ranks have different shapes or dtypes for a tensor that must be equal",
             )
             .file(other)
-            .expected(format!("{}, as in {first}", said(pair.0)))
-            .found(said(pair.1)));
+            .expected(format!("{}, as in {first}", describe_location(pair.0)))
+            .found(describe_location(pair.1)));
         }
         if self.is_same(pair.0, pair.1)? {
             return Ok(());
@@ -435,7 +436,7 @@ impl Joining<'_, '_> {
             .expected(format!("the same bytes as in {first}"))),
             Difference::TakeFirst => {
                 let why = format!("{other} has different values than {first}, which is used");
-                self.output.catalog.loss(Loss::new(LossKind::Tensor, name, why).asked_for())
+                self.output.catalog.loss(Loss::new(LossKind::Tensor, name, why).requested_by_user())
             }
         }
     }
@@ -444,7 +445,7 @@ impl Joining<'_, '_> {
         if (first.dtype, &first.shape) != (other.dtype, &other.shape) {
             return Ok(false);
         }
-        same(self.source, &self.run.collected, (first, other), self.context)
+        same_bytes(self.source, &self.run.collected, (first, other), self.context)
     }
 
     /// Returns whether a parameter repeats the embedding, according to the arguments or its name.
@@ -455,7 +456,7 @@ impl Joining<'_, '_> {
 
     /// Returns how to convert rows of fused attention to the current order, or `None` if they are
     /// in it or stay as stored.
-    fn fused(&mut self, name: &str) -> Result<Option<Joint>> {
+    fn fused(&mut self, name: &str) -> Result<Option<JoinRule>> {
         let version = self.run.first().and_then(|file| file.version).unwrap_or(0.0);
         let Some(fused) = fused(name).filter(|_| version < 2.0) else { return Ok(None) };
         if self.reader.order == FusedOrder::Stored {
@@ -468,7 +469,7 @@ impl Joining<'_, '_> {
         let heads = self.run.args().count("num_attention_heads").ok_or_else(|| {
             Error::unsupported("the row order cannot be determined").expected("args with num_attention_heads")
         })?;
-        Ok(Some(Joint::Fused { heads: heads / self.run.size.tensor, fused, heads_inside: version < 1.0 }))
+        Ok(Some(JoinRule::Fused { heads: heads / self.run.size.tensor, fused, heads_inside: version < 1.0 }))
     }
 
     /// Checks the number of rows of the embedding against the arguments.

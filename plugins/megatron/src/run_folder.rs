@@ -9,14 +9,14 @@ use tensorferry_sdk::{Entry, Error, ErrorKind, Result, Source};
 /// File that names the newest iteration.
 pub(crate) const TRACKER: &str = "latest_checkpointed_iteration.txt";
 /// Maximum length of the tracker, which holds a number.
-const MOST_TRACKER_BYTES: u64 = 64;
+const MAX_TRACKER_BYTES: u64 = 64;
 /// File that distributed checkpoints have.
 const DISTRIBUTED: &str = "metadata.json";
 pub(crate) const RELEASE: &str = "release";
 /// Maximum number of ranks.
-const MOST_RANKS: u64 = 4096;
+const MAX_RANKS: u64 = 4096;
 /// Maximum number of names that an error lists.
-const MOST_NAMED: usize = 20;
+const MAX_LISTED: usize = 20;
 /// Prefix of rank folders.
 const RANK: &str = "mp_rank_";
 /// Names of a rank's file. The second is used if the optimizer has its own file.
@@ -74,9 +74,9 @@ pub(crate) fn find(source: &dyn Source, iteration: Option<&str>) -> Result<Vec<R
         let error = Error::malformed("no rank folders").file(if folder.is_empty() { "." } else { &folder });
         return Err(error.expected("mp_rank_00 and so on"));
     }
-    if folders.len() as u64 > MOST_RANKS {
+    if folders.len() as u64 > MAX_RANKS {
         return Err(Error::limit("too many ranks")
-            .expected(format!("at most {MOST_RANKS}"))
+            .expected(format!("at most {MAX_RANKS}"))
             .found(folders.len()));
     }
     Ok(folders)
@@ -110,7 +110,7 @@ pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
         Error::malformed("the file does not name an iteration").file(TRACKER).expected("a number, or release")
     };
     let len = source.len(file);
-    if len > MOST_TRACKER_BYTES {
+    if len > MAX_TRACKER_BYTES {
         return Err(malformed().found(format!("{len} bytes")));
     }
     let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
@@ -155,7 +155,7 @@ pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<Rank
 /// Returns the last folder if the second numbers may be pipeline ranks or expert ranks; the names
 /// in the folder then decide. Returns `None` if there are no such numbers, or if the arguments
 /// decide.
-pub(crate) fn last_of_unclear<'f>(folders: &'f [RankFolder], args: &Args) -> Option<&'f RankFolder> {
+pub(crate) fn last_ambiguous<'f>(folders: &'f [RankFolder], args: &Args) -> Option<&'f RankFolder> {
     let is_said = ["pipeline_model_parallel_size", "expert_model_parallel_size"]
         .into_iter()
         .any(|key| args.count(key).is_some());
@@ -174,21 +174,21 @@ pub(crate) fn grid(
     let most = |place: usize| {
         folders.iter().filter_map(|f| f.numbers.get(place)).max().map_or(1, |n| n.saturating_add(1))
     };
-    let said =
+    let argument =
         |keys: &[&str], names: u64| keys.iter().find_map(|key| args.count(key)).unwrap_or(names).max(1);
-    let experts = said(&["expert_model_parallel_size"], most(if second_is_expert { 1 } else { 2 }));
+    let experts = argument(&["expert_model_parallel_size"], most(if second_is_expert { 1 } else { 2 }));
     let size = GridSize {
-        tensor: said(&["tensor_model_parallel_size", "model_parallel_size"], most(0)),
-        stages: said(
+        tensor: argument(&["tensor_model_parallel_size", "model_parallel_size"], most(0)),
+        stages: argument(
             &["pipeline_model_parallel_size"],
             if experts > 1 && most(2) == 1 { 1 } else { most(1) },
         ),
         experts,
     };
     let count = size.tensor.checked_mul(size.stages).and_then(|count| count.checked_mul(size.experts));
-    let count = count.filter(|&count| count <= MOST_RANKS).ok_or_else(|| {
+    let count = count.filter(|&count| count <= MAX_RANKS).ok_or_else(|| {
         Error::limit("too many ranks")
-            .expected(format!("at most {MOST_RANKS}"))
+            .expected(format!("at most {MAX_RANKS}"))
             .found(format!("{} x {} x {}", size.tensor, size.stages, size.experts))
     })?;
     let mut ranks: BTreeMap<Rank, RankFolder> = BTreeMap::new();
@@ -203,7 +203,7 @@ pub(crate) fn grid(
         if rank.tensor >= size.tensor || stage >= size.stages || expert >= size.experts {
             let error = Error::malformed("a folder of a rank that is not part of the run")
                 .hint("remove the folders of earlier runs");
-            return Err(error.file(folder.path).expected(said_grid(size)));
+            return Err(error.file(folder.path).expected(describe_grid(size)));
         }
         if let Some(before) = ranks.insert(rank, folder) {
             let after = ranks.get(&rank).map_or("", |folder| &folder.path);
@@ -213,18 +213,18 @@ pub(crate) fn grid(
     if (ranks.len() as u64) < count {
         let missing: Vec<String> =
             size.ranks().filter(|rank| !ranks.contains_key(rank)).map(|rank| size.folder(rank)).collect();
-        let named = missing.get(..MOST_NAMED).unwrap_or(&missing).join(", ");
+        let named = missing.get(..MAX_LISTED).unwrap_or(&missing).join(", ");
         let folder =
             ranks.values().next().and_then(|any| any.path.rsplit_once('/')).map_or(".", |(folder, _)| folder);
         return Err(Error::malformed(format!("{} ranks are missing: {named}", missing.len()))
             .file(folder)
-            .expected(said_grid(size))
+            .expected(describe_grid(size))
             .found(format!("{} folders", ranks.len())));
     }
     Ok((size, ranks))
 }
 
-fn said_grid(size: GridSize) -> String {
+fn describe_grid(size: GridSize) -> String {
     let GridSize { tensor, stages, experts } = size;
     format!(
         "{tensor} tensor x {stages} pipeline x {experts} expert ranks, according to the arguments or names"

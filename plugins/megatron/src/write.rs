@@ -3,7 +3,7 @@
 mod dist;
 mod ranks;
 
-use crate::like::Like;
+use crate::like::TemplateRun;
 use crate::run_folder::{RELEASE, TRACKER};
 use tensorferry_megatron_model::GridSize;
 use tensorferry_sdk::{
@@ -56,7 +56,7 @@ impl TensorWriter for Writer {
                 .file(path)
                 .hint(format!("name the output {path}/")));
         }
-        let like = self.like.as_deref().map(|path| Like::open(path, context)).transpose()?;
+        let like = self.like.as_deref().map(|path| TemplateRun::open(path, context)).transpose()?;
         let iteration = like.as_ref().and_then(|like| u64::try_from(like.iteration?).ok());
         let (folder, tracked) = match iteration {
             Some(iteration) => (format!("iter_{iteration:07}"), iteration.to_string()),

@@ -28,7 +28,7 @@ pub(crate) struct Arrays<'a> {
 
 /// Layout of a tensor's elements in its storage.
 #[derive(Clone, Copy)]
-struct Lie<'s> {
+struct ElementLayout<'s> {
     order: Order,
     byte_order: ByteOrder,
     /// Dimensions of the array.
@@ -119,8 +119,12 @@ impl Arrays<'_> {
         header: &Header,
         element: &Element,
     ) -> Result<()> {
-        let lie =
-            Lie { order: header.order, byte_order: element.byte_order(), shape: &header.shape, inner: &[] };
+        let lie = ElementLayout {
+            order: header.order,
+            byte_order: element.byte_order(),
+            shape: &header.shape,
+            inner: &[],
+        };
         if let Element::Unicode(..) | Element::Text(_) = element {
             let elements = collect(array.len(), self.context.limits(), |output| {
                 array.write(self.source, output, self.context)
@@ -131,7 +135,7 @@ impl Arrays<'_> {
         }
         let (dtype, inner) = self.number(name, element)?;
         let (storage, offset) = self.storage(array, header, lie.byte_order)?;
-        self.tensor(name, dtype, Lie { inner: &inner, ..lie }, storage, offset)
+        self.tensor(name, dtype, ElementLayout { inner: &inner, ..lie }, storage, offset)
     }
 
     /// Declares the storage of an array, and returns it with the offset of the elements.
@@ -224,7 +228,7 @@ impl Arrays<'_> {
             }
             let (dtype, inner) = self.number(&name, &field.element)?;
             let inner = [&field.shape[..], &inner].concat();
-            let lie = Lie {
+            let lie = ElementLayout {
                 order: header.order,
                 byte_order: field.element.byte_order(),
                 shape: &header.shape,
@@ -282,7 +286,7 @@ impl Arrays<'_> {
         &mut self,
         name: &str,
         dtype: Dtype,
-        lie: Lie<'_>,
+        lie: ElementLayout<'_>,
         storage: StorageId,
         offset: u64,
     ) -> Result<()> {

@@ -101,15 +101,15 @@ impl FieldBytes {
         output: &mut dyn ByteSink,
         context: &dyn Context,
     ) -> Result<()> {
-        let mut picker = Picker { field: self, at: 0, picked: Vec::with_capacity(PIECE), output };
+        let mut picker = FieldExtractor { field: self, at: 0, picked: Vec::with_capacity(PIECE), output };
         self.array.write(source, &mut picker, context)?;
-        let Picker { picked, output, .. } = picker;
+        let FieldExtractor { picked, output, .. } = picker;
         output.write(&picked)
     }
 }
 
 /// Accepts the bytes of an array in order, and passes on those of one field.
-struct Picker<'a> {
+struct FieldExtractor<'a> {
     field: &'a FieldBytes,
     /// Bytes received so far.
     at: u64,
@@ -117,7 +117,7 @@ struct Picker<'a> {
     output: &'a mut dyn ByteSink,
 }
 
-impl ByteSink for Picker<'_> {
+impl ByteSink for FieldExtractor<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let field = self.field;
         let end = field.header_len + field.rows.saturating_mul(field.row_len);

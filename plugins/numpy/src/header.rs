@@ -1,7 +1,7 @@
 //! The header of an array: element type, order of elements, and shape.
 
 use crate::dtype::{self, Element};
-use crate::literal::{self, Literal, Python};
+use crate::literal::{self, Literal, PythonVersion};
 use crate::structure::{self, Structure};
 use tensorferry_sdk::{Error, Limits, Order, Result};
 
@@ -41,9 +41,9 @@ impl Header {
                 .found(format!("{:?}", start[..6].escape_ascii().to_string())));
         }
         let (prefix, python) = match (start[6], start[7]) {
-            (1, 0) => (10, Python::Any),
-            (2, 0) => (12, Python::Any),
-            (3, 0) => (12, Python::Three),
+            (1, 0) => (10, PythonVersion::Any),
+            (2, 0) => (12, PythonVersion::Any),
+            (3, 0) => (12, PythonVersion::Three),
             (major, minor) => {
                 return Err(Error::unsupported("unknown version of the npy format")
                     .offset(6)

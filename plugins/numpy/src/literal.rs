@@ -7,7 +7,7 @@
 use tensorferry_sdk::{Error, Result};
 
 /// Maximum nesting of brackets: the header's dict, a structure, its fields, and nested structures.
-const MOST_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Literal {
@@ -21,16 +21,16 @@ pub(crate) enum Literal {
 
 /// The Python version that wrote the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Python {
+pub(crate) enum PythonVersion {
     /// Python 2 or 3: integers may end in `L`.
     Any,
     Three,
 }
 
 /// Parses the value in `text`, which is at `offset` in its file.
-pub(crate) fn parse(text: &str, offset: u64, python: Python, most: u64) -> Result<Literal> {
+pub(crate) fn parse(text: &str, offset: u64, python: PythonVersion, most: u64) -> Result<Literal> {
     let mut scanner = Scanner { text: text.as_bytes(), at: 0, offset, python };
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenBracket> = Vec::new();
     let mut count = 0_u64;
     loop {
         count += 1;
@@ -40,21 +40,21 @@ pub(crate) fn parse(text: &str, offset: u64, python: Python, most: u64) -> Resul
         scanner.skip_blank();
         let mut value = match scanner.peek() {
             Some(b'(') => {
-                scanner.begin(&mut open, Open::Tuple(Vec::new(), false))?;
+                scanner.begin(&mut open, OpenBracket::Tuple(Vec::new(), false))?;
                 match scanner.take(b')') {
                     true => close(&mut open),
                     false => continue,
                 }
             }
             Some(b'[') => {
-                scanner.begin(&mut open, Open::List(Vec::new()))?;
+                scanner.begin(&mut open, OpenBracket::List(Vec::new()))?;
                 match scanner.take(b']') {
                     true => close(&mut open),
                     false => continue,
                 }
             }
             Some(b'{') => {
-                scanner.begin(&mut open, Open::Dict(Vec::new(), None))?;
+                scanner.begin(&mut open, OpenBracket::Dict(Vec::new(), None))?;
                 match scanner.take(b'}') {
                     true => close(&mut open),
                     false => continue,
@@ -69,26 +69,26 @@ pub(crate) fn parse(text: &str, offset: u64, python: Python, most: u64) -> Resul
                 return if scanner.peek().is_none() { Ok(value) } else { Err(scanner.error("nothing more")) };
             };
             let end = match innermost {
-                Open::List(items) => {
+                OpenBracket::List(items) => {
                     items.push(value);
                     b']'
                 }
-                Open::Tuple(items, _) => {
+                OpenBracket::Tuple(items, _) => {
                     items.push(value);
                     b')'
                 }
-                Open::Dict(_, key @ None) => {
+                OpenBracket::Dict(_, key @ None) => {
                     *key = Some(value);
                     scanner.expect(b':')?;
                     break;
                 }
-                Open::Dict(items, key @ Some(_)) => {
+                OpenBracket::Dict(items, key @ Some(_)) => {
                     items.extend(key.take().map(|key| (key, value)));
                     b'}'
                 }
             };
             if scanner.take(b',') {
-                if let Open::Tuple(_, comma) = innermost {
+                if let OpenBracket::Tuple(_, comma) = innermost {
                     *comma = true;
                 }
                 if !scanner.take(end) {
@@ -103,7 +103,7 @@ pub(crate) fn parse(text: &str, offset: u64, python: Python, most: u64) -> Resul
 }
 
 /// An open bracket.
-enum Open {
+enum OpenBracket {
     List(Vec<Literal>),
     /// The items, and whether a comma was seen: `(3)` is a number.
     Tuple(Vec<Literal>, bool),
@@ -111,12 +111,12 @@ enum Open {
     Dict(Vec<(Literal, Literal)>, Option<Literal>),
 }
 
-fn close(open: &mut Vec<Open>) -> Literal {
+fn close(open: &mut Vec<OpenBracket>) -> Literal {
     match open.pop() {
-        Some(Open::List(items)) => Literal::List(items),
-        Some(Open::Tuple(mut items, false)) if items.len() == 1 => items.remove(0),
-        Some(Open::Tuple(items, _)) => Literal::Tuple(items),
-        Some(Open::Dict(items, _)) => Literal::Dict(items),
+        Some(OpenBracket::List(items)) => Literal::List(items),
+        Some(OpenBracket::Tuple(mut items, false)) if items.len() == 1 => items.remove(0),
+        Some(OpenBracket::Tuple(items, _)) => Literal::Tuple(items),
+        Some(OpenBracket::Dict(items, _)) => Literal::Dict(items),
         None => Literal::Tuple(Vec::new()),
     }
 }
@@ -125,7 +125,7 @@ struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
     offset: u64,
-    python: Python,
+    python: PythonVersion,
 }
 
 impl<'a> Scanner<'a> {
@@ -171,9 +171,9 @@ impl<'a> Scanner<'a> {
     }
 
     /// Enters a bracket.
-    fn begin(&mut self, open: &mut Vec<Open>, bracket: Open) -> Result<()> {
-        if open.len() == MOST_DEPTH {
-            return Err(self.error(&format!("at most {MOST_DEPTH} nested brackets")));
+    fn begin(&mut self, open: &mut Vec<OpenBracket>, bracket: OpenBracket) -> Result<()> {
+        if open.len() == MAX_DEPTH {
+            return Err(self.error(&format!("at most {MAX_DEPTH} nested brackets")));
         }
         self.at += 1;
         open.push(bracket);
@@ -252,9 +252,10 @@ impl<'a> Scanner<'a> {
 }
 
 /// Parses a Python integer: decimal, hexadecimal, octal or binary, with `_` between digits.
-fn integer(word: &[u8], python: Python) -> Option<i128> {
+fn integer(word: &[u8], python: PythonVersion) -> Option<i128> {
     let word = std::str::from_utf8(word).ok()?;
-    let word = if python == Python::Any { word.strip_suffix(['L', 'l']).unwrap_or(word) } else { word };
+    let word =
+        if python == PythonVersion::Any { word.strip_suffix(['L', 'l']).unwrap_or(word) } else { word };
     let lower = word.to_ascii_lowercase();
     let (digits, radix) = match lower.get(..2) {
         Some("0x") => (&lower[2..], 16),
@@ -284,7 +285,7 @@ mod tests {
     use tensorferry_sdk::ErrorKind;
 
     fn read(text: &str) -> Result<Literal> {
-        parse(text, 10, Python::Any, 1000)
+        parse(text, 10, PythonVersion::Any, 1000)
     }
 
     fn ints(values: &[i128]) -> Literal {
@@ -305,7 +306,7 @@ mod tests {
         ] {
             assert_eq!(read(text).unwrap(), value, "{text}");
         }
-        assert!(parse("2L", 0, Python::Three, 10).is_err());
+        assert!(parse("2L", 0, PythonVersion::Three, 10).is_err());
     }
 
     #[test]
@@ -339,6 +340,6 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Malformed, "{text}");
             assert!(error.details().any(|(name, _)| name == "offset"), "{error}");
         }
-        assert_eq!(parse("[1, 2, 3]", 0, Python::Any, 3).unwrap_err().kind(), ErrorKind::Limit);
+        assert_eq!(parse("[1, 2, 3]", 0, PythonVersion::Any, 3).unwrap_err().kind(), ErrorKind::Limit);
     }
 }

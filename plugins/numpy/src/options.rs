@@ -1,6 +1,6 @@
 //! Options of the reader and the writer.
 
-use tensorferry_hub::SHARD_IS_ALONE;
+use tensorferry_hub::SHARD_OPTION;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::{Dtype, Error, OptionSpec, Options, Order, Result, TypedOption};
 
@@ -67,7 +67,7 @@ const ML_DTYPES: TypedOption<MlDtypes> = TypedOption::choice(
 
 pub(crate) fn declared() -> Vec<OptionSpec> {
     vec![
-        SHARD_IS_ALONE.spec(),
+        SHARD_OPTION.spec(),
         STRUCTURED.spec(),
         VOID.spec(),
         V1.spec(),
@@ -95,7 +95,7 @@ pub(crate) struct ReadOptions {
 impl ReadOptions {
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self {
-            shard_is_alone: SHARD_IS_ALONE.get(options)?,
+            shard_is_alone: SHARD_OPTION.get(options)?,
             fields: STRUCTURED.get(options)?,
             bytes: VOID.get(options)?,
             v1: V1.get(options)?,

@@ -1,7 +1,7 @@
 //! Probing by the first bytes of a file, and the member names of an archive.
 
 use crate::header::MAGIC;
-use crate::read::{is_archive, is_ours};
+use crate::read::{has_suffix_of_format, is_archive};
 use crate::{ARCHIVE_SUFFIX, ARRAY_SUFFIX};
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
@@ -16,13 +16,13 @@ const IN_A_FOLDER: Score = Score(10);
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {
-            let any = source.list("")?.iter().any(|name| is_ours(name));
+            let any = source.list("")?.iter().any(|name| has_suffix_of_format(name));
             return Ok(if any { IN_A_FOLDER } else { Score::NO });
         }
         Entry::Prefix(_) => return Ok(Score::NO),
         Entry::File(name) => name,
     };
-    let by_name = if is_ours(name) { Score::MAYBE } else { Score::NO };
+    let by_name = if has_suffix_of_format(name) { Score::MAYBE } else { Score::NO };
     let extent = Extent::whole(source, source.open(name)?);
     let mut start = [0; 6];
     if extent.read_start(source, &mut start)? == MAGIC {

@@ -49,7 +49,7 @@ impl TensorReader for Reader {
 }
 
 /// Whether a file has one of this format's suffixes.
-pub(crate) fn is_ours(name: &str) -> bool {
+pub(crate) fn has_suffix_of_format(name: &str) -> bool {
     !name.starts_with('.') && has_any_suffix(name, [ARRAY_SUFFIX, ARCHIVE_SUFFIX])
 }
 

@@ -16,7 +16,7 @@ use tensorferry_zip::{ZipLayout, ZipPlan};
 /// File name of an archive in a folder.
 const IN_A_FOLDER: &str = "arrays.npz";
 /// Maximum bytes of a zip entry's name.
-const MOST_NAME_BYTES: usize = 0xffff;
+const MAX_NAME_BYTES: usize = 0xffff;
 
 pub(crate) struct Writer {
     pub(crate) options: WriteOptions,
@@ -84,7 +84,7 @@ impl Writer {
         for tensor in catalog.tensor_ids() {
             context.check_cancelled()?;
             let name = format!("{}{ARRAY_SUFFIX}", catalog.tensor(tensor).name);
-            if name.contains('\0') || name.len() > MOST_NAME_BYTES {
+            if name.contains('\0') || name.len() > MAX_NAME_BYTES {
                 layout.omit(tensor, "its name is not valid for a member of a zip archive; rename it")?;
                 continue;
             }
@@ -128,7 +128,7 @@ impl Writer {
                 let descr = if view.dtype == Dtype::BF16 { "<V2" } else { "|V1" };
                 let why =
                     format!("stored as {descr} without its dtype; restore it with .view(ml_dtypes.{name})");
-                layout.loss(Loss::new(LossKind::Precision, view.name, why).asked_for())?;
+                layout.loss(Loss::new(LossKind::Precision, view.name, why).requested_by_user())?;
                 descr.to_owned()
             }
             (None, Some(name), MlDtypes::Omit) => {

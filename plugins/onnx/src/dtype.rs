@@ -5,17 +5,17 @@ use tensorferry_sdk::Dtype;
 
 /// A dtype of ONNX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct OnnxDtype {
     pub(crate) number: u64,
     pub(crate) dtype: Dtype,
     /// Number of the list field for its values.
     pub(crate) field: u32,
-    pub(crate) item: Item,
+    pub(crate) item: WireItem,
 }
 
 /// The wire form of a list item, and the tensor bytes it becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Item {
+pub(crate) enum WireItem {
     /// Four raw bytes: an f32, or half of a complex number.
     Fixed4,
     /// Eight raw bytes.
@@ -45,25 +45,25 @@ const F64_DATA: u32 = 10;
 const U64_DATA: u32 = 11;
 
 /// One byte in int32_data, which may hold several elements of less than a byte.
-const BYTE: Item = Item::Signed { least: 0, most: 0xff, bytes: 1 };
-const HALF: Item = Item::Signed { least: 0, most: 0xffff, bytes: 2 };
+const BYTE: WireItem = WireItem::Signed { least: 0, most: 0xff, bytes: 1 };
+const HALF: WireItem = WireItem::Signed { least: 0, most: 0xffff, bytes: 2 };
 
-const ROWS: [Row; 26] = [
-    row(1, Dtype::F32, F32_DATA, Item::Fixed4),
+const ROWS: [OnnxDtype; 26] = [
+    row(1, Dtype::F32, F32_DATA, WireItem::Fixed4),
     row(2, Dtype::U8, I32_DATA, BYTE),
-    row(3, Dtype::I8, I32_DATA, Item::Signed { least: -0x80, most: 0x7f, bytes: 1 }),
+    row(3, Dtype::I8, I32_DATA, WireItem::Signed { least: -0x80, most: 0x7f, bytes: 1 }),
     row(4, Dtype::U16, I32_DATA, HALF),
-    row(5, Dtype::I16, I32_DATA, Item::Signed { least: -0x8000, most: 0x7fff, bytes: 2 }),
-    row(6, Dtype::I32, I32_DATA, Item::Signed { least: -0x8000_0000, most: 0x7fff_ffff, bytes: 4 }),
-    row(7, Dtype::I64, I64_DATA, Item::Signed { least: i64::MIN, most: i64::MAX, bytes: 8 }),
-    row(8, Dtype::STR, STRING_DATA, Item::Text),
-    row(9, Dtype::BOOL, I32_DATA, Item::Signed { least: 0, most: 1, bytes: 1 }),
+    row(5, Dtype::I16, I32_DATA, WireItem::Signed { least: -0x8000, most: 0x7fff, bytes: 2 }),
+    row(6, Dtype::I32, I32_DATA, WireItem::Signed { least: -0x8000_0000, most: 0x7fff_ffff, bytes: 4 }),
+    row(7, Dtype::I64, I64_DATA, WireItem::Signed { least: i64::MIN, most: i64::MAX, bytes: 8 }),
+    row(8, Dtype::STR, STRING_DATA, WireItem::Text),
+    row(9, Dtype::BOOL, I32_DATA, WireItem::Signed { least: 0, most: 1, bytes: 1 }),
     row(10, Dtype::F16, I32_DATA, HALF),
-    row(11, Dtype::F64, F64_DATA, Item::Fixed8),
-    row(12, Dtype::U32, U64_DATA, Item::Unsigned { most: 0xffff_ffff, bytes: 4 }),
-    row(13, Dtype::U64, U64_DATA, Item::Unsigned { most: u64::MAX, bytes: 8 }),
-    row(14, Dtype::C64, F32_DATA, Item::Fixed4),
-    row(15, Dtype::C128, F64_DATA, Item::Fixed8),
+    row(11, Dtype::F64, F64_DATA, WireItem::Fixed8),
+    row(12, Dtype::U32, U64_DATA, WireItem::Unsigned { most: 0xffff_ffff, bytes: 4 }),
+    row(13, Dtype::U64, U64_DATA, WireItem::Unsigned { most: u64::MAX, bytes: 8 }),
+    row(14, Dtype::C64, F32_DATA, WireItem::Fixed4),
+    row(15, Dtype::C128, F64_DATA, WireItem::Fixed8),
     row(16, Dtype::BF16, I32_DATA, HALF),
     row(17, Dtype::F8_E4M3, I32_DATA, BYTE),
     row(18, Dtype::F8_E4M3FNUZ, I32_DATA, BYTE),
@@ -77,16 +77,16 @@ const ROWS: [Row; 26] = [
     row(26, Dtype::I2, I32_DATA, BYTE),
 ];
 
-const fn row(number: u64, dtype: Dtype, field: u32, item: Item) -> Row {
-    Row { number, dtype, field, item }
+const fn row(number: u64, dtype: Dtype, field: u32, item: WireItem) -> OnnxDtype {
+    OnnxDtype { number, dtype, field, item }
 }
 
 /// Returns the dtype with this number.
-pub(crate) fn of_number(number: u64) -> Option<Row> {
+pub(crate) fn of_number(number: u64) -> Option<OnnxDtype> {
     ROWS.into_iter().find(|row| row.number == number)
 }
 
-impl Item {
+impl WireItem {
     /// Tensor bytes per item; for a string, the bytes of its length prefix.
     pub(crate) fn width(self) -> u64 {
         match self {

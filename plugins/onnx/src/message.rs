@@ -15,7 +15,7 @@ pub(crate) struct Message {
 
 impl Message {
     /// Creates a message of one part.
-    pub(crate) fn at(part: Range<u64>) -> Self {
+    pub(crate) fn of_range(part: Range<u64>) -> Self {
         Self { parts: vec![part], next: 0 }
     }
 
@@ -33,7 +33,7 @@ impl Message {
     }
 
     /// Whether the message has at least one part.
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn exists(&self) -> bool {
         !self.parts.is_empty()
     }
 

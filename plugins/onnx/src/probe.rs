@@ -12,13 +12,13 @@ use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 const IN_A_FOLDER: Score = Score(12);
 
 /// Field numbers of a message: integer fields and length-delimited fields.
-struct Shape {
+struct FieldTypes {
     integers: &'static [u32],
     lengths: &'static [u32],
 }
 
-const MODEL: Shape = Shape { integers: &[1, 5], lengths: &[2, 3, 4, 6, 7, 8, 14, 20, 25, 26] };
-const GRAPH: Shape = Shape { integers: &[], lengths: &[1, 2, 5, 10, 11, 12, 13, 14, 15, 16] };
+const MODEL: FieldTypes = FieldTypes { integers: &[1, 5], lengths: &[2, 3, 4, 6, 7, 8, 14, 20, 25, 26] };
+const GRAPH: FieldTypes = FieldTypes { integers: &[], lengths: &[1, 2, 5, 10, 11, 12, 13, 14, 15, 16] };
 
 /// Rates how likely the source is a model. A file with the right name may still be one if its bytes
 /// are wrong; the reader then reports the error.
@@ -52,7 +52,7 @@ fn is_model(wire: &mut Wire<'_>) -> Result<bool> {
     Ok(has_graph)
 }
 
-impl Shape {
+impl FieldTypes {
     /// Returns the contents of the fields with one number, or `None` if a field has the wrong type.
     /// The number of fields is limited, to keep the probe short.
     fn fields_of(
@@ -61,9 +61,9 @@ impl Shape {
         mut rest: Range<u64>,
         number: u32,
     ) -> Result<Option<Vec<Range<u64>>>> {
-        const MOST_FIELDS: usize = 4096;
+        const MAX_FIELDS: usize = 4096;
         let mut found = Vec::new();
-        for _ in 0..MOST_FIELDS {
+        for _ in 0..MAX_FIELDS {
             let Some(field) = wire.next(&mut rest)? else { break };
             let is_right = match field.value {
                 Value::Varint(_) => !self.lengths.contains(&field.number),

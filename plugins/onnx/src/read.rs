@@ -7,7 +7,7 @@ use crate::message::Message;
 use crate::sparse::Sparse;
 use crate::tensor_proto::{Elements, TensorProto};
 use crate::values::{Values, count_texts};
-use crate::walk::{Found, Item, each_tensor};
+use crate::walk::{FoundTensor, WalkItem, each_tensor};
 use std::collections::HashMap;
 use tensorferry_hub::only_file;
 use tensorferry_proto_file::{Names, Wire};
@@ -17,7 +17,7 @@ use tensorferry_sdk::{
 };
 
 /// Dtypes that are never used for quantized codes.
-const WIDE: [Dtype; 7] =
+const NEVER_CODES: [Dtype; 7] =
     [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::I64, Dtype::BOOL, Dtype::STR];
 
 pub(crate) struct Reader;
@@ -31,7 +31,7 @@ impl TensorReader for Reader {
     ) -> Result<Box<dyn TensorDecoder>> {
         let name = &only_file(source, &[SUFFIX])?;
         let file = source.open(name)?;
-        let mut reading = Reading {
+        let mut reading = ModelReader {
             source,
             catalog,
             context,
@@ -48,7 +48,7 @@ impl TensorReader for Reader {
 }
 
 /// State while a model is read into a catalog.
-struct Reading<'a> {
+struct ModelReader<'a> {
     source: &'a dyn Source,
     catalog: &'a mut dyn CatalogSink,
     context: &'a dyn Context,
@@ -63,7 +63,7 @@ struct Reading<'a> {
     storages: HashMap<(FileId, u64, u64), StorageId>,
 }
 
-impl Reading<'_> {
+impl ModelReader<'_> {
     fn model(&mut self) -> Result<()> {
         let mut wire = Wire::of_file(self.source, self.file);
         let context = self.context;
@@ -71,14 +71,14 @@ impl Reading<'_> {
         let mut codes = HashMap::new();
         let counts = each_tensor(&mut wire, context, &mut |wire, item| {
             match item {
-                Item::Dense(found) => self.add(wire, &found).map(drop)?,
-                Item::Sparse { name, message } => self.add_sparse(wire, &name, &message)?,
-                Item::Plain { name, attribute } => {
+                WalkItem::Dense(found) => self.add(wire, &found).map(drop)?,
+                WalkItem::Sparse { name, message } => self.add_sparse(wire, &name, &message)?,
+                WalkItem::Plain { name, attribute } => {
                     plain.get_or_insert((name, attribute));
                     plains += 1;
                     return Ok(());
                 }
-                Item::Codes { name, operation } => {
+                WalkItem::Codes { name, operation } => {
                     codes.insert(name, operation);
                     return Ok(());
                 }
@@ -109,8 +109,8 @@ impl Reading<'_> {
     fn metadata(&mut self, wire: &mut Wire<'_>) -> Result<()> {
         let limits = self.context.limits();
         let mut keys = HashMap::new();
-        Message::at(wire.whole()).each(wire, 14, &mut |wire, entry| {
-            let entry = Message::at(entry);
+        Message::of_range(wire.whole()).each(wire, 14, &mut |wire, entry| {
+            let entry = Message::of_range(entry);
             let key = entry.text(wire, 1, limits.name_bytes)?;
             let value = entry.text(wire, 2, limits.header_bytes)?;
             if let Some(first) = keys.get(&key) {
@@ -124,12 +124,12 @@ impl Reading<'_> {
     }
 
     /// Adds a tensor and returns its description.
-    fn add(&mut self, wire: &mut Wire<'_>, found: &Found) -> Result<TensorProto> {
+    fn add(&mut self, wire: &mut Wire<'_>, found: &FoundTensor) -> Result<TensorProto> {
         let name = self.own_name(&found.name)?;
         let placed = TensorProto::read(wire, &found.message, self.context.limits())
             .and_then(|tensor| Ok((self.place(wire, &name, &found.message, &tensor)?, tensor)));
         let (id, tensor) = placed.map_err(|error| error.tensor(&name))?;
-        if !WIDE.contains(&tensor.row.dtype) {
+        if !NEVER_CODES.contains(&tensor.row.dtype) {
             self.narrow.insert(found.name.clone(), id);
         }
         Ok(tensor)

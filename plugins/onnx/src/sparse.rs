@@ -2,18 +2,18 @@
 //! They are read as `name.values`, `name.indices` and `name.shape`.
 
 use crate::message::{Message, varint};
-use crate::walk::Found;
+use crate::walk::FoundTensor;
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Dtype, Result};
 
 /// Larger than the rank of any framework's tensors.
-const MOST_DIMENSIONS: usize = 254;
+const MAX_DIMENSIONS: usize = 254;
 
 /// A sparse tensor of a model.
 #[derive(Debug, Clone)]
 pub(crate) struct Sparse {
-    pub(crate) values: Found,
-    pub(crate) indices: Found,
+    pub(crate) values: FoundTensor,
+    pub(crate) indices: FoundTensor,
     /// Name of the tensor that holds its shape.
     pub(crate) shape_name: String,
     pub(crate) shape: Vec<u64>,
@@ -22,10 +22,10 @@ pub(crate) struct Sparse {
 impl Sparse {
     /// Reads the parts of a sparse tensor with this name.
     pub(crate) fn read(wire: &mut Wire<'_>, name: &str, message: &Message) -> Result<Self> {
-        let mut part = |number: u32, word: &str| -> Result<Found> {
+        let mut part = |number: u32, word: &str| -> Result<FoundTensor> {
             let part = message.message(wire, number)?;
-            if part.is_there() {
-                return Ok(Found { name: format!("{name}.{word}"), message: part });
+            if part.exists() {
+                return Ok(FoundTensor { name: format!("{name}.{word}"), message: part });
             }
             Err(wire
                 .malformed(message.start(), "a part of a sparse tensor is missing")
@@ -64,13 +64,13 @@ fn shape(wire: &mut Wire<'_>, message: &Message) -> Result<Vec<u64>> {
         match &field.value {
             Value::Bytes(range) => {
                 let mut rest = range.clone();
-                while !rest.is_empty() && dims.len() <= MOST_DIMENSIONS {
+                while !rest.is_empty() && dims.len() <= MAX_DIMENSIONS {
                     dims.push(wire.varint(&mut rest)?);
                 }
             }
             _ => dims.push(varint(wire, &field)?),
         }
-        if dims.len() > MOST_DIMENSIONS || dims.iter().any(|&dim| dim.cast_signed() < 0) {
+        if dims.len() > MAX_DIMENSIONS || dims.iter().any(|&dim| dim.cast_signed() < 0) {
             return Err(wire.malformed(field.at, "a sparse tensor has an invalid shape"));
         }
     }

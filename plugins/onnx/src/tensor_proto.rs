@@ -11,7 +11,7 @@
 //! 8  name
 //! ```
 
-use crate::dtype::{self, LISTS, Row};
+use crate::dtype::{self, LISTS, OnnxDtype};
 use crate::external::Location;
 use crate::message::{Message, content, varint};
 use std::ops::Range;
@@ -25,13 +25,13 @@ pub(crate) const EXTERNAL_DATA: u32 = 13;
 pub(crate) const DATA_LOCATION: u32 = 14;
 
 /// Larger than the rank of any framework's tensors.
-const MOST_DIMENSIONS: usize = 254;
+const MAX_DIMENSIONS: usize = 254;
 /// Maximum bytes of a key or value in `external_data`, which is a path or a number.
-const MOST_ENTRY_BYTES: u64 = 64 << 10;
+const MAX_ENTRY_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone)]
 pub(crate) struct TensorProto {
-    pub(crate) row: Row,
+    pub(crate) row: OnnxDtype,
     pub(crate) dims: Vec<u64>,
     /// Bytes of its elements; 0 for strings.
     pub(crate) len: u64,
@@ -113,8 +113,8 @@ impl Fields {
                 }
                 RAW_DATA => fields.raw = Some(content(wire, &field)?),
                 EXTERNAL_DATA => {
-                    let entry = Message::at(content(wire, &field)?);
-                    let most = MOST_ENTRY_BYTES.min(limits.header_bytes);
+                    let entry = Message::of_range(content(wire, &field)?);
+                    let most = MAX_ENTRY_BYTES.min(limits.header_bytes);
                     let key = entry.text(wire, 1, most)?;
                     let value = entry.text(wire, 2, most)?;
                     fields.location.set(&key, value).map_err(|error| wire.located(error, field.at))?;
@@ -149,7 +149,7 @@ impl Fields {
             Value::Varint(dim) => dims.push(*dim),
             Value::Bytes(range) => {
                 let mut rest = range.clone();
-                while !rest.is_empty() && self.dims.len() + dims.len() <= MOST_DIMENSIONS {
+                while !rest.is_empty() && self.dims.len() + dims.len() <= MAX_DIMENSIONS {
                     dims.push(wire.varint(&mut rest)?);
                 }
             }
@@ -161,16 +161,16 @@ impl Fields {
                 .map_err(|_| wire.malformed(field.at, "a dimension is negative").found(signed))?;
             self.dims.push(dim);
         }
-        if self.dims.len() > MOST_DIMENSIONS {
+        if self.dims.len() > MAX_DIMENSIONS {
             let error = wire.malformed(field.at, "a tensor has too many dimensions");
-            return Err(error.expected(format!("at most {MOST_DIMENSIONS}")));
+            return Err(error.expected(format!("at most {MAX_DIMENSIONS}")));
         }
         Ok(())
     }
 
     /// Returns the location of the elements, after checking that they are in one place and have the
     /// right length.
-    fn elements(&self, wire: &Wire<'_>, at: u64, row: Row, count: u64, len: u64) -> Result<Elements> {
+    fn elements(&self, wire: &Wire<'_>, at: u64, row: OnnxDtype, count: u64, len: u64) -> Result<Elements> {
         let raw = self.raw.clone().filter(|raw| !raw.is_empty());
         let places = self.lists.len() + usize::from(raw.is_some()) + usize::from(self.is_external);
         if places > 1 {

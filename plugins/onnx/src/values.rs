@@ -1,6 +1,6 @@
 //! Elements stored in a list field. They are found and counted before any of them is decoded.
 
-use crate::dtype::{Item, Row};
+use crate::dtype::{OnnxDtype, WireItem};
 use crate::message::Message;
 use std::ops::Range;
 use tensorferry_proto_file::{Field, Value, Wire};
@@ -14,7 +14,7 @@ const PIECE: usize = 64 << 10;
 pub(crate) struct Values {
     file: FileId,
     message: Message,
-    row: Row,
+    row: OnnxDtype,
     /// Bytes of the tensor.
     len: u64,
     /// Range of the list, if it is a single field whose bytes equal the tensor's.
@@ -23,7 +23,7 @@ pub(crate) struct Values {
 
 impl Values {
     /// Finds the values of the tensor in a message of `file`.
-    pub(crate) fn find(wire: &mut Wire<'_>, file: FileId, message: &Message, row: Row) -> Result<Self> {
+    pub(crate) fn find(wire: &mut Wire<'_>, file: FileId, message: &Message, row: OnnxDtype) -> Result<Self> {
         let (mut len, mut fields, mut plain) = (0_u64, 0_u64, None);
         let mut rest = message.clone();
         while let Some(field) = rest.next(wire)?.as_ref() {
@@ -32,7 +32,7 @@ impl Values {
             }
             fields += 1;
             plain = None;
-            if let (Item::Fixed4 | Item::Fixed8, Value::Bytes(range)) = (row.item, &field.value) {
+            if let (WireItem::Fixed4 | WireItem::Fixed8, Value::Bytes(range)) = (row.item, &field.value) {
                 // Such a list may be as large as a whole model, so it is counted without reading
                 // it.
                 let bytes = range.end - range.start;
@@ -88,7 +88,7 @@ impl EncodedStorage for Values {
 }
 
 /// Returns the number of strings in the list of a message.
-pub(crate) fn count_texts(wire: &mut Wire<'_>, message: &Message, row: Row) -> Result<u64> {
+pub(crate) fn count_texts(wire: &mut Wire<'_>, message: &Message, row: OnnxDtype) -> Result<u64> {
     let mut count = 0;
     message.each(wire, row.field, &mut |_, _| {
         count += 1;
@@ -101,24 +101,24 @@ pub(crate) fn count_texts(wire: &mut Wire<'_>, message: &Message, row: Row) -> R
 fn each_item(
     wire: &mut Wire<'_>,
     field: &Field,
-    item: Item,
+    item: WireItem,
     visit: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     let at = field.at;
     let width = usize::try_from(item.width()).unwrap_or(0);
     match (item, &field.value) {
-        (Item::Fixed4, Value::Fixed32(bits)) => visit(&bits.to_le_bytes()),
-        (Item::Fixed8, Value::Fixed64(bits)) => visit(&bits.to_le_bytes()),
-        (Item::Fixed4 | Item::Fixed8, Value::Bytes(range)) => wire.each_chunk(range, visit),
-        (Item::Text, Value::Bytes(range)) => {
+        (WireItem::Fixed4, Value::Fixed32(bits)) => visit(&bits.to_le_bytes()),
+        (WireItem::Fixed8, Value::Fixed64(bits)) => visit(&bits.to_le_bytes()),
+        (WireItem::Fixed4 | WireItem::Fixed8, Value::Bytes(range)) => wire.each_chunk(range, visit),
+        (WireItem::Text, Value::Bytes(range)) => {
             visit(&(range.end - range.start).to_le_bytes())?;
             wire.each_chunk(range, visit)
         }
-        (Item::Signed { .. } | Item::Unsigned { .. }, Value::Varint(value)) => {
+        (WireItem::Signed { .. } | WireItem::Unsigned { .. }, Value::Varint(value)) => {
             let bytes = item.of_varint(*value).ok_or_else(|| out_of_range(wire, at, *value))?;
             visit(&bytes[..width])
         }
-        (Item::Signed { .. } | Item::Unsigned { .. }, Value::Bytes(range)) => {
+        (WireItem::Signed { .. } | WireItem::Unsigned { .. }, Value::Bytes(range)) => {
             let mut rest = range.clone();
             while !rest.is_empty() {
                 let place = rest.start;

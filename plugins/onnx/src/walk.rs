@@ -29,17 +29,17 @@ use tensorferry_sdk::{Context, Error, Result};
 
 /// Maximum nesting of graphs. Each level nests three messages, and protobuf's own readers allow a
 /// hundred.
-const MOST_GRAPHS: usize = 32;
+const MAX_GRAPHS: usize = 32;
 /// Allowed bytes of paths per byte of the model. A tensor's path has the names of all enclosing
 /// graphs.
 const PATH_BYTES: u64 = 64;
 const FREE_PATH_BYTES: u64 = 1 << 20;
 /// Attributes of a Constant node that hold numbers or strings directly.
-const PLAIN: [&str; 6] =
+const PLAIN_ATTRIBUTES: [&str; 6] =
     ["value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"];
 
 /// Operations, and the indices of their inputs that are quantized codes.
-const OF_CODES: [(&str, &[usize]); 10] = [
+const QUANTIZED_INPUTS: [(&str, &[usize]); 10] = [
     ("DequantizeLinear", &[0]),
     ("QLinearConv", &[0, 3]),
     ("QLinearMatMul", &[0, 3]),
@@ -54,7 +54,7 @@ const OF_CODES: [(&str, &[usize]); 10] = [
 
 /// A tensor of a model.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct FoundTensor {
     /// Path used as its name.
     pub(crate) name: String,
     /// Its `TensorProto`.
@@ -63,8 +63,8 @@ pub(crate) struct Found {
 
 /// An item found by the walk.
 #[derive(Debug, Clone)]
-pub(crate) enum Item {
-    Dense(Found),
+pub(crate) enum WalkItem {
+    Dense(FoundTensor),
     /// A sparse tensor, with its path and its `SparseTensorProto`.
     Sparse {
         name: String,
@@ -93,18 +93,18 @@ pub(crate) struct Counts {
 pub(crate) fn each_tensor(
     wire: &mut Wire<'_>,
     context: &dyn Context,
-    visit: &mut dyn FnMut(&mut Wire<'_>, Item) -> Result<()>,
+    visit: &mut dyn FnMut(&mut Wire<'_>, WalkItem) -> Result<()>,
 ) -> Result<Counts> {
-    let model = Message::at(wire.whole());
+    let model = Message::of_range(wire.whole());
     let graph = model.message(wire, 7)?;
-    if !graph.is_there() {
+    if !graph.exists() {
         return Err(wire.malformed(0, "not an ONNX model: the graph is missing"));
     }
     let mut walk = Walk { context, visit, counts: Counts::default(), path_bytes: 0 };
     walk.graph(wire, &graph, "", 0)?;
     let mut number = 0_u64;
     model.each(wire, 20, &mut |wire, training| {
-        let training = Message::at(training);
+        let training = Message::of_range(training);
         for (field, part) in [(1, "initialization"), (2, "algorithm")] {
             let graph = training.message(wire, field)?;
             walk.graph(wire, &graph, &format!("training_info.{number}.{part}/"), 0)?;
@@ -113,13 +113,15 @@ pub(crate) fn each_tensor(
         Ok(())
     })?;
     let mut names = Names::default();
-    model.each(wire, 25, &mut |wire, function| walk.function(wire, &Message::at(function), &mut names))?;
+    model.each(wire, 25, &mut |wire, function| {
+        walk.function(wire, &Message::of_range(function), &mut names)
+    })?;
     Ok(walk.counts)
 }
 
 struct Walk<'a> {
     context: &'a dyn Context,
-    visit: &'a mut dyn FnMut(&mut Wire<'_>, Item) -> Result<()>,
+    visit: &'a mut dyn FnMut(&mut Wire<'_>, WalkItem) -> Result<()>,
     counts: Counts,
     /// Total bytes of the paths so far.
     path_bytes: u64,
@@ -145,9 +147,9 @@ impl Walk<'_> {
 
     /// Walks a graph. The names of its tensors start with `prefix`.
     fn graph(&mut self, wire: &mut Wire<'_>, graph: &Message, prefix: &str, depth: usize) -> Result<()> {
-        if depth > MOST_GRAPHS {
+        if depth > MAX_GRAPHS {
             let error = wire.malformed(graph.start(), "graphs are nested too deep");
-            return Err(error.expected(format!("at most {MOST_GRAPHS} levels")));
+            return Err(error.expected(format!("at most {MAX_GRAPHS} levels")));
         }
         self.count_path(wire, graph.start(), prefix)?;
         let mut seen = HashSet::new();
@@ -157,7 +159,7 @@ impl Walk<'_> {
             if field.number != 5 && !is_sparse {
                 continue;
             }
-            let message = Message::at(content(wire, &field)?);
+            let message = Message::of_range(content(wire, &field)?);
             let name = self.initializer_name(wire, &message, is_sparse)?;
             if name.is_empty() || !seen.insert(name.clone()) {
                 let fault = if name.is_empty() {
@@ -167,10 +169,12 @@ impl Walk<'_> {
                 };
                 return Err(wire.malformed(field.at, fault).tensor(name));
             }
-            self.give(wire, format!("{prefix}{name}"), message, is_sparse)?;
+            self.visit_tensor(wire, format!("{prefix}{name}"), message, is_sparse)?;
         }
         let mut names = Names::default();
-        graph.each(wire, 1, &mut |wire, node| self.node(wire, &Message::at(node), prefix, &mut names, depth))
+        graph.each(wire, 1, &mut |wire, node| {
+            self.node(wire, &Message::of_range(node), prefix, &mut names, depth)
+        })
     }
 
     /// Returns the name of an initializer. A sparse one has the name of its values.
@@ -187,10 +191,12 @@ impl Walk<'_> {
         let name = self.text(wire, function, 1)?;
         let prefix = format!("{}/", functions.unique(&name));
         function.each(wire, 11, &mut |wire, attribute| {
-            self.attribute(wire, &Message::at(attribute), &mut |name| format!("{prefix}{name}"), 0)
+            self.attribute(wire, &Message::of_range(attribute), &mut |name| format!("{prefix}{name}"), 0)
         })?;
         let mut names = Names::default();
-        function.each(wire, 7, &mut |wire, node| self.node(wire, &Message::at(node), &prefix, &mut names, 0))
+        function.each(wire, 7, &mut |wire, node| {
+            self.node(wire, &Message::of_range(node), &prefix, &mut names, 0)
+        })
     }
 
     fn node(
@@ -206,20 +212,20 @@ impl Walk<'_> {
             self.context.check_cancelled()?;
         }
         let operation = self.text(wire, node, 4)?;
-        if let Some(&(operation, inputs)) = OF_CODES.iter().find(|(known, _)| *known == operation) {
+        if let Some(&(operation, inputs)) = QUANTIZED_INPUTS.iter().find(|(known, _)| *known == operation) {
             let mut number = 0;
             node.each(wire, 1, &mut |wire, input| {
                 if inputs.contains(&number) {
                     let name = format!("{prefix}{}", wire.text(&input, self.context.limits().name_bytes)?);
                     self.count_path(wire, input.start, &name)?;
-                    (self.visit)(wire, Item::Codes { name, operation })?;
+                    (self.visit)(wire, WalkItem::Codes { name, operation })?;
                 }
                 number += 1;
                 Ok(())
             })?;
         }
         let attributes = node.message(wire, 5)?;
-        if !attributes.is_there() {
+        if !attributes.exists() {
             return Ok(());
         }
         let domain = self.text(wire, node, 7)?;
@@ -230,13 +236,13 @@ impl Walk<'_> {
         // The node's name is made unique only if it is used.
         let mut path = None;
         node.each(wire, 5, &mut |wire, attribute| {
-            let attribute = Message::at(attribute);
+            let attribute = Message::of_range(attribute);
             if let Some(output) = &output {
                 let word = self.text(wire, &attribute, 1)?;
-                if PLAIN.contains(&&*word) {
+                if PLAIN_ATTRIBUTES.contains(&&*word) {
                     let name = format!("{prefix}{output}");
                     self.count_path(wire, attribute.start(), &name)?;
-                    return (self.visit)(wire, Item::Plain { name, attribute: word });
+                    return (self.visit)(wire, WalkItem::Plain { name, attribute: word });
                 }
             }
             let mut name_of = |attribute: &str| match &output {
@@ -279,15 +285,20 @@ impl Walk<'_> {
         let path = name_of(&name);
         for (field, is_sparse) in [(5, false), (22, true)] {
             let tensor = attribute.message(wire, field)?;
-            if tensor.is_there() {
-                self.give(wire, path.clone(), tensor, is_sparse)?;
+            if tensor.exists() {
+                self.visit_tensor(wire, path.clone(), tensor, is_sparse)?;
             }
         }
         for (field, is_sparse) in [(10, false), (23, true)] {
             let mut number = 0_u64;
             attribute.each(wire, field, &mut |wire, tensor| {
                 number += 1;
-                self.give(wire, format!("{path}/{}", number - 1), Message::at(tensor), is_sparse)
+                self.visit_tensor(
+                    wire,
+                    format!("{path}/{}", number - 1),
+                    Message::of_range(tensor),
+                    is_sparse,
+                )
             })?;
         }
         let graph = attribute.message(wire, 6)?;
@@ -295,15 +306,21 @@ impl Walk<'_> {
         let mut number = 0_u64;
         attribute.each(wire, 11, &mut |wire, graph| {
             number += 1;
-            self.graph(wire, &Message::at(graph), &format!("{path}/{}/", number - 1), depth + 1)
+            self.graph(wire, &Message::of_range(graph), &format!("{path}/{}/", number - 1), depth + 1)
         })
     }
 
-    fn give(&mut self, wire: &mut Wire<'_>, name: String, message: Message, is_sparse: bool) -> Result<()> {
+    fn visit_tensor(
+        &mut self,
+        wire: &mut Wire<'_>,
+        name: String,
+        message: Message,
+        is_sparse: bool,
+    ) -> Result<()> {
         self.count_path(wire, message.start(), &name)?;
         let item = match is_sparse {
-            true => Item::Sparse { name, message },
-            false => Item::Dense(Found { name, message }),
+            true => WalkItem::Sparse { name, message },
+            false => WalkItem::Dense(FoundTensor { name, message }),
         };
         (self.visit)(wire, item)
     }

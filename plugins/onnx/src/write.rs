@@ -10,7 +10,7 @@ use crate::options::{External, MissingValues, WriteOptions};
 use crate::sparse::Sparse;
 use crate::splice::{Edit, Piece, Pieces, splice};
 use crate::tensor_proto::{DATA_LOCATION, ELEMENT_FIELDS, EXTERNAL_DATA, Elements, RAW_DATA, TensorProto};
-use crate::walk::{Found, Item, each_tensor};
+use crate::walk::{FoundTensor, WalkItem, each_tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tensorferry_hub::{list, only_file};
@@ -23,11 +23,11 @@ use tensorferry_sdk::{
 };
 
 /// File name of a model in a folder.
-const IN_A_FOLDER: &str = "model.onnx";
+const FOLDER_FILE_NAME: &str = "model.onnx";
 /// Maximum length of a protobuf message.
-const MOST_MODEL_BYTES: u64 = i32::MAX as u64;
+const MAX_MODEL_BYTES: u64 = i32::MAX as u64;
 /// Minimum bytes of external elements, as in `onnx.save_model`.
-const LEAST_OUTSIDE: u64 = 1024;
+const MIN_EXTERNAL_BYTES: u64 = 1024;
 /// Elements of at least this many bytes are aligned to a page, shorter ones to a cache line.
 const LONG: u64 = 1 << 20;
 const PAGE: u64 = 4096;
@@ -61,7 +61,7 @@ impl TensorWriter for Writer {
             }
             context.note(&format!("{count} tensors keep their values from {like:?}: {names}"));
         }
-        let path = target.file_or(IN_A_FOLDER);
+        let path = target.file_or(FOLDER_FILE_NAME);
         let written = template.rewrite(catalog, &chosen, self.options.external, path)?;
         template.lay_out(written, path, layout, context)?;
         Ok(Box::new(NothingToSeal))
@@ -88,7 +88,7 @@ struct Slot {
 }
 
 /// The two files of the output.
-struct Written {
+struct OutputFiles {
     model: Pieces,
     /// External elements in order, each with its alignment.
     data: Vec<(u64, Piece)>,
@@ -100,7 +100,7 @@ impl Template {
         let file = source.open(&name)?;
         let (mut slots, mut shapes) = (Vec::new(), HashMap::new());
         let mut names = Names::default();
-        let mut add = |wire: &mut Wire<'_>, found: Found| -> Result<()> {
+        let mut add = |wire: &mut Wire<'_>, found: FoundTensor| -> Result<()> {
             let named = |error: Error| error.tensor(&found.name);
             let tensor = TensorProto::read(wire, &found.message, context.limits()).map_err(named)?;
             let outside = match &tensor.elements {
@@ -114,14 +114,14 @@ impl Template {
             Ok(())
         };
         each_tensor(&mut Wire::of_file(&*source, file), context, &mut |wire, item| match item {
-            Item::Dense(found) => add(wire, found),
-            Item::Sparse { name, message } => {
+            WalkItem::Dense(found) => add(wire, found),
+            WalkItem::Sparse { name, message } => {
                 let sparse = Sparse::read(wire, &name, &message)?;
                 shapes.insert(sparse.shape_name.clone(), sparse.shape_bytes());
                 add(wire, sparse.values)?;
                 add(wire, sparse.indices)
             }
-            Item::Plain { .. } | Item::Codes { .. } => Ok(()),
+            WalkItem::Plain { .. } | WalkItem::Codes { .. } => Ok(()),
         })?;
         Ok(Self { source, name, file, slots, shapes })
     }
@@ -138,7 +138,7 @@ impl Template {
         for tensor in catalog.tensor_ids() {
             let view = catalog.tensor(tensor);
             if let Some(shape) = self.shapes.get(view.name) {
-                self.settle_shape(catalog, tensor, shape, layout)?;
+                self.check_sparse_shape(catalog, tensor, shape, layout)?;
                 continue;
             }
             let Some(&at) = by_name.get(view.name) else {
@@ -176,7 +176,7 @@ impl Template {
 
     /// Handles the shape of a sparse tensor. The model must already have the same shape, because
     /// ferry cannot change it.
-    fn settle_shape(
+    fn check_sparse_shape(
         &self,
         catalog: &dyn CatalogView,
         tensor: TensorId,
@@ -188,7 +188,7 @@ impl Template {
         if view.dtype == Dtype::I64 && view.bytes == shape.len() as u64 {
             catalog.read(tensor, 0, &mut bytes)?;
             if bytes == shape {
-                return layout.held_in_bytes(tensor);
+                return layout.written_in_bytes(tensor);
             }
         }
         layout.omit(tensor, "the sparse tensor in the -o like= model has a different shape")
@@ -201,25 +201,25 @@ impl Template {
         chosen: &[Option<TensorId>],
         external: External,
         path: &str,
-    ) -> Result<Written> {
+    ) -> Result<OutputFiles> {
         let goes_out = |slot: &Slot| match external {
             External::Auto => slot.outside.is_some(),
-            External::All => slot.tensor.len >= LEAST_OUTSIDE,
+            External::All => slot.tensor.len >= MIN_EXTERNAL_BYTES,
             External::None => false,
         };
         let written = self.rewrite_with(catalog, chosen, &goes_out, path)?;
-        if written.model.len <= MOST_MODEL_BYTES {
+        if written.model.len <= MAX_MODEL_BYTES {
             return Ok(written);
         }
         if external == External::Auto {
             let written =
-                self.rewrite_with(catalog, chosen, &|slot| slot.tensor.len >= LEAST_OUTSIDE, path)?;
-            if written.model.len <= MOST_MODEL_BYTES {
+                self.rewrite_with(catalog, chosen, &|slot| slot.tensor.len >= MIN_EXTERNAL_BYTES, path)?;
+            if written.model.len <= MAX_MODEL_BYTES {
                 return Ok(written);
             }
         }
         Err(Error::unsupported("the model exceeds the maximum length of a protobuf message")
-            .expected(format!("at most {MOST_MODEL_BYTES} bytes"))
+            .expected(format!("at most {MAX_MODEL_BYTES} bytes"))
             .found(written.model.len)
             .hint("pass -o external=all to store elements in a separate file"))
     }
@@ -230,7 +230,7 @@ impl Template {
         chosen: &[Option<TensorId>],
         goes_out: &dyn Fn(&Slot) -> bool,
         path: &str,
-    ) -> Result<Written> {
+    ) -> Result<OutputFiles> {
         let location = data_name(path);
         let location = location.rsplit('/').next().unwrap_or_default();
         let mut wire = Wire::of_file(&*self.source, self.file);
@@ -268,7 +268,7 @@ impl Template {
         }
         edits.sort_by_key(|edit| edit.place.start);
         let whole = wire.whole();
-        Ok(Written { model: splice(&mut wire, self.file, &whole, &edits)?, data })
+        Ok(OutputFiles { model: splice(&mut wire, self.file, &whole, &edits)?, data })
     }
 
     /// Returns the elements to write for a slot: those of the new tensor, or its own if they are
@@ -314,12 +314,12 @@ impl Template {
     /// Lays out the data first, and then the model, which refers to it.
     fn lay_out(
         &self,
-        written: Written,
+        written: OutputFiles,
         path: &str,
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<()> {
-        let mut held = Held { template: self, context, bytes: 0 };
+        let mut held = TemplateBytes { template: self, context, bytes: 0 };
         if written.data.is_empty() {
             // Replaces the data file of an older model with this name. Names with glob characters
             // would act as patterns.
@@ -347,13 +347,13 @@ impl Template {
 }
 
 /// Counts the bytes of the template that are held in memory for the layout.
-struct Held<'a> {
+struct TemplateBytes<'a> {
     template: &'a Template,
     context: &'a dyn Context,
     bytes: u64,
 }
 
-impl Held<'_> {
+impl TemplateBytes<'_> {
     /// Appends a piece to a file and returns its length.
     fn lay_out(&mut self, file: OutputId, piece: Piece, layout: &mut dyn LayoutSink) -> Result<u64> {
         match piece {

@@ -11,7 +11,7 @@ use tensorferry_flax_file::array::Array;
 use tensorferry_flax_file::chunked::join;
 use tensorferry_flax_file::document::{Document, Item, Key};
 use tensorferry_flax_file::placeholder;
-use tensorferry_flax_file::places::Places;
+use tensorferry_flax_file::places::Positions;
 use tensorferry_sdk::{Context, FileId, Node, Result, Source};
 
 pub(crate) const AGGREGATE: &str = "checkpoint";
@@ -28,7 +28,7 @@ pub(crate) struct Aggregate {
 pub(crate) enum Leaf {
     Array(Array),
     /// An array in one of these folders.
-    Elsewhere(Vec<String>),
+    Reference(Vec<String>),
     Value(Node),
     Empty {
         is_list: bool,
@@ -63,7 +63,7 @@ impl Aggregate {
         let name = format!("{folder}{AGGREGATE}");
         let file = source.open(&name)?;
         let document = Document::read(source, file, context).map_err(|error| error.file(&*name))?;
-        let places = Places::of(&document);
+        let places = Positions::of(&document);
         let items = || (0_u32..).zip(&document.items);
         let specifications: HashSet<u32> = items()
             .filter_map(|(id, item)| match item {
@@ -88,7 +88,7 @@ impl Aggregate {
                     Leaf::Array(joined.map_err(|error| error.file(&*name).tensor(at()))?)
                 }
                 Item::Map(entries) if specifications.contains(&id) => {
-                    Leaf::Elsewhere(folders_of(&document, entries).unwrap_or_default())
+                    Leaf::Reference(folders_of(&document, entries).unwrap_or_default())
                 }
                 Item::Map(entries) if entries.is_empty() => Leaf::Empty { is_list: false },
                 Item::List(items) if items.is_empty() => Leaf::Empty { is_list: true },
@@ -96,7 +96,7 @@ impl Aggregate {
                 Item::Array(array) => Leaf::Array(array.clone()),
                 Item::Unknown(kind) => Leaf::Unknown(*kind),
                 Item::Leaf(node) => match node.as_text().and_then(placeholder) {
-                    Some(folder) => Leaf::Elsewhere(vec![folder.to_owned()]),
+                    Some(folder) => Leaf::Reference(vec![folder.to_owned()]),
                     None => Leaf::Value(node.clone()),
                 },
             };

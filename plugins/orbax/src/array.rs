@@ -14,9 +14,9 @@ use tensorferry_sdk::{
 };
 
 /// Maximum chunks of one array.
-const MOST_CHUNKS: u64 = 1 << 24;
+const MAX_CHUNKS: u64 = 1 << 24;
 /// Maximum bytes of an array's description. Those of tensorstore have less than a thousand.
-const MOST_DESCRIPTION: u64 = 1 << 20;
+const MAX_DESCRIPTION: u64 = 1 << 20;
 
 /// Reads arrays into a catalog.
 pub(crate) struct Arrays<'a> {
@@ -26,13 +26,13 @@ pub(crate) struct Arrays<'a> {
     /// Chunks that are decoded on demand.
     pub(crate) encoded: Vec<Chunk>,
     names: UniqueNames,
-    counted: Counted,
+    counted: ChunkTotals,
 }
 
 /// Totals over all arrays so far. They are bounded, because a few bytes can claim millions of
 /// chunks.
 #[derive(Default)]
-struct Counted {
+struct ChunkTotals {
     /// Chunks found, and entries of shards.
     chunks: u64,
     /// Missing chunks that were looked up or have a place in a grid.
@@ -43,9 +43,9 @@ struct Counted {
     expanded: u64,
 }
 
-impl Counted {
+impl ChunkTotals {
     /// Allowed missing chunks: 16 per present chunk, plus `entries / 64`.
-    const ABSENT: (u64, u64) = (16, 64);
+    const MAX_MISSING: (u64, u64) = (16, 64);
 
     fn chunk(&mut self, limits: &Limits) -> Result<()> {
         self.chunks += 1;
@@ -59,7 +59,7 @@ impl Counted {
 
     fn absent(&mut self, count: u64, limits: &Limits) -> Result<()> {
         self.absent = self.absent.saturating_add(count);
-        let (times, share) = Self::ABSENT;
+        let (times, share) = Self::MAX_MISSING;
         let most = (limits.entries / share).saturating_add(times.saturating_mul(self.chunks));
         if self.absent <= most {
             return Ok(());
@@ -69,7 +69,7 @@ impl Counted {
     }
 
     fn held(&mut self, span: &Span, limits: &Limits) -> Result<()> {
-        self.held = self.held.saturating_add(span.held().len() as u64);
+        self.held = self.held.saturating_add(span.inline_bytes().len() as u64);
         if self.held <= limits.header_bytes {
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl<'a> Arrays<'a> {
             context,
             encoded: Vec::new(),
             names: UniqueNames::default(),
-            counted: Counted::default(),
+            counted: ChunkTotals::default(),
         }
     }
 
@@ -150,9 +150,9 @@ impl<'a> Arrays<'a> {
             }
             _ => error.tensor(name),
         };
-        if span.len() > MOST_DESCRIPTION {
+        if span.len() > MAX_DESCRIPTION {
             let error = Error::limit("the array's description is too long").found(span.len());
-            return Err(at(error.expected(format!("at most {MOST_DESCRIPTION} bytes"))));
+            return Err(at(error.expected(format!("at most {MAX_DESCRIPTION} bytes"))));
         }
         let encoding = span.bytes(source, limits).and_then(|bytes| parse(&bytes, limits)).map_err(at)?;
         let counts = counts(&encoding).map_err(at)?;
@@ -196,7 +196,7 @@ impl<'a> Arrays<'a> {
             if number.is_multiple_of(1 << 10) {
                 self.context.check_cancelled()?;
             }
-            let place = place_of(number, counts);
+            let place = grid_position(number, counts);
             let chunk = format!("{key}/{}", encoding.keys.of(&place));
             let Some(span) = store.get(&chunk)? else {
                 if stores_all {
@@ -228,7 +228,7 @@ impl<'a> Arrays<'a> {
                     .expected(format!("{total} chunks"))
                     .found(tiles.len()));
             }
-            self.lose(&name, absent, total)?;
+            self.report_missing_chunks(&name, absent, total)?;
             Some(self.catalog.storage(Storage::inline(dtype::fill(&encoding.fill, *dtype)?))?)
         } else {
             None
@@ -256,7 +256,7 @@ impl<'a> Arrays<'a> {
 
     /// Reports missing chunks, which were either left out because they equal the fill value, or
     /// lost.
-    fn lose(&mut self, name: &str, absent: u64, total: u64) -> Result<()> {
+    fn report_missing_chunks(&mut self, name: &str, absent: u64, total: u64) -> Result<()> {
         let why = format!(
             "{absent} of its {total} chunks are missing and are read as the fill value; writers may leave out such chunks"
         );
@@ -278,7 +278,7 @@ impl<'a> Arrays<'a> {
             }
             self.counted.chunk(self.context.limits())?;
             let Some(part) = entry else { continue };
-            let place = place_of(number, &counts);
+            let place = grid_position(number, &counts);
             let place = place.iter().zip(inner).zip(start);
             let start: Vec<u64> =
                 place.map(|((at, inner), start)| start.saturating_add(at * inner)).collect();
@@ -327,7 +327,7 @@ impl<'a> Arrays<'a> {
         } else {
             match span {
                 Span::File { file, offset, len } => Storage::file(*file, *offset, *len),
-                Span::Inline { .. } => Storage::inline(span.held()),
+                Span::Inline { .. } => Storage::inline(span.inline_bytes()),
             }
         };
         self.catalog.storage(storage.byte_order(encoding.byte_order))
@@ -335,7 +335,7 @@ impl<'a> Arrays<'a> {
 }
 
 /// Returns the grid position of a chunk, given the number of chunks along each dimension.
-fn place_of(number: u64, counts: &[u64]) -> Vec<u64> {
+fn grid_position(number: u64, counts: &[u64]) -> Vec<u64> {
     let (mut rest, mut place) = (number, vec![0; counts.len()]);
     for dim in (0..place.len()).rev() {
         place[dim] = rest % counts[dim];
@@ -366,16 +366,16 @@ fn counts(encoding: &Encoding) -> Result<Vec<u64>> {
         }
         // Counts shards, and then the chunks of all shards.
         let counts = shape.iter().zip(tile).map(|(len, tile)| len.div_ceil(*tile));
-        let total = counts.clone().try_fold(1_u64, u64::checked_mul).filter(|total| *total <= MOST_CHUNKS);
+        let total = counts.clone().try_fold(1_u64, u64::checked_mul).filter(|total| *total <= MAX_CHUNKS);
         total.ok_or_else(|| {
-            Error::limit("the array has too many chunks").expected(format!("at most {MOST_CHUNKS}"))
+            Error::limit("the array has too many chunks").expected(format!("at most {MAX_CHUNKS}"))
         })?;
         if let Some(outer) = outer {
             let inner: u64 =
                 outer.iter().zip(tile).map(|(outer, inner)| outer / inner).fold(1, u64::saturating_mul);
-            if inner > MOST_CHUNKS {
+            if inner > MAX_CHUNKS {
                 return Err(
-                    Error::limit("a shard has too many chunks").expected(format!("at most {MOST_CHUNKS}"))
+                    Error::limit("a shard has too many chunks").expected(format!("at most {MAX_CHUNKS}"))
                 );
             }
         }

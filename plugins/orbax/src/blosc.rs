@@ -10,7 +10,7 @@
 //! upper three bits are the codec. A split block has one part per byte of an element. Each part
 //! starts with its length as i32.
 
-use crate::chunk_io::{Exact, SpanReader};
+use crate::chunk_io::{SizedSink, SpanReader};
 use std::io::Read;
 use tensorferry_sdk::{Context, Error, Result};
 
@@ -21,7 +21,7 @@ fn wrong(what: &str) -> Error {
 /// Decodes a chunk block by block.
 pub(crate) fn decode(
     input: &mut SpanReader<'_>,
-    output: &mut Exact<'_>,
+    output: &mut SizedSink<'_>,
     context: &dyn Context,
 ) -> Result<()> {
     let most = context.limits().memory_bytes;

@@ -30,13 +30,13 @@ impl Read for SpanReader<'_> {
 }
 
 /// Accepts exactly as many bytes as a chunk has.
-pub(crate) struct Exact<'a> {
+pub(crate) struct SizedSink<'a> {
     pub(crate) output: &'a mut dyn ByteSink,
     pub(crate) left: u64,
     pub(crate) len: u64,
 }
 
-impl Exact<'_> {
+impl SizedSink<'_> {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(|| {
             let error = Error::malformed("a decoded chunk is longer than its shape");

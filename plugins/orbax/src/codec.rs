@@ -1,7 +1,7 @@
 //! The codec chain of a chunk: at most one compressor, followed by checksums.
 
 use crate::blosc;
-use crate::chunk_io::{Exact, SpanReader};
+use crate::chunk_io::{SizedSink, SpanReader};
 use crate::span::Span;
 use std::io::{self, Read};
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Result, Source, crc32c_append};
@@ -72,7 +72,7 @@ impl Chunk {
             self.check(source, end, context)?;
         }
         let mut input = SpanReader { source, span: &self.span, at: 0, end, failed: None };
-        let mut output = Exact { output, left: self.len, len: self.len };
+        let mut output = SizedSink { output, left: self.len, len: self.len };
         let copied = match self.chain.compressor {
             None => copy(&mut input, &mut output, context),
             Some(Compressor::Zstd) => match zstd::stream::read::Decoder::new(&mut input) {
@@ -125,7 +125,7 @@ fn wrong(error: &io::Error) -> Error {
     Error::malformed("a chunk cannot be decompressed").found(error)
 }
 
-fn copy(from: &mut dyn Read, to: &mut Exact<'_>, context: &dyn Context) -> Result<()> {
+fn copy(from: &mut dyn Read, to: &mut SizedSink<'_>, context: &dyn Context) -> Result<()> {
     let mut buffer = vec![0; PIECE];
     loop {
         context.check_cancelled()?;

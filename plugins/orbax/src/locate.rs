@@ -46,7 +46,7 @@ pub(crate) fn is_array(source: &dyn Source, folder: &str) -> Result<bool> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Located {
     /// Folders of trees (empty or with a trailing slash) and the names of their items.
     Trees(Vec<(String, String)>),
     /// A folder of zarr arrays without a tree.
@@ -117,12 +117,12 @@ fn step(name: &str) -> Option<u64> {
 }
 
 /// Finds the trees in the source's folder.
-pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Result<Found> {
+pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Result<Located> {
     if is_uncommitted(source, "")? {
-        return Ok(Found::Nothing { is_unfinished: true });
+        return Ok(Located::Nothing { is_unfinished: true });
     }
     if is_tree(source, "")? {
-        return Ok(Found::Trees(vec![(String::new(), String::new())]));
+        return Ok(Located::Trees(vec![(String::new(), String::new())]));
     }
     let names = below(source, "")?;
     let (unfinished, names): (Vec<String>, Vec<String>) =
@@ -144,21 +144,21 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
             if let (Some(context), false) = (context, steps.is_empty()) {
                 context.note(&format!("reading the latest step {latest:?}; {} earlier steps", steps.len()));
             }
-            return Ok(Found::Trees(trees));
+            return Ok(Located::Trees(trees));
         }
     }
     // A step is not an item of the run.
     if has_uncommitted {
-        return Ok(Found::Nothing { is_unfinished: true });
+        return Ok(Located::Nothing { is_unfinished: true });
     }
     let trees = items(source, "")?;
     if !trees.is_empty() {
-        return Ok(Found::Trees(trees));
+        return Ok(Located::Trees(trees));
     }
     if has_arrays(source)? {
-        return Ok(Found::Arrays(String::new()));
+        return Ok(Located::Arrays(String::new()));
     }
-    Ok(Found::Nothing { is_unfinished: !unfinished.is_empty() })
+    Ok(Located::Nothing { is_unfinished: !unfinished.is_empty() })
 }
 
 /// Returns the trees of a step: the folder itself, or its items.
@@ -177,7 +177,7 @@ fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
             continue;
         }
         if is_unmerged(source, &item)? {
-            return Err(nothing(true).file(item));
+            return Err(not_found_error(true).file(item));
         }
         for key in RANDOM_KEYS {
             let item = format!("{item}{key}/");
@@ -190,7 +190,7 @@ fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
 }
 
 /// Returns the error for a folder without a checkpoint.
-pub(crate) fn nothing(is_unfinished: bool) -> Error {
+pub(crate) fn not_found_error(is_unfinished: bool) -> Error {
     if is_unfinished {
         return Error::malformed("the checkpoint was never finished: the folder has no committed step");
     }
@@ -217,19 +217,19 @@ mod tests {
             let found = locate(&MemorySource::folder(files.to_vec()), Some(&context)).unwrap();
             (found, context.notes().len())
         };
-        let tree = |name: &str| Found::Trees(vec![(format!("{name}/default/"), "default".to_owned())]);
+        let tree = |name: &str| Located::Trees(vec![(format!("{name}/default/"), "default".to_owned())]);
         let [one, two] = ["1/default/_METADATA", "2/default/_METADATA"].map(|name| (name, b"{}".to_vec()));
         let begun = ("2/_CHECKPOINT_METADATA", times("null"));
         assert_eq!(of(&[one.clone(), two.clone(), ("2/_CHECKPOINT_METADATA", times("2"))]).0, tree("2"));
         assert_eq!(of(&[one, two.clone(), begun.clone()]), (tree("1"), 1));
-        assert_eq!(of(&[two, begun]).0, Found::Nothing { is_unfinished: true });
+        assert_eq!(of(&[two, begun]).0, Located::Nothing { is_unfinished: true });
         let [step, begun] = ["2/_METADATA", "2/_CHECKPOINT_METADATA"].map(|name| (name, times("null")));
-        assert_eq!(of(&[step, begun]).0, Found::Nothing { is_unfinished: true });
+        assert_eq!(of(&[step, begun]).0, Located::Nothing { is_unfinished: true });
         let whole = [("_METADATA", b"{}".to_vec()), ("_CHECKPOINT_METADATA", times("null"))];
-        assert_eq!(of(&whole).0, Found::Nothing { is_unfinished: true });
+        assert_eq!(of(&whole).0, Located::Nothing { is_unfinished: true });
         // Older versions have no times.
         let old = [("_METADATA", b"{}".to_vec()), ("_CHECKPOINT_METADATA", b"{}".to_vec())];
-        assert!(matches!(of(&old).0, Found::Trees(_)));
+        assert!(matches!(of(&old).0, Located::Trees(_)));
     }
 
     /// The store of a single process has only some of the tensors and is not a step.
@@ -240,12 +240,12 @@ mod tests {
             locate(&source, Some(&MemoryContext::default()))
         };
         let stores = ["ocdbt.process_0/manifest.ocdbt", "ocdbt.process_1/manifest.ocdbt"];
-        assert_eq!(of(&stores).unwrap(), Found::Nothing { is_unfinished: true });
-        assert_eq!(of(&stores[1..]).unwrap(), Found::Nothing { is_unfinished: false });
+        assert_eq!(of(&stores).unwrap(), Located::Nothing { is_unfinished: true });
+        assert_eq!(of(&stores[1..]).unwrap(), Located::Nothing { is_unfinished: false });
         let merged = of(&[stores[0], stores[1], "manifest.ocdbt"]).unwrap();
-        assert_eq!(merged, Found::Trees(vec![(String::new(), String::new())]));
+        assert_eq!(merged, Located::Trees(vec![(String::new(), String::new())]));
         let step = of(&["1/_METADATA", "2/ocdbt.process_0/manifest.ocdbt"]).unwrap();
-        assert_eq!(step, Found::Trees(vec![("1/".to_owned(), String::new())]));
+        assert_eq!(step, Located::Trees(vec![("1/".to_owned(), String::new())]));
         let item = of(&["1/params/_METADATA", "1/state/ocdbt.process_0/manifest.ocdbt"]).unwrap_err();
         assert!(item.to_string().contains("never finished"), "{item}");
     }

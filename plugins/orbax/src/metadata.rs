@@ -8,7 +8,7 @@ pub(crate) const METADATA: &str = "_METADATA";
 pub(crate) const STRINGS: &str = "_strings.json";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LeafKind {
     Array,
     Text,
     None,
@@ -19,13 +19,13 @@ pub(crate) enum Kind {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Leaf {
+pub(crate) struct MetadataLeaf {
     /// Keys, each with a flag that is set for list indices.
     pub(crate) path: Vec<(String, bool)>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LeafKind,
 }
 
-impl Leaf {
+impl MetadataLeaf {
     /// Returns the keys joined with dots, which is the name of the leaf's array.
     pub(crate) fn name(&self) -> String {
         let keys: Vec<&str> = self.path.iter().map(|(key, _)| &**key).collect();
@@ -36,7 +36,7 @@ impl Leaf {
 /// The parsed `_METADATA`. `stores_all` is set if all chunks are stored, including those that equal
 /// the fill value.
 pub(crate) struct Metadata {
-    pub(crate) leaves: Vec<Leaf>,
+    pub(crate) leaves: Vec<MetadataLeaf>,
     pub(crate) uses_ocdbt: Option<bool>,
     pub(crate) stores_all: bool,
 }
@@ -60,7 +60,7 @@ impl Metadata {
     }
 }
 
-fn leaf(entry: &Json) -> Option<Leaf> {
+fn leaf(entry: &Json) -> Option<MetadataLeaf> {
     let key = |key: &Json| {
         let is_number = *key.get("key_type") == Json::Int(1);
         let text = match key.get("key") {
@@ -74,11 +74,11 @@ fn leaf(entry: &Json) -> Option<Leaf> {
     let value = entry.get("value_metadata");
     let is_skipped = *value.get("skip_deserialize") == Json::Bool(true);
     let kind = match value.get("value_type").text()? {
-        "string" => Kind::Text,
-        "None" => Kind::None,
-        "List" | "Tuple" if is_skipped => Kind::Empty { is_list: true },
-        _ if is_skipped => Kind::Empty { is_list: false },
-        _ => Kind::Array,
+        "string" => LeafKind::Text,
+        "None" => LeafKind::None,
+        "List" | "Tuple" if is_skipped => LeafKind::Empty { is_list: true },
+        _ if is_skipped => LeafKind::Empty { is_list: false },
+        _ => LeafKind::Array,
     };
-    Some(Leaf { path, kind })
+    Some(MetadataLeaf { path, kind })
 }

@@ -26,7 +26,7 @@ const NODE_MAGIC: u32 = 0x0cdb_20de;
 /// Lower and upper bound of the limit on the decoded length of a node.
 const NODE_BYTES: (u64, u64) = (8 << 20, 128 << 20);
 /// Maximum entries of a node or a table.
-const MOST_ENTRIES: u64 = 1 << 20;
+const MAX_ENTRIES: u64 = 1 << 20;
 /// Memory of an entry besides its key or path.
 const ENTRY_BYTES: usize = 64;
 
@@ -50,7 +50,7 @@ impl DataFile {
 }
 
 /// A node that is still to be read.
-struct Waiting {
+struct PendingNode {
     file: Rc<DataFile>,
     offset: u64,
     len: u64,
@@ -108,11 +108,11 @@ pub(crate) fn keys(
     let mut budget = Budget::new(limits);
     budget.read(bytes.len());
     let in_manifest = |error: Error| error.file(&*manifest);
-    let body = frame(&bytes, MANIFEST_MAGIC, NODE_BYTES.1.min(budget.left())).map_err(in_manifest)?;
-    let (root, most) = newest(&body).map_err(in_manifest)?;
+    let body = unframe(&bytes, MANIFEST_MAGIC, NODE_BYTES.1.min(budget.left())).map_err(in_manifest)?;
+    let (root, most) = newest_root(&body).map_err(in_manifest)?;
     drop((bytes, body));
     let mut found = BTreeMap::new();
-    let mut waiting: Vec<Waiting> = root.into_iter().collect();
+    let mut waiting: Vec<PendingNode> = root.into_iter().collect();
     let mut visited = HashSet::new();
     let mut last: Option<Vec<u8>> = None;
     while let Some(node) = waiting.pop() {
@@ -133,7 +133,7 @@ pub(crate) fn keys(
         }
         let bytes = source.read_vec(file, node.offset, node.len, limits).map_err(at)?;
         budget.read(bytes.len());
-        let body = frame(&bytes, NODE_MAGIC, most.min(budget.left())).map_err(at)?;
+        let body = unframe(&bytes, NODE_MAGIC, most.min(budget.left())).map_err(at)?;
         budget.hold(body.len()).map_err(at)?;
         let children = entries(&body, &node, &mut budget, |key, value| {
             if found.len() as u64 >= limits.entries {
@@ -175,8 +175,8 @@ fn inside(source: &dyn Source, file: FileId, offset: u64, len: u64) -> Result<()
 }
 
 /// Checks the frame of a manifest or node and returns its body.
-fn frame(bytes: &[u8], magic: u32, most: u64) -> Result<Vec<u8>> {
-    let mut fields = Fields(bytes);
+fn unframe(bytes: &[u8], magic: u32, most: u64) -> Result<Vec<u8>> {
+    let mut fields = FieldReader(bytes);
     let found = u32::from_be_bytes(fields.array()?);
     if found != magic {
         let error = Error::malformed("wrong magic number in the OCDBT store");
@@ -192,7 +192,7 @@ fn frame(bytes: &[u8], magic: u32, most: u64) -> Result<Vec<u8>> {
         let error = Error::malformed("wrong crc32c");
         return Err(error.expected(format!("{stored:#010x}")).found(format!("{computed:#010x}")));
     }
-    let mut fields = Fields(content.get(12..).ok_or_else(short)?);
+    let mut fields = FieldReader(content.get(12..).ok_or_else(short)?);
     let version = fields.varint()?;
     if version != 0 {
         return Err(Error::unsupported("unknown version of OCDBT").expected(0).found(version));
@@ -215,8 +215,8 @@ fn frame(bytes: &[u8], magic: u32, most: u64) -> Result<Vec<u8>> {
 }
 
 /// Returns the root of the newest version, and the maximum length of a node.
-fn newest(body: &[u8]) -> Result<(Option<Waiting>, u64)> {
-    let mut fields = Fields(body);
+fn newest_root(body: &[u8]) -> Result<(Option<PendingNode>, u64)> {
+    let mut fields = FieldReader(body);
     fields.take(16)?;
     let kind = fields.byte()?;
     if kind != 0 {
@@ -238,8 +238,13 @@ fn newest(body: &[u8]) -> Result<(Option<Waiting>, u64)> {
         return Ok((None, most));
     }
     let file = file_of(&files, ids[last])?;
-    let root =
-        Waiting { file, offset: offsets[last], len: lens[last], height: heights[last], prefix: Vec::new() };
+    let root = PendingNode {
+        file,
+        offset: offsets[last],
+        len: lens[last],
+        height: heights[last],
+        prefix: Vec::new(),
+    };
     Ok((Some(root), most))
 }
 
@@ -252,11 +257,11 @@ enum Value<'a> {
 /// Passes the values of a leaf to `each`, or returns the children of an inner node.
 fn entries(
     body: &[u8],
-    node: &Waiting,
+    node: &PendingNode,
     budget: &mut Budget,
     mut each: impl FnMut(Vec<u8>, Value<'_>) -> Result<()>,
-) -> Result<Vec<Waiting>> {
-    let mut fields = Fields(body);
+) -> Result<Vec<PendingNode>> {
+    let mut fields = FieldReader(body);
     let height = fields.byte()?;
     if height != node.height {
         let error = Error::malformed("the height of a node does not match its parent");
@@ -296,7 +301,7 @@ fn entries(
         let children = keys.iter().enumerate().map(|(index, key)| {
             let common = usize::try_from(prefixes[index]).ok().and_then(|len| key.get(..len));
             let common = common.ok_or_else(|| Error::malformed("a prefix is longer than its key"))?;
-            Ok(Waiting {
+            Ok(PendingNode {
                 file: file_of(&files, ids[index])?,
                 offset: offsets[index],
                 len: sizes[index],
@@ -331,7 +336,7 @@ fn file_of(files: &[Rc<DataFile>], id: u64) -> Result<Rc<DataFile>> {
     file.ok_or_else(|| Error::malformed("a file is not in the table").expected(files.len()).found(id))
 }
 
-fn file_table(fields: &mut Fields<'_>, inherited: &str) -> Result<Vec<Rc<DataFile>>> {
+fn file_table(fields: &mut FieldReader<'_>, inherited: &str) -> Result<Vec<Rc<DataFile>>> {
     let count = fields.count()?;
     let Some(later) = count.checked_sub(1) else { return Ok(Vec::new()) };
     let (shared, lens, bases) = (fields.column(later)?, fields.column(count)?, fields.column(count)?);
@@ -364,9 +369,9 @@ fn short() -> Error {
 }
 
 /// The unread part of a body.
-struct Fields<'a>(&'a [u8]);
+struct FieldReader<'a>(&'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len).ok_or_else(short)?;
         self.0 = rest;
@@ -404,7 +409,7 @@ impl<'a> Fields<'a> {
     /// Reads the number of entries that follow, of at least one byte each.
     fn count(&mut self) -> Result<usize> {
         let count = self.varint()?;
-        let most = MOST_ENTRIES.min(self.0.len() as u64);
+        let most = MAX_ENTRIES.min(self.0.len() as u64);
         usize::try_from(count).ok().filter(|_| count <= most).ok_or_else(|| {
             let error = Error::malformed("too many entries for the length or the limit of a node");
             error.expected(format!("at most {most}")).found(count)

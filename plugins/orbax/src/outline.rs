@@ -81,7 +81,7 @@ struct TreeWalk<'a> {
 }
 
 /// A container that is being walked.
-struct Open {
+struct OpenContainer {
     parts: Vec<(Key, NodeId)>,
     next: usize,
     /// Number of keys that lead to it.
@@ -97,7 +97,7 @@ struct Open {
 
 impl TreeWalk<'_> {
     fn run(&mut self, root: NodeId) -> Result<()> {
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenContainer> = Vec::new();
         self.visit(root, &mut open)?;
         while let Some(top) = open.last_mut() {
             self.keys.truncate(top.depth);
@@ -120,7 +120,7 @@ impl TreeWalk<'_> {
     }
 
     /// Enters an array, or pushes the children of a container.
-    fn visit(&mut self, mut id: NodeId, open: &mut Vec<Open>) -> Result<()> {
+    fn visit(&mut self, mut id: NodeId, open: &mut Vec<OpenContainer>) -> Result<()> {
         self.visits += 1;
         // Shared nodes are walked again, so the walk needs a bound.
         if self.visits > self.context.limits().nodes {
@@ -131,9 +131,9 @@ impl TreeWalk<'_> {
         if self.visits.is_multiple_of(1 << 16) {
             self.context.check_cancelled()?;
         }
-        let mut node = self.older(id, None)?;
+        let mut node = self.child_node(id, None)?;
         while let (NodeKind::ATTRIBUTED, Some(&inner)) = (node.kind, node.children.first()) {
-            node = self.older(inner, Some(id))?;
+            node = self.child_node(inner, Some(id))?;
             id = inner;
         }
         if node.children.iter().any(|child| *child >= id) {
@@ -158,13 +158,13 @@ impl TreeWalk<'_> {
         };
         let is_below_list = is_list || open.last().is_some_and(|outer| outer.is_below_list);
         let depth = self.keys.len();
-        open.push(Open { parts, next: 0, depth, is_below_list, texts, empty, has_any: false });
+        open.push(OpenContainer { parts, next: 0, depth, is_below_list, texts, empty, has_any: false });
         Ok(())
     }
 
     /// Records the end of an array or a container. In a list, one without written arrays still
     /// keeps its position.
-    fn place(&mut self, has_any: bool, word: &'static str, open: &mut [Open]) {
+    fn place(&mut self, has_any: bool, word: &'static str, open: &mut [OpenContainer]) {
         let Some(outer) = open.last_mut() else { return };
         if !has_any && outer.is_below_list {
             self.outline.places.push((self.keys.clone(), word));
@@ -191,7 +191,7 @@ impl TreeWalk<'_> {
         true
     }
 
-    fn older(&self, id: NodeId, than: Option<NodeId>) -> Result<Node> {
+    fn child_node(&self, id: NodeId, than: Option<NodeId>) -> Result<Node> {
         if than.is_some_and(|than| id >= than) {
             return Err(Error::plugin("a tree node has a child that was declared after it"));
         }

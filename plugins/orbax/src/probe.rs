@@ -1,7 +1,7 @@
 //! Probing by the names of files in a folder.
 
 use crate::aggregate::{self, AGGREGATE};
-use crate::locate::{Found, has_arrays, has_uncommitted, locate, names_a_tree};
+use crate::locate::{Located, has_arrays, has_uncommitted, locate, names_a_tree};
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
 /// Ranks below a SavedModel and above a TensorFlow checkpoint.
@@ -25,10 +25,10 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
         return Ok(Score::NO);
     }
     Ok(match locate(source, None)? {
-        Found::Trees(_) => A_TREE,
-        Found::Arrays(_) => ARRAYS,
+        Located::Trees(_) => A_TREE,
+        Located::Arrays(_) => ARRAYS,
         // The reader reports that the checkpoint is unfinished.
-        Found::Nothing { is_unfinished: true } if has_uncommitted(source)? => UNFINISHED,
-        Found::Nothing { .. } => Score::NO,
+        Located::Nothing { is_unfinished: true } if has_uncommitted(source)? => UNFINISHED,
+        Located::Nothing { .. } => Score::NO,
     })
 }

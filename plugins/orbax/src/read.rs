@@ -4,8 +4,8 @@ use crate::aggregate::{self, AGGREGATE, Aggregate};
 use crate::array::{Arrays, prefixed};
 use crate::array_metadata;
 use crate::json::Json;
-use crate::locate::{Found, below, is_array, is_of_process, is_tree_file, locate, nothing};
-use crate::metadata::{Kind, METADATA, Metadata, STRINGS};
+use crate::locate::{Located, below, is_array, is_of_process, is_tree_file, locate, not_found_error};
+use crate::metadata::{LeafKind, METADATA, Metadata, STRINGS};
 use crate::span::check_path;
 use crate::store::Store;
 use std::collections::{HashMap, HashSet};
@@ -35,16 +35,16 @@ impl TensorReader for Reader {
         let mut tree = Branches(vec![Branch::default()]);
         let mut is_all_model = true;
         match locate(source, Some(context))? {
-            Found::Trees(trees) => {
-                hold_notes(source, "")?;
+            Located::Trees(trees) => {
+                mark_notes_read(source, "")?;
                 for (folder, item) in &trees {
-                    hold(source, folder)?;
-                    hold_notes(source, folder.split_once('/').map_or("", |(step, _)| step))?;
+                    mark_read(source, folder)?;
+                    mark_notes_read(source, folder.split_once('/').map_or("", |(step, _)| step))?;
                     let item = if trees.len() > 1 { item.as_str() } else { "" };
                     is_all_model &= read_tree(&mut arrays, folder, item, &mut tree)? && trees.len() == 1;
                 }
             }
-            Found::Arrays(folder) => {
+            Located::Arrays(folder) => {
                 if source.contains(&format!("{folder}{AGGREGATE}"))? {
                     let error = Error::malformed("the file is not the tree of the arrays next to it");
                     return Err(error.file(format!("{folder}{AGGREGATE}")).expected("a map in msgpack"));
@@ -52,7 +52,7 @@ impl TensorReader for Reader {
                 let store = Store::Folder { source, folder };
                 is_all_model = read_arrays(&mut arrays, &store, "", &mut tree)?;
             }
-            Found::Nothing { is_unfinished } => return Err(nothing(is_unfinished).file(".")),
+            Located::Nothing { is_unfinished } => return Err(not_found_error(is_unfinished).file(".")),
         }
         // If the whole tree is a model, its modules are nested maps, and a flat target only needs
         // the names of the arrays.
@@ -67,8 +67,8 @@ impl TensorReader for Reader {
 /// Opens the other files of a checkpoint, so that the host counts them as read. These are the
 /// stores of single processes, from which the store of the folder was merged, and notes on
 /// sharding. They have no meaning in other formats.
-fn hold(source: &dyn Source, folder: &str) -> Result<()> {
-    hold_notes(source, folder.trim_end_matches('/'))?;
+fn mark_read(source: &dyn Source, folder: &str) -> Result<()> {
+    mark_notes_read(source, folder.trim_end_matches('/'))?;
     for name in below(source, folder.trim_end_matches('/'))? {
         let own = format!("{folder}{name}/");
         let is_process = is_of_process(&name);
@@ -83,7 +83,7 @@ fn hold(source: &dyn Source, folder: &str) -> Result<()> {
 }
 
 /// Does the same for the notes in a folder.
-fn hold_notes(source: &dyn Source, folder: &str) -> Result<()> {
+fn mark_notes_read(source: &dyn Source, folder: &str) -> Result<()> {
     let slash = if folder.is_empty() { "" } else { "/" };
     for name in ["_CHECKPOINT_METADATA", "_sharding", "commit_success.txt", "orbax.checkpoint"] {
         let name = format!("{folder}{slash}{name}");
@@ -131,7 +131,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         Some(bytes) => Some(Metadata::parse(&bytes, context.limits()).map_err(at)?),
         None => None,
     };
-    let mut branch = TreeOfItem {
+    let mut branch = ItemReader {
         known: array_metadata::read(source, folder, context.limits())?,
         keys: HashSet::new(),
         store: &store,
@@ -160,7 +160,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         if !is_aggregated {
             return read_arrays(arrays, &store, item, branch.tree);
         }
-        branch.report_others(arrays, folder)?;
+        branch.report_unnamed_arrays(arrays, folder)?;
         return Ok(branch.is_all_model);
     };
     if metadata.uses_ocdbt.is_some_and(|uses| uses && !matches!(store, Store::Ocdbt(_))) {
@@ -185,25 +185,25 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
             continue;
         }
         branch.is_all_model &=
-            matches!(leaf.kind, Kind::Array) && leaf.path.iter().all(|(key, _)| key != OPTIMIZER);
+            matches!(leaf.kind, LeafKind::Array) && leaf.path.iter().all(|(key, _)| key != OPTIMIZER);
         let node = match leaf.kind {
-            Kind::Array => {
+            LeafKind::Array => {
                 if !stored.insert(name.clone()) {
                     let why = "two arrays of the tree have the same name in the store, which holds only one of them";
                     return Err(at(Error::unsupported(why).tensor(name)));
                 }
                 branch.array(arrays, [&*name], &name, metadata.stores_all).map_err(at)?
             }
-            Kind::Text => arrays.catalog.node(match texts.get(&*name) {
+            LeafKind::Text => arrays.catalog.node(match texts.get(&*name) {
                 Some(text) => Node::text(text),
                 None => Node::none(),
             })?,
-            Kind::None => arrays.catalog.node(Node::none())?,
-            Kind::Empty { is_list } => arrays.catalog.node(empty(is_list))?,
+            LeafKind::None => arrays.catalog.node(Node::none())?,
+            LeafKind::Empty { is_list } => arrays.catalog.node(empty(is_list))?,
         };
         branch.put(leaf.path.iter().cloned(), node).map_err(|error| at(error.tensor(&*name)))?;
     }
-    branch.report_others(arrays, folder)?;
+    branch.report_unnamed_arrays(arrays, folder)?;
     Ok(branch.is_all_model)
 }
 
@@ -243,7 +243,7 @@ fn is_random_key(source: &dyn Source, folder: &str, context: &dyn Context) -> Re
 }
 
 /// State while the tree of one item is read.
-struct TreeOfItem<'a> {
+struct ItemReader<'a> {
     store: &'a Store<'a>,
     item: &'a str,
     tree: &'a mut Branches,
@@ -255,7 +255,7 @@ struct TreeOfItem<'a> {
     is_random_key: bool,
 }
 
-impl TreeOfItem<'_> {
+impl ItemReader<'_> {
     /// Adds a leaf of the aggregate file.
     fn add_aggregated(
         &mut self,
@@ -266,14 +266,14 @@ impl TreeOfItem<'_> {
     ) -> Result<()> {
         use aggregate::Leaf;
         let name = name_of(&path);
-        let is_array = matches!(leaf, Leaf::Array(_) | Leaf::Elsewhere(_) | Leaf::Value(_));
+        let is_array = matches!(leaf, Leaf::Array(_) | Leaf::Reference(_) | Leaf::Value(_));
         self.is_all_model &= is_array && path.iter().all(|(key, _)| key != OPTIMIZER);
         let node = match leaf {
             Leaf::Array(array) => {
                 let node = array.tensor(file, &arrays.name(self.item, &name)?, arrays.catalog)?;
                 arrays.catalog.node(node)?
             }
-            Leaf::Elsewhere(folders) => {
+            Leaf::Reference(folders) => {
                 self.array(arrays, folders.iter().map(|folder| &**folder), &name, false)?
             }
             Leaf::Value(node) => match number(&node) {
@@ -337,7 +337,7 @@ impl TreeOfItem<'_> {
     }
 
     /// Reports arrays of the store that the tree does not name.
-    fn report_others(&self, arrays: &mut Arrays<'_>, folder: &str) -> Result<()> {
+    fn report_unnamed_arrays(&self, arrays: &mut Arrays<'_>, folder: &str) -> Result<()> {
         let others: Vec<String> = match self.store {
             Store::Ocdbt(_) => self.store.arrays(arrays.context)?,
             Store::Folder { source, .. } => {

@@ -7,7 +7,7 @@ use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_name};
 
 pub(crate) const MANIFEST: &str = "manifest.ocdbt";
 /// Maximum bytes of a path on Linux.
-const MOST_PATH: usize = 4096;
+const MAX_PATH: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Span {
@@ -41,7 +41,7 @@ impl Span {
         match self {
             Self::File { file, offset, .. } => source.read_at(*file, offset.saturating_add(at), buffer),
             Self::Inline { .. } => {
-                let held = self.held();
+                let held = self.inline_bytes();
                 let from = usize::try_from(at).ok().and_then(|at| held.get(at..)?.get(..buffer.len()));
                 buffer.copy_from_slice(from.ok_or_else(|| Error::plugin("read past the end of a value"))?);
                 Ok(())
@@ -53,12 +53,12 @@ impl Span {
     pub(crate) fn bytes(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
         match self {
             Self::File { file, offset, len } => source.read_vec(*file, *offset, *len, limits),
-            Self::Inline { .. } => Ok(self.held().to_vec()),
+            Self::Inline { .. } => Ok(self.inline_bytes().to_vec()),
         }
     }
 
     /// Returns the bytes that are already in memory; empty for a file range.
-    pub(crate) fn held(&self) -> &[u8] {
+    pub(crate) fn inline_bytes(&self) -> &[u8] {
         match self {
             Self::File { .. } => &[],
             Self::Inline { bytes, range } => bytes.get(range.clone()).unwrap_or_default(),
@@ -85,7 +85,7 @@ impl Span {
 
 /// Checks that a path found in a file stays inside its folder.
 pub(crate) fn check_path(path: &str) -> Result<()> {
-    if path.len() > MOST_PATH || path.contains(['\\', '\0']) {
+    if path.len() > MAX_PATH || path.contains(['\\', '\0']) {
         let error = Error::malformed("a name is not a path in the checkpoint's folder");
         return Err(error.found(format!("{path:?}")));
     }

@@ -45,7 +45,7 @@ impl<'a> Store<'a> {
             }
             Self::Folder { source, folder } => {
                 /// Maximum depth of nested groups.
-                const MOST_DEPTH: usize = 16;
+                const MAX_DEPTH: usize = 16;
                 let mut names = Vec::new();
                 let mut open = vec![(String::new(), 0)];
                 while let Some((at, depth)) = open.pop() {
@@ -65,7 +65,7 @@ impl<'a> Store<'a> {
                         }
                         if is_array {
                             names.push(path);
-                        } else if depth < MOST_DEPTH
+                        } else if depth < MAX_DEPTH
                             && names.len() as u64 + (open.len() as u64) < context.limits().tensors
                         {
                             open.push((format!("{path}/"), depth + 1));

@@ -7,7 +7,7 @@ use crate::json::Json;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Order, Result};
 
 /// Maximum nesting of shards.
-const MOST_SHARDS: usize = 2;
+const MAX_SHARDS: usize = 2;
 
 pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
     let json = Json::parse(bytes, limits)?;
@@ -61,7 +61,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
     while let [codec] = codecs
         && name_of(codec) == "sharding_indexed"
     {
-        if encoding.layers.index_at_start.len() >= MOST_SHARDS {
+        if encoding.layers.index_at_start.len() >= MAX_SHARDS {
             return Err(Error::unsupported("shards are nested too deep"));
         }
         let shard = codec.get("configuration");

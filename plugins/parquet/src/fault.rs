@@ -30,9 +30,9 @@ pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Resu
         Ok(result) => result.map_err(|error| match error {
             ParquetError::NYI(why) => Error::unsupported(why),
             ParquetError::General(why) | ParquetError::EOF(why) | ParquetError::ArrowError(why) => {
-                of_library(&why)
+                read_error(&why)
             }
-            other => of_library(&other.to_string()),
+            other => read_error(&other.to_string()),
         }),
         Err(payload) => Err(panicked(payload.as_ref())),
     }
@@ -42,14 +42,14 @@ pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Resu
 pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
-    match of_library(text) {
+    match read_error(text) {
         error if error.kind() == ErrorKind::Unsupported => error,
         _ => Error::malformed(format!("the parquet library cannot read the bytes: {}", one_line(text))),
     }
 }
 
 /// Converts the library's message about bytes that it reads into an error.
-pub(crate) fn of_library(why: &str) -> Error {
+pub(crate) fn read_error(why: &str) -> Error {
     let texts = ["key overflow", "KeyOverflow", "too large for index type"];
     if texts.iter().any(|text| why.contains(text)) {
         return Error::unsupported(
@@ -60,7 +60,7 @@ pub(crate) fn of_library(why: &str) -> Error {
 }
 
 /// Converts the library's refusal to write rows. The input itself is not malformed.
-pub(crate) fn refused(error: ParquetError) -> Error {
+pub(crate) fn write_error(error: ParquetError) -> Error {
     match error {
         ParquetError::NYI(why) => Error::unsupported(one_line(&why)),
         other => Error::unsupported(one_line(&other.to_string())).context("Parquet cannot store these rows"),

@@ -38,12 +38,12 @@ const SUFFIXES: [&str; 3] = [".parquet", ".pq", ".parq"];
 
 /// Maximum nesting of groups, regardless of the limits. It keeps the library's recursion within a
 /// thread stack of 2 MiB, even in a build without optimizations.
-const MOST_DEPTH: u64 = 64;
+const MAX_DEPTH: u64 = 64;
 /// Maximum number of nested lists, which use more stack than other groups.
-const MOST_LISTS: u64 = 16;
+const MAX_LISTS: u64 = 16;
 /// Maximum nesting of fields if the file contains an Arrow schema. Arrow libraries reject more than
 /// 64 nested tables, and the message around the schema uses a few of them.
-const MOST_FIELDS: u64 = 60;
+const MAX_FIELDS: u64 = 60;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parquet;

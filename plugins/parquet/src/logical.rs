@@ -76,7 +76,7 @@ pub(crate) fn as_interval(field: Field) -> Field {
 
 /// Returns the path and the type name of each column or nested field whose Parquet type exists
 /// neither in Arrow nor in ferry.
-pub(crate) fn without_a_type(root: &Type) -> Vec<(String, &'static str)> {
+pub(crate) fn unsupported_types(root: &Type) -> Vec<(String, &'static str)> {
     fn walk(path: &str, of: &Type, found: &mut Vec<(String, &'static str)>) {
         let name = match of.get_basic_info().logical_type_ref() {
             Some(LogicalType::Variant { .. }) => Some("VARIANT"),

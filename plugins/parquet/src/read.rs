@@ -29,17 +29,17 @@ use int96::Int96Units;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::SchemaDescPtr;
 use partitions::{DataFile, Partitions};
-use statistics::KnownBounds;
+use statistics::BoundsCache;
 use std::sync::Arc;
 use stream::RowGroup;
 use tensorferry_sdk::arrow_schema::{Fields, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files};
-use tensorferry_sdk::records::{Batched, Expansion, RecordReader, RecordSet, Scan, Split};
+use tensorferry_sdk::records::{Batched, ExpansionLimit, RecordReader, RecordSet, ScanRequest, Split};
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
 
 /// Maximum values per byte of a file. Values take time to decode even where a few bytes encode many
 /// of them, such as nulls. A row group of 2^20 nulls as pyarrow writes it has a tenth of this.
-const VALUES_A_BYTE: u64 = 1 << 16;
+const MAX_VALUES_PER_BYTE: u64 = 1 << 16;
 
 pub(crate) struct Reader(pub(crate) Int96Unit);
 
@@ -52,7 +52,7 @@ impl RecordReader for Reader {
     ) -> Result<Box<dyn RecordSet>> {
         let mut files = Vec::new();
         let members = members(source.as_ref(), context)?;
-        let mut free_values = footer::free_values(context.limits());
+        let mut free_values = footer::extra_values(context.limits());
         for DataFile { name, .. } in &members {
             context.check_cancelled()?;
             let file = SourceFile::open(&source, name)?;
@@ -94,7 +94,7 @@ impl RecordReader for Reader {
         }
         let limits = context.limits();
         let bytes = files.iter().map(|file| file.file.len()).sum();
-        let expansion = Arc::new(Expansion::new(bytes, limits, splits.len()));
+        let expansion = Arc::new(ExpansionLimit::new(bytes, limits, splits.len()));
         let limits = limits.clone();
         Ok(Box::new(ParquetSet { schema, own, partitions, groups, splits, limits, expansion }))
     }
@@ -112,7 +112,7 @@ struct OpenFile {
     /// Units of the INT96 columns.
     int96: Arc<Int96Units>,
     /// Cached bounds of the leaf columns that scans have compared.
-    bounds: Arc<KnownBounds>,
+    bounds: Arc<BoundsCache>,
 }
 
 struct ParquetSet {
@@ -126,7 +126,7 @@ struct ParquetSet {
     splits: Vec<Split>,
     limits: Limits,
     /// Budget for the decoded bytes of all rows.
-    expansion: Arc<Expansion>,
+    expansion: Arc<ExpansionLimit>,
 }
 
 impl RecordSet for ParquetSet {
@@ -139,7 +139,7 @@ impl RecordSet for ParquetSet {
     }
 
     /// Skips row groups whose statistics exclude a match, and pages of unwanted rows.
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let missing = || Error::plugin(format!("no split {split}"));
         let (file, group) = self.groups.get(split).ok_or_else(missing)?;
         let (own, keys) = self.partitions.divide(scan);
@@ -157,7 +157,7 @@ impl RecordSet for ParquetSet {
             }
             None => stream::empty(&self.own, &own),
         };
-        self.partitions.beside(stream?, *file, &keys)
+        self.partitions.add_columns(stream?, *file, &keys)
     }
 }
 

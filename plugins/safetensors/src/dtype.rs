@@ -4,7 +4,7 @@ use tensorferry_sdk::Dtype;
 
 /// In the order of `Dtype` in the `safetensors` crate, which sorts tensors in a file by it: by
 /// rising alignment, then by position in this list.
-const RISING: [Dtype; 22] = [
+const DTYPE_ORDER: [Dtype; 22] = [
     Dtype::BOOL,
     Dtype::F4,
     Dtype::F6_E2M3,
@@ -32,7 +32,7 @@ const RISING: [Dtype; 22] = [
 /// Returns the sort rank of a dtype; tensors with a higher rank come earlier in the file. `None` if
 /// safetensors does not have it.
 pub(crate) fn rank(dtype: Dtype) -> Option<usize> {
-    RISING.iter().position(|&known| known == dtype)
+    DTYPE_ORDER.iter().position(|&known| known == dtype)
 }
 
 /// Returns the dtype with this name in a header.
@@ -42,13 +42,14 @@ pub(crate) fn named(name: &str) -> Option<Dtype> {
 
 /// All names, for messages.
 pub(crate) fn names() -> String {
-    let names: Vec<&str> = RISING.iter().filter_map(|dtype| dtype.info()).map(|info| info.name()).collect();
+    let names: Vec<&str> =
+        DTYPE_ORDER.iter().filter_map(|dtype| dtype.info()).map(|info| info.name()).collect();
     names.join(", ")
 }
 
 /// Suggests how to convert a dtype that safetensors does not have. Complex numbers and elements of
 /// less than a byte have no cast.
-pub(crate) fn remedy(dtype: Dtype) -> &'static str {
+pub(crate) fn suggestion(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::STR => "write a format with strings",
         Dtype::F8_E4M3B11FNUZ => "cast it to BF16",
@@ -78,6 +79,6 @@ mod tests {
             let info = dtype.info().unwrap();
             8 * info.block_bytes() / info.block_elements()
         };
-        assert!(RISING[1..].iter().is_sorted_by_key(bits));
+        assert!(DTYPE_ORDER[1..].iter().is_sorted_by_key(bits));
     }
 }

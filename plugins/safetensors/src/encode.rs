@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result};
 
 /// A tensor to write. Its data follows that of the previous tensor.
-pub(crate) struct Written<'a> {
+pub(crate) struct OutputTensor<'a> {
     pub(crate) name: &'a str,
     pub(crate) dtype: &'a str,
     pub(crate) shape: &'a [u64],
@@ -25,7 +25,7 @@ struct Info<'a> {
 }
 
 /// Encodes the bytes before the data: the header's length and the header.
-pub(crate) fn encode(metadata: &BTreeMap<String, String>, tensors: &[Written<'_>]) -> Result<Vec<u8>> {
+pub(crate) fn encode(metadata: &BTreeMap<String, String>, tensors: &[OutputTensor<'_>]) -> Result<Vec<u8>> {
     let mut bytes = vec![0; WORD];
     write_json(&mut bytes, metadata, tensors)
         .map_err(|e| Error::plugin(format!("cannot encode the header: {e}")))?;
@@ -44,7 +44,7 @@ pub(crate) fn encode(metadata: &BTreeMap<String, String>, tensors: &[Written<'_>
 fn write_json(
     bytes: &mut Vec<u8>,
     metadata: &BTreeMap<String, String>,
-    tensors: &[Written<'_>],
+    tensors: &[OutputTensor<'_>],
 ) -> serde_json::Result<()> {
     let mut json = serde_json::Serializer::new(bytes);
     let mut map = json.serialize_map(None)?;
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn the_bytes_are_the_librarys() {
         let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
-        let tensor = Written { name: "a\n\"ü", dtype: "F32", shape: &[2, 1], bytes: 8 };
+        let tensor = OutputTensor { name: "a\n\"ü", dtype: "F32", shape: &[2, 1], bytes: 8 };
         let bytes = encode(&metadata, &[tensor]).unwrap();
         let json = "{\"__metadata__\":{\"format\":\"pt\"},\
                     \"a\\n\\\"ü\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}";

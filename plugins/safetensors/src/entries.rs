@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
-use tensorferry_hub::json::{Scalar, Scope, UniqueMap};
+use tensorferry_hub::json::{ParseState, Scalar, UniqueMap};
 use tensorferry_sdk::Dtype;
 
 /// A tensor of a header.
@@ -21,7 +21,7 @@ pub(crate) struct Entry {
 }
 
 /// Deserializes a header into tensors and metadata.
-pub(crate) struct Entries<'a>(pub(crate) &'a Scope<'a>);
+pub(crate) struct Entries<'a>(pub(crate) &'a ParseState<'a>);
 
 /// Tensors and metadata of a header, in header order.
 pub(crate) type Contents = (Vec<Entry>, BTreeMap<String, String>);
@@ -48,7 +48,7 @@ impl<'de> Visitor<'de> for Entries<'_> {
             self.0.count(&name)?;
             if name != METADATA_KEY {
                 self.0.enter(Some(&name));
-                let Facts { dtype, shape, data_offsets: (begin, end) } = map.next_value()?;
+                let TensorInfo { dtype, shape, data_offsets: (begin, end) } = map.next_value()?;
                 tensors.push(Entry { name, dtype, shape, begin, end });
                 self.0.enter(None);
             } else if metadata.replace(map.next_value_seed(OptionalMap(self.0))?).is_some() {
@@ -60,7 +60,7 @@ impl<'de> Visitor<'de> for Entries<'_> {
 }
 
 /// Deserializes the metadata, which may be `null` as in the library.
-struct OptionalMap<'a>(&'a Scope<'a>);
+struct OptionalMap<'a>(&'a ParseState<'a>);
 
 impl<'de> DeserializeSeed<'de> for OptionalMap<'_> {
     type Value = BTreeMap<String, String>;
@@ -87,13 +87,13 @@ impl<'de> Visitor<'de> for OptionalMap<'_> {
 }
 
 /// The description of a tensor. Other keys are skipped, as in the library.
-struct Facts {
+struct TensorInfo {
     dtype: Dtype,
     shape: Vec<u64>,
     data_offsets: (u64, u64),
 }
 
-impl<'de> Deserialize<'de> for Facts {
+impl<'de> Deserialize<'de> for TensorInfo {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(FactsVisitor)
     }
@@ -102,13 +102,13 @@ impl<'de> Deserialize<'de> for Facts {
 struct FactsVisitor;
 
 impl<'de> Visitor<'de> for FactsVisitor {
-    type Value = Facts;
+    type Value = TensorInfo;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with dtype, shape and data_offsets")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Facts, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TensorInfo, A::Error> {
         let (mut dtype, mut shape, mut data_offsets) = (None, None, None);
         while let Some(key) = map.next_key::<Key>()? {
             let twice = match key {
@@ -125,7 +125,7 @@ impl<'de> Visitor<'de> for FactsVisitor {
             }
         }
         let missing = A::Error::missing_field;
-        Ok(Facts {
+        Ok(TensorInfo {
             dtype: dtype.ok_or_else(|| missing("dtype"))?,
             shape: shape.ok_or_else(|| missing("shape"))?,
             data_offsets: data_offsets.ok_or_else(|| missing("data_offsets"))?,

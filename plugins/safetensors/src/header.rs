@@ -6,7 +6,7 @@
 
 use crate::entries::{Entries, Entry};
 use std::collections::BTreeMap;
-use tensorferry_hub::json::{self, Scope};
+use tensorferry_hub::json::{self, ParseState};
 use tensorferry_sdk::{DtypeInfo, Error, FileId, Limits, Result, Source};
 
 /// Bytes of the header's length, and alignment of the header.
@@ -31,7 +31,7 @@ impl Header {
         let header = json_len(source, file).and_then(|len| {
             let data_offset = WORD as u64 + len;
             let bytes = source.read_vec(file, WORD as u64, len, limits)?;
-            let scope = Scope::new(limits);
+            let scope = ParseState::new(limits);
             let (tensors, metadata) = json::parse(&bytes, WORD as u64, &scope, Entries(&scope))?;
             let mut header =
                 Self { data_offset, data_len: source.len(file) - data_offset, tensors, metadata };

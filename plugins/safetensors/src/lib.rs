@@ -28,7 +28,7 @@ mod header;
 mod options;
 mod tied;
 
-use tensorferry_hub::{Naming, SHARD_IS_ALONE};
+use tensorferry_hub::{Naming, SHARD_OPTION};
 use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
@@ -70,7 +70,7 @@ impl Format for Safetensors {
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::Reader { shard_is_alone: SHARD_IS_ALONE.get(options)? }))
+        Ok(Box::new(read::Reader { shard_is_alone: SHARD_OPTION.get(options)? }))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {

@@ -1,7 +1,7 @@
 //! Options of the reader and the writer.
 
 use globset::{Glob, GlobMatcher};
-use tensorferry_hub::SHARD_IS_ALONE;
+use tensorferry_hub::SHARD_OPTION;
 use tensorferry_sdk::Side::Writer;
 use tensorferry_sdk::{Error, OptionSpec, Options, Result, ShardTag, TypedOption};
 
@@ -33,7 +33,7 @@ const FRAMEWORK: TypedOption<Framework> = TypedOption::choice(
         ("flax", Framework::Named("flax")),
         ("np", Framework::Named("np")),
         ("mlx", Framework::Named("mlx")),
-        ("none", Framework::Unsaid),
+        ("none", Framework::Omit),
     ],
     "framework in the metadata (\"format\"), which transformers requires: auto keeps the input's, or chooses by input \
      format; none adds none",
@@ -41,7 +41,7 @@ const FRAMEWORK: TypedOption<Framework> = TypedOption::choice(
 
 pub(crate) fn declared() -> Vec<OptionSpec> {
     vec![
-        SHARD_IS_ALONE.spec(),
+        SHARD_OPTION.spec(),
         MAX_SHARD_SIZE.spec(),
         ShardTag::spec(),
         DEDUPES.spec(),
@@ -76,7 +76,7 @@ pub(crate) enum Framework {
     Auto,
     Named(&'static str),
     /// Adds nothing.
-    Unsaid,
+    Omit,
 }
 
 impl WriteOptions {
@@ -110,7 +110,7 @@ impl Framework {
     pub(crate) fn word(self, origin: &str, is_said: bool) -> Option<&'static str> {
         match self {
             Self::Named(word) => Some(word),
-            Self::Unsaid => None,
+            Self::Omit => None,
             Self::Auto if is_said => None,
             Self::Auto => match origin {
                 "torch" | "torch-dcp" | "deepspeed" | "megatron" => Some("pt"),
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(Framework::Auto.word("saved-model", false), Some("tf"));
         assert_eq!(Framework::Auto.word("torch", true), None);
         assert_eq!(Framework::Auto.word("safetensors", false), None);
-        assert_eq!(Framework::Unsaid.word("torch", false), None);
+        assert_eq!(Framework::Omit.word("torch", false), None);
         assert_eq!(Framework::Named("np").word("torch", true), Some("np"));
     }
 }

@@ -36,7 +36,7 @@ impl TensorReader for Reader {
 }
 
 /// Bytes prefetched from each file of a model, which may be remote. Most headers are shorter.
-const BEGINNING: u64 = 64 << 10;
+const PREFETCH_BYTES: u64 = 64 << 10;
 
 struct Set {
     shards: Vec<Shard>,
@@ -56,7 +56,8 @@ impl Set {
     ) -> Result<Self> {
         let open = |name: String| source.open(&name).map(|file| (name, file));
         let files = names.into_iter().map(|name| open(name.into())).collect::<Result<Vec<_>>>()?;
-        let beginning = |(_, file): &(String, FileId)| FileRange { file: *file, offset: 0, len: BEGINNING };
+        let beginning =
+            |(_, file): &(String, FileId)| FileRange { file: *file, offset: 0, len: PREFETCH_BYTES };
         source.advise(&files.iter().map(beginning).collect::<Vec<_>>());
         let shards = files.into_iter().map(|(name, file)| {
             context.check_cancelled()?;
@@ -66,7 +67,7 @@ impl Set {
     }
 
     /// Returns each tensor name with its file.
-    fn held(&self) -> impl Iterator<Item = (&str, &str)> {
+    fn tensors_with_files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.shards
             .iter()
             .flat_map(|shard| shard.header.tensors.iter().map(move |tensor| (&*tensor.name, &*shard.name)))
@@ -75,7 +76,7 @@ impl Set {
     /// Returns the file of each tensor. Without an index, a name in two files is ambiguous.
     fn unique(&self) -> Result<HashMap<&str, &str>> {
         let mut files = HashMap::new();
-        for (tensor, file) in self.held() {
+        for (tensor, file) in self.tensors_with_files() {
             if let Some(other) = files.insert(tensor, file) {
                 return Err(Error::malformed("two files have a tensor with this name")
                     .file(file)
@@ -94,11 +95,11 @@ impl Set {
     ) -> Result<()> {
         let mut metadata = self.metadata(index, catalog)?;
         let ties = if let Some(index) = index {
-            let read = self.held().filter(|(tensor, file)| index.reads(tensor, file));
+            let read = self.tensors_with_files().filter(|(tensor, file)| index.reads(tensor, file));
             let read: HashSet<&str> = read.map(|(tensor, _)| tensor).collect();
             let ties = tied::restore(&mut metadata, |name| read.contains(name));
             let tied = ties.values().flatten().map(String::as_str).collect();
-            index.check(&self.held().collect(), &tied, catalog, context)?;
+            index.check(&self.tensors_with_files().collect(), &tied, catalog, context)?;
             ties
         } else {
             let unique = self.unique()?;

@@ -4,7 +4,7 @@
 //! The catalog is first split into files in its own order. Within a file, tensors are sorted by
 //! falling dtype rank, then by name.
 
-use crate::encode::{Written, encode};
+use crate::encode::{OutputTensor, encode};
 use crate::options::{Tied, WriteOptions};
 use crate::{FRAMEWORK_KEY, METADATA_KEY, NAMING, dtype, header, tied};
 use globset::GlobMatcher;
@@ -33,12 +33,12 @@ impl TensorWriter for Writer {
         let dropped = match &self.options.tied {
             Tied::Keep => BTreeMap::new(),
             Tied::Dedupe(prefer) => {
-                note_idle(prefer.as_ref(), catalog, &tensors, context);
+                note_unused_prefer(prefer.as_ref(), catalog, &tensors, context);
                 tied::dedupe(catalog, &tensors, prefer.as_ref(), &metadata)
             }
         };
         tensors.retain(|tensor| !dropped.contains_key(tensor));
-        leave_out_seeming_ties(catalog, &tensors, &mut metadata, layout)?;
+        drop_apparent_ties(catalog, &tensors, &mut metadata, layout)?;
         let is_said = metadata.contains_key(FRAMEWORK_KEY);
         if let Some(word) = self.options.framework.word(&catalog.origin(), is_said) {
             metadata.insert(FRAMEWORK_KEY.to_owned(), word.to_owned());
@@ -56,7 +56,7 @@ impl TensorWriter for Writer {
 }
 
 /// Notes a preference that matches no tensor, which is probably misspelled.
-fn note_idle(
+fn note_unused_prefer(
     prefer: Option<&GlobMatcher>,
     catalog: &dyn CatalogView,
     tensors: &[TensorId],
@@ -75,7 +75,8 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
         let tensor = catalog.tensor(id);
         let info = catalog.dtype_info(tensor.dtype)?;
         if dtype::rank(tensor.dtype).is_none() {
-            let why = format!("safetensors has no dtype {}: {}", info.name(), dtype::remedy(tensor.dtype));
+            let why =
+                format!("safetensors has no dtype {}: {}", info.name(), dtype::suggestion(tensor.dtype));
             layout.omit(id, &why)?;
         } else if tensor.name == METADATA_KEY {
             layout.omit(id, "safetensors reserves this name for metadata: rename the tensor")?;
@@ -89,7 +90,7 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
 }
 
 /// Drops metadata that a reader would mistake for ties, and therefore for tensors.
-fn leave_out_seeming_ties(
+fn drop_apparent_ties(
     catalog: &dyn CatalogView,
     tensors: &[TensorId],
     metadata: &mut BTreeMap<String, String>,
@@ -159,7 +160,7 @@ fn write_file(
             .dtype
             .info()
             .ok_or_else(|| Error::plugin("the dtype has no description").tensor(tensor.name))?;
-        written.push(Written {
+        written.push(OutputTensor {
             name: tensor.name,
             dtype: info.name(),
             shape: tensor.shape,

@@ -4,7 +4,7 @@
 //! formats, they get readable names ([`naming`](crate::names::naming)), and the metadata maps these
 //! back to keys ([`key_map`](crate::names::key_map)).
 
-use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, Placer, StringTensors};
+use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, StringTensors, TensorAdder};
 use crate::names::key_map::KeyMap;
 use crate::names::naming::{NamedTensor, Scheme, name};
 use crate::names::object_graph::{ObjectGraph, decode};
@@ -53,7 +53,7 @@ pub(crate) fn read_bundle(
         key_map,
     };
     let entries: Vec<&BundleEntry> = index.entries.iter().filter(|entry| reading.is_tensor(entry)).collect();
-    let mut placer = Placer::new(&index, source, context.limits());
+    let mut placer = TensorAdder::new(&index, source, context.limits());
     for tensor in reading.name(&entries)? {
         reading.place(&tensor, &entries, &mut placer, catalog)?;
     }
@@ -104,7 +104,7 @@ impl BundleReading<'_> {
         &mut self,
         tensor: &NamedTensor,
         entries: &[&BundleEntry],
-        placer: &mut Placer<'_>,
+        placer: &mut TensorAdder<'_>,
         catalog: &mut dyn CatalogSink,
     ) -> Result<()> {
         if let Some(optimizer) = tensor.optimizer.filter(|_| self.leaves_out_optimizers()) {

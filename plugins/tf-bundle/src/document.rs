@@ -61,7 +61,7 @@ impl Document {
     }
 
     /// Returns the path of a file in the same folder.
-    pub(crate) fn beside(&self, name: &str) -> String {
+    pub(crate) fn sibling(&self, name: &str) -> String {
         match self.name.rsplit_once('/') {
             Some((folder, _)) => format!("{folder}/{name}"),
             None => name.to_owned(),

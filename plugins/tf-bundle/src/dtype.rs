@@ -20,7 +20,7 @@ pub(crate) fn number(dtype: Dtype) -> Option<i32> {
 }
 
 /// Returns TensorFlow's name for a number, such as `DT_FLOAT`, or the number itself.
-pub(crate) fn word(number: i32) -> String {
+pub(crate) fn name(number: i32) -> String {
     DataType::try_from(number).map_or_else(|_| number.to_string(), |known| known.as_str_name().to_owned())
 }
 

@@ -18,9 +18,9 @@ const META_SUFFIX: &str = ".meta";
 /// The placeholder for the shard number in TensorFlow's name of a sharded V1 checkpoint.
 const ANY_SHARD: &str = "-?????-of-";
 /// Maximum bytes of a state file, enough for thousands of paths.
-const MOST_STATE_BYTES: u64 = 4 << 20;
+const MAX_STATE_BYTES: u64 = 4 << 20;
 /// Maximum number of checkpoints in a message.
-const MOST_LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Checkpoint {
@@ -141,10 +141,10 @@ fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option
 fn latest(source: &dyn Source, limits: &Limits) -> Result<String> {
     let file = source.open(STATE_FILE)?;
     // Other programs give this name to a whole checkpoint.
-    if source.len(file) > MOST_STATE_BYTES {
+    if source.len(file) > MAX_STATE_BYTES {
         return Err(Error::malformed("the file is too long to be a state file")
             .file(STATE_FILE)
-            .expected(format!("at most {MOST_STATE_BYTES} bytes"))
+            .expected(format!("at most {MAX_STATE_BYTES} bytes"))
             .found(source.len(file)));
     }
     let bytes = source.read_vec(file, 0, source.len(file), limits)?;
@@ -237,7 +237,7 @@ fn no_such_prefix(source: &dyn Source, prefix: &str) -> Result<Error> {
 }
 
 fn names_of(found: &[(String, Checkpoint)]) -> String {
-    listed(found.iter().map(|(name, _)| format!("{name:?}")), MOST_LISTED)
+    listed(found.iter().map(|(name, _)| format!("{name:?}")), MAX_LISTED)
 }
 
 fn nothing(name: &str) -> Error {

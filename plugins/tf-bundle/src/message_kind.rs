@@ -17,11 +17,11 @@ use tensorferry_sdk::{ErrorKind, FileId, Result, Source};
 /// Bytes of a text that are searched for the first field.
 const TEXT_HEAD: u64 = 4096;
 /// Maximum number of fields of a message that a probe examines.
-const MOST_FIELDS: usize = 256;
+const MAX_FIELDS: usize = 256;
 /// The only version of SavedModels (`tensorflow/cc/saved_model/constants.h`).
 const SCHEMA_VERSION: u64 = 1;
 /// Maximum length of an operation name; TensorFlow's longest name has about 60 characters.
-const MOST_OP_BYTES: u64 = 256;
+const MAX_OP_BYTES: u64 = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageKind {
@@ -68,7 +68,7 @@ fn of_wire(wire: &mut Wire<'_>) -> Result<Option<MessageKind>> {
         }
         // A graph that contains only functions.
         Field { number: 2, value: Value::Bytes(_), .. } => {
-            for _ in 0..MOST_FIELDS {
+            for _ in 0..MAX_FIELDS {
                 match wire.next(&mut rest)? {
                     None => break,
                     Some(Field { number: 2..=5, .. }) => {}
@@ -85,11 +85,11 @@ fn of_wire(wire: &mut Wire<'_>) -> Result<Option<MessageKind>> {
 /// a word.
 fn is_node(wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<bool> {
     let mut has_op = false;
-    for _ in 0..MOST_FIELDS {
+    for _ in 0..MAX_FIELDS {
         let Some(field) = wire.next(&mut rest)? else { break };
         match (field.number, field.value) {
-            (2, Value::Bytes(range)) if range.end - range.start <= MOST_OP_BYTES => {
-                let op = wire.bytes(&range, MOST_OP_BYTES)?;
+            (2, Value::Bytes(range)) if range.end - range.start <= MAX_OP_BYTES => {
+                let op = wire.bytes(&range, MAX_OP_BYTES)?;
                 has_op = !op.is_empty() && op.iter().all(u8::is_ascii_graphic);
             }
             (1 | 3..=7, Value::Bytes(_)) => {}

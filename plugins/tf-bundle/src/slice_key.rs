@@ -133,12 +133,12 @@ fn take_string(rest: &mut &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Maximum bytes of a signed number.
-const MOST_SIGNED: usize = 10;
+const MAX_SIGNED: usize = 10;
 
 fn push_signed(value: i64, key: &mut Vec<u8>) {
     let bound = |len: usize| 1_i128 << (7 * len - 1);
     let fits = |&len: &usize| (-bound(len)..bound(len)).contains(&i128::from(value));
-    let len = (1..=MOST_SIGNED).find(fits).unwrap_or(MOST_SIGNED);
+    let len = (1..=MAX_SIGNED).find(fits).unwrap_or(MAX_SIGNED);
     let extended = i128::from(value).to_be_bytes();
     let at = key.len();
     key.extend(&extended[extended.len() - len..]);
@@ -151,10 +151,10 @@ fn take_signed(rest: &mut &[u8]) -> Option<i64> {
     let start = u16::from_be_bytes([first, second]);
     // The flipped bits are the opposite of the sign, and the next bit is the sign.
     let len = if first & 0x80 == 0 { start.leading_zeros() } else { start.leading_ones() };
-    let len = usize::try_from(len).ok().filter(|&len| len <= MOST_SIGNED)?;
+    let len = usize::try_from(len).ok().filter(|&len| len <= MAX_SIGNED)?;
     let coded = rest.get(..len)?;
     *rest = &rest[len..];
-    let mut bytes = [0; MOST_SIGNED];
+    let mut bytes = [0; MAX_SIGNED];
     let bytes = &mut bytes[..len];
     bytes.copy_from_slice(coded);
     flip_first_bits(bytes);

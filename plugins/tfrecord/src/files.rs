@@ -11,7 +11,7 @@ const COMPRESSED: [&str; 5] = [".gz", ".gzip", ".zlib", ".zz", ".snappy"];
 /// Extensions of index files, after the name of the indexed file.
 pub(crate) const INDEX_SUFFIXES: [&str; 2] = [".idx", ".index"];
 /// Maximum number of names in an error.
-const MOST_LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// A file of records.
 #[derive(Debug, Clone)]
@@ -93,7 +93,7 @@ fn shards<S: Source + ?Sized>(source: &S, shard: ShardName<'_>) -> Result<Vec<St
     names.retain(|name| shard_of(name).is_some_and(|other| other.is_of_set(&shard)));
     let is_there =
         |number: &u64| names.iter().any(|name| shard_of(name).is_some_and(|other| other.number == *number));
-    let missing: Vec<u64> = (0..shard.count).filter(|number| !is_there(number)).take(MOST_LISTED).collect();
+    let missing: Vec<u64> = (0..shard.count).filter(|number| !is_there(number)).take(MAX_LISTED).collect();
     if !missing.is_empty() || names.len() as u64 != shard.count {
         return Err(Error::malformed("shards of the set are missing")
             .hint("pass -i files=GLOB to read the existing shards")
@@ -127,7 +127,7 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
         }
     }
     let plain: Vec<String> =
-        names.iter().filter(|name| is_called(name) && shard_of(name).is_none()).cloned().collect();
+        names.iter().filter(|name| has_record_name(name) && shard_of(name).is_none()).cloned().collect();
     match (&sets[..], &plain[..]) {
         ([only], []) => shards(source, *only),
         ([], [_]) => Ok(plain),
@@ -150,7 +150,7 @@ fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Vec<String>
         if name.starts_with(['.', '_']) || is_index_of(&**source, &name)? {
             continue;
         }
-        if is_called(&name) { called.push(name) } else { others.push(name) }
+        if has_record_name(&name) { called.push(name) } else { others.push(name) }
     }
     if called.is_empty() {
         for name in others {
@@ -192,7 +192,7 @@ fn is_index_of<S: Source + ?Sized>(source: &S, name: &str) -> Result<bool> {
 
 /// Whether a name is typical of record files: by its extension, or by the name of the set that it
 /// is a shard of.
-pub(crate) fn is_called(name: &str) -> bool {
+pub(crate) fn has_record_name(name: &str) -> bool {
     let name = &*name.to_ascii_lowercase();
     let name = COMPRESSED.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
     if SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) {
@@ -203,8 +203,8 @@ pub(crate) fn is_called(name: &str) -> bool {
 }
 
 fn listed(names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
-    match names.len().checked_sub(MOST_LISTED) {
+    let shown: Vec<String> = names.iter().take(MAX_LISTED).map(|name| format!("{name:?}")).collect();
+    match names.len().checked_sub(MAX_LISTED) {
         Some(more @ 1..) => format!("{} and {more} more", shown.join(", ")),
         _ => shown.join(", "),
     }

@@ -13,7 +13,7 @@ mod fault;
 mod walk;
 
 pub(crate) use fault::{Fault, FaultKind};
-pub(crate) use walk::{Checks, Walk};
+pub(crate) use walk::{Checks, Frames};
 
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_sdk::crc32c;

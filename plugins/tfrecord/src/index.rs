@@ -10,7 +10,7 @@
 
 use crate::files::INDEX_SUFFIXES;
 use crate::frame::{HEADER, OVERHEAD, length};
-use crate::scan::{Refusal, Tally};
+use crate::scan::{RecordError, Tally};
 use tensorferry_sdk::{FileId, Limits, Result, Source};
 
 /// The lines for a part of a file.
@@ -22,7 +22,7 @@ pub(crate) struct Lines {
 impl Tally for Lines {
     const DATA: bool = false;
 
-    fn record(&mut self, _number: u64, offset: u64, _data: &[u8], whole: u64) -> Result<(), Refusal> {
+    fn record(&mut self, _number: u64, offset: u64, _data: &[u8], whole: u64) -> Result<(), RecordError> {
         let mut digits = itoa::Buffer::new();
         self.text.extend_from_slice(digits.format(offset).as_bytes());
         self.text.push(b' ');
@@ -46,7 +46,7 @@ pub(crate) struct Stretch {
 
 /// The index next to a file, if any.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum IndexBeside {
+pub(crate) enum AdjacentIndex {
     Nothing,
     /// The name of an index that does not match the file or is invalid.
     Unfit(String),
@@ -55,26 +55,31 @@ pub(crate) enum IndexBeside {
 }
 
 /// Looks for an index next to a file, and uses it to cut the file into stretches.
-pub(crate) fn beside(source: &dyn Source, file: FileId, about: u64, limits: &Limits) -> Result<IndexBeside> {
+pub(crate) fn find_adjacent(
+    source: &dyn Source,
+    file: FileId,
+    about: u64,
+    limits: &Limits,
+) -> Result<AdjacentIndex> {
     let name = source.name(file).to_owned();
     let names = INDEX_SUFFIXES.iter().map(|suffix| format!("{name}{suffix}"));
     let Some(index) = source.first_of(names)? else {
-        return Ok(IndexBeside::Nothing);
+        return Ok(AdjacentIndex::Nothing);
     };
     let id = source.open(&index)?;
     if source.len(id) > limits.header_bytes {
-        return Ok(IndexBeside::Unfit(index));
+        return Ok(AdjacentIndex::Unfit(index));
     }
     let text = source.read_vec(id, 0, source.len(id), limits)?;
     let Some(stretches) = stretches(&text, source.len(file), about) else {
-        return Ok(IndexBeside::Unfit(index));
+        return Ok(AdjacentIndex::Unfit(index));
     };
     for stretch in &stretches {
         if !starts_a_record(source, file, stretch.start)? {
-            return Ok(IndexBeside::Unfit(index));
+            return Ok(AdjacentIndex::Unfit(index));
         }
     }
-    Ok(IndexBeside::Stretches(stretches))
+    Ok(AdjacentIndex::Stretches(stretches))
 }
 
 /// Cuts a file of `len` bytes at record boundaries. Returns `None` unless the index covers the file
@@ -123,14 +128,14 @@ mod tests {
     use std::collections::BTreeMap;
     use tensorferry_sdk::{Entry, MemorySource};
 
-    fn beside_with(index: &[u8]) -> IndexBeside {
+    fn beside_with(index: &[u8]) -> AdjacentIndex {
         let mut file = Vec::new();
         for data in [&b"abc"[..], b"", b"defgh"] {
             frame::append(&mut file, data);
         }
         let files = BTreeMap::from([("f".to_owned(), file), ("f.idx".to_owned(), index.to_vec())]);
         let source = MemorySource::new(Entry::File("f".into()), files);
-        beside(&source, source.open("f").unwrap(), 20, &Limits::default()).unwrap()
+        find_adjacent(&source, source.open("f").unwrap(), 20, &Limits::default()).unwrap()
     }
 
     #[test]
@@ -144,12 +149,12 @@ mod tests {
             Stretch { start: 0, end: 35, first: 0, records: 2 },
             Stretch { start: 35, end: 56, first: 2, records: 1 },
         ];
-        assert_eq!(beside_with(&lines.text), IndexBeside::Stretches(expected));
+        assert_eq!(beside_with(&lines.text), AdjacentIndex::Stretches(expected));
     }
 
     #[test]
     fn an_index_that_does_not_fit_is_not_used() {
-        let unfit = IndexBeside::Unfit("f.idx".into());
+        let unfit = AdjacentIndex::Unfit("f.idx".into());
         for index in [
             &b"0 19\n19 16\n"[..],
             b"0 19\n19 16\n35 22\n",

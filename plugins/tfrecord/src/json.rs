@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::HashMap;
 use std::io::Write;
-use tensorferry_proto::wire::{Broken, Fields, Value};
+use tensorferry_proto::wire::{Fields, Value, WireError};
 
 /// Appends a record as JSON without a newline. A record that is not a valid message is appended as
 /// bytes.
@@ -34,7 +34,7 @@ struct Named<'a> {
     value: Pieces<'a>,
 }
 
-fn append_message(output: &mut Vec<u8>, record: &[u8], message: MessageKind) -> Result<(), Broken> {
+fn append_message(output: &mut Vec<u8>, record: &[u8], message: MessageKind) -> Result<(), WireError> {
     let (mut has_features, mut has_lists) = (false, false);
     let mut fields = Fields(record);
     while let Some((number, value)) = fields.next()? {
@@ -63,11 +63,11 @@ fn append_message(output: &mut Vec<u8>, record: &[u8], message: MessageKind) -> 
 
 /// Returns the features and the lists of a record. If several have the same key, the last one is
 /// returned, at the position of the first one.
-fn named(record: &[u8], message: MessageKind) -> Result<[Vec<Named<'_>>; 2], Broken> {
+fn named(record: &[u8], message: MessageKind) -> Result<[Vec<Named<'_>>; 2], WireError> {
     let mut named = [Vec::new(), Vec::new()];
     let mut places: [HashMap<&str, usize>; 2] = [HashMap::new(), HashMap::new()];
     entries(record, message, |part, entry| {
-        let key = std::str::from_utf8(entry.key).map_err(|_| Broken::Text)?;
+        let key = std::str::from_utf8(entry.key).map_err(|_| WireError::Text)?;
         let (named, places) = (&mut named[part as usize], &mut places[part as usize]);
         let place = *places.entry(key).or_insert(named.len());
         let this = Named { key, value: entry.value };
@@ -75,7 +75,7 @@ fn named(record: &[u8], message: MessageKind) -> Result<[Vec<Named<'_>>; 2], Bro
             Some(slot) => *slot = this,
             None => named.push(this),
         }
-        Ok::<(), Broken>(())
+        Ok::<(), WireError>(())
     })?;
     debug_assert!(message == MessageKind::Sequence || named[Part::Lists as usize].is_empty());
     Ok(named)
@@ -85,8 +85,8 @@ fn append_map(
     output: &mut Vec<u8>,
     field: &str,
     named: &[Named<'_>],
-    append: impl Fn(&mut Vec<u8>, Pieces<'_>) -> Result<(), Broken>,
-) -> Result<(), Broken> {
+    append: impl Fn(&mut Vec<u8>, Pieces<'_>) -> Result<(), WireError>,
+) -> Result<(), WireError> {
     output.push(b'{');
     if !named.is_empty() {
         append_string(output, field);
@@ -104,7 +104,7 @@ fn append_map(
     Ok(())
 }
 
-fn append_list(output: &mut Vec<u8>, list: Pieces<'_>) -> Result<(), Broken> {
+fn append_list(output: &mut Vec<u8>, list: Pieces<'_>) -> Result<(), WireError> {
     let mut separator = Separator::default();
     let start = output.len();
     output.extend_from_slice(b"{\"feature\": [");
@@ -124,7 +124,7 @@ fn append_list(output: &mut Vec<u8>, list: Pieces<'_>) -> Result<(), Broken> {
     Ok(())
 }
 
-fn append_feature(output: &mut Vec<u8>, feature: Pieces<'_>) -> Result<(), Broken> {
+fn append_feature(output: &mut Vec<u8>, feature: Pieces<'_>) -> Result<(), WireError> {
     let mut kind = None;
     let mut values: Vec<&[u8]> = Vec::new();
     feature.each(|piece| {
@@ -134,7 +134,7 @@ fn append_feature(output: &mut Vec<u8>, feature: Pieces<'_>) -> Result<(), Broke
             }
             kind = Some(found);
             values.push(list);
-            Ok::<(), Broken>(())
+            Ok::<(), WireError>(())
         })
     })?;
     let Some(kind) = kind else {

@@ -16,7 +16,7 @@
 //! several pieces is their concatenation, as protobuf merges them. If several entries have the same
 //! key, the last one counts.
 
-use tensorferry_proto::wire::{Broken, Fields, Value, take_len, take_varints};
+use tensorferry_proto::wire::{Fields, Value, WireError, take_len, take_varints};
 
 /// The type of a feature's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,7 +40,7 @@ impl Kind {
     }
 
     /// Returns the name of the list in the .proto file.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn list_name(self) -> &'static str {
         match self {
             Self::Bytes => "bytes_list",
             Self::Float => "float_list",
@@ -117,7 +117,7 @@ impl<'a> Pieces<'a> {
 
     /// Visits every piece, in order.
     #[inline]
-    pub(crate) fn each<E: From<Broken>>(
+    pub(crate) fn each<E: From<WireError>>(
         self,
         mut visit: impl FnMut(&'a [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -143,7 +143,7 @@ impl<'a> Pieces<'a> {
 
 /// Visits every entry of the maps of a record, in order.
 #[inline]
-pub(crate) fn entries<'a, E: From<Broken>>(
+pub(crate) fn entries<'a, E: From<WireError>>(
     record: &'a [u8],
     message: MessageKind,
     mut visit: impl FnMut(Part, MapEntry<'a>) -> Result<(), E>,
@@ -168,7 +168,7 @@ pub(crate) fn entries<'a, E: From<Broken>>(
 /// Returns the key and the value of a map entry.
 #[expect(clippy::inline_always, reason = "as of `Fields::next`")]
 #[inline(always)]
-fn entry(bytes: &[u8]) -> Result<MapEntry<'_>, Broken> {
+fn entry(bytes: &[u8]) -> Result<MapEntry<'_>, WireError> {
     // The form that all programs write: only the key and the value.
     if let [0x0a, rest @ ..] = bytes {
         let mut rest = rest;
@@ -185,7 +185,7 @@ fn entry(bytes: &[u8]) -> Result<MapEntry<'_>, Broken> {
 }
 
 #[cold]
-fn last_key(bytes: &[u8]) -> Result<&[u8], Broken> {
+fn last_key(bytes: &[u8]) -> Result<&[u8], WireError> {
     let mut fields = Fields(bytes);
     let mut key: &[u8] = &[];
     while let Some((number, value)) = fields.next()? {
@@ -198,7 +198,7 @@ fn last_key(bytes: &[u8]) -> Result<&[u8], Broken> {
 
 /// Visits every list in a piece of a feature, with its kind. Programs write exactly one list.
 #[inline]
-pub(crate) fn lists<'a, E: From<Broken>>(
+pub(crate) fn lists<'a, E: From<WireError>>(
     feature: &'a [u8],
     mut visit: impl FnMut(Kind, &'a [u8]) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -218,7 +218,7 @@ pub(crate) fn lists<'a, E: From<Broken>>(
 
 /// Visits every string of a list of bytes.
 #[inline]
-pub(crate) fn bytes_values<'a>(list: &'a [u8], mut visit: impl FnMut(&'a [u8])) -> Result<(), Broken> {
+pub(crate) fn bytes_values<'a>(list: &'a [u8], mut visit: impl FnMut(&'a [u8])) -> Result<(), WireError> {
     let mut fields = Fields(list);
     while let Some((number, value)) = fields.next()? {
         if let (1, Value::Len(bytes)) = (number, value) {
@@ -230,14 +230,14 @@ pub(crate) fn bytes_values<'a>(list: &'a [u8], mut visit: impl FnMut(&'a [u8])) 
 
 /// Visits the floats of a list as runs of four little-endian bytes each. Packed floats are one run.
 #[inline]
-pub(crate) fn float_runs(list: &[u8], mut visit: impl FnMut(&[[u8; 4]])) -> Result<(), Broken> {
+pub(crate) fn float_runs(list: &[u8], mut visit: impl FnMut(&[[u8; 4]])) -> Result<(), WireError> {
     let mut fields = Fields(list);
     while let Some((number, value)) = fields.next()? {
         match (number, value) {
             (1, Value::Len(packed)) => {
                 let (run, rest) = packed.as_chunks();
                 if !rest.is_empty() {
-                    return Err(Broken::Cut);
+                    return Err(WireError::Truncated);
                 }
                 visit(run);
             }
@@ -250,7 +250,7 @@ pub(crate) fn float_runs(list: &[u8], mut visit: impl FnMut(&[[u8; 4]])) -> Resu
 
 /// Appends the integers of a list.
 #[inline]
-pub(crate) fn int_values(list: &[u8], values: &mut Vec<i64>) -> Result<(), Broken> {
+pub(crate) fn int_values(list: &[u8], values: &mut Vec<i64>) -> Result<(), WireError> {
     let mut fields = Fields(list);
     while let Some((number, value)) = fields.next()? {
         match (number, value) {
@@ -264,7 +264,7 @@ pub(crate) fn int_values(list: &[u8], values: &mut Vec<i64>) -> Result<(), Broke
 
 /// Returns the number of values in a list.
 #[inline]
-pub(crate) fn count(kind: Kind, list: &[u8]) -> Result<u64, Broken> {
+pub(crate) fn count(kind: Kind, list: &[u8]) -> Result<u64, WireError> {
     let mut count = 0;
     match kind {
         Kind::Bytes => bytes_values(list, |_| count += 1)?,
@@ -275,7 +275,7 @@ pub(crate) fn count(kind: Kind, list: &[u8]) -> Result<u64, Broken> {
                 match (number, value) {
                     (1, Value::Len(run)) => {
                         if run.last().is_some_and(|&byte| byte >= 0x80) {
-                            return Err(Broken::Cut);
+                            return Err(WireError::Truncated);
                         }
                         // Each varint has exactly one byte without the high bit.
                         count += run.iter().map(|&byte| u64::from(byte < 0x80)).sum::<u64>();
@@ -303,11 +303,11 @@ pub(crate) enum Fit {
 /// Returns how well a record matches a message type, down to the lists. TensorFlow skips unknown
 /// fields, and accepts the fields of a map entry in any order. Other messages usually differ in a
 /// field that this message type has.
-pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, Broken> {
+pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, WireError> {
     let most = if message == MessageKind::Sequence { 2 } else { 1 };
     let mut fit = only_messages(record, most)?;
     let (mut features, mut has_lists) = (0_u64, false);
-    entries::<Broken>(record, message, |part, entry| {
+    entries::<WireError>(record, message, |part, entry| {
         if std::str::from_utf8(entry.key).is_err() {
             fit = Fit::No;
         }
@@ -338,7 +338,7 @@ pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, Broken> {
 
 /// Returns how well a message matches a type whose fields have numbers up to `most` and contain
 /// messages.
-fn only_messages(message: &[u8], most: u32) -> Result<Fit, Broken> {
+fn only_messages(message: &[u8], most: u32) -> Result<Fit, WireError> {
     let mut fields = Fields(message);
     let mut fit = Fit::Exact;
     while let Some((number, value)) = fields.next()? {

@@ -1,7 +1,7 @@
 //! Decides whether a damaged record is an error, or is skipped and reported.
 
 use crate::bytes::Window;
-use crate::frame::{Fault, FaultKind, Walk};
+use crate::frame::{Fault, FaultKind, Frames};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -10,23 +10,23 @@ use tensorferry_sdk::records::Skipped;
 
 /// The treatment of faults, and the faults that were tolerated.
 #[derive(Debug)]
-pub(crate) struct Policy {
+pub(crate) struct FaultPolicy {
     skips: bool,
     /// Whether to ignore a truncated header at the end of a file, as TensorFlow does.
     allows_tail: bool,
     most: u64,
     /// Keyed by file and offset, because records are read more than once but reported once.
-    met: Mutex<LetPass>,
+    met: Mutex<ToleratedFaults>,
 }
 
 #[derive(Debug, Default)]
-struct LetPass {
+struct ToleratedFaults {
     skipped: BTreeMap<(usize, u64), Skipped>,
     /// Number of skipped records that count against the limit.
     damaged: u64,
 }
 
-impl Policy {
+impl FaultPolicy {
     /// Creates a policy that skips at most `most` damaged records, or none if it is `None`.
     pub(crate) fn new(most: Option<u64>, allows_tail: bool) -> Self {
         Self { skips: most.is_some(), allows_tail, most: most.unwrap_or(0), met: Mutex::default() }
@@ -38,8 +38,8 @@ impl Policy {
     }
 
     /// Tolerates a fault, or returns it as an error.
-    pub(crate) fn meet(&self, file: usize, name: &str, record: u64, fault: Fault) -> Result<()> {
-        let is_tail = self.allows_tail && matches!(fault.kind, FaultKind::Tail { .. });
+    pub(crate) fn handle(&self, file: usize, name: &str, record: u64, fault: Fault) -> Result<()> {
+        let is_tail = self.allows_tail && matches!(fault.kind, FaultKind::TruncatedHeader { .. });
         let is_skipped = self.skips && fault.is_damage();
         if !is_tail && !is_skipped {
             return Err(fault.error(name, record));
@@ -64,18 +64,18 @@ impl Policy {
         Ok(())
     }
 
-    /// Like [`meet`](Self::meet), but also moves `walk` past the record if the fault is tolerated.
+    /// Like [`handle`](Self::handle), but also moves `walk` past the record if the fault is tolerated.
     /// Returns whether the walk can continue.
-    pub(crate) fn pass<W: Window>(
+    pub(crate) fn handle_and_skip<W: Window>(
         &self,
-        walk: &mut Walk<W>,
+        walk: &mut Frames<W>,
         file: usize,
         name: &str,
         record: u64,
         fault: Fault,
     ) -> Result<bool> {
         let next = fault.next();
-        self.meet(file, name, record, fault)?;
+        self.handle(file, name, record, fault)?;
         next.inspect(|&next| walk.go_to(next));
         Ok(next.is_some())
     }

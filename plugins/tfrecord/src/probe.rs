@@ -2,13 +2,13 @@
 //! decisive, also for compressed files. Otherwise, the file name counts.
 
 use crate::codec::sniff;
-use crate::files::{find, is_called};
+use crate::files::{find, has_record_name};
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
 /// Low for folders, because a model takes precedence over the files next to it.
 const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
 /// Maximum number of files that are examined in a folder.
-const MOST_FILES: usize = 4;
+const MAX_FILES: usize = 4;
 
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let names = match find(&source, None, context.limits()) {
@@ -18,21 +18,22 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => return Err(error),
         Err(_) => {
             let (Entry::File(start) | Entry::Prefix(start)) = source.entry() else {
-                let is_ours = source.list("")?.iter().any(|name| is_called(name));
+                let is_ours = source.list("")?.iter().any(|name| has_record_name(name));
                 return Ok(in_folder(source, if is_ours { Score::MAYBE } else { Score::NO }));
             };
-            let is_ours = is_called(start) || source.list(start)?.iter().any(|name| is_called(name));
+            let is_ours =
+                has_record_name(start) || source.list(start)?.iter().any(|name| has_record_name(name));
             return Ok(if is_ours { Score::MAYBE } else { Score::NO });
         }
     };
     let mut score = Score::NO;
-    for name in names.iter().take(MOST_FILES) {
+    for name in names.iter().take(MAX_FILES) {
         let file = source.open(name)?;
         if sniff(&source, file, context.limits())?.is_certain {
             return Ok(in_folder(source, Score::CERTAIN));
         }
         // An empty or damaged file is recognized by its name.
-        if is_called(name) {
+        if has_record_name(name) {
             score = score.max(if source.len(file) == 0 { Score::LIKELY } else { Score::MAYBE });
         }
     }

@@ -4,10 +4,10 @@
 use crate::columns::{Column, Missing, Shape};
 use crate::keys::Keys;
 use crate::message::{Kind, MessageKind, Part, Pieces, count, entries, lists};
-use crate::scan::{Refusal, Tally};
+use crate::scan::{RecordError, Tally};
 use arrow_schema::DataType;
 use std::collections::HashSet;
-use tensorferry_proto::wire::Broken;
+use tensorferry_proto::wire::WireError;
 use tensorferry_sdk::{Error, Limits, Loss, LossKind, Result};
 
 /// A summary of the features of some records.
@@ -25,7 +25,7 @@ pub(crate) struct Profile {
 
 /// The position of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct RecordPosition {
     file: usize,
     record: u64,
     offset: u64,
@@ -35,9 +35,9 @@ struct Place {
 /// with the same key, the last one counts.
 #[derive(Debug, Clone)]
 struct FeatureProfile {
-    known: Known,
+    known: FeatureSummary,
     /// The state before the record `changed_in`.
-    before: Known,
+    before: FeatureSummary,
     changed_in: u64,
     /// The last record with this feature.
     seen_in: u64,
@@ -45,9 +45,9 @@ struct FeatureProfile {
 
 /// A summary of one feature.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct FeatureSummary {
     /// For each kind, the first record in which the feature has this kind.
-    kinds: [Option<Place>; 3],
+    kinds: [Option<RecordPosition>; 3],
     /// The minimum and maximum number of values, per step if the feature is a list.
     least: u64,
     most: u64,
@@ -80,7 +80,11 @@ impl Profile {
             };
             let (known, added) = (&mut self.features[number].known, added.known);
             for (known, added) in known.kinds.iter_mut().zip(added.kinds) {
-                *known = known.or(added.map(|place| Place { file, record: first + place.record, ..place }));
+                *known = known.or(added.map(|place| RecordPosition {
+                    file,
+                    record: first + place.record,
+                    ..place
+                }));
             }
             known.least = known.least.min(added.least);
             known.most = known.most.max(added.most);
@@ -130,7 +134,7 @@ impl Profile {
 
     /// Whether every feature has a kind, so that the columns can also hold the features of later
     /// records.
-    pub(crate) fn says_all(&self) -> bool {
+    pub(crate) fn all_kinds_known(&self) -> bool {
         !self.features.is_empty() && self.features.iter().all(|feature| feature.known.kinds != [None; 3])
     }
 
@@ -152,7 +156,7 @@ impl Profile {
         losses
     }
 
-    fn feature(&mut self, part: Part, key: &[u8]) -> Result<&mut FeatureProfile, Refusal> {
+    fn feature(&mut self, part: Part, key: &[u8]) -> Result<&mut FeatureProfile, RecordError> {
         let number = match self.keys.find(part, key) {
             Some(number) => number,
             None => self.add(part, key)?,
@@ -161,17 +165,17 @@ impl Profile {
     }
 
     #[cold]
-    fn add(&mut self, part: Part, key: &[u8]) -> Result<usize, Refusal> {
+    fn add(&mut self, part: Part, key: &[u8]) -> Result<usize, RecordError> {
         if key.len() as u64 > self.most_name {
             let error = Error::limit("a feature's name is too long (--limit name_bytes=N allows more)");
-            return Err(Refusal::Error(
+            return Err(RecordError::Error(
                 error.expected(format!("at most {}", self.most_name)).found(key.len()),
             ));
         }
         if std::str::from_utf8(key).is_err() {
-            return Err(Broken::Text.into());
+            return Err(WireError::Text.into());
         }
-        self.add_checked(part, key).map_err(Refusal::Error)
+        self.add_checked(part, key).map_err(RecordError::Error)
     }
 
     /// Adds a feature whose name has been checked.
@@ -197,11 +201,11 @@ pub(crate) fn null(column: &str, count: u64, what: &str) -> Loss {
 impl Tally for Profile {
     const DATA: bool = true;
 
-    fn record(&mut self, number: u64, offset: u64, data: &[u8], _whole: u64) -> Result<(), Refusal> {
+    fn record(&mut self, number: u64, offset: u64, data: &[u8], _whole: u64) -> Result<(), RecordError> {
         if self.is_careful {
-            look_through(data, self.message)?;
+            validate(data, self.message)?;
         }
-        let place = Place { file: 0, record: number, offset };
+        let place = RecordPosition { file: 0, record: number, offset };
         let message = self.message;
         self.keys.begin();
         entries(data, message, |part, entry| {
@@ -211,7 +215,7 @@ impl Tally for Profile {
                 return Ok(feature.see(entry.value, place)?);
             }
             let mut steps = 0_u64;
-            entry.value.each::<Refusal>(|list| {
+            entry.value.each::<RecordError>(|list| {
                 Pieces::fields(1, list).each(|step| {
                     steps += 1;
                     Ok(feature.see(Pieces::one(step), place)?)
@@ -226,11 +230,11 @@ impl Tally for Profile {
 }
 
 /// Checks that the values of every list in a record can be counted.
-fn look_through(record: &[u8], message: MessageKind) -> Result<(), Broken> {
+fn validate(record: &[u8], message: MessageKind) -> Result<(), WireError> {
     let feature = |piece| lists(piece, |kind, list| count(kind, list).map(drop));
     entries(record, message, |part, entry| {
         if std::str::from_utf8(entry.key).is_err() {
-            return Err(Broken::Text);
+            return Err(WireError::Text);
         }
         entry.value.each(|piece| match part {
             Part::Features => feature(piece),
@@ -240,7 +244,12 @@ fn look_through(record: &[u8], message: MessageKind) -> Result<(), Broken> {
 }
 
 impl FeatureProfile {
-    const NEW: Self = Self { known: Known::NEW, before: Known::NEW, changed_in: u64::MAX, seen_in: u64::MAX };
+    const NEW: Self = Self {
+        known: FeatureSummary::NEW,
+        before: FeatureSummary::NEW,
+        changed_in: u64::MAX,
+        seen_in: u64::MAX,
+    };
 
     /// Prepares for an entry of a record.
     #[inline]
@@ -253,7 +262,7 @@ impl FeatureProfile {
 
     /// Changes the summary, which is rare after the first records.
     #[cold]
-    fn change(&mut self, record: u64, change: impl FnOnce(&mut Known)) {
+    fn change(&mut self, record: u64, change: impl FnOnce(&mut FeatureSummary)) {
         if self.changed_in != record {
             (self.before, self.changed_in) = (self.known, record);
         }
@@ -262,7 +271,7 @@ impl FeatureProfile {
 
     /// Counts a feature of a record.
     #[inline]
-    fn see(&mut self, feature: Pieces<'_>, place: Place) -> Result<(), Broken> {
+    fn see(&mut self, feature: Pieces<'_>, place: RecordPosition) -> Result<(), WireError> {
         let mut seen: Option<Kind> = None;
         let mut values = 0;
         feature.each(|piece| {
@@ -272,7 +281,7 @@ impl FeatureProfile {
                 }
                 seen = Some(kind);
                 values += count(kind, list)?;
-                Ok::<(), Broken>(())
+                Ok::<(), WireError>(())
             })
         })?;
         let known = &self.known;
@@ -290,13 +299,13 @@ impl FeatureProfile {
     }
 }
 
-impl Known {
+impl FeatureSummary {
     const NEW: Self = Self { kinds: [None; 3], least: u64::MAX, most: 0, unset: 0, no_steps: 0 };
 
     /// Returns the kind of all lists of the feature, or a function that builds an error if there
     /// are several kinds.
     fn kind(&self) -> Result<Option<Kind>, impl FnOnce(&str, &dyn Fn(usize) -> String) -> Error> {
-        let mut found: Vec<(Place, Kind)> =
+        let mut found: Vec<(RecordPosition, Kind)> =
             Kind::ALL.into_iter().filter_map(|kind| Some((self.kinds[kind as usize]?, kind))).collect();
         found.sort_by_key(|(place, _)| (place.file, place.record));
         match found[..] {
@@ -316,8 +325,8 @@ impl Known {
                 .record(place.record)
                 .file(name(place.file))
                 .offset(place.offset)
-                .expected(first.word())
-                .found(other.word())
+                .expected(first.list_name())
+                .found(other.list_name())
                 .hint("use `ferry cat` to view the records, or pass -i decode=raw to read them as bytes")
                 })
             }

@@ -12,13 +12,13 @@ use crate::bytes::Window;
 use crate::codec::{Codec, sniff_magic};
 use crate::columns::{Column, raw_schema, schema};
 use crate::files::{self, InputFile};
-use crate::frame::{Checks, Walk};
+use crate::frame::{Checks, Frames};
 use crate::index::Lines;
 use crate::message::MessageKind;
 use crate::options::{Decode, ReadOptions};
-use crate::policy::Policy;
+use crate::policy::FaultPolicy;
 use crate::profile::Profile;
-use crate::scan::{Refusal, Scan, Tally};
+use crate::scan::{RecordError, Scan, Tally};
 use crate::schema_file::{self, SchemaFile};
 use arrow_schema::{Schema, SchemaRef};
 use pieces::Piece;
@@ -47,7 +47,7 @@ impl RecordReader for TfRecordReader {
     ) -> Result<Box<dyn RecordSet>> {
         let options = &self.options;
         let files = files::open(&source, options.files.as_deref(), options.codec, context)?;
-        let policy = Policy::new(options.skip, options.allows_tail);
+        let policy = FaultPolicy::new(options.skip, options.allows_tail);
         let opening = Opening {
             options,
             source: &source,
@@ -88,7 +88,7 @@ impl RecordReader for TfRecordReader {
             return Err(error.file(name));
         }
         let files = [InputFile { name: name.to_owned(), id, len, codec }];
-        let policy = Policy::new(self.options.skip, self.options.allows_tail);
+        let policy = FaultPolicy::new(self.options.skip, self.options.allows_tail);
         let scan = Scan {
             source,
             files: &files,
@@ -150,7 +150,7 @@ struct Opening<'a> {
     options: &'a ReadOptions,
     source: &'a Arc<dyn Source>,
     files: &'a [InputFile],
-    policy: &'a Policy,
+    policy: &'a FaultPolicy,
     checks: Checks,
     context: &'a dyn Context,
 }
@@ -205,7 +205,7 @@ impl Opening<'_> {
         let mut guess = MessageGuess::NoRecords;
         for file in self.files {
             // Damage is reported later, when the records are read.
-            let mut walk = Walk::new(self.window(file), 0, self.checks);
+            let mut walk = Frames::new(self.window(file), 0, self.checks);
             if sniff_message::look(&mut walk, &mut guess) {
                 break;
             }
@@ -241,7 +241,7 @@ impl Opening<'_> {
         let mut seen = 0;
         for (number, file) in self.files.iter().enumerate() {
             let mut part = Profile::new(message, self.policy.skips(), self.context.limits());
-            let mut walk = Walk::new(self.window(file), 0, self.checks);
+            let mut walk = Frames::new(self.window(file), 0, self.checks);
             let mut record = 0;
             while seen < most {
                 let offset = walk.offset();
@@ -251,7 +251,9 @@ impl Opening<'_> {
                         let whole = data.len() as u64 + crate::frame::OVERHEAD;
                         match part.record(record, offset, data, whole) {
                             Ok(()) => None,
-                            Err(Refusal::Error(error)) => return Err(error.file(&file.name).offset(offset)),
+                            Err(RecordError::Error(error)) => {
+                                return Err(error.file(&file.name).offset(offset));
+                            }
                             Err(refusal) => Some(crate::scan::refused(refusal, offset, offset + whole)),
                         }
                     }
@@ -261,7 +263,7 @@ impl Opening<'_> {
                 match fault {
                     None => seen += 1,
                     Some(fault) => {
-                        if !self.policy.pass(&mut walk, number, &file.name, record - 1, fault)? {
+                        if !self.policy.handle_and_skip(&mut walk, number, &file.name, record - 1, fault)? {
                             break;
                         }
                     }

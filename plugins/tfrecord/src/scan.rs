@@ -16,10 +16,10 @@ pub(crate) use guess::first_record;
 use crate::bytes::PlainWindow;
 use crate::codec::Codec;
 use crate::files::InputFile;
-use crate::frame::{Checks, Fault, FaultKind, Walk};
-use crate::policy::Policy;
-use ahead::Ahead;
-use tensorferry_proto::wire::Broken;
+use crate::frame::{Checks, Fault, FaultKind, Frames};
+use crate::policy::FaultPolicy;
+use ahead::Attempts;
+use tensorferry_proto::wire::WireError;
 use tensorferry_sdk::{Context, Error, Result, Source};
 
 /// Bytes of a unit: large enough that starting one costs little, and small enough that threads
@@ -35,20 +35,20 @@ pub(crate) trait Tally: Send {
 
     /// Visits the record at `offset`; `number` counts from the first record of the unit. `data` is
     /// empty unless `DATA` is set. `whole` is the length of the frame.
-    fn record(&mut self, number: u64, offset: u64, data: &[u8], whole: u64) -> Result<(), Refusal>;
+    fn record(&mut self, number: u64, offset: u64, data: &[u8], whole: u64) -> Result<(), RecordError>;
 }
 
 /// The reason why a tally rejects a record.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum RecordError {
     /// The record is damaged.
-    Broken(Broken),
+    Broken(WireError),
     /// The record exceeds a limit of this run.
     Error(Error),
 }
 
-impl From<Broken> for Refusal {
-    fn from(broken: Broken) -> Self {
+impl From<WireError> for RecordError {
+    fn from(broken: WireError) -> Self {
         Self::Broken(broken)
     }
 }
@@ -57,14 +57,14 @@ impl From<Broken> for Refusal {
 impl Tally for () {
     const DATA: bool = false;
 
-    fn record(&mut self, _number: u64, _offset: u64, _data: &[u8], _whole: u64) -> Result<(), Refusal> {
+    fn record(&mut self, _number: u64, _offset: u64, _data: &[u8], _whole: u64) -> Result<(), RecordError> {
         Ok(())
     }
 }
 
 /// The result of walking a part of a file.
 #[derive(Debug)]
-pub(crate) struct Walked<T> {
+pub(crate) struct ScannedPart<T> {
     /// The index of the file.
     pub(crate) file: usize,
     /// The offset of its first record, in decompressed bytes.
@@ -87,7 +87,7 @@ pub(crate) struct Scan<'a> {
     pub(crate) files: &'a [InputFile],
     pub(crate) checks: Checks,
     /// The treatment of faults.
-    pub(crate) policy: &'a Policy,
+    pub(crate) policy: &'a FaultPolicy,
     pub(crate) context: &'a dyn Context,
     pub(crate) threads: usize,
     /// The only file to visit; `None` for all files.
@@ -117,14 +117,14 @@ impl Scan<'_> {
     pub(crate) fn run<T: Tally>(
         &self,
         new: impl Fn() -> T + Sync,
-        mut take: impl FnMut(Walked<T>) -> Result<()>,
+        mut take: impl FnMut(ScannedPart<T>) -> Result<()>,
     ) -> Result<()> {
         let units = self.units();
         let total: u64 = units.iter().map(|unit| self.len_of(*unit)).sum();
         let mut done = 0;
         // Without parallelism, only the exact walk runs.
         let threads = if self.threads < 2 || units.len() < 2 { 0 } else { self.threads.min(units.len()) };
-        let ahead = Ahead::new(units.len(), AHEAD * threads);
+        let ahead = Attempts::new(units.len(), AHEAD * threads);
         std::thread::scope(|scope| {
             let _stop = ahead.until_dropped();
             for _ in 0..threads {
@@ -146,7 +146,7 @@ impl Scan<'_> {
                     Some(attempt) if attempt.start == at.offset => attempt,
                     _ => self.walk(*unit, at.offset, &new)?,
                 };
-                let walked = self.settle(&mut at, attempt)?;
+                let walked = self.confirm(&mut at, attempt)?;
                 take(walked)?;
             }
             self.context.progress(total, total);
@@ -185,7 +185,7 @@ impl Scan<'_> {
     }
 
     /// Walks unit after unit, each from its guessed start.
-    fn attempt<T: Tally>(&self, units: &[Unit], ahead: &Ahead<Attempt<T>>, new: &(impl Fn() -> T + Sync)) {
+    fn attempt<T: Tally>(&self, units: &[Unit], ahead: &Attempts<Attempt<T>>, new: &(impl Fn() -> T + Sync)) {
         while let Some(mut claim) = ahead.claim() {
             let unit = units[claim.unit];
             // Errors are dropped here, because the exact walk meets them again if they are real.
@@ -207,15 +207,15 @@ impl Scan<'_> {
         let input = &self.files[unit.file];
         if input.codec == Codec::None {
             let window = PlainWindow::new(self.source, input.id, input.len);
-            return Ok(self.walk_window(Walk::new(window, start, self.checks), unit.end, new()));
+            return Ok(self.walk_window(Frames::new(window, start, self.checks), unit.end, new()));
         }
         let window = input.codec.window(&self.source, input.id, self.context.limits());
-        Ok(self.walk_window(Walk::new(window, start, self.checks), unit.end, new()))
+        Ok(self.walk_window(Frames::new(window, start, self.checks), unit.end, new()))
     }
 
     fn walk_window<T: Tally, W: crate::bytes::Window>(
         &self,
-        mut walk: Walk<W>,
+        mut walk: Frames<W>,
         end: u64,
         tally: T,
     ) -> Attempt<T> {
@@ -243,17 +243,17 @@ impl Scan<'_> {
     }
 
     /// Reports the faults of an attempt to the policy, once its start has been confirmed.
-    fn settle<T>(&self, at: &mut Position, attempt: Attempt<T>) -> Result<Walked<T>> {
+    fn confirm<T>(&self, at: &mut Position, attempt: Attempt<T>) -> Result<ScannedPart<T>> {
         let name = &self.files[at.file].name;
         let skipped = attempt.faults.len() as u64;
         for (number, fault) in attempt.faults {
-            self.policy.meet(at.file, name, at.record + number, fault)?;
+            self.policy.handle(at.file, name, at.record + number, fault)?;
         }
         if let Some(fault) = attempt.fatal {
-            self.policy.meet(at.file, name, at.record + attempt.records, fault)?;
+            self.policy.handle(at.file, name, at.record + attempt.records, fault)?;
             at.ended = true;
         }
-        let walked = Walked {
+        let walked = ScannedPart {
             file: at.file,
             start: attempt.start,
             end: attempt.end,
@@ -279,13 +279,13 @@ struct Position {
 /// Visits one record. Returns `false` at the end.
 #[inline]
 fn step<T: Tally, W: crate::bytes::Window>(
-    walk: &mut Walk<W>,
+    walk: &mut Frames<W>,
     number: u64,
     tally: &mut T,
 ) -> Result<bool, Fault> {
     let offset = walk.offset();
     if !T::DATA {
-        if walk.skim()?.is_none() {
+        if walk.skip()?.is_none() {
             return Ok(false);
         }
         let whole = walk.offset() - offset;
@@ -305,15 +305,15 @@ fn step<T: Tally, W: crate::bytes::Window>(
     }
 }
 
-pub(crate) fn refused(refusal: Refusal, offset: u64, next: u64) -> Fault {
+pub(crate) fn refused(refusal: RecordError, offset: u64, next: u64) -> Fault {
     let kind = match refusal {
-        Refusal::Broken(broken) => FaultKind::Message { why: message_broken(broken), next },
-        Refusal::Error(error) => FaultKind::Stream(error),
+        RecordError::Broken(broken) => FaultKind::Message { why: message_broken(broken), next },
+        RecordError::Error(error) => FaultKind::Stream(error),
     };
     Fault { offset, kind }
 }
 
 /// Describes a record that is not the expected message.
-pub(crate) fn message_broken(broken: Broken) -> String {
+pub(crate) fn message_broken(broken: WireError) -> String {
     format!("the record is not a valid Example or SequenceExample ({broken})")
 }

@@ -50,7 +50,7 @@ use tensorferry_sdk::records::type_named;
 use tensorferry_sdk::{Context, Error, Result};
 
 /// Maximum number of values in a fixed shape.
-const MOST_VALUES: usize = 1 << 24;
+const MAX_VALUES: usize = 1 << 24;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SchemaFile {
@@ -194,7 +194,7 @@ fn shape(dims: &[Option<usize>]) -> Option<Shape> {
     };
     let dims: Vec<usize> = rest.iter().copied().collect::<Option<_>>()?;
     let product = dims.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim))?;
-    if product == 0 || product > MOST_VALUES {
+    if product == 0 || product > MAX_VALUES {
         return None;
     }
     Some(if is_ragged { Shape::Ragged(dims) } else { Shape::Fixed(dims) })

@@ -1,8 +1,8 @@
 //! Assembles tensors from chunks. Each chunk is a part of a tensor, saved by its own `torch.save`
 //! call. It becomes a block that reads the bytes in place.
 
-use crate::megatron::Blocks;
-use crate::table::{ArchivePlace, Tensor};
+use crate::megatron::BlockTensor;
+use crate::table::{ArchiveLocation, Tensor};
 use std::collections::{BTreeSet, HashSet};
 use tensorferry_sdk::{Block, CatalogSink, Context, Dtype, Error, FileId, Result, Source};
 use tensorferry_torch_file::{Calls, Extent, Located, Location, ObjectFile, Storages, TorchDtype, rebuild};
@@ -12,7 +12,7 @@ pub(crate) struct Files<'s, 'l> {
     pub(crate) source: &'s dyn Source,
     pub(crate) context: &'s dyn Context,
     pub(crate) storages: Storages<'l>,
-    pub(crate) opened: OpenedBytes,
+    pub(crate) opened: ReadBudget,
     pub(crate) globals: BTreeSet<String>,
     /// Calls in the pickles of chunks, of which only the tensor is used.
     pub(crate) calls: Calls,
@@ -21,7 +21,7 @@ pub(crate) struct Files<'s, 'l> {
 /// Counts the bytes of all archives opened so far. A table may place a million tensors at one
 /// location, and opening an archive parses its pickle.
 #[derive(Debug, Default)]
-pub(crate) struct OpenedBytes {
+pub(crate) struct ReadBudget {
     bytes: u64,
     files: HashSet<FileId>,
     bytes_of_files: u64,
@@ -29,18 +29,18 @@ pub(crate) struct OpenedBytes {
 
 /// Maximum bytes opened, as a multiple of the files' lengths. Archives that fill their files need
 /// 1; ranks that did not coordinate may share some archives.
-const MOST_OPENINGS: u64 = 4;
+const MAX_READ_RATIO: u64 = 4;
 
 /// Bytes that are always allowed, so that small files can be read any number of times.
-const FEW_BYTES: u64 = 1 << 20;
+const FREE_BYTES: u64 = 1 << 20;
 
-impl OpenedBytes {
+impl ReadBudget {
     fn count(&mut self, archive: Extent, file_len: u64) -> Result<()> {
         if self.files.insert(archive.file) {
             self.bytes_of_files = self.bytes_of_files.saturating_add(file_len);
         }
         self.bytes = self.bytes.saturating_add(archive.len);
-        let most = MOST_OPENINGS.saturating_mul(self.bytes_of_files).saturating_add(FEW_BYTES);
+        let most = MAX_READ_RATIO.saturating_mul(self.bytes_of_files).saturating_add(FREE_BYTES);
         if self.bytes > most {
             return Err(Error::limit("the table refers to the same bytes too many times")
                 .expected(format!("at most {most} bytes in all archives"))
@@ -52,7 +52,7 @@ impl OpenedBytes {
 
 impl Files<'_, '_> {
     /// Opens an archive inside a file.
-    pub(crate) fn open(&mut self, stored: &ArchivePlace) -> Result<ObjectFile> {
+    pub(crate) fn open(&mut self, stored: &ArchiveLocation) -> Result<ObjectFile> {
         let object = self.source.open(&stored.file).and_then(|file| {
             let extent = Extent::within(self.source, file, stored.offset, stored.len)?;
             self.opened.count(extent, self.source.len(file))?;
@@ -69,7 +69,7 @@ impl Files<'_, '_> {
         name: &str,
         tensor: &Tensor,
         catalog: &mut dyn CatalogSink,
-    ) -> Result<Blocks> {
+    ) -> Result<BlockTensor> {
         let too_large = || Error::malformed("a size does not fit in 64 bits");
         let shape = tensor.dtype.logical_shape(&tensor.size).ok_or_else(too_large)?;
         let mut blocks: Vec<Block> = Vec::with_capacity(tensor.chunks.len());
@@ -85,12 +85,12 @@ impl Files<'_, '_> {
                 blocks.push(block);
             }
         }
-        Ok(Blocks { name: name.to_owned(), dtype: tensor.dtype.dtype, shape, blocks })
+        Ok(BlockTensor { name: name.to_owned(), dtype: tensor.dtype.dtype, shape, blocks })
     }
 
     fn chunk(
         &mut self,
-        stored: &ArchivePlace,
+        stored: &ArchiveLocation,
         dtype: Dtype,
         shape: &[u64],
         catalog: &mut dyn CatalogSink,

@@ -1,7 +1,7 @@
 //! Joins the two halves of a gated MLP, which some Megatron checkpoints store separately, into one
 //! tensor of the model.
 
-use crate::megatron::Blocks;
+use crate::megatron::BlockTensor;
 use crate::table::TableEntry;
 use std::collections::{HashMap, HashSet};
 use tensorferry_megatron_model::halves;
@@ -12,7 +12,7 @@ use tensorferry_sdk::{Error, Result};
 pub(crate) struct Halves {
     /// For each half, the name of the whole, and whether this is the first half.
     pairs: HashMap<String, (String, bool)>,
-    waiting: HashMap<String, (Blocks, bool)>,
+    waiting: HashMap<String, (BlockTensor, bool)>,
 }
 
 impl Halves {
@@ -34,7 +34,7 @@ impl Halves {
 
     /// Returns the tensor itself, or the whole if this is its second half to arrive. Returns `None`
     /// if the other half is still missing.
-    pub(crate) fn join(&mut self, tensor: Blocks) -> Result<Option<Blocks>> {
+    pub(crate) fn join(&mut self, tensor: BlockTensor) -> Result<Option<BlockTensor>> {
         let Some((whole, is_first)) = self.pairs.get(&tensor.name).cloned() else { return Ok(Some(tensor)) };
         let Some((other, other_is_first)) = self.waiting.remove(&whole) else {
             self.waiting.insert(whole, (tensor, is_first));
@@ -61,6 +61,6 @@ impl Halves {
             block.region.origin[0] += rows;
             blocks.push(block);
         }
-        Ok(Some(Blocks { name: whole, dtype: first.dtype, shape, blocks }))
+        Ok(Some(BlockTensor { name: whole, dtype: first.dtype, shape, blocks }))
     }
 }

@@ -9,10 +9,10 @@ use tensorferry_sdk::{Block, Dtype, Error, Limits, Result, Source};
 /// File that names the library that wrote the folder.
 const DESCRIPTION: &str = "metadata.json";
 /// Maximum length of the description, which is normally a single line.
-const MOST_BYTES: u64 = 1 << 16;
+const MAX_BYTES: u64 = 1 << 16;
 
 /// A tensor and its blocks, in the catalog's elements.
-pub(crate) struct Blocks {
+pub(crate) struct BlockTensor {
     pub(crate) name: String,
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<u64>,
@@ -25,7 +25,7 @@ pub(crate) fn is_torch_dist(source: &dyn Source, limits: &Limits) -> Result<bool
         return Ok(false);
     }
     let file = source.open(DESCRIPTION)?;
-    if source.len(file) > MOST_BYTES {
+    if source.len(file) > MAX_BYTES {
         return Ok(false);
     }
     let text = source.read_vec(file, 0, source.len(file), limits)?;
@@ -35,9 +35,9 @@ pub(crate) fn is_torch_dist(source: &dyn Source, limits: &Limits) -> Result<bool
 
 /// Passes each tensor of a stack to `each`, or the tensor itself if it is not a stack.
 pub(crate) fn each_slice(
-    whole: Blocks,
+    whole: BlockTensor,
     limits: &Limits,
-    each: &mut dyn FnMut(Blocks) -> Result<()>,
+    each: &mut dyn FnMut(BlockTensor) -> Result<()>,
 ) -> Result<()> {
     let [layers, experts] = stacked_dims(&whole.name);
     let dims = usize::from(layers) + usize::from(experts);
@@ -45,25 +45,25 @@ pub(crate) fn each_slice(
     let is_flat = whole.shape.len() < dims || whole.shape.contains(&0);
     if dims == 0 || is_flat || whole.dtype.info().is_none_or(|info| info.element_bytes().is_none()) {
         let name = if dims == 0 { slice_name(&whole.name, None, None) } else { whole.name.clone() };
-        return each(Blocks { name, ..whole });
+        return each(BlockTensor { name, ..whole });
     }
     let key = whole.name.clone();
     for (index, slice) in (0..).zip(slices(whole, limits)?) {
         match (layers, experts) {
             (true, true) => {
                 for (expert, inner) in (0..).zip(slices(slice, limits)?) {
-                    each(Blocks { name: slice_name(&key, Some(index), Some(expert)), ..inner })?;
+                    each(BlockTensor { name: slice_name(&key, Some(index), Some(expert)), ..inner })?;
                 }
             }
-            (true, false) => each(Blocks { name: slice_name(&key, Some(index), None), ..slice })?,
-            _ => each(Blocks { name: slice_name(&key, None, Some(index)), ..slice })?,
+            (true, false) => each(BlockTensor { name: slice_name(&key, Some(index), None), ..slice })?,
+            _ => each(BlockTensor { name: slice_name(&key, None, Some(index)), ..slice })?,
         }
     }
     Ok(())
 }
 
 /// Returns the slice at each index of the first dimension.
-fn slices(whole: Blocks, limits: &Limits) -> Result<Vec<Blocks>> {
+fn slices(whole: BlockTensor, limits: &Limits) -> Result<Vec<BlockTensor>> {
     let too_far = || Error::malformed("the position of a slice does not fit in 64 bits");
     let width = whole.dtype.info().and_then(|info| info.element_bytes()).map_or(1, i64::from);
     let mut at: BTreeMap<u64, Vec<Block>> = BTreeMap::new();
@@ -96,8 +96,8 @@ fn slices(whole: Blocks, limits: &Limits) -> Result<Vec<Blocks>> {
             .expected(format!("slices 0 to {}", whole.shape[0] - 1))
             .found(format!("none at {index}")));
     }
-    let Blocks { dtype, shape, .. } = whole;
-    let of = |blocks| Blocks { name: String::new(), dtype, shape: shape[1..].to_vec(), blocks };
+    let BlockTensor { dtype, shape, .. } = whole;
+    let of = |blocks| BlockTensor { name: String::new(), dtype, shape: shape[1..].to_vec(), blocks };
     Ok(at.into_values().map(of).collect())
 }
 
@@ -109,7 +109,7 @@ mod tests {
     use tensorferry_sdk::{MemorySource, Region, StorageId};
 
     /// A stack of layers of shape [2]: one chunk has the first two, another the third.
-    fn stack(layers: u64) -> Blocks {
+    fn stack(layers: u64) -> BlockTensor {
         let block = |origin: u64, count, offset| Block {
             region: Region { origin: vec![origin, 0], shape: vec![count, 2] },
             storage: StorageId(0),
@@ -117,7 +117,7 @@ mod tests {
             strides: vec![2, 1],
         };
         let name = "decoder.layers.final_norm.weight".to_owned();
-        Blocks {
+        BlockTensor {
             name,
             dtype: Dtype::F32,
             shape: vec![layers, 2],
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn each_layer_is_a_tensor() {
         let mut found = Vec::new();
-        let mut each = |slice: Blocks| {
+        let mut each = |slice: BlockTensor| {
             found.push((slice.name, slice.shape, slice.blocks[0].offset, slice.blocks[0].strides.clone()));
             Ok(())
         };

@@ -1,7 +1,7 @@
 //! Merges the tables of ranks that each wrote their own. Each table has the rank's chunks of
 //! tensors that are spread over the ranks, and its copy of everything that all ranks have.
 
-use crate::table::{ArchivePlace, Chunk, Content, Table, TableEntry};
+use crate::table::{ArchiveLocation, Chunk, Content, Table, TableEntry};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{Context, Error, Result, Source};
 use tensorferry_torch_file::Calls;
@@ -11,7 +11,7 @@ use tensorferry_torch_file::Calls;
 pub(crate) struct MergedTables {
     pub(crate) items: Vec<TableEntry>,
     /// Copies of objects in later ranks: the item, and the copy's location.
-    pub(crate) copies: Vec<(usize, ArchivePlace)>,
+    pub(crate) copies: Vec<(usize, ArchiveLocation)>,
     /// Names that are stored but not described.
     pub(crate) unlisted: BTreeSet<String>,
     /// All functions and classes that the pickles name.

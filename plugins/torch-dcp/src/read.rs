@@ -1,13 +1,13 @@
 //! Reads a checkpoint: the tables or the shards' headers become tensors whose chunks are blocks,
 //! and a tree of everything else.
 
-use crate::chunks::{Files, OpenedBytes};
+use crate::chunks::{Files, ReadBudget};
 use crate::halves::Halves;
-use crate::megatron::{Blocks, each_slice, is_torch_dist};
+use crate::megatron::{BlockTensor, each_slice, is_torch_dist};
 use crate::members::{Members, TABLE, members};
 use crate::merged::{self, MergedTables};
 use crate::shards;
-use crate::table::{ArchivePlace, Content, Step, TableEntry};
+use crate::table::{ArchiveLocation, Content, Step, TableEntry};
 use crate::tree::NestedState;
 use tensorferry_megatron_model::is_extra_state;
 use tensorferry_sdk::{
@@ -51,7 +51,7 @@ fn describe(
     let MergedTables { items, copies, unlisted, globals, calls, .. } = merged;
     let is_megatron = is_torch_dist(source, context.limits())?;
     let storages = Storages::new(context.limits());
-    let mut files = Files { source, context, storages, opened: OpenedBytes::default(), globals, calls };
+    let mut files = Files { source, context, storages, opened: ReadBudget::default(), globals, calls };
     let mut names = Names::default();
     // Tensors in the table come before tensors inside objects, so that they keep the table's names.
     items.iter().filter(|item| matches!(item.content, Content::Tensor(_))).for_each(|item| {
@@ -66,7 +66,7 @@ fn describe(
         match content {
             Content::Tensor(tensor) => {
                 let blocks = files.blocks(&name, &tensor, catalog).map_err(|error| error.tensor(&name))?;
-                let mut put = |of: Blocks, path| {
+                let mut put = |of: BlockTensor, path| {
                     let id = catalog.tensor_of_blocks(&of.name, of.dtype, &of.shape, of.blocks)?;
                     tree.put(path, catalog.node(Node::tensor(id))?).map_err(|error| error.tensor(&of.name))
                 };
@@ -89,7 +89,7 @@ fn describe(
             }
         }
     }
-    tree.grow(catalog)?;
+    tree.add_nodes(catalog)?;
     for name in unlisted {
         let why = "it is stored, but the table does not describe it";
         catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
@@ -116,7 +116,7 @@ fn slice_path(path: &[Step], name: &str) -> Vec<Step> {
 fn add_object(
     files: &mut Files<'_, '_>,
     name: &str,
-    stored: &ArchivePlace,
+    stored: &ArchiveLocation,
     names: &mut Names,
     is_state: bool,
     catalog: &mut dyn CatalogSink,
@@ -141,11 +141,11 @@ fn add_object(
 fn check_copy(
     files: &Files<'_, '_>,
     item: &TableEntry,
-    copy: &ArchivePlace,
+    copy: &ArchiveLocation,
     catalog: &mut dyn CatalogSink,
 ) -> Result<()> {
     let Content::Object(first) = &item.content else { return Ok(()) };
-    let bytes = |stored: &ArchivePlace| bytes(files.source, stored, files.context.limits());
+    let bytes = |stored: &ArchiveLocation| bytes(files.source, stored, files.context.limits());
     if first.len == copy.len && bytes(first)? == bytes(copy)? {
         return Ok(());
     }
@@ -153,6 +153,6 @@ fn check_copy(
     catalog.loss(Loss::new(LossKind::State, &*item.name, why))
 }
 
-fn bytes(source: &dyn Source, stored: &ArchivePlace, limits: &Limits) -> Result<Vec<u8>> {
+fn bytes(source: &dyn Source, stored: &ArchiveLocation, limits: &Limits) -> Result<Vec<u8>> {
     Extent::within(source, source.open(&stored.file)?, stored.offset, stored.len)?.read(source, limits)
 }

@@ -18,7 +18,7 @@ const OTHER_KEYS: [&str; 3] = [SHARDING_KEY, "DCP_VERSION", "format"];
 
 /// Entry of [`SHARDING_KEY`] for a part of a tensor.
 #[derive(Debug, Deserialize)]
-struct SavedPlace {
+struct SavedPosition {
     saved_offsets: Vec<u64>,
 }
 
@@ -88,8 +88,8 @@ fn read_shard(
     let sharding = metadata.get(SHARDING_KEY).ok_or_else(|| {
         Error::malformed("the shard does not record the positions of its tensors").expected(SHARDING_KEY)
     })?;
-    let mut sharding: HashMap<String, SavedPlace> = serde_json::from_str(sharding)
-        .map_err(|error| Error::malformed(format!("{SHARDING_KEY}: {}", short(&error))))?;
+    let mut sharding: HashMap<String, SavedPosition> = serde_json::from_str(sharding)
+        .map_err(|error| Error::malformed(format!("{SHARDING_KEY}: {}", truncated_message(&error))))?;
     for (key, value) in metadata.iter().filter(|(key, _)| !OTHER_KEYS.contains(&key.as_str())) {
         catalog.metadata_text(key, value)?;
     }
@@ -129,8 +129,9 @@ fn header(source: &dyn Source, file: FileId, limits: &Limits) -> Result<(Metadat
     let mut word = [0; WORD];
     source.read_at(file, 0, &mut word)?;
     let bytes = source.read_vec(file, WORD as u64, u64::from_le_bytes(word), limits)?;
-    let header: Metadata = serde_json::from_slice(&bytes)
-        .map_err(|error| Error::malformed(format!("the header: {}", short(&error))).offset(WORD as u64))?;
+    let header: Metadata = serde_json::from_slice(&bytes).map_err(|error| {
+        Error::malformed(format!("the header: {}", truncated_message(&error))).offset(WORD as u64)
+    })?;
     let start = (WORD + bytes.len()) as u64;
     let (len, expected) = (source.len(file) - start, header.data_len() as u64);
     if len != expected {
@@ -142,6 +143,6 @@ fn header(source: &dyn Source, file: FileId, limits: &Limits) -> Result<(Metadat
 }
 
 /// Shortens a parser's message, which may quote the file.
-fn short(error: &serde_json::Error) -> String {
+fn truncated_message(error: &serde_json::Error) -> String {
     error.to_string().chars().take(1000).collect()
 }

@@ -15,11 +15,11 @@ const KNOWN_CALLS: [&str; 3] = [
 ];
 
 /// Maximum number of attributes of an object in the table. torch's objects have seven.
-const MOST_ATTRIBUTES: usize = 64;
+const MAX_ATTRIBUTES: usize = 64;
 
 /// Maximum average number of chunks per value of the pickle. torch writes an object for each chunk.
 /// A hostile table can have one chunk, and a million tensors that each use it a million times.
-const MOST_REPEATS: usize = 4;
+const MAX_CHUNKS_PER_VALUE: usize = 4;
 
 /// The content of a table, in its order.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) enum Step {
 pub(crate) enum Content {
     Tensor(Tensor),
     /// Any other object, as `torch.save` wrote it.
-    Object(ArchivePlace),
+    Object(ArchiveLocation),
 }
 
 /// A tensor in torch's terms: a packed dtype has half the elements in the last dimension.
@@ -66,12 +66,12 @@ pub(crate) struct Tensor {
 pub(crate) struct Chunk {
     pub(crate) offsets: Vec<u64>,
     pub(crate) sizes: Vec<u64>,
-    pub(crate) stored: ArchivePlace,
+    pub(crate) stored: ArchiveLocation,
 }
 
 /// Location of a complete archive inside a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ArchivePlace {
+pub(crate) struct ArchiveLocation {
     pub(crate) file: String,
     pub(crate) offset: u64,
     pub(crate) len: u64,
@@ -116,8 +116,9 @@ impl<'g> Reading<'g> {
             || Error::malformed("the pickle does not contain the table of a checkpoint").expected("Metadata");
         let table = self.state(root, "Metadata").ok_or_else(no_table)?;
         let entries = |key| graph.entries(graph.entry(table, key)?);
-        let described = entries("state_dict_metadata").ok_or_else(|| missing("state_dict_metadata"))?;
-        let mut stored = self.storage(&entries("storage_data").ok_or_else(|| missing("storage_data"))?)?;
+        let described = entries("state_dict_metadata").ok_or_else(|| missing_key("state_dict_metadata"))?;
+        let mut stored =
+            self.storage(&entries("storage_data").ok_or_else(|| missing_key("storage_data"))?)?;
         // A planner can store anything here. The default planner stores a dict of paths.
         let mut paths: HashMap<&str, ValueId> = HashMap::new();
         for (key, path) in entries("planner_data").unwrap_or_default() {
@@ -126,7 +127,7 @@ impl<'g> Reading<'g> {
         let mut items = Vec::with_capacity(described.len());
         for (key, value) in described {
             context.check_cancelled()?;
-            let name = graph.text(key).ok_or_else(|| wrong("a name", "a string"))?;
+            let name = graph.text(key).ok_or_else(|| unexpected_value("a name", "a string"))?;
             let content = self.content(name, value, &mut stored).map_err(|error| error.tensor(name))?;
             let path = match paths.get(name) {
                 Some(&path) => self.path(path).map_err(|error| error.tensor(name))?,
@@ -148,7 +149,7 @@ impl<'g> Reading<'g> {
         &mut self,
         name: &'g str,
         value: ValueId,
-        stored: &mut HashMap<Index<'g>, ArchivePlace>,
+        stored: &mut HashMap<Index<'g>, ArchiveLocation>,
     ) -> Result<Content> {
         if self.graph.called(value).is_some_and(|(global, _)| &*global.name == "BytesStorageMetadata") {
             let stored = stored.remove(&(name, None));
@@ -157,24 +158,25 @@ impl<'g> Reading<'g> {
                 .ok_or_else(|| Error::malformed("the table does not record its location"));
         }
         let graph = self.graph;
-        let tensor = self
-            .state(value, "TensorStorageMetadata")
-            .ok_or_else(|| wrong("its description", "TensorStorageMetadata or BytesStorageMetadata"))?;
+        let tensor = self.state(value, "TensorStorageMetadata").ok_or_else(|| {
+            unexpected_value("its description", "TensorStorageMetadata or BytesStorageMetadata")
+        })?;
         let attribute = |key| graph.entry(tensor, key);
         let dtype = attribute("properties").and_then(|properties| self.dtype(properties));
-        let dtype = dtype.ok_or_else(|| wrong("its properties", "a torch dtype as the first value"))??;
+        let dtype =
+            dtype.ok_or_else(|| unexpected_value("its properties", "a torch dtype as the first value"))??;
         let size = self.size(attribute("size"), "size")?;
         let listed = attribute("chunks").and_then(|chunks| graph.sequence(chunks));
-        let listed = listed.ok_or_else(|| wrong("its chunks", "a list"))?;
+        let listed = listed.ok_or_else(|| unexpected_value("its chunks", "a list"))?;
         self.chunks += listed.len();
-        if self.chunks > MOST_REPEATS * (graph.len() + 1024) {
+        if self.chunks > MAX_CHUNKS_PER_VALUE * (graph.len() + 1024) {
             return Err(Error::limit("the table repeats its chunks too many times"));
         }
         let mut chunks = Vec::with_capacity(listed.len());
         for &chunk in listed {
             let chunk = self
                 .state(chunk, "ChunkStorageMetadata")
-                .ok_or_else(|| wrong("a chunk", "ChunkStorageMetadata"))?;
+                .ok_or_else(|| unexpected_value("a chunk", "ChunkStorageMetadata"))?;
             let offsets = self.size(graph.entry(chunk, "offsets"), "offsets")?;
             let sizes = self.size(graph.entry(chunk, "sizes"), "sizes")?;
             if offsets.len() != size.len() || sizes.len() != size.len() {
@@ -201,15 +203,15 @@ impl<'g> Reading<'g> {
     }
 
     /// Parses `storage_data`.
-    fn storage(&mut self, entries: &[(ValueId, ValueId)]) -> Result<HashMap<Index<'g>, ArchivePlace>> {
+    fn storage(&mut self, entries: &[(ValueId, ValueId)]) -> Result<HashMap<Index<'g>, ArchiveLocation>> {
         let graph = self.graph;
         let mut stored = HashMap::with_capacity(entries.len());
         for &(key, value) in entries {
             let index = self
                 .state(key, "MetadataIndex")
-                .ok_or_else(|| wrong("a key of storage_data", "MetadataIndex"))?;
+                .ok_or_else(|| unexpected_value("a key of storage_data", "MetadataIndex"))?;
             let name = graph.entry(index, "fqn").and_then(|name| graph.text(name));
-            let name = name.ok_or_else(|| wrong("a key of storage_data", "a name"))?;
+            let name = name.ok_or_else(|| unexpected_value("a key of storage_data", "a name"))?;
             let offsets = match graph.entry(index, "offset").filter(|&id| *graph.value(id) != Value::None) {
                 Some(offsets) => {
                     Some(self.size(Some(offsets), "offset").map_err(|error| error.tensor(name))?)
@@ -223,9 +225,11 @@ impl<'g> Reading<'g> {
     }
 
     /// Parses a `_StorageInfo`.
-    fn place(&mut self, value: ValueId) -> Result<ArchivePlace> {
+    fn place(&mut self, value: ValueId) -> Result<ArchiveLocation> {
         let graph = self.graph;
-        let place = self.state(value, "_StorageInfo").ok_or_else(|| wrong("its location", "_StorageInfo"))?;
+        let place = self
+            .state(value, "_StorageInfo")
+            .ok_or_else(|| unexpected_value("its location", "_StorageInfo"))?;
         let transforms = graph.entry(place, "transform_descriptors");
         let transforms = transforms.filter(|&id| *graph.value(id) != Value::None);
         if transforms.is_some_and(|id| graph.sequence(id).is_none_or(|list| !list.is_empty())) {
@@ -236,9 +240,9 @@ impl<'g> Reading<'g> {
         let number = |key| graph.entry(place, key).and_then(|number| graph.count(number));
         match (file, number("offset"), number("length")) {
             (Some(file), Some(offset), Some(len)) => {
-                Ok(ArchivePlace { file: self.budget.name(file)?, offset, len })
+                Ok(ArchiveLocation { file: self.budget.name(file)?, offset, len })
             }
-            _ => Err(wrong("its location", "a relative path, an offset and a length")),
+            _ => Err(unexpected_value("its location", "a relative path, an offset and a length")),
         }
     }
 
@@ -255,17 +259,17 @@ impl<'g> Reading<'g> {
 
     fn size(&mut self, value: Option<ValueId>, what: &str) -> Result<Vec<u64>> {
         let size = value.and_then(|value| counts(self.graph, value));
-        self.budget.numbers(size.ok_or_else(|| wrong(what, "a tuple of non-negative numbers"))?)
+        self.budget.numbers(size.ok_or_else(|| unexpected_value(what, "a tuple of non-negative numbers"))?)
     }
 
     fn path(&mut self, value: ValueId) -> Result<Vec<Step>> {
         let graph = self.graph;
         let steps = graph.sequence(value).filter(|steps| !steps.is_empty());
-        let steps = steps.ok_or_else(|| wrong("its path", "a tuple of keys and indices"))?;
+        let steps = steps.ok_or_else(|| unexpected_value("its path", "a tuple of keys and indices"))?;
         let step = |&step: &ValueId| match (graph.text(step), graph.count(step)) {
             (Some(key), _) => self.budget.name(key).map(Step::Key),
             (None, Some(index)) => Ok(Step::Index(index)),
-            (None, None) => Err(wrong("its path", "keys and indices")),
+            (None, None) => Err(unexpected_value("its path", "keys and indices")),
         };
         steps.iter().map(step).collect()
     }
@@ -275,14 +279,14 @@ impl<'g> Reading<'g> {
         let (global, call) = self.graph.called(value)?;
         let is_such = &*global.name == class && global.module.starts_with("torch.distributed");
         // Each lookup searches the attributes, and many objects may share them.
-        call.state.filter(|&state| is_such && self.graph.entry_count(state) <= MOST_ATTRIBUTES)
+        call.state.filter(|&state| is_such && self.graph.entry_count(state) <= MAX_ATTRIBUTES)
     }
 }
 
-fn missing(key: &str) -> Error {
+fn missing_key(key: &str) -> Error {
     Error::malformed(format!("the table has no {key}"))
 }
 
-fn wrong(what: &str, expected: &str) -> Error {
+fn unexpected_value(what: &str, expected: &str) -> Error {
     Error::malformed(format!("{what}: unexpected value")).expected(expected)
 }

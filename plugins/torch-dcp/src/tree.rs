@@ -60,17 +60,17 @@ impl NestedState {
     }
 
     /// Adds the nodes, and the root of the tree, to the catalog.
-    pub(crate) fn grow(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
+    pub(crate) fn add_nodes(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
         let mut nodes: Vec<Option<NodeId>> = vec![None; self.branches.len()];
         for (place, branch) in self.branches.iter().enumerate().rev() {
-            nodes[place] = Some(branch.grow(&nodes, catalog)?);
+            nodes[place] = Some(branch.add_nodes(&nodes, catalog)?);
         }
         nodes.first().copied().flatten().map_or(Ok(()), |root| catalog.root(root))
     }
 }
 
 impl Branch {
-    fn grow(&self, nodes: &[Option<NodeId>], catalog: &mut dyn CatalogSink) -> Result<NodeId> {
+    fn add_nodes(&self, nodes: &[Option<NodeId>], catalog: &mut dyn CatalogSink) -> Result<NodeId> {
         let node = |child| match child {
             Child::Leaf(node) => Ok(node),
             Child::Branch(branch) => {

@@ -1,7 +1,7 @@
 //! Plans checkpoints in which each tensor is a single chunk.
 
 use crate::members::DATA_SUFFIX;
-use crate::written::{DcpChunk, DcpTensor, cannot_hold, lay_out};
+use crate::written::{DcpChunk, DcpTensor, lay_out, unsupported_reason};
 use tensorferry_sdk::{
     CatalogView, Context, Error, LayoutSink, Result, Role, ShardTag, Target, TensorPlan, TensorWriter,
 };
@@ -29,7 +29,7 @@ impl TensorWriter for Writer {
         for id in catalog.tensor_ids() {
             context.check_cancelled()?;
             let view = catalog.tensor(id);
-            if let Some(why) = cannot_hold(view.dtype, view.shape) {
+            if let Some(why) = unsupported_reason(view.dtype, view.shape) {
                 layout.omit(id, &why)?;
                 continue;
             }

@@ -70,7 +70,7 @@ impl TensorPlan for DcpPlan {
 
 /// Returns the reason why torch does not support such a tensor, if it does not.
 #[must_use]
-pub fn cannot_hold(dtype: Dtype, shape: &[u64]) -> Option<String> {
+pub fn unsupported_reason(dtype: Dtype, shape: &[u64]) -> Option<String> {
     WholeTensor::new(dtype, shape, 0).err()
 }
 
@@ -87,10 +87,11 @@ pub fn lay_out(
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,
 ) -> Result<DcpPlan> {
-    let name = format!("__0_0{}{DATA_SUFFIX}", tag.behind("-"));
+    let name = format!("__0_0{}{DATA_SUFFIX}", tag.with_separator("-"));
     let file = layout.file(&format!("{folder}{name}"), Role::Data)?;
     let mut plans = Vec::new();
-    let mut table = Table { file: &name, rows: Vec::with_capacity(tensors.len()), nothing, place: (0, 0) };
+    let mut table =
+        WrittenTable { file: &name, rows: Vec::with_capacity(tensors.len()), nothing, place: (0, 0) };
     for tensor in tensors {
         let whole = whole(tensor.dtype, &tensor.shape, 0).map_err(|error| error.tensor(&tensor.name))?;
         let mut row = Row {
@@ -159,7 +160,7 @@ fn numbers(offsets: &[u64], dtype: &TorchDtype) -> Result<Vec<i64>> {
     fits.ok_or_else(|| Error::unsupported("a chunk starts inside one of torch's packed elements"))
 }
 
-struct Table<'t> {
+struct WrittenTable<'t> {
     file: &'t str,
     rows: Vec<Row<'t>>,
     /// Names of empty states, and the location of the list that they share.
@@ -181,7 +182,7 @@ struct Stored {
     place: (u64, u64),
 }
 
-impl Table<'_> {
+impl WrittenTable<'_> {
     fn pickle(&self) -> Result<Vec<u8>> {
         let mut pickle = PickleWriter::new();
         object(&mut pickle, METADATA, "Metadata", |pickle| {

@@ -39,8 +39,8 @@ pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Co
         _ if is_set => hub::choose(&NAMING, shard_is_alone, source, context),
         several => {
             let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
-            if hub::are_ranks_of_one(&names) {
-                return Err(hub::ranks_of_one(&names));
+            if hub::are_ranks_of_one_model(&names) {
+                return Err(hub::unjoinable_ranks(&names));
             }
             let found = hub::list(several.iter().map(|name| format!("{name:?}"))).unwrap_or_default();
             let message = format!("the folder has several checkpoints: {found}");

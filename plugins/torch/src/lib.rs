@@ -29,7 +29,7 @@ mod probe;
 mod read;
 mod write;
 
-use tensorferry_hub::SHARD_IS_ALONE;
+use tensorferry_hub::SHARD_OPTION;
 use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
@@ -60,7 +60,7 @@ impl Format for Torch {
                     | Capabilities::METADATA
                     | Capabilities::TIES,
             )
-            .options([&[SHARD_IS_ALONE.spec()], &Decoding::options()[..], &write::options()].concat())
+            .options([&[SHARD_OPTION.spec()], &Decoding::options()[..], &write::options()].concat())
             .output_revision(1)
     }
 

@@ -3,7 +3,7 @@
 
 use crate::SUFFIXES;
 use crate::choose::{NAMING, is_candidate, is_training_state};
-use tensorferry_hub::are_ranks_of_one;
+use tensorferry_hub::are_ranks_of_one_model;
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_torch_file::archive::{self, Directory};
@@ -43,7 +43,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
 /// only ranks below every format that recognizes the folder.
 fn in_folder(source: &dyn Source) -> Result<Score> {
     const BY_NAME: Score = Score(1);
-    const MOST_OPENED: usize = 16;
+    const MAX_OPENED: usize = 16;
     let mut names = source.list("")?;
     // Training state is not a model; the model may be in a subfolder.
     names.retain(|name| is_candidate(name) && !is_training_state(name));
@@ -52,11 +52,11 @@ fn in_folder(source: &dyn Source) -> Result<Score> {
     }
     // Files of ranks are not joined. Next to a model, they are its vendor's original files.
     let models: Vec<&str> = names.iter().map(String::as_str).collect();
-    if are_ranks_of_one(&models) {
+    if are_ranks_of_one_model(&models) {
         return Ok(BY_NAME);
     }
     // Next to a model in a different format, files with these names may not be checkpoints.
-    for name in names.iter().take(MOST_OPENED) {
+    for name in names.iter().take(MAX_OPENED) {
         let extent = Extent::whole(source, source.open(name)?);
         if Container::detect(source, extent)? != Container::Unknown {
             return Ok(Score::MAYBE);

@@ -11,7 +11,7 @@ use crate::choose::choose;
 use crate::{SIDE_RECORD, SIDE_RECORD_TITLE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tensorferry_hub::{self as hub, Choice, Index, SHARD_IS_ALONE, SideRecord};
+use tensorferry_hub::{self as hub, Choice, Index, SHARD_OPTION, SideRecord};
 use tensorferry_sdk::{
     CatalogSink, Context, Loss, LossKind, NodeId, Options, Result, Source, TensorDecoder, TensorReader,
 };
@@ -30,7 +30,7 @@ pub(crate) struct TorchReader {
 
 impl TorchReader {
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { decoding: Decoding::of(options)?, shard_is_alone: SHARD_IS_ALONE.get(options)? })
+        Ok(Self { decoding: Decoding::of(options)?, shard_is_alone: SHARD_OPTION.get(options)? })
     }
 }
 
@@ -44,7 +44,7 @@ impl TensorReader for TorchReader {
         let mut storages = Storages::new(context.limits()).decoding(self.decoding);
         let mut names = Names::default();
         let to = Destination { catalog, storages: &mut storages, names: &mut names, source, context };
-        let mut reading = Reading {
+        let mut reading = CatalogReader {
             source,
             to,
             globals: BTreeSet::new(),
@@ -60,7 +60,7 @@ impl TensorReader for TorchReader {
 }
 
 /// A read in progress, and the catalog that it fills.
-struct Reading<'c, 'l> {
+struct CatalogReader<'c, 'l> {
     source: &'c dyn Source,
     to: Destination<'c, 'l>,
     /// Globals that the pickles name.
@@ -72,7 +72,7 @@ struct Reading<'c, 'l> {
     part_is_alone: bool,
 }
 
-impl Reading<'_, '_> {
+impl CatalogReader<'_, '_> {
     /// Reads all files and returns the node of their content.
     fn model(&mut self, choice: &Choice) -> Result<NodeId> {
         match choice {

@@ -17,9 +17,9 @@ mod tree;
 mod unpacked;
 
 use crate::SIDE_RECORD;
-pub(crate) use options::declared as options;
+pub(crate) use options::specs as options;
 use options::{FileFormat, WriteOptions};
-use storages::Storages;
+use storages::StoragePlan;
 use tensorferry_hub::SideRecord;
 use tensorferry_sdk::{
     CatalogView, Context, Digests, LayoutSink, Options, Result, Role, SealSink, Target, TensorPlan,
@@ -53,7 +53,7 @@ impl TensorWriter for TorchWriter {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         let WriteOptions { format, max_shard_size, shard_tag } = self.options;
-        let storages = Storages::plan(format, catalog, layout, context)?;
+        let storages = StoragePlan::plan(format, catalog, layout, context)?;
         if format == FileFormat::Legacy {
             legacy::report(catalog, layout, context)?;
         }
@@ -64,9 +64,9 @@ impl TensorWriter for TorchWriter {
             let pickle = state::pickle(catalog, &storages, layout, context)?;
             plan.file(catalog, &pickle, &storages, &names.whole, layout)?;
         } else {
-            shards::lose_state(catalog, layout)?;
+            shards::report_lost_state(catalog, layout)?;
             let numbered = records.iter().zip(1..);
-            let files: Vec<(String, Storages)> = numbered
+            let files: Vec<(String, StoragePlan)> = numbered
                 .map(|(part, number)| (names.file(number, records.len()), storages.only(part)))
                 .collect();
             for (path, part) in &files {
@@ -90,7 +90,7 @@ impl Plan {
         &mut self,
         catalog: &dyn CatalogView,
         pickle: &[u8],
-        storages: &Storages,
+        storages: &StoragePlan,
         path: &str,
         layout: &mut dyn LayoutSink,
     ) -> Result<()> {
@@ -112,7 +112,7 @@ impl TensorPlan for Plan {
 
 fn write_archive(
     pickle: &[u8],
-    storages: &Storages,
+    storages: &StoragePlan,
     side: Option<SideRecord>,
     path: &str,
     layout: &mut dyn LayoutSink,

@@ -59,7 +59,7 @@ const TABLES: [&str; 9] = ["csv", "tsv", "jsonl", "ndjson", "parquet", "arrow", 
 
 /// The names of a tar's members, as far as they indicate its content.
 #[derive(Debug, Default)]
-pub(crate) struct Evidence {
+pub(crate) struct ContentHints {
     /// The first file with a typical name of a model file.
     model_file: Option<String>,
     /// The first file of weights, and the number of such files.
@@ -71,7 +71,7 @@ pub(crate) struct Evidence {
     has_samples: bool,
 }
 
-impl Evidence {
+impl ContentHints {
     /// Adds a file by its path, with its key and extension if it has them.
     pub(crate) fn add(&mut self, path: &str, sample: Option<(&str, &str)>) {
         let base = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
@@ -150,8 +150,8 @@ mod tests {
     use super::*;
     use crate::tar::split;
 
-    fn evidence(paths: &[&str]) -> Evidence {
-        let mut evidence = Evidence::default();
+    fn evidence(paths: &[&str]) -> ContentHints {
+        let mut evidence = ContentHints::default();
         for path in paths {
             let sample = split(path);
             evidence.add(path, sample.as_ref().map(|(key, ending)| (*key, &**ending)));

@@ -60,7 +60,7 @@ impl Input {
             Self::Compressed(file) => {
                 file.check_held(len)?;
                 match file.advance(len)? {
-                    found if found < len => Err(file.cut(len).found(found)),
+                    found if found < len => Err(file.truncated(len).found(found)),
                     _ => Ok(file.window()),
                 }
             }
@@ -77,7 +77,7 @@ impl Input {
                 match file.fill(&mut block)? {
                     0 => Ok(None),
                     512 => Ok(Some(block)),
-                    found => Err(file.cut(512).found(found)),
+                    found => Err(file.truncated(512).found(found)),
                 }
             }
         }
@@ -91,7 +91,7 @@ impl Input {
                 while passed < len {
                     let most = usize::try_from(len - passed).unwrap_or(usize::MAX).min(buffer.len());
                     match file.fill(&mut buffer[..most])? {
-                        0 => return Err(file.cut(len).found(passed)),
+                        0 => return Err(file.truncated(len).found(passed)),
                         read => passed += read as u64,
                     }
                 }

@@ -2,7 +2,7 @@
 //! Any tar could be one.
 
 use crate::input::{Input, codec_of};
-use crate::read::{is_called, is_member};
+use crate::read::{has_tar_extension, is_member};
 use crate::tar::{self, Entry as TarEntry};
 use tensorferry_sdk::{Entry, Limits, Result, Score, Source};
 
@@ -18,7 +18,7 @@ pub(crate) fn score(source: &dyn Source, limits: &Limits) -> Result<Score> {
 }
 
 fn of_file(source: &dyn Source, name: &str, limits: &Limits) -> Result<Score> {
-    let named = is_called(name);
+    let named = has_tar_extension(name);
     let otherwise = if named { Score::MAYBE } else { Score::NO };
     if codec_of(&source.beginning(source.open(name)?, 6)?).is_err() {
         return Ok(otherwise);
@@ -27,7 +27,7 @@ fn of_file(source: &dyn Source, name: &str, limits: &Limits) -> Result<Score> {
     let Some(mut input) = Input::of_memory(text) else { return Ok(otherwise) };
     loop {
         match tar::next(&mut input, limits) {
-            Ok(Some(TarEntry::File(member))) if tar::is_of_macos(&member.path) => {
+            Ok(Some(TarEntry::File(member))) if tar::is_macos_metadata(&member.path) => {
                 let skipped = input.skip(member.size.saturating_add(tar::padding(member.size)));
                 if skipped.is_err() {
                     return Ok(otherwise);

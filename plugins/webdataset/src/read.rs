@@ -3,7 +3,7 @@
 
 mod stream;
 
-use crate::checkpoint::Evidence;
+use crate::checkpoint::ContentHints;
 use crate::input::{Input, codec_of_file};
 use crate::options::{DECODE, KEY_COLUMN, WEIGHTS_ARE_SAMPLES};
 use crate::tar::{self, Entry as TarEntry};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_row_text::Codec;
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files, has_any_suffix};
-use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, Scan, Split, narrowed};
+use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, ScanRequest, Split, narrowed};
 use tensorferry_sdk::{
     Context, Error, Limits, Loss, LossKind, LossSink, Options, Purpose, Result, Severity, Source,
 };
@@ -48,8 +48,11 @@ impl RecordReader for Reader {
         losses: &mut dyn LossSink,
         context: &dyn Context,
     ) -> Result<Box<dyn RecordSet>> {
-        let mut found =
-            Found { key_column: self.key.clone(), takes_weights: self.takes_weights, ..Found::default() };
+        let mut found = HeaderScan {
+            key_column: self.key.clone(),
+            takes_weights: self.takes_weights,
+            ..HeaderScan::default()
+        };
         let expected = SUFFIXES.map(|suffix| format!("*{suffix}")).join(", ");
         let names = entry_files(source.as_ref(), is_member)?;
         for name in file_name::require(names, "no tars here", expected)? {
@@ -104,7 +107,7 @@ impl Reader {
 
 /// The results of reading all headers.
 #[derive(Default)]
-struct Found {
+struct HeaderScan {
     key_column: String,
     takes_weights: bool,
     /// Number of files that macOS added.
@@ -121,7 +124,7 @@ struct Found {
     unended: Option<(String, u64)>,
 }
 
-impl Found {
+impl HeaderScan {
     fn file(&mut self, source: &Arc<dyn Source>, name: &str, context: &dyn Context) -> Result<()> {
         let limits = context.limits();
         let codec = codec_of_file(source.as_ref(), name)?;
@@ -129,7 +132,7 @@ impl Found {
         let most = if codec == Codec::Plain { SPLIT } else { u64::MAX };
         let (mut key, mut own): (Option<String>, HashSet<String>) = (None, HashSet::new());
         let (mut start, mut samples) = (0, 0);
-        let mut evidence = Evidence::default();
+        let mut evidence = ContentHints::default();
         let mut add = |start, end: u64, samples| {
             self.splits.push(Split {
                 file: name.to_owned(),
@@ -190,7 +193,7 @@ impl Found {
                         .found(format!("{:?}", member.path)));
                 }
                 self.members.add(ending, limits).map_err(|error| error.file(name).offset(member.offset))?;
-            } else if tar::is_of_macos(&member.path) {
+            } else if tar::is_macos_metadata(&member.path) {
                 self.of_macos += 1;
             } else if !member.path.starts_with("__") {
                 self.others.get_or_insert((member.path.clone(), 0)).1 += 1;
@@ -280,7 +283,7 @@ impl RecordSet for Set {
     }
 
     /// Skipped samples and unrequested members are not read beyond their headers.
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let of = self.splits.get(split).zip(self.codecs.get(split));
         let (of, codec) = of.ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let mut input = Input::open(&self.source, &of.file, *codec, &self.limits)?;
@@ -288,7 +291,7 @@ impl RecordSet for Set {
             input = Input::Plain(file.part(of.offset, of.offset + of.bytes));
         }
         let rows = stream::open(input, &self.schema, scan, self.zeros.clone(), &self.limits)?;
-        narrowed(rows, &self.schema, &Scan { first_row: 0, limit: None, ..scan.clone() })
+        narrowed(rows, &self.schema, &ScanRequest { first_row: 0, limit: None, ..scan.clone() })
     }
 
     fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
@@ -302,7 +305,7 @@ impl RecordSet for Set {
 }
 
 /// Whether a name has an extension of this format.
-pub(crate) fn is_called(name: &str) -> bool {
+pub(crate) fn has_tar_extension(name: &str) -> bool {
     has_any_suffix(name, SUFFIXES)
 }
 

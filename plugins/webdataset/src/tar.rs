@@ -17,7 +17,7 @@ use tensorferry_sdk::{Error, Limits, Result};
 
 pub(crate) const BLOCK: u64 = 512;
 /// Maximum bytes of pax records, which may contain more than a name.
-const LONGEST: u64 = 1 << 20;
+const MAX_PAX_BYTES: u64 = 1 << 20;
 
 /// A plain file of a tar. The input is positioned at its first byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,8 +142,8 @@ fn bounded(name: &str, limits: &Limits) -> Result<String> {
 }
 
 fn extra(input: &mut Input, size: u64) -> Result<Vec<u8>> {
-    if size > LONGEST {
-        return Err(Error::malformed("the extended header is too long").expected(LONGEST).found(size));
+    if size > MAX_PAX_BYTES {
+        return Err(Error::malformed("the extended header is too long").expected(MAX_PAX_BYTES).found(size));
     }
     let bytes = input.take(size)?.to_vec();
     input.skip(padding(size))?;
@@ -224,7 +224,7 @@ fn pax(mut bytes: &[u8]) -> Result<Vec<(&str, &str)>> {
 }
 
 /// Whether macOS adds files with this path to archives, next to the real files.
-pub(crate) fn is_of_macos(path: &str) -> bool {
+pub(crate) fn is_macos_metadata(path: &str) -> bool {
     let base = path.rsplit('/').next().unwrap_or(path);
     base.starts_with("._") || base == ".DS_Store" || path.split('/').any(|folder| folder == "__MACOSX")
 }
@@ -236,7 +236,7 @@ pub(crate) fn split(path: &str) -> Option<(&str, String)> {
         let part = rest.split('/').next()?;
         part.ends_with("__").then_some(())
     });
-    if is_meta.is_some() || is_of_macos(path) {
+    if is_meta.is_some() || is_macos_metadata(path) {
         return None;
     }
     let base = path.rfind('/').map_or(0, |slash| slash + 1);

@@ -5,13 +5,13 @@ use super::Sample;
 use super::compare::names;
 use super::rules::Rules;
 use super::watched::Watched;
-use crate::{Limits, LossKind, MemoryContext, Place, Result};
+use crate::{Limits, LossKind, MemoryContext, Result, StorageLocation};
 use std::collections::BTreeSet;
 
 /// Maximum damages per file and kind. A longer file is damaged at evenly spaced places.
-const MOST: usize = 4096;
+const MAX_DAMAGES: usize = 4096;
 /// Maximum bytes that are read of a damaged catalog, which may claim terabytes of encoded data.
-pub(super) const MOST_BYTES: u64 = 1 << 20;
+pub(super) const MAX_BYTES: u64 = 1 << 20;
 
 /// Cuts and changes each file of a sample, and returns the number of damaged inputs.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
@@ -32,7 +32,7 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
 pub(super) fn each(sample: &Sample, look: impl Fn(&Sample, bool, &dyn Fn() -> String)) -> usize {
     let mut count = 0;
     for (name, bytes) in &sample.files {
-        for at in (0..bytes.len()).step_by(bytes.len().div_ceil(MOST).max(1)) {
+        for at in (0..bytes.len()).step_by(bytes.len().div_ceil(MAX_DAMAGES).max(1)) {
             let cut = damaged(sample, name, bytes[..at].to_vec());
             look(&cut, true, &|| format!("{}, {name} cut to {at} bytes", sample.title()));
             for change in [1 << (at % 8), 0xff] {
@@ -57,19 +57,18 @@ fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
 /// those reported as lost.
 fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<BTreeSet<String>> {
     rules.look_at(sample);
-    let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MOST_BYTES, ..Limits::default() };
+    let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MAX_BYTES, ..Limits::default() };
     let (watched, context) = (Watched::new(sample.source()), MemoryContext::new(limits));
-    let score = rules.calm(input, || rules.format.probe(&watched, &context));
+    let score = rules.catch_panic(input, || rules.format.probe(&watched, &context));
     rules.holds(score, "probing fails only with I/O errors", &input());
-    let found = rules.calm(input, || {
+    let found = rules.catch_panic(input, || {
         let view = rules.read(&watched, &context)?;
         let catalog = view.catalog();
-        let bounded = catalog
-            .storages()
-            .iter()
-            .all(|storage| !matches!(storage.place, Place::Encoded { .. }) || storage.len <= MOST_BYTES);
+        let bounded = catalog.storages().iter().all(|storage| {
+            !matches!(storage.place, StorageLocation::Encoded { .. }) || storage.len <= MAX_BYTES
+        });
         for tensor in catalog.tensors() {
-            if bounded && tensor.bytes <= MOST_BYTES {
+            if bounded && tensor.bytes <= MAX_BYTES {
                 // A damaged tensor may be unreadable, but reading it must be safe.
                 let _ = view.tensor_named(&tensor.name);
             }
@@ -77,9 +76,9 @@ fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Resul
         let lost = catalog.losses().iter().filter(|loss| loss.kind == LossKind::Tensor);
         Ok(names(catalog).chain(lost.map(|loss| &loss.what)).cloned().collect())
     });
-    rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", input);
+    rules.require(!watched.has_oversized_buffer(), "no buffer is longer than its file", input);
     if let Err(error) = &found {
-        rules.blames_input(error, &input());
+        rules.check_fault(error, &input());
     }
     found
 }

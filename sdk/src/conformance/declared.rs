@@ -61,7 +61,7 @@ pub(super) fn check_side(
     make: impl FnOnce(&Options) -> Result<()>,
 ) {
     let options = Options::defaults(&rules.description.options, side);
-    let made = rules.calm(|| format!("{side:?} with default options"), || make(&options));
+    let made = rules.catch_panic(|| format!("{side:?} with default options"), || make(&options));
     let declared = rules.description.capabilities.has(capability);
     match made {
         Ok(()) => rules.require(declared, "every side of a format is declared", || format!("{side:?}")),

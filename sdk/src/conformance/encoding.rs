@@ -30,7 +30,7 @@ pub(super) fn check(
             let place = if thread.is_multiple_of(2) { place } else { segments.len() - 1 - place };
             let mut bytes = Vec::new();
             let id = EncodedId(u32::try_from(place).unwrap_or(u32::MAX));
-            let note = rules.calm(|| input.to_owned(), || plan.encode(id, view, &mut bytes, &context));
+            let note = rules.catch_panic(|| input.to_owned(), || plan.encode(id, view, &mut bytes, &context));
             rules.holds(note, "a segment can be encoded at any time", input);
             let same = bytes == written(output, &segments[place]);
             rules.require(same, "a segment is encoded to the same bytes each time", || {

@@ -10,7 +10,7 @@ use crate::{
 type Fill = dyn Fn(&mut dyn CatalogSink) -> Result<()>;
 
 /// A catalog, as the calls that build it.
-pub(super) struct MadeCatalog {
+pub(super) struct TestCatalog {
     pub(super) title: String,
     fill: Box<Fill>,
 }
@@ -27,7 +27,7 @@ fn pattern(len: u64) -> Vec<u8> {
     (0..len).map(|i| (i.wrapping_mul(37) >> 3 ^ i).to_le_bytes()[0]).collect()
 }
 
-impl MadeCatalog {
+impl TestCatalog {
     /// Returns the catalog with the bytes of [`source`].
     pub(super) fn view<'a>(
         &self,
@@ -50,7 +50,7 @@ impl TensorDecoder for Decoder {
     }
 }
 
-pub(super) fn catalogs() -> Vec<MadeCatalog> {
+pub(super) fn catalogs() -> Vec<TestCatalog> {
     let mut all = Vec::new();
     dtypes(&mut all);
     shapes(&mut all);
@@ -62,11 +62,11 @@ pub(super) fn catalogs() -> Vec<MadeCatalog> {
 }
 
 fn add(
-    all: &mut Vec<MadeCatalog>,
+    all: &mut Vec<TestCatalog>,
     title: impl Into<String>,
     fill: impl Fn(&mut dyn CatalogSink) -> Result<()> + 'static,
 ) {
-    all.push(MadeCatalog { title: title.into(), fill: Box::new(fill) });
+    all.push(TestCatalog { title: title.into(), fill: Box::new(fill) });
 }
 
 /// Adds a row-major tensor at `offset` of the file.
@@ -81,7 +81,7 @@ fn plain(
     catalog.tensor(name, dtype, shape, storage, offset)
 }
 
-fn dtypes(all: &mut Vec<MadeCatalog>) {
+fn dtypes(all: &mut Vec<TestCatalog>) {
     for dtype in Dtype::built_in() {
         let name = dtype.info().map_or("", DtypeInfo::name);
         add(all, format!("dtype {name}"), move |catalog| match dtype {
@@ -104,7 +104,7 @@ fn dtypes(all: &mut Vec<MadeCatalog>) {
     });
 }
 
-fn shapes(all: &mut Vec<MadeCatalog>) {
+fn shapes(all: &mut Vec<TestCatalog>) {
     let shapes: [&[u64]; 7] =
         [&[], &[0], &[3, 0, 2], &[1], &[1, 1, 1, 1], &[2, 3, 2, 2], &[1, 1, 1, 1, 1, 1, 1, 1, 2]];
     for shape in shapes {
@@ -134,7 +134,7 @@ fn shapes(all: &mut Vec<MadeCatalog>) {
     });
 }
 
-fn named(all: &mut Vec<MadeCatalog>) {
+fn named(all: &mut Vec<TestCatalog>) {
     let long = "x".repeat(1000);
     let names = [
         "",
@@ -175,7 +175,7 @@ fn named(all: &mut Vec<MadeCatalog>) {
 }
 
 fn view(
-    all: &mut Vec<MadeCatalog>,
+    all: &mut Vec<TestCatalog>,
     title: &str,
     shape: &'static [u64],
     offset: u64,
@@ -190,7 +190,7 @@ fn view(
     }
 }
 
-fn views(all: &mut Vec<MadeCatalog>) {
+fn views(all: &mut Vec<TestCatalog>) {
     view(all, "a transposed view", &[3, 5], 0, &[1, 3]);
     view(all, "a view with gaps", &[3, 2], 8, &[10, 3]);
     view(all, "a reversed view", &[6], 20, &[-1]);
@@ -222,7 +222,7 @@ fn views(all: &mut Vec<MadeCatalog>) {
     }
 }
 
-fn storages(all: &mut Vec<MadeCatalog>) {
+fn storages(all: &mut Vec<TestCatalog>) {
     for dtype in [Dtype::I16, Dtype::F32, Dtype::F64, Dtype::C64, Dtype::U8] {
         let name = dtype.info().map_or("", DtypeInfo::name);
         add(all, format!("big-endian {name}"), move |catalog| {
@@ -311,7 +311,7 @@ fn scalars() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn beside_tensors(all: &mut Vec<MadeCatalog>) {
+fn beside_tensors(all: &mut Vec<TestCatalog>) {
     add(all, "tied tensors", |catalog| {
         let storage = catalog.storage(Storage::file(FILE, 0, 96))?;
         for name in ["wte", "lm_head", "other_head"] {

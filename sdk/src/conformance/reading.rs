@@ -13,9 +13,9 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) {
     let title = sample.title();
     let source = sample.source();
     let context = MemoryContext::default();
-    let score = rules.calm(|| title.clone(), || rules.format.probe(&source, &context));
+    let score = rules.catch_panic(|| title.clone(), || rules.format.probe(&source, &context));
     let score = rules.holds(score, "probing fails only with I/O errors", &title);
-    rules.require(knows(rules, &source, score), "a format recognizes its own files", || title.clone());
+    rules.require(recognizes(rules, &source, score), "a format recognizes its own files", || title.clone());
 
     let catalog = rules.holds(read(rules, sample, &Limits::default()), "a sample can be read", &title);
     for name in &sample.holds {
@@ -30,7 +30,7 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) {
 }
 
 /// Returns whether a format recognizes a source, by its score or by its declared magic.
-pub(super) fn knows(rules: &Rules<'_>, source: &MemorySource, score: Option<Score>) -> bool {
+pub(super) fn recognizes(rules: &Rules<'_>, source: &MemorySource, score: Option<Score>) -> bool {
     let magic = &rules.description.magic;
     match (score, source.entry()) {
         (Some(score), _) => score != Score::NO,
@@ -45,8 +45,9 @@ pub(super) fn knows(rules: &Rules<'_>, source: &MemorySource, score: Option<Scor
 fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Catalog> {
     let title = || sample.under(limits);
     let (watched, context) = (Watched::new(sample.source()), MemoryContext::new(limits.clone()));
-    let catalog = rules.calm(title, || rules.read(&watched, &context).map(|view| view.catalog().clone()));
-    rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", title);
+    let catalog =
+        rules.catch_panic(title, || rules.read(&watched, &context).map(|view| view.catalog().clone()));
+    rules.require(!watched.has_oversized_buffer(), "no buffer is longer than its file", title);
     catalog
 }
 
@@ -54,7 +55,7 @@ fn check_bytes(rules: &Rules<'_>, source: &MemorySource, title: &str) {
     let context = MemoryContext::default();
     let view = rules.holds(rules.read(source, &context), "a sample can be read", title);
     for name in names(view.catalog()) {
-        let bytes = rules.calm(|| format!("{title}: {name:?}"), || view.tensor_named(name));
+        let bytes = rules.catch_panic(|| format!("{title}: {name:?}"), || view.tensor_named(name));
         rules.holds(bytes, "the tensors of a sample can be read", title);
     }
 }

@@ -9,7 +9,7 @@ mod scanning;
 mod writing;
 
 use super::rules::Rules;
-use super::{Part, Report, Sample, declared};
+use super::{ConformanceReport, Part, Sample, declared};
 use crate::memory::records::{self, Opened};
 use crate::records::{Batched, from_stream};
 use crate::{Capabilities, Context, Result, Side, Source};
@@ -18,9 +18,9 @@ use arrow_schema::SchemaRef;
 use std::sync::Arc;
 
 /// Batches after which a stream of a small input counts as endless.
-const MOST_BATCHES: usize = 1 << 16;
+const MAX_BATCHES: usize = 1 << 16;
 
-pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, part: Part<'_>) {
+pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut ConformanceReport, part: Part<'_>) {
     let can = |capability| rules.description.capabilities.has(capability);
     part(&mut || {
         declared::check_side(rules, Capabilities::READ_RECORDS, Side::Reader, |options| {
@@ -47,14 +47,14 @@ fn open(rules: &Rules<'_>, source: Arc<dyn Source>, context: &dyn Context) -> Re
     records::open(rules.format, &[], source, context)
 }
 
-struct Rows {
+struct ReadRows {
     /// Schema that the set declares.
     schema: SchemaRef,
     /// Batches of all splits.
     batches: Vec<RecordBatch>,
 }
 
-impl Rows {
+impl ReadRows {
     fn count(&self) -> u64 {
         count(&self.batches)
     }
@@ -101,7 +101,7 @@ fn pull(
             });
         }
         all.push(batch);
-        rules.require(all.len() < MOST_BATCHES, "a stream of a small input ends", input);
+        rules.require(all.len() < MAX_BATCHES, "a stream of a small input ends", input);
     }
     Ok(all)
 }

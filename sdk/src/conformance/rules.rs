@@ -34,7 +34,7 @@ pub trait Observer: Sync {
     }
 }
 
-pub(super) struct Broken {
+pub(super) struct Violated {
     pub(super) rule: &'static str,
     pub(super) found: String,
     /// Files with which the rule was broken, if any.
@@ -69,10 +69,10 @@ impl<'a> Rules<'a> {
     }
 
     /// Runs a part of the suite, and returns the rule that it broke.
-    pub(super) fn part(&self, part: impl FnOnce()) -> Result<(), Box<Broken>> {
+    pub(super) fn part(&self, part: impl FnOnce()) -> Result<(), Box<Violated>> {
         *locked(&self.input) = None;
         let Err(payload) = catch_unwind(AssertUnwindSafe(part)) else { return Ok(()) };
-        Err(payload.downcast::<Broken>().unwrap_or_else(|other| resume_unwind(other)))
+        Err(payload.downcast::<Violated>().unwrap_or_else(|other| resume_unwind(other)))
     }
 
     /// Ends the part if the rule does not hold.
@@ -87,7 +87,7 @@ impl<'a> Rules<'a> {
         *locked(&self.asked).entry(rule).or_default() += 1;
         let input = locked(&self.input).take();
         // `resume_unwind` prints no message; the caller of the suite reports what was found.
-        resume_unwind(Box::new(Broken { rule, found: found.to_owned(), input }))
+        resume_unwind(Box::new(Violated { rule, found: found.to_owned(), input }))
     }
 
     /// Returns the value, or ends the part.
@@ -102,14 +102,14 @@ impl<'a> Rules<'a> {
     }
 
     /// Runs a call of the format. A panic in it ends the part under the rule of its own.
-    pub(super) fn calm<T>(&self, input: impl Fn() -> String, call: impl FnOnce() -> T) -> T {
+    pub(super) fn catch_panic<T>(&self, input: impl Fn() -> String, call: impl FnOnce() -> T) -> T {
         if let Some(observer) = self.observer {
             observer.before(&input(), locked(&self.input).as_ref());
         }
         self.require(true, NEVER_PANICS, String::new);
         let value = match catch_unwind(AssertUnwindSafe(call)) {
             Ok(value) => value,
-            Err(payload) if payload.is::<Broken>() => resume_unwind(payload),
+            Err(payload) if payload.is::<Violated>() => resume_unwind(payload),
             Err(payload) => self.broken(NEVER_PANICS, &format!("{}: {}", input(), text(&*payload))),
         };
         if let Some(observer) = self.observer {
@@ -130,7 +130,7 @@ impl<'a> Rules<'a> {
     }
 
     /// Checks whose fault an error is: a plugin error means that the format broke its contract.
-    pub(super) fn blames_input(&self, error: &Error, input: &str) {
+    pub(super) fn check_fault(&self, error: &Error, input: &str) {
         let own = matches!(error.kind(), ErrorKind::Plugin | ErrorKind::Io);
         let rule = self.rule_of(error, "a damaged input is not a plugin or system error");
         self.require(!own, rule, || format!("{input}: {error}"));

@@ -18,7 +18,7 @@ impl Watched {
     }
 
     /// Returns whether a buffer was longer than the file that it was for.
-    pub(super) fn allocated_by_claim(&self) -> bool {
+    pub(super) fn has_oversized_buffer(&self) -> bool {
         self.too_long.load(Ordering::Relaxed)
     }
 }

@@ -1,19 +1,19 @@
 //! Checks a writer. It must give the same files each time, with everything or a loss.
 
 use super::compare::CatalogRoundTrip;
-use super::made::{self, MadeCatalog};
+use super::made::{self, TestCatalog};
 use super::rules::Rules;
-use super::{Part, Report, Sample, encoding};
+use super::{ConformanceReport, Part, Sample, encoding};
 use crate::memory::{self, MemoryOutput, MemoryView};
 use crate::{
     Capabilities, Entry, ErrorKind, Limits, Loss, LossKind, MemoryContext, Result, Role, Target, TensorId,
 };
 
-pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, part: Part<'_>) {
+pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut ConformanceReport, part: Part<'_>) {
     let (context, source) = (MemoryContext::default(), made::source());
     let before = report.written;
     for catalog in made::catalogs() {
-        let MadeCatalog { title, .. } = &catalog;
+        let TestCatalog { title, .. } = &catalog;
         part(&mut || {
             let view = rules.holds(catalog.view(&source, &context), "a test catalog is valid", title);
             check_view(rules, title, view, report);
@@ -35,8 +35,8 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, 
     }
 }
 
-fn check_view(rules: &Rules<'_>, title: &str, view: MemoryView<'_>, report: &mut Report) {
-    let view = &view.held_by(rules.description.capabilities);
+fn check_view(rules: &Rules<'_>, title: &str, view: MemoryView<'_>, report: &mut ConformanceReport) {
+    let view = &view.reduced_to(rules.description.capabilities);
     let suffix = rules.description.suffixes.first().map_or("", String::as_str);
     for target in [Target::File(format!("sample{suffix}")), Target::Folder] {
         let (input, usual) = (format!("{title}, to {target:?}"), Limits::default());
@@ -73,7 +73,7 @@ fn write(
     limits: &Limits,
 ) -> Result<MemoryOutput> {
     let context = MemoryContext::new(limits.clone());
-    rules.calm(|| input.to_owned(), || memory::write(rules.format, &[], view, target, &context))
+    rules.catch_panic(|| input.to_owned(), || memory::write(rules.format, &[], view, target, &context))
 }
 
 /// Checks a writer with little memory, which may be too small for what the writer holds as a whole.
@@ -114,7 +114,7 @@ fn read_back(
     rules.look_at(&written);
     let source = written.source();
     let context = MemoryContext::default();
-    let after = rules.calm(|| input.to_owned(), || rules.read(&source, &context));
+    let after = rules.catch_panic(|| input.to_owned(), || rules.read(&source, &context));
     let after = rules.holds(after, "a format reads what it writes", input);
     let losses: Vec<Loss> = output.layout.losses().iter().chain(after.catalog().losses()).cloned().collect();
     CatalogRoundTrip { input, before, after: &after, losses: &losses }.check(rules);

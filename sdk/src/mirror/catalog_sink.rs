@@ -8,7 +8,8 @@ use super::values::send_value;
 use crate::value::ValueNodes;
 use crate::{
     Block, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Grid, Limits, Loss,
-    LossSink, Node, NodeId, Place, Region, Result, Storage, StorageId, StorageRange, TensorId, Tiles, Value,
+    LossSink, Node, NodeId, Region, Result, Storage, StorageId, StorageLocation, StorageRange, TensorId,
+    Tiles, Value,
 };
 use tensorferry_abi::{
     Borrowed, CatalogSinkCalls, CatalogSinkTable, DtypeFacts, Failure, LossFacts, NodeFacts, StorageFacts,
@@ -124,9 +125,9 @@ impl<'a> LentCatalogSink<'a> {
 impl CatalogSinkCalls for LentCatalogSink<'_> {
     fn storage(&mut self, storage: StorageFacts<'_>) -> Result<u32, Failure> {
         let place = match storage.kind {
-            IN_FILE => Place::File { file: FileId(storage.file), offset: storage.offset },
-            ENCODED => Place::Encoded { handle: storage.handle },
-            INLINE => Place::Inline(storage.bytes.to_vec().into()),
+            IN_FILE => StorageLocation::File { file: FileId(storage.file), offset: storage.offset },
+            ENCODED => StorageLocation::Encoded { handle: storage.handle },
+            INLINE => StorageLocation::Inline(storage.bytes.to_vec().into()),
             JOINED => Storage::joined(decode_ranges(storage.ranges)?).place,
             other => return Err(unknown("kind of storage", other).into()),
         };
@@ -218,17 +219,17 @@ impl<'a> RemoteCatalogSink<'a> {
             return Ok(number);
         }
         let info = self.dtypes.info(dtype)?;
-        self.tell(info).map(|(number, _)| number)
+        self.declare(info).map(|(number, _)| number)
     }
 
-    fn tell(&mut self, info: DtypeInfo) -> Result<(u32, Dtype)> {
+    fn declare(&mut self, info: DtypeInfo) -> Result<(u32, Dtype)> {
         let number = self.object.dtype(DtypeFacts {
             name: info.name(),
             block_elements: info.block_elements(),
             block_bytes: info.block_bytes(),
             swap_unit: info.swap_unit(),
         })?;
-        Ok((number, self.dtypes.keep(number, info)?))
+        Ok((number, self.dtypes.insert(number, info)?))
     }
 }
 
@@ -255,16 +256,16 @@ impl CatalogSink for RemoteCatalogSink<'_> {
         };
         let ranges: Vec<u64>;
         match &storage.place {
-            Place::File { file, offset } => (facts.file, facts.offset) = (file.0, *offset),
-            Place::Encoded { handle } => (facts.kind, facts.handle) = (ENCODED, *handle),
-            Place::Inline(bytes) => (facts.kind, facts.bytes) = (INLINE, bytes),
-            Place::Joined(joined) => {
+            StorageLocation::File { file, offset } => (facts.file, facts.offset) = (file.0, *offset),
+            StorageLocation::Encoded { handle } => (facts.kind, facts.handle) = (ENCODED, *handle),
+            StorageLocation::Inline(bytes) => (facts.kind, facts.bytes) = (INLINE, bytes),
+            StorageLocation::Joined(joined) => {
                 let numbers = joined.ranges().iter();
                 ranges =
                     numbers.flat_map(|range| [range.storage.0.into(), range.offset, range.len]).collect();
                 (facts.kind, facts.ranges) = (JOINED, &ranges);
             }
-            Place::Cast(_) | Place::Computed(_) => {
+            StorageLocation::Cast(_) | StorageLocation::Computed(_) => {
                 return Err(Error::plugin("a reader cannot add cast or computed storages"));
             }
         }
@@ -274,7 +275,7 @@ impl CatalogSink for RemoteCatalogSink<'_> {
     fn dtype(&mut self, info: &DtypeInfo) -> Result<Dtype> {
         match self.dtypes.number_of(info) {
             Some((_, dtype)) => Ok(dtype),
-            None => self.tell(info.clone()).map(|(_, dtype)| dtype),
+            None => self.declare(info.clone()).map(|(_, dtype)| dtype),
         }
     }
 

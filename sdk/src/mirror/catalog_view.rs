@@ -3,7 +3,7 @@
 use super::catalog_sink::{decode_blocks, encode_blocks};
 use super::collected::Collected;
 use super::dtypes::Dtypes;
-use super::failure::certain;
+use super::failure::expect_infallible;
 use super::nodes::{children, received_node, sent_node};
 use super::numbers::{byte_order, byte_order_number, order, order_number};
 use super::region::{received_region, sent_region};
@@ -143,11 +143,11 @@ impl<'a> RemoteCatalogView<'a> {
     /// repeatedly.
     pub(super) fn whole(object: &'a Handle<CatalogViewTable>) -> Result<Self> {
         let mut view = Self::new(object)?;
-        view.tensors = (0..view.tensor_count).map(|id| view.ask(id)).collect::<Result<_>>()?;
+        view.tensors = (0..view.tensor_count).map(|id| view.fetch(id)).collect::<Result<_>>()?;
         Ok(view)
     }
 
-    fn ask(&self, id: u32) -> Result<(TensorView<'a>, TensorId)> {
+    fn fetch(&self, id: u32) -> Result<(TensorView<'a>, TensorId)> {
         let (name, dtype, shape, bytes, tied_to) = self.object.tensor(id)?;
         Ok((TensorView { name, dtype: self.dtype(dtype)?, shape, bytes }, TensorId(tied_to)))
     }
@@ -155,7 +155,7 @@ impl<'a> RemoteCatalogView<'a> {
     fn tensor_and_tie(&self, id: TensorId) -> (TensorView<'a>, TensorId) {
         match self.tensors.get(id.0 as usize) {
             Some(known) => *known,
-            None => certain(self.ask(id.0).map_err(Failure::from)),
+            None => expect_infallible(self.fetch(id.0).map_err(Failure::from)),
         }
     }
 
@@ -171,7 +171,7 @@ impl<'a> RemoteCatalogView<'a> {
         match dtypes.dtype(number) {
             // Another thread has added it in the meantime.
             Some(dtype) => Ok(dtype),
-            None => dtypes.keep(number, info),
+            None => dtypes.insert(number, info),
         }
     }
 }
@@ -210,7 +210,7 @@ impl CatalogView for RemoteCatalogView<'_> {
 
     fn metadata(&self) -> Vec<(String, Value)> {
         let mut values = CollectedValues::default();
-        certain(self.object.metadata(Borrowed::sink(&mut values)));
+        expect_infallible(self.object.metadata(Borrowed::sink(&mut values)));
         values.entries
     }
 
@@ -232,7 +232,7 @@ impl CatalogView for RemoteCatalogView<'_> {
 
     fn origin(&self) -> String {
         let mut name = Collected::<String>::default();
-        certain(self.object.origin(Borrowed::sink(&mut name)));
+        expect_infallible(self.object.origin(Borrowed::sink(&mut name)));
         name.0.concat()
     }
 

@@ -6,9 +6,9 @@ use crate::{Dtype, DtypeInfo, Error, Result};
 
 /// The dtypes behind the numbers of a host.
 #[derive(Default)]
-pub(super) struct Dtypes(Vec<Known>);
+pub(super) struct Dtypes(Vec<DtypeEntry>);
 
-struct Known {
+struct DtypeEntry {
     number: u32,
     dtype: Dtype,
     info: DtypeInfo,
@@ -38,13 +38,13 @@ impl Dtypes {
     }
 
     /// Adds the host's number for a dtype.
-    pub(super) fn keep(&mut self, number: u32, info: DtypeInfo) -> Result<Dtype> {
+    pub(super) fn insert(&mut self, number: u32, info: DtypeInfo) -> Result<Dtype> {
         let dtype = match Dtype::named(info.name()) {
             Some(built_in) => Some(built_in),
             None => Dtype::extension(self.0.len()),
         };
         let dtype = dtype.ok_or_else(|| Error::limit("too many dtypes"))?;
-        self.0.push(Known { number, dtype, info });
+        self.0.push(DtypeEntry { number, dtype, info });
         Ok(dtype)
     }
 }

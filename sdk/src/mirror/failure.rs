@@ -47,7 +47,7 @@ impl From<Failure> for Error {
 
 /// The answer of a call whose counterpart in the SDK cannot fail, since the objects of this host do not: where those of
 /// another one do, a panic ends the plugin's call, and the host gets its own failure back.
-pub(super) fn certain<T>(answer: Result<T, Failure>) -> T {
+pub(super) fn expect_infallible<T>(answer: Result<T, Failure>) -> T {
     match answer {
         Ok(value) => value,
         Err(failure) => std::panic::panic_any(failure),

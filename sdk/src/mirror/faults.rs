@@ -11,13 +11,13 @@ use tensorferry_abi::{Failure, Handle, Owned, Table};
 
 /// The name of a plugin, and errors that no call could return, such as those of destructors.
 #[derive(Debug)]
-pub struct Faults {
+pub struct PluginFaults {
     plugin: String,
     format: OnceLock<String>,
     found: Mutex<Vec<Error>>,
 }
 
-impl Faults {
+impl PluginFaults {
     pub(super) fn of(plugin: &str) -> Self {
         Self { plugin: plugin.to_owned(), format: OnceLock::new(), found: Mutex::default() }
     }
@@ -29,7 +29,7 @@ impl Faults {
 
     /// Adds the name of the plugin to an error of kind [`ErrorKind::Plugin`].
     #[must_use]
-    pub fn blame(&self, error: Error) -> Error {
+    pub fn attribute_error(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Plugin { self.name_plugin(error) } else { error }
     }
 
@@ -54,14 +54,14 @@ impl Faults {
 
 /// An object of a plugin. It keeps its parent alive, and stores errors of its destructor, which the
 /// host checks before it commits.
-pub(super) struct Plugged<T: Table> {
+pub(super) struct PluginObject<T: Table> {
     object: Owned<T>,
-    pub(super) faults: Arc<Faults>,
+    pub(super) faults: Arc<PluginFaults>,
     _parent: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-impl<T: Table> Plugged<T> {
-    pub(super) fn new(object: Owned<T>, faults: Arc<Faults>) -> Arc<Self> {
+impl<T: Table> PluginObject<T> {
+    pub(super) fn new(object: Owned<T>, faults: Arc<PluginFaults>) -> Arc<Self> {
         Arc::new(Self { object, faults, _parent: None })
     }
 
@@ -69,54 +69,54 @@ impl<T: Table> Plugged<T> {
     pub(super) fn child<C: Table>(
         self: &Arc<Self>,
         object: Result<Owned<C>, Failure>,
-    ) -> Result<Arc<Plugged<C>>>
+    ) -> Result<Arc<PluginObject<C>>>
     where
         Self: Send + Sync + 'static,
     {
-        let (object, faults) = (self.answer(object)?, self.faults.clone());
-        Ok(Arc::new(Plugged { object, faults, _parent: Some(self.clone()) }))
+        let (object, faults) = (self.result(object)?, self.faults.clone());
+        Ok(Arc::new(PluginObject { object, faults, _parent: Some(self.clone()) }))
     }
 
     /// Converts the result of a call of this object.
-    pub(super) fn answer<A>(&self, answer: Result<A, Failure>) -> Result<A> {
+    pub(super) fn result<A>(&self, answer: Result<A, Failure>) -> Result<A> {
         answer.map_err(|failure| {
             if failure.is_missing() {
                 return self.faults.name_plugin(failure.into());
             }
-            self.blame(failure)
+            self.attribute_error(failure)
         })
     }
 
     /// Converts the result of a call of this object, with the default value if the plugin leaves
     /// the slot null.
-    pub(super) fn answer_if_offered<A: Default>(&self, answer: Result<A, Failure>) -> Result<A> {
-        self.answer_or(answer, A::default())
+    pub(super) fn result_or_default<A: Default>(&self, answer: Result<A, Failure>) -> Result<A> {
+        self.result_or(answer, A::default())
     }
 
     /// Converts the result of a call of this object, with `usual` if the plugin leaves the slot
     /// null.
-    pub(super) fn answer_or<A>(&self, answer: Result<A, Failure>, usual: A) -> Result<A> {
+    pub(super) fn result_or<A>(&self, answer: Result<A, Failure>, usual: A) -> Result<A> {
         match answer {
             Err(failure) if failure.is_missing() => Ok(usual),
-            answer => self.answer(answer),
+            answer => self.result(answer),
         }
     }
 
     /// Stores the failure of a call whose counterpart in the SDK cannot fail. A null slot is not a
     /// failure.
     #[cfg(feature = "arrow-60")]
-    pub(super) fn answer_or_fault(&self, answer: Result<(), Failure>) {
-        if let Err(fault) = self.answer_if_offered(answer) {
+    pub(super) fn record_fault(&self, answer: Result<(), Failure>) {
+        if let Err(fault) = self.result_or_default(answer) {
             self.faults.keep(fault);
         }
     }
 
-    pub(super) fn blame(&self, failure: impl Into<Error>) -> Error {
-        self.faults.blame(failure.into())
+    pub(super) fn attribute_error(&self, failure: impl Into<Error>) -> Error {
+        self.faults.attribute_error(failure.into())
     }
 }
 
-impl<T: Table> std::ops::Deref for Plugged<T> {
+impl<T: Table> std::ops::Deref for PluginObject<T> {
     type Target = Handle<T>;
 
     fn deref(&self) -> &Handle<T> {
@@ -124,10 +124,10 @@ impl<T: Table> std::ops::Deref for Plugged<T> {
     }
 }
 
-impl<T: Table> Drop for Plugged<T> {
+impl<T: Table> Drop for PluginObject<T> {
     fn drop(&mut self) {
         if let Err(failure) = self.object.close() {
-            self.faults.keep(self.blame(failure));
+            self.faults.keep(self.attribute_error(failure));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::context::{LentContext, RemoteContext};
 use super::description::{self, LentDescription};
-use super::faults::{Faults, Plugged};
+use super::faults::{PluginFaults, PluginObject};
 use super::reader::{RemoteReader, lend_reader};
 #[cfg(feature = "arrow-60")]
 use super::records;
@@ -73,7 +73,7 @@ impl FormatCalls for LentFormat {
 
 /// A format of a loaded library.
 pub struct RemoteFormat {
-    object: Arc<Plugged<FormatTable>>,
+    object: Arc<PluginObject<FormatTable>>,
     description: Description,
 }
 
@@ -83,23 +83,23 @@ impl RemoteFormat {
     /// # Errors
     /// Returns a plugin error if the format panics or its description is invalid.
     pub fn new(plugin: &str, object: Owned<FormatTable>) -> Result<Self> {
-        let object = Plugged::new(object, Arc::new(Faults::of(plugin)));
+        let object = PluginObject::new(object, Arc::new(PluginFaults::of(plugin)));
         let mut lent = LentDescription(Description::default());
-        object.answer(object.describe(Borrowed::sink(&mut lent)))?;
+        object.result(object.describe(Borrowed::sink(&mut lent)))?;
         let description = lent.0;
         let id_is_sane = !description.id.is_empty()
             && description.id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         if !id_is_sane {
             let error = Error::plugin("invalid format id").expected("lowercase letters, digits and dashes");
             let error = error.found(format!("{:?}", description.id));
-            return Err(object.blame(error));
+            return Err(object.attribute_error(error));
         }
         Ok(Self { object, description })
     }
 
     /// Returns the faults of its destructors, including its own.
     #[must_use]
-    pub fn faults(&self) -> &Arc<Faults> {
+    pub fn faults(&self) -> &Arc<PluginFaults> {
         &self.object.faults
     }
 }
@@ -119,7 +119,7 @@ impl Format for RemoteFormat {
         if score.as_ref().is_err_and(Failure::is_missing) {
             return Ok(None);
         }
-        Ok(u32::try_from(self.object.answer(score)?).ok().map(Score))
+        Ok(u32::try_from(self.object.result(score)?).ok().map(Score))
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {

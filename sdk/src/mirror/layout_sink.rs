@@ -97,7 +97,7 @@ impl LayoutSinkCalls for LentLayoutSink<'_> {
     }
 
     fn held_in_bytes(&mut self, tensor: u32) -> Result<(), Failure> {
-        Ok(self.0.held_in_bytes(TensorId(tensor))?)
+        Ok(self.0.written_in_bytes(TensorId(tensor))?)
     }
 
     fn supersedes(&mut self, pattern: &str, number: u32) -> Result<(), Failure> {
@@ -205,7 +205,7 @@ impl LayoutSink for RemoteLayoutSink<'_> {
         Ok(self.0.written_as(tensor.0, name)?)
     }
 
-    fn held_in_bytes(&mut self, tensor: TensorId) -> Result<()> {
+    fn written_in_bytes(&mut self, tensor: TensorId) -> Result<()> {
         Ok(self.0.held_in_bytes(tensor.0)?)
     }
 

@@ -23,5 +23,5 @@ pub(super) fn received_loss(loss: &LossFacts<'_>) -> Loss {
         _ => Severity::Lost,
     };
     let received = Loss::new(kind, loss.what, loss.why).severity(severity);
-    if loss.asked { received.asked_for() } else { received }
+    if loss.asked { received.requested_by_user() } else { received }
 }

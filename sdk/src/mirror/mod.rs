@@ -28,7 +28,7 @@ mod source;
 mod values;
 mod writer;
 
-pub use faults::Faults;
+pub use faults::PluginFaults;
 pub use format::RemoteFormat;
 pub(crate) use format::lend_formats;
 pub use numbers::level;

@@ -4,7 +4,7 @@ use super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::catalog_view::{LentCatalogView, RemoteCatalogView};
 use super::collected::Collected;
 use super::context::{LentContext, RemoteContext};
-use super::faults::Plugged;
+use super::faults::PluginObject;
 use super::seal::{LentDigests, LentSealSink, RemoteDigests, RemoteSealSink};
 use crate::{ByteSink, CatalogView, Context, Digests, EncodedId, OutputId, Result, SealSink, TensorPlan};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl TensorPlanCalls for LentPlan {
     }
 }
 
-pub(super) struct RemotePlan(pub(super) Arc<Plugged<TensorPlanTable>>);
+pub(super) struct RemotePlan(pub(super) Arc<PluginObject<TensorPlanTable>>);
 
 impl TensorPlan for RemotePlan {
     fn stream(
@@ -67,7 +67,7 @@ impl TensorPlan for RemotePlan {
         let (catalog, mut output, context) =
             (LentCatalogView(catalog), LentByteSink(output), LentContext(context));
         let (catalog, context) = (Borrowed::shared(&catalog), Borrowed::shared(&context));
-        self.0.answer(self.0.stream(file.0, catalog, Borrowed::sink(&mut output), context))
+        self.0.result(self.0.stream(file.0, catalog, Borrowed::sink(&mut output), context))
     }
 
     fn encode(
@@ -79,7 +79,7 @@ impl TensorPlan for RemotePlan {
     ) -> Result<Vec<u8>> {
         let (catalog, context) = (LentCatalogView(catalog), LentContext(context));
         let (mut output, mut note) = (LentByteSink(output), Collected::<u8>::default());
-        self.0.answer(self.0.encode(
+        self.0.result(self.0.encode(
             id.0,
             Borrowed::shared(&catalog),
             Borrowed::sink(&mut output),
@@ -93,6 +93,6 @@ impl TensorPlan for RemotePlan {
         let (mut digests, mut output, context) =
             (LentDigests(digests), LentSealSink(output), LentContext(context));
         let (digests, output) = (Borrowed::sink(&mut digests), Borrowed::sink(&mut output));
-        self.0.answer_if_offered(self.0.seal(digests, output, Borrowed::shared(&context)))
+        self.0.result_or_default(self.0.seal(digests, output, Borrowed::shared(&context)))
     }
 }

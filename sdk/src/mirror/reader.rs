@@ -3,7 +3,7 @@
 use super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::catalog_sink::{LentCatalogSink, RemoteCatalogSink};
 use super::context::{LentContext, RemoteContext};
-use super::faults::Plugged;
+use super::faults::PluginObject;
 use super::source::{LentSource, RemoteSource};
 use crate::{ByteSink, CatalogSink, Context, Result, Source, TensorDecoder, TensorReader};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl TensorDecoderCalls for LentDecoder {
     }
 }
 
-pub(super) struct RemoteReader(pub(super) Arc<Plugged<TensorReaderTable>>);
+pub(super) struct RemoteReader(pub(super) Arc<PluginObject<TensorReaderTable>>);
 
 impl TensorReader for RemoteReader {
     fn read(
@@ -63,7 +63,7 @@ impl TensorReader for RemoteReader {
     }
 }
 
-struct RemoteDecoder(Arc<Plugged<TensorDecoderTable>>);
+struct RemoteDecoder(Arc<PluginObject<TensorDecoderTable>>);
 
 impl TensorDecoder for RemoteDecoder {
     fn decode(
@@ -75,6 +75,6 @@ impl TensorDecoder for RemoteDecoder {
     ) -> Result<()> {
         let (source, context, mut output) = (LentSource(source), LentContext(context), LentByteSink(output));
         let (source, context) = (Borrowed::shared(&source), Borrowed::shared(&context));
-        self.0.answer(self.0.decode(source, handle, Borrowed::sink(&mut output), context))
+        self.0.result(self.0.decode(source, handle, Borrowed::sink(&mut output), context))
     }
 }

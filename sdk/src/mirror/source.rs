@@ -1,7 +1,7 @@
 //! [`Source`] across the boundary.
 
 use super::collected::Collected;
-use super::failure::certain;
+use super::failure::expect_infallible;
 use crate::{Entry, Error, FileId, FileRange, Result, Source};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use tensorferry_abi::{Borrowed, Failure, Handle, NameSinkTable, SourceCalls, Sou
 pub(super) struct LentSource<S>(pub(super) S);
 
 /// The ways in which a lent source is held.
-pub(super) trait Hold: Send + Sync {
+pub(super) trait SourceHandle: Send + Sync {
     fn source(&self) -> &dyn Source;
 }
 
-impl Hold for &dyn Source {
+impl SourceHandle for &dyn Source {
     fn source(&self) -> &dyn Source {
         *self
     }
 }
 
-impl Hold for Arc<dyn Source> {
+impl SourceHandle for Arc<dyn Source> {
     fn source(&self) -> &dyn Source {
         &**self
     }
 }
 
-impl<S: Hold> SourceCalls for LentSource<S> {
+impl<S: SourceHandle> SourceCalls for LentSource<S> {
     fn entry(&self) -> Result<(u32, &str), Failure> {
         let entry = self.0.source().entry();
         let kind = match entry {
@@ -141,11 +141,11 @@ impl<O: Deref<Target = Handle<SourceTable>> + Send + Sync> Source for RemoteSour
     }
 
     fn name(&self, file: FileId) -> &str {
-        certain(self.object.info(file.0)).1
+        expect_infallible(self.object.info(file.0)).1
     }
 
     fn len(&self, file: FileId) -> u64 {
-        certain(self.object.info(file.0)).0
+        expect_infallible(self.object.info(file.0)).0
     }
 
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> Result<()> {

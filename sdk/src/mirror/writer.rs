@@ -3,7 +3,7 @@
 use super::catalog_view::{LentCatalogView, RemoteCatalogView};
 use super::collected::Collected;
 use super::context::{LentContext, RemoteContext};
-use super::faults::Plugged;
+use super::faults::PluginObject;
 use super::layout_sink::{LentLayoutSink, RemoteLayoutSink};
 use super::numbers::{target, target_number};
 use super::plan::{RemotePlan, lend_plan};
@@ -45,7 +45,7 @@ impl TensorWriterCalls for LentWriter {
     }
 }
 
-pub(super) struct RemoteWriter(pub(super) Arc<Plugged<TensorWriterTable>>);
+pub(super) struct RemoteWriter(pub(super) Arc<PluginObject<TensorWriterTable>>);
 
 impl TensorWriter for RemoteWriter {
     fn plan(
@@ -67,7 +67,7 @@ impl TensorWriter for RemoteWriter {
         let (catalog, context) = (LentCatalogView(catalog), LentContext(context));
         let (catalog, context) = (Borrowed::shared(&catalog), Borrowed::shared(&context));
         let mut steps = Collected::<String>::default();
-        self.0.answer_if_offered(self.0.steps(catalog, Borrowed::sink(&mut steps), context))?;
+        self.0.result_or_default(self.0.steps(catalog, Borrowed::sink(&mut steps), context))?;
         Ok(steps.0)
     }
 }

@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use tensorferry_abi::{ArrowArray, ArrowSchema};
 
 /// Maximum nesting depth of a schema.
-const DEEPEST: usize = 256;
+const MAX_DEPTH: usize = 256;
 
 pub(super) fn wrong(what: &str) -> Error {
     Error::plugin(format!("invalid Arrow C data: {what}"))
@@ -24,7 +24,7 @@ fn check_field(field: &ArrowSchema, depth: usize) -> Result<()> {
     if field.release.is_none() {
         return Err(Error::plugin("the schema was already released"));
     }
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(wrong("the schema is nested too deep"));
     }
     for (text, what) in [(field.format, "format"), (field.name, "name")] {

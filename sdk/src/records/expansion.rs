@@ -21,14 +21,14 @@ const FREE_BYTES: u64 = 256;
 
 /// The bytes that rows expand to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Expanded {
+pub struct ExpandedBytes {
     /// Bytes of all texts, and of all values of indices, views or runs, counting each occurrence.
     pub bytes: u64,
     /// Bytes of repeated long values beyond the stored bytes.
     pub shared: u64,
 }
 
-impl Expanded {
+impl ExpandedBytes {
     /// Returns the sum for two columns or batches.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -89,7 +89,7 @@ impl Expanded {
 
 /// The number of bytes that all rows of an input may expand to, and those decoded so far.
 #[derive(Debug)]
-pub struct Expansion {
+pub struct ExpansionLimit {
     bytes: Bound,
     shared: Bound,
 }
@@ -122,7 +122,7 @@ impl Bound {
     }
 }
 
-impl Expansion {
+impl ExpansionLimit {
     /// Creates an account for files of `bytes` bytes in total with this many splits.
     #[must_use]
     pub fn new(bytes: u64, limits: &Limits, splits: usize) -> Self {
@@ -137,7 +137,7 @@ impl Expansion {
     ///
     /// # Errors
     /// Returns a limit error if it is too much for files of this size.
-    pub fn count(&self, split: usize, decoded: Expanded) -> Result<()> {
+    pub fn count(&self, split: usize, decoded: ExpandedBytes) -> Result<()> {
         self.bytes.count(split, decoded.bytes)?;
         self.shared.count(split, decoded.shared)
     }

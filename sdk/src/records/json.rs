@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The representation of infinities and NaN, for which JSON has no literals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NonNumbers {
+pub enum NonFinite {
     /// Strings: `"NaN"`, `"Infinity"`, `"-Infinity"`.
     Quoted,
     /// The literals of Python's `json`: `NaN`, `Infinity`, `-Infinity`.
@@ -42,7 +42,7 @@ pub enum NonNumbers {
 /// write in a different way.
 #[derive(Debug, Clone)]
 pub struct JsonEncoders {
-    non_numbers: NonNumbers,
+    non_numbers: NonFinite,
     /// Set when a value has no text, because an encoder cannot return an error.
     has_no_text: Arc<AtomicBool>,
 }
@@ -50,7 +50,7 @@ pub struct JsonEncoders {
 impl JsonEncoders {
     /// Creates encoders with this representation of infinities and NaN.
     #[must_use]
-    pub fn new(non_numbers: NonNumbers) -> Self {
+    pub fn new(non_numbers: NonFinite) -> Self {
         Self { non_numbers, has_no_text: Arc::default() }
     }
 
@@ -128,7 +128,7 @@ impl JsonEncoders {
 ///
 /// # Errors
 /// Returns an unsupported error with the column if a value has no text.
-pub fn json_texts(field: &FieldRef, array: &dyn Array, non_numbers: NonNumbers) -> Result<Vec<Vec<u8>>> {
+pub fn json_texts(field: &FieldRef, array: &dyn Array, non_numbers: NonFinite) -> Result<Vec<Vec<u8>>> {
     let encoders = JsonEncoders::new(non_numbers);
     let options = encoders.options(true);
     let refused = |error: ArrowError| {
@@ -242,7 +242,7 @@ fn bytes<'a>(value: impl Fn(usize) -> &'a [u8] + 'a) -> Box<dyn Encoder + 'a> {
 }
 
 /// Encodes a float as the shortest text that reads as the same number.
-fn float<'a, T>(value: impl Fn(usize) -> T + 'a, words: NonNumbers) -> Box<dyn Encoder + 'a>
+fn float<'a, T>(value: impl Fn(usize) -> T + 'a, words: NonFinite) -> Box<dyn Encoder + 'a>
 where
     T: Into<f64> + Copy + FloatText,
 {
@@ -255,7 +255,7 @@ where
             wide if wide > 0.0 => "Infinity",
             _ => "-Infinity",
         };
-        let quote: &[u8] = if words == NonNumbers::Quoted { b"\"" } else { b"" };
+        let quote: &[u8] = if words == NonFinite::Quoted { b"\"" } else { b"" };
         for part in [quote, word.as_bytes(), quote] {
             out.extend_from_slice(part);
         }
@@ -287,7 +287,7 @@ mod tests {
     use arrow_array::{BinaryArray, Float64Array, StructArray, Time32SecondArray, TimestampSecondArray};
     use arrow_schema::Field;
 
-    fn texts(array: &ArrayRef, non_numbers: NonNumbers) -> Vec<String> {
+    fn texts(array: &ArrayRef, non_numbers: NonFinite) -> Vec<String> {
         let encoders = JsonEncoders::new(non_numbers);
         let (field, options) = (field_of("v", array), encoders.options(true));
         let mut encoder = make_encoder(&field, array, &options).unwrap();
@@ -313,10 +313,10 @@ mod tests {
         let fields = columns.iter().map(|(name, array)| field_of(name, array));
         let arrays = columns.iter().map(|(_, array)| array.clone()).collect();
         let rows: ArrayRef = Arc::new(StructArray::try_new(fields.clone().collect(), arrays, None).unwrap());
-        let found = texts(&rows, NonNumbers::Quoted);
+        let found = texts(&rows, NonFinite::Quoted);
         assert_eq!(found[0], r#"{"b":"/w==","x":"NaN","t":"1970-01-01T00:00:00Z"}"#);
         assert_eq!(found[1], r#"{"b":"","x":1.5,"t":"1970-01-01T00:01:00Z"}"#);
-        assert!(texts(&rows, NonNumbers::Python)[0].contains(r#""x":NaN"#));
+        assert!(texts(&rows, NonFinite::Python)[0].contains(r#""x":NaN"#));
     }
 
     #[test]
@@ -330,7 +330,7 @@ mod tests {
             let columns: [(&str, ArrayRef, bool); 2] =
                 [("a", Arc::new(Time32SecondArray::from(vec![0, 1])), true), ("t", Arc::new(inner), true)];
             let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
-            let encoders = JsonEncoders::new(NonNumbers::Quoted);
+            let encoders = JsonEncoders::new(NonFinite::Quoted);
             let options = encoders.options(true);
             let fields = batch.schema();
             for (field, column) in fields.fields().iter().zip(batch.columns()) {

@@ -27,7 +27,7 @@ pub struct Comparison {
     pub comparator: Comparator,
     /// Values to compare with: none for [`Comparator::IsNull`] and [`Comparator::IsNotNull`], any
     /// number for [`Comparator::In`], otherwise one.
-    pub values: Vec<Value>,
+    pub values: Vec<ComparedValue>,
 }
 
 /// A kind of comparison.
@@ -55,7 +55,7 @@ pub enum Comparator {
 
 /// A value that columns are compared with.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum ComparedValue {
     /// A boolean.
     Bool(bool),
     /// A whole number.
@@ -66,7 +66,7 @@ pub enum Value {
     Bytes(Vec<u8>),
 }
 
-impl Value {
+impl ComparedValue {
     /// Compares two values; `None` for kinds that are not compared, and for NaN.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
@@ -92,9 +92,9 @@ impl Value {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Bounds {
     /// Lower bound of the values, ignoring NaN; it need not be one of them. `None` if unknown.
-    pub least: Option<Value>,
+    pub least: Option<ComparedValue>,
     /// Upper bound of the values, ignoring NaN; it need not be one of them. `None` if unknown.
-    pub greatest: Option<Value>,
+    pub greatest: Option<ComparedValue>,
     /// Number of missing values, if known.
     pub nulls: Option<u64>,
     /// Number of rows.
@@ -117,7 +117,7 @@ impl Comparison {
     }
 }
 
-fn excludes(comparator: Comparator, value: &Value, bounds: &Bounds) -> bool {
+fn excludes(comparator: Comparator, value: &ComparedValue, bounds: &Bounds) -> bool {
     let least = || bounds.least.as_ref().and_then(|least| least.compare(value));
     let greatest = || bounds.greatest.as_ref().and_then(|greatest| greatest.compare(value));
     match comparator {
@@ -140,11 +140,11 @@ mod tests {
     fn rows_are_left_out_only_where_none_can_match() {
         use Comparator::{Equal, Greater, GreaterOrEqual, In, IsNotNull, IsNull, Less, LessOrEqual, Unequal};
         let bounds = |least, greatest, nulls| Bounds { least, greatest, nulls, rows: 10 };
-        let ints = |a, b| bounds(Some(Value::Int(a)), Some(Value::Int(b)), Some(0));
-        let excluded = |comparator, values: &[Value], bounds: &Bounds| {
+        let ints = |a, b| bounds(Some(ComparedValue::Int(a)), Some(ComparedValue::Int(b)), Some(0));
+        let excluded = |comparator, values: &[ComparedValue], bounds: &Bounds| {
             Comparison { column: vec![0], comparator, values: values.to_vec() }.excludes(bounds)
         };
-        let int = |value| [Value::Int(value)];
+        let int = |value| [ComparedValue::Int(value)];
         for (comparator, value, expected) in [
             (Equal, 4, true),
             (Equal, 5, false),
@@ -163,23 +163,27 @@ mod tests {
             assert_eq!(excluded(comparator, &int(value), &ints(5, 9)), expected, "{comparator:?} {value}");
         }
         assert!(!excluded(Unequal, &int(5), &ints(5, 5)));
-        assert!(excluded(In, &[Value::Int(1), Value::Int(11)], &ints(5, 9)));
-        assert!(!excluded(In, &[Value::Int(1), Value::Int(7)], &ints(5, 9)));
+        assert!(excluded(In, &[ComparedValue::Int(1), ComparedValue::Int(11)], &ints(5, 9)));
+        assert!(!excluded(In, &[ComparedValue::Int(1), ComparedValue::Int(7)], &ints(5, 9)));
         assert!(excluded(In, &[], &ints(5, 9)));
         // Numbers of two kinds are compared as floats, so 2^53 + 1 is rounded.
         let wide = ints((1 << 53) + 1, (1 << 53) + 1);
-        assert!(!excluded(Equal, &[Value::Float(9_007_199_254_740_992.0)], &wide));
+        assert!(!excluded(Equal, &[ComparedValue::Float(9_007_199_254_740_992.0)], &wide));
         assert!(excluded(Equal, &int(1 << 53), &wide));
         // Values that are not compared do not exclude anything.
-        assert!(!excluded(Equal, &[Value::Bytes(b"5".to_vec())], &ints(1, 2)));
-        assert!(!excluded(Less, &[Value::Float(f64::NAN)], &ints(1, 2)));
+        assert!(!excluded(Equal, &[ComparedValue::Bytes(b"5".to_vec())], &ints(1, 2)));
+        assert!(!excluded(Less, &[ComparedValue::Float(f64::NAN)], &ints(1, 2)));
         let unknown = bounds(None, None, None);
         assert!(!excluded(Equal, &int(5), &unknown) && !excluded(IsNull, &[], &unknown));
         let all_null = bounds(None, None, Some(10));
         assert!(excluded(Unequal, &int(5), &all_null) && excluded(IsNotNull, &[], &all_null));
         assert!(!excluded(IsNull, &[], &all_null) && excluded(IsNull, &[], &ints(5, 9)));
-        let texts = bounds(Some(Value::Bytes(b"ab".to_vec())), Some(Value::Bytes(b"b".to_vec())), None);
-        assert!(excluded(Less, &[Value::Bytes(b"ab".to_vec())], &texts));
-        assert!(!excluded(GreaterOrEqual, &[Value::Bytes(b"a\xff".to_vec())], &texts));
+        let texts = bounds(
+            Some(ComparedValue::Bytes(b"ab".to_vec())),
+            Some(ComparedValue::Bytes(b"b".to_vec())),
+            None,
+        );
+        assert!(excluded(Less, &[ComparedValue::Bytes(b"ab".to_vec())], &texts));
+        assert!(!excluded(GreaterOrEqual, &[ComparedValue::Bytes(b"a\xff".to_vec())], &texts));
     }
 }

@@ -14,15 +14,15 @@ pub type FieldPath = Vec<usize>;
 /// The selected fields of a schema, as a tree.
 #[derive(Debug, Clone)]
 pub struct Projection {
-    wanted: Wanted,
+    wanted: FieldTree,
     schema: SchemaRef,
 }
 
 /// The selected fields by index. An empty subtree selects the whole field.
 #[derive(Debug, Clone, Default)]
-struct Wanted(BTreeMap<usize, Wanted>);
+struct FieldTree(BTreeMap<usize, FieldTree>);
 
-impl Wanted {
+impl FieldTree {
     fn add(&mut self, path: &[usize]) {
         if let Some((&first, rest)) = path.split_first() {
             let is_whole = self.0.get(&first).is_some_and(|inner| inner.0.is_empty());
@@ -84,7 +84,7 @@ impl Projection {
     /// # Errors
     /// Returns a plugin error if a path does not lead to a field.
     pub fn new(schema: &Schema, paths: &[FieldPath]) -> Result<Self> {
-        let mut wanted = Wanted::default();
+        let mut wanted = FieldTree::default();
         for path in paths {
             if path.is_empty() {
                 return Err(Error::plugin("a field path is empty"));

@@ -1,6 +1,6 @@
 //! A set of rows that follow one another in files. The author implements how one row is decoded.
 
-use super::{Batched, Batches, FileCursor, RecordSet, RowBuilder, Scan, Split, narrowed};
+use super::{Batched, Batches, FileCursor, RecordSet, RowBuilder, ScanRequest, Split, narrowed};
 use crate::{Context, Error, Result, records};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -72,12 +72,12 @@ impl<D: DecodeRow + 'static> RecordSet for RowSet<D> {
         &self.splits
     }
 
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let place = self.splits.get(split).zip(self.places.get(split));
         let (of, &(file, number)) = place.ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let batches = scan.batches();
         let rows = of.records.unwrap_or(0);
-        let mut stream = Rows {
+        let mut stream = RowStream {
             decode: self.decode.clone(),
             at: self.files[file].part(of.offset, of.offset + of.bytes),
             builder: RowBuilder::new(&self.schema, batches.columns.as_deref())?,
@@ -94,12 +94,12 @@ impl<D: DecodeRow + 'static> RecordSet for RowSet<D> {
         narrowed(
             records::batches(schema, next),
             &self.schema,
-            &Scan { first_row: 0, limit: None, ..scan.clone() },
+            &ScanRequest { first_row: 0, limit: None, ..scan.clone() },
         )
     }
 }
 
-struct Rows<D> {
+struct RowStream<D> {
     decode: Arc<D>,
     at: FileCursor,
     builder: RowBuilder,
@@ -110,7 +110,7 @@ struct Rows<D> {
     most: Batches,
 }
 
-impl<D: DecodeRow> Rows<D> {
+impl<D: DecodeRow> RowStream<D> {
     fn batch(&mut self) -> Result<RecordBatch> {
         let begin = self.at.offset();
         let mut rows = 0;

@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 /// at data that is not requested. Errors in other columns, in rows before `first_row` and in rows
 /// after the last requested one may go unnoticed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scan {
+pub struct ScanRequest {
     /// Requested fields, as paths in ascending order, none of which begins another; `None` means
     /// all columns. A struct is reduced to its requested fields. Lists and maps are taken whole.
     pub columns: Option<Vec<FieldPath>>,
@@ -26,20 +26,20 @@ pub struct Scan {
     pub bytes: u64,
 }
 
-impl Default for Scan {
+impl Default for ScanRequest {
     fn default() -> Self {
         Batches::default().into()
     }
 }
 
-impl From<Batches> for Scan {
+impl From<Batches> for ScanRequest {
     fn from(Batches { columns, rows, bytes }: Batches) -> Self {
         let columns = columns.map(|columns| columns.into_iter().map(|column| vec![column]).collect());
         Self { columns, first_row: 0, limit: None, predicate: Vec::new(), rows, bytes }
     }
 }
 
-impl Scan {
+impl ScanRequest {
     /// Returns a request for the whole columns that contain all requested fields, in batches of the
     /// same length.
     #[must_use]
@@ -64,7 +64,7 @@ impl Scan {
 ///
 /// # Errors
 /// Returns a plugin error if a path does not lead to a field.
-pub fn narrowed(stream: Batched, schema: &SchemaRef, scan: &Scan) -> crate::Result<Batched> {
+pub fn narrowed(stream: Batched, schema: &SchemaRef, scan: &ScanRequest) -> crate::Result<Batched> {
     let rows = sliced(stream, scan.first_row, scan.limit);
     match &scan.columns {
         Some(paths) if paths.iter().any(|path| path.len() > 1) => {

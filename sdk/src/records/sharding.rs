@@ -6,7 +6,7 @@ use crate::file_name::split_suffix;
 use crate::{Error, OptionSpec, Options, Result, ShardName, TypedOption};
 
 /// Maximum count with five digits.
-const MOST: u32 = 99_999;
+const MAX_FILES: u32 = 99_999;
 
 const SHARDS: TypedOption<Option<u32>> = TypedOption::integer(
     Writer,
@@ -111,12 +111,12 @@ impl ShardFiles {
     /// # Errors
     /// Returns an unsupported error if there are more than 99,999 files.
     pub fn name(&self, file: usize, count: usize) -> Result<String> {
-        if u32::try_from(count).is_ok_and(|count| count <= MOST) {
+        if u32::try_from(count).is_ok_and(|count| count <= MAX_FILES) {
             return Ok(ShardName::format(&self.stem, file as u64, count as u64, &self.ending));
         }
         Err(Error::unsupported("too many files")
             .hint("raise shard_rows or max_shard_size")
-            .expected(format!("at most {MOST}"))
+            .expected(format!("at most {MAX_FILES}"))
             .found(count))
     }
 

@@ -31,13 +31,13 @@ static OTHERS: [(&str, &str); 4] =
     [("float", "float32"), ("double", "float64"), ("bytes", "binary"), ("string", "utf8")];
 
 /// Maximum brackets that a type name opens, because Arrow's parser recurses for each.
-const MOST_BRACKETS: usize = 256;
+const MAX_BRACKETS: usize = 256;
 
 /// Returns the type with this name: `int64`, `utf8`, `timestamp[us]`, `timestamp[us, UTC]`,
 /// `decimal128(10, 2)`, or any name of at most 256 brackets in the syntax of Arrow's Rust library.
 #[must_use]
 pub fn type_named(word: &str) -> Option<DataType> {
-    if word.matches(['(', '[', '{']).count() > MOST_BRACKETS {
+    if word.matches(['(', '[', '{']).count() > MAX_BRACKETS {
         return None;
     }
     let plain = OTHERS.iter().find(|(other, _)| *other == word).map_or(word, |(_, plain)| plain);
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(type_word(&DataType::LargeUtf8), "utf8");
         assert_eq!([type_named("int65"), type_named(""), type_named("timestamp[us, ")], [None, None, None]);
         let nested = |depth| "List(".repeat(depth) + "Int64" + &")".repeat(depth);
-        assert!(type_named(&nested(MOST_BRACKETS)).is_some());
+        assert!(type_named(&nested(MAX_BRACKETS)).is_some());
         assert_eq!(type_named(&nested(100_000)), None);
     }
 

@@ -55,11 +55,11 @@ impl<'a> ValueTexts<'a> {
 /// Prints dates, times of day and durations.
 pub(super) struct OwnTexts<'a> {
     value: Box<dyn Fn(usize) -> i64 + 'a>,
-    kind: Kind,
+    kind: TextKind,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum TextKind {
     /// Days since 1970.
     Days,
     /// Milliseconds since 1970.
@@ -78,16 +78,16 @@ impl<'a> OwnTexts<'a> {
             Box::new(|row| values[row].into())
         }
         let (value, kind) = match array.data_type() {
-            DataType::Date32 => (values::<Date32Type>(array), Kind::Days),
-            DataType::Date64 => (values::<Date64Type>(array), Kind::Milliseconds),
+            DataType::Date32 => (values::<Date32Type>(array), TextKind::Days),
+            DataType::Date64 => (values::<Date64Type>(array), TextKind::Milliseconds),
             DataType::Time32(unit @ TimeUnit::Second) => {
-                (values::<Time32SecondType>(array), Kind::Time(*unit))
+                (values::<Time32SecondType>(array), TextKind::Time(*unit))
             }
-            DataType::Time32(unit) => (values::<Time32MillisecondType>(array), Kind::Time(*unit)),
+            DataType::Time32(unit) => (values::<Time32MillisecondType>(array), TextKind::Time(*unit)),
             DataType::Time64(unit @ TimeUnit::Microsecond) => {
-                (values::<Time64MicrosecondType>(array), Kind::Time(*unit))
+                (values::<Time64MicrosecondType>(array), TextKind::Time(*unit))
             }
-            DataType::Time64(unit) => (values::<Time64NanosecondType>(array), Kind::Time(*unit)),
+            DataType::Time64(unit) => (values::<Time64NanosecondType>(array), TextKind::Time(*unit)),
             DataType::Duration(unit) => {
                 let values = match unit {
                     TimeUnit::Second => values::<DurationSecondType>(array),
@@ -95,7 +95,7 @@ impl<'a> OwnTexts<'a> {
                     TimeUnit::Microsecond => values::<DurationMicrosecondType>(array),
                     TimeUnit::Nanosecond => values::<DurationNanosecondType>(array),
                 };
-                (values, Kind::Duration(*unit))
+                (values, TextKind::Duration(*unit))
             }
             _ => return None,
         };
@@ -105,14 +105,14 @@ impl<'a> OwnTexts<'a> {
     pub(super) fn write(&self, row: usize, text: &mut impl Write) -> Result<(), ArrowError> {
         let value = (self.value)(row);
         let written = match self.kind {
-            Kind::Days => date(value, text),
-            Kind::Milliseconds => {
+            TextKind::Days => date(value, text),
+            TextKind::Milliseconds => {
                 let of_day = value.rem_euclid(MILLISECONDS_OF_A_DAY);
                 date(value.div_euclid(MILLISECONDS_OF_A_DAY), text)
                     .and_then(|()| text.write_char('T'))
                     .and_then(|()| time(of_day, 1000, text))
             }
-            Kind::Time(unit) => {
+            TextKind::Time(unit) => {
                 let per_second = per_second(unit);
                 if !(0..SECONDS_OF_A_DAY * per_second).contains(&value) {
                     return Err(ArrowError::CastError(format!(
@@ -121,7 +121,7 @@ impl<'a> OwnTexts<'a> {
                 }
                 time(value, per_second, text)
             }
-            Kind::Duration(unit) => duration(value, per_second(unit), text),
+            TextKind::Duration(unit) => duration(value, per_second(unit), text),
         };
         written.map_err(|error| ArrowError::CastError(error.to_string()))
     }

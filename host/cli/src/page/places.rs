@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use tensorferry::inspect::Inspected;
-use tensorferry_sdk::{Data, Place, Source};
+use tensorferry_sdk::{Data, Source, StorageLocation};
 
 /// Files, and the locations of tensors in them.
 pub(super) struct Places {
@@ -20,7 +20,9 @@ impl Places {
         let mut numbers = HashMap::new();
         let mut place = |data: &Data| {
             let Data::Whole { storage, offset } = data else { return None };
-            let Place::File { file, offset: start } = catalog.storage(*storage)?.place else { return None };
+            let StorageLocation::File { file, offset: start } = catalog.storage(*storage)?.place else {
+                return None;
+            };
             let number = *numbers.entry(file).or_insert_with(|| {
                 files.push(source.name(file).to_owned());
                 files.len() - 1

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tensorferry::Registry;
 
 use tensorferry::inspect::FoundInput;
-use tensorferry::steps::{self, ModelConfig, ModelFacts, READER_OPTION, apply_to, asked};
+use tensorferry::steps::{self, ModelConfig, ModelFacts, READER_OPTION, apply_to, requested_dtype};
 use tensorferry::values::{AxisSlice, Elements, Precision, has_values};
 use tensorferry::{Model, OpenOptions, RegisteredFormat, Tensor, places};
 use tensorferry_sdk::{Dtype, Error, Purpose, Result, Side};
@@ -84,7 +84,7 @@ fn open(
 fn reader_options(command: &Show, format: &RegisteredFormat) -> Result<Vec<(String, String)>> {
     let mut options = command.reader.reader.options.clone();
     let steps = steps::parse(&command.step)?;
-    if let Some(to) = asked(steps.iter().map(|step| &step.spec))?
+    if let Some(to) = requested_dtype(steps.iter().map(|step| &step.spec))?
         && has_option(format)
         && !options.iter().any(|(key, _)| key == READER_OPTION)
     {

@@ -131,7 +131,7 @@ impl Checked {
                 let format = reader(registry, &receipt.output.format.id)?;
                 let source = FileSource::below_path(folder, Entry::Folder, session)?.for_checks();
                 let source = source.with_files(names);
-                let told = options::of_text(&format.description, &receipt.output.options);
+                let told = options::text_options(&format.description, &receipt.output.options);
                 support.verify(self, &source, (records, &receipt.losses), format, &told, session)?;
             }
         }

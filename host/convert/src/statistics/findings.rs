@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use tensorferry_sdk::{CatalogView, Dtype, Result, TensorId};
 use tensorferry_tensors::content::{self, Algorithm, ContentDigest};
 use tensorferry_tensors::logical::Logical;
-use tensorferry_tensors::statistics::{Kind, Number, Numbers, Statistics, rows_of_zeros};
+use tensorferry_tensors::statistics::{Number, Numbers, Statistics, StatisticsKind, rows_of_zeros};
 
 /// Maximum share of zero rows. Fewer may be padding, such as that of a vocabulary.
 const MOST_DEAD_ROWS: f64 = 0.01;
@@ -94,14 +94,14 @@ fn layer(name: &str) -> Option<u64> {
 /// Counts rows of zeros, if there are enough zeros for one.
 pub(super) fn count_rows(
     logical: &Logical<'_>,
-    wanted: &[(TensorId, Kind)],
+    wanted: &[(TensorId, StatisticsKind)],
     found: &mut [Statistics],
 ) -> Result<()> {
     let rows = wanted.par_iter().zip(&*found).map(|((id, _), found)| {
         let tensor = logical.tensor(*id);
         let Some(numbers) = found.numbers() else { return Ok(None) };
         let row: u64 = tensor.shape.iter().skip(1).fold(1, |product, len| product.saturating_mul(*len));
-        let may_have = tensor.shape.len() > 1 && Kind::is_float(tensor.dtype);
+        let may_have = tensor.shape.len() > 1 && StatisticsKind::is_float(tensor.dtype);
         if !may_have || numbers.zeros < row.max(1) || numbers.zeros == numbers.count {
             return Ok(None);
         }
@@ -169,7 +169,7 @@ fn of_tensor(dtype: Dtype, shape: &[u64], numbers: &Numbers) -> Vec<(FindingKind
         let what = format!("{infinities} infinities and values up to {largest}: the limit of F16 is 65504");
         found.push((FindingKind::Clipped, what));
     }
-    if !Kind::is_float(dtype) {
+    if !StatisticsKind::is_float(dtype) {
         return found;
     }
     if zeros == count {
@@ -211,7 +211,7 @@ fn equal(logical: &Logical<'_>, ids: &[TensorId], tensors: &[TensorStatistics]) 
         let Ok(Statistics::Numbers(numbers)) = &tensor.found else { continue };
         let dtype = logical.tensor(id).dtype;
         let is_plain = numbers.min == numbers.max || numbers.count < LEAST_EQUAL || tensor.shape.len() < 2;
-        if is_plain || !Kind::is_float(dtype) || logical.tied_to(id) != id {
+        if is_plain || !StatisticsKind::is_float(dtype) || logical.tied_to(id) != id {
             continue;
         }
         let bits = |number: Option<f64>| number.unwrap_or(0.0).to_bits();

@@ -3,7 +3,7 @@
 
 use super::config_document::{ConfigDocument, Entry, Field};
 use std::collections::BTreeSet;
-use tensorferry_sdk::{Catalog, Dtype, Place, Tensor};
+use tensorferry_sdk::{Catalog, Dtype, StorageLocation, Tensor};
 use tensorferry_tensors::cast::{dtype_called, is_float, torch_name};
 
 pub const NAME: &str = "config.json";
@@ -54,7 +54,8 @@ pub fn edit(text: &str, catalog: &Catalog) -> Edit {
 }
 
 fn is_cast(catalog: &Catalog, tensor: &Tensor) -> bool {
-    let casts = |id| matches!(catalog.storage(id).map(|storage| &storage.place), Some(Place::Cast(_)));
+    let casts =
+        |id| matches!(catalog.storage(id).map(|storage| &storage.place), Some(StorageLocation::Cast(_)));
     tensor.storages().any(casts)
 }
 

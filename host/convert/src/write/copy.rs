@@ -35,7 +35,7 @@ use tensorferry_sdk::{
 use tensorferry_tensors::cast::{CastChain, ReadObserver};
 use tensorferry_tensors::content::Algorithm;
 use tensorferry_tensors::copy_plan::{PlannedCopy, plan_copies};
-use tensorferry_tensors::gather::{Scratch, StridedCopy, Tile, Tiles, swap};
+use tensorferry_tensors::gather::{CopyTiles, Scratch, StridedCopy, Tile, swap};
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::slabs::{SlabBuffers, Slabs};
 use tensorferry_tensors::stored::Stored;
@@ -220,7 +220,7 @@ enum TaskGroup<'a> {
     Kernel(&'a kernel::Extent),
     Gather {
         gather: &'a GatherTask,
-        tiles: Tiles<'a>,
+        tiles: CopyTiles<'a>,
     },
     Tiled(&'a TiledCopy<'a>),
     Stream {

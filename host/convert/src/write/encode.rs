@@ -53,8 +53,8 @@ pub fn encode(
         }
     });
     let (lens, notes) = encoding.finish()?;
-    let unsettled = layout.unsettled();
-    layout.settle(&lens);
+    let unsettled = layout.files_of_unknown_length();
+    layout.set_encoded_lengths(&lens);
     for id in unsettled {
         let file = &layout.files()[id.0 as usize];
         files[id.0 as usize].set_len(file.len).map_err(|e| e.file(&file.path))?;
@@ -176,7 +176,7 @@ impl Encoding<'_> {
         };
         let note = plan.encode(id, self.logical, &mut output, context)?;
         if promised.is_some_and(|promised| promised != output.len) {
-            return Err(writer.blame(self.another_length(index, output.len)));
+            return Err(writer.attribute_error(self.another_length(index, output.len)));
         }
         output.finish(note)
     }

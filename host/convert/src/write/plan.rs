@@ -26,7 +26,7 @@ pub fn plan(
     let description = &target.format.description;
     let mut builder = LayoutBuilder::new(logical, &model.context);
     let plan = writer.plan(logical, &naming::target_of(model, target), &mut builder, &model.context)?;
-    let layout = builder.finish().map_err(|e| target.format.blame(e))?;
+    let layout = builder.finish().map_err(|e| target.format.attribute_error(e))?;
     let mut losses = layout.losses().to_vec();
     losses.extend(losses::of_ties(logical, &layout, description.capabilities));
     let layout = if model.folder.is_empty() { layout } else { layout.below(&model.folder) };

@@ -7,7 +7,7 @@
 //! again.
 
 use crate::context::stamp::Stamp;
-use crate::formats::plugin::Look;
+use crate::formats::plugin::Inspection;
 use crate::formats::refusal::Refusal;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
@@ -21,9 +21,9 @@ use std::time::SystemTime;
 /// Incremented when the meaning of entries changes.
 const VERSION: u32 = 2;
 /// Maximum number of entries; beyond that, the older half is deleted.
-const MOST_ENTRIES: usize = 1_000;
+const MAX_ENTRIES: usize = 1_000;
 /// Maximum bytes of an entry. Real entries have a few kilobytes.
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 
 #[derive(Debug)]
 pub(super) struct Cache {
@@ -40,11 +40,16 @@ pub(super) struct Entry {
     library: String,
     pub(super) stamp: Stamp,
     pub(super) sha256: String,
-    pub(super) outcome: Result<Look, Refusal>,
+    pub(super) outcome: Result<Inspection, Refusal>,
 }
 
 impl Entry {
-    pub(super) fn new(library: &Path, stamp: Stamp, sha256: String, outcome: Result<Look, Refusal>) -> Self {
+    pub(super) fn new(
+        library: &Path,
+        stamp: Stamp,
+        sha256: String,
+        outcome: Result<Inspection, Refusal>,
+    ) -> Self {
         Self { version: VERSION, library: library.display().to_string(), stamp, sha256, outcome }
     }
 }
@@ -75,11 +80,11 @@ impl Cache {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = File::from(rustix::fs::open(self.path(library), flags, Mode::empty()).ok()?);
         let metadata = file.metadata().ok()?;
-        if !metadata.is_file() || !is_own(&metadata) || metadata.len() > MOST_BYTES {
+        if !metadata.is_file() || !is_own(&metadata) || metadata.len() > MAX_BYTES {
             return None;
         }
         let mut text = Vec::new();
-        file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+        file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
         let entry: Entry = serde_json::from_slice(&text).ok()?;
         (entry.version == VERSION && entry.stamp == *stamp).then_some(entry)
     }
@@ -103,10 +108,10 @@ impl Cache {
         let entries = std::fs::read_dir(&self.folder)?.filter_map(Result::ok);
         let age = |entry: std::fs::DirEntry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()));
         let names: Vec<_> = entries.collect();
-        if names.len() > MOST_ENTRIES {
+        if names.len() > MAX_ENTRIES {
             let mut aged: Vec<(SystemTime, PathBuf)> = names.into_iter().filter_map(age).collect();
             aged.sort();
-            for (_, path) in aged.iter().take(MOST_ENTRIES / 2) {
+            for (_, path) in aged.iter().take(MAX_ENTRIES / 2) {
                 std::fs::remove_file(path)?;
             }
         }
@@ -222,10 +227,10 @@ mod tests {
         let (_guard, place, library, entry) = cache();
         let cache = Cache::at(&place).unwrap();
         cache.put(&library, &entry);
-        for number in 0..MOST_ENTRIES {
+        for number in 0..MAX_ENTRIES {
             write(place.join(format!("{number}.json")), "").unwrap();
         }
         cache.put(&library, &entry);
-        assert!(std::fs::read_dir(&place).unwrap().count() <= MOST_ENTRIES);
+        assert!(std::fs::read_dir(&place).unwrap().count() <= MAX_ENTRIES);
     }
 }

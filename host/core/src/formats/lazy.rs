@@ -5,7 +5,7 @@ use crate::formats::refusal::Refusal;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use tensorferry_sdk::mirror::{Faults, RemoteFormat};
+use tensorferry_sdk::mirror::{PluginFaults, RemoteFormat};
 use tensorferry_sdk::{
     Context, Description, Error, Format, Level, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
@@ -96,7 +96,7 @@ impl LazyFormat {
     }
 
     /// Returns the faults of the library's destructors, or `None` if it was not used yet.
-    pub(super) fn faults(&self) -> Option<&Arc<Faults>> {
+    pub(super) fn faults(&self) -> Option<&Arc<PluginFaults>> {
         let formats = self.library.formats.get()?.as_ref().ok()?;
         formats.get(self.place).map(RemoteFormat::faults)
     }

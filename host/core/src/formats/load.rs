@@ -14,7 +14,7 @@
 use crate::context::stamp::Stamp;
 use crate::formats::cache::{Cache, Entry};
 use crate::formats::lazy::{LazyFormat, LazyLibrary};
-use crate::formats::plugin::{Look, OpenPlugin, PluginIdentity, PluginLibrary, look, open};
+use crate::formats::plugin::{Inspection, OpenPlugin, PluginIdentity, PluginLibrary, look, open};
 use crate::formats::refusal::Refusal;
 use crate::formats::registry::Formats;
 use crate::formats::scan::{self, Scanner};
@@ -108,7 +108,7 @@ impl PluginSearch {
 
     /// Inspects every library again, regardless of the cache, and shows what it prints.
     #[must_use]
-    pub fn look_again(mut self) -> Self {
+    pub fn ignore_cache(mut self) -> Self {
         self.looks_again = true;
         if let Some(scanner) = &mut self.scanner {
             scanner.is_loud = true;
@@ -127,7 +127,7 @@ impl PluginSearch {
         for library in found.iter_mut().filter(|library| library.refused.is_none()) {
             self.recall(library, cache.as_ref());
         }
-        self.look_at(&mut found, cache.as_ref());
+        self.inspect(&mut found, cache.as_ref());
         self.register(&mut registry, found);
         registry
     }
@@ -180,12 +180,12 @@ impl PluginSearch {
         } else if self.allowed.as_ref().is_some_and(|sums| !library.built_in && !sums.contains(sum)) {
             library.refused = Some(Refusal::NotListed(sum.to_owned()));
         } else if !self.looks_again {
-            library.known = entry.map(|entry| Known::Told(entry.outcome));
+            library.known = entry.map(|entry| LibraryState::Cached(entry.outcome));
         }
     }
 
     /// Inspects unknown libraries, and caches the results.
-    fn look_at(&self, found: &mut [FoundLibrary], cache: Option<&Cache>) {
+    fn inspect(&self, found: &mut [FoundLibrary], cache: Option<&Cache>) {
         let is_new = |library: &&mut FoundLibrary| library.refused.is_none() && library.known.is_none();
         let mut libraries: Vec<&mut FoundLibrary> = found.iter_mut().filter(is_new).collect();
         if libraries.is_empty() {
@@ -195,9 +195,9 @@ impl PluginSearch {
             library.sha256 = library.sha256.take().or_else(|| sha256(&library.path).ok());
         }
         let paths: Vec<&Path> = libraries.iter().map(|library| library.path.as_path()).collect();
-        let looks: Vec<Known> = match self.scanner.as_ref().and_then(|scanner| scanner.scan(&paths)) {
-            Some(looks) => looks.into_iter().map(Known::New).collect(),
-            None => paths.iter().map(|path| Known::Open(open(path))).collect(),
+        let looks: Vec<LibraryState> = match self.scanner.as_ref().and_then(|scanner| scanner.scan(&paths)) {
+            Some(looks) => looks.into_iter().map(LibraryState::New).collect(),
+            None => paths.iter().map(|path| LibraryState::Open(open(path))).collect(),
         };
         for (library, look) in libraries.into_iter().zip(looks) {
             if let Some(cache) = cache {
@@ -211,10 +211,13 @@ impl PluginSearch {
     fn register(&self, registry: &mut Formats, found: Vec<FoundLibrary>) {
         let mut all = Vec::new();
         for library in found {
-            let is_new = library.known.as_ref().is_some_and(|known| !matches!(known, Known::Told(_)));
+            let is_new =
+                library.known.as_ref().is_some_and(|known| !matches!(known, LibraryState::Cached(_)));
             let (outcome, formats) = match library.refused {
                 Some(refused) => (Err(refused), Vec::new()),
-                None => library.known.map_or((Err(gone()), Vec::new()), |known| known.formats(&library.path)),
+                None => library
+                    .known
+                    .map_or((Err(missing_file()), Vec::new()), |known| known.formats(&library.path)),
             };
             let FoundLibrary { path, sha256, built_in, .. } = library;
             all.push((PluginLibrary { path, outcome, sha256, built_in, is_new }, formats));
@@ -260,23 +263,23 @@ struct FoundLibrary {
     /// `None` if there is no such file.
     stamp: Option<Stamp>,
     sha256: Option<String>,
-    known: Option<Known>,
+    known: Option<LibraryState>,
 }
 
 /// The source of what is known about a library.
-enum Known {
+enum LibraryState {
     /// The cache.
-    Told(Result<Look, Refusal>),
+    Cached(Result<Inspection, Refusal>),
     /// A child process that has just opened it.
-    New(Result<Look, Refusal>),
+    New(Result<Inspection, Refusal>),
     /// This program, which has opened it.
     Open(Result<OpenPlugin, Refusal>),
 }
 
-impl Known {
-    fn outcome(&self) -> Result<Look, Refusal> {
+impl LibraryState {
+    fn outcome(&self) -> Result<Inspection, Refusal> {
         match self {
-            Self::Told(look) | Self::New(look) => look.clone(),
+            Self::Cached(look) | Self::New(look) => look.clone(),
             Self::Open(plugin) => plugin.as_ref().map(look).map_err(Clone::clone),
         }
     }
@@ -285,8 +288,8 @@ impl Known {
     fn formats(self, path: &Path) -> (Result<PluginIdentity, Refusal>, Vec<LazyFormat>) {
         let plugin = match self {
             Self::Open(plugin) => plugin,
-            Self::Told(Err(why)) | Self::New(Err(why)) => Err(why),
-            Self::Told(Ok(look)) | Self::New(Ok(look)) => match look.descriptions() {
+            Self::Cached(Err(why)) | Self::New(Err(why)) => Err(why),
+            Self::Cached(Ok(look)) | Self::New(Ok(look)) => match look.descriptions() {
                 Some(said) => {
                     let said = said.into_iter().map(Arc::new).collect();
                     let library = LazyLibrary::closed(path.to_owned(), look.identity.name.clone(), said);
@@ -305,12 +308,12 @@ impl Known {
     }
 }
 
-fn gone() -> Refusal {
+fn missing_file() -> Refusal {
     Refusal::CannotOpen("no such file".to_owned())
 }
 
 /// Caches the result for a library, unless inspecting the same file again may give a different one.
-fn keep(cache: &Cache, library: &FoundLibrary, outcome: Result<Look, Refusal>) {
+fn keep(cache: &Cache, library: &FoundLibrary, outcome: Result<Inspection, Refusal>) {
     let (Some(stamp), Some(sha256)) = (library.stamp, &library.sha256) else { return };
     let is_quarantined = matches!(outcome, Err(Refusal::Quarantined(_)));
     let may_differ = outcome.as_ref().is_err_and(|why| !why.is_lasting());

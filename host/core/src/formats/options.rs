@@ -11,7 +11,7 @@ const CODES_ARE: [&str; 2] = ["weights", "numbers"];
 const OF_TEXT: [&str; 4] = ["delimiter", "header", "quote", "nulls"];
 
 /// Returns the writer's options that the reader of its output needs too.
-pub fn of_text(description: &Description, told: &[(String, String)]) -> Vec<(String, String)> {
+pub fn text_options(description: &Description, told: &[(String, String)]) -> Vec<(String, String)> {
     let is_of_both = |key: &str| {
         let has = |side| description.options.iter().any(|option| option.key == key && option.side == side);
         OF_TEXT.contains(&key) && has(Side::Reader) && has(Side::Writer)

@@ -51,7 +51,7 @@ pub fn explain(source: &dyn Source, error: Error) -> Error {
     {
         return Error::malformed(what).file(name).found(error.message());
     }
-    match coming(source) {
+    match unfinished_download(source) {
         Some(name) => error.context(format!("{name:?} is still being downloaded")),
         None => error,
     }
@@ -118,7 +118,7 @@ impl Start {
 }
 
 /// Returns an unfinished download among the files of a folder or prefix.
-fn coming(source: &dyn Source) -> Option<String> {
+fn unfinished_download(source: &dyn Source) -> Option<String> {
     let names = match source.entry() {
         Entry::File(_) => return None,
         Entry::Folder => source.list("").ok()?,

@@ -1,7 +1,7 @@
 //! A plugin: a library's manifest and the descriptions of its formats.
 
 #[cfg(feature = "dynamic")]
-pub(super) use self::dynamic::{Look, OpenPlugin, look, open};
+pub(super) use self::dynamic::{Inspection, OpenPlugin, look, open};
 
 use crate::formats::refusal::Refusal;
 use serde::{Deserialize, Serialize};
@@ -75,13 +75,13 @@ mod dynamic {
 
     /// The part of an inspected plugin that is cached.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub(in crate::formats) struct Look {
+    pub(in crate::formats) struct Inspection {
         pub(in crate::formats) identity: PluginIdentity,
         /// `None` if a description cannot be saved completely.
         formats: Option<Vec<SavedDescription>>,
     }
 
-    impl Look {
+    impl Inspection {
         /// Returns the descriptions of its formats, or `None` if it must be opened to get them.
         pub(in crate::formats) fn descriptions(&self) -> Option<Vec<Description>> {
             Some(self.formats.as_ref()?.iter().map(SavedDescription::restore).collect())
@@ -89,8 +89,8 @@ mod dynamic {
     }
 
     /// Returns what to cache of an open plugin.
-    pub(in crate::formats) fn look(plugin: &OpenPlugin) -> Look {
+    pub(in crate::formats) fn look(plugin: &OpenPlugin) -> Inspection {
         let formats = plugin.formats.iter().map(|format| SavedDescription::of(&format.describe()));
-        Look { identity: plugin.identity.clone(), formats: formats.collect() }
+        Inspection { identity: plugin.identity.clone(), formats: formats.collect() }
     }
 }

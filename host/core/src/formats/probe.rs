@@ -6,7 +6,7 @@
 //! wins. If two others tie, the error lists both and asks for `--from`. A probe that fails is a
 //! note.
 //!
-//! In a folder, a score of at most [`BESIDE_A_MODEL`] does not make the folder a model of that
+//! In a folder, a score of at most [`ACCOMPANIES_A_MODEL`] does not make the folder a model of that
 //! format.
 
 use crate::formats::placeholder::explain_unknown;
@@ -35,17 +35,17 @@ pub fn probe<'a>(
 ) -> Result<&'a RegisteredFormat> {
     match named {
         Some(id) => registry.format(id, Side::Reader),
-        None => Ok(surest(registry, source, context)?.1),
+        None => Ok(best_match(registry, source, context)?.1),
     }
 }
 
 /// Maximum score of a folder whose files only accompany a model: exports to other formats, or
 /// companion files. The format is used if the folder contains no other model; otherwise these files
 /// are copied along with the model.
-pub const BESIDE_A_MODEL: Score = Score(15);
+pub const ACCOMPANIES_A_MODEL: Score = Score(15);
 
 /// Returns the format with the highest score for `source`, and the score.
-pub fn surest<'a>(
+pub fn best_match<'a>(
     registry: &'a Formats,
     source: &dyn Source,
     context: &dyn Context,
@@ -94,12 +94,12 @@ pub fn surest<'a>(
 }
 
 /// Whether a format's files in a folder only accompany a model of another format
-/// ([`BESIDE_A_MODEL`]).
+/// ([`ACCOMPANIES_A_MODEL`]).
 #[must_use]
-pub fn is_beside(registry: &Formats, id: &str, folder: &dyn Source, context: &dyn Context) -> bool {
+pub fn accompanies_a_model(registry: &Formats, id: &str, folder: &dyn Source, context: &dyn Context) -> bool {
     let Ok(format) = registry.format(id, Side::Reader) else { return false };
     let score = format.probe(folder, context);
-    score.is_ok_and(|score| score.is_some_and(|score| score > Score::NO && score <= BESIDE_A_MODEL))
+    score.is_ok_and(|score| score.is_some_and(|score| score > Score::NO && score <= ACCOMPANIES_A_MODEL))
 }
 
 struct Candidate<'a> {

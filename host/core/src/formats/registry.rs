@@ -104,7 +104,7 @@ impl RegisteredFormat {
         make: impl FnOnce(&dyn Format, &Options) -> Result<T>,
     ) -> Result<T> {
         let options = options::check(&self.description, side, given)?;
-        let made = make(&*self.format, &options).map_err(|error| self.blame(error))?;
+        let made = make(&*self.format, &options).map_err(|error| self.attribute_error(error))?;
         self.tell(context);
         self.check_faults()?;
         Ok(made)
@@ -140,7 +140,7 @@ impl RegisteredFormat {
     /// dropped. `None` if its library was not opened.
     #[cfg(feature = "dynamic")]
     #[must_use]
-    pub fn faults(&self) -> Option<Arc<tensorferry_sdk::mirror::Faults>> {
+    pub fn faults(&self) -> Option<Arc<tensorferry_sdk::mirror::PluginFaults>> {
         self.library.as_ref()?.format.faults().cloned()
     }
 
@@ -157,10 +157,10 @@ impl RegisteredFormat {
 
     /// Names the plugin in an error that is the plugin's fault.
     #[must_use]
-    pub fn blame(&self, error: Error) -> Error {
+    pub fn attribute_error(&self, error: Error) -> Error {
         #[cfg(feature = "dynamic")]
         if let Some(faults) = self.library.as_ref().and_then(|library| library.format.faults()) {
-            return faults.blame(error);
+            return faults.attribute_error(error);
         }
         error
     }

@@ -10,7 +10,7 @@
 //! itself.
 
 use crate::context::fault;
-use crate::formats::plugin::{Look, look, open};
+use crate::formats::plugin::{Inspection, look, open};
 use crate::formats::refusal::Refusal;
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 use rustix::stdio::{dup2_stdout, stderr, stdout};
@@ -27,7 +27,7 @@ use tensorferry_sdk::{Error, Result};
 /// Printed by the child when it runs: later failures are a library's fault.
 const READY: &str = "ready";
 /// Libraries per child process, so that their paths fit its command line.
-const MOST_LIBRARIES: usize = 100;
+const MAX_LIBRARIES: usize = 100;
 /// Time limit for opening a library. It usually takes milliseconds, but disks may be slow and
 /// machines busy.
 const TIME: Duration = Duration::from_secs(10);
@@ -68,16 +68,16 @@ const CRASHES: [(i32, &str); 6] = [
 ];
 
 /// The result for one library.
-pub(super) type Found = std::result::Result<Look, Refusal>;
+pub(super) type ScanResult = std::result::Result<Inspection, Refusal>;
 
 impl Scanner {
     /// Inspects these libraries, and returns the results in order. `None` if no process can be
     /// started.
-    pub(super) fn scan(&self, libraries: &[&Path]) -> Option<Vec<Found>> {
+    pub(super) fn scan(&self, libraries: &[&Path]) -> Option<Vec<ScanResult>> {
         let mut found = Vec::new();
         while let Some(rest) = libraries.get(found.len()..).filter(|rest| !rest.is_empty()) {
-            let mut process = self.start(&rest[..rest.len().min(MOST_LIBRARIES)])?;
-            let (answers, ended) = process.answers(rest.len().min(MOST_LIBRARIES), self.time)?;
+            let mut process = self.start(&rest[..rest.len().min(MAX_LIBRARIES)])?;
+            let (answers, ended) = process.answers(rest.len().min(MAX_LIBRARIES), self.time)?;
             found.extend(answers);
             found.extend(ended.map(Err));
         }
@@ -110,7 +110,7 @@ struct ScanProcess {
 impl ScanProcess {
     /// Returns the results for up to `count` libraries. If the child ends early, also returns why,
     /// which applies to the next library. Returns `None` if the child ended before it opened any.
-    fn answers(&mut self, count: usize, time: Duration) -> Option<(Vec<Found>, Option<Refusal>)> {
+    fn answers(&mut self, count: usize, time: Duration) -> Option<(Vec<ScanResult>, Option<Refusal>)> {
         if self.lines.recv_timeout(time).ok()? != READY {
             return None;
         }
@@ -189,7 +189,7 @@ pub fn scan_plugins(libraries: impl IntoIterator<Item = impl Into<PathBuf>>) -> 
     let mut answers = File::from(answers);
     writeln!(answers, "{READY}").map_err(failed)?;
     for library in libraries {
-        let found: Found = open(&library.into()).map(|plugin| {
+        let found: ScanResult = open(&library.into()).map(|plugin| {
             let found = look(&plugin);
             // Not dropped: destructors may crash too, and are not inspected.
             std::mem::forget(plugin);
@@ -219,15 +219,16 @@ mod tests {
         }
     }
 
-    fn scan(script: &str, libraries: &[&str]) -> Option<Vec<Found>> {
+    fn scan(script: &str, libraries: &[&str]) -> Option<Vec<ScanResult>> {
         let libraries: Vec<&Path> = libraries.iter().map(Path::new).collect();
         scripted(script).scan(&libraries)
     }
 
     /// A script that first runs each library's name as a command, and then answers `not a plugin`.
-    const OBEYS: &str = r#"echo ready; for library; do eval "$library"; echo '{"Err":"NotAPlugin"}'; done"#;
+    const RUNS_NAMES: &str =
+        r#"echo ready; for library; do eval "$library"; echo '{"Err":"NotAPlugin"}'; done"#;
 
-    fn how(found: &Found) -> &str {
+    fn how(found: &ScanResult) -> &str {
         match found {
             Err(Refusal::Quarantined(how)) => how,
             other => panic!("{other:?}"),
@@ -237,7 +238,7 @@ mod tests {
     #[test]
     fn a_library_that_ends_the_process_is_told_and_the_others_are_looked_at() {
         let libraries = ["true", "kill -s ABRT $$", "exit 7", "true", "kill -s KILL $$", "true"];
-        let found = scan(OBEYS, &libraries).unwrap();
+        let found = scan(RUNS_NAMES, &libraries).unwrap();
         assert_eq!(found.len(), libraries.len());
         for good in [0, 3, 5] {
             assert_eq!(found[good], Err(Refusal::NotAPlugin));
@@ -250,7 +251,7 @@ mod tests {
     #[test]
     fn a_library_that_does_not_come_back_is_left_after_a_time() {
         let start = Instant::now();
-        let found = scan(OBEYS, &["sleep 60", "true"]).unwrap();
+        let found = scan(RUNS_NAMES, &["sleep 60", "true"]).unwrap();
         assert!(how(&found[0]).contains("within 0.5 s"), "{found:?}");
         assert_eq!(found[1], Err(Refusal::NotAPlugin));
         assert!(start.elapsed() < Duration::from_secs(20));
@@ -258,14 +259,14 @@ mod tests {
 
     #[test]
     fn a_library_that_writes_into_the_pipe_is_not_believed() {
-        let found = scan(OBEYS, &["echo nonsense", "true"]).unwrap();
+        let found = scan(RUNS_NAMES, &["echo nonsense", "true"]).unwrap();
         assert!(how(&found[0]).contains("pipe"), "{found:?}");
         assert_eq!(found[1], Err(Refusal::NotAPlugin));
     }
 
     #[test]
     fn an_end_from_outside_is_nobodys_fault() {
-        let found = scan(OBEYS, &["kill -s TERM $$"]).unwrap();
+        let found = scan(RUNS_NAMES, &["kill -s TERM $$"]).unwrap();
         assert!(matches!(&found[0], Err(Refusal::CannotOpen(why)) if why.contains("signal 15")), "{found:?}");
         assert!(found[0].as_ref().is_err_and(|why| !why.is_lasting()));
     }
@@ -280,8 +281,8 @@ mod tests {
 
     #[test]
     fn many_libraries_are_looked_at_in_several_processes() {
-        let libraries = vec!["true"; MOST_LIBRARIES * 2 + 1];
-        assert_eq!(scan(OBEYS, &libraries).unwrap().len(), libraries.len());
+        let libraries = vec!["true"; MAX_LIBRARIES * 2 + 1];
+        assert_eq!(scan(RUNS_NAMES, &libraries).unwrap().len(), libraries.len());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 /// Maximum number of links to follow for one file, as in Linux.
-const MOST_LINKS: u32 = 40;
+const MAX_LINKS: u32 = 40;
 /// Group and others may write.
 const OTHERS_WRITE: u32 = 0o022;
 /// In a folder with this bit, only the owner of an entry or of the folder may remove or rename the
@@ -41,7 +41,7 @@ impl Trust {
         while let Some(next) = self.check_to_link(&path)? {
             path = next;
             links += 1;
-            if links > MOST_LINKS {
+            if links > MAX_LINKS {
                 return Err(format!("{}: too many links", path.display()));
             }
         }

@@ -256,13 +256,13 @@ pub const STATE: &str = "state.json";
 /// Entries of a folder that belong together by their names.
 pub(crate) trait EntrySet: Debug + Send + Sync {
     /// Whether an entry belongs to the set, or is a folder that may contain such entries.
-    fn is_meant(&self, entry: &FolderEntry) -> bool;
+    fn contains(&self, entry: &FolderEntry) -> bool;
 }
 
 /// Which entries an input includes, and the file names that formats declare.
 #[derive(Debug)]
 pub struct InputScope {
-    reach: Reach,
+    reach: ScopeKind,
     names: Arc<DataNames>,
     /// Formats of files without a suffix, found from their content.
     sniffed: BTreeMap<String, String>,
@@ -270,13 +270,13 @@ pub struct InputScope {
 
 /// Whether `rest`, which follows a model's prefix in a file name, belongs to the same model:
 /// `ckpt-1` has `ckpt-1.index`, but not `ckpt-10.index`.
-fn ends_a_name(rest: &str) -> bool {
+fn continues_model_name(rest: &str) -> bool {
     let number = rest.strip_prefix('-').unwrap_or_default();
     rest.starts_with('.') || number.starts_with(|first: char| first.is_ascii_digit())
 }
 
 #[derive(Debug, Clone)]
-enum Reach {
+enum ScopeKind {
     /// Everything in the folder.
     Folder,
     /// Names with this prefix.
@@ -292,11 +292,11 @@ impl InputScope {
     /// file that was named has no scope, and neither have files that were listed one by one.
     pub fn of(source: &FileSource, files: Option<&str>, registry: &Formats) -> Result<Option<Self>> {
         let reach = match (files, source.pattern(), source.entry()) {
-            (Some(glob), ..) | (None, Some(glob), _) => Reach::Glob(glob.to_owned()),
+            (Some(glob), ..) | (None, Some(glob), _) => ScopeKind::Glob(glob.to_owned()),
             _ if source.is_listed() => return Ok(None),
             (.., Entry::File(_)) => return Ok(None),
-            (.., Entry::Folder) => Reach::Folder,
-            (.., Entry::Prefix(prefix)) => Reach::Prefix(prefix.clone()),
+            (.., Entry::Folder) => ScopeKind::Folder,
+            (.., Entry::Prefix(prefix)) => ScopeKind::Prefix(prefix.clone()),
         };
         let names = registry.data_names()?;
         Ok(Some(Self { reach, names, sniffed: BTreeMap::new() }))
@@ -304,12 +304,12 @@ impl InputScope {
 
     /// Returns the scope of a set that the user chose in a folder.
     pub(crate) fn of_set(set: Arc<dyn EntrySet>, registry: &Formats) -> Result<Self> {
-        Ok(Self { reach: Reach::Set(set), names: registry.data_names()?, sniffed: BTreeMap::new() })
+        Ok(Self { reach: ScopeKind::Set(set), names: registry.data_names()?, sniffed: BTreeMap::new() })
     }
 
     /// Opens files whose names tell nothing, to find their formats.
     pub(crate) fn sniff(&mut self, source: &FileSource, registry: &Formats, session: &Session) {
-        if !source.is_local() || !matches!(self.reach, Reach::Folder) {
+        if !source.is_local() || !matches!(self.reach, ScopeKind::Folder) {
             return;
         }
         let root = source.below("");
@@ -351,13 +351,13 @@ impl InputScope {
     ) -> Result<Account> {
         let root = source.below("");
         let pattern = match &self.reach {
-            Reach::Glob(glob) => Some(FilePattern::parse(glob, MAX_NAMED)?),
+            ScopeKind::Glob(glob) => Some(FilePattern::parse(glob, MAX_NAMED)?),
             _ => None,
         };
         let enters = match &self.reach {
-            Reach::Folder | Reach::Set(_) => holds_records,
-            Reach::Glob(glob) => FilePattern::has_folders(glob),
-            Reach::Prefix(_) => false,
+            ScopeKind::Folder | ScopeKind::Set(_) => holds_records,
+            ScopeKind::Glob(glob) => FilePattern::has_folders(glob),
+            ScopeKind::Prefix(_) => false,
         };
         let mut account = Account::of_models(u64::from(!holds_records));
         // Folders to visit, each with the targets of links on the way, since links may form a
@@ -387,15 +387,15 @@ impl InputScope {
                 |name: &str| is_saved && base(name).starts_with("cache-") && name.ends_with(".arrow");
             for entry in &entries {
                 let is_meant = match (&self.reach, &pattern) {
-                    (Reach::Prefix(prefix), _) => {
+                    (ScopeKind::Prefix(prefix), _) => {
                         let rest = entry.name.strip_prefix(&**prefix);
-                        rest.is_some_and(|rest| holds_records || ends_a_name(rest))
+                        rest.is_some_and(|rest| holds_records || continues_model_name(rest))
                     }
                     (_, Some(_)) if entry.kind == EntryKind::Folder => {
                         !is_folder_without_data(base(&entry.name))
                     }
                     (_, Some(pattern)) => pattern.is_match(&entry.name),
-                    (Reach::Set(set), _) => set.is_meant(entry),
+                    (ScopeKind::Set(set), _) => set.contains(entry),
                     _ => true,
                 };
                 if !is_meant {

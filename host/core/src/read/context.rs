@@ -168,7 +168,7 @@ pub fn purpose(source: &Description, target: &Description) -> Purpose {
 /// Bytes that tensors and records may have for each byte of an input, in addition to the limit
 /// `expanded_bytes`. The maximum below applies to their sum, since an input may be a sparse file.
 const EXPANSION: u64 = 1_000;
-const MOST_EXPANSION: u64 = 60 << 30;
+const MAX_EXPANSION: u64 = 60 << 30;
 /// Additional bytes for each byte of an input, for tensors and records that share bytes.
 const SHARING: u64 = 4;
 
@@ -182,9 +182,9 @@ impl<'a> SourceContext<'a> {
     /// Returns the context for a reader of this source.
     pub fn new(context: &'a ReadContext<'a>, source: &FileSource) -> Self {
         let mut limits = context.limits().clone();
-        let paid = source.bytes().saturating_mul(EXPANSION).min(MOST_EXPANSION);
+        let paid = source.bytes().saturating_mul(EXPANSION).min(MAX_EXPANSION);
         limits.expanded_bytes = limits.expanded_bytes.saturating_add(paid);
-        let shared = source.bytes().saturating_mul(SHARING).min(MOST_EXPANSION);
+        let shared = source.bytes().saturating_mul(SHARING).min(MAX_EXPANSION);
         limits.shared_bytes = limits.shared_bytes.max(shared);
         Self { context, limits }
     }

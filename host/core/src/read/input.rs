@@ -48,9 +48,10 @@ pub fn read(
     let context = SourceContext::new(context, &source);
     let mut builder = CatalogBuilder::new(&description.id, &*source, context.limits());
     let decoder = reader.read(&*source, &mut builder, &context).map_err(|e| explain(&*source, e));
-    let decoder = decoder.map_err(|e| source.blame(e).file(source.entry_path().display().to_string()))?;
+    let decoder =
+        decoder.map_err(|e| source.attribute_error(e).file(source.entry_path().display().to_string()))?;
     source.check_links()?;
-    let catalog = builder.finish().map_err(|e| source.blame(e))?;
+    let catalog = builder.finish().map_err(|e| source.attribute_error(e))?;
     Ok(Input { source, format: format.clone(), catalog, codes_are_numbers, decoder: Some(decoder) })
 }
 

@@ -12,7 +12,7 @@ use tensorferry_sdk::{
 };
 
 /// Maximum number of losses of one kind to list; the rest is counted.
-const MOST_LISTED: usize = 200;
+const MAX_LISTED: usize = 200;
 
 /// Returns the losses of a tree for a target without one: [its values](of_values), and its marks on
 /// tensors.
@@ -86,10 +86,9 @@ fn walk_values(catalog: &Catalog, mut visit: impl FnMut(&TreeWalk<'_>, &str, Nod
 }
 
 fn listed(kind: LossKind, what: &[String], rest: &str, why: &str) -> Vec<Loss> {
-    let mut losses: Vec<Loss> =
-        what.iter().take(MOST_LISTED).map(|what| Loss::new(kind, what, why)).collect();
-    if what.len() > MOST_LISTED {
-        losses.push(Loss::new(kind, format!("{} more {rest}", what.len() - MOST_LISTED), why));
+    let mut losses: Vec<Loss> = what.iter().take(MAX_LISTED).map(|what| Loss::new(kind, what, why)).collect();
+    if what.len() > MAX_LISTED {
+        losses.push(Loss::new(kind, format!("{} more {rest}", what.len() - MAX_LISTED), why));
     }
     losses
 }
@@ -98,7 +97,7 @@ fn listed(kind: LossKind, what: &[String], rest: &str, why: &str) -> Vec<Loss> {
 #[must_use]
 pub fn of_metadata(catalog: &Catalog) -> Vec<Loss> {
     let lose = |key: &String| Loss::new(LossKind::Metadata, key, "the target has no place for metadata");
-    catalog.metadata().keys().take(MOST_LISTED).map(lose).collect()
+    catalog.metadata().keys().take(MAX_LISTED).map(lose).collect()
 }
 
 /// Returns the losses for tied tensors that a layout writes more than once.

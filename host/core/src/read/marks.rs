@@ -38,7 +38,7 @@ impl Marks {
                 }
                 (NodeKind::OBJECT, _) => {
                     let Some(value) = walk.wrapped(node) else { break };
-                    keys.extend(walk.said_beside(node));
+                    keys.extend(walk.mark_keys(node));
                     id = value;
                 }
                 _ => break,

@@ -9,19 +9,19 @@ use std::collections::VecDeque;
 use tensorferry_sdk::{Catalog, Node, NodeId, NodeKind};
 
 /// Maximum lines of an outline.
-const MOST_LINES: usize = 20;
+const MAX_LINES: usize = 20;
 /// Maximum children of a node to show; the rest is counted.
-const MOST_CHILDREN: usize = 10;
+const MAX_CHILDREN: usize = 10;
 /// Maximum characters of a value.
-const MOST_CHARACTERS: usize = 100;
+const MAX_CHARACTERS: usize = 100;
 /// Maximum items of a list to show in a line.
-const MOST_ITEMS: usize = 4;
+const MAX_ITEMS: usize = 4;
 /// Maximum values to visit for one line: a pickle contains a long list once, and may refer to it
 /// often.
-const MOST_LOOKED_AT: usize = 256;
+const MAX_EXAMINED: usize = 256;
 
 /// Maximum depth of a tree written as JSON; JSON readers have a similar limit.
-const MOST_DEPTH: usize = 120;
+const MAX_DEPTH: usize = 120;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
@@ -56,14 +56,14 @@ pub fn lines(catalog: &Catalog) -> Vec<Line> {
     while let Some((parent, node, level)) = open.pop_front() {
         let children = || walk.children(node).filter(|(_, child)| !walk.is_leaf(*child));
         let count = children().count();
-        let places = if level == 0 { MOST_LINES } else { MOST_CHILDREN };
+        let places = if level == 0 { MAX_LINES } else { MAX_CHILDREN };
         // Not expanded: its own line shows everything, or it has many similar children, which are
         // counted.
         let is_said = in_one_line(catalog, &walk, node).is_some();
-        if level > 0 && (is_said || (count > MOST_CHILDREN && walk.tensors_below(node) > 0)) {
+        if level > 0 && (is_said || (count > MAX_CHILDREN && walk.tensors_below(node) > 0)) {
             continue;
         }
-        if shown.len() + count.min(places) > MOST_LINES && level > 0 {
+        if shown.len() + count.min(places) > MAX_LINES && level > 0 {
             continue;
         }
         let mut places_of: Vec<usize> = Vec::new();
@@ -115,7 +115,7 @@ fn in_one_line(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<Str
     }
     items(catalog, walk, id).or_else(|| {
         // The parameter groups of an optimizer are similar to each other.
-        if node.kind != NodeKind::LIST || node.children.len() > MOST_CHILDREN {
+        if node.kind != NodeKind::LIST || node.children.len() > MAX_CHILDREN {
             return None;
         }
         let mappings = node.children.iter();
@@ -136,14 +136,14 @@ fn pairs(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId, may_nest: bool) -> 
         let node = catalog.tree().get(walk.value(id))?;
         match node.kind {
             NodeKind::OBJECT if walk.tensors_below(id) == 0 => Some(node.class.to_string()),
-            NodeKind::MAP if may_nest && node.children.len() <= 2 * MOST_ITEMS => {
+            NodeKind::MAP if may_nest && node.children.len() <= 2 * MAX_ITEMS => {
                 pairs(catalog, walk, id, false).map(|pairs| format!("{{{pairs}}}"))
             }
             _ => scalar(node).map(|value| value.to_string()).or_else(|| items(catalog, walk, id)),
         }
     };
     let node = catalog.tree().get(walk.value(id))?;
-    if node.kind != NodeKind::MAP || node.children.len() > 2 * MOST_LOOKED_AT {
+    if node.kind != NodeKind::MAP || node.children.len() > 2 * MAX_EXAMINED {
         return None;
     }
     let children = walk.children(id);
@@ -159,12 +159,12 @@ fn items(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<String> {
         return None;
     }
     let item = |id: &NodeId| scalar(catalog.tree().get(*id)?).map(|value| value.to_string());
-    let looked_at = node.children.iter().take(MOST_LOOKED_AT);
+    let looked_at = node.children.iter().take(MAX_EXAMINED);
     let items: Vec<String> = looked_at.map(item).collect::<Option<_>>()?;
     let all = format!("[{}]", items.join(", "));
-    let is_short = items.len() <= MOST_ITEMS && all.chars().count() <= MOST_CHARACTERS;
+    let is_short = items.len() <= MAX_ITEMS && all.chars().count() <= MAX_CHARACTERS;
     let count = node.children.len();
-    let is_known = count <= MOST_LOOKED_AT || walk.tensors_below(id) == 0;
+    let is_known = count <= MAX_EXAMINED || walk.tensors_below(id) == 0;
     if is_short { Some(all) } else { is_known.then(|| format!("[{count} values]")) }
 }
 
@@ -184,7 +184,7 @@ fn summary(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> String {
 }
 
 fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MOST_CHARACTERS) {
+    match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()),
         None => text.to_owned(),
     }
@@ -252,7 +252,7 @@ impl<'a> Below<'a> {
 impl Serialize for Below<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Some(node) = self.catalog.tree().get(self.id) else { return serializer.serialize_unit() };
-        let Some(left) = self.left.get().checked_sub(1).filter(|_| self.depth < MOST_DEPTH) else {
+        let Some(left) = self.left.get().checked_sub(1).filter(|_| self.depth < MAX_DEPTH) else {
             return serializer.serialize_str("(too large to show)");
         };
         self.left.set(left);
@@ -364,6 +364,6 @@ mod tests {
             id
         });
         assert!(serde_json::to_string(&json(&catalog).unwrap()).unwrap().len() < 100_000);
-        assert!(lines(&catalog).len() <= MOST_LINES + 1);
+        assert!(lines(&catalog).len() <= MAX_LINES + 1);
     }
 }

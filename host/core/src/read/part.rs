@@ -151,7 +151,7 @@ fn by_prefix(catalog: &Catalog, path: &str) -> Result<Catalog> {
 /// Why something is not in the chosen part.
 const LEFT_OUT: &str = "outside the part that --part auto took; --part . takes everything";
 /// Maximum number of values without tensors to list; the rest is counted.
-const MOST_LISTED: usize = 200;
+const MAX_LISTED: usize = 200;
 
 /// The chosen part.
 struct Branch {
@@ -264,7 +264,7 @@ impl<'a> TreeWalk<'a> {
     }
 
     /// Returns the keys of mappings among an object's arguments.
-    pub(crate) fn said_beside(&self, object: &Node) -> impl Iterator<Item = String> {
+    pub(crate) fn mark_keys(&self, object: &Node) -> impl Iterator<Item = String> {
         let mappings =
             self.arguments(object).iter().skip(1).filter(|id| self.node(**id).kind == NodeKind::MAP);
         mappings.flat_map(|id| self.children(*id)).map(|(key, _)| key)
@@ -316,7 +316,7 @@ impl<'a> TreeWalk<'a> {
             let mut more = 0;
             for (other, child) in self.children(branch.node).filter(|(_, child)| child != model) {
                 // There may be millions of numbers.
-                if branch.left_out.len() < MOST_LISTED || self.tensors_below(child) > 0 {
+                if branch.left_out.len() < MAX_LISTED || self.tensors_below(child) > 0 {
                     branch.left_out.push(self.left_out(&branch.path, &other, child));
                 } else {
                     more += 1;

@@ -21,7 +21,7 @@ pub(super) struct FilePattern {
 
 impl FilePattern {
     /// Whether a text is a pattern at all.
-    pub(super) fn is_one(text: &str) -> bool {
+    pub(super) fn is_pattern(text: &str) -> bool {
         text.contains(GLOB_SIGNS) || first_braces(text).is_some()
     }
 
@@ -147,7 +147,7 @@ mod tests {
     use tensorferry_sdk::ErrorKind;
 
     fn matching(pattern: &str, there: &[&str]) -> Result<Vec<String>> {
-        assert!(FilePattern::is_one(pattern), "{pattern}");
+        assert!(FilePattern::is_pattern(pattern), "{pattern}");
         FilePattern::parse(pattern, 1 << 20)?.matching(there.iter().map(|&name| name.to_owned()).collect())
     }
 
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(expanded("{a,}x"), ["ax", "x"]);
         for plain in ["x", "{}", "{x}", "{1..}", "{2..1}", "{a..b}", "{", "}{", "{-1..2}"] {
             assert_eq!(expanded(plain), [plain]);
-            assert!(!FilePattern::is_one(plain));
+            assert!(!FilePattern::is_pattern(plain));
         }
     }
 

@@ -29,7 +29,7 @@ use crate::read::pattern::FilePattern;
 use crate::read::source::FileSource;
 use crate::read::{rank_folders, table_log};
 use sets::{ChosenSet, Set, Splits, check_saved, no_such_split, several};
-use shards::check_whole;
+use shards::check_complete;
 use std::path::Path;
 use std::sync::Arc;
 use tensorferry_sdk::file_name::has_any_suffix;
@@ -38,9 +38,9 @@ use tensorferry_sdk::{Context, Entry, Error, ErrorKind, LossKind, Purpose, Resul
 /// The folder for a dataset's files on the Hub.
 const DATA: &str = "data";
 /// Maximum depth of sub-folders.
-const MOST_DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// Maximum number of files to find.
-const MOST_FILES: usize = 1 << 20;
+const MAX_FILES: usize = 1 << 20;
 
 /// The user's options for an input.
 #[derive(Debug, Clone, Copy)]
@@ -194,7 +194,7 @@ fn below<'r>(
         }
         match saved_dataset::files(source, &folder)? {
             Some(saved) => names.extend(saved),
-            None if walk(source, &folder, &mut names, MOST_DEPTH).is_err() => return Ok(None),
+            None if walk(source, &folder, &mut names, MAX_DEPTH).is_err() => return Ok(None),
             None => {}
         }
     }
@@ -230,7 +230,7 @@ fn choose_among<'r>(
     if *all.source.entry() == Entry::Folder
         && !all.source.is_listed()
         && let Some(saved) = saved_dataset::files(&all.source, "")?
-        && saved.iter().all(|name| format_calls(format, name))
+        && saved.iter().all(|name| has_format_suffix(format, name))
     {
         note_unlisted(&saved, &listed, format, session);
         return Ok(all.only(saved));
@@ -263,7 +263,7 @@ fn choose_among<'r>(
         }
         None => {
             let names = sets.first().map(names_of).transpose()?;
-            if !takes_own(&all.source, &listed, format) {
+            if !would_read_own_files(&all.source, &listed, format) {
                 return Ok(all);
             }
             let is_visible =
@@ -276,7 +276,7 @@ fn choose_among<'r>(
 
 /// Adds a note about files of a format that a dataset's state does not list.
 fn note_unlisted(saved: &[String], listed: &[String], format: &RegisteredFormat, session: &Session) {
-    let is_other = |name: &&String| format_calls(format, name) && !saved.contains(name);
+    let is_other = |name: &&String| has_format_suffix(format, name) && !saved.contains(name);
     let others: Vec<String> = listed.iter().filter(is_other).cloned().collect();
     if !others.is_empty() {
         let shown = unknown::listed(&others);
@@ -286,23 +286,23 @@ fn note_unlisted(saved: &[String], listed: &[String], format: &RegisteredFormat,
 
 /// Whether a reader that lists the files itself would read ferry's own files as data: a journal
 /// among JSON Lines files, or a receipt if no file has the format's suffix.
-fn takes_own(source: &FileSource, listed: &[String], format: &RegisteredFormat) -> bool {
+fn would_read_own_files(source: &FileSource, listed: &[String], format: &RegisteredFormat) -> bool {
     let (own, others): (Vec<&String>, Vec<&String>) =
         listed.iter().partition(|name| is_own(source.folder(), name));
-    let are_called = |names: &[&String]| names.iter().any(|name| format_calls(format, name));
+    let are_called = |names: &[&String]| names.iter().any(|name| has_format_suffix(format, name));
     // For a format without suffixes, an index tells which files are data.
     let has_endings = !format.description.suffixes.is_empty();
     has_endings && !own.is_empty() && (are_called(&own) || !are_called(&others))
 }
 
 /// Whether a name has one of a format's suffixes.
-fn format_calls(format: &RegisteredFormat, name: &str) -> bool {
+fn has_format_suffix(format: &RegisteredFormat, name: &str) -> bool {
     has_any_suffix(name, &format.description.suffixes)
 }
 
 /// Returns the files of a set, after checking that it is complete.
 fn names_of(set: &Set<'_>) -> Result<Vec<String>> {
-    check_whole(&set.files)?;
+    check_complete(&set.files)?;
     Ok(set.files.iter().map(|&name| name.to_owned()).collect())
 }
 
@@ -344,7 +344,7 @@ impl FoundInput<'_> {
 fn matching(source: &FileSource, pattern: &str) -> Result<Vec<String>> {
     let option = |error: Error| error.context(format!("option {FILES}"));
     let mut names = Vec::new();
-    walk(source, "", &mut names, if FilePattern::has_folders(pattern) { MOST_DEPTH } else { 0 })?;
+    walk(source, "", &mut names, if FilePattern::has_folders(pattern) { MAX_DEPTH } else { 0 })?;
     let names = source.matching(pattern, names).map_err(option)?;
     if names.is_empty() {
         return Err(Error::usage(format!("no file matches option {FILES}")).found(format!("{pattern:?}")));
@@ -363,10 +363,8 @@ fn walk(source: &FileSource, folder: &str, names: &mut Vec<String>, depth: usize
         names.extend(source.list(&prefix)?.into_iter().filter(is_data));
         folders += 1;
         // Links between folders may form a circle.
-        if names.len() + folders > MOST_FILES {
-            return Err(Error::limit("too many files")
-                .file(folder)
-                .expected(format!("at most {MOST_FILES}")));
+        if names.len() + folders > MAX_FILES {
+            return Err(Error::limit("too many files").file(folder).expected(format!("at most {MAX_FILES}")));
         }
         if let Some(depth) = depth.checked_sub(1) {
             open.extend(source.folders(&folder)?.into_iter().filter(is_visible).map(|below| (below, depth)));

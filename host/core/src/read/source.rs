@@ -2,7 +2,7 @@
 //! stamped when they are first opened, and read by position.
 //!
 //! Files are checked again before the commit, and before an error of a reader is reported
-//! (`FileSource::blame`): a changed file is the better explanation. The folder of a named file is
+//! (`FileSource::attribute_error`): a changed file is the better explanation. The folder of a named file is
 //! listed only if a format asks for other files in it.
 
 use crate::context::regular_file;
@@ -132,7 +132,7 @@ impl FileSource {
         if metadata.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
             return Ok(Self::of(InputFolder::with_rules(input.to_owned(), links), Entry::Folder, limits));
         }
-        let name = input.file_name().ok_or_else(|| nothing(input))?;
+        let name = input.file_name().ok_or_else(|| not_found(input))?;
         let name =
             name.to_str().ok_or_else(|| Error::unsupported("a file name that is not UTF-8"))?.to_owned();
         let folder = match input.parent() {
@@ -170,13 +170,13 @@ impl FileSource {
         // reported.
         let is_told = |error: &Error| !source.is_local() || error.kind() == ErrorKind::Limit;
         let found =
-            source.list(&name).map_err(|error| if is_told(&error) { error } else { nothing(input) })?;
+            source.list(&name).map_err(|error| if is_told(&error) { error } else { not_found(input) })?;
         if !found.is_empty() && !name.is_empty() {
             return Ok(source);
         }
         let names = source.list("")?;
         // A quoted pattern that the shell did not expand.
-        if FilePattern::is_one(&name) {
+        if FilePattern::is_pattern(&name) {
             let matching = source.matching(&name, names.clone())?;
             if !matching.is_empty() {
                 return Ok(Self { pattern: Some(name), ..source.with_files(matching) });
@@ -189,7 +189,7 @@ impl FileSource {
             Some(near) => {
                 Error::usage(format!("no such file or folder; did you mean {near:?}?")).file(shown(input))
             }
-            None => nothing(input),
+            None => not_found(input),
         })
     }
 
@@ -489,7 +489,7 @@ impl FileSource {
     /// Returns the real cause of a failure to read these files, if one of them has changed or is a
     /// link that is not followed. For example, half of a new file is not a damaged file.
     #[must_use]
-    pub fn blame(&self, error: Error) -> Error {
+    pub fn attribute_error(&self, error: Error) -> Error {
         let may_follow = matches!(
             error.kind(),
             ErrorKind::Malformed
@@ -600,14 +600,14 @@ impl OpenFiles {
 
 /// Returns how many descriptors a source keeps open.
 fn most_open() -> usize {
-    static MOST: OnceLock<usize> = OnceLock::new();
-    *MOST.get_or_init(|| {
+    static OPEN_LIMIT: OnceLock<usize> = OnceLock::new();
+    *OPEN_LIMIT.get_or_init(|| {
         let process = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         size((process / PART_OPEN).clamp(*OPEN.start(), *OPEN.end()))
     })
 }
 
-fn nothing(input: &Path) -> Error {
+fn not_found(input: &Path) -> Error {
     Error::usage("no such file or folder").file(shown(input))
 }
 
@@ -754,7 +754,7 @@ struct Run<'r, 'b> {
 /// Maximum gap between two ranges of a run: reading it costs less than another call.
 const NEAR: u64 = 64 << 10;
 /// Maximum bytes of a run, unless a single range is longer.
-const LONGEST_RUN: u64 = 1 << 20;
+const MAX_RUN: u64 = 1 << 20;
 
 /// Groups sorted ranges into runs of neighbors.
 fn runs<'r, 'b>(parts: &'r mut [(FileRange, &'b mut [u8])]) -> Vec<Run<'r, 'b>> {
@@ -766,7 +766,7 @@ fn runs<'r, 'b>(parts: &'r mut [(FileRange, &'b mut [u8])]) -> Vec<Run<'r, 'b>> 
         for (next, _) in &rest[1..] {
             let end = (range.offset + range.len).max(next.offset + next.len);
             let is_near = next.offset <= range.offset + range.len + NEAR;
-            if next.file != range.file || !is_near || end - range.offset > LONGEST_RUN {
+            if next.file != range.file || !is_near || end - range.offset > MAX_RUN {
                 break;
             }
             range.len = end - range.offset;
@@ -822,7 +822,7 @@ mod tests {
         std::fs::write(&path, b"0123456789").unwrap();
         let source = FileSource::open_local(&path, LinkRules::default(), &Limits::default()).unwrap();
         source.open("a").unwrap();
-        let blamed = |error: Error| source.blame(error).kind();
+        let blamed = |error: Error| source.attribute_error(error).kind();
         assert_eq!(blamed(Error::malformed("damaged")), ErrorKind::Malformed);
         std::fs::write(&path, b"others").unwrap();
         assert_eq!(blamed(Error::malformed("damaged")), ErrorKind::Transient);
@@ -832,12 +832,12 @@ mod tests {
     #[test]
     fn ranges_come_in_the_order_that_was_asked_for() {
         let folder = tempfile::tempdir().unwrap();
-        let bytes: Vec<u8> = (0..3 * LONGEST_RUN).map(|i| (i * 7 % 251).to_le_bytes()[0]).collect();
+        let bytes: Vec<u8> = (0..3 * MAX_RUN).map(|i| (i * 7 % 251).to_le_bytes()[0]).collect();
         std::fs::write(folder.path().join("a"), &bytes).unwrap();
         std::fs::write(folder.path().join("b"), b"0123456789").unwrap();
         let source = FileSource::open_local(folder.path(), LinkRules::default(), &Limits::default()).unwrap();
         let [a, b] = ["a", "b"].map(|name| source.open(name).unwrap());
-        let far = LONGEST_RUN + NEAR;
+        let far = MAX_RUN + NEAR;
         let ranges = [(a, far, 5), (b, 3, 4), (a, 0, 1), (a, 2, 0), (a, 1, 900_000), (a, 0, 3), (b, 9, 1)]
             .map(|(file, offset, len)| FileRange { file, offset, len });
         let mut expected = Vec::new();

@@ -25,7 +25,7 @@ use tensorferry_sdk::{Catalog, Dtype, Loss, LossKind, Node, NodeKind, Severity, 
 
 const KEY: &str = "ferry.types";
 /// Maximum depth of lists that get a type: each level reads the text once more.
-const MOST_LEVELS: u32 = 8;
+const MAX_LEVELS: u32 = 8;
 /// Suffix after the dtype of a run of numbers.
 const RUN: &str = "[]";
 /// Word for bytes; it may be followed by their class.
@@ -123,7 +123,7 @@ impl Type {
     fn of(json: &Json, level: u32) -> Option<Self> {
         let below = |item: &Json| Self::of(item, level + 1);
         match json {
-            _ if level > MOST_LEVELS => None,
+            _ if level > MAX_LEVELS => None,
             Json::String(word) => Some(Self::Word(word.clone())),
             Json::Array(items) => match &**items {
                 [item] => Some(Self::Alike(Box::new(below(item)?))),
@@ -154,7 +154,7 @@ fn said(value: &Value) -> Option<Type> {
             let items: Vec<(u32, Option<Type>)> = items.collect::<Option<_>>()?;
             let level = items.iter().map(|(level, _)| level + 1).max().unwrap_or(0);
             let items = items.into_iter().map(|(_, said)| said).collect::<Option<Vec<Type>>>();
-            (level, items.filter(|_| level <= MOST_LEVELS).map(|items| list(node, items)))
+            (level, items.filter(|_| level <= MAX_LEVELS).map(|items| list(node, items)))
         } else {
             (0, leaf(node))
         };

@@ -10,22 +10,22 @@ use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use tensorferry_sdk::{Description, Error, Result};
 
 /// Maximum depth of sub-folders.
-pub const MOST_FOLDERS: usize = 32;
+pub const MAX_FOLDERS: usize = 32;
 
 /// File names that tensor formats declare.
-pub struct Weights(Vec<Known>);
+pub struct WeightNames(Vec<FormatNames>);
 
 /// Files that name a step of a run.
 const POINTERS: [&str; 3] = ["latest", "latest_universal", "latest_checkpointed_iteration.txt"];
 
 /// File names of one format.
-struct Known {
+struct FormatNames {
     id: String,
     is_built_in: bool,
     names: GlobSet,
 }
 
-impl Weights {
+impl WeightNames {
     pub fn of(registry: &Formats) -> Result<Self> {
         // Records next to a model are not weights.
         let formats = registry.formats().iter().filter(|format| !holds_records(&format.description));
@@ -33,7 +33,7 @@ impl Weights {
             let Description { id, suffixes, members, .. } = &*format.description;
             let endings: Vec<String> = suffixes.iter().map(|suffix| format!("*{suffix}")).collect();
             let names = set_of(endings.iter().chain(members))?;
-            Ok(Known { id: id.clone(), is_built_in: format.is_built_in(), names })
+            Ok(FormatNames { id: id.clone(), is_built_in: format.is_built_in(), names })
         });
         known.collect::<Result<_>>().map(Self)
     }

@@ -4,7 +4,7 @@
 
 use tensorferry_sdk::Result;
 use tensorferry_tensors::steps::StepKind;
-use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Key, Signature};
+use tensorferry_tensors::steps::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 
 static RECORDS: Signature = Signature {
     name: "records",
@@ -14,7 +14,7 @@ static RECORDS: Signature = Signature {
               x.valid marks the rows that are not null. records:tensor: a record for each tensor, with its\n\
               name, dtype, shape and data (row-major, little-endian). Steps before it apply to tensors, steps\n\
               after it to records.",
-    argument: Argument::Required("row|tensor", "source of each record"),
+    argument: ArgumentSpec::Required("row|tensor", "source of each record"),
     keys: &[],
     selects: false,
     examples: &["records:row", "records:tensor"],
@@ -27,7 +27,7 @@ static TENSORS: Signature = Signature {
               per record. Lists of one common length become further dimensions; other lists become x.values\n\
               and x.row_splits. x.valid marks the values that are not missing. tensors:record reverses\n\
               records:tensor. Steps before it apply to records, steps after it to tensors.",
-    argument: Argument::Required("column|record", "source of each tensor"),
+    argument: ArgumentSpec::Required("column|record", "source of each tensor"),
     keys: &[Key::optional(
         "strings",
         "str|bytes",

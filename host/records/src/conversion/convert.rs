@@ -35,7 +35,7 @@ pub fn convert(
         let bytes = rows.set.splits().iter().map(|split| split.bytes).sum();
         let input = RecordInput::of_rows(&rows, &steps, session);
         let written = write_records(context, &reading, &input, bytes);
-        let written = written.map_err(|error| rows.source.blame(error))?;
+        let written = written.map_err(|error| rows.source.attribute_error(error))?;
         rows.close()?;
         written.commit()
     };

@@ -18,7 +18,7 @@ use tensorferry_sdk::{
     Capabilities, CatalogView, Context, Description, Error, Loss, LossKind, Result, TensorId,
 };
 use tensorferry_tensors::logical::Logical;
-use tensorferry_tensors::steps::adapt::{Selected, select};
+use tensorferry_tensors::steps::adapt::{Adapted, select};
 use tensorferry_tensors::stored::Stored;
 
 pub fn convert(
@@ -36,7 +36,7 @@ pub fn convert(
     // A format may have a place for attributes of its tensors, but not of rows.
     let mut of_rows = Description::clone(&target.format.description);
     of_rows.capabilities = Capabilities(of_rows.capabilities.0 & !Capabilities::ATTRIBUTES.0);
-    let Selected { catalog, mut losses, notes, codes, .. } =
+    let Adapted { catalog, mut losses, notes, codes, .. } =
         select(&facts, part, &of_reader, &divided.tensors, &of_rows)?;
     let kept = catalog.metadata().get(KEY).and_then(|value| value.as_text());
     let kept = kept.map(ColumnsMetadata::parse).unwrap_or_default();
@@ -75,7 +75,7 @@ pub fn convert(
     };
     let bytes = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
     let written = write_records(context, &model.context, &input, bytes);
-    let written = written.map_err(|error| model.input.source.blame(error))?;
+    let written = written.map_err(|error| model.input.source.attribute_error(error))?;
     drop(input);
     drop(made);
     drop(logical);

@@ -380,7 +380,7 @@ impl PlannedOutput for RecordOutput<'_> {
         // The writer's losses. Values that the input's reader could not represent were never sent.
         let losses = report.losses.get(self.input.losses()?.len()..).unwrap_or_default();
         let description = &self.context.target.format.description;
-        let told = options::of_text(description, &self.context.request.output.options);
+        let told = options::text_options(description, &self.context.request.output.options);
         // Without a header, the columns are read back under different names, unless a schema names
         // them.
         let mut left_out = if options::has_header(&told) {

@@ -8,13 +8,13 @@ use arrow_buffer::OffsetBuffer;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
-use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Key, Signature};
+use tensorferry_tensors::steps::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 
 pub(super) static BATCH: Signature = Signature {
     name: "batch",
     summary: "combine every N records into one",
     details: "Each column gets one more dimension; with drop_remainder its length is fixed.",
-    argument: Argument::Required("N", "number of records to combine"),
+    argument: ArgumentSpec::Required("N", "number of records to combine"),
     keys: &[Key::optional(
         "drop_remainder",
         "true|false",

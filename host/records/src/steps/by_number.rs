@@ -6,13 +6,13 @@ use crate::flow::{self, Flow};
 use arrow_array::{BooleanArray, RecordBatch};
 use std::slice::from_ref;
 use tensorferry_sdk::{Error, Result, arrow_array};
-use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Key, Signature};
+use tensorferry_tensors::steps::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 
 pub(super) static TAKE: Signature = Signature {
     name: "take",
     summary: "keep the first N records",
     details: "",
-    argument: Argument::Required("N", "how many records"),
+    argument: ArgumentSpec::Required("N", "how many records"),
     keys: &[],
     selects: false,
     examples: &["take:1000"],
@@ -22,7 +22,7 @@ pub(super) static SKIP: Signature = Signature {
     name: "skip",
     summary: "skip the first N records",
     details: "",
-    argument: Argument::Required("N", "how many records"),
+    argument: ArgumentSpec::Required("N", "how many records"),
     keys: &[],
     selects: false,
     examples: &["skip:1000"],
@@ -32,7 +32,7 @@ pub(super) static SHARD: Signature = Signature {
     name: "shard",
     summary: "keep every N-th record, from record I on",
     details: "The N shards of one input together contain each of its records exactly once.",
-    argument: Argument::Required("N", "number of shards"),
+    argument: ArgumentSpec::Required("N", "number of shards"),
     keys: &[Key::one("index", "I", "index of this shard, from 0")],
     selects: false,
     examples: &["shard:8,index=0"],

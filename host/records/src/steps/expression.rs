@@ -26,7 +26,7 @@ use arrow_schema::{
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
-use tensorferry_sdk::records::{Comparator, Comparison, Value};
+use tensorferry_sdk::records::{Comparator, ComparedValue, Comparison};
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 /// Maximum nesting of parentheses and `not`.
@@ -169,7 +169,7 @@ impl Expression {
         let one = |name: &str, comparator, values: Vec<&Operand>| {
             let Ok(column) = nested::find(schema, name) else { return Vec::new() };
             let Some(data_type) = nested::data_type(schema, &column) else { return Vec::new() };
-            let values: Option<Vec<Value>> =
+            let values: Option<Vec<ComparedValue>> =
                 values.into_iter().map(|value| value.pushed(data_type)).collect();
             values.map(|values| Comparison { column, comparator, values }).into_iter().collect()
         };
@@ -307,16 +307,16 @@ impl Operand {
 
     /// Returns the literal, if readers compare it with values of this type as the expression does.
     /// Readers do not support decimals, and treat numbers with a fraction as floats.
-    fn pushed(&self, data_type: &DataType) -> Option<Value> {
+    fn pushed(&self, data_type: &DataType) -> Option<ComparedValue> {
         Some(match self {
             Self::Integer(_) | Self::Float(_) if data_type.is_decimal() => return None,
-            Self::Integer(value) => Value::Int(*value),
+            Self::Integer(value) => ComparedValue::Int(*value),
             Self::Float(literal) if data_type.is_integer() && literal.text.len() > ALWAYS_HELD => {
                 return None;
             }
-            Self::Float(literal) => Value::Float(literal.float),
-            Self::Text(value) => Value::Bytes(value.as_bytes().to_vec()),
-            Self::Truth(value) => Value::Bool(*value),
+            Self::Float(literal) => ComparedValue::Float(literal.float),
+            Self::Text(value) => ComparedValue::Bytes(value.as_bytes().to_vec()),
+            Self::Truth(value) => ComparedValue::Bool(*value),
             Self::Column(_) | Self::Length(_) => return None,
         })
     }

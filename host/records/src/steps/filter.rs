@@ -7,7 +7,7 @@ use crate::flow::{self, Flow};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tensorferry_sdk::{Result, arrow_array, arrow_schema};
-use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Signature};
+use tensorferry_tensors::steps::signature::{ArgumentSpec, CheckedSpec, Signature};
 
 pub(super) static FILTER: Signature = Signature {
     name: "filter",
@@ -17,7 +17,7 @@ pub(super) static FILTER: Signature = Signature {
               and, or, not, parentheses. Put names that are not plain words in `backquotes`; a.b is the field b of\n\
               the struct a. A comparison with a missing value is not true; NaN is unequal to everything. If the\n\
               expression contains a comma, put the whole field in double quotes.",
-    argument: Argument::Required("EXPRESSION", "condition for a record to keep"),
+    argument: ArgumentSpec::Required("EXPRESSION", "condition for a record to keep"),
     keys: &[],
     selects: false,
     examples: &["filter:label >= 0 and len(image) = 784", "filter:split = 'train' or caption is null"],

@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::collections::VecDeque;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
-use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Key, Signature};
+use tensorferry_tensors::steps::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 
 /// Minimum rows of an output batch, except for the last one.
 const BATCH_ROWS: usize = 1024;
@@ -17,7 +17,7 @@ pub(super) static INTERLEAVE: Signature = Signature {
     name: "interleave",
     summary: "read several files in turns",
     details: "Must be the first step. A file without records is skipped, and the next file takes its place.",
-    argument: Argument::Required("CYCLE", "number of files open at a time"),
+    argument: ArgumentSpec::Required("CYCLE", "number of files open at a time"),
     keys: &[Key::optional("block_length", "N", "number of consecutive records from one file [default: 1]")],
     selects: false,
     examples: &["interleave:4,block_length=16"],

@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use std::sync::Arc;
 use tensorferry_sdk::records::{FieldPath, Projection, type_named, type_text};
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
-use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Key, Signature};
+use tensorferry_tensors::steps::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 
 pub(super) static MAP: Signature = Signature {
     name: "map",
@@ -20,7 +20,7 @@ pub(super) static MAP: Signature = Signature {
               and to=NAME. map:cast takes columns= and to=TYPE (int8 to int64, uint8 to uint64, float16, float32,\n\
               float64, bool, utf8, binary); a value that does not fit, or a fraction that would be cut off, is an\n\
               error. map:reshape takes columns= and shape=, which must have as many values as each record.",
-    argument: Argument::Required("select|drop|rename|cast|reshape", "what to do"),
+    argument: ArgumentSpec::Required("select|drop|rename|cast|reshape", "what to do"),
     keys: &[
         Key::some("columns", "NAMES", "names of columns (repeatable)"),
         Key::optional("to", "NAME|TYPE", "new name or type, for rename and cast"),

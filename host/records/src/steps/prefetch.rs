@@ -8,13 +8,13 @@ use arrow_schema::SchemaRef;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::{Result, arrow_array, arrow_schema, parse_size};
-use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Signature};
+use tensorferry_tensors::steps::signature::{ArgumentSpec, CheckedSpec, Signature};
 
 pub(super) static PREFETCH: Signature = Signature {
     name: "prefetch",
     summary: "let the previous steps run ahead",
     details: "Reading and writing always run ahead of the steps; this is for a slow step.",
-    argument: Argument::Required("SIZE", "maximum bytes of waiting records"),
+    argument: ArgumentSpec::Required("SIZE", "maximum bytes of waiting records"),
     keys: &[],
     selects: false,
     examples: &["prefetch:16MiB"],

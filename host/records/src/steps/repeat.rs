@@ -3,14 +3,14 @@
 use super::{RecordAction, RecordStep, Upstream};
 use crate::flow::{self, Flow};
 use tensorferry_sdk::Result;
-use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Signature};
+use tensorferry_tensors::steps::signature::{ArgumentSpec, CheckedSpec, Signature};
 
 pub(super) static REPEAT: Signature = Signature {
     name: "repeat",
     summary: "repeat all records COUNT times",
     details: "Without a count, or with -1, repeats without end; a take must follow. A shuffle before it uses a\n\
               new order in each epoch.",
-    argument: Argument::Optional("COUNT", "number of times; -1 (the default) repeats without end"),
+    argument: ArgumentSpec::Optional("COUNT", "number of times; -1 (the default) repeats without end"),
     keys: &[],
     selects: false,
     examples: &["repeat:3"],

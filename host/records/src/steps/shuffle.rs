@@ -10,7 +10,7 @@ use arrow_schema::SchemaRef;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng};
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
-use tensorferry_tensors::steps::signature::{Argument, CheckedSpec, Key, Signature};
+use tensorferry_tensors::steps::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 
 /// Rows of an output batch.
 const BATCH_ROWS: usize = 1024;
@@ -20,7 +20,7 @@ pub(super) static SHUFFLE: Signature = Signature {
     summary: "shuffle records through a buffer",
     details: "A record moves forward by at most BUFFER places; only a buffer of all records gives a uniform order.\n\
               The same seed gives the same order.",
-    argument: Argument::Required("BUFFER", "number of records in the buffer"),
+    argument: ArgumentSpec::Required("BUFFER", "number of records in the buffer"),
     keys: &[
         Key::optional("seed", "N", "seed of the random order [default: 0]"),
         Key::optional("reshuffle", "true|false", "use a new order in each epoch of a repeat [default: true]"),

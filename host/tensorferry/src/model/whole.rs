@@ -5,8 +5,8 @@ use rayon::prelude::*;
 use std::sync::PoisonError;
 use tensorferry_core::context::windows::WINDOW_BYTES;
 use tensorferry_sdk::{
-    ByteOrder, CatalogView, Checksum, Context, Data, DigestAlgorithm, Place, Result, StorageId, TensorId,
-    TensorPart,
+    ByteOrder, CatalogView, Checksum, Context, Data, DigestAlgorithm, Result, StorageId, StorageLocation,
+    TensorId, TensorPart,
 };
 use tensorferry_tensors::logical::Logical;
 
@@ -54,7 +54,7 @@ impl Model {
         let Some(compared) = &self.opened.compared else { return Ok(Vec::new()) };
         let has_digest = |id: &StorageId| {
             let storage = self.opened.catalog.storage(*id);
-            storage.is_some_and(|s| s.digest.is_some() && !matches!(s.place, Place::Encoded { .. }))
+            storage.is_some_and(|s| s.digest.is_some() && !matches!(s.place, StorageLocation::Encoded { .. }))
         };
         let mut storages: Vec<_> = logical.storages_of(id)?.into_iter().filter(has_digest).collect();
         if !storages.is_empty() {

@@ -2,7 +2,7 @@
 
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
-use tensorferry_sdk::records::{Batched, Batches, RecordSet, Scan, Skipped, Split};
+use tensorferry_sdk::records::{Batched, Batches, RecordSet, ScanRequest, Skipped, Split};
 use tensorferry_sdk::{ByteSink, Error, LossSink, Result, arrow_schema};
 
 /// Consecutive splits of another set.
@@ -43,7 +43,7 @@ impl RecordSet for Narrowed {
         self.set.stream(self.number(split)?, batches)
     }
 
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         self.set.scan(self.number(split)?, scan)
     }
 

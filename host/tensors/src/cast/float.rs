@@ -14,7 +14,7 @@ pub(super) enum Overflow {
 }
 
 /// A float that consists, from the top, of a sign, an exponent and a mantissa.
-pub(super) trait Small {
+pub(super) trait SmallFloat {
     const BITS: u32;
     const MANTISSA: u32;
     const BIAS: i32;
@@ -41,7 +41,7 @@ macro_rules! small {
     ($($name:ident: $bits:literal bits, $mantissa:literal of mantissa, bias $bias:literal, at most $max:literal, then $over:ident, NaN $nan:literal;)*) => { $(
         pub(super) struct $name;
 
-        impl Small for $name {
+        impl SmallFloat for $name {
             const BITS: u32 = $bits;
             const MANTISSA: u32 = $mantissa;
             const BIAS: i32 = $bias;
@@ -95,7 +95,7 @@ macro_rules! rounding {
         $(#[$doc])*
         #[inline(always)]
         #[expect(clippy::cast_sign_loss, reason = "the bias difference wraps around, and so does the sum")]
-        fn $name<F: Small>(value: $float) -> Rounded<$bits> {
+        fn $name<F: SmallFloat>(value: $float) -> Rounded<$bits> {
             const WIDTH: u32 = <$bits>::BITS;
             const INFINITE: $bits = <$float>::INFINITY.to_bits();
             let shift = $mantissa - F::MANTISSA;
@@ -137,7 +137,7 @@ macro_rules! rounding {
         }
 
         /// Writes values as small floats, and counts their losses.
-        pub(super) fn $store<F: Small, const BYTES: usize>(
+        pub(super) fn $store<F: SmallFloat, const BYTES: usize>(
             values: &[$float],
             bytes: &mut [u8],
             lost: &mut CastLosses,
@@ -165,7 +165,7 @@ rounding!(
 );
 
 /// Returns the value of a small float.
-pub(super) fn to_double<F: Small>(code: u32) -> f64 {
+pub(super) fn to_double<F: SmallFloat>(code: u32) -> f64 {
     let (size, negative) = (code & (F::SIGN - 1), code & F::SIGN != 0);
     let value = if (F::ONE_ZERO && code == F::NAN) || size > F::MAX {
         if size == F::MAX + 1 && F::OVERFLOW == Overflow::Infinity { f64::INFINITY } else { f64::NAN }
@@ -178,7 +178,7 @@ pub(super) fn to_double<F: Small>(code: u32) -> f64 {
 }
 
 /// Adds the losses of a block of numbers to the counters that apply to the small float.
-fn count<F: Small>(lost: &mut CastLosses, beyond: u64, zero: u64, rounded: u64) {
+fn count<F: SmallFloat>(lost: &mut CastLosses, beyond: u64, zero: u64, rounded: u64) {
     lost.zero += zero;
     lost.rounded += rounded;
     match F::OVERFLOW {

@@ -27,7 +27,7 @@ const HALVES: [(&str, &str); 6] = [
     (".lora_a", ".lora_b"),
 ];
 /// Maximum number of modules to list.
-const MOST_TARGETS: usize = 64;
+const MAX_TARGETS: usize = 64;
 
 /// An adapter of a model.
 #[derive(Debug, Serialize)]
@@ -59,7 +59,7 @@ impl Adapter {
             let Some((start, other)) = halves else { continue };
             let Some(other) = by_name.get(&*format!("{start}{other}")) else { continue };
             ranks.extend(rank(&tensor.shape, &other.shape));
-            if targets.len() < MOST_TARGETS {
+            if targets.len() < MAX_TARGETS {
                 targets.insert(module(start).to_owned());
             }
         }
@@ -126,7 +126,7 @@ fn modules(config: &Value) -> BTreeSet<String> {
     match config.get("target_modules").filter(|named| !named.is_null()).or(keys) {
         Some(Value::String(one)) => BTreeSet::from([one.clone()]),
         Some(Value::Array(all)) => {
-            all.iter().filter_map(Value::as_str).take(MOST_TARGETS).map(str::to_owned).collect()
+            all.iter().filter_map(Value::as_str).take(MAX_TARGETS).map(str::to_owned).collect()
         }
         _ => BTreeSet::new(),
     }

@@ -21,7 +21,7 @@ const FILES: [&str; 9] = [
     "special_tokens_map.json",
 ];
 /// Maximum bytes of a tokenizer file; the largest vocabularies take 40 MiB.
-const MOST_BYTES: u64 = 128 << 20;
+const MAX_BYTES: u64 = 128 << 20;
 
 /// A tokenizer, which splits text into a model's input numbers.
 #[derive(Debug, Serialize)]
@@ -48,7 +48,7 @@ impl Tokenizer {
         if files.is_empty() {
             return None;
         }
-        let read = |name| read_json(source, name, MOST_BYTES).ok().flatten();
+        let read = |name| read_json(source, name, MAX_BYTES).ok().flatten();
         let whole = read(FILES[0]);
         let config = read(FILES[1]);
         let model = whole.as_ref().and_then(|json| json.get("model"));

@@ -128,7 +128,7 @@ fn copied(catalog: Catalog, part: &TensorPart, bytes: usize) -> Result<(Vec<u8>,
     let mut written = vec![false; output.len()];
     let (mut buffers, mut longest) = (SlabBuffers::default(), 0);
     for number in 0..slabs.count() {
-        slabs.copy(number, &stored, Digests::Checked, &mut buffers, &mut |to, run| {
+        slabs.copy(number, &stored, DigestPolicy::Checked, &mut buffers, &mut |to, run| {
             let range = size(to)..size(to) + run.len();
             assert!(!written[range.clone()].contains(&true), "written twice at {to}");
             written[range.clone()].fill(true);

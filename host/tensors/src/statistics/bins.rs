@@ -5,9 +5,9 @@
 
 use super::floats::BLOCK;
 use super::histogram::{BINS, Histogram};
-use super::kind::Loop;
+use super::kind::ElementLoop;
 use super::partial::{Number, Numbers};
-use super::{codes::Codes, complex};
+use super::{codes::CodeTable, complex};
 use tensorferry_sdk::Dtype;
 
 /// The bins, in the precision in which numbers are counted.
@@ -67,9 +67,9 @@ const PLACES: [f64; BINS + 1] = {
 impl Bins {
     /// Returns the bins for numbers with this range: from 0 to 1 without any numbers, and
     /// `None` if 64 bins cannot be distinguished.
-    pub(super) fn of(kind: Loop, found: &Numbers) -> Option<Self> {
+    pub(super) fn of(kind: ElementLoop, found: &Numbers) -> Option<Self> {
         let (min, max) = (found.min.unwrap_or(Number::Float(0.0)), found.max.unwrap_or(Number::Float(1.0)));
-        if let Loop::Singles(_, 4, _) = kind {
+        if let ElementLoop::Singles(_, 4, _) = kind {
             #[expect(clippy::cast_possible_truncation, reason = "these were F32")]
             let (min, max) = (min.as_f64() as f32, max.as_f64() as f32);
             let (first, last) = if min == max { (min - 0.5, max + 0.5) } else { (min, max) };
@@ -93,9 +93,9 @@ impl Bins {
     }
 
     /// Counts contiguous elements.
-    pub(super) fn count(&self, kind: Loop, bytes: &[u8], counts: &mut [u64; BINS]) {
+    pub(super) fn count(&self, kind: ElementLoop, bytes: &[u8], counts: &mut [u64; BINS]) {
         match kind {
-            Loop::Singles(load, width, _) => {
+            ElementLoop::Singles(load, width, _) => {
                 let mut values = [0_f32; BLOCK];
                 for bytes in bytes.chunks(BLOCK * width) {
                     let values = &mut values[..bytes.len() / width];
@@ -103,17 +103,17 @@ impl Bins {
                     values.iter().for_each(|&value| self.add_single(value, counts));
                 }
             }
-            Loop::Doubles => bytes
+            ElementLoop::Doubles => bytes
                 .as_chunks::<8>()
                 .0
                 .iter()
                 .for_each(|bytes| self.add(f64::from_le_bytes(*bytes), 1, counts)),
-            Loop::Integers(_, dtype) => self.add_integers(dtype, bytes, counts),
-            Loop::Complex(width, read, _) => {
+            ElementLoop::Integers(_, dtype) => self.add_integers(dtype, bytes, counts),
+            ElementLoop::Complex(width, read, _) => {
                 complex::magnitudes(bytes, width, read).for_each(|value| self.add(value, 1, counts));
             }
-            Loop::Codes(codes) => self.add_codes(codes, bytes, counts),
-            Loop::Texts => {}
+            ElementLoop::Codes(codes) => self.add_codes(codes, bytes, counts),
+            ElementLoop::Texts => {}
         }
     }
 
@@ -135,7 +135,7 @@ impl Bins {
         }
     }
 
-    fn add_codes(&self, codes: &Codes, bytes: &[u8], counts: &mut [u64; BINS]) {
+    fn add_codes(&self, codes: &CodeTable, bytes: &[u8], counts: &mut [u64; BINS]) {
         codes.each(bytes, |value, times| self.add(value, times, counts));
     }
 

@@ -2,14 +2,14 @@
 //! and counting is the same for all of them.
 
 use super::moments::Moments;
-use super::partial::{Number, Partial};
+use super::partial::{Number, PartialStatistics};
 use crate::cast::{Cast, is_float};
 use std::sync::OnceLock;
 use tensorferry_sdk::Dtype;
 
 /// How codes are packed into bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Packing {
+enum BitPacking {
     /// One per byte.
     Byte,
     /// Two or four per byte, with this many bits, the first in the lowest bits.
@@ -20,8 +20,8 @@ enum Packing {
 
 /// The values of a dtype's codes.
 #[derive(Debug)]
-pub(super) struct Codes {
-    packing: Packing,
+pub(super) struct CodeTable {
+    packing: BitPacking,
     /// NaN for a code without a value.
     values: [f64; 256],
     is_integer: bool,
@@ -30,22 +30,22 @@ pub(super) struct Codes {
 }
 
 /// A dtype, its packing, the value of a code, and for floats the smallest normal number.
-type Row = (Dtype, Packing, fn(u8) -> f64, Option<f64>);
+type CodeRow = (Dtype, BitPacking, fn(u8) -> f64, Option<f64>);
 
 /// Dtypes that casts do not support, or whose codes share bytes.
-const OTHERS: [Row; 12] = [
-    (Dtype::F6_E2M3, Packing::Six, |code| small(code, 6, 3, 1), Some(1.0)),
-    (Dtype::F6_E3M2, Packing::Six, |code| small(code, 6, 2, 3), Some(0.25)),
-    (Dtype::F4, Packing::InByte(4), |code| small(code, 4, 1, 1), Some(1.0)),
-    (Dtype::F4_UNPACKED, Packing::Byte, |code| small(code, 4, 1, 1), Some(1.0)),
-    (Dtype::I4, Packing::InByte(4), |code| signed(code, 4), None),
-    (Dtype::U4, Packing::InByte(4), |code| f64::from(code & 0xf), None),
-    (Dtype::I2, Packing::InByte(2), |code| signed(code, 2), None),
-    (Dtype::U2, Packing::InByte(2), |code| f64::from(code & 3), None),
-    (Dtype::I4_UNPACKED, Packing::Byte, |code| signed(code, 4), None),
-    (Dtype::U4_UNPACKED, Packing::Byte, |code| f64::from(code & 0xf), None),
-    (Dtype::I2_UNPACKED, Packing::Byte, |code| signed(code, 2), None),
-    (Dtype::U2_UNPACKED, Packing::Byte, |code| f64::from(code & 3), None),
+const OTHERS: [CodeRow; 12] = [
+    (Dtype::F6_E2M3, BitPacking::Six, |code| small(code, 6, 3, 1), Some(1.0)),
+    (Dtype::F6_E3M2, BitPacking::Six, |code| small(code, 6, 2, 3), Some(0.25)),
+    (Dtype::F4, BitPacking::InByte(4), |code| small(code, 4, 1, 1), Some(1.0)),
+    (Dtype::F4_UNPACKED, BitPacking::Byte, |code| small(code, 4, 1, 1), Some(1.0)),
+    (Dtype::I4, BitPacking::InByte(4), |code| signed(code, 4), None),
+    (Dtype::U4, BitPacking::InByte(4), |code| f64::from(code & 0xf), None),
+    (Dtype::I2, BitPacking::InByte(2), |code| signed(code, 2), None),
+    (Dtype::U2, BitPacking::InByte(2), |code| f64::from(code & 3), None),
+    (Dtype::I4_UNPACKED, BitPacking::Byte, |code| signed(code, 4), None),
+    (Dtype::U4_UNPACKED, BitPacking::Byte, |code| f64::from(code & 0xf), None),
+    (Dtype::I2_UNPACKED, BitPacking::Byte, |code| signed(code, 2), None),
+    (Dtype::U2_UNPACKED, BitPacking::Byte, |code| f64::from(code & 3), None),
 ];
 
 /// One-byte dtypes that can be cast, and for floats the smallest normal number. All numbers of E8M0
@@ -80,17 +80,17 @@ fn small(code: u8, bits: u32, mantissa: u32, bias: i32) -> f64 {
     if code >> (bits - 1) & 1 == 1 { -size } else { size }
 }
 
-impl Codes {
+impl CodeTable {
     /// Returns the codes of a dtype, if they have at most eight bits.
     pub(super) fn of(dtype: Dtype) -> Option<&'static Self> {
         const COUNT: usize = OTHERS.len() + BYTES.len();
-        static TABLES: [OnceLock<Codes>; COUNT] = [const { OnceLock::new() }; COUNT];
+        static TABLES: [OnceLock<CodeTable>; COUNT] = [const { OnceLock::new() }; COUNT];
         if let Some(place) = OTHERS.iter().position(|row| row.0 == dtype) {
             let (_, packing, value, least_normal) = OTHERS[place];
             let is_used = move |code: u8| match packing {
-                Packing::Byte => true,
-                Packing::InByte(bits) => u32::from(code) < 1 << bits,
-                Packing::Six => code < 64,
+                BitPacking::Byte => true,
+                BitPacking::InByte(bits) => u32::from(code) < 1 << bits,
+                BitPacking::Six => code < 64,
             };
             let value = move |code| if is_used(code) { value(code) } else { f64::NAN };
             return Some(TABLES[place].get_or_init(|| Self::new(packing, least_normal, value)));
@@ -103,10 +103,10 @@ impl Codes {
             cast.run(&[code], &mut bytes);
             f64::from_le_bytes(bytes)
         };
-        Some(TABLES[OTHERS.len() + place].get_or_init(|| Self::new(Packing::Byte, least_normal, value)))
+        Some(TABLES[OTHERS.len() + place].get_or_init(|| Self::new(BitPacking::Byte, least_normal, value)))
     }
 
-    fn new(packing: Packing, least_normal: Option<f64>, value: impl Fn(u8) -> f64) -> Self {
+    fn new(packing: BitPacking, least_normal: Option<f64>, value: impl Fn(u8) -> f64) -> Self {
         let mut values = [0.0; 256];
         (0..=u8::MAX).zip(&mut values).for_each(|(code, place)| *place = value(code));
         let sizes = values.iter().map(|value| value.abs()).filter(|size| size.is_finite());
@@ -118,8 +118,8 @@ impl Codes {
     /// Counts the occurrences of each code.
     fn counts(&self, bytes: &[u8]) -> [u64; 256] {
         match self.packing {
-            Packing::Byte => count(bytes),
-            Packing::InByte(bits) => {
+            BitPacking::Byte => count(bytes),
+            BitPacking::InByte(bits) => {
                 let mut counts = [0; 256];
                 for (byte, times) in (0..=u8::MAX).zip(count(bytes)) {
                     for place in (0..8).step_by(bits as usize) {
@@ -128,7 +128,7 @@ impl Codes {
                 }
                 counts
             }
-            Packing::Six => {
+            BitPacking::Six => {
                 let mut counts = [0; 256];
                 for [a, b, c] in bytes.as_chunks::<3>().0 {
                     let four = u32::from_le_bytes([*a, *b, *c, 0]);
@@ -140,7 +140,7 @@ impl Codes {
     }
 
     /// Adds contiguous numbers.
-    pub(super) fn add(&self, bytes: &[u8], into: &mut Partial) {
+    pub(super) fn add(&self, bytes: &[u8], into: &mut PartialStatistics) {
         let counts = self.counts(bytes);
         let numbers = self.values.iter().copied().zip(counts).filter(|(_, times)| *times > 0);
         for (value, times) in numbers.clone() {

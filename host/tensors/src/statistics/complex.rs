@@ -3,7 +3,7 @@
 //! counts as an infinity.
 
 use super::floats::{BLOCK, FloatFacts, by_number};
-use super::partial::Partial;
+use super::partial::PartialStatistics;
 
 /// Iterates over the magnitudes of complex numbers of `width` bytes each, whose parts are read by
 /// `read`.
@@ -21,7 +21,13 @@ pub(super) fn magnitudes(
 
 /// Adds contiguous complex numbers. A number counts as subnormal or saturated if one of its parts
 /// is.
-pub(super) fn add(bytes: &[u8], width: usize, read: fn(&[u8]) -> f64, facts: FloatFacts, into: &mut Partial) {
+pub(super) fn add(
+    bytes: &[u8],
+    width: usize,
+    read: fn(&[u8]) -> f64,
+    facts: FloatFacts,
+    into: &mut PartialStatistics,
+) {
     for bytes in bytes.chunks(BLOCK * width) {
         // Limits of the parts do not apply to magnitudes.
         let none = FloatFacts { least_normal: 0.0, largest: f64::INFINITY };

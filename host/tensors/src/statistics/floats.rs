@@ -6,7 +6,7 @@
 //! compiler can vectorize it.
 
 use super::moments::Moments;
-use super::partial::{Number, Partial};
+use super::partial::{Number, PartialStatistics};
 
 /// Numbers per block.
 pub(super) const BLOCK: usize = 1024;
@@ -26,7 +26,7 @@ const LANES: usize = 16;
 macro_rules! block {
     ($(#[$doc:meta])* $name:ident, $float:ty, $narrow:expr) => {
         $(#[$doc])*
-        pub(super) fn $name(values: &[$float], facts: FloatFacts, into: &mut Partial) {
+        pub(super) fn $name(values: &[$float], facts: FloatFacts, into: &mut PartialStatistics) {
             let Some(&first) = values.first() else { return };
             let (least_normal, largest) = ($narrow(facts.least_normal), $narrow(facts.largest));
             let (mut low, mut high) = ([first; LANES], [first; LANES]);
@@ -90,7 +90,7 @@ block!(
 
 /// Adds numbers one by one, at most [`BLOCK`]: some are not finite, or the range is too wide for
 /// sums.
-pub(super) fn by_number(values: impl Iterator<Item = f64>, facts: FloatFacts, into: &mut Partial) {
+pub(super) fn by_number(values: impl Iterator<Item = f64>, facts: FloatFacts, into: &mut PartialStatistics) {
     let (mut finite, mut count) = ([0_f64; BLOCK], 0);
     for value in values {
         if value.is_finite() {

@@ -2,7 +2,7 @@
 
 use super::floats::BLOCK;
 use super::moments::Moments;
-use super::partial::{Number, Partial};
+use super::partial::{Number, PartialStatistics};
 
 /// Parallel lanes of a loop.
 const LANES: usize = 16;
@@ -10,7 +10,7 @@ const LANES: usize = 16;
 macro_rules! block {
     ($($name:ident, $integer:ty, $width:literal, |$value:ident, $first:ident, $is_near:ident| $apart:expr, $base:expr;)*) => { $(
         /// Adds contiguous little-endian integers.
-        pub(super) fn $name(bytes: &[u8], into: &mut Partial) {
+        pub(super) fn $name(bytes: &[u8], into: &mut PartialStatistics) {
             for bytes in bytes.as_chunks::<$width>().0.chunks(BLOCK) {
                 let mut values = [0 as $integer; BLOCK];
                 let values = &mut values[..bytes.len()];

@@ -1,8 +1,8 @@
 //! How a dtype's numbers are read, or why it has none.
 
-use super::codes::Codes;
+use super::codes::CodeTable;
 use super::floats::{BLOCK, FloatFacts, doubles, singles};
-use super::partial::Partial;
+use super::partial::PartialStatistics;
 use super::{complex, integers};
 use crate::cast::{Load, load_singles};
 use half::{bf16, f16};
@@ -10,18 +10,18 @@ use tensorferry_sdk::{Dtype, DtypeInfo};
 
 /// How the statistics of a dtype's elements are computed.
 #[derive(Clone, Copy)]
-pub struct Kind(pub(super) Loop);
+pub struct StatisticsKind(pub(super) ElementLoop);
 
 /// The loop over the elements.
 #[derive(Clone, Copy)]
-pub(super) enum Loop {
+pub(super) enum ElementLoop {
     /// F32, F16 or BF16.
     Singles(Load<f32>, usize, FloatFacts),
     Doubles,
-    Integers(fn(&[u8], &mut Partial), Dtype),
+    Integers(fn(&[u8], &mut PartialStatistics), Dtype),
     /// Bytes of an element, and how a part is read.
     Complex(usize, fn(&[u8]) -> f64, FloatFacts),
-    Codes(&'static Codes),
+    Codes(&'static CodeTable),
     Texts,
 }
 
@@ -37,28 +37,28 @@ fn number<const N: usize>(part: &[u8], convert: fn([u8; N]) -> f64) -> f64 {
     part.try_into().map_or(f64::NAN, convert)
 }
 
-impl Kind {
+impl StatisticsKind {
     /// Returns how elements of a dtype are processed, or why the dtype has no numbers.
     pub fn of(dtype: Dtype, info: &DtypeInfo) -> Result<Self, String> {
-        let singles = |width, facts| load_singles(dtype).map(|load| Loop::Singles(load, width, facts));
-        let complex = |width, read, facts| Some(Loop::Complex(width, read, facts));
+        let singles = |width, facts| load_singles(dtype).map(|load| ElementLoop::Singles(load, width, facts));
+        let complex = |width, read, facts| Some(ElementLoop::Complex(width, read, facts));
         let found = match dtype {
             Dtype::F32 => singles(4, SINGLE),
             Dtype::F16 => singles(2, HALF),
             Dtype::BF16 => singles(2, BRAIN),
-            Dtype::F64 => Some(Loop::Doubles),
-            Dtype::I16 => Some(Loop::Integers(integers::of_i16, dtype)),
-            Dtype::U16 => Some(Loop::Integers(integers::of_u16, dtype)),
-            Dtype::I32 => Some(Loop::Integers(integers::of_i32, dtype)),
-            Dtype::U32 => Some(Loop::Integers(integers::of_u32, dtype)),
-            Dtype::I64 => Some(Loop::Integers(integers::of_i64, dtype)),
-            Dtype::U64 => Some(Loop::Integers(integers::of_u64, dtype)),
+            Dtype::F64 => Some(ElementLoop::Doubles),
+            Dtype::I16 => Some(ElementLoop::Integers(integers::of_i16, dtype)),
+            Dtype::U16 => Some(ElementLoop::Integers(integers::of_u16, dtype)),
+            Dtype::I32 => Some(ElementLoop::Integers(integers::of_i32, dtype)),
+            Dtype::U32 => Some(ElementLoop::Integers(integers::of_u32, dtype)),
+            Dtype::I64 => Some(ElementLoop::Integers(integers::of_i64, dtype)),
+            Dtype::U64 => Some(ElementLoop::Integers(integers::of_u64, dtype)),
             Dtype::C32 => complex(4, |part| number(part, |bytes| f16::from_le_bytes(bytes).into()), HALF),
             Dtype::BC32 => complex(4, |part| number(part, |bytes| bf16::from_le_bytes(bytes).into()), BRAIN),
             Dtype::C64 => complex(8, |part| number(part, |bytes| f32::from_le_bytes(bytes).into()), SINGLE),
             Dtype::C128 => complex(16, |part| number(part, f64::from_le_bytes), DOUBLE),
-            Dtype::STR => Some(Loop::Texts),
-            dtype => Codes::of(dtype).map(Loop::Codes),
+            Dtype::STR => Some(ElementLoop::Texts),
+            dtype => CodeTable::of(dtype).map(ElementLoop::Codes),
         };
         found.map(Self).ok_or_else(|| without_numbers(dtype, info))
     }
@@ -82,9 +82,9 @@ fn without_numbers(dtype: Dtype, info: &DtypeInfo) -> String {
     }
 }
 
-impl Loop {
+impl ElementLoop {
     /// Adds contiguous elements. Strings are not added this way.
-    pub(super) fn add(self, bytes: &[u8], into: &mut Partial) {
+    pub(super) fn add(self, bytes: &[u8], into: &mut PartialStatistics) {
         match self {
             Self::Singles(load, width, facts) => {
                 let mut values = [0_f32; BLOCK];

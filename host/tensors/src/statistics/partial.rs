@@ -70,7 +70,7 @@ impl Numbers {
 
 /// Statistics of a stretch of numbers.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Partial {
+pub(super) struct PartialStatistics {
     pub(super) moments: Moments,
     range: Option<(Number, Number)>,
     pub(super) zeros: u64,
@@ -81,7 +81,7 @@ pub(super) struct Partial {
     pub(super) saturated: u64,
 }
 
-impl Partial {
+impl PartialStatistics {
     /// Widens the range.
     pub(super) fn reach(&mut self, low: Number, high: Number) {
         self.range = Some(match self.range {

@@ -2,21 +2,21 @@
 
 use super::bins::Bins;
 use super::histogram::BINS;
-use super::kind::{Kind, Loop};
-use super::partial::{Number, Numbers, Partial};
+use super::kind::{ElementLoop, StatisticsKind};
+use super::partial::{Number, Numbers, PartialStatistics};
 use super::texts::{Lengths, Texts};
 use proptest::prelude::*;
 use tensorferry_sdk::Dtype;
 
-fn kind(dtype: Dtype) -> Loop {
-    Kind::of(dtype, dtype.info().unwrap()).unwrap().0
+fn kind(dtype: Dtype) -> ElementLoop {
+    StatisticsKind::of(dtype, dtype.info().unwrap()).unwrap().0
 }
 
 /// Returns the statistics of bytes, processed in stretches of this many bytes.
 fn found(dtype: Dtype, bytes: &[u8], stretch: usize) -> Numbers {
-    let mut all = Partial::default();
+    let mut all = PartialStatistics::default();
     for stretch in bytes.chunks(stretch) {
-        let mut part = Partial::default();
+        let mut part = PartialStatistics::default();
         kind(dtype).add(stretch, &mut part);
         all.merge(&part);
     }
@@ -246,7 +246,7 @@ fn small_codes_are_what_they_stand_for() {
 fn every_dtype_has_numbers_or_a_reason() {
     let mut with = 0;
     for dtype in Dtype::built_in() {
-        match Kind::of(dtype, dtype.info().unwrap()) {
+        match StatisticsKind::of(dtype, dtype.info().unwrap()) {
             Ok(_) => with += 1,
             Err(why) => assert!(why.contains("codes") || why.contains("bits"), "{why}"),
         }

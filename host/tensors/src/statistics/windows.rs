@@ -4,8 +4,8 @@
 
 use super::bins::Bins;
 use super::histogram::BINS;
-use super::kind::{Kind, Loop};
-use super::partial::Partial;
+use super::kind::{ElementLoop, StatisticsKind};
+use super::partial::PartialStatistics;
 use super::texts::Lengths;
 use super::{Numbers, Statistics};
 use crate::logical::Logical;
@@ -18,7 +18,7 @@ use tensorferry_sdk::{CatalogView, Context, Data, Error, Result, TensorId, eleme
 const AT_ONCE: u64 = 4096;
 
 /// A tensor, and how it is processed.
-pub(super) type Wanted = (TensorId, Kind);
+pub(super) type Wanted = (TensorId, StatisticsKind);
 
 /// Returns the statistics of some tensors, in order; with histograms if requested. Stored digests
 /// are checked first.
@@ -31,15 +31,17 @@ pub fn statistics(logical: &Logical<'_>, wanted: &[Wanted], histograms: bool) ->
     storages.dedup();
     logical.stored().check_digests(&storages)?;
     let (texts, numbers): (Vec<_>, Vec<_>) =
-        (0..wanted.len()).partition(|&index| matches!(wanted[index].1.0, Loop::Texts));
+        (0..wanted.len()).partition(|&index| matches!(wanted[index].1.0, ElementLoop::Texts));
     let texts: Vec<(usize, Statistics)> = texts
         .into_par_iter()
         .map(|index| Ok((index, lengths(logical, wanted[index].0)?)))
         .collect::<Result<_>>()?;
     let stretches: Vec<Wanted> = numbers.iter().map(|&index| wanted[index]).collect();
     let partials =
-        each_window(logical, &stretches, Partial::default, Loop::add_to, |all, part| all.merge(&part))?;
-    let mut found: Vec<Numbers> = partials.into_iter().map(Partial::finish).collect();
+        each_window(logical, &stretches, PartialStatistics::default, ElementLoop::add_to, |all, part| {
+            all.merge(&part)
+        })?;
+    let mut found: Vec<Numbers> = partials.into_iter().map(PartialStatistics::finish).collect();
     if histograms {
         add_histograms(logical, &stretches, &mut found)?;
     }
@@ -53,7 +55,7 @@ fn add_histograms(logical: &Logical<'_>, wanted: &[Wanted], found: &mut [Numbers
     let bins = |index: usize| Bins::of(wanted[index].1.0, &found[index]).map(|bins| (index, bins));
     let bins: Vec<(usize, Bins)> = (0..wanted.len()).filter_map(bins).collect();
     let again: Vec<Wanted> = bins.iter().map(|(index, _)| wanted[*index]).collect();
-    let count = |kind: Loop, bytes: &[u8], place: usize, counts: &mut [u64; BINS]| {
+    let count = |kind: ElementLoop, bytes: &[u8], place: usize, counts: &mut [u64; BINS]| {
         bins[place].1.count(kind, bytes, counts);
     };
     let merge = |all: &mut [u64; BINS], part: [u64; BINS]| {
@@ -66,8 +68,8 @@ fn add_histograms(logical: &Logical<'_>, wanted: &[Wanted], found: &mut [Numbers
     Ok(())
 }
 
-impl Loop {
-    fn add_to(self, bytes: &[u8], _: usize, into: &mut Partial) {
+impl ElementLoop {
+    fn add_to(self, bytes: &[u8], _: usize, into: &mut PartialStatistics) {
         self.add(bytes, into);
     }
 }
@@ -78,7 +80,7 @@ fn each_window<P: Send>(
     logical: &Logical<'_>,
     wanted: &[Wanted],
     empty: impl Fn() -> P + Sync,
-    add: impl Fn(Loop, &[u8], usize, &mut P) + Sync,
+    add: impl Fn(ElementLoop, &[u8], usize, &mut P) + Sync,
     merge: impl Fn(&mut P, P),
 ) -> Result<Vec<P>> {
     let session = logical.stored().session();
@@ -91,7 +93,7 @@ fn each_window<P: Send>(
         let look = |buffer: &mut Vec<u8>, number: u64| {
             session.check_cancelled()?;
             let (place, range) = windows.get(number);
-            let (id, Kind(kind)) = wanted[place];
+            let (id, StatisticsKind(kind)) = wanted[place];
             let mut part = empty();
             if is_whole(logical, id) {
                 buffer.resize(size(range.end - range.start), 0);
@@ -184,7 +186,7 @@ pub fn rows_of_zeros(logical: &Logical<'_>, id: TensorId) -> Result<Option<u64>>
     let tensor = logical.tensor(id);
     let Some(rows) = tensor.shape.first().copied().filter(|rows| *rows > 0) else { return Ok(None) };
     let Some(width) = logical.dtype_info(tensor.dtype)?.element_bytes() else { return Ok(None) };
-    let is_signed = Kind::is_float(tensor.dtype);
+    let is_signed = StatisticsKind::is_float(tensor.dtype);
     let (row, width) = (tensor.bytes / rows, size(width.into()));
     logical.stored().session().will_check(tensor.bytes);
     let (mut of_zeros, mut left, mut is_zero) = (0, row, true);

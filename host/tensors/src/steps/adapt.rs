@@ -10,7 +10,7 @@ use tensorferry_core::read::{attributes, losses, value_types};
 use tensorferry_sdk::{Capabilities, Catalog, Description, Dtype, Loss, LossKind, Result};
 
 /// The input of the writer.
-pub struct Selected {
+pub struct Adapted {
     /// The tensors, metadata and tree.
     pub catalog: Catalog,
     /// Losses caused by the reader, `--part auto`, steps, or the target's format.
@@ -31,7 +31,7 @@ pub fn select(
     of_reader: &[Step<TensorAction>],
     steps: &[Step<TensorAction>],
     target: &Description,
-) -> Result<Selected> {
+) -> Result<Adapted> {
     let keeps = |capability| target.capabilities.has(capability);
     let catalog = &model.input.catalog;
     let mut lost = catalog.losses().to_vec();
@@ -66,13 +66,13 @@ pub fn select(
         // Values that were stored as text with types in the input stay as they were.
         lost.extend(said.filter(|_| !had_types));
     }
-    let (catalog, mut unheld) = catalog.held_by(target.capabilities);
+    let (catalog, mut unheld) = catalog.reduced_to(target.capabilities);
     if was_packed {
         // Tensors that were packed in the input stay as they were.
         unheld.retain(|loss| loss.kind != LossKind::Tensor);
     }
     lost.extend(unheld);
-    Ok(Selected {
+    Ok(Adapted {
         catalog,
         losses: lost,
         notes,

@@ -4,7 +4,7 @@
 use super::dequantize::StoredCodes;
 use super::model_facts::ModelFacts;
 use super::selector::Selector;
-use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 use super::spec::Field;
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use crate::cast::{dtype_called, dtypes, is_castable, is_float};
@@ -24,7 +24,7 @@ Without only=, a cast to a float applies to floats, and a cast to an integer to 
 cast:bf16 leaves counters and masks unchanged. Codes of quantized weights are refused, since they\n\
 are not numbers without their scales: dequantize converts them to floats, and -i codes=numbers\n\
 casts the codes themselves.",
-    argument: Argument::Required("DTYPE", "such as bf16, F8_E4M3 or float16"),
+    argument: ArgumentSpec::Required("DTYPE", "such as bf16, F8_E4M3 or float16"),
     keys: &[Key::optional("only", "floats|integers|any", "which of the selected tensors to cast, by dtype")],
     selects: true,
     examples: &["cast:bf16", "cast:f8_e4m3,where=*.weight,rank=2", "cast:f32,where=mask,only=any"],
@@ -39,7 +39,7 @@ enum Only {
 }
 
 #[derive(Debug)]
-struct Cast {
+struct CastStep {
     to: Dtype,
     only: Only,
     selector: Selector,
@@ -59,7 +59,7 @@ pub(super) fn cast(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
         None if is_float(to) => Only::Floats,
         None => Only::Integers,
     };
-    Ok(Box::new(Cast { to, only, selector: Selector::of(spec, None)? }))
+    Ok(Box::new(CastStep { to, only, selector: Selector::of(spec, None)? }))
 }
 
 fn dtype(field: &Field) -> Result<Dtype> {
@@ -70,7 +70,7 @@ fn dtype(field: &Field) -> Result<Dtype> {
     })
 }
 
-impl Cast {
+impl CastStep {
     fn is_about(&self, dtype: Dtype) -> bool {
         is_castable(dtype)
             && match self.only {
@@ -81,7 +81,7 @@ impl Cast {
     }
 }
 
-impl TensorStep for Cast {
+impl TensorStep for CastStep {
     fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
         let selected = self.selector.on(&catalog)?;
         let (mut casts, mut left, mut are_there) = (Vec::new(), Vec::new(), 0);
@@ -121,7 +121,7 @@ impl TensorStep for Cast {
     }
 }
 
-impl Cast {
+impl CastStep {
     /// Refuses to cast codes, which are not numbers without their scales, and adds a note if scales
     /// are cast.
     fn check_codes(&self, catalog: &Catalog, codes: &StoredCodes, effects: &mut Effects) -> Result<()> {

@@ -3,7 +3,7 @@
 use super::pattern::{BESIDE, INDEX, NamePattern, Template};
 use super::rebuild::{StepTensor, rebuild};
 use super::rename::check_collisions;
-use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 use super::spec::Field;
 use super::split::{AXIS, PARTS};
 use super::tensor_step::{Effects, TensorAction, TensorStep};
@@ -11,8 +11,8 @@ use super::view::{axis_of, info_of, merge, with_axis};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor, TensorId};
 
-const PARTS_ARE: Argument =
-    Argument::Required("REGEX", "finds the first parts, or all parts; other names replace the match");
+const PARTS_ARE: ArgumentSpec =
+    ArgumentSpec::Required("REGEX", "finds the first parts, or all parts; other names replace the match");
 const WITH: Key = Key::any("with", "TEMPLATE", "the replacement in the second part's name, the third's, ...");
 const TO: Key = Key::one("to", "TEMPLATE", "the replacement in the joined tensor's name");
 const SIZES: Key =

@@ -37,7 +37,7 @@ mod weights;
 
 use super::model_facts::ModelFacts;
 use super::rebuild::{StepTensor, rebuild};
-use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 use super::spec::Spec;
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use computed::{Dequantized, Weight};
@@ -51,7 +51,7 @@ use tensorferry_sdk::{
     Block, Catalog, Data, Dtype, Error, Loss, LossKind, Region, Result, StorageId, Tensor, TensorId, Value,
     element_count,
 };
-use weights::{Found, find};
+use weights::{FoundWeights, find};
 pub use weights::{QuantizedModel, QuantizedWeight, StoredCodes, quantized};
 
 pub(super) static DEQUANTIZE: Signature = Signature {
@@ -64,7 +64,7 @@ zero points and the like, and quantization_config in config.json. The default dt
 config.json names, otherwise F32. The step needs the input's own names: only select, drop and steps\n\
 on metadata may come before it. Without a config.json, the names of the tensors determine the\n\
 method if possible. Weights of other methods are an error.",
-    argument: Argument::Optional("f32|f16|bf16", "the dtype of the floats"),
+    argument: ArgumentSpec::Optional("f32|f16|bf16", "the dtype of the floats"),
     keys: &[Key::optional(
         "missing_scale",
         "1",
@@ -111,7 +111,7 @@ fn dtype(field: &super::spec::Field) -> Result<Dtype> {
 /// Returns what the steps of a conversion require of its readers: the dtype, if one of them
 /// dequantizes, where an inner `None` means the dtype in the configuration. Fails if a step before
 /// it changes names or shapes, or if there are two such steps.
-pub fn asked<'a>(steps: impl Iterator<Item = &'a Spec>) -> Result<Option<Option<Dtype>>> {
+pub fn requested_dtype<'a>(steps: impl Iterator<Item = &'a Spec>) -> Result<Option<Option<Dtype>>> {
     let mut asked = None;
     let mut before: Option<&Spec> = None;
     for spec in steps {
@@ -164,7 +164,7 @@ impl Dequantize {
         let scheme = Scheme::of(config)?;
         let layers = Layers::of(&catalog, model);
         let found = find(scheme.as_ref(), &layers, self.may_lack_scale);
-        let Found { method, weights, unknown } = found.map_err(|error| match model {
+        let FoundWeights { method, weights, unknown } = found.map_err(|error| match model {
             Some(model) if drops_parts(&catalog, model) => {
                 Error::usage("an earlier step drops a part that a quantized weight needs")
                     .hint("put dequantize before that step")
@@ -197,7 +197,7 @@ impl Dequantize {
         let name = to.info().map_or("floats", |info| info.name());
         let why = format!("dequantized to {name}: the values are floats now, and no longer the stored codes");
         let what = format!("{} weights of {method}", weights.len());
-        effects.losses.push(Loss::new(LossKind::Precision, what, why).asked_for());
+        effects.losses.push(Loss::new(LossKind::Precision, what, why).requested_by_user());
         effects.touched += weights.len();
         effects.dequantized = Some(to);
         let parts: Vec<MadeWeight> =
@@ -217,7 +217,7 @@ struct MadeWeight {
     is_turned: bool,
     bytes: u64,
     /// Locations of its parts: weights with the same parts are tied.
-    lying: Vec<layers::Lying>,
+    lying: Vec<layers::Extent>,
     computed: Arc<Dequantized>,
 }
 
@@ -245,7 +245,7 @@ fn replace(
 ) -> Result<Catalog> {
     let mut made: HashMap<TensorId, Tensor> = HashMap::new();
     let mut gone = vec![false; catalog.tensors().len()];
-    let mut tied: HashMap<(Vec<layers::Lying>, Vec<u64>), StorageId> = HashMap::new();
+    let mut tied: HashMap<(Vec<layers::Extent>, Vec<u64>), StorageId> = HashMap::new();
     for weight in weights {
         weight.parts.iter().for_each(|part| gone[part.0 as usize] = true);
         let known = tied.get(&(weight.lying.clone(), weight.shape.clone())).copied();

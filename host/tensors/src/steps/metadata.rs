@@ -1,6 +1,6 @@
 //! `set_metadata` sets an entry of the metadata, `drop_metadata` removes entries.
 
-use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use globset::{Glob, GlobMatcher};
 use tensorferry_sdk::{Catalog, Result, Value};
@@ -9,7 +9,7 @@ pub(super) static SET_METADATA: Signature = Signature {
     name: "set_metadata",
     summary: "set a metadata entry",
     details: "Replaces an entry with the same key. The value is text.",
-    argument: Argument::Required("KEY", "the entry's key"),
+    argument: ArgumentSpec::Required("KEY", "the entry's key"),
     keys: &[Key::one("to", "TEXT", "its value")],
     selects: false,
     examples: &["set_metadata:format,to=pt", "set_metadata:title,\"to=small, and trained\""],
@@ -19,7 +19,7 @@ pub(super) static DROP_METADATA: Signature = Signature {
     name: "drop_metadata",
     summary: "remove metadata entries",
     details: "Removed entries are not reported as losses.",
-    argument: Argument::Required("GLOB", "keys that match"),
+    argument: ArgumentSpec::Required("GLOB", "keys that match"),
     keys: &[],
     selects: false,
     examples: &["drop_metadata:ferry.tf.*"],

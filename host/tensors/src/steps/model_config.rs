@@ -17,7 +17,7 @@ pub const OF_QUANTIZATION: [&str; 3] = ["quantize_config.json", "quant_config.js
 pub const KEYS: [&str; 3] = ["quantization_config", "quantization", "compression_config"];
 
 /// Maximum bytes of a configuration.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// The contents of the files next to a model's weights.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +31,7 @@ pub struct ModelConfig {
 
 /// Quantization settings from a file.
 #[derive(Debug, Clone, Copy)]
-pub struct Quantization<'a> {
+pub struct QuantizationSettings<'a> {
     /// The name of the file.
     pub file: &'static str,
     /// The settings.
@@ -43,11 +43,11 @@ impl ModelConfig {
     /// error.
     pub fn read(input: &FileSource) -> Result<Self> {
         let source = input.below("");
-        let config = read_json(&source, CONFIG, MOST_BYTES)?;
+        let config = read_json(&source, CONFIG, MAX_BYTES)?;
         let mut beside = None;
         for name in OF_QUANTIZATION {
             if beside.is_none() {
-                beside = read_json(&source, name, MOST_BYTES)?.map(|value| (name, value));
+                beside = read_json(&source, name, MAX_BYTES)?.map(|value| (name, value));
             }
         }
         let indexed = match input.entry() {
@@ -66,7 +66,7 @@ impl ModelConfig {
 
     /// Returns the quantization settings, if a file has any.
     #[must_use]
-    pub fn quantization(&self) -> Option<Quantization<'_>> {
+    pub fn quantization(&self) -> Option<QuantizationSettings<'_>> {
         let config = self.config.as_ref();
         let of_key = |key: &str| config?.get(key).or_else(|| config?.get("text_config")?.get(key));
         let object = |key: &str| of_key(key).filter(|facts| facts.is_object());
@@ -76,8 +76,8 @@ impl ModelConfig {
             .or_else(|| object(KEYS[1]))
             .or_else(|| object(KEYS[0]))
             .or_else(|| object(KEYS[2]))
-            .map(|facts| Quantization { file: CONFIG, facts })
-            .or_else(|| self.beside.as_ref().map(|(file, facts)| Quantization { file, facts }))
+            .map(|facts| QuantizationSettings { file: CONFIG, facts })
+            .or_else(|| self.beside.as_ref().map(|(file, facts)| QuantizationSettings { file, facts }))
     }
 
     #[must_use]
@@ -105,7 +105,7 @@ fn indexed(source: &FileSource, name: &str) -> Result<HashSet<String>> {
         return Ok(HashSet::new());
     };
     let index = format!("{}{}.index.json", ShardTag::stem_without(shard.stem), shard.ending);
-    let index = read_json(source, &index, MOST_BYTES)?;
+    let index = read_json(source, &index, MAX_BYTES)?;
     let named = index.as_ref().and_then(|index| index.get("weight_map")?.as_object());
     Ok(named.into_iter().flat_map(|named| named.keys().cloned()).collect())
 }

@@ -3,7 +3,7 @@
 
 use super::rebuild::{StepTensor, rebuild, unchanged};
 use super::selector::Selector;
-use super::signature::{Argument, CheckedSpec, Signature};
+use super::signature::{ArgumentSpec, CheckedSpec, Signature};
 use super::spec::Field;
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use super::view;
@@ -14,7 +14,7 @@ pub(super) static TRANSPOSE: Signature = Signature {
     summary: "swap the last two dimensions",
     details: "Transposes a matrix, or each matrix of a stack. A tensor with fewer dimensions is an error: pass\n\
               rank=2 to select only matrices.",
-    argument: Argument::None,
+    argument: ArgumentSpec::None,
     keys: &[],
     selects: true,
     examples: &["transpose,where=*/kernel,rank=2"],
@@ -25,7 +25,7 @@ pub(super) static PERMUTE: Signature = Signature {
     summary: "reorder the dimensions",
     details: "Give the order as letters, one per dimension, before and after; or as the numbers of the old\n\
               dimensions in their new order, counted from 0, as in numpy.transpose.",
-    argument: Argument::Required("ORDER", "such as hwio->oihw, which is the same as 3x2x0x1"),
+    argument: ArgumentSpec::Required("ORDER", "such as hwio->oihw, which is the same as 3x2x0x1"),
     keys: &[],
     selects: true,
     examples: &["permute:hwio->oihw,where=conv*/kernel", "permute:3x2x0x1,where=conv*/kernel"],
@@ -33,19 +33,19 @@ pub(super) static PERMUTE: Signature = Signature {
 
 /// The order of the old dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Order {
+enum DimensionOrder {
     LastTwo,
     Axes(Vec<usize>),
 }
 
 #[derive(Debug)]
 struct Permute {
-    order: Order,
+    order: DimensionOrder,
     selector: Selector,
 }
 
 pub(super) fn transpose(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
-    Ok(Box::new(Permute { order: Order::LastTwo, selector: Selector::of(spec, None)? }))
+    Ok(Box::new(Permute { order: DimensionOrder::LastTwo, selector: Selector::of(spec, None)? }))
 }
 
 pub(super) fn permute(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
@@ -53,7 +53,7 @@ pub(super) fn permute(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
     Ok(Box::new(Permute { order, selector: Selector::of(spec, None)? }))
 }
 
-fn order(field: &Field) -> Result<Order> {
+fn order(field: &Field) -> Result<DimensionOrder> {
     let wrong = |why: &str| field.error(format!("{why}: {:?}", field.text));
     let axes: Vec<usize> = match field.text.split_once("->") {
         Some((before, after)) => {
@@ -75,7 +75,7 @@ fn order(field: &Field) -> Result<Order> {
     if axes.is_empty() || !sorted.iter().copied().eq(0..axes.len()) {
         return Err(wrong("each dimension must appear once"));
     }
-    Ok(Order::Axes(axes))
+    Ok(DimensionOrder::Axes(axes))
 }
 
 impl Permute {
@@ -88,14 +88,14 @@ impl Permute {
                 .found(format!("shape {:?}", tensor.shape))
         };
         match &self.order {
-            Order::LastTwo if rank < 2 => Err(wrong("2 or more".to_owned())),
-            Order::LastTwo => {
+            DimensionOrder::LastTwo if rank < 2 => Err(wrong("2 or more".to_owned())),
+            DimensionOrder::LastTwo => {
                 let mut axes: Vec<usize> = (0..rank).collect();
                 axes.swap(rank - 2, rank - 1);
                 Ok(axes)
             }
-            Order::Axes(axes) if axes.len() == rank => Ok(axes.clone()),
-            Order::Axes(axes) => Err(wrong(axes.len().to_string())),
+            DimensionOrder::Axes(axes) if axes.len() == rank => Ok(axes.clone()),
+            DimensionOrder::Axes(axes) => Err(wrong(axes.len().to_string())),
         }
     }
 }

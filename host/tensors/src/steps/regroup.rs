@@ -8,19 +8,19 @@ use std::ops::Range;
 use tensorferry_sdk::{Block, DtypeInfo, Error, Region, Result, row_major_strides};
 
 /// Maximum number of blocks from one block: each costs memory, and its own read in the copy.
-const MOST_BLOCKS: usize = 1 << 16;
+const MAX_BLOCKS: usize = 1 << 16;
 
 /// A part of a block in the new dimensions processed so far: origin, shape and strides in these,
 /// and its first element relative to the block's own.
 #[derive(Clone, Default)]
-struct Partial {
+struct PartialBlock {
     origin: Vec<u64>,
     shape: Vec<u64>,
     strides: Vec<i64>,
     first: i128,
 }
 
-impl Partial {
+impl PartialBlock {
     /// Adds the dimensions of a group, of which the part contains a rectangle.
     fn with(&self, Rectangle { region, start }: Rectangle, run: &Run) -> Self {
         let mut partial = self.clone();
@@ -45,7 +45,7 @@ pub(super) fn reshaped(
     if block.region.shape.contains(&0) {
         return Ok(());
     }
-    let mut partials = vec![Partial::default()];
+    let mut partials = vec![PartialBlock::default()];
     for (from, to) in groups(old, new) {
         let runs = runs(block, old, from)?;
         let mut next = Vec::new();
@@ -54,13 +54,13 @@ pub(super) fn reshaped(
                 let found = rectangles(&new[to.clone()], run.start..run.start + run.len);
                 next.extend(found.into_iter().map(|rectangle| partial.with(rectangle, run)));
             }
-            if next.len() + into.len() > MOST_BLOCKS {
+            if next.len() + into.len() > MAX_BLOCKS {
                 return Err(too_many());
             }
         }
         partials = next;
     }
-    for Partial { origin, shape, strides, first } in partials {
+    for PartialBlock { origin, shape, strides, first } in partials {
         let offset =
             bytes(info, first).and_then(|moved| u64::try_from(i128::from(block.offset) + moved).ok());
         let offset = offset.ok_or_else(|| {
@@ -73,7 +73,7 @@ pub(super) fn reshaped(
 
 fn too_many() -> Error {
     Error::unsupported(format!(
-        "in this shape, the tensor's order in its storage needs more than {MOST_BLOCKS} pieces: \
+        "in this shape, the tensor's order in its storage needs more than {MAX_BLOCKS} pieces: \
          convert the tensor first, then reshape the result"
     ))
 }
@@ -139,7 +139,7 @@ fn runs(block: &Block, old: &[u64], dims: Range<usize>) -> Result<Vec<Run>> {
         weight *= old[d];
     }
     let count = others.iter().try_fold(1_u64, |count, (_, _, len, _)| count.checked_mul(*len));
-    if count.is_none_or(|count| count > MOST_BLOCKS as u64) {
+    if count.is_none_or(|count| count > MAX_BLOCKS as u64) {
         return Err(too_many());
     }
     let mut runs = vec![run];

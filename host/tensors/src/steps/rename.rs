@@ -2,7 +2,7 @@
 
 use super::pattern::{BESIDE, NamePattern, Template};
 use super::rebuild::{rebuild, unchanged};
-use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Catalog, Error, Result};
@@ -12,14 +12,14 @@ pub(super) static RENAME: Signature = Signature {
     summary: "rename tensors",
     details: "Replaces every match of the expression; the rest of the name stays. In TEMPLATE, $1 or ${1} is a\n\
               group, and $$ a dollar sign. It is an error if two tensors get the same name.",
-    argument: Argument::Required("REGEX", "the text to replace; ^ and $ match the ends of the name"),
+    argument: ArgumentSpec::Required("REGEX", "the text to replace; ^ and $ match the ends of the name"),
     keys: &[Key::one("to", "TEMPLATE", "the replacement; may be empty"), BESIDE],
     selects: true,
     examples: &["rename:^bert/(.*)$,to=$1", "rename:/,to=.", r"rename:\.bias$,to=.beta,beside=.gamma"],
 };
 
 /// Maximum number of collisions in an error.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 #[derive(Debug)]
 struct Rename {
@@ -63,8 +63,8 @@ pub(super) fn check_collisions<'a>(names: impl Iterator<Item = (&'a str, &'a str
     if collide.is_empty() {
         return Ok(());
     }
-    let more = collide.len().saturating_sub(MOST_LISTED);
+    let more = collide.len().saturating_sub(MAX_LISTED);
     let more = if more == 0 { String::new() } else { format!("; and {more} more") };
-    let listed: Vec<String> = collide.into_iter().take(MOST_LISTED).collect();
+    let listed: Vec<String> = collide.into_iter().take(MAX_LISTED).collect();
     Err(Error::usage(format!("several tensors would have the same name: {}{more}", listed.join("; "))))
 }

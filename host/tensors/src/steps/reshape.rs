@@ -6,7 +6,7 @@
 use super::rebuild::{StepTensor, rebuild, unchanged};
 use super::regroup::reshaped;
 use super::selector::Selector;
-use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 use super::spec::Field;
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use super::view::{info_of, merge};
@@ -17,14 +17,14 @@ pub(super) static RESHAPE: Signature = Signature {
     summary: "change the dimensions of tensors",
     details: "In SHAPE, such as 12x64x-1, one length may be -1, which stands for the rest; * is the old length at\n\
               the same position; an empty SHAPE is a scalar.",
-    argument: Argument::Required("SHAPE", "such as 12x64x-1"),
+    argument: ArgumentSpec::Required("SHAPE", "such as 12x64x-1"),
     keys: &[Key::optional("from", "SHAPE", "only tensors of this shape, where * is any length")],
     selects: true,
     examples: &["reshape:-1,where=*.bias,rank=2", "reshape:*x12x64,from=*x768,where=*.query.weight"],
 };
 
 /// Maximum number of dimensions in a shape from the user.
-const MOST_DIMENSIONS: usize = 64;
+const MAX_DIMENSIONS: usize = 64;
 
 /// A length in a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +63,8 @@ fn lens(field: &Field) -> Result<Vec<Len>> {
         return Ok(Vec::new());
     }
     let words: Vec<&str> = field.text.split('x').collect();
-    if words.len() > MOST_DIMENSIONS {
-        return Err(field.error(format!("more than {MOST_DIMENSIONS} dimensions")));
+    if words.len() > MAX_DIMENSIONS {
+        return Err(field.error(format!("more than {MAX_DIMENSIONS} dimensions")));
     }
     let len = |word: &str| match word {
         "*" => Ok(Len::Same),

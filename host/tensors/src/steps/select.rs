@@ -3,7 +3,7 @@
 
 use super::rebuild::{rebuild, unchanged};
 use super::selector::Selector;
-use super::signature::{Argument, CheckedSpec, Signature};
+use super::signature::{ArgumentSpec, CheckedSpec, Signature};
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use tensorferry_sdk::{Catalog, Error, Result};
 
@@ -11,7 +11,7 @@ pub(super) static SELECT: Signature = Signature {
     name: "select",
     summary: "keep some tensors",
     details: "It is an error if no tensor is left.",
-    argument: Argument::Optional("GLOB", "names to keep, as in where="),
+    argument: ArgumentSpec::Optional("GLOB", "names to keep, as in where="),
     keys: &[],
     selects: true,
     examples: &[
@@ -25,7 +25,7 @@ pub(super) static DROP: Signature = Signature {
     name: "drop",
     summary: "remove some tensors",
     details: "It is an error if no tensor is left, or if no key or glob selects tensors.",
-    argument: Argument::Optional("GLOB", "names to remove, as in where="),
+    argument: ArgumentSpec::Optional("GLOB", "names to remove, as in where="),
     keys: &[],
     selects: true,
     examples: &["drop:*.num_batches_tracked", r"drop,where_re=(^|/)adam_[mv]$"],

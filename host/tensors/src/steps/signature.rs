@@ -16,7 +16,7 @@ pub struct Signature {
     /// More help, in lines of at most 100 characters.
     pub details: &'static str,
     /// The argument after the colon.
-    pub argument: Argument,
+    pub argument: ArgumentSpec,
     /// Its own keys.
     pub keys: &'static [Key],
     /// Whether it also accepts the [`SELECTOR_KEYS`].
@@ -27,7 +27,7 @@ pub struct Signature {
 
 /// The argument after the colon.
 #[derive(Debug, Clone, Copy)]
-pub enum Argument {
+pub enum ArgumentSpec {
     None,
     /// An optional argument: a placeholder, and its help.
     Optional(&'static str, &'static str),
@@ -43,14 +43,14 @@ pub struct Key {
     /// A placeholder for the value.
     pub value: &'static str,
     /// How often it may be given.
-    pub count: Count,
+    pub count: Occurrence,
     /// One line of help.
     pub help: &'static str,
 }
 
 /// How often a key may be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
+pub enum Occurrence {
     /// Exactly once.
     One,
     /// At most once.
@@ -74,28 +74,28 @@ pub const SELECTOR_KEYS: &[Key] = &[
 ];
 
 impl Key {
-    const fn new(name: &'static str, value: &'static str, count: Count, help: &'static str) -> Self {
+    const fn new(name: &'static str, value: &'static str, count: Occurrence, help: &'static str) -> Self {
         Self { name, value, count, help }
     }
 
     /// Returns a key that must be given exactly once.
     pub const fn one(name: &'static str, value: &'static str, help: &'static str) -> Self {
-        Self::new(name, value, Count::One, help)
+        Self::new(name, value, Occurrence::One, help)
     }
 
     /// Returns a key that may be given at most once.
     pub const fn optional(name: &'static str, value: &'static str, help: &'static str) -> Self {
-        Self::new(name, value, Count::Optional, help)
+        Self::new(name, value, Occurrence::Optional, help)
     }
 
     /// Returns a key that may be given any number of times.
     pub const fn any(name: &'static str, value: &'static str, help: &'static str) -> Self {
-        Self::new(name, value, Count::Any, help)
+        Self::new(name, value, Occurrence::Any, help)
     }
 
     /// Returns a key that must be given at least once.
     pub const fn some(name: &'static str, value: &'static str, help: &'static str) -> Self {
-        Self::new(name, value, Count::Some, help)
+        Self::new(name, value, Occurrence::Some, help)
     }
 }
 
@@ -116,10 +116,10 @@ impl<'a> CheckedSpec<'a> {
     /// usage errors.
     pub fn new(spec: &'a Spec, signature: &Signature) -> Result<Self> {
         match (signature.argument, &spec.argument) {
-            (Argument::None, Some(argument)) => {
+            (ArgumentSpec::None, Some(argument)) => {
                 return Err(argument.error(format!("{} takes nothing after a colon", signature.name)));
             }
-            (Argument::Required(word, what), None) => {
+            (ArgumentSpec::Required(word, what), None) => {
                 return Err(Error::usage(format!("expected {}:{word}: {what}", signature.name)));
             }
             _ => {}
@@ -130,12 +130,12 @@ impl<'a> CheckedSpec<'a> {
                 let which = or_which(name, signature.all_keys().map(|key| key.name));
                 return Err(value.error(format!("{} has no key {name:?}{which}", signature.name)));
             };
-            if !seen.insert(key.name) && matches!(key.count, Count::One | Count::Optional) {
+            if !seen.insert(key.name) && matches!(key.count, Occurrence::One | Occurrence::Optional) {
                 return Err(value.error(format!("{name}= is given twice")));
             }
         }
         let is_missing =
-            |key: &&Key| matches!(key.count, Count::One | Count::Some) && !seen.contains(key.name);
+            |key: &&Key| matches!(key.count, Occurrence::One | Occurrence::Some) && !seen.contains(key.name);
         match signature.keys.iter().find(is_missing) {
             Some(key) => Err(Error::usage(format!("expected {}={}: {}", key.name, key.value, key.help))),
             None => Ok(Self(spec)),

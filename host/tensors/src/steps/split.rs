@@ -4,7 +4,7 @@
 use super::pattern::{BESIDE, NamePattern, Template};
 use super::rebuild::{StepTensor, rebuild};
 use super::rename::check_collisions;
-use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 use super::spec::Field;
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use super::view::{axis_of, cut, info_of, without_axis};
@@ -26,7 +26,7 @@ pub(super) static SPLIT: Signature = Signature {
     summary: "split tensors into parts",
     details: "Replaces every match of the expression in the names of the parts. All parts have the same length,\n\
               unless sizes= gives other lengths.",
-    argument: Argument::Required("REGEX", "the tensors; the names of the parts replace the match"),
+    argument: ArgumentSpec::Required("REGEX", "the tensors; the names of the parts replace the match"),
     keys: &[TO, AXIS, SIZES, PARTS, BESIDE],
     selects: true,
     examples: &[
@@ -40,7 +40,7 @@ pub(super) static UNSTACK: Signature = Signature {
     name: "unstack",
     summary: "split tensors into slices",
     details: "Splits a stack of experts into one tensor per expert, without the dimension.",
-    argument: Argument::Required("REGEX", "the stacks; the names of the slices replace the match"),
+    argument: ArgumentSpec::Required("REGEX", "the stacks; the names of the slices replace the match"),
     keys: &[TO, AXIS, PARTS, BESIDE],
     selects: true,
     examples: &[r"unstack:\.experts\.(w\d)$,to=.experts.$i.$1"],

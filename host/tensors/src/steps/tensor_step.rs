@@ -28,8 +28,9 @@ impl Effects {
     /// no longer apply, such as a spacing for each axis.
     pub(super) fn leave_attributes(&mut self, tensor: &Tensor) {
         let why = "a step changed the tensor's dimensions, so that its attributes may no longer apply";
-        let lose =
-            |key: &String| Loss::new(LossKind::Attribute, format!("{}: {key}", tensor.name), why).asked_for();
+        let lose = |key: &String| {
+            Loss::new(LossKind::Attribute, format!("{}: {key}", tensor.name), why).requested_by_user()
+        };
         self.losses.extend(tensor.attributes.keys().map(lose));
     }
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{
     Catalog, CatalogBuilder, CatalogSink, Data, Dtype, Edges, Grid, Limits, Loss, LossKind, MemorySource,
-    Node, NodeId, NodeKind, Order, Place, Result, Severity, Storage, TensorId, Tiles, Value,
+    Node, NodeId, NodeKind, Order, Result, Severity, Storage, StorageLocation, TensorId, Tiles, Value,
 };
 
 /// Builds a catalog with `fill`.
@@ -47,7 +47,7 @@ fn values(catalog: &Catalog, name: &str) -> (Vec<u64>, Vec<i32>) {
     let count: u64 = tensor.shape.iter().product();
     let mut found = vec![None; usize::try_from(count).unwrap()];
     for block in tensor.blocks() {
-        let Place::Inline(bytes) = &catalog.storage(block.storage).unwrap().place else {
+        let StorageLocation::Inline(bytes) = &catalog.storage(block.storage).unwrap().place else {
             panic!("not inline")
         };
         for linear in 0..block.region.shape.iter().product::<u64>() {

@@ -6,7 +6,7 @@ use super::pattern::{BESIDE, NamePattern, Template};
 use super::rebuild::{StepTensor, rebuild, unchanged};
 use super::rename::check_collisions;
 use super::selector::Selector;
-use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tensorferry_sdk::{Catalog, Data, Error, Loss, LossKind, Result, StorageId, Tensor, TensorId};
@@ -16,7 +16,7 @@ pub(super) static TIE: Signature = Signature {
     summary: "give tensors a second name",
     details: "A tensor that already has this name, dtype and shape gets the values of the first tensor; its own\n\
               values are a loss, unless both are tied already.",
-    argument: Argument::Required("REGEX", "the tensors; the second name replaces the match"),
+    argument: ArgumentSpec::Required("REGEX", "the tensors; the second name replaces the match"),
     keys: &[Key::one("to", "TEMPLATE", "the replacement"), BESIDE],
     selects: true,
     examples: &[r"tie:^(.*)\.wte\.weight$,to=$1.lm_head.weight"],
@@ -26,7 +26,7 @@ pub(super) static UNTIE: Signature = Signature {
     name: "untie",
     summary: "make tied tensors independent",
     details: "The selected tensors are untied from the others and from each other.",
-    argument: Argument::Optional("GLOB", "names to untie, as in where="),
+    argument: ArgumentSpec::Optional("GLOB", "names to untie, as in where="),
     keys: &[],
     selects: true,
     examples: &["untie", "untie:lm_head.weight"],
@@ -124,7 +124,7 @@ impl TensorStep for Untie {
         }
         let mut tensors: Vec<StepTensor> = unchanged(&catalog).collect();
         let limits = catalog.limits().clone();
-        let (catalog, again) = catalog.with_storages_again(&wanted, &limits)?;
+        let (catalog, again) = catalog.with_copied_storages(&wanted, &limits)?;
         for (place, range) in leaving.into_iter().zip(ranges) {
             let new: HashMap<StorageId, StorageId> =
                 wanted[range.clone()].iter().copied().zip(again[range].iter().copied()).collect();
@@ -134,7 +134,7 @@ impl TensorStep for Untie {
                 Data::Blocks(blocks) => {
                     blocks.iter_mut().for_each(|block| block.storage = new[&block.storage]);
                 }
-                Data::Grid(grid) => **grid = grid.over(|storage| new[&storage]),
+                Data::Grid(grid) => **grid = grid.map_storages(|storage| new[&storage]),
             }
         }
         rebuild(catalog, tensors, effects)

@@ -305,7 +305,7 @@ impl<'a> OldTree<'a> {
                 {
                     let why = "a tensor in it was removed or renamed, and is replaced by None";
                     let hole = Loss::new(LossKind::State, path, why);
-                    losses.push(hole.severity(Severity::Changed).asked_for());
+                    losses.push(hole.severity(Severity::Changed).requested_by_user());
                     continue;
                 }
                 NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE => continue,
@@ -337,7 +337,7 @@ impl<'a> OldTree<'a> {
                 path => format!("{path:?}"),
             };
             let loss = Loss::new(LossKind::State, what, format!("its new name moves it to {home}"));
-            loss.severity(Severity::Changed).asked_for()
+            loss.severity(Severity::Changed).requested_by_user()
         })
     }
 
@@ -365,8 +365,8 @@ impl<'a> OldTree<'a> {
                     for (key, arrival) in coming {
                         let key = tree.push(Node::text(key), limits)?;
                         let value = match arrival {
-                            Arrival::Plain(tensor) => tree.push(Node::tensor(tensor), limits)?,
-                            Arrival::Marked(mark) => self.add_mark(mark, &mut marks, &mut tree, limits)?,
+                            Addition::Plain(tensor) => tree.push(Node::tensor(tensor), limits)?,
+                            Addition::Marked(mark) => self.add_mark(mark, &mut marks, &mut tree, limits)?,
                         };
                         entries.push((key, value));
                     }
@@ -437,7 +437,7 @@ impl<'a> OldTree<'a> {
 
     /// Returns the tensors that enter each mapping: new ones, and those that the old tree names but
     /// whose position in it is not kept.
-    fn coming(&self, added: &[(TensorId, &'a str)]) -> HashMap<NodeId, Vec<(&'a str, Arrival)>> {
+    fn coming(&self, added: &[(TensorId, &'a str)]) -> HashMap<NodeId, Vec<(&'a str, Addition)>> {
         let marked = self.marked();
         let mut has_place: HashSet<TensorId> = HashSet::new();
         let mut without_place: Vec<TensorId> = Vec::new();
@@ -449,8 +449,8 @@ impl<'a> OldTree<'a> {
                 None => {}
             }
         }
-        let mut coming: HashMap<NodeId, Vec<(&'a str, Arrival)>> = HashMap::new();
-        let mut put = |name: &'a str, arrival: Arrival| {
+        let mut coming: HashMap<NodeId, Vec<(&'a str, Addition)>> = HashMap::new();
+        let mut put = |name: &'a str, arrival: Addition| {
             let (mapping, key) = self.homes.of_name(name);
             coming.entry(mapping).or_default().push((key, arrival));
         };
@@ -459,20 +459,20 @@ impl<'a> OldTree<'a> {
                 continue;
             }
             let arrival =
-                |place| marked.get(&tensor).map_or(Arrival::Plain(place), |mark| Arrival::Marked(*mark));
+                |place| marked.get(&tensor).map_or(Addition::Plain(place), |mark| Addition::Marked(*mark));
             match self.changes.get(tensor.0 as usize) {
                 Some(&Change::Kept(place)) => put(self.names[tensor.0 as usize], arrival(place)),
                 Some(&Change::Renamed(place, name)) => put(name, arrival(place)),
                 _ => {}
             }
         }
-        added.iter().for_each(|&(tensor, name)| put(name, Arrival::Plain(tensor)));
+        added.iter().for_each(|&(tensor, name)| put(name, Addition::Plain(tensor)));
         coming
     }
 }
 
 /// A value that is added to a mapping: a tensor's new ID, or the old node that marks a tensor.
-enum Arrival {
+enum Addition {
     Plain(TensorId),
     Marked(NodeId),
 }

@@ -82,9 +82,9 @@ pub(super) fn merge(mut blocks: Vec<Block>, axis: usize, info: &DtypeInfo) -> Ve
     blocks.sort_by_key(|block| block.region.origin[axis]);
     let mut merged: Vec<Block> = Vec::with_capacity(blocks.len());
     // The last block of each row of neighbors, by their common properties.
-    let mut last: HashMap<Row, usize> = HashMap::new();
+    let mut last: HashMap<NeighborKey, usize> = HashMap::new();
     for block in blocks.into_iter().filter(|block| !block.region.shape.contains(&0)) {
-        let row = Row::of(&block, axis);
+        let row = NeighborKey::of(&block, axis);
         match last
             .get(&row)
             .and_then(|&place| joined(&merged[place], &block, axis, info).map(|one| (place, one)))
@@ -101,14 +101,14 @@ pub(super) fn merge(mut blocks: Vec<Block>, axis: usize, info: &DtypeInfo) -> Ve
 
 /// The common properties of neighbors along a dimension.
 #[derive(PartialEq, Eq, Hash)]
-struct Row {
+struct NeighborKey {
     storage: StorageId,
     origin: Vec<u64>,
     shape: Vec<u64>,
     strides: Vec<i64>,
 }
 
-impl Row {
+impl NeighborKey {
     fn of(block: &Block, axis: usize) -> Self {
         let without = without_axis(block.clone(), axis);
         Self {

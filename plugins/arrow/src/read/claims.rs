@@ -1,13 +1,13 @@
 //! Checks the row counts and buffers that a message claims, before the library relies on them.
 
-use super::message::Place;
+use super::message::MessageExtent;
 use arrow_buffer::Buffer;
 use arrow_ipc::{CompressionType, RecordBatch};
 use std::ops::Range;
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Maximum values per byte of a message. Nulls and runs take no bytes.
-const VALUES_A_BYTE: u64 = 1 << 16;
+const MAX_VALUES_PER_BYTE: u64 = 1 << 16;
 /// Maximum compression ratio of an LZ4 block.
 const LZ4_RATIO: u64 = 255;
 /// Maximum compression ratio of Zstandard: a block has at least 3 bytes and at most 128 KiB of
@@ -17,8 +17,8 @@ const ZSTD_RATIO: u64 = 44_000;
 const FEW: u64 = 128 << 10;
 
 /// Checks the lengths of arrays and the positions of buffers. Returns the number of rows.
-pub(super) fn check(batch: RecordBatch<'_>, place: &Place) -> Result<u64> {
-    let most = (place.metadata_len + place.body_len).saturating_mul(VALUES_A_BYTE);
+pub(super) fn check(batch: RecordBatch<'_>, place: &MessageExtent) -> Result<u64> {
+    let most = (place.metadata_len + place.body_len).saturating_mul(MAX_VALUES_PER_BYTE);
     let count = |value: i64, what: &str| {
         u64::try_from(value).ok().filter(|count| *count <= most).ok_or_else(|| {
             Error::malformed(format!("impossible {what}")).expected(format!("0 to {most}")).found(value)
@@ -43,13 +43,13 @@ pub(super) fn check(batch: RecordBatch<'_>, place: &Place) -> Result<u64> {
                 .found(format!("{} bytes at {}", buffer.length(), buffer.offset())));
         }
     }
-    apart(places, "buffers of a message")?;
+    check_disjoint(places, "buffers of a message")?;
     Ok(rows)
 }
 
 /// Checks that ranges of a file do not overlap. Writers never refer to the same bytes twice, and
 /// such a file could expand to far more than its size.
-pub(super) fn apart(mut ranges: Vec<Range<u64>>, what: &str) -> Result<()> {
+pub(super) fn check_disjoint(mut ranges: Vec<Range<u64>>, what: &str) -> Result<()> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);
     match ranges.windows(2).find(|pair| pair[1].start < pair[0].end) {

@@ -2,7 +2,7 @@
 
 use super::claims;
 use super::experimental::COMPRESSION;
-use super::message::{Next, Place, SourceFile, next, parse, parse_footer};
+use super::message::{MessageExtent, NextMessage, SourceFile, next, parse, parse_footer};
 use crate::fault::decoded;
 use crate::{FEATHER_V1, MAGIC};
 use arrow_ipc::convert::try_fb_to_schema;
@@ -20,7 +20,7 @@ pub(super) struct Contents {
     pub(super) file: SourceFile,
     /// The schema with dictionary ids, which the schema of the records does not have.
     pub(super) schema: SchemaRef,
-    pub(super) dictionaries: Vec<Dictionary>,
+    pub(super) dictionaries: Vec<DictionaryMessage>,
     pub(super) batches: Vec<Batch>,
     /// Metadata keys of the file or of its messages, other than those of the schema.
     pub(super) custom: BTreeSet<String>,
@@ -34,8 +34,8 @@ impl Contents {
 
 /// A message that sets or extends the values of a dictionary.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Dictionary {
-    pub(super) place: Place,
+pub(super) struct DictionaryMessage {
+    pub(super) place: MessageExtent,
     pub(super) id: i64,
     pub(super) is_delta: bool,
 }
@@ -43,7 +43,7 @@ pub(super) struct Dictionary {
 /// A record batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Batch {
-    pub(super) place: Place,
+    pub(super) place: MessageExtent,
     pub(super) rows: u64,
     /// Number of dictionary messages before the batch.
     pub(super) dictionaries: usize,
@@ -89,7 +89,7 @@ fn of_file(file: SourceFile, context: &dyn Context) -> Result<Contents> {
         let [start, metadata, body] = parts.map(|part| u64::try_from(part).unwrap_or(0));
         start..start.saturating_add(metadata).saturating_add(body)
     };
-    claims::apart(blocks.map(range).collect(), "the footer's blocks")?;
+    claims::check_disjoint(blocks.map(range).collect(), "the footer's blocks")?;
     for block in footer.dictionaries().into_iter().flatten() {
         context.check_cancelled()?;
         let place = place_of(&contents.file, block, tail - len)?;
@@ -104,7 +104,7 @@ fn of_file(file: SourceFile, context: &dyn Context) -> Result<Contents> {
 }
 
 /// Returns the extent of the message of a footer's block.
-fn place_of(file: &SourceFile, block: &Block, end: u64) -> Result<Place> {
+fn place_of(file: &SourceFile, block: &Block, end: u64) -> Result<MessageExtent> {
     let parts = [block.offset(), block.metaDataLength().into(), block.bodyLength()].map(u64::try_from);
     let range = match parts {
         [Ok(offset), Ok(metadata), Ok(body)] => offset
@@ -119,10 +119,10 @@ fn place_of(file: &SourceFile, block: &Block, end: u64) -> Result<Place> {
             .found(format!("{} + {} + {}", block.offset(), block.metaDataLength(), block.bodyLength()))
     })?;
     match next(file, offset, body)? {
-        Next::Message { metadata, metadata_len } => {
-            Ok(Place { offset, metadata, metadata_len, body, body_len: stop - body })
+        NextMessage::Message { metadata, metadata_len } => {
+            Ok(MessageExtent { offset, metadata, metadata_len, body, body_len: stop - body })
         }
-        Next::End(_) => {
+        NextMessage::End(_) => {
             Err(Error::malformed("a block of the footer does not contain a message").offset(offset))
         }
     }
@@ -131,7 +131,7 @@ fn place_of(file: &SourceFile, block: &Block, end: u64) -> Result<Place> {
 fn of_stream(file: SourceFile, context: &dyn Context) -> Result<Contents> {
     let (limits, end) = (context.limits(), file.len());
     let none = || Error::malformed("the file starts with neither \"ARROW1\" nor a schema message").offset(0);
-    let Next::Message { metadata, metadata_len } = next(&file, 0, end)? else { return Err(none()) };
+    let NextMessage::Message { metadata, metadata_len } = next(&file, 0, end)? else { return Err(none()) };
     let bytes = file.read(metadata, metadata_len, limits)?;
     let message = parse(&bytes).map_err(|error| error.offset(0))?;
     let schema = schema_of(message.header_as_schema().ok_or_else(none)?, limits)?;
@@ -141,16 +141,16 @@ fn of_stream(file: SourceFile, context: &dyn Context) -> Result<Contents> {
     loop {
         context.check_cancelled()?;
         match next(&contents.file, offset, end)? {
-            Next::End(behind) if behind < end => {
+            NextMessage::End(behind) if behind < end => {
                 return Err(Error::malformed("extra bytes after the end of the stream")
                     .offset(behind)
                     .found(format!("{} bytes", end - behind)));
             }
-            Next::End(_) => return Ok(contents),
-            Next::Message { metadata, metadata_len } => {
+            NextMessage::End(_) => return Ok(contents),
+            NextMessage::Message { metadata, metadata_len } => {
                 let body = metadata + metadata_len;
                 offset = contents.add(
-                    Place { offset, metadata, metadata_len, body, body_len: 0 },
+                    MessageExtent { offset, metadata, metadata_len, body, body_len: 0 },
                     None,
                     limits,
                 )?;
@@ -169,7 +169,7 @@ impl Contents {
 
     /// Adds a message and returns its end. `kind` is the kind that the footer of a file claims. In
     /// a stream it is `None`, and the message gives the length of its body.
-    fn add(&mut self, mut place: Place, kind: Option<MessageHeader>, limits: &Limits) -> Result<u64> {
+    fn add(&mut self, mut place: MessageExtent, kind: Option<MessageHeader>, limits: &Limits) -> Result<u64> {
         let at = |error: Error| error.offset(place.offset);
         let bytes = self.file.message(&place, limits).map_err(at)?;
         let message = parse(&bytes).map_err(at)?;
@@ -205,7 +205,7 @@ impl Contents {
                 return Err(at(Error::malformed("a file replaces a dictionary, which only a stream may do"))
                     .found(format!("dictionary {id} twice")));
             }
-            self.dictionaries.push(Dictionary { place, id, is_delta });
+            self.dictionaries.push(DictionaryMessage { place, id, is_delta });
         } else {
             let kind = format!("{:?}", message.header_type());
             return Err(at(Error::unsupported("a message is not a record batch")).found(kind));

@@ -1,7 +1,7 @@
 //! Decodes messages with the library, after checking their claims.
 
 use super::claims;
-use super::contents::{Batch, Contents, Dictionary};
+use super::contents::{Batch, Contents, DictionaryMessage};
 use super::message::parse;
 use crate::fault::decoded;
 use arrow_ipc::reader::{RecordBatchDecoder, read_dictionary};
@@ -15,7 +15,7 @@ pub(super) type Values = HashMap<i64, ArrayRef>;
 /// Reads a dictionary message and adds it to `values`.
 pub(super) fn dictionary(
     contents: &Contents,
-    dictionary: &Dictionary,
+    dictionary: &DictionaryMessage,
     values: &mut Values,
     limits: &Limits,
 ) -> Result<()> {

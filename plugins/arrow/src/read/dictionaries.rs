@@ -1,6 +1,6 @@
 //! Dictionaries that apply to a batch. Each dictionary message replaces a dictionary or extends it.
 
-use super::contents::{Contents, Dictionary};
+use super::contents::{Contents, DictionaryMessage};
 use super::decode::{Values, dictionary};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ impl DictionaryCache {
         let (mut values, messages) = match known {
             Some((known, values)) if known == count => return Ok(values),
             Some((known, values)) if known < count => (values.as_ref().clone(), all[known..].to_vec()),
-            _ => (Values::default(), in_force(all)),
+            _ => (Values::default(), without_replaced(all)),
         };
         for message in &messages {
             dictionary(contents, message, &mut values, limits)?;
@@ -31,9 +31,9 @@ impl DictionaryCache {
 }
 
 /// Returns the messages that no later message replaces.
-fn in_force(all: &[Dictionary]) -> Vec<Dictionary> {
+fn without_replaced(all: &[DictionaryMessage]) -> Vec<DictionaryMessage> {
     let mut whole = HashSet::new();
-    let mut kept: Vec<Dictionary> = all
+    let mut kept: Vec<DictionaryMessage> = all
         .iter()
         .rev()
         .filter(|message| !whole.contains(&message.id) && (message.is_delta || whole.insert(message.id)))

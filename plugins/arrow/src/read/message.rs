@@ -11,9 +11,9 @@ use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range};
 
 /// Maximum bytes visited in a walk over all tables, as a multiple of the buffer's length. If only
 /// the table layouts are shared, the ratio is less than two.
-const SHARED: usize = 8;
+const MAX_EXPANSION: usize = 8;
 /// Bytes allowed in addition, for short buffers.
-const FEW: usize = 64 << 10;
+const EXTRA_BYTES: usize = 64 << 10;
 
 #[derive(Clone)]
 pub(super) struct SourceFile {
@@ -46,14 +46,14 @@ impl SourceFile {
 
     /// Reads the flatbuffer of a message. A message of Arrow 0.17.0 is converted to the form of
     /// later releases.
-    pub(super) fn message(&self, place: &Place, limits: &Limits) -> Result<Vec<u8>> {
+    pub(super) fn message(&self, place: &MessageExtent, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = self.read(place.metadata, place.metadata_len, limits)?;
         let rebuilt = experimental::with_compression(&parse(&bytes)?)?;
         Ok(rebuilt.unwrap_or(bytes))
     }
 
     /// Reads the body of a message, aligned as the library requires.
-    pub(super) fn body(&self, place: &Place, limits: &Limits) -> Result<Buffer> {
+    pub(super) fn body(&self, place: &MessageExtent, limits: &Limits) -> Result<Buffer> {
         check_range(self.name(), self.len(), place.body, place.body_len)?;
         if place.body_len > limits.header_bytes {
             return Err(Error::limit("a message is too long to hold in memory")
@@ -72,7 +72,7 @@ impl SourceFile {
 
 /// Extent of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct MessageExtent {
     /// Offset of its first byte.
     pub(super) offset: u64,
     /// Offset of its flatbuffer.
@@ -83,7 +83,7 @@ pub(super) struct Place {
     pub(super) body_len: u64,
 }
 
-impl Place {
+impl MessageExtent {
     /// Returns the offset after its last byte.
     pub(super) fn end(&self) -> u64 {
         self.body + self.body_len
@@ -91,7 +91,7 @@ impl Place {
 }
 
 /// What follows at an offset.
-pub(super) enum Next {
+pub(super) enum NextMessage {
     /// A message, with the offset and length of its metadata.
     Message { metadata: u64, metadata_len: u64 },
     /// The end of the stream, and the offset after the end mark.
@@ -99,10 +99,10 @@ pub(super) enum Next {
 }
 
 /// Reads the start of the message at `offset`, which must be before `end`.
-pub(super) fn next(file: &SourceFile, offset: u64, end: u64) -> Result<Next> {
+pub(super) fn next(file: &SourceFile, offset: u64, end: u64) -> Result<NextMessage> {
     let cut = |len| check_range(file.name(), end, offset, len);
     if offset == end {
-        return Ok(Next::End(end));
+        return Ok(NextMessage::End(end));
     }
     cut(4)?;
     let first: [u8; 4] = file.array(offset)?;
@@ -113,7 +113,7 @@ pub(super) fn next(file: &SourceFile, offset: u64, end: u64) -> Result<Next> {
         (first, offset + 4)
     };
     match i32::from_le_bytes(length) {
-        0 => Ok(Next::End(metadata)),
+        0 => Ok(NextMessage::End(metadata)),
         length => {
             let left = end - metadata;
             let metadata_len = u64::try_from(length).ok().filter(|len| *len <= left);
@@ -121,7 +121,7 @@ pub(super) fn next(file: &SourceFile, offset: u64, end: u64) -> Result<Next> {
                 || Error::malformed("the metadata of a message has an impossible length").offset(offset);
             let metadata_len = metadata_len
                 .ok_or_else(|| wrong().expected(format!("at most {left} bytes")).found(length))?;
-            Ok(Next::Message { metadata, metadata_len })
+            Ok(NextMessage::Message { metadata, metadata_len })
         }
     }
 }
@@ -142,7 +142,7 @@ pub(crate) fn is_schema(bytes: &[u8]) -> bool {
 }
 
 fn options(bytes: &[u8]) -> VerifierOptions {
-    let most = bytes.len().saturating_mul(SHARED).saturating_add(FEW);
+    let most = bytes.len().saturating_mul(MAX_EXPANSION).saturating_add(EXTRA_BYTES);
     VerifierOptions { max_apparent_size: most, ..VerifierOptions::default() }
 }
 

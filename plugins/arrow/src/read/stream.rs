@@ -4,18 +4,18 @@ use super::{OpenFile, decode, unify};
 use std::ops::Range;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
-use tensorferry_sdk::records::{self, Batched, Expanded, Scan, nulls_in_keys};
+use tensorferry_sdk::records::{self, Batched, ExpandedBytes, ScanRequest, nulls_in_keys};
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Callback with the total that has been expanded. Its error ends the stream.
-pub(super) type CountBytes = Box<dyn Fn(Expanded) -> Result<()> + Send>;
+pub(super) type CountBytes = Box<dyn Fn(ExpandedBytes) -> Result<()> + Send>;
 
 /// Streams the requested rows, with whole columns.
 pub(super) fn open(
     file: OpenFile,
     batches: Range<usize>,
     schema: &SchemaRef,
-    scan: &Scan,
+    scan: &ScanRequest,
     limits: &Limits,
     count_bytes: CountBytes,
 ) -> Result<Batched> {
@@ -34,7 +34,7 @@ pub(super) fn open(
         left: scan.limit.unwrap_or(u64::MAX),
         rows: scan.rows.max(1),
         bytes: scan.bytes.max(1),
-        counted: Expanded::default(),
+        counted: ExpandedBytes::default(),
         count_bytes,
         limits: limits.clone(),
         rest: None,
@@ -59,7 +59,7 @@ struct Stream {
     /// Maximum rows and bytes of a returned batch.
     rows: usize,
     bytes: u64,
-    counted: Expanded,
+    counted: ExpandedBytes,
     count_bytes: CountBytes,
     limits: Limits,
     /// Remainder of the last batch, and the number of rows per returned batch.
@@ -103,8 +103,8 @@ impl Stream {
         let values = self.file.dictionaries.after(contents, count, &self.limits)?;
         let (batch, held) =
             decode::batch(contents, &known, &self.columns, &values, &self.limits).map_err(placed)?;
-        let columns = batch.columns().iter().map(|column| Expanded::of(column));
-        let expanded = columns.fold(Expanded::default(), Expanded::and);
+        let columns = batch.columns().iter().map(|column| ExpandedBytes::of(column));
+        let expanded = columns.fold(ExpandedBytes::default(), ExpandedBytes::and);
         self.counted = self.counted.and(expanded);
         (self.count_bytes)(self.counted).map_err(placed)?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -2,7 +2,7 @@
 //! of each batch, and the dictionaries that its columns refer to.
 
 use super::join::joined;
-use crate::fault::refused;
+use crate::fault::write_error;
 use crate::options::Form;
 use arrow_ipc::reader::read_dictionary;
 use arrow_ipc::root_as_message;
@@ -26,7 +26,7 @@ pub(super) struct Encoder {
     head: Vec<u8>,
     has_dictionaries: bool,
     /// Dictionaries of all pieces, kept for the end of the files.
-    dictionaries: Mutex<HashMap<DictionaryKey, Arc<Dictionary>>>,
+    dictionaries: Mutex<HashMap<DictionaryKey, Arc<EncodedDictionary>>>,
     /// Maximum bytes of `dictionaries`.
     most: u64,
 }
@@ -39,7 +39,7 @@ pub(super) struct DictionaryKey {
 }
 
 /// A dictionary message.
-pub(super) struct Dictionary {
+pub(super) struct EncodedDictionary {
     metadata: Vec<u8>,
     body: Vec<u8>,
     pub(super) values: ArrayRef,
@@ -72,7 +72,7 @@ impl Encoder {
             schema: schema.clone(),
             form,
             options: options.clone(),
-            head: head.map_err(refused)?,
+            head: head.map_err(write_error)?,
             has_dictionaries: has_dictionaries(schema),
             dictionaries: Mutex::default(),
             most,
@@ -108,7 +108,7 @@ impl Encoder {
         let (mut note, mut context) = (Note::default(), IpcWriteContext::default());
         for batch in batches {
             let (dictionaries, encoded) =
-                generator.encode(batch, &mut tracker, &self.options, &mut context).map_err(refused)?;
+                generator.encode(batch, &mut tracker, &self.options, &mut context).map_err(write_error)?;
             for dictionary in dictionaries {
                 match self.form {
                     Form::Stream => drop(self.write(dictionary, output)?),
@@ -124,7 +124,7 @@ impl Encoder {
 
     fn write(&self, message: EncodedData, output: &mut dyn ByteSink) -> Result<(u64, u64)> {
         let mut bytes = Vec::with_capacity(message.ipc_message.len() + message.arrow_data.len() + 128);
-        let (metadata, body) = write_message(&mut bytes, message, &self.options).map_err(refused)?;
+        let (metadata, body) = write_message(&mut bytes, message, &self.options).map_err(write_error)?;
         output.write(&bytes)?;
         Ok((metadata as u64, body as u64))
     }
@@ -151,7 +151,7 @@ impl Encoder {
         let mut values: HashMap<i64, ArrayRef> =
             kept.iter().map(|(key, dictionary)| (key.id, dictionary.values.clone())).collect();
         let body = message.arrow_data.clone().into();
-        read_dictionary(&body, batch, &schema, &mut values, &parsed.version()).map_err(refused)?;
+        read_dictionary(&body, batch, &schema, &mut values, &parsed.version()).map_err(write_error)?;
         let values = values.remove(&key.id).ok_or_else(|| wrong(&"no values"))?;
         let all: usize = kept.values().map(|kept| kept.body.len()).sum::<usize>() + message.arrow_data.len();
         if all as u64 > self.most {
@@ -159,7 +159,8 @@ impl Encoder {
                 .hint("pass -o form=stream to write a stream")
                 .expected(format!("at most {} bytes", self.most)));
         }
-        let dictionary = Dictionary { metadata: message.ipc_message, body: message.arrow_data, values };
+        let dictionary =
+            EncodedDictionary { metadata: message.ipc_message, body: message.arrow_data, values };
         kept.insert(key, Arc::new(dictionary));
         Ok(key)
     }
@@ -171,13 +172,13 @@ impl Encoder {
             &mut tracker,
             &self.options,
         );
-        arrow_ipc::convert::try_schema_from_flatbuffer_bytes(&message.ipc_message).map_err(refused)
+        arrow_ipc::convert::try_schema_from_flatbuffer_bytes(&message.ipc_message).map_err(write_error)
     }
 
     /// Returns the dictionary of each id that serves all pieces of a file.
-    pub(super) fn shared(&self, notes: &[Note]) -> Result<BTreeMap<i64, Arc<Dictionary>>> {
+    pub(super) fn shared(&self, notes: &[Note]) -> Result<BTreeMap<i64, Arc<EncodedDictionary>>> {
         let kept = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut shared: BTreeMap<i64, Arc<Dictionary>> = BTreeMap::new();
+        let mut shared: BTreeMap<i64, Arc<EncodedDictionary>> = BTreeMap::new();
         let mut keys: Vec<DictionaryKey> = notes.iter().flat_map(|note| note.dictionaries.clone()).collect();
         keys.sort_unstable();
         keys.dedup();
@@ -202,7 +203,11 @@ impl Encoder {
     }
 
     /// Writes a dictionary at the end of a file, and returns the lengths of its metadata and body.
-    pub(super) fn write_dictionary(&self, of: &Dictionary, output: &mut dyn ByteSink) -> Result<(u64, u64)> {
+    pub(super) fn write_dictionary(
+        &self,
+        of: &EncodedDictionary,
+        output: &mut dyn ByteSink,
+    ) -> Result<(u64, u64)> {
         let message = EncodedData { ipc_message: of.metadata.clone(), arrow_data: of.body.clone() };
         self.write(message, output)
     }

@@ -1,7 +1,7 @@
 //! Joins the batches of a piece, so that the same rows result in the same bytes regardless of the
 //! batches.
 
-use crate::fault::refused;
+use crate::fault::write_error;
 use arrow_select::concat::concat_batches;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::cast::AsArray;
@@ -19,10 +19,10 @@ pub(super) fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Reco
     }
     let of = |columns: Vec<ArrayRef>, rows: usize| {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(schema.clone(), columns, &options).map_err(refused)
+        RecordBatch::try_new_with_options(schema.clone(), columns, &options).map_err(write_error)
     };
     let batches = columns.into_iter().zip(batches).map(|(columns, batch)| of(columns, batch.num_rows()));
-    let joined = concat_batches(schema, &batches.collect::<Result<Vec<_>>>()?).map_err(refused)?;
+    let joined = concat_batches(schema, &batches.collect::<Result<Vec<_>>>()?).map_err(write_error)?;
     // Drop buffer content of views that these rows do not use.
     let compact = joined.columns().iter().map(|column| match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tensorferry_sdk::ErrorKind;
 use tensorferry_sdk::arrow_array::types::Int8Type;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, DictionaryArray, Int64Array, RecordBatch};
-use tensorferry_sdk::records::Scan;
+use tensorferry_sdk::records::ScanRequest;
 
 const CASES: [&str; 6] = [
     "file_flat_types/data.arrow",
@@ -96,8 +96,13 @@ fn rows_and_columns_that_are_wanted_are_read() {
             .unwrap();
     assert_eq!(set.splits().len(), 1);
     assert_eq!(set.splits()[0].records, Some(30));
-    let scan =
-        Scan { columns: Some(vec![vec![1]]), first_row: 15, limit: Some(7), rows: 4, ..Scan::default() };
+    let scan = ScanRequest {
+        columns: Some(vec![vec![1]]),
+        first_row: 15,
+        limit: Some(7),
+        rows: 4,
+        ..ScanRequest::default()
+    };
     let batches: Vec<RecordBatch> = set.scan(0, &scan).unwrap().map(Result::unwrap).collect();
     let values: Vec<i64> = batches
         .iter()

@@ -12,7 +12,7 @@ pub(super) fn shown(value: &str) -> String {
 }
 
 /// Returns the error for a row with the wrong number of fields.
-pub(super) fn ragged(expected: usize, found: impl Display) -> Error {
+pub(super) fn wrong_field_count(expected: usize, found: impl Display) -> Error {
     let fields = if expected == 1 { "1 field".to_owned() } else { format!("{expected} fields") };
     let error = Error::malformed("a row has the wrong number of fields").expected(fields).found(found);
     if expected == 1 { error.hint("pass -i delimiter= with the field delimiter") } else { error }

@@ -9,7 +9,7 @@ use tensorferry_sdk::{Context, Loss, LossKind, LossSink, Result};
 /// Bytes of a run: large enough for little overhead, and small enough to distribute a file.
 const RUN: u64 = 16 << 20;
 /// Rows between checks for cancellation.
-const PAUSE: u64 = 4096;
+const ROWS_PER_CANCEL_CHECK: u64 = 4096;
 
 /// Returns the kinds of all columns. Files that are read to the end are divided into shorter runs
 /// with known row counts.
@@ -50,7 +50,7 @@ fn scan(
     let (mut parts, mut count, mut read) = (Vec::new(), 0_u64, 0_u64);
     let (mut start, mut line) = (0, 1);
     while read < most && rows.advance()? {
-        if read.is_multiple_of(PAUSE) {
+        if read.is_multiple_of(ROWS_PER_CANCEL_CHECK) {
             context.check_cancelled()?;
         }
         for (place, kind) in kinds.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! Iterates over the rows of a part of a file. Only one row and the read-ahead are in memory.
 
-use super::fault::ragged;
-use crate::dialect::{self, Dialect, Field, Found};
+use super::fault::wrong_field_count;
+use crate::dialect::{self, Dialect, Field, RowStart};
 use std::borrow::Cow;
 use std::io::Read;
 use std::sync::Arc;
@@ -137,10 +137,10 @@ impl Rows {
                 }
                 let dialect = self.file.dialect;
                 match dialect::row(text, self.is_at_end, dialect, self.columns, &mut self.fields) {
-                    Found::Row(len) => break len,
-                    Found::Cut => self.fill()?,
-                    Found::TooMany => return Err(self.too_many()),
-                    Found::BehindQuote(place) => {
+                    RowStart::Row(len) => break len,
+                    RowStart::Cut => self.fill()?,
+                    RowStart::TooMany => return Err(self.too_many()),
+                    RowStart::AfterQuote(place) => {
                         let found =
                             String::from_utf8_lossy(&text[place..text.len().min(place + 10)]).into_owned();
                         let error = Error::malformed("text after the closing quote of a field")
@@ -148,7 +148,7 @@ impl Rows {
                             .found(format!("{found:?}"));
                         return Err(self.at(error).offset(self.offset + place as u64));
                     }
-                    Found::Unended(place) => {
+                    RowStart::Unterminated(place) => {
                         let error = Error::malformed("a quoted field never ends");
                         return Err(self.at(error).offset(self.offset + place as u64));
                     }
@@ -166,7 +166,9 @@ impl Rows {
                 continue;
             }
             return match self.count {
-                Some(count) if count != self.fields.len() => Err(self.at(ragged(count, self.fields.len()))),
+                Some(count) if count != self.fields.len() => {
+                    Err(self.at(wrong_field_count(count, self.fields.len())))
+                }
                 _ => Ok(true),
             };
         }
@@ -228,7 +230,7 @@ impl Rows {
     fn too_many(&self) -> Error {
         let found = format!("more than {}", self.columns);
         let error = match self.count {
-            Some(count) => ragged(count, found),
+            Some(count) => wrong_field_count(count, found),
             None => {
                 let expected = format!("at most {}", self.columns);
                 Error::limit("too many columns")

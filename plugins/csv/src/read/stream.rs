@@ -7,7 +7,7 @@ use arrow_cast::CastOptions;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
-use tensorferry_row_text::{SeenLosses, exact};
+use tensorferry_row_text::{ColumnLosses, exact};
 use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, StringBuilder};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::Float64Type;
@@ -15,11 +15,11 @@ use tensorferry_sdk::arrow_array::{
     Array, ArrayRef, NullArray, RecordBatch, RecordBatchOptions, StringArray,
 };
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, SchemaRef};
-use tensorferry_sdk::records::{Batched, Scan, batches, type_text};
+use tensorferry_sdk::records::{Batched, ScanRequest, batches, type_text};
 use tensorferry_sdk::{Error, LossKind, Result};
 
 /// Maximum bytes of a batch: the offsets of a column have 31 bits.
-const LONGEST: u64 = 1 << 30;
+const MAX_BATCH_BYTES: u64 = 1 << 30;
 
 /// Streams the requested columns and rows. `places` is the field index of each column.
 pub(super) fn open(
@@ -27,8 +27,8 @@ pub(super) fn open(
     schema: &SchemaRef,
     places: &[usize],
     nulls: &[String],
-    scan: &Scan,
-    losses: Option<SeenLosses>,
+    scan: &ScanRequest,
+    losses: Option<ColumnLosses>,
     is_guessed: bool,
 ) -> Result<Batched> {
     let all = || (0..schema.fields().len()).collect();
@@ -46,7 +46,7 @@ pub(super) fn open(
         skip: scan.first_row,
         left: scan.limit.unwrap_or(u64::MAX),
         most_rows: scan.rows.max(1),
-        most_bytes: scan.bytes.clamp(1, LONGEST),
+        most_bytes: scan.bytes.clamp(1, MAX_BATCH_BYTES),
     };
     let next = move || stream.batch().map_err(|error| error.file(stream.rows.file().text.name()));
     Ok(batches(schema, next))
@@ -58,7 +58,7 @@ struct Stream {
     /// Field index and texts of each column.
     columns: Vec<(usize, StringBuilder)>,
     nulls: Vec<String>,
-    losses: Option<SeenLosses>,
+    losses: Option<ColumnLosses>,
     /// If set, the types were inferred from some rows: a value of another kind is an error, and is
     /// not converted.
     is_guessed: bool,
@@ -129,7 +129,7 @@ impl Stream {
 fn cast(
     texts: StringArray,
     field: &Field,
-    losses: Option<&SeenLosses>,
+    losses: Option<&ColumnLosses>,
     is_guessed: bool,
 ) -> Result<ArrayRef, (usize, Error)> {
     let data_type = field.data_type();
@@ -154,14 +154,14 @@ fn cast(
     }
     let is_held = |row: &usize| {
         let text = texts.value(*row);
-        exact::is_exact(text, data_type) && exact::is_moment(text, data_type)
+        exact::is_exact(text, data_type) && exact::is_instant(text, data_type)
     };
     if (data_type.is_temporal() || data_type.is_decimal())
         && let Some(row) = (0..texts.len()).find(|row| texts.is_valid(*row) && !is_held(row))
     {
         return Err(wrong(row));
     }
-    let plain = exact::in_offsets(data_type).unwrap_or_else(|| data_type.clone());
+    let plain = exact::with_utc_offset(data_type).unwrap_or_else(|| data_type.clone());
     let unsupported = |error: ArrowError| (0, Error::unsupported(error.to_string()));
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let all = arrow_cast::cast_with_options(&texts, &plain, &options).map_err(unsupported)?;

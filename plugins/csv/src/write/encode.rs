@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tensorferry_row_text::json::{self, NonNumbers};
+use tensorferry_row_text::json::{self, NonFinite};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
@@ -27,14 +27,14 @@ pub(super) struct Encoder {
 struct Column {
     place: usize,
     field: FieldRef,
-    form: Form,
+    form: ColumnForm,
     /// Type that values are first cast to.
     plain: Option<DataType>,
 }
 
 /// How the values of a column are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ColumnForm {
     Text,
     /// Numbers and booleans, which are read back as such.
     Shown,
@@ -107,7 +107,7 @@ impl Encoder {
             let mut values = Vec::with_capacity(self.columns.len());
             for (column, array) in self.columns.iter().zip(&arrays) {
                 values.push(column.values(array)?);
-                if column.form == Form::Json && json::repeats_keys(array) {
+                if column.form == ColumnForm::Json && json::repeats_keys(array) {
                     losses.push(json::repeated_keys(column.field.name()));
                 }
             }
@@ -130,10 +130,10 @@ impl Encoder {
                     cell.clear();
                     let value =
                         values.of(row, &mut cell).map_err(|error| error.column(column.field.name()))?;
-                    has_far_date[number] |= column.form == Form::Date && value.starts_with(['+', '-']);
+                    has_far_date[number] |= column.form == ColumnForm::Date && value.starts_with(['+', '-']);
                     // An empty text among numbers is read as a null.
-                    has_value |= matches!(column.form, Form::Shown | Form::Date);
-                    if column.form == Form::Text && *kind != Kind::Text {
+                    has_value |= matches!(column.form, ColumnForm::Shown | ColumnForm::Date);
+                    if column.form == ColumnForm::Text && *kind != Kind::Text {
                         *kind = kind.and(Kind::of(value.as_bytes()));
                     }
                     self.put(value, &self.null, &mut text)
@@ -235,7 +235,7 @@ impl Column {
             lose(&format!("times are written and read in UTC unless -i schema=FILE sets the zone {zone}"));
         }
         let form = match data_type {
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Form::Text,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ColumnForm::Text,
             DataType::Binary
             | DataType::LargeBinary
             | DataType::BinaryView
@@ -243,28 +243,28 @@ impl Column {
                 lose(
                     "CSV has no bytes, so they are written as base64 and read as text unless -i schema=FILE sets binary",
                 );
-                Form::Base64
+                ColumnForm::Base64
             }
             DataType::Decimal32(..)
             | DataType::Decimal64(..)
             | DataType::Decimal128(..)
             | DataType::Decimal256(..) => {
                 lose("decimals are read as other numbers unless -i schema=FILE sets their type");
-                Form::Shown
+                ColumnForm::Shown
             }
             DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_) | DataType::Interval(_) => {
                 lose("times of day and durations are read as text unless -i schema=FILE sets their type");
-                Form::Time
+                ColumnForm::Time
             }
             nested if nested.is_nested() => {
                 lose("CSV has no lists, structs or maps, so they are written as JSON and read as text");
-                Form::Json
+                ColumnForm::Json
             }
-            DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => Form::Date,
-            _ => Form::Shown,
+            DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => ColumnForm::Date,
+            _ => ColumnForm::Shown,
         };
         let column = Self { place, field: field.clone(), form, plain };
-        (form != Form::Json || json::can_say(&column.plain_field())).then_some(column)
+        (form != ColumnForm::Json || json::is_json_representable(&column.plain_field())).then_some(column)
     }
 
     fn plain_field(&self) -> FieldRef {
@@ -281,13 +281,13 @@ impl Column {
 
     fn values<'a>(&self, array: &'a ArrayRef) -> Result<Values<'a>> {
         Ok(match self.form {
-            Form::Text => Values::Text(array),
-            Form::Base64 => Values::Base64(array),
-            Form::Shown | Form::Date | Form::Time => {
+            ColumnForm::Text => Values::Text(array),
+            ColumnForm::Base64 => Values::Base64(array),
+            ColumnForm::Shown | ColumnForm::Date | ColumnForm::Time => {
                 Values::Shown(ValueTexts::new(array.as_ref()).map_err(|error| refused(&error))?)
             }
-            Form::Json => {
-                let texts = json::texts(&self.plain_field(), array.as_ref(), NonNumbers::Quoted)?;
+            ColumnForm::Json => {
+                let texts = json::texts(&self.plain_field(), array.as_ref(), NonFinite::Quoted)?;
                 let text = |text| String::from_utf8(text).map_err(|_| Error::plugin("JSON is not UTF-8"));
                 Values::Json(texts.into_iter().map(text).collect::<Result<_>>()?)
             }

@@ -30,7 +30,7 @@ pub(crate) fn q8_0(numbers: &[f32], output: &mut Vec<u8>) {
 /// Block: d f16, 32 nibbles. x = d (q - 8).
 pub(crate) fn q4_0(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<32>().0 {
-        let (d, codes) = centred(block, 8);
+        let (d, codes) = quantize_symmetric(block, 8);
         write_half(d, output);
         write_nibbles(&codes, output);
     }
@@ -39,7 +39,7 @@ pub(crate) fn q4_0(numbers: &[f32], output: &mut Vec<u8>) {
 /// Block: d f16, fifth bits u32, 32 nibbles. x = d (q - 16).
 pub(crate) fn q5_0(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<32>().0 {
-        let (d, codes) = centred(block, 16);
+        let (d, codes) = quantize_symmetric(block, 16);
         write_half(d, output);
         write_fifth_bits(&codes, output);
         write_nibbles(&codes, output);
@@ -49,7 +49,7 @@ pub(crate) fn q5_0(numbers: &[f32], output: &mut Vec<u8>) {
 /// Block: d f16, m f16, 32 nibbles. x = d q + m.
 pub(crate) fn q4_1(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<32>().0 {
-        let (d, m, codes) = from_least(block, 15);
+        let (d, m, codes) = quantize_from_min(block, 15);
         write_half(d, output);
         write_half(m, output);
         write_nibbles(&codes, output);
@@ -59,7 +59,7 @@ pub(crate) fn q4_1(numbers: &[f32], output: &mut Vec<u8>) {
 /// Block: d f16, m f16, fifth bits u32, 32 nibbles. x = d q + m.
 pub(crate) fn q5_1(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<32>().0 {
-        let (d, m, codes) = from_least(block, 31);
+        let (d, m, codes) = quantize_from_min(block, 31);
         write_half(d, output);
         write_half(m, output);
         write_fifth_bits(&codes, output);
@@ -121,7 +121,7 @@ pub(crate) fn mxfp4(numbers: &[f32], output: &mut Vec<u8>) {
 
 /// Returns the codes, in which `middle` is zero, and the scale. The scale maps the value farthest
 /// from zero (the first of several) to `-middle`.
-fn centred(block: &[f32; 32], middle: u8) -> (f32, [u8; 32]) {
+fn quantize_symmetric(block: &[f32; 32], middle: u8) -> (f32, [u8; 32]) {
     let farthest = block.iter().fold(block[0], |most, &x| if x.abs() > most.abs() { x } else { most });
     let d = farthest / -f32::from(middle);
     let inverse = inverse(d);
@@ -131,7 +131,7 @@ fn centred(block: &[f32; 32], middle: u8) -> (f32, [u8; 32]) {
 
 /// Returns the scale, the minimum, and each value as a number of scale steps above the minimum, at
 /// most `most`.
-fn from_least(block: &[f32; 32], most: u8) -> (f32, f32, [u8; 32]) {
+fn quantize_from_min(block: &[f32; 32], most: u8) -> (f32, f32, [u8; 32]) {
     let least = block.iter().fold(f32::MAX, |least, &x| if x < least { x } else { least });
     let greatest = block.iter().fold(f32::MIN, |greatest, &x| if x > greatest { x } else { greatest });
     let d = (greatest - least) / f32::from(most);

@@ -7,9 +7,9 @@ use tensorferry_sdk::{Error, Limits, Result};
 /// Initial buffer size. A longer line doubles it.
 const READ: usize = 256 << 10;
 /// A buffer of this size or larger grows by a quarter instead.
-const LARGE: usize = 16 << 20;
+const LARGE_BUFFER: usize = 16 << 20;
 /// Bytes of blank lines after which the caller can check for cancellation.
-const PAUSE: u64 = 64 << 20;
+const BLANK_BYTES_PER_CANCEL_CHECK: u64 = 64 << 20;
 /// Memory of a value besides its text: its elements on the decoder's tape, and the value itself.
 const MEMORY_OF_A_VALUE: u64 = 40;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -137,7 +137,7 @@ impl Blocks {
                 // Blank lines before the first row are not kept in the buffer.
                 self.give(end, lines);
                 lines = 0;
-                if self.offset - begin >= PAUSE {
+                if self.offset - begin >= BLANK_BYTES_PER_CANCEL_CHECK {
                     return Ok(Some(Block { text: &[], offset: self.offset, line: self.line, rows: 0 }));
                 }
             }
@@ -204,7 +204,7 @@ impl Blocks {
         }
         if self.filled == self.buffer.len() {
             let len = self.buffer.len();
-            self.buffer.resize(if len < LARGE { 2 * len } else { len + len / 4 }, 0);
+            self.buffer.resize(if len < LARGE_BUFFER { 2 * len } else { len + len / 4 }, 0);
         }
         let len = match self.input.read(&mut self.buffer[self.filled..]) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(moved),

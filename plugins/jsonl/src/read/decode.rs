@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tensorferry_row_text::{SeenLosses, exact};
+use tensorferry_row_text::{ColumnLosses, exact};
 use tensorferry_sdk::LossKind;
 use tensorferry_sdk::arrow_array::builder::{
     BinaryBuilder, BinaryViewBuilder, FixedSizeBinaryBuilder, LargeBinaryBuilder,
@@ -18,7 +18,7 @@ use tensorferry_sdk::arrow_array::{Array as _, ArrayRef, make_array, new_null_ar
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Fields, SchemaRef};
 
 /// Integers up to this one are exact in a float.
-const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// Factory for decoders that differ from those of `arrow_json`. Bytes are base64, not hexadecimal
 /// digits. A value that its type cannot represent is refused, not truncated. A column that is
@@ -26,7 +26,7 @@ const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 #[derive(Debug)]
 pub(super) struct ExactDecoders {
     schema: SchemaRef,
-    losses: SeenLosses,
+    losses: ColumnLosses,
     looks_at_keys: bool,
     /// Number of columns whose decoders exist or are being created. The library creates them in
     /// order, each with its nested decoders.
@@ -36,7 +36,7 @@ pub(super) struct ExactDecoders {
 impl ExactDecoders {
     /// Creates a factory for a schema. `looks_at_keys` means that objects may have other keys than
     /// the schema.
-    pub(super) fn new(schema: &SchemaRef, losses: SeenLosses, looks_at_keys: bool) -> Self {
+    pub(super) fn new(schema: &SchemaRef, losses: ColumnLosses, looks_at_keys: bool) -> Self {
         Self { schema: schema.clone(), losses, looks_at_keys, columns: AtomicUsize::new(0) }
     }
 
@@ -67,7 +67,7 @@ impl DecoderFactory for ExactDecoders {
         let decoder: Box<dyn ArrayDecoder> = if is_bytes {
             Box::new(BytesDecoder(data_type))
         } else if data_type.is_numeric() || data_type.is_temporal() {
-            let builtin = match exact::in_offsets(&data_type) {
+            let builtin = match exact::with_utc_offset(&data_type) {
                 Some(known) => {
                     let known = Arc::new(field.as_ref().clone().with_data_type(known));
                     context.make_builtin_decoder(&known, is_nullable)?
@@ -90,19 +90,19 @@ impl DecoderFactory for ExactDecoders {
             return Ok(Some(decoder));
         }
         let data_type = field.data_type().clone();
-        Ok(Some(Box::new(RareDecoder { decoder, absent: new_null_array(&data_type, 0) })))
+        Ok(Some(Box::new(SparseDecoder { decoder, absent: new_null_array(&data_type, 0) })))
     }
 }
 
 /// Decoder for columns that most batches lack: thousands of columns may come from objects with a
 /// few keys each.
-struct RareDecoder {
+struct SparseDecoder {
     decoder: Box<dyn ArrayDecoder>,
     /// Cached array for batches without the column, which mostly have the same length.
     absent: ArrayRef,
 }
 
-impl ArrayDecoder for RareDecoder {
+impl ArrayDecoder for SparseDecoder {
     fn decode(&mut self, tape: &Tape<'_>, pos: &[u32]) -> Result<ArrayRef, ArrowError> {
         // The first element of a tape is the null of absent values.
         if pos.iter().any(|&place| place != 0) {
@@ -120,7 +120,7 @@ struct ExactDecoder {
     builtin: Box<dyn ArrayDecoder>,
     data_type: DataType,
     /// The column and the losses to report.
-    losses: Option<(String, SeenLosses)>,
+    losses: Option<(String, ColumnLosses)>,
 }
 
 impl ExactDecoder {
@@ -130,12 +130,14 @@ impl ExactDecoder {
         // could decide.
         let is_whole = || {
             !text.contains(['.', 'e', 'E'])
-                || text.parse::<f64>().is_ok_and(|number| number.fract() == 0.0 && number.abs() <= MOST_EXACT)
+                || text
+                    .parse::<f64>()
+                    .is_ok_and(|number| number.fract() == 0.0 && number.abs() <= MAX_EXACT_INTEGER)
         };
         match &self.data_type {
             whole if whole.is_integer() => !is_number || is_whole(),
             time if time.is_temporal() && is_number => is_whole(),
-            other => exact::is_exact(text, other) && (is_number || exact::is_moment(text, other)),
+            other => exact::is_exact(text, other) && (is_number || exact::is_instant(text, other)),
         }
     }
 
@@ -188,7 +190,7 @@ struct KeysDecoder {
     places: HashMap<String, usize>,
     /// `None` for the rows themselves.
     column: Option<String>,
-    losses: SeenLosses,
+    losses: ColumnLosses,
     /// Number of the last object with each key, from 1.
     last: Vec<usize>,
 }
@@ -198,7 +200,7 @@ impl KeysDecoder {
         builtin: Box<dyn ArrayDecoder>,
         fields: &Fields,
         column: Option<String>,
-        losses: SeenLosses,
+        losses: ColumnLosses,
     ) -> Self {
         let keys: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
         let places = keys.iter().cloned().zip(0..).collect();

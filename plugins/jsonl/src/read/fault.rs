@@ -12,7 +12,7 @@ pub(super) struct LineError {
 
 /// Position of a line.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct LinePosition<'a> {
     pub(super) range: &'a LineRange,
     /// Offset of its first byte in the decompressed file.
     pub(super) offset: u64,
@@ -20,7 +20,7 @@ pub(super) struct Place<'a> {
     pub(super) line: u64,
 }
 
-impl Place<'_> {
+impl LinePosition<'_> {
     /// Adds the file, offset and line number (from 1) to an error.
     pub(super) fn of(&self, LineError { at, error }: LineError) -> Error {
         let inside = at.and_then(|at| u64::try_from(at).ok()).unwrap_or(1).saturating_sub(1);

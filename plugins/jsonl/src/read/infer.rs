@@ -4,7 +4,7 @@ use super::blocks::Blocks;
 use super::line_range::LineRange;
 use super::value_type::{Conflict, LineNotes, Objects, TypeSeed, ValueType};
 use super::{fault, number_text};
-use crate::MOST_LEVELS;
+use crate::MAX_LEVELS;
 use serde::de::DeserializeSeed;
 use serde_json::Deserializer;
 use serde_json::value::RawValue;
@@ -114,7 +114,7 @@ fn scan(range: &LineRange, known: ValueType, most: Option<u64>, context: &dyn Co
         lines: 0,
         most_columns,
         columns_left,
-        most_levels: context.limits().nesting.min(MOST_LEVELS),
+        most_levels: context.limits().nesting.min(MAX_LEVELS),
         repeated: BTreeSet::new(),
     };
     let mut left = most.unwrap_or(u64::MAX);
@@ -124,7 +124,7 @@ fn scan(range: &LineRange, known: ValueType, most: Option<u64>, context: &dyn Co
         let rows = usize::try_from(left).unwrap_or(usize::MAX).min(ROWS);
         let Some(block) = blocks.next(rows, BYTES)? else { break };
         for row in block.row_lines() {
-            let place = fault::Place { range, offset: row.offset, line: row.line };
+            let place = fault::LinePosition { range, offset: row.offset, line: row.line };
             scan_line(row.text, &mut scanned).map_err(|error| place.of(error))?;
         }
         scanned.rows += block.rows as u64;

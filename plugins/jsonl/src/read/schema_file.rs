@@ -20,7 +20,7 @@
 //! | `shape` | `[]` (the default) is a single value, a number is a list of this length, `null` is a list of any length; each entry contains the next |
 //! | `required` | a missing key or a null is an error |
 
-use crate::MOST_LEVELS;
+use crate::MAX_LEVELS;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -55,7 +55,7 @@ pub(super) fn read(path: &str, context: &dyn Context) -> Result<SchemaRef> {
     let source = context.open(path)?;
     let file = source.open(source.entry().name())?;
     let text = source.read_vec(file, 0, source.len(file), context.limits())?;
-    parse(&text, context.limits().nesting.min(MOST_LEVELS)).map_err(|error| error.file(path))
+    parse(&text, context.limits().nesting.min(MAX_LEVELS)).map_err(|error| error.file(path))
 }
 
 fn parse(text: &[u8], most_levels: u64) -> Result<SchemaRef> {
@@ -130,7 +130,7 @@ mod tests {
             {"name": "at", "type": "timestamp[us]"},
             {"name": "ragged", "type": "utf8", "shape": [2, null]},
             {"name": "price", "type": "decimal128(10, 2)"}]}"#;
-        let schema = parse(text, MOST_LEVELS).unwrap();
+        let schema = parse(text, MAX_LEVELS).unwrap();
         let inner = Arc::new(Field::new_list_field(DataType::Float32, true));
         let boxes = DataType::new_list(DataType::FixedSizeList(inner, 4), true);
         let words = Arc::new(Field::new_list_field(DataType::new_list(DataType::Utf8, true), true));
@@ -151,19 +151,17 @@ mod tests {
             r#"{"name": "a", "type": "int64", "shape": [9999999999]}"#,
             r#"{"name": "a", "type": "int64"}, {"name": "a", "type": "int64"}"#,
         ] {
-            let error = parse(format!("{{\"columns\": [{column}]}}").as_bytes(), MOST_LEVELS).unwrap_err();
+            let error = parse(format!("{{\"columns\": [{column}]}}").as_bytes(), MAX_LEVELS).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Usage);
             assert!(error.to_string().contains("\"a\""), "{error}");
         }
-        assert!(
-            parse(br#"{"columns": [{"name": "a", "type": "int8", "default": 1}]}"#, MOST_LEVELS).is_err()
-        );
+        assert!(parse(br#"{"columns": [{"name": "a", "type": "int8", "default": 1}]}"#, MAX_LEVELS).is_err());
         let deep = |levels: u64| {
             let shape = vec!["null"; usize::try_from(levels).unwrap()].join(",");
             let text = format!(r#"{{"columns": [{{"name": "a", "type": "int8", "shape": [{shape}]}}]}}"#);
-            parse(text.as_bytes(), MOST_LEVELS)
+            parse(text.as_bytes(), MAX_LEVELS)
         };
-        deep(MOST_LEVELS - 1).unwrap();
-        assert_eq!(deep(MOST_LEVELS).unwrap_err().kind(), ErrorKind::Limit);
+        deep(MAX_LEVELS - 1).unwrap();
+        assert_eq!(deep(MAX_LEVELS).unwrap_err().kind(), ErrorKind::Limit);
     }
 }

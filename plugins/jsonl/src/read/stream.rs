@@ -2,7 +2,7 @@
 
 use super::blocks::{Block, Blocks};
 use super::decode::ExactDecoders;
-use super::fault::{LineError, Place, not_an_object, of_json, one_line};
+use super::fault::{LineError, LinePosition, not_an_object, of_json, one_line};
 use super::line_range::LineRange;
 use super::surrogates;
 use super::values_seen::ValuesSeen;
@@ -11,10 +11,10 @@ use arrow_json::reader::Decoder;
 use serde::de::IgnoredAny;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tensorferry_row_text::SeenLosses;
+use tensorferry_row_text::ColumnLosses;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{ArrowError, SchemaRef};
-use tensorferry_sdk::records::{Batched, Projection, Scan, batches};
+use tensorferry_sdk::records::{Batched, Projection, ScanRequest, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Rows skipped at once.
@@ -27,14 +27,14 @@ pub(super) struct Checks {
     /// If set, every line is known to be JSON, and the losses of its keys are reported already.
     pub(super) is_scanned: bool,
     pub(super) seen: Option<ValuesSeen>,
-    pub(super) losses: SeenLosses,
+    pub(super) losses: ColumnLosses,
 }
 
 /// Streams the requested fields and rows.
 pub(super) fn open(
     range: &LineRange,
     schema: &SchemaRef,
-    scan: &Scan,
+    scan: &ScanRequest,
     checks: Checks,
     limits: &Limits,
 ) -> Result<Batched> {
@@ -92,10 +92,10 @@ impl Stream {
             && let Some((row, error)) =
                 block.row_lines().find_map(|row| malformed(row.text).map(|e| (row, e)))
         {
-            return Err(Place { range: &self.range, offset: row.offset, line: row.line }.of(error));
+            return Err(LinePosition { range: &self.range, offset: row.offset, line: row.line }.of(error));
         }
         let batch = self.decoding.batch(block.text, block.rows);
-        let batch = batch.map_err(|error| self.decoding.culprit(&self.range, &block, &error))?;
+        let batch = batch.map_err(|error| self.decoding.find_bad_line(&self.range, &block, &error))?;
         if let Some(seen) = &self.decoding.checks.seen {
             seen.look(&batch);
         }
@@ -155,10 +155,10 @@ impl Decoding {
 
     /// Returns the error of the first line that cannot be decoded separately, or `error` if there
     /// is no such line.
-    fn culprit(&mut self, range: &LineRange, block: &Block<'_>, error: &ArrowError) -> Error {
+    fn find_bad_line(&mut self, range: &LineRange, block: &Block<'_>, error: &ArrowError) -> Error {
         for row in block.row_lines() {
             if let Some(error) = self.line_error(row.text) {
-                return Place { range, offset: row.offset, line: row.line }.of(error);
+                return LinePosition { range, offset: row.offset, line: row.line }.of(error);
             }
         }
         Error::malformed(one_line(&error.to_string())).file(range.file()).offset(block.offset)

@@ -106,7 +106,7 @@ impl Conflict {
 
 /// Maximum length of a column's path for it to prefix the paths of nested columns. A short line may
 /// have a long key that contains thousands of columns.
-const MOST_PARENTS: usize = 1024;
+const MAX_PATH_PREFIX: usize = 1024;
 
 /// Returns whether the text is the word for NaN or an infinity.
 fn is_word(text: &str) -> bool {
@@ -212,7 +212,7 @@ impl ValueType {
         let field = |(key, found): (&String, &KeyType)| {
             let path = match path.len() {
                 0 => key.clone(),
-                1..=MOST_PARENTS => format!("{path}.{key}"),
+                1..=MAX_PATH_PREFIX => format!("{path}.{key}"),
                 _ => format!("….{key}"),
             };
             Arc::new(Field::new(key, found.kind.data_type(&path, losses), true))

@@ -4,7 +4,7 @@ use super::values::{ValueLosses, changed};
 use arrow_json::writer::{LineDelimited, WriterBuilder, make_encoder};
 use std::collections::HashSet;
 use std::sync::Arc;
-use tensorferry_row_text::json::{JsonEncoders, NonNumbers, has_fractions};
+use tensorferry_row_text::json::{JsonEncoders, NonFinite, has_fractions};
 use tensorferry_sdk::arrow_array::{RecordBatch, new_empty_array};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Schema};
 use tensorferry_sdk::records::{has_type, type_text};
@@ -61,7 +61,7 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
 /// Checks whether the library can create an encoder for the column.
 fn writable(field: &FieldRef) -> Result<(), ArrowError> {
     let array = new_empty_array(field.data_type());
-    let options = JsonEncoders::new(NonNumbers::Quoted).options(true);
+    let options = JsonEncoders::new(NonFinite::Quoted).options(true);
     make_encoder(field, &array, &options).map(drop)
 }
 
@@ -90,7 +90,7 @@ impl Lines {
         };
         let mut text = Vec::new();
         let mut losses = ValueLosses::default();
-        let encoders = JsonEncoders::new(NonNumbers::Quoted);
+        let encoders = JsonEncoders::new(NonFinite::Quoted);
         let mut writer = WriterBuilder::new()
             .with_explicit_nulls(self.nulls)
             .with_encoder_factory(Arc::new(encoders.clone()))

@@ -10,11 +10,11 @@ use tensorferry_sdk::{Loss, LossKind, Severity};
 
 /// Losses by column.
 #[derive(Default)]
-pub(super) struct ValueLosses(IndexMap<String, Seen>);
+pub(super) struct ValueLosses(IndexMap<String, FloatKinds>);
 
 /// Properties of the values of a column, at any depth.
 #[derive(Default)]
-struct Seen {
+struct FloatKinds {
     /// Floats that JSON writes as strings, and other floats.
     strings: bool,
     numbers: bool,
@@ -28,7 +28,7 @@ impl ValueLosses {
                 continue;
             }
             if !self.0.contains_key(field.name()) {
-                self.0.insert(field.name().clone(), Seen::default());
+                self.0.insert(field.name().clone(), FloatKinds::default());
             }
             if let Some(seen) = self.0.get_mut(field.name()) {
                 seen.look(column);
@@ -72,7 +72,7 @@ fn may_lose(data_type: &DataType) -> bool {
     }
 }
 
-impl Seen {
+impl FloatKinds {
     fn look(&mut self, array: &ArrayRef) {
         self.has_repeated_key |= json::repeats_keys(array);
         json::for_each_leaf(array, &mut |leaf| match leaf.data_type() {

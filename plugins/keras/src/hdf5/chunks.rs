@@ -16,11 +16,11 @@ use tensorferry_sdk::{Error, Limits, Result};
 use tensorferry_zip::Extent;
 
 /// Maximum length of a chunk. Real chunks have a few megabytes.
-const MOST_CHUNK: u64 = 256 << 20;
+const MAX_CHUNK: u64 = 256 << 20;
 /// Number of chunks in a dataset that is always allowed, however short the chunks are.
-const FEW_CHUNKS: u64 = 1 << 18;
+const FREE_CHUNKS: u64 = 1 << 18;
 /// Maximum number of dimensions in HDF5.
-const MOST_RANK: usize = 32;
+const MAX_RANK: usize = 32;
 
 /// The chunks of a dataset.
 #[derive(Debug)]
@@ -69,13 +69,13 @@ impl Chunks {
         limits: &Limits,
     ) -> Result<Self> {
         let rank = shape.len();
-        if rank == 0 || rank > MOST_RANK || self.tile.len() != rank || self.tile.contains(&0) {
+        if rank == 0 || rank > MAX_RANK || self.tile.len() != rank || self.tile.contains(&0) {
             return Err(Error::malformed("the chunks do not match their dataset")
                 .expected(format!("chunks of {rank} dimensions"))
                 .found(format!("{:?}", self.tile)));
         }
         let len = self.tile.iter().try_fold(u64::from(self.width), |len, &dim| len.checked_mul(dim));
-        let most = MOST_CHUNK.min(limits.memory_bytes.max(1 << 20));
+        let most = MAX_CHUNK.min(limits.memory_bytes.max(1 << 20));
         self.len = len.filter(|&len| len <= most).ok_or_else(|| {
             Error::limit("a chunk is too large")
                 .expected(format!("at most {most} bytes"))
@@ -86,7 +86,7 @@ impl Chunks {
         // The other indexes store an address per chunk. An implicit index stores none, but in real
         // files its chunks are longer than an address.
         let most = match index.indexing {
-            Indexing::Implicit => limits.entries.min(FEW_CHUNKS.saturating_add(file.len() / 8)),
+            Indexing::Implicit => limits.entries.min(FREE_CHUNKS.saturating_add(file.len() / 8)),
             _ => limits.entries,
         };
         self.count = count.filter(|&count| count <= most).ok_or_else(|| {

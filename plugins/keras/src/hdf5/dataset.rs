@@ -22,7 +22,7 @@ pub(crate) struct Dataset {
     pub(crate) datatype: Datatype,
     /// Dimensions of the dataset, and those of its elements.
     pub(crate) shape: Vec<u64>,
-    pub(crate) place: Place,
+    pub(crate) place: DataLocation,
     pub(crate) attributes: Attributes,
 }
 
@@ -42,9 +42,9 @@ impl From<Error> for Fault {
 
 /// Location of a dataset's elements.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum DataLocation {
     /// A dataset without elements.
-    Nowhere,
+    Empty,
     /// Contiguous elements in the file.
     File(Extent),
     /// Elements inside the object header.
@@ -90,7 +90,7 @@ impl Dataset {
             .into());
         };
         let place = if bytes == 0 {
-            Place::Nowhere
+            DataLocation::Empty
         } else {
             let of = Elements { header, datatype: &datatype, shape: &shape, outer, bytes, fill };
             of.place(file, layout, limits)?
@@ -104,13 +104,13 @@ impl Dataset {
         let count: u64 = self.shape.iter().product();
         let read;
         let data = match &self.place {
-            Place::Nowhere => return Ok(()),
-            Place::Inline(bytes) => bytes,
-            Place::File(extent) => {
+            DataLocation::Empty => return Ok(()),
+            DataLocation::Inline(bytes) => bytes,
+            DataLocation::File(extent) => {
                 read = file.bytes(file.address(*extent), extent.len, "strings")?;
                 &read
             }
-            Place::Fill(_) | Place::Chunks(_) => {
+            DataLocation::Fill(_) | DataLocation::Chunks(_) => {
                 return Err(Error::unsupported("strings that are in chunks, or were never written"));
             }
         };
@@ -135,7 +135,7 @@ struct Shape {
 }
 
 impl Elements<'_> {
-    fn place(self, file: &File<'_>, layout: DataLayout, limits: &Limits) -> Result<Place> {
+    fn place(self, file: &File<'_>, layout: DataLayout, limits: &Limits) -> Result<DataLocation> {
         let at = |error: Error| file.at(error, self.header.address);
         let short = |found: u64| {
             at(Error::malformed("the data of a dataset is too short")
@@ -150,15 +150,17 @@ impl Elements<'_> {
             DataLayout::Compact(data) => {
                 let len = data.len() as u64;
                 let wanted = usize::try_from(self.bytes).ok().and_then(|bytes| data.get(..bytes));
-                wanted.map(|data| Place::Inline(data.to_vec())).ok_or_else(|| short(len))
+                wanted.map(|data| DataLocation::Inline(data.to_vec())).ok_or_else(|| short(len))
             }
             DataLayout::Contiguous { address, .. } | DataLayout::Chunked { address, .. }
                 if file.is_undefined(address) =>
             {
-                Ok(Place::Fill(self.fill))
+                Ok(DataLocation::Fill(self.fill))
             }
             DataLayout::Contiguous { len: Some(len), .. } if len < self.bytes => Err(short(len)),
-            DataLayout::Contiguous { address, .. } => file.extent(address, self.bytes).map(Place::File),
+            DataLayout::Contiguous { address, .. } => {
+                file.extent(address, self.bytes).map(DataLocation::File)
+            }
             DataLayout::Chunked { address, tile: dims, indexing, has_plain_edges } => {
                 let chunks = Chunks {
                     tile: dims.iter().map(|&dim| u64::from(dim)).collect(),
@@ -177,7 +179,7 @@ impl Elements<'_> {
                     most: self.shape.most.as_deref(),
                     has_plain_edges,
                 };
-                chunks.read(file, shape, &index, limits).map(Place::Chunks).map_err(at)
+                chunks.read(file, shape, &index, limits).map(DataLocation::Chunks).map_err(at)
             }
             DataLayout::Virtual => Err(at(is_virtual())),
         }

@@ -49,7 +49,7 @@ pub(crate) struct Datatype {
 }
 
 /// Maximum depth of nested types.
-const MOST_DEPTH: u32 = 8;
+const MAX_DEPTH: u32 = 8;
 
 /// Known float layouts: the element's bytes; from the message, the bit offset and precision, the
 /// exponent's position and length, the mantissa's, and the bias; the sign's position; the dtype.
@@ -111,9 +111,9 @@ impl<'a> Parser<'a> {
     /// Parses a type to its end, even if a tensor cannot hold its elements: other types may follow
     /// it.
     fn datatype(&mut self, depth: u32) -> Result<Parsed> {
-        if depth > MOST_DEPTH {
+        if depth > MAX_DEPTH {
             return Err(Error::unsupported("datatypes are nested too deeply")
-                .expected(format!("at most {MOST_DEPTH} levels")));
+                .expected(format!("at most {MAX_DEPTH} levels")));
         }
         let (class, bits, width) = (self.number(1)?, self.number(3)?, self.number(4)?);
         let (version, class) = (class >> 4, class & 15);

@@ -21,19 +21,19 @@ use tensorferry_zip::Extent;
 pub(crate) const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
 /// Maximum length of a structure. Real structures have a few kilobytes.
-const MOST_AT_ONCE: u64 = 64 << 20;
+const MAX_STRUCTURE_BYTES: u64 = 64 << 20;
 /// Maximum bytes to read, in addition to eight times the file's length.
-const MOST_AGAIN: u64 = 64 << 20;
+const MAX_EXTRA_READS: u64 = 64 << 20;
 /// Memory overhead of a string or a path.
 const OVERHEAD: u64 = 64;
 
 /// Counts the paths and strings of all files of a model that are kept in memory.
-pub(crate) struct Held {
+pub(crate) struct TextBudget {
     most: u64,
     bytes: AtomicU64,
 }
 
-impl Held {
+impl TextBudget {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self { most: limits.header_bytes, bytes: AtomicU64::new(0) }
     }
@@ -54,7 +54,7 @@ impl Held {
 pub(crate) struct File<'s> {
     part: Part<'s>,
     heaps: Mutex<Heaps>,
-    pub(crate) held: &'s Held,
+    pub(crate) held: &'s TextBudget,
     pub(crate) offset_size: u8,
     pub(crate) length_size: u8,
     /// Address of the root group's object header.
@@ -66,7 +66,7 @@ impl<'s> File<'s> {
     pub(crate) fn open(
         source: &'s dyn Source,
         extent: Extent,
-        held: &'s Held,
+        held: &'s TextBudget,
         limits: &Limits,
     ) -> Result<Self> {
         let name = source.name(extent.file);
@@ -76,8 +76,8 @@ impl<'s> File<'s> {
                 .offset(extent.offset)
         })?;
         let part = Part::new(source, extent.after(start), limits);
-        let superblock =
-            Superblock::parse_from_storage(&part).map_err(|fault| part.told(&fault, "the superblock", 0))?;
+        let superblock = Superblock::parse_from_storage(&part)
+            .map_err(|fault| part.convert_fault(&fault, "the superblock", 0))?;
         let Superblock { offset_size, length_size, .. } = superblock;
         // Some writers count the end from the start of the file, others from the superblock.
         if superblock.eof_address > extent.len {
@@ -91,7 +91,7 @@ impl<'s> File<'s> {
             Some(root) => Ok(root),
             None => old_root(&part, superblock.version, offset_size, length_size),
         };
-        let root = root.map_err(|fault| part.told(&fault, "the superblock", 0))?;
+        let root = root.map_err(|fault| part.convert_fault(&fault, "the superblock", 0))?;
         Ok(Self { part, heaps: Mutex::default(), held, offset_size, length_size, root })
     }
 
@@ -141,7 +141,7 @@ impl<'s> File<'s> {
 
     /// Converts a fault of `hdf5-reader` to an error of this project.
     pub(crate) fn parsed<T>(&self, parsed: Result<T, Fault>, what: &str, address: u64) -> Result<T> {
-        parsed.map_err(|fault| self.part.told(&fault, what, address))
+        parsed.map_err(|fault| self.part.convert_fault(&fault, what, address))
     }
 
     /// Returns the storage that `hdf5-reader` reads from.
@@ -205,11 +205,11 @@ struct Part<'s> {
 
 impl<'s> Part<'s> {
     fn new(source: &'s dyn Source, extent: Extent, limits: &Limits) -> Self {
-        let left = limits.header_bytes.min(MOST_AGAIN).saturating_add(extent.len.saturating_mul(8));
+        let left = limits.header_bytes.min(MAX_EXTRA_READS).saturating_add(extent.len.saturating_mul(8));
         Self {
             source,
             extent,
-            most_at_once: limits.header_bytes.min(MOST_AT_ONCE),
+            most_at_once: limits.header_bytes.min(MAX_STRUCTURE_BYTES),
             left: AtomicU64::new(left),
             failure: Mutex::new(None),
         }
@@ -254,7 +254,7 @@ impl<'s> Part<'s> {
 
     /// Converts a fault of `hdf5-reader` to an error. If a read failed, returns the error of that
     /// read.
-    fn told(&self, fault: &Fault, what: &str, address: u64) -> Error {
+    fn convert_fault(&self, fault: &Fault, what: &str, address: u64) -> Error {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(error) = failure {
             return error.context(what);

@@ -33,7 +33,7 @@ const CONTINUATION: u16 = 16;
 const LAST_KIND: u16 = 24;
 
 /// Maximum bytes of one header with all its continuations. The longest message has 64 KiB.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 const SHARED: u8 = 0x02;
 const FAIL_IF_UNKNOWN: u8 = 0x80;
 
@@ -95,9 +95,9 @@ fn read(file: &File<'_>, address: u64) -> Result<Vec<Message>> {
     let (mut seen, mut total) = (HashSet::from([address]), 0_u64);
     while let Some((start, block)) = blocks.pop() {
         total += block.len() as u64;
-        if total > MOST_BYTES {
+        if total > MAX_BYTES {
             let error = Error::limit("an object header is too long");
-            return Err(file.at(error.expected(format!("at most {MOST_BYTES} bytes")), address));
+            return Err(file.at(error.expected(format!("at most {MAX_BYTES} bytes")), address));
         }
         for (at, message) in split(&block, form).map_err(|error| file.at(error, start))? {
             if message.kind != CONTINUATION {
@@ -138,8 +138,8 @@ fn first_block(file: &File<'_>, address: u64) -> Result<(Form, (u64, Vec<u8>))> 
         let size = file.bytes(address + before, width, WHAT)?;
         let size = size.iter().rev().fold(0_u64, |size, &byte| size << 8 | u64::from(byte));
         let start = before + width;
-        if size > MOST_BYTES {
-            return Err(wrong("is too long").expected(format!("at most {MOST_BYTES} bytes")).found(size));
+        if size > MAX_BYTES {
+            return Err(wrong("is too long").expected(format!("at most {MAX_BYTES} bytes")).found(size));
         }
         let block = checked(file, address, start + size)?;
         let form = Form::Two { has_order: flags & 0x04 != 0 };

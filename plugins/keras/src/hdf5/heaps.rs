@@ -7,7 +7,7 @@ use hdf5_reader::storage::Storage;
 use std::collections::HashMap;
 
 /// Maximum bytes in the cache. Most heaps have 4 KiB.
-const MOST_KEPT: usize = 16 << 20;
+const MAX_KEPT: usize = 16 << 20;
 /// Memory overhead of an object.
 const OVERHEAD: usize = 64;
 
@@ -37,7 +37,7 @@ impl Heaps {
                 objects.entry(object.index).or_insert(object.data);
             }
             let bytes = objects.values().map(|object| object.len() + OVERHEAD).sum();
-            if self.bytes.saturating_add(bytes) > MOST_KEPT {
+            if self.bytes.saturating_add(bytes) > MAX_KEPT {
                 self.kept.clear();
                 self.bytes = 0;
             }

@@ -35,9 +35,9 @@ pub(crate) mod write;
 
 pub(crate) use attributes::Attributes;
 pub(crate) use chunks::Chunks;
-pub(crate) use dataset::{Dataset, Place};
+pub(crate) use dataset::{DataLocation, Dataset};
 pub(crate) use datatype::Element;
-pub(crate) use file::{File, Held, SIGNATURE, find_signature};
+pub(crate) use file::{File, SIGNATURE, TextBudget, find_signature};
 pub(crate) use filters::EncodedChunk;
 pub(crate) use header::Header;
 pub(crate) use walk::{Object, walk};

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use tensorferry_sdk::{Context, Error, Result};
 
 /// Maximum depth of nested groups.
-const MOST_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// An object with its path: the names of links from the root, joined with `/`; empty for the root.
 pub(crate) enum Object {
@@ -37,7 +37,7 @@ pub(crate) fn walk(
     each: &mut dyn FnMut(Object) -> Result<()>,
 ) -> Result<()> {
     let limits = context.limits();
-    let mut open = vec![(String::new(), file.root, Rc::new(Above::default()))];
+    let mut open = vec![(String::new(), file.root, Rc::new(Ancestors::default()))];
     let mut visited = 0_u64;
     while let Some((path, address, above)) = open.pop() {
         context.check_cancelled()?;
@@ -57,14 +57,14 @@ pub(crate) fn walk(
         let header = Header::read(file, address).map_err(named)?;
         let is_group = is_group(&header);
         if is_group {
-            if above.depth >= MOST_DEPTH {
+            if above.depth >= MAX_DEPTH {
                 let error = Error::limit("groups are nested too deeply")
-                    .expected(format!("at most {MOST_DEPTH} levels"));
+                    .expected(format!("at most {MAX_DEPTH} levels"));
                 return Err(named(file.at(error, address)));
             }
             let mut children = children(file, &header).map_err(named)?;
             children.sort_by(|(a, _), (b, _)| natural(a).cmp(&natural(b)));
-            let above = Rc::new(Above { depth: above.depth + 1, address, above: Some(above) });
+            let above = Rc::new(Ancestors { depth: above.depth + 1, address, above: Some(above) });
             for (name, target) in children.into_iter().rev() {
                 let path = if path.is_empty() { name } else { format!("{path}/{name}") };
                 file.held.add(path.len())?;
@@ -93,16 +93,16 @@ pub(crate) fn walk(
 
 /// The groups that contain an object.
 #[derive(Default)]
-struct Above {
+struct Ancestors {
     depth: usize,
     address: u64,
-    above: Option<Rc<Above>>,
+    above: Option<Rc<Ancestors>>,
 }
 
-impl Above {
+impl Ancestors {
     fn holds(&self, address: u64) -> bool {
         let mut group = Some(self);
-        while let Some(Above { depth, address: own, above }) = group {
+        while let Some(Ancestors { depth, address: own, above }) = group {
             if *depth > 0 && *own == address {
                 return true;
             }

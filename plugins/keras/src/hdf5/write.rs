@@ -16,7 +16,7 @@ const HEAP_LEN: u64 = 4096;
 const ALIGNMENT: u64 = 64;
 const NOWHERE: u64 = u64::MAX;
 /// Maximum length of a link's name, so that its message fits in 64 KiB.
-pub(crate) const MOST_NAME_BYTES: usize = 60_000;
+pub(crate) const MAX_NAME_BYTES: usize = 60_000;
 
 /// A dataset of a new file.
 pub(crate) struct NewDataset<'a> {
@@ -39,9 +39,8 @@ pub(crate) struct NewFile {
 
 /// Returns an error if a name cannot be a path in an HDF5 file.
 pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
-    let is_name = |name: &str| {
-        !matches!(name, "" | "." | "..") && !name.contains('\0') && name.len() <= MOST_NAME_BYTES
-    };
+    let is_name =
+        |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0') && name.len() <= MAX_NAME_BYTES;
     if path.split('/').all(is_name) && path.split('/').count() <= 60 {
         Ok(())
     } else {

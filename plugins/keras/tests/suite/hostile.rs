@@ -9,7 +9,7 @@ use tensorferry_sdk::memory::{MemoryView, pairs};
 use tensorferry_sdk::{ErrorKind, Limits, MemoryContext, MemorySource, Result};
 
 /// Maximum memory of this process, with all of its tests, and maximum time of one attack.
-const MOST: (u64, Duration) = (768 << 20, Duration::from_secs(30));
+const MAX_COST: (u64, Duration) = (768 << 20, Duration::from_secs(30));
 /// Returns `count` references to the first `len` bytes of a string in a heap.
 fn references(count: usize, len: u32, heap: u64, number: u32) -> Vec<u8> {
     [&len.to_le_bytes()[..], &heap.to_le_bytes(), &number.to_le_bytes()].concat().repeat(count)
@@ -152,6 +152,6 @@ fn check(name: &str, file: &str, bytes: Vec<u8>, answer: Result<usize, &str>) {
         (found, _) => panic!("{name}: {found:?}"),
     }
     println!("{name}: {:?}, {} MiB", clock.elapsed(), peak() >> 20);
-    assert!(clock.elapsed() < MOST.1, "{name}: {:?}", clock.elapsed());
-    assert!(peak() < MOST.0, "{name}: {} bytes", peak());
+    assert!(clock.elapsed() < MAX_COST.1, "{name}: {:?}", clock.elapsed());
+    assert!(peak() < MAX_COST.0, "{name}: {} bytes", peak());
 }

@@ -52,14 +52,14 @@ impl Form {
 
 /// Properties of the arrays seen in a column.
 #[derive(Clone, Copy)]
-struct Seen {
+struct ArrayShapes {
     number: Option<Number>,
     rank: usize,
     is_mixed: bool,
     any: bool,
 }
 
-impl Seen {
+impl ArrayShapes {
     fn add(&mut self, value: &ArrayValue<'_>) {
         if self.any {
             self.is_mixed |= self.rank != value.rank();
@@ -97,7 +97,7 @@ pub(super) fn forms(
                     place,
                     shape.as_deref(),
                     *number,
-                    Seen { number: *number, rank, is_mixed: false, any: false },
+                    ArrayShapes { number: *number, rank, is_mixed: false, any: false },
                 ));
             }
             _ => {}

@@ -15,13 +15,13 @@ use tensorferry_sdk::{Error, Result};
 pub(super) struct Values {
     name: String,
     data_type: DataType,
-    kind: Kind,
+    kind: ColumnBuilder,
     rows: usize,
     /// Bytes of the values so far, limited because offsets have 31 bits.
     bytes: u64,
 }
 
-enum Kind {
+enum ColumnBuilder {
     Bytes(BinaryBuilder),
     Text(StringBuilder),
     Numbers(Numbers),
@@ -46,13 +46,13 @@ enum ArrayValues {
 impl Values {
     pub(super) fn new(column: &Column, form: Option<&Form>, data_type: &DataType, is_guessed: bool) -> Self {
         let kind = match (&column.encoding, form) {
-            (Encoding::Number(number), _) => Kind::Numbers(Numbers::new(*number)),
-            (Encoding::Text(_), _) => Kind::Text(StringBuilder::new()),
+            (Encoding::Number(number), _) => ColumnBuilder::Numbers(Numbers::new(*number)),
+            (Encoding::Text(_), _) => ColumnBuilder::Text(StringBuilder::new()),
             (Encoding::Array { number, shape }, Some(form)) => {
                 let source = ArraySource { number: *number, shape: shape.clone(), is_guessed };
-                Kind::Array(Box::new((source, ArrayValues::new(form))))
+                ColumnBuilder::Array(Box::new((source, ArrayValues::new(form))))
             }
-            _ => Kind::Bytes(BinaryBuilder::new()),
+            _ => ColumnBuilder::Bytes(BinaryBuilder::new()),
         };
         Self { name: column.name.clone(), data_type: data_type.clone(), kind, rows: 0, bytes: 0 }
     }
@@ -63,16 +63,16 @@ impl Values {
             return Err(Error::limit("values have 2 GiB or more").found(self.bytes));
         }
         match &mut self.kind {
-            Kind::Bytes(builder) => builder.append_value(bytes),
-            Kind::Numbers(numbers) => numbers.extend(bytes),
-            Kind::Text(builder) => {
+            ColumnBuilder::Bytes(builder) => builder.append_value(bytes),
+            ColumnBuilder::Numbers(numbers) => numbers.extend(bytes),
+            ColumnBuilder::Text(builder) => {
                 let text = std::str::from_utf8(bytes).map_err(|error| {
                     Error::malformed("a text is not UTF-8")
                         .found(format!("an invalid byte at {}", error.valid_up_to()))
                 })?;
                 builder.append_value(text);
             }
-            Kind::Array(of) => {
+            ColumnBuilder::Array(of) => {
                 let (source, values) = &mut **of;
                 let value = ArrayValue::parse(bytes, source.number, source.shape.as_deref())?;
                 values.push(&value).map_err(|error| match error.is_wrong_guess() && !source.is_guessed {
@@ -90,10 +90,10 @@ impl Values {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
         let made: Result<ArrayRef> = match &mut self.kind {
-            Kind::Bytes(builder) => Ok(Arc::new(builder.finish())),
-            Kind::Text(builder) => Ok(Arc::new(builder.finish())),
-            Kind::Numbers(numbers) => Ok(numbers.finish()),
-            Kind::Array(of) => of.1.finish(&self.data_type, rows),
+            ColumnBuilder::Bytes(builder) => Ok(Arc::new(builder.finish())),
+            ColumnBuilder::Text(builder) => Ok(Arc::new(builder.finish())),
+            ColumnBuilder::Numbers(numbers) => Ok(numbers.finish()),
+            ColumnBuilder::Array(of) => of.1.finish(&self.data_type, rows),
         };
         made.map_err(|error| error.column(&self.name))
     }

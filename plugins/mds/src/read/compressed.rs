@@ -46,7 +46,7 @@ impl Decompressed {
         self.input.check_held(len).map_err(|error| error.offset(self.input.offset()))?;
         let found = self.input.advance(len)?;
         if found < len {
-            return Err(self.input.cut(len - found));
+            return Err(self.input.truncated(len - found));
         }
         if let Some(verifier) = &mut self.verifier {
             verifier.update(self.input.window());

@@ -9,13 +9,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::records::{Batched, Scan, batches};
+use tensorferry_sdk::records::{Batched, ScanRequest, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Maximum bytes of a batch: the offsets of a column have 31 bits.
-const LONGEST: u64 = 1 << 30;
+const MAX_BATCH_BYTES: u64 = 1 << 30;
 /// Bytes per row and column besides the value: an offset, even of an empty text.
-const BESIDE: u64 = 4;
+const BYTES_PER_CELL: u64 = 4;
 
 /// The columns of a dataset, and the forms in which its arrays are read.
 pub(super) struct Layout {
@@ -31,7 +31,7 @@ pub(super) fn open(
     part: &Part,
     schema: &SchemaRef,
     layout: &Arc<Layout>,
-    scan: &Scan,
+    scan: &ScanRequest,
     limits: &Limits,
 ) -> Result<Batched> {
     let all = || (0..schema.fields().len()).collect();
@@ -53,7 +53,7 @@ pub(super) fn open(
         ranges: Vec::new(),
         left: scan.limit.unwrap_or(u64::MAX),
         rows: scan.rows.max(1),
-        bytes: scan.bytes.clamp(1, LONGEST),
+        bytes: scan.bytes.clamp(1, MAX_BATCH_BYTES),
     };
     let next = move || stream.batch().map_err(|error| error.file(stream.shard.file_name()));
     Ok(batches(schema, next))
@@ -91,7 +91,7 @@ impl Stream {
                 column.push(value).map_err(named)?;
                 bytes += value.len() as u64;
             }
-            bytes += BESIDE * self.places.len() as u64;
+            bytes += BYTES_PER_CELL * self.places.len() as u64;
             (rows, self.left) = (rows + 1, self.left - 1);
         }
         if rows == 0 {

@@ -6,7 +6,7 @@ use crate::encoding::Encoding;
 use crate::numbers::Number;
 use crate::options::{Nulls, WriteOptions, null_refused};
 use std::collections::HashSet;
-use tensorferry_row_text::json::{self, NonNumbers};
+use tensorferry_row_text::json::{self, NonFinite};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
@@ -21,14 +21,14 @@ pub(super) struct OutColumn {
     pub(super) place: usize,
     /// Name of the encoding.
     pub(super) word: String,
-    kind: Kind,
+    kind: ColumnKind,
     /// Type that values are first cast to.
     plain: Option<DataType>,
     is_strict: bool,
 }
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum ColumnKind {
     Number(Number),
     Truth,
     /// Texts and bytes, unchanged.
@@ -120,30 +120,30 @@ impl OutColumn {
         };
         let texts = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
         let (kind, word) = if texts && said == "json" {
-            (Kind::Slices, "json".to_owned())
+            (ColumnKind::Slices, "json".to_owned())
         } else if is_json {
-            (Kind::Json, "json".to_owned())
+            (ColumnKind::Json, "json".to_owned())
         } else if let Some(number) = Number::of(data_type) {
             // By default, use Python's integer type, not numpy's.
             let word = if number == Number::Int64 && said != "int64" { "int" } else { number.word() };
-            (Kind::Number(number), word.to_owned())
+            (ColumnKind::Number(number), word.to_owned())
         } else if texts {
             let word = match Encoding::parse(said) {
                 Ok(Encoding::Text(text)) => text,
                 _ => "str",
             };
-            (Kind::Slices, word.to_owned())
+            (ColumnKind::Slices, word.to_owned())
         } else if let Some(array) = array() {
             let word = array.word();
-            (Kind::Array(array), word)
+            (ColumnKind::Array(array), word)
         } else if let Some(parts) = parts_of(data_type, said) {
             let word = parts.word();
-            (Kind::Parts(parts), word)
+            (ColumnKind::Parts(parts), word)
         } else {
             match data_type {
                 DataType::Boolean => {
                     lose(Severity::Note, "written as uint8: MDS has no booleans".to_owned());
-                    (Kind::Truth, "uint8".to_owned())
+                    (ColumnKind::Truth, "uint8".to_owned())
                 }
                 DataType::Binary
                 | DataType::LargeBinary
@@ -156,25 +156,25 @@ impl OutColumn {
                     if said == "pkl" {
                         lose(Severity::Changed, "written as bytes: ferry does not write pickles".to_owned());
                     }
-                    (Kind::Slices, word.to_owned())
+                    (ColumnKind::Slices, word.to_owned())
                 }
                 DataType::Decimal32(..)
                 | DataType::Decimal64(..)
                 | DataType::Decimal128(..)
                 | DataType::Decimal256(..) => {
                     lose(Severity::Changed, "written as str_decimal and read as text".to_owned());
-                    (Kind::Shown, "str_decimal".to_owned())
+                    (ColumnKind::Shown, "str_decimal".to_owned())
                 }
                 times if times.is_temporal() => {
                     let why = format!("written as text: MDS has no {}", type_text(times));
                     lose(Severity::Changed, why);
-                    (Kind::Shown, "str".to_owned())
+                    (ColumnKind::Shown, "str".to_owned())
                 }
-                _ => (Kind::Json, "json".to_owned()),
+                _ => (ColumnKind::Json, "json".to_owned()),
             }
         };
-        if matches!(kind, Kind::Json) {
-            if !json::can_say(&plain_field(field, plain.as_ref())) {
+        if matches!(kind, ColumnKind::Json) {
+            if !json::is_json_representable(&plain_field(field, plain.as_ref())) {
                 return None;
             }
             lose(Severity::Changed, "written as JSON and read as text".to_owned());
@@ -187,15 +187,15 @@ impl OutColumn {
     }
 
     pub(super) fn is_json(&self) -> bool {
-        matches!(self.kind, Kind::Json)
+        matches!(self.kind, ColumnKind::Json)
     }
 
     /// Returns the length of every value, or `None` if it varies.
     pub(super) fn size(&self) -> Option<u64> {
         match &self.kind {
-            Kind::Number(number) => Some(number.width() as u64),
-            Kind::Truth => Some(1),
-            Kind::Array(array) => array.size().filter(|_| !array.says_number),
+            ColumnKind::Number(number) => Some(number.width() as u64),
+            ColumnKind::Truth => Some(1),
+            ColumnKind::Array(array) => array.size().filter(|_| !array.says_number),
             _ => None,
         }
     }
@@ -214,19 +214,19 @@ impl OutColumn {
         }
         let nulls = column.null_count() as u64;
         Ok(match &self.kind {
-            Kind::Number(number) => {
+            ColumnKind::Number(number) => {
                 let (bytes, nulls) = number.bytes_of(column.as_ref());
                 (Encoded::Fixed(number.width(), bytes), nulls)
             }
-            Kind::Truth => {
+            ColumnKind::Truth => {
                 let truths = column.as_boolean().iter().map(|truth| u8::from(truth.unwrap_or_default()));
                 (Encoded::Fixed(1, truths.collect()), nulls)
             }
-            Kind::Slices => {
+            ColumnKind::Slices => {
                 let nulls = if self.has_null() { 0 } else { nulls };
                 (Encoded::Slices(column.clone(), self.filler()), nulls)
             }
-            Kind::Shown => {
+            ColumnKind::Shown => {
                 let shown = ValueTexts::new(column.as_ref()).map_err(refused)?;
                 let text = |row| {
                     if column.is_null(row) {
@@ -238,18 +238,18 @@ impl OutColumn {
                 };
                 (Encoded::Made((0..column.len()).map(text).collect::<Result<_>>()?), nulls)
             }
-            Kind::Json => {
+            ColumnKind::Json => {
                 let field = plain_field(&self.field, self.plain.as_ref());
-                (Encoded::Made(json::texts(&field, column.as_ref(), NonNumbers::Python)?), 0)
+                (Encoded::Made(json::texts(&field, column.as_ref(), NonFinite::Python)?), 0)
             }
-            Kind::Array(of) => {
+            ColumnKind::Array(of) => {
                 let (values, nulls) = array::values(column, of)?;
                 if self.is_strict && nulls > 0 {
                     return Err(null_refused(self.field.name()));
                 }
                 (Encoded::Made(values), nulls)
             }
-            Kind::Parts(of) => {
+            ColumnKind::Parts(of) => {
                 let (values, nulls) = array::parts(column, of)?;
                 (Encoded::Made(values), nulls)
             }

@@ -9,16 +9,16 @@
 //!
 //! Sources: `megatron/core/dist_checkpointing` and `transformer_block.py` of megatron-core 0.16.1.
 
-use crate::like::{COMMON, Like};
+use crate::like::{COMMON, TemplateRun};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_megatron_model::{
-    DistName, GridSize, OLD_NAME, Placement, dist_name, extra_states, is_embedding, is_old, is_output,
-    placement,
+    DistName, GridSize, OLD_NAME, Placement, dist_name, extra_states, is_before_core, is_embedding,
+    is_output, placement,
 };
 use tensorferry_sdk::{
     CatalogView, Context, Error, LayoutSink, Loss, LossKind, Result, Role, Severity, ShardTag, TensorId,
 };
-use tensorferry_torch_dcp::written::{DcpChunk, DcpPlan, DcpTensor, cannot_hold, lay_out};
+use tensorferry_torch_dcp::written::{DcpChunk, DcpPlan, DcpTensor, lay_out, unsupported_reason};
 use tensorferry_torch_file::{PickleWriter, WrittenArchive, ZipPlan};
 
 const CONFIG: &[u8] = br#"{"sharded_backend": "torch_dist", "sharded_backend_version": 1, "common_backend": "torch", "common_backend_version": 1}"#;
@@ -26,7 +26,7 @@ const CONFIG: &[u8] = br#"{"sharded_backend": "torch_dist", "sharded_backend_ver
 /// Lays out the checkpoint.
 pub(super) fn plan(
     catalog: &dyn CatalogView,
-    like: Option<&Like>,
+    like: Option<&TemplateRun>,
     folder: &str,
     layout: &mut dyn LayoutSink,
     context: &dyn Context,
@@ -37,15 +37,15 @@ pub(super) fn plan(
         let view = catalog.tensor(id);
         // Megatron splits these into several tensors.
         let refused = match placement(view.name) {
-            _ if is_old(view.name) => Some(OLD_NAME),
-            Placement::Refused(what) => Some(what),
+            _ if is_before_core(view.name) => Some(OLD_NAME),
+            Placement::Unsupported(what) => Some(what),
             _ => None,
         };
         if let Some(why) = refused {
             return Err(Error::unsupported(why).tensor(view.name));
         }
         let of = embedding.filter(|&of| is_output(view.name) && catalog.tied_to(of) == catalog.tied_to(id));
-        match (of, cannot_hold(view.dtype, view.shape)) {
+        match (of, unsupported_reason(view.dtype, view.shape)) {
             // As in Megatron: a model whose output layer is the embedding has no separate output
             // layer.
             (Some(of), _) => {
@@ -158,14 +158,14 @@ fn is_tiled(tensor: &DcpTensor) -> bool {
 }
 
 /// Pickles the content of the checkpoint besides its tensors.
-fn common(like: Option<&Like>, is_stacked: bool, layout: &mut dyn LayoutSink) -> Result<Vec<u8>> {
+fn common(like: Option<&TemplateRun>, is_stacked: bool, layout: &mut dyn LayoutSink) -> Result<Vec<u8>> {
     let mut pickle = PickleWriter::new();
     pickle.empty_dict();
     pickle.mark();
     if let Some(like) = like {
         pickle.text("args")?;
         let size = GridSize { tensor: 1, stages: 1, experts: 1 };
-        Like::report(&like.push(size, "torch_dist", &mut pickle)?, layout)?;
+        TemplateRun::report(&like.push(size, "torch_dist", &mut pickle)?, layout)?;
     }
     pickle.text("checkpoint_version")?;
     pickle.float(3.0);

@@ -1,7 +1,7 @@
 //! Rank folders: each rank's file is an archive of its parts of the tensors. A tensor that several
 //! ranks share is written from the catalog for one rank, and as a copy for the others.
 
-use crate::like::Like;
+use crate::like::TemplateRun;
 use std::collections::HashMap;
 use tensorferry_megatron_model::{GridSize, Part, split};
 use tensorferry_sdk::{
@@ -36,7 +36,7 @@ struct CopiedRows {
 pub(super) fn plan(
     catalog: &dyn CatalogView,
     size: GridSize,
-    like: &Like,
+    like: &TemplateRun,
     folder: &str,
     layout: &mut dyn LayoutSink,
 ) -> Result<RankPlan> {
@@ -49,7 +49,7 @@ pub(super) fn plan(
             parts.iter().map(|part| stored(catalog, part)).collect::<Result<_>>()?;
         let (pickle, left_out) = pickle(parts, &stored, size, like)?;
         if number == 0 {
-            Like::report(&left_out, layout)?;
+            TemplateRun::report(&left_out, layout)?;
         }
         let file = layout.file(&format!("{folder}/{}/{}", size.folder(rank), FILE.0), Role::Data)?;
         let archive = WrittenArchive { root: FILE.1, pickle: &pickle, own: None };
@@ -76,7 +76,7 @@ fn pickle(
     parts: &[Part],
     stored: &[WholeTensor],
     size: GridSize,
-    like: &Like,
+    like: &TemplateRun,
 ) -> Result<(Vec<u8>, Vec<String>)> {
     let mut pickle = PickleWriter::new();
     pickle.empty_dict();

@@ -24,7 +24,7 @@ fn written(files: &Files, like: &Files, given: &[(&str, &str)]) -> (Tensors, Res
     let like: Arc<dyn Source> = Arc::new(MemorySource::folder(like.clone()));
     context.sources.insert("run".to_owned(), like);
     let view = MemoryView::read(&Megatron, &[], &source, &context).unwrap();
-    let view = &view.held_by(tensorferry_sdk::Format::describe(&Megatron).capabilities);
+    let view = &view.reduced_to(tensorferry_sdk::Format::describe(&Megatron).capabilities);
     (tensors(view), write(&Megatron, &options(given), view, &Target::Folder, &context))
 }
 

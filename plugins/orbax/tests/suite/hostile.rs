@@ -12,7 +12,7 @@ use tensorferry_test_kit::random::bytes;
 use tensorferry_test_kit::tensors::with_view;
 
 /// Maximum memory of this process with all its tests, and maximum time of one attack.
-const MOST: (u64, Duration) = (768 << 20, Duration::from_secs(20));
+const MAX_COST: (u64, Duration) = (768 << 20, Duration::from_secs(20));
 
 fn zarr2(shape: &[u64], chunks: &[u64], fill: &serde_json::Value, compressor: Option<&str>) -> Vec<u8> {
     let compressor = compressor.map(|id| json!({"id": id}));
@@ -153,18 +153,18 @@ fn what_is_claimed_takes_no_time_and_no_memory() {
             with_view(&Orbax, &MemorySource::folder(files), &[], |view| view.catalog().tensors().len())
                 .unwrap_err();
         assert!(error.kind() == kind && error.to_string().contains(word), "{name}: {error}");
-        assert!(clock.elapsed() < MOST.1, "{name}: {:?}", clock.elapsed());
-        assert!(peak() < MOST.0, "{name}: {} bytes", peak());
+        assert!(clock.elapsed() < MAX_COST.1, "{name}: {:?}", clock.elapsed());
+        assert!(peak() < MAX_COST.0, "{name}: {} bytes", peak());
     }
 }
 
 /// A source that counts lookups of files.
-struct Asked {
+struct CountingSource {
     source: MemorySource,
     count: AtomicU64,
 }
 
-impl Source for Asked {
+impl Source for CountingSource {
     fn entry(&self) -> &Entry {
         self.source.entry()
     }
@@ -205,7 +205,7 @@ fn chunks_that_are_not_there_are_counted_over_all_arrays() {
     for (arrays, chunks) in [(1, 16_000_000), (10, 100_000)] {
         let name = |number| format!("w{number}/.zarray");
         let files = (0..arrays).map(|number| (name(number), zarr2(&[chunks], &[1], &json!(0), None)));
-        let source = Asked { source: MemorySource::folder(files), count: AtomicU64::new(0) };
+        let source = CountingSource { source: MemorySource::folder(files), count: AtomicU64::new(0) };
         let error = with_view(&Orbax, &source, &[], |_| ()).unwrap_err();
         assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("missing chunks"), "{error}");
         let asked = source.count.into_inner();

@@ -16,9 +16,9 @@ use tensorferry_sdk::{Error, Result};
 
 /// Maximum bytes visited in a walk over all tables, as a multiple of the buffer's length. If only
 /// the table layouts are shared, the ratio is less than two.
-const SHARED: usize = 8;
+const MAX_EXPANSION: usize = 8;
 /// Bytes allowed in addition, for short buffers.
-const FEW: usize = 64 << 10;
+const EXTRA_BYTES: usize = 64 << 10;
 /// Start of a message since Arrow 0.15, followed by its length.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
@@ -55,7 +55,7 @@ fn schema_of(bytes: &[u8]) -> Result<Schema> {
 }
 
 fn check_message(message: &[u8]) -> Result<Message<'_>> {
-    let most = message.len().saturating_mul(SHARED).saturating_add(FEW);
+    let most = message.len().saturating_mul(MAX_EXPANSION).saturating_add(EXTRA_BYTES);
     let options = VerifierOptions { max_apparent_size: most, ..VerifierOptions::default() };
     match root_as_message_with_opts(&options, message) {
         Ok(message) => Ok(message),

@@ -9,8 +9,8 @@
 //!   5: list<KeyValue>
 //! ```
 
-use super::thrift::{self, Fields, Seen, Shape};
-use crate::{MOST_DEPTH, MOST_LISTS};
+use super::thrift::{self, Event, Fields, Shape};
+use crate::{MAX_DEPTH, MAX_LISTS};
 use std::borrow::Cow;
 use std::cell::Cell;
 use tensorferry_sdk::{Error, Limits, Result};
@@ -139,29 +139,29 @@ pub(super) fn check(footer: &[u8], limits: &Limits) -> Result<()> {
     let (mut memory, mut tree) = (Memory { bytes: 0, most }, Tree::new(limits.nesting));
     let mut element = Element::default();
     thrift::walk(&mut &*footer, FILE_META_DATA, &mut |path, seen| match (path, seen) {
-        ([2], Seen::Len(count)) => {
+        ([2], Event::Len(count)) => {
             tree.left = count;
             Ok(())
         }
-        ([2, 3], Seen::Number(repetition)) => {
+        ([2, 3], Event::Number(repetition)) => {
             element.is_list = repetition == REPEATED;
             Ok(())
         }
-        ([2, 4], Seen::Len(len)) => {
+        ([2, 4], Event::Len(len)) => {
             element.name = len;
             Ok(())
         }
-        ([2, 5], Seen::Number(number)) => {
+        ([2, 5], Event::Number(number)) => {
             element.children = u64::try_from(number)
                 .map_err(|_| Error::malformed("a group has a negative number of children").found(number))?;
             Ok(())
         }
-        ([2], Seen::End) => {
+        ([2], Event::End) => {
             let path = tree.add(std::mem::take(&mut element))?;
             memory.add(path.saturating_add(ENTRY))
         }
-        ([4], Seen::End) => memory.add(ROW_GROUP_ENTRY),
-        ([4, 1] | [5], Seen::End) => memory.add(ENTRY),
+        ([4], Event::End) => memory.add(ROW_GROUP_ENTRY),
+        ([4, 1] | [5], Event::End) => memory.add(ENTRY),
         _ => Ok(()),
     })
 }
@@ -215,7 +215,7 @@ struct Tree {
 
 impl Tree {
     fn new(nesting: u64) -> Self {
-        let most_depth = nesting.min(MOST_DEPTH);
+        let most_depth = nesting.min(MAX_DEPTH);
         Self { left: 0, awaited: 0, open: Vec::new(), most_depth, is_rooted: false }
     }
 
@@ -235,8 +235,8 @@ impl Tree {
             group.lists = above.lists + u64::from(element.is_list);
         }
         let nests = |what: &str, most: u64| Error::limit(what).expected(format!("at most {most}"));
-        if group.lists > MOST_LISTS {
-            return Err(nests("the schema's lists nest too deep", MOST_LISTS));
+        if group.lists > MAX_LISTS {
+            return Err(nests("the schema's lists nest too deep", MAX_LISTS));
         }
         if element.children == 0 {
             return Ok(group.path);
@@ -260,9 +260,9 @@ impl Tree {
 /// rejects lists without it.
 pub(super) fn with_typed_empty_lists(footer: &[u8]) -> Result<Cow<'_, [u8]>> {
     let (at, mut empty) = (Cell::new(0), Vec::new());
-    thrift::walk(&mut Counted { bytes: footer, at: &at }, FILE_META_DATA, &mut |path, seen| {
+    thrift::walk(&mut PositionedBytes { bytes: footer, at: &at }, FILE_META_DATA, &mut |path, seen| {
         // The byte before is the field header. If the count has its own byte, it follows the type.
-        let is_empty = matches!((path, seen), ([4 | 5], Seen::Len(0)));
+        let is_empty = matches!((path, seen), ([4 | 5], Event::Len(0)));
         let last = at.get().checked_sub(2).and_then(|at| footer.get(at..at + 2));
         if is_empty && last.is_some_and(|last| last[0] & 0x0f == thrift::LIST && last[1] == 0) {
             empty.push(at.get() - 1);
@@ -277,12 +277,12 @@ pub(super) fn with_typed_empty_lists(footer: &[u8]) -> Result<Cow<'_, [u8]>> {
 }
 
 /// Bytes with a count of those already read.
-struct Counted<'a> {
+struct PositionedBytes<'a> {
     bytes: &'a [u8],
     at: &'a Cell<usize>,
 }
 
-impl thrift::Bytes for Counted<'_> {
+impl thrift::Bytes for PositionedBytes<'_> {
     fn byte(&mut self) -> Result<u8> {
         self.at.set(self.at.get() + 1);
         self.bytes.byte()

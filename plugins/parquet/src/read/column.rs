@@ -82,7 +82,7 @@ impl ColumnChunk {
     fn check_length(&self, at: u64, bytes: &Bytes) -> Result<()> {
         let header = self.header.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((_, header)) = header.filter(|&(start, _)| start == at) else { return Ok(()) };
-        if !runs_on(self.compression, header.compressed, self.most) {
+        if !ignores_claimed_length(self.compression, header.compressed, self.most) {
             return Ok(());
         }
         let levels = usize::try_from(header.levels).unwrap_or(usize::MAX);
@@ -151,7 +151,7 @@ impl ColumnChunk {
 
 /// Returns whether the library decompresses to the end instead of stopping at the length that a
 /// page claims.
-fn runs_on(compression: Compression, compressed: u64, most: u64) -> bool {
+fn ignores_claimed_length(compression: Compression, compressed: u64, most: u64) -> bool {
     match compression {
         Compression::GZIP(_) => compressed.saturating_mul(1032) > most,
         Compression::BROTLI(_) => true,

@@ -17,9 +17,9 @@ const TAIL: u64 = 8;
 const EXPANSION: u64 = 8;
 /// Bytes of the `expanded_bytes` limit per value allowed in addition to those that the file size
 /// allows: 2^28 values by default.
-const BYTES_A_FREE_VALUE: u64 = 16;
+const BYTES_PER_EXTRA_VALUE: u64 = 16;
 
-/// Reads the footer of a file, and subtracts its excess values from `free_values`.
+/// Reads the footer of a file, and subtracts its excess values from `extra_values`.
 pub(super) fn read(file: &SourceFile, limits: &Limits, free_values: &mut u64) -> Result<ParquetMetaData> {
     let (footer_at, metadata) = decode(file, limits, ParquetStatisticsPolicy::SkipAll)?;
     for (index, group) in metadata.row_groups().iter().enumerate() {
@@ -83,8 +83,8 @@ fn decode(
 
 /// Returns the number of values that all files of an input may have in excess of what their sizes
 /// allow.
-pub(super) fn free_values(limits: &Limits) -> u64 {
-    limits.expanded_bytes / BYTES_A_FREE_VALUE
+pub(super) fn extra_values(limits: &Limits) -> u64 {
+    limits.expanded_bytes / BYTES_PER_EXTRA_VALUE
 }
 
 /// Checks that chunks do not share bytes, which could be decoded repeatedly, and that the number of
@@ -108,7 +108,7 @@ fn check_sums(metadata: &ParquetMetaData, footer_at: u64, len: u64, free_values:
             .expected(format!("at most {footer_at} bytes in all"))
             .found(stored));
     }
-    let paid = len.saturating_mul(super::VALUES_A_BYTE);
+    let paid = len.saturating_mul(super::MAX_VALUES_PER_BYTE);
     let left = free_values.checked_sub(values.saturating_sub(paid)).ok_or_else(|| {
         Error::limit("more values than the limit expanded_bytes allows for a file of this size")
             .expected(format!("at most {}", paid.saturating_add(*free_values)))

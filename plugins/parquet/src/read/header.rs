@@ -12,7 +12,7 @@
 //! A header must contain exactly one of these structs, the one of the page's type. Otherwise, the
 //! library would take claims from different structs.
 
-use super::thrift::{self, Bytes, Fields, Seen, Shape};
+use super::thrift::{self, Bytes, Event, Fields, Shape};
 use std::cell::Cell;
 use tensorferry_sdk::{Error, Result};
 
@@ -62,19 +62,19 @@ pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
     let (mut kind, mut uncompressed, mut compressed, mut values) = (None, None, None, None);
     let (mut levels, mut own, mut uncompressed_flag) = (0, None, None);
     let read = Cell::new(0);
-    let mut bytes = Counted { bytes, read: &read };
+    let mut bytes = CountedBytes { bytes, read: &read };
     let walked = thrift::walk(&mut bytes, PAGE_HEADER, &mut |path, seen| {
         match (path, seen) {
-            ([DATA_V2, 7], Seen::Flag(false)) => uncompressed_flag = Some(read.get() - 1),
-            ([1], Seen::Number(number)) => kind = Some(number),
-            ([2], Seen::Number(number)) => uncompressed = Some(number),
-            ([3], Seen::Number(number)) => compressed = Some(number),
-            ([_, 1], Seen::Number(number)) => values = Some(number),
-            ([DATA_V2, 5 | 6], Seen::Number(number)) => {
+            ([DATA_V2, 7], Event::Flag(false)) => uncompressed_flag = Some(read.get() - 1),
+            ([1], Event::Number(number)) => kind = Some(number),
+            ([2], Event::Number(number)) => uncompressed = Some(number),
+            ([3], Event::Number(number)) => compressed = Some(number),
+            ([_, 1], Event::Number(number)) => values = Some(number),
+            ([DATA_V2, 5 | 6], Event::Number(number)) => {
                 levels +=
                     u64::try_from(number).map_err(|_| Error::malformed("levels have a negative length"))?;
             }
-            ([id], Seen::End) if own.replace(*id).is_some() => {
+            ([id], Event::End) if own.replace(*id).is_some() => {
                 return Err(Error::malformed("headers of two types of pages"));
             }
             _ => {}
@@ -110,12 +110,12 @@ pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
 }
 
 /// Counts the bytes that are read.
-struct Counted<'a, B> {
+struct CountedBytes<'a, B> {
     bytes: &'a mut B,
     read: &'a Cell<u64>,
 }
 
-impl<B: Bytes> Bytes for Counted<'_, B> {
+impl<B: Bytes> Bytes for CountedBytes<'_, B> {
     fn byte(&mut self) -> Result<u8> {
         self.read.set(self.read.get() + 1);
         self.bytes.byte()

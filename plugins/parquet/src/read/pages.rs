@@ -66,7 +66,8 @@ impl RowGroupPages {
         let descriptor = metadata.column_descr_ptr();
         // The footer's count may be small for the size of the chunk, so the larger of both limits
         // applies.
-        let by_bytes = metadata.byte_range().1.saturating_mul(super::VALUES_A_BYTE).saturating_add(1 << 20);
+        let by_bytes =
+            metadata.byte_range().1.saturating_mul(super::MAX_VALUES_PER_BYTE).saturating_add(1 << 20);
         let values = u64::try_from(metadata.num_values()).unwrap_or(0).max(by_bytes);
         let listed = self.listed.clone();
         let int96 = self.int96.clone();

@@ -15,12 +15,12 @@ use tensorferry_sdk::arrow_array::{
     ArrayRef, Int32Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, StringArray, new_null_array,
 };
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
-use tensorferry_sdk::records::{Batched, Bounds, Comparison, FieldPath, Scan, Value};
+use tensorferry_sdk::records::{Batched, Bounds, ComparedValue, Comparison, FieldPath, ScanRequest};
 use tensorferry_sdk::{Context, Error, Result, Source};
 
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 /// Maximum depth of folders. More partition keys than this are not realistic.
-const MOST_DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// A file, and the keys and values of its folders.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,9 +55,9 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
         members.extend(names.map(|name| DataFile { name, keys: keys.clone() }));
         for below in folders {
             match partition(&below) {
-                Some(_) if keys.len() == MOST_DEPTH => {
+                Some(_) if keys.len() == MAX_DEPTH => {
                     let error = Error::limit("partitions within partitions");
-                    return Err(error.file(below).expected(format!("at most {MOST_DEPTH} levels")));
+                    return Err(error.file(below).expected(format!("at most {MAX_DEPTH} levels")));
                 }
                 Some((key, _)) if keys.iter().any(|(known, _)| *known == key) => {
                     return Err(Error::malformed("a partition folder repeats the key of a folder around it")
@@ -79,7 +79,7 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
 /// Returns whether a folder contains a Parquet file, directly or in its first partitions.
 pub(crate) fn any(source: &dyn Source) -> Result<bool> {
     let mut folder = String::new();
-    for _ in 0..=MOST_DEPTH {
+    for _ in 0..=MAX_DEPTH {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         if source.list(&prefix)?.iter().any(|name| is_member(name)) {
             return Ok(true);
@@ -167,13 +167,13 @@ impl Partitions {
     }
 
     /// Splits a scan into the scan of the files and the indices of the partition columns.
-    pub(super) fn divide(&self, scan: &Scan) -> (Scan, Vec<usize>) {
+    pub(super) fn divide(&self, scan: &ScanRequest) -> (ScanRequest, Vec<usize>) {
         let all = || (0..self.own + self.fields.len()).map(|column| vec![column]).collect();
         let columns: Vec<FieldPath> = scan.columns.clone().unwrap_or_else(all);
         let is_own = |path: &FieldPath| path.first().is_some_and(|&column| column < self.own);
         let (own, keys): (Vec<FieldPath>, Vec<FieldPath>) = columns.into_iter().partition(is_own);
         let keys = keys.iter().flatten().map(|column| column.saturating_sub(self.own)).collect();
-        (Scan { columns: Some(own), ..scan.clone() }, keys)
+        (ScanRequest { columns: Some(own), ..scan.clone() }, keys)
     }
 
     /// Returns the index of the partition column that a comparison is about.
@@ -186,15 +186,15 @@ impl Partitions {
         let Some(field) = self.fields.get(key) else { return false };
         let Some(value) = self.values.get(file).and_then(|values| values.get(key)) else { return false };
         let known = value.as_deref().map(|text| match number(text) {
-            Some(number) if *field.data_type() == DataType::Int32 => Value::Int(number.into()),
-            _ => Value::Bytes(text.as_bytes().to_vec()),
+            Some(number) if *field.data_type() == DataType::Int32 => ComparedValue::Int(number.into()),
+            _ => ComparedValue::Bytes(text.as_bytes().to_vec()),
         });
         let nulls = Some(u64::from(known.is_none()));
         comparison.excludes(&Bounds { least: known.clone(), greatest: known, nulls, rows: 1 })
     }
 
     /// Adds the partition columns `keys` to the batches of a file.
-    pub(super) fn beside(&self, stream: Batched, file: usize, keys: &[usize]) -> Result<Batched> {
+    pub(super) fn add_columns(&self, stream: Batched, file: usize, keys: &[usize]) -> Result<Batched> {
         if keys.is_empty() {
             return Ok(stream);
         }

@@ -25,7 +25,7 @@ pub(super) fn of_all(
     limits: &Limits,
     losses: &mut dyn LossSink,
 ) -> Result<SchemaRef> {
-    without_a_type(files, losses)?;
+    report_unsupported_types(files, losses)?;
     let Some((first, others)) = files.split_first_mut() else { return Ok(Arc::new(Schema::empty())) };
     let schema = of_file(first, None, int96, limits)?;
     let mut fields = schema.fields().to_vec();
@@ -38,7 +38,7 @@ pub(super) fn of_all(
         let names = (first.file.name(), file.file.name().to_owned());
         let own = match difference((names.0, &fields), (&names.1, own), &equal) {
             None => own.clone(),
-            Some(_) => as_first(file, &schema, own, int96, limits, losses)?,
+            Some(_) => with_types_of_first(file, &schema, own, int96, limits, losses)?,
         };
         if let Some(error) = difference((names.0, &fields), (&names.1, &own), &equal) {
             return Err(error);
@@ -53,11 +53,11 @@ pub(super) fn of_all(
 }
 
 /// Reports the columns whose logical type does not exist in Arrow or in ferry.
-fn without_a_type(files: &[OpenFile], losses: &mut dyn LossSink) -> Result<()> {
+fn report_unsupported_types(files: &[OpenFile], losses: &mut dyn LossSink) -> Result<()> {
     let mut seen = std::collections::BTreeMap::new();
     for file in files {
         let root = file.metadata.file_metadata().schema_descr().root_schema();
-        seen.extend(logical::without_a_type(root));
+        seen.extend(logical::unsupported_types(root));
     }
     seen.into_iter().try_for_each(|(column, name)| {
         let why = match name {
@@ -254,7 +254,7 @@ fn first_has_nanoseconds(file: &OpenFile, leaf: usize, limits: &Limits) -> Resul
 /// Returns the columns with the first file's types and their own nullability, or unchanged if that
 /// is not possible. A different time zone in a column, or in its nested values, is reported as a
 /// loss.
-fn as_first(
+fn with_types_of_first(
     file: &mut OpenFile,
     first: &Schema,
     own: &Fields,

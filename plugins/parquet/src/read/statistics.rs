@@ -18,11 +18,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::Limits;
 use tensorferry_sdk::arrow_schema::{DataType, Schema};
-use tensorferry_sdk::records::{Bounds, Comparison, Value};
+use tensorferry_sdk::records::{Bounds, ComparedValue, Comparison};
 
 /// Cached bounds of leaf columns in each row group.
 #[derive(Debug, Default)]
-pub(super) struct KnownBounds(Mutex<HashMap<usize, Arc<Vec<Option<Bounds>>>>>);
+pub(super) struct BoundsCache(Mutex<HashMap<usize, Arc<Vec<Option<Bounds>>>>>);
 
 impl RowGroup {
     /// Returns whether a comparison of a column of this schema is false for every row of the group.
@@ -91,31 +91,31 @@ fn bounds(
 }
 
 /// Returns the minimum and maximum, if comparisons use the same order.
-fn values(statistics: &Statistics, data_type: &DataType) -> (Option<Value>, Option<Value>) {
+fn values(statistics: &Statistics, data_type: &DataType) -> (Option<ComparedValue>, Option<ComparedValue>) {
     use DataType as Arrow;
     fn both<T>(
         least: Option<&T>,
         greatest: Option<&T>,
-        value: impl Fn(&T) -> Option<Value>,
-    ) -> (Option<Value>, Option<Value>) {
+        value: impl Fn(&T) -> Option<ComparedValue>,
+    ) -> (Option<ComparedValue>, Option<ComparedValue>) {
         (least.and_then(&value), greatest.and_then(&value))
     }
-    let float = |value: f64| Some(Value::Float(value)).filter(|_| !value.is_nan());
+    let float = |value: f64| Some(ComparedValue::Float(value)).filter(|_| !value.is_nan());
     match (statistics, data_type) {
         (Statistics::Boolean(of), Arrow::Boolean) => {
-            both(of.min_opt(), of.max_opt(), |&value| Some(Value::Bool(value)))
+            both(of.min_opt(), of.max_opt(), |&value| Some(ComparedValue::Bool(value)))
         }
         (Statistics::Int32(of), Arrow::Int8 | Arrow::Int16 | Arrow::Int32) => {
-            both(of.min_opt(), of.max_opt(), |&value| Some(Value::Int(value.into())))
+            both(of.min_opt(), of.max_opt(), |&value| Some(ComparedValue::Int(value.into())))
         }
         (Statistics::Int32(of), Arrow::UInt8 | Arrow::UInt16 | Arrow::UInt32) => {
-            both(of.min_opt(), of.max_opt(), |&value| Some(Value::Int(value.cast_unsigned().into())))
+            both(of.min_opt(), of.max_opt(), |&value| Some(ComparedValue::Int(value.cast_unsigned().into())))
         }
         (Statistics::Int64(of), Arrow::Int64) => {
-            both(of.min_opt(), of.max_opt(), |&value| Some(Value::Int(value.into())))
+            both(of.min_opt(), of.max_opt(), |&value| Some(ComparedValue::Int(value.into())))
         }
         (Statistics::Int64(of), Arrow::UInt64) => {
-            both(of.min_opt(), of.max_opt(), |&value| Some(Value::Int(value.cast_unsigned().into())))
+            both(of.min_opt(), of.max_opt(), |&value| Some(ComparedValue::Int(value.cast_unsigned().into())))
         }
         (Statistics::Float(of), Arrow::Float32) => {
             both(of.min_opt(), of.max_opt(), |&value| float(value.into()))
@@ -129,7 +129,7 @@ fn values(statistics: &Statistics, data_type: &DataType) -> (Option<Value>, Opti
             | Arrow::Binary
             | Arrow::LargeBinary
             | Arrow::BinaryView,
-        ) => both(of.min_opt(), of.max_opt(), |value| Some(Value::Bytes(value.data().to_vec()))),
+        ) => both(of.min_opt(), of.max_opt(), |value| Some(ComparedValue::Bytes(value.data().to_vec()))),
         _ => (None, None),
     }
 }

@@ -3,7 +3,7 @@
 use super::dictionary::{self, Lengths};
 use super::pages::RowGroupPages;
 use super::{OpenFile, interval, leaves, text};
-use crate::fault::{decoded, of_library, one_line, panicked};
+use crate::fault::{decoded, one_line, panicked, read_error};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::Type;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tensorferry_sdk::arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
-use tensorferry_sdk::records::{Batched, Expanded, FieldPath, Projection, Scan, batches};
+use tensorferry_sdk::records::{Batched, ExpandedBytes, FieldPath, Projection, ScanRequest, batches};
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
 /// Bytes of a null in a batch.
@@ -27,11 +27,11 @@ pub(super) struct RowGroup {
 }
 
 /// Returns a stream without rows.
-pub(super) fn empty(schema: &SchemaRef, scan: &Scan) -> Result<Batched> {
+pub(super) fn empty(schema: &SchemaRef, scan: &ScanRequest) -> Result<Batched> {
     Ok(batches(projected(schema, &paths(schema, scan))?, || Ok(None)))
 }
 
-fn paths(schema: &SchemaRef, scan: &Scan) -> Vec<FieldPath> {
+fn paths(schema: &SchemaRef, scan: &ScanRequest) -> Vec<FieldPath> {
     let all = || (0..schema.fields().len()).map(|column| vec![column]).collect();
     scan.columns.clone().unwrap_or_else(all)
 }
@@ -41,13 +41,13 @@ fn projected(schema: &SchemaRef, paths: &[FieldPath]) -> Result<SchemaRef> {
 }
 
 /// Callback with the total that has been decoded. Its error ends the stream.
-pub(super) type CountBytes = Box<dyn Fn(Expanded) -> Result<()> + Send>;
+pub(super) type CountBytes = Box<dyn Fn(ExpandedBytes) -> Result<()> + Send>;
 
 /// Streams the requested columns and rows. A page or a row may be decoded to at most `most` bytes.
 pub(super) fn open(
     group: &RowGroup,
     schema: &SchemaRef,
-    scan: &Scan,
+    scan: &ScanRequest,
     most: u64,
     count_bytes: CountBytes,
 ) -> Result<Batched> {
@@ -64,7 +64,7 @@ pub(super) fn open(
         schema,
         columns,
         left,
-        decoded: Expanded::default(),
+        decoded: ExpandedBytes::default(),
         count_bytes,
         batch_rows: 1,
         listed: pages.listed.clone(),
@@ -72,12 +72,12 @@ pub(super) fn open(
         reader: None,
     };
     let batch_rows = stream.rows_of_a_batch(scan);
-    stream.batch_rows = batch_rows.map_err(|error| stream.placed(error))?;
+    stream.batch_rows = batch_rows.map_err(|error| stream.with_location(error))?;
     if !stream.columns.is_empty() && left > 0 {
         let is_whole = left == rows;
         let selection = (!is_whole).then(|| selection(first_row, left));
         let reader = stream.reader(&stream.columns, selection);
-        stream.reader = Some(reader.map_err(|error| stream.placed(error))?);
+        stream.reader = Some(reader.map_err(|error| stream.with_location(error))?);
     }
     Ok(batches(stream.schema.clone(), move || stream.batch()))
 }
@@ -97,7 +97,7 @@ struct Stream {
     columns: Vec<FieldPath>,
     /// Remaining rows.
     left: u64,
-    decoded: Expanded,
+    decoded: ExpandedBytes,
     count_bytes: CountBytes,
     batch_rows: usize,
     listed: Arc<AtomicU64>,
@@ -107,7 +107,7 @@ struct Stream {
 }
 
 impl Stream {
-    fn placed(&self, error: Error) -> Error {
+    fn with_location(&self, error: Error) -> Error {
         error.context(format!("row group {}", self.pages.index)).file(&self.name)
     }
 
@@ -139,7 +139,7 @@ impl Stream {
 
     /// Returns the number of rows per batch. It is based on the chunks' lengths, and small enough
     /// that a repeated value cannot make a batch longer than `most` bytes.
-    fn rows_of_a_batch(&self, request: &Scan) -> Result<usize> {
+    fn rows_of_a_batch(&self, request: &ScanRequest) -> Result<usize> {
         let group = self.pages.group();
         let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
         let wanted = self.leaves(&self.columns)?;
@@ -190,12 +190,12 @@ impl Stream {
             let error = match self.pages.first_error.take() {
                 Some(kept) => kept,
                 None if error.kind() == ErrorKind::Limit => error,
-                None => match self.culprit() {
+                None => match self.find_bad_column() {
                     Some(column) => error.column(column),
                     None => error,
                 },
             };
-            self.placed(error)
+            self.with_location(error)
         })
     }
 
@@ -211,7 +211,7 @@ impl Stream {
                     .map_err(|payload| panicked(payload.as_ref()))?;
                 match next {
                     Some(Ok(batch)) => batch.columns().to_vec(),
-                    Some(Err(error)) => return Err(of_library(&error.to_string())),
+                    Some(Err(error)) => return Err(read_error(&error.to_string())),
                     None => {
                         return Err(Error::malformed("fewer rows than the footer claims")
                             .found(format!("{} less", self.left)));
@@ -222,7 +222,7 @@ impl Stream {
         for (column, field) in columns.iter().zip(self.schema.fields()) {
             text::check(column).map_err(|error| error.column(field.name()))?;
         }
-        let expanded = columns.iter().map(|column| Expanded::of(column));
+        let expanded = columns.iter().map(|column| ExpandedBytes::of(column));
         // Parquet's dictionaries and runs are compression: decoded values share no memory.
         self.decoded.bytes += expanded.map(|expanded| expanded.bytes).sum::<u64>();
         (self.count_bytes)(self.decoded)?;
@@ -242,7 +242,7 @@ impl Stream {
     /// Finds the first column that cannot be read, since the library does not report it. Bisection
     /// reads half of the remaining columns at a time, so the search takes about as long as reading
     /// all columns once.
-    fn culprit(&self) -> Option<String> {
+    fn find_bad_column(&self) -> Option<String> {
         let (mut from, mut to) = (0, self.columns.len());
         while to - from > 1 {
             let middle = from.midpoint(to);

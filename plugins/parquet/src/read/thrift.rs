@@ -36,7 +36,7 @@ pub(super) type Fields = &'static [(i64, Shape)];
 
 /// A value found by [`walk`].
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Seen {
+pub(super) enum Event {
     Number(i64),
     /// Number of bytes, or of list elements, that follow.
     Len(u64),
@@ -47,7 +47,7 @@ pub(super) enum Seen {
 }
 
 /// Maximum nesting of skipped structs. Statistics are the deepest in the format.
-const DEEPEST: u32 = 8;
+const MAX_SKIPPED_DEPTH: u32 = 8;
 
 const BOOL_TRUE: u8 = 1;
 const BOOL_FALSE: u8 = 2;
@@ -89,14 +89,14 @@ impl Bytes for &[u8] {
 pub(super) fn walk(
     bytes: &mut impl Bytes,
     fields: Fields,
-    see: &mut dyn FnMut(&[i64], Seen) -> Result<()>,
+    see: &mut dyn FnMut(&[i64], Event) -> Result<()>,
 ) -> Result<()> {
     Walk { bytes, see, path: Vec::new() }.fields(fields)
 }
 
 struct Walk<'a, B> {
     bytes: &'a mut B,
-    see: &'a mut dyn FnMut(&[i64], Seen) -> Result<()>,
+    see: &'a mut dyn FnMut(&[i64], Event) -> Result<()>,
     path: Vec<i64>,
 }
 
@@ -114,15 +114,15 @@ impl<B: Bytes> Walk<'_, B> {
                     self.value(*shape, wire)?;
                     self.path.pop();
                 }
-                None => skip(self.bytes, wire, DEEPEST)?,
+                None => skip(self.bytes, wire, MAX_SKIPPED_DEPTH)?,
             }
         }
-        (self.see)(&self.path, Seen::End)
+        (self.see)(&self.path, Event::End)
     }
 
     fn value(&mut self, shape: Shape, wire: u8) -> Result<()> {
         match (shape, wire) {
-            (Shape::Bool, BOOL_TRUE | BOOL_FALSE) => (self.see)(&self.path, Seen::Flag(wire == BOOL_TRUE)),
+            (Shape::Bool, BOOL_TRUE | BOOL_FALSE) => (self.see)(&self.path, Event::Flag(wire == BOOL_TRUE)),
             (Shape::Byte, BYTE) => self.bytes.skip(1),
             (Shape::Integer(bits), I16 | I32 | I64) => {
                 let value = number(self.bytes)?;
@@ -131,17 +131,17 @@ impl<B: Bytes> Walk<'_, B> {
                     let error = malformed("a number is too large for its field");
                     return Err(error.expected(format!("{bits} bits")).found(value));
                 }
-                (self.see)(&self.path, Seen::Number(value))
+                (self.see)(&self.path, Event::Number(value))
             }
             (Shape::Double, DOUBLE) => self.bytes.skip(8),
             (Shape::Binary, BINARY) => {
                 let len = varint(self.bytes)?;
-                (self.see)(&self.path, Seen::Len(len))?;
+                (self.see)(&self.path, Event::Len(len))?;
                 self.bytes.skip(len)
             }
             (Shape::List(element), LIST) => {
                 let (wire, count) = list(self.bytes)?;
-                (self.see)(&self.path, Seen::Len(count))?;
+                (self.see)(&self.path, Event::Len(count))?;
                 for _ in 0..count {
                     self.value(*element, wire)?;
                 }

@@ -26,7 +26,7 @@ mod leaf;
 mod levels;
 mod statistics;
 
-use crate::fault::refused;
+use crate::fault::write_error;
 use dictionary::{ChunkDictionary, Indices};
 use header::page_header;
 use leaf::Leaf;
@@ -42,10 +42,10 @@ use tensorferry_sdk::{ByteSink, Error, Result};
 const PAGE_BITS: u64 = 8 << 20;
 /// A chunk is not compressed unless its first page shrinks to this percentage. Otherwise,
 /// decompression would cost readers more time than the saved bytes are worth.
-const WORTH_COMPRESSING: usize = 90;
+const MAX_COMPRESSED_PERCENT: usize = 90;
 /// Size and number of the samples of the first page that are compressed as a test.
-const TRIED: usize = 16 << 10;
-const TRIED_PARTS: usize = 16;
+const SAMPLE_BYTES: usize = 16 << 10;
+const SAMPLE_COUNT: usize = 16;
 /// Maximum bytes of a minimum or maximum of strings and bytes: a kilobyte of an image in each
 /// footer does not help readers.
 pub(super) const STATISTICS_BYTES: usize = 64;
@@ -202,12 +202,12 @@ impl Chunk<'_> {
         if let Some(codec) = &mut self.codec {
             let Buffers { page, compressed } = &mut *self.buffers;
             let (mut tried, mut left) = (0, 0);
-            for part in page.chunks((page.len() / TRIED_PARTS).max(TRIED)) {
-                let part = &part[..part.len().min(TRIED)];
+            for part in page.chunks((page.len() / SAMPLE_COUNT).max(SAMPLE_BYTES)) {
+                let part = &part[..part.len().min(SAMPLE_BYTES)];
                 tried += part.len();
                 left += compress(codec, part, compressed)?;
             }
-            if left * 100 > tried * WORTH_COMPRESSING {
+            if left * 100 > tried * MAX_COMPRESSED_PERCENT {
                 self.codec = None;
             }
         }
@@ -271,7 +271,7 @@ impl Chunk<'_> {
         if let Some(statistics) = statistics {
             metadata = metadata.set_statistics(statistics);
         }
-        metadata.build().map_err(refused)
+        metadata.build().map_err(write_error)
     }
 }
 

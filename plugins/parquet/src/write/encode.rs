@@ -5,7 +5,7 @@ use super::dense::{Buffers, DenseWriter, STATISTICS_BYTES};
 use super::footer;
 use super::stored::StoredSchema;
 use crate::MAGIC;
-use crate::fault::refused;
+use crate::fault::write_error;
 use crate::options::{DictionaryUse, WriteOptions};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowWriterOptions, compute_leaves};
@@ -41,7 +41,7 @@ pub(super) fn properties(stored: &StoredSchema, options: &WriteOptions) -> Resul
         .set_coerce_types(true)
         .set_dictionary_enabled(options.dictionary != DictionaryUse::Never);
     if options.dictionary == DictionaryUse::Auto {
-        for column in stored.parquet.columns().iter().filter(|column| seldom_repeats(column)) {
+        for column in stored.parquet.columns().iter().filter(|column| skips_dictionary(column)) {
             properties = properties.set_column_dictionary_enabled(column.path().clone(), false);
         }
     }
@@ -51,7 +51,7 @@ pub(super) fn properties(stored: &StoredSchema, options: &WriteOptions) -> Resul
 /// Returns whether a column holds bytes (images, serialized arrays) or floats. For these, the
 /// library would fill a dictionary and then discard it, which costs more than the rest of the
 /// encoding.
-fn seldom_repeats(column: &ColumnDescriptor) -> bool {
+fn skips_dictionary(column: &ColumnDescriptor) -> bool {
     match column.physical_type() {
         Type::FLOAT | Type::DOUBLE | Type::FIXED_LEN_BYTE_ARRAY => true,
         Type::BYTE_ARRAY => !matches!(
@@ -67,7 +67,7 @@ pub(super) fn empty_file(stored: &StoredSchema, properties: &WriterProperties) -
     let options = ArrowWriterOptions::new().with_properties(properties.clone());
     let options = options.with_parquet_schema(stored.parquet.as_ref().clone());
     let writer = ArrowWriter::try_new_with_options(std::io::sink(), stored.schema.clone(), options);
-    writer.and_then(ArrowWriter::close).map_err(refused)
+    writer.and_then(ArrowWriter::close).map_err(write_error)
 }
 
 /// Writes the chunks of one row group and returns its footer. Columns are written one after the
@@ -113,10 +113,10 @@ pub(super) fn row_group(
             .set_file_offset(MAGIC.len() as i64)
             .set_ordinal(0)
             .set_column_metadata(chunks);
-        metadata = metadata.add_row_group(row_group.build().map_err(refused)?);
+        metadata = metadata.add_row_group(row_group.build().map_err(write_error)?);
     }
     let mut footer = Vec::new();
-    ParquetMetaDataWriter::new(&mut footer, &metadata.build()).finish().map_err(refused)?;
+    ParquetMetaDataWriter::new(&mut footer, &metadata.build()).finish().map_err(write_error)?;
     footer.truncate(footer.len().saturating_sub(TAIL));
     Ok(footer)
 }
@@ -135,24 +135,24 @@ fn library_chunks(
     let options = ArrowWriterOptions::new()
         .with_properties(properties.clone())
         .with_skip_arrow_metadata(true)
-        .with_parquet_schema(stored.of_column(index).map_err(refused)?);
+        .with_parquet_schema(stored.of_column(index).map_err(write_error)?);
     let file = PendingBytes::default();
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let writer = ArrowWriter::try_new_with_options(file.clone(), schema, options);
-    let (mut writer, factory) = writer.and_then(ArrowWriter::into_serialized_writer).map_err(refused)?;
+    let (mut writer, factory) = writer.and_then(ArrowWriter::into_serialized_writer).map_err(write_error)?;
     writer.flush()?;
     file.take();
-    let mut columns = factory.create_column_writers(0).map_err(refused)?.into_iter();
-    let mut group = writer.next_row_group().map_err(refused)?;
+    let mut columns = factory.create_column_writers(0).map_err(write_error)?.into_iter();
+    let mut group = writer.next_row_group().map_err(write_error)?;
     for chunk in chunks(field, arrays, &mut columns)? {
-        chunk.append_to_row_group(&mut group).map_err(refused)?;
+        chunk.append_to_row_group(&mut group).map_err(write_error)?;
         file.send(output)?;
     }
-    let group = group.close().map_err(refused)?;
+    let group = group.close().map_err(write_error)?;
     writer.flush()?;
     file.send(output)?;
     let by = i64::try_from(offset).unwrap_or(i64::MAX) - MAGIC.len() as i64;
-    group.columns().iter().map(|chunk| footer::moved_chunk(chunk.clone(), by).map_err(refused)).collect()
+    group.columns().iter().map(|chunk| footer::moved_chunk(chunk.clone(), by).map_err(write_error)).collect()
 }
 
 /// Encodes the chunks of a column, one for each leaf of its type.
@@ -163,14 +163,14 @@ fn chunks(
 ) -> Result<Vec<ArrowColumnChunk>> {
     let mut writers: Vec<ArrowColumnWriter> = Vec::new();
     for array in arrays {
-        let leaves = compute_leaves(field, array).map_err(refused)?;
+        let leaves = compute_leaves(field, array).map_err(write_error)?;
         // The first batch determines the number of leaves.
         writers.extend(columns.take(leaves.len().saturating_sub(writers.len())));
         for (writer, leaf) in writers.iter_mut().zip(&leaves) {
-            writer.write(leaf).map_err(refused)?;
+            writer.write(leaf).map_err(write_error)?;
         }
     }
-    writers.into_iter().map(|writer| writer.close().map_err(refused)).collect()
+    writers.into_iter().map(|writer| writer.close().map_err(write_error)).collect()
 }
 
 /// Bytes from the library that have not yet been written to the output. The library requires a

@@ -1,7 +1,7 @@
 //! Writes the footer of the whole file from the footers of its row groups, with shifted offsets.
 
 use crate::MAGIC;
-use crate::fault::refused;
+use crate::fault::write_error;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataOptions,
@@ -28,8 +28,8 @@ pub(super) fn write(
         let by = piece.offset.checked_sub(MAGIC.len() as u64).and_then(|by| i64::try_from(by).ok());
         let by =
             by.ok_or_else(|| Error::plugin("a row group cannot start at this offset").found(piece.offset))?;
-        for row_group in note.map_err(refused)?.row_groups() {
-            row_groups.push(moved(row_group.clone(), by, row_groups.len()).map_err(refused)?);
+        for row_group in note.map_err(write_error)?.row_groups() {
+            row_groups.push(moved(row_group.clone(), by, row_groups.len()).map_err(write_error)?);
         }
     }
     let rows: i64 = row_groups.iter().map(RowGroupMetaData::num_rows).sum();
@@ -43,7 +43,7 @@ pub(super) fn write(
     );
     let metadata = ParquetMetaDataBuilder::new(file).set_row_groups(row_groups).build();
     let mut footer = Vec::new();
-    ParquetMetaDataWriter::new(&mut footer, &metadata).finish().map_err(refused)?;
+    ParquetMetaDataWriter::new(&mut footer, &metadata).finish().map_err(write_error)?;
     output.write(&footer)
 }
 

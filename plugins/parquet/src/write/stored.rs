@@ -1,9 +1,9 @@
 //! Determines which columns of a schema Parquet can store, and with which types.
 
 use super::as_stored::as_stored;
-use crate::fault::{one_line, refused};
+use crate::fault::{one_line, write_error};
 use crate::nested::{parts, with_parts};
-use crate::{MOST_DEPTH, MOST_FIELDS, MOST_LISTS, logical};
+use crate::{MAX_DEPTH, MAX_FIELDS, MAX_LISTS, logical};
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::errors::ParquetError;
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
@@ -64,7 +64,7 @@ pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
     let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
     let parquet = ArrowSchemaConverter::new().with_coerce_types(true).convert(&schema);
     let parquet = parquet.and_then(|parquet| logical::with_logical_types(&parquet, schema.fields()));
-    Ok((StoredSchema { parquet: Arc::new(parquet.map_err(refused)?), schema, from }, losses))
+    Ok((StoredSchema { parquet: Arc::new(parquet.map_err(write_error)?), schema, from }, losses))
 }
 
 impl StoredSchema {
@@ -142,7 +142,7 @@ fn check_depth(field: &Field) -> Result<()> {
     let Depth { groups, lists, fields } = Depth::of(field.data_type());
     // The schema itself is a group.
     let counted =
-        [("lists", lists, MOST_LISTS), ("groups", groups, MOST_DEPTH - 1), ("fields", fields, MOST_FIELDS)];
+        [("lists", lists, MAX_LISTS), ("groups", groups, MAX_DEPTH - 1), ("fields", fields, MAX_FIELDS)];
     match counted.into_iter().find(|(_, found, most)| found > most) {
         Some((what, found, most)) => {
             Err(Error::limit(format!("the column nests {what} too deep for Parquet"))
@@ -303,12 +303,12 @@ mod tests {
             DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
         };
         for (data_type, fits) in [
-            (nested(MOST_FIELDS - 1, DataType::Int64, structs), true),
-            (nested(MOST_FIELDS, DataType::Int64, structs), false),
-            (nested(MOST_LISTS, DataType::Int64, lists), true),
-            (nested(MOST_LISTS + 1, DataType::Int64, lists), false),
-            (nested(MOST_LISTS, DataType::Int64, pairs), true),
-            (nested(MOST_LISTS + 1, DataType::Int64, pairs), false),
+            (nested(MAX_FIELDS - 1, DataType::Int64, structs), true),
+            (nested(MAX_FIELDS, DataType::Int64, structs), false),
+            (nested(MAX_LISTS, DataType::Int64, lists), true),
+            (nested(MAX_LISTS + 1, DataType::Int64, lists), false),
+            (nested(MAX_LISTS, DataType::Int64, pairs), true),
+            (nested(MAX_LISTS + 1, DataType::Int64, pairs), false),
             (nested(31, nested(16, DataType::Int64, lists), structs), true),
             (nested(32, nested(16, DataType::Int64, lists), structs), false),
         ] {

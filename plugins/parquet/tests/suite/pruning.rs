@@ -3,7 +3,7 @@
 use crate::common::{open, write};
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use tensorferry_sdk::records::{Comparator, Comparison, Scan, Value};
+use tensorferry_sdk::records::{Comparator, ComparedValue, Comparison, ScanRequest};
 use tensorferry_sdk::{Limits, MemorySource};
 use tensorferry_test_kit::rows::rows;
 
@@ -26,16 +26,16 @@ fn row_groups_that_cannot_match_are_left_out() {
     let written = write(&pieces[0][0].schema(), &pieces, &[]).unwrap();
     let source = MemorySource::file("out.parquet", written.files["out.parquet"].clone());
     let set = open(source, Limits::default()).unwrap();
-    let left = |column: usize, comparator, values: Vec<Value>| -> Vec<usize> {
+    let left = |column: usize, comparator, values: Vec<ComparedValue>| -> Vec<usize> {
         let predicate = vec![Comparison { column: vec![column], comparator, values }];
-        let scan = Scan { predicate, ..Scan::default() };
+        let scan = ScanRequest { predicate, ..ScanRequest::default() };
         let count = |split| set.scan(split, &scan).unwrap().map(|batch| batch.unwrap().num_rows()).sum();
         (0..set.splits().len()).map(count).collect()
     };
-    assert_eq!(left(0, Comparator::Greater, vec![Value::Int(150)]), [0, 100, 100]);
-    assert_eq!(left(0, Comparator::In, vec![Value::Int(1), Value::Int(250)]), [100, 0, 100]);
-    assert_eq!(left(1, Comparator::Less, vec![Value::Bytes(b"w01".to_vec())]), [100, 0, 0]);
-    assert_eq!(left(2, Comparator::LessOrEqual, vec![Value::Float(100.5)]), [100, 0, 0]);
-    assert_eq!(left(2, Comparator::Unequal, vec![Value::Float(1.0)]), [100, 100, 100]);
+    assert_eq!(left(0, Comparator::Greater, vec![ComparedValue::Int(150)]), [0, 100, 100]);
+    assert_eq!(left(0, Comparator::In, vec![ComparedValue::Int(1), ComparedValue::Int(250)]), [100, 0, 100]);
+    assert_eq!(left(1, Comparator::Less, vec![ComparedValue::Bytes(b"w01".to_vec())]), [100, 0, 0]);
+    assert_eq!(left(2, Comparator::LessOrEqual, vec![ComparedValue::Float(100.5)]), [100, 0, 0]);
+    assert_eq!(left(2, Comparator::Unequal, vec![ComparedValue::Float(1.0)]), [100, 100, 100]);
     assert_eq!(left(0, Comparator::IsNull, vec![]), [100, 100, 100]);
 }

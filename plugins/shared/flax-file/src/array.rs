@@ -8,9 +8,9 @@ use tensorferry_sdk::{
 };
 
 /// Maximum number of dimensions; the maximum of numpy.
-const MOST_DIMENSIONS: u64 = 64;
+const MAX_DIMENSIONS: u64 = 64;
 /// Maximum length of a dtype's name; no dtype has a longer one.
-const MOST_NAME_BYTES: u64 = 64;
+const MAX_NAME_BYTES: u64 = 64;
 
 /// An array in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,9 +44,9 @@ impl Array {
         }
         let marker = cursor.marker()?;
         let rank = cursor.list_len(marker)?.ok_or_else(|| wrong(cursor, "shape is not a list"))?;
-        if rank > MOST_DIMENSIONS {
+        if rank > MAX_DIMENSIONS {
             let error = Error::malformed("an array has too many dimensions").offset(place);
-            return Err(error.expected(format!("at most {MOST_DIMENSIONS}")).found(rank));
+            return Err(error.expected(format!("at most {MAX_DIMENSIONS}")).found(rank));
         }
         let mut shape = Vec::new();
         for _ in 0..rank {
@@ -56,7 +56,7 @@ impl Array {
         }
         let marker = cursor.marker()?;
         let name_len = cursor.text_len(marker)?.ok_or_else(|| wrong(cursor, "dtype is not text"))?;
-        if name_len > MOST_NAME_BYTES {
+        if name_len > MAX_NAME_BYTES {
             return Err(wrong(cursor, "dtype's name is too long").found(format!("{name_len} bytes")));
         }
         let dtype = dtype::parse(&cursor.text(name_len, limits)?).map_err(|error| error.offset(place))?;

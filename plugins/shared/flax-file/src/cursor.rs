@@ -33,7 +33,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Checks that at least `len` bytes follow. `what` names the value that claims them.
-    pub(crate) fn claim(&self, len: u64, what: &str) -> Result<()> {
+    pub(crate) fn check_remaining(&self, len: u64, what: &str) -> Result<()> {
         if len <= self.rest() {
             return Ok(());
         }
@@ -44,7 +44,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
-        self.claim(len, "a value")?;
+        self.check_remaining(len, "a value")?;
         self.place += len;
         Ok(())
     }
@@ -52,7 +52,7 @@ impl<'a> Cursor<'a> {
     /// Reads the next `N` bytes.
     pub(crate) fn bytes<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut bytes = [0; N];
-        self.claim(N as u64, "a value")?;
+        self.check_remaining(N as u64, "a value")?;
         let inside = self.place.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
         let held = inside.and_then(|at| self.window.get(at..at + N));
         if let Some(held) = held {
@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads `len` bytes into memory.
     pub(crate) fn vec(&mut self, len: u64, limits: &Limits) -> Result<Vec<u8>> {
-        self.claim(len, "a value")?;
+        self.check_remaining(len, "a value")?;
         let bytes = self.source.read_vec(self.file, self.place, len, limits)?;
         self.place += len;
         Ok(bytes)

@@ -3,7 +3,7 @@
 
 use crate::array::Array;
 use crate::cursor::Cursor;
-use crate::{ARRAY, COMPLEX, MOST_NESTING, SCALAR};
+use crate::{ARRAY, COMPLEX, MAX_NESTING, SCALAR};
 use rmp::Marker;
 use std::collections::HashSet;
 use std::fmt;
@@ -45,7 +45,7 @@ pub struct Document {
 }
 
 /// A map or a list that is being read.
-struct Open {
+struct OpenContainer {
     is_map: bool,
     left: u64,
     place: u64,
@@ -56,7 +56,7 @@ struct Open {
 }
 
 /// A complete value, or the start of a map or list.
-enum Begun {
+enum ItemStart {
     Item(Item),
     Container { is_map: bool, count: u64 },
 }
@@ -83,7 +83,7 @@ impl Document {
     }
 
     /// Reads the first values of a file, and returns whether any of them is an array.
-    pub fn glance(source: &dyn Source, file: FileId, context: &dyn Context) -> Result<bool> {
+    pub fn starts_with_arrays(source: &dyn Source, file: FileId, context: &dyn Context) -> Result<bool> {
         const VALUES: u64 = 64;
         let mut walk = Walk { cursor: Cursor::new(source, file), context, items: Vec::new(), held: 0 };
         walk.run(VALUES)?;
@@ -95,22 +95,29 @@ impl Walk<'_> {
     /// Reads one value with all its children, or only the first `most` values.
     fn run(&mut self, most: u64) -> Result<()> {
         let limits = self.context.limits();
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenContainer> = Vec::new();
         loop {
             let place = self.cursor.place();
             let mut item = match self.value().map_err(|error| at(error, place))? {
-                Begun::Item(item) => item,
-                Begun::Container { is_map, count } if count > 0 => {
-                    if open.len() >= MOST_NESTING {
+                ItemStart::Item(item) => item,
+                ItemStart::Container { is_map, count } if count > 0 => {
+                    if open.len() >= MAX_NESTING {
                         let error = Error::limit("maps and lists are nested too deep").offset(place);
-                        return Err(error.expected(format!("at most {MOST_NESTING} levels")));
+                        return Err(error.expected(format!("at most {MAX_NESTING} levels")));
                     }
                     let key = if is_map { Some(self.key()?) } else { None };
-                    open.push(Open { is_map, left: count, place, key, keys: Vec::new(), parts: Vec::new() });
+                    open.push(OpenContainer {
+                        is_map,
+                        left: count,
+                        place,
+                        key,
+                        keys: Vec::new(),
+                        parts: Vec::new(),
+                    });
                     continue;
                 }
-                Begun::Container { is_map: true, .. } => Item::Map(Vec::new()),
-                Begun::Container { .. } => Item::List(Vec::new()),
+                ItemStart::Container { is_map: true, .. } => Item::Map(Vec::new()),
+                ItemStart::Container { .. } => Item::List(Vec::new()),
             };
             loop {
                 if self.items.len() as u64 >= limits.nodes {
@@ -145,37 +152,37 @@ impl Walk<'_> {
     }
 
     /// Reads a leaf, or the header of a map or list.
-    fn value(&mut self) -> Result<Begun> {
+    fn value(&mut self) -> Result<ItemStart> {
         let place = self.cursor.place();
         let marker = self.cursor.marker()?;
         if let Some(count) = self.cursor.list_len(marker)? {
-            self.cursor.claim(count, "a list (at one byte per item)")?;
-            return Ok(Begun::Container { is_map: false, count });
+            self.cursor.check_remaining(count, "a list (at one byte per item)")?;
+            return Ok(ItemStart::Container { is_map: false, count });
         }
         if let Some(len) = self.cursor.text_len(marker)? {
             let text = self.held_text(len)?;
-            return Ok(Begun::Item(Item::Leaf(Node::text(&text))));
+            return Ok(ItemStart::Item(Item::Leaf(Node::text(&text))));
         }
         if let Some(len) = self.cursor.bin_len(marker)? {
-            self.cursor.claim(len, "a byte string")?;
+            self.cursor.check_remaining(len, "a byte string")?;
             self.hold(len)?;
             let bytes = self.cursor.vec(len, self.context.limits())?;
-            return Ok(Begun::Item(Item::Leaf(Node::scalar(NodeKind::BYTES, &bytes))));
+            return Ok(ItemStart::Item(Item::Leaf(Node::scalar(NodeKind::BYTES, &bytes))));
         }
         if let Some(number) = self.cursor.integer(marker)? {
-            return Ok(Begun::Item(Item::Leaf(Node::wide_int(number))));
+            return Ok(ItemStart::Item(Item::Leaf(Node::wide_int(number))));
         }
         if let Some((number, is_narrow)) = self.cursor.float(marker)? {
             let class = if is_narrow { "F32" } else { "" };
-            return Ok(Begun::Item(Item::Leaf(Node { class: class.into(), ..Node::float(number) })));
+            return Ok(ItemStart::Item(Item::Leaf(Node { class: class.into(), ..Node::float(number) })));
         }
         let count = match marker {
             Marker::FixMap(count) => count.into(),
             Marker::Map16 => self.cursor.length(2)?,
             Marker::Map32 => self.cursor.length(4)?,
-            Marker::Null => return Ok(Begun::Item(Item::Leaf(Node::none()))),
+            Marker::Null => return Ok(ItemStart::Item(Item::Leaf(Node::none()))),
             Marker::True | Marker::False => {
-                return Ok(Begun::Item(Item::Leaf(Node::bool(marker == Marker::True))));
+                return Ok(ItemStart::Item(Item::Leaf(Node::bool(marker == Marker::True))));
             }
             Marker::FixExt1 => return self.extension(place, 1),
             Marker::FixExt2 => return self.extension(place, 2),
@@ -196,14 +203,14 @@ impl Walk<'_> {
                 return Err(error.found(format!("{:#04x}", marker.to_u8())));
             }
         };
-        self.cursor.claim(count.saturating_mul(2), "a map (at two bytes per entry)")?;
-        Ok(Begun::Container { is_map: true, count })
+        self.cursor.check_remaining(count.saturating_mul(2), "a map (at two bytes per entry)")?;
+        Ok(ItemStart::Container { is_map: true, count })
     }
 
-    fn extension(&mut self, place: u64, len: u64) -> Result<Begun> {
+    fn extension(&mut self, place: u64, len: u64) -> Result<ItemStart> {
         let [kind] = self.cursor.bytes::<1>()?;
         let kind = i8::from_be_bytes([kind]);
-        self.cursor.claim(len, "an extension")?;
+        self.cursor.check_remaining(len, "an extension")?;
         let end = self.cursor.place() + len;
         let item = match kind {
             ARRAY | SCALAR => {
@@ -231,7 +238,7 @@ impl Walk<'_> {
                 Item::Unknown(kind)
             }
         };
-        Ok(Begun::Item(item))
+        Ok(ItemStart::Item(item))
     }
 
     fn key(&mut self) -> Result<Key> {
@@ -248,7 +255,7 @@ impl Walk<'_> {
     }
 
     fn held_text(&mut self, len: u64) -> Result<String> {
-        self.cursor.claim(len, "a text")?;
+        self.cursor.check_remaining(len, "a text")?;
         self.hold(len)?;
         self.cursor.text(len, self.context.limits())
     }
@@ -267,7 +274,7 @@ impl Walk<'_> {
     }
 }
 
-impl Open {
+impl OpenContainer {
     fn close(self) -> Result<Item> {
         if !self.is_map {
             return Ok(Item::List(self.parts));

@@ -43,7 +43,7 @@ pub(crate) const SCALAR: i8 = 3;
 pub const SCALAR_CLASS: &str = "numpy.generic";
 /// Maximum nesting of maps and lists. Python's msgpack allows 1024 levels; trees of modules have
 /// far fewer.
-pub const MOST_NESTING: usize = 64;
+pub const MAX_NESTING: usize = 64;
 
 /// Prefixes of texts that represent an array in another file: of Orbax, and of Flax's multi-process
 /// checkpoints.

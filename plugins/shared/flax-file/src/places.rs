@@ -5,11 +5,11 @@ use crate::document::{Document, Item};
 
 /// The position of each value in its document.
 #[derive(Debug)]
-pub struct Places(Vec<Place>);
+pub struct Positions(Vec<Position>);
 
 /// The position of a value.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Place {
+pub struct Position {
     /// Index of its parent, and its number there.
     pub parent: Option<(u32, u32)>,
     /// Whether it is a map that represents an array. Flax recognizes such maps only inside maps,
@@ -20,11 +20,11 @@ pub struct Place {
     is_in_list: bool,
 }
 
-impl Places {
+impl Positions {
     /// Finds the positions of all values.
     #[must_use]
     pub fn of(document: &Document) -> Self {
-        let mut places = vec![Place::default(); document.items.len()];
+        let mut places = vec![Position::default(); document.items.len()];
         // Parents come after their children.
         for (id, item) in document.items.iter().enumerate().rev() {
             let parts: Vec<u32> = match item {
@@ -38,7 +38,7 @@ impl Places {
             };
             let place = places[id];
             for (number, part) in (0..).zip(parts) {
-                places[part as usize] = Place {
+                places[part as usize] = Position {
                     parent: Some((u32::try_from(id).unwrap_or(u32::MAX), number)),
                     is_chunked: false,
                     is_in_chunked: place.is_chunked || place.is_in_chunked,
@@ -51,7 +51,7 @@ impl Places {
 
     /// Returns the position of a value.
     #[must_use]
-    pub fn at(&self, id: usize) -> Place {
+    pub fn at(&self, id: usize) -> Position {
         self.0.get(id).copied().unwrap_or_default()
     }
 

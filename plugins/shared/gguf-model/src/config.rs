@@ -2,7 +2,7 @@
 
 use crate::architecture::Architecture;
 use crate::entries::Entries;
-use crate::folder::no_model as malformed;
+use crate::folder::impossible_value as malformed;
 use crate::rope::Llama3;
 use serde_json::{Map, Value as Json};
 use tensorferry_sdk::{Error, Result};

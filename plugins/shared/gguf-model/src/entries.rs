@@ -62,9 +62,9 @@ impl IntoIterator for Entries {
 }
 
 /// Metadata of a file that is read.
-pub(crate) struct Read<'a>(pub(crate) &'a BTreeMap<String, Value>);
+pub(crate) struct MetadataView<'a>(pub(crate) &'a BTreeMap<String, Value>);
 
-impl Read<'_> {
+impl MetadataView<'_> {
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.0.get(key)?.as_text()
     }

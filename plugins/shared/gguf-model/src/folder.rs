@@ -42,7 +42,7 @@ impl Folder<'_> {
 }
 
 /// Returns the error for a key of `config.json` with an impossible value.
-pub(crate) fn no_model(key: &str) -> Error {
+pub(crate) fn impossible_value(key: &str) -> Error {
     Error::malformed(format!("{key} has an impossible value")).file("config.json")
 }
 

@@ -74,7 +74,7 @@ impl<'a> HfModel<'a> {
     }
 
     /// Returns settings of `config.json` that GGUF has no key for: the key, and the consequence.
-    pub fn unheld(&self) -> Result<Vec<(&'static str, String)>> {
+    pub fn unsupported_settings(&self) -> Result<Vec<(&'static str, String)>> {
         self.config.unheld()
     }
 

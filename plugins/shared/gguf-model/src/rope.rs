@@ -3,12 +3,12 @@
 //! (`_compute_llama3_parameters` in transformers' `modeling_rope_utils.py`). llama.cpp stores the
 //! factors as a tensor, computed once.
 
-use crate::folder::no_model as malformed;
+use crate::folder::impossible_value as malformed;
 use std::f32::consts::PI;
 use tensorferry_sdk::Result;
 
 /// Maximum head size, which bounds the factors in memory. Real heads have 64 to 256 numbers.
-const MOST_HEAD: u64 = 1 << 16;
+const MAX_HEAD: u64 = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Llama3 {
@@ -26,7 +26,7 @@ impl Llama3 {
         let Self { factor, low, high, context } = *self;
         let is_sane =
             [factor, low, high, context, theta].iter().all(|number| number.is_finite() && *number > 0.0);
-        if !is_sane || low >= high || head > MOST_HEAD {
+        if !is_sane || low >= high || head > MAX_HEAD {
             return Err(malformed("rope_scaling")
                 .expected("positive factors, with the low one below the high one")
                 .found(format!("{self:?}, head size {head}")));
@@ -49,7 +49,7 @@ impl Llama3 {
 
     /// Returns the parameters that produce these factors, if they are among the parameters of
     /// published models.
-    pub(crate) fn that_gives(factors: &[f32], theta: f64, head: u64) -> Option<Self> {
+    pub(crate) fn from_factors(factors: &[f32], theta: f64, head: u64) -> Option<Self> {
         let factor = f64::from(factors.iter().copied().fold(1.0, f32::max));
         let parameters = Self { factor, low: 1.0, high: 4.0, context: 8192.0 };
         let again = parameters.factors(theta, head).ok()?;
@@ -70,8 +70,8 @@ mod tests {
         let factors = parameters.factors(500_000.0, 128).unwrap();
         assert_eq!((factors.len(), factors[0], factors[63]), (64, 1.0, 8.0));
         assert!(factors.is_sorted() && factors.iter().any(|factor| (1.1..7.9).contains(factor)));
-        assert_eq!(Llama3::that_gives(&factors, 500_000.0, 128), Some(parameters));
-        assert_eq!(Llama3::that_gives(&factors[..60], 500_000.0, 128), None);
+        assert_eq!(Llama3::from_factors(&factors, 500_000.0, 128), Some(parameters));
+        assert_eq!(Llama3::from_factors(&factors[..60], 500_000.0, 128), None);
         let wrong = Llama3 { low: 4.0, ..parameters };
         assert!(wrong.factors(500_000.0, 128).is_err() && parameters.factors(f64::NAN, 128).is_err());
     }

@@ -5,7 +5,7 @@ mod tokenizer;
 
 use crate::architecture::Architecture;
 use crate::config::DEFAULT_THETA;
-use crate::entries::Read;
+use crate::entries::MetadataView;
 use crate::rope::Llama3;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub struct HfTensors<'a> {
 }
 
 /// Keys about the GGUF file itself, which have no place in a model folder.
-const OF_THE_FILE: [&str; 5] = [
+const FILE_KEYS: [&str; 5] = [
     "general.architecture",
     "general.type",
     "general.file_type",
@@ -43,7 +43,7 @@ const OF_THE_FILE: [&str; 5] = [
     "general.alignment",
 ];
 /// Keys of an architecture that are read below or are redundant.
-const HELD: [&str; 20] = [
+const READ_KEYS: [&str; 20] = [
     "block_count",
     "context_length",
     "embedding_length",
@@ -69,7 +69,7 @@ const HELD: [&str; 20] = [
 /// Converts metadata to the files of a model folder. Fails for unknown architectures and models
 /// with experts.
 pub fn to_hf(metadata: &BTreeMap<String, Value>, tensors: &HfTensors<'_>) -> Result<HfFiles> {
-    let read = Read(metadata);
+    let read = MetadataView(metadata);
     let word = read.text("general.architecture");
     let architecture = word.and_then(Architecture::of_gguf).ok_or_else(|| {
         Error::unsupported(
@@ -90,8 +90,8 @@ pub fn to_hf(metadata: &BTreeMap<String, Value>, tensors: &HfTensors<'_>) -> Res
     let mut losses = Vec::new();
     let config = model.config(&mut losses)?;
     let mut files = vec![("config.json", text(&config))];
-    let mut held: Vec<String> = OF_THE_FILE.iter().map(|&key| key.to_owned()).collect();
-    held.extend(HELD.map(&key));
+    let mut held: Vec<String> = FILE_KEYS.iter().map(|&key| key.to_owned()).collect();
+    held.extend(READ_KEYS.map(&key));
     match tokenizer::files(&read) {
         Ok(made) => {
             files.extend(made.iter().map(|(name, json)| (*name, text(json))));
@@ -111,7 +111,7 @@ fn text(json: &Json) -> String {
 
 struct Model<'a> {
     architecture: &'static Architecture,
-    read: &'a Read<'a>,
+    read: &'a MetadataView<'a>,
     tensors: &'a HfTensors<'a>,
     key: &'a dyn Fn(&str) -> String,
 }
@@ -196,7 +196,7 @@ impl Model<'_> {
     ) -> Result<Option<Json>> {
         let float = |name: &str| self.read.float(&(self.key)(&format!("rope.scaling.{name}")));
         if let Some(factors) = &self.tensors.frequencies {
-            let Some(found) = Llama3::that_gives(factors, theta, head) else {
+            let Some(found) = Llama3::from_factors(factors, theta, head) else {
                 let why = "the factors of rotary frequencies are not those of Llama 3: config.json lacks its rope_scaling";
                 losses.push((crate::FREQUENCIES, why.to_owned()));
                 return Ok(None);

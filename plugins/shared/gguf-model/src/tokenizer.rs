@@ -26,7 +26,7 @@ pub(crate) const SPACE: &str = "\u{2581}";
 const ADDED_SCORE: f32 = -1000.0;
 const MISSING_SCORE: f32 = -10_000.0;
 /// Maximum number of tokens, far above any vocabulary. It bounds the IDs of hostile files.
-const MOST_TOKENS: u64 = 1 << 24;
+const MAX_TOKENS: u64 = 1 << 24;
 
 /// The tokens of a model, ordered by ID.
 pub(crate) struct Vocabulary {
@@ -39,10 +39,8 @@ pub(crate) struct Vocabulary {
 impl Vocabulary {
     /// Returns a vocabulary of placeholders.
     fn of(len: u64) -> Result<Self> {
-        if len > MOST_TOKENS {
-            return Err(Error::limit("too many tokens")
-                .expected(format!("at most {MOST_TOKENS}"))
-                .found(len));
+        if len > MAX_TOKENS {
+            return Err(Error::limit("too many tokens").expected(format!("at most {MAX_TOKENS}")).found(len));
         }
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         Ok(Self {
@@ -101,7 +99,7 @@ pub(crate) fn add_to(
             let kind = json["model"]["type"].as_str().unwrap_or("unknown");
             return Err(refused(&format!("a {kind} tokenizer")).expected("byte-level or sentencepiece BPE"));
         }
-        (None, Some(json)) if fallback::is_one(json) => {
+        (None, Some(json)) if fallback::has_byte_fallback(json) => {
             add_scored(entries, &fallback::vocabulary(json, config.vocabulary)?)?;
             false
         }

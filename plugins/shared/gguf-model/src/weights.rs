@@ -16,11 +16,11 @@ struct Module {
     /// Names in transformers and in GGUF.
     names: [&'static str; 2],
     /// Shape of its weight. The first dimension is also that of its bias.
-    shape: &'static [Len],
+    shape: &'static [Dim],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Len {
+enum Dim {
     Vocabulary,
     Width,
     /// Number of heads times head size.
@@ -31,30 +31,30 @@ enum Len {
     Inner,
 }
 
-const fn module(names: [&'static str; 2], shape: &'static [Len]) -> Module {
+const fn module(names: [&'static str; 2], shape: &'static [Dim]) -> Module {
     Module { names, shape }
 }
 
 const OUTPUT: &str = "lm_head";
 /// Modules outside of layers.
-const ONCE: [Module; 3] = [
-    module(["model.embed_tokens", "token_embd"], &[Len::Vocabulary, Len::Width]),
-    module(["model.norm", "output_norm"], &[Len::Width]),
-    module([OUTPUT, "output"], &[Len::Vocabulary, Len::Width]),
+const GLOBAL_MODULES: [Module; 3] = [
+    module(["model.embed_tokens", "token_embd"], &[Dim::Vocabulary, Dim::Width]),
+    module(["model.norm", "output_norm"], &[Dim::Width]),
+    module([OUTPUT, "output"], &[Dim::Vocabulary, Dim::Width]),
 ];
 /// Modules of each layer.
-const LAYER: [Module; 11] = [
-    module(["input_layernorm", "attn_norm"], &[Len::Width]),
-    module(["post_attention_layernorm", "ffn_norm"], &[Len::Width]),
-    module(["self_attn.q_proj", "attn_q"], &[Len::Queries, Len::Width]),
-    module(["self_attn.k_proj", "attn_k"], &[Len::Keys, Len::Width]),
-    module(["self_attn.v_proj", "attn_v"], &[Len::Keys, Len::Width]),
-    module(["self_attn.o_proj", "attn_output"], &[Len::Width, Len::Queries]),
-    module(["self_attn.q_norm", "attn_q_norm"], &[Len::Head]),
-    module(["self_attn.k_norm", "attn_k_norm"], &[Len::Head]),
-    module(["mlp.gate_proj", "ffn_gate"], &[Len::Inner, Len::Width]),
-    module(["mlp.up_proj", "ffn_up"], &[Len::Inner, Len::Width]),
-    module(["mlp.down_proj", "ffn_down"], &[Len::Width, Len::Inner]),
+const LAYER_MODULES: [Module; 11] = [
+    module(["input_layernorm", "attn_norm"], &[Dim::Width]),
+    module(["post_attention_layernorm", "ffn_norm"], &[Dim::Width]),
+    module(["self_attn.q_proj", "attn_q"], &[Dim::Queries, Dim::Width]),
+    module(["self_attn.k_proj", "attn_k"], &[Dim::Keys, Dim::Width]),
+    module(["self_attn.v_proj", "attn_v"], &[Dim::Keys, Dim::Width]),
+    module(["self_attn.o_proj", "attn_output"], &[Dim::Width, Dim::Queries]),
+    module(["self_attn.q_norm", "attn_q_norm"], &[Dim::Head]),
+    module(["self_attn.k_norm", "attn_k_norm"], &[Dim::Head]),
+    module(["mlp.gate_proj", "ffn_gate"], &[Dim::Inner, Dim::Width]),
+    module(["mlp.up_proj", "ffn_up"], &[Dim::Inner, Dim::Width]),
+    module(["mlp.down_proj", "ffn_down"], &[Dim::Width, Dim::Inner]),
 ];
 /// Modules of attention that have a bias in Qwen 2.
 const WITH_BIAS: [&str; 3] = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"];
@@ -78,11 +78,11 @@ impl Weight {
         };
         let of = |modules: &'static [Module], name: &str| modules.iter().find(|it| it.names[side] == name);
         let (layer, module) = match module.strip_prefix(IN_LAYER[side]) {
-            None => (None, of(&ONCE, module)?),
+            None => (None, of(&GLOBAL_MODULES, module)?),
             Some(rest) => {
                 let (number, module) = rest.split_once('.')?;
                 let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-                (Some(number.parse().ok().filter(|_| is_number)?), of(&LAYER, module)?)
+                (Some(number.parse().ok().filter(|_| is_number)?), of(&LAYER_MODULES, module)?)
             }
         };
         Some(Self { layer, module, is_bias })
@@ -136,7 +136,7 @@ impl Expected<'_> {
         }
         let dims = weight.module.shape;
         let dims = if weight.is_bias { &dims[..1] } else { dims };
-        let is = |(&dim, &len): (&Len, &u64)| self.len(dim).is_none_or(|expected| expected == len);
+        let is = |(&dim, &len): (&Dim, &u64)| self.len(dim).is_none_or(|expected| expected == len);
         if dims.len() == shape.len() && dims.iter().zip(shape).all(is) {
             return Ok(());
         }
@@ -147,36 +147,36 @@ impl Expected<'_> {
     }
 
     /// Returns the length of a dimension, if the configuration defines it.
-    fn len(&self, dim: Len) -> Option<u64> {
+    fn len(&self, dim: Dim) -> Option<u64> {
         match dim {
-            Len::Vocabulary => self.config.vocabulary,
-            Len::Width => Some(self.config.width),
-            Len::Queries => Some(self.config.heads.saturating_mul(self.head)),
-            Len::Keys => Some(self.config.kv_heads.saturating_mul(self.head)),
-            Len::Head => Some(self.head),
-            Len::Inner => Some(self.inner),
+            Dim::Vocabulary => self.config.vocabulary,
+            Dim::Width => Some(self.config.width),
+            Dim::Queries => Some(self.config.heads.saturating_mul(self.head)),
+            Dim::Keys => Some(self.config.kv_heads.saturating_mul(self.head)),
+            Dim::Head => Some(self.head),
+            Dim::Inner => Some(self.inner),
         }
     }
 
     /// Returns the length of a dimension with the keys that define it.
-    fn words(&self, dim: Len) -> String {
+    fn words(&self, dim: Dim) -> String {
         let Config { heads, kv_heads, .. } = self.config;
         let len = self.len(dim).map_or("any".to_owned(), |len| len.to_string());
         let head = self.head;
         match dim {
-            Len::Vocabulary => format!("{len} (vocab_size)"),
-            Len::Width => format!("{len} (hidden_size)"),
-            Len::Queries => format!("{len} ({heads} num_attention_heads of {head})"),
-            Len::Keys => format!("{len} ({kv_heads} num_key_value_heads of {head})"),
-            Len::Head => format!("{len} (head_dim, or hidden_size / num_attention_heads)"),
-            Len::Inner => format!("{len} (intermediate_size)"),
+            Dim::Vocabulary => format!("{len} (vocab_size)"),
+            Dim::Width => format!("{len} (hidden_size)"),
+            Dim::Queries => format!("{len} ({heads} num_attention_heads of {head})"),
+            Dim::Keys => format!("{len} ({kv_heads} num_key_value_heads of {head})"),
+            Dim::Head => format!("{len} (head_dim, or hidden_size / num_attention_heads)"),
+            Dim::Inner => format!("{len} (intermediate_size)"),
         }
     }
 
     fn check_all_are_there(&self, found: &HashSet<Weight>) -> Result<()> {
         let of_layers =
-            (0..self.layers).flat_map(|layer| LAYER.iter().map(move |module| (Some(layer), module)));
-        let all = ONCE.iter().map(|module| (None, module)).chain(of_layers);
+            (0..self.layers).flat_map(|layer| LAYER_MODULES.iter().map(move |module| (Some(layer), module)));
+        let all = GLOBAL_MODULES.iter().map(|module| (None, module)).chain(of_layers);
         for (layer, module) in all {
             for is_bias in [false, true] {
                 let weight = Weight { layer, module, is_bias };

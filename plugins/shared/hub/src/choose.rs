@@ -6,13 +6,13 @@
 use crate::Naming;
 use crate::index::Index;
 use crate::listing::list;
-use crate::ranks::{are_ranks_of_one, refuse_part};
+use crate::ranks::{are_ranks_of_one_model, refuse_part};
 use std::collections::BTreeSet;
 use tensorferry_sdk::file_name::{base_of_variant, has_suffix, strip_suffix};
 use tensorferry_sdk::{Context, Entry, Error, Purpose, Result, ShardName, Side, Source, TypedOption};
 
 /// Reader option: what to do if the input is one shard of a model.
-pub const SHARD_IS_ALONE: TypedOption<bool> = TypedOption::choice(
+pub const SHARD_OPTION: TypedOption<bool> = TypedOption::choice(
     Side::Reader,
     "shard",
     &[("refuse", false), ("alone", true)],
@@ -50,8 +50,8 @@ pub fn choose(
             Ok(Choice::Files(vec![name.clone()]))
         }
         Entry::Folder => {
-            let choice = among(naming, naming.stem, &source.list("")?, source, context)?;
-            checked(choice, shard_is_alone, source, context)
+            let choice = choose_among(naming, naming.stem, &source.list("")?, source, context)?;
+            refuse_partial(choice, shard_is_alone, source, context)
         }
         Entry::Prefix(prefix) => {
             let mut names = source.list(prefix)?;
@@ -61,13 +61,18 @@ pub fn choose(
                     names.push(name);
                 }
             }
-            checked(among(naming, prefix, &names, source, context)?, shard_is_alone, source, context)
+            refuse_partial(
+                choose_among(naming, prefix, &names, source, context)?,
+                shard_is_alone,
+                source,
+                context,
+            )
         }
     }
 }
 
 /// Checks that a single chosen file is not a part of a model.
-fn checked(
+fn refuse_partial(
     choice: Choice,
     shard_is_alone: bool,
     source: &dyn Source,
@@ -111,7 +116,7 @@ pub fn is_member(naming: &Naming, name: &str) -> bool {
     !name.starts_with('.') && (has_suffix(name, naming.suffix) || naming.stem_of_index(name).is_some())
 }
 
-fn among(
+fn choose_among(
     naming: &Naming,
     stem: &str,
     names: &[String],
@@ -190,8 +195,8 @@ fn note_others(
 
 /// Chooses among several files: they must be all shards of one set.
 fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
-    if are_ranks_of_one(files) && files.iter().all(|name| naming.shard(name).is_none()) {
-        return Err(ranks_of_one(files));
+    if are_ranks_of_one_model(files) && files.iter().all(|name| naming.shard(name).is_none()) {
+        return Err(unjoinable_ranks(files));
     }
     let parsed: Option<Vec<ShardName<'_>>> = files.iter().map(|name| naming.shard(name)).collect();
     let parsed = parsed.ok_or_else(|| several(files))?;
@@ -226,7 +231,7 @@ fn nothing(naming: &Naming, names: &[String]) -> Error {
 
 /// Returns the error for files that are ranks of one model.
 #[must_use]
-pub fn ranks_of_one(names: &[&str]) -> Error {
+pub fn unjoinable_ranks(names: &[&str]) -> Error {
     let found = list(names.iter().map(|name| format!("{name:?}")));
     Error::unsupported("the files contain the parts of one model, which ferry cannot join")
         .expected("one file with the whole model")

@@ -1,7 +1,7 @@
 //! An index names the file of each tensor of a model in several files: `{"metadata": {"total_size":
 //! BYTES, ...}, "weight_map": {TENSOR: FILE, ...}}`.
 
-use crate::json::{self, Scalar, Scope, UniqueMap};
+use crate::json::{self, ParseState, Scalar, UniqueMap};
 use crate::listing::list;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ impl Index {
     pub fn read(source: &dyn Source, name: &str, limits: &Limits) -> Result<Self> {
         let file = source.open(name)?;
         let bytes = source.read_vec(file, 0, source.len(file), limits)?;
-        let scope = Scope::new(limits);
+        let scope = ParseState::new(limits);
         let contents = json::parse(&bytes, 0, &scope, Contents(&scope)).map_err(|e| e.file(name))?;
         let mut index = Self {
             name: name.to_owned(),
@@ -150,7 +150,7 @@ impl Index {
 }
 
 /// Parses the JSON of an index into the weight map and the metadata.
-struct Contents<'a>(&'a Scope<'a>);
+struct Contents<'a>(&'a ParseState<'a>);
 
 impl<'de> DeserializeSeed<'de> for Contents<'_> {
     type Value = (BTreeMap<String, String>, BTreeMap<String, Scalar>);

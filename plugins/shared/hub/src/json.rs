@@ -14,14 +14,14 @@ const MESSAGE_CHARS: usize = 1000;
 
 /// The state of a parse, for errors: the number of entries so far, the tensor of the current entry,
 /// and the limit that was exceeded.
-pub struct Scope<'a> {
+pub struct ParseState<'a> {
     limits: &'a Limits,
     entries: Cell<u64>,
     tensor: RefCell<Option<String>>,
     refusal: RefCell<Option<Error>>,
 }
 
-impl<'a> Scope<'a> {
+impl<'a> ParseState<'a> {
     /// Creates a scope with a catalog's limits: on the number of tensors, and on the length of
     /// names.
     #[must_use]
@@ -72,7 +72,7 @@ impl<'a> Scope<'a> {
 
 /// Parses the single JSON value in `bytes`, which start at offset `base` of their file. Errors have
 /// the byte in the file, and the tensor that is set in the scope.
-pub fn parse<'a, S>(bytes: &'a [u8], base: u64, scope: &Scope<'_>, seed: S) -> Result<S::Value>
+pub fn parse<'a, S>(bytes: &'a [u8], base: u64, scope: &ParseState<'_>, seed: S) -> Result<S::Value>
 where
     S: DeserializeSeed<'a>,
 {
@@ -93,14 +93,14 @@ fn byte_of(text: &str, error: &serde_json::Error) -> u64 {
 
 /// A JSON object with unique keys.
 pub struct UniqueMap<'a, V> {
-    scope: &'a Scope<'a>,
+    scope: &'a ParseState<'a>,
     values: PhantomData<V>,
 }
 
 impl<'a, V> UniqueMap<'a, V> {
     /// Creates an object whose entries are counted in this scope.
     #[must_use]
-    pub fn new(scope: &'a Scope<'a>) -> Self {
+    pub fn new(scope: &'a ParseState<'a>) -> Self {
         Self { scope, values: PhantomData }
     }
 }
@@ -205,7 +205,7 @@ mod tests {
     use tensorferry_sdk::ErrorKind;
 
     fn map(text: &str, limits: &Limits) -> Result<BTreeMap<String, String>> {
-        let scope = Scope::new(limits);
+        let scope = ParseState::new(limits);
         parse(text.as_bytes(), 8, &scope, UniqueMap::new(&scope))
     }
 

@@ -35,11 +35,11 @@ mod ranks;
 mod shard;
 mod side_record;
 
-pub use choose::{Choice, SHARD_IS_ALONE, choose, is_member, ranks_of_one, without_variants};
+pub use choose::{Choice, SHARD_OPTION, choose, is_member, unjoinable_ranks, without_variants};
 pub use index::Index;
 pub use listing::list;
 pub use only_file::only_file;
-pub use ranks::{are_ranks_of_one, part_of_ranks, refuse, refuse_part};
+pub use ranks::{are_ranks_of_one_model, part_of_ranks, refuse, refuse_part};
 pub use shard::{Names, split};
 pub use side_record::SideRecord;
 

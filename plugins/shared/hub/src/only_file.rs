@@ -1,8 +1,8 @@
 //! Formats whose models are one file: a folder represents the only such file in it.
 
-use crate::choose::ranks_of_one;
+use crate::choose::unjoinable_ranks;
 use crate::listing::list;
-use crate::ranks::are_ranks_of_one;
+use crate::ranks::are_ranks_of_one_model;
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Error, Result, Source};
 
@@ -23,8 +23,8 @@ pub fn only_file(source: &dyn Source, endings: &[&str]) -> Result<String> {
                 (Some(first), Some(second)) => {
                     let all: Vec<String> = [first, second].into_iter().chain(found).collect();
                     let names: Vec<&str> = all.iter().map(String::as_str).collect();
-                    if are_ranks_of_one(&names) {
-                        return Err(ranks_of_one(&names));
+                    if are_ranks_of_one_model(&names) {
+                        return Err(unjoinable_ranks(&names));
                     }
                     let all = all.iter().map(|name| format!("{name:?}"));
                     Err(Error::usage(format!("the folder contains several {named} files"))

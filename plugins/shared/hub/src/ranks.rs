@@ -8,7 +8,7 @@ use tensorferry_sdk::{Context, Error, Limits, Purpose, Result, Source};
 
 /// Whether a file is a part of a model, if its name does not contain the number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Alone {
+enum LoneRank {
     /// Always a part.
     IsPart,
     /// A part if one of its numbers is not 0, or if other ranks are next to it. The only rank is a
@@ -20,65 +20,65 @@ enum Alone {
 }
 
 /// Patterns, from specific to general.
-const PATTERNS: [(&str, Alone); 44] = [
+const PATTERNS: [(&str, LoneRank); 44] = [
     // DeepSpeed: partitions of ZeRO, and layers of pipelines.
-    ("zero_pp_rank_#_*_states.pt", Alone::IsPart),
-    ("bf16_zero_pp_rank_#_*_states.pt", Alone::IsPart),
-    ("fp16_zero_pp_rank_#_*_states.pt", Alone::IsPart),
-    ("layer_#-model_*-model_states.pt", Alone::IsPart),
-    ("mp_rank_#_model_states.pt", Alone::FirstIsWhole),
+    ("zero_pp_rank_#_*_states.pt", LoneRank::IsPart),
+    ("bf16_zero_pp_rank_#_*_states.pt", LoneRank::IsPart),
+    ("fp16_zero_pp_rank_#_*_states.pt", LoneRank::IsPart),
+    ("layer_#-model_*-model_states.pt", LoneRank::IsPart),
+    ("mp_rank_#_model_states.pt", LoneRank::FirstIsWhole),
     // Meta, Mistral.
-    ("consolidated.#.pth", Alone::FirstIsWhole),
-    ("consolidated.#.pt", Alone::FirstIsWhole),
-    ("consolidated.#.safetensors", Alone::FirstIsWhole),
+    ("consolidated.#.pth", LoneRank::FirstIsWhole),
+    ("consolidated.#.pt", LoneRank::FirstIsWhole),
+    ("consolidated.#.safetensors", LoneRank::FirstIsWhole),
     // TensorRT-LLM, OLMo.
-    ("rank#.safetensors", Alone::FirstIsWhole),
-    ("rank#.npz", Alone::FirstIsWhole),
-    ("rank#.pt", Alone::FirstIsWhole),
-    ("rank_#.safetensors", Alone::FirstIsWhole),
-    ("rank_#.pt", Alone::FirstIsWhole),
+    ("rank#.safetensors", LoneRank::FirstIsWhole),
+    ("rank#.npz", LoneRank::FirstIsWhole),
+    ("rank#.pt", LoneRank::FirstIsWhole),
+    ("rank_#.safetensors", LoneRank::FirstIsWhole),
+    ("rank_#.pt", LoneRank::FirstIsWhole),
     // vLLM, SGLang.
-    ("model-rank-#-part-#.safetensors", Alone::FirstIsWhole),
+    ("model-rank-#-part-#.safetensors", LoneRank::FirstIsWhole),
     // DeepSeek's convert.py.
-    ("model#-mp@.safetensors", Alone::FirstIsWhole),
+    ("model#-mp@.safetensors", LoneRank::FirstIsWhole),
     // Neuron.
-    ("tp#_sharded*.safetensors", Alone::FirstIsWhole),
-    ("tp_rank_#_pp_rank_#.pt", Alone::FirstIsWhole),
-    ("dp_rank_#_tp_rank_#_pp_rank_#.pt", Alone::FirstIsWhole),
+    ("tp#_sharded*.safetensors", LoneRank::FirstIsWhole),
+    ("tp_rank_#_pp_rank_#.pt", LoneRank::FirstIsWhole),
+    ("dp_rank_#_tp_rank_#_pp_rank_#.pt", LoneRank::FirstIsWhole),
     // FSDP as written by verl and accelerate, and torch's distributed checkpoints.
-    ("*_world_size_@_rank_#.*", Alone::FirstIsWhole),
-    ("pytorch_model*_rank#.bin", Alone::FirstIsWhole),
-    ("__#_#.pt", Alone::FirstIsWhole),
+    ("*_world_size_@_rank_#.*", LoneRank::FirstIsWhole),
+    ("pytorch_model*_rank#.bin", LoneRank::FirstIsWhole),
+    ("__#_#.pt", LoneRank::FirstIsWhole),
     // nanotron: names contain a rank for each kind of parallelism.
-    ("*rank-#-of-@*rank-#-of-@*", Alone::FirstIsWhole),
+    ("*rank-#-of-@*rank-#-of-@*", LoneRank::FirstIsWhole),
     // FSDP of torch_xla.
-    ("*rank~#~of~@*", Alone::FirstIsWhole),
+    ("*rank~#~of~@*", LoneRank::FirstIsWhole),
     // metaseq, fairscale and fairseq.
-    ("*-model_part-#*-shard#.pt", Alone::FirstIsWhole),
-    ("*-model_part-#.pt", Alone::FirstIsWhole),
-    ("checkpoint*-rank-#-shard#.pt", Alone::FirstIsWhole),
-    ("checkpoint*-shard#.pt", Alone::FirstIsWhole),
+    ("*-model_part-#*-shard#.pt", LoneRank::FirstIsWhole),
+    ("*-model_part-#.pt", LoneRank::FirstIsWhole),
+    ("checkpoint*-rank-#-shard#.pt", LoneRank::FirstIsWhole),
+    ("checkpoint*-shard#.pt", LoneRank::FirstIsWhole),
     // MLX's examples.
-    ("weights.#.safetensors", Alone::IsWhole),
-    ("weights.#.npz", Alone::IsWhole),
+    ("weights.#.safetensors", LoneRank::IsWhole),
+    ("weights.#.npz", LoneRank::IsWhole),
     // Numbered parts with a count.
-    ("*-#-of-@.*", Alone::IsWhole),
-    ("*_#-of-@.*", Alone::IsWhole),
-    ("*_#_of_@.*", Alone::IsWhole),
+    ("*-#-of-@.*", LoneRank::IsWhole),
+    ("*_#-of-@.*", LoneRank::IsWhole),
+    ("*_#_of_@.*", LoneRank::IsWhole),
     // Others.
-    ("*_mp_rank_#*", Alone::IsWhole),
-    ("*rank~#*rank~#.*", Alone::IsWhole),
-    ("*rank~#.*", Alone::IsWhole),
-    ("*rank#", Alone::IsWhole),
+    ("*_mp_rank_#*", LoneRank::IsWhole),
+    ("*rank~#*rank~#.*", LoneRank::IsWhole),
+    ("*rank~#.*", LoneRank::IsWhole),
+    ("*rank#", LoneRank::IsWhole),
     // InternLM.
-    ("*_tp~#_pp~#.*", Alone::IsWhole),
-    ("*_wp~#_pp~#.*", Alone::IsWhole),
-    ("*_tp~#.*", Alone::IsWhole),
-    ("*shard~#.pt", Alone::IsWhole),
-    ("*shard~#.pth", Alone::IsWhole),
-    ("*shard~#.bin", Alone::IsWhole),
-    ("*shard~#.safetensors", Alone::IsWhole),
-    ("*_part~#.pt", Alone::IsWhole),
+    ("*_tp~#_pp~#.*", LoneRank::IsWhole),
+    ("*_wp~#_pp~#.*", LoneRank::IsWhole),
+    ("*_tp~#.*", LoneRank::IsWhole),
+    ("*shard~#.pt", LoneRank::IsWhole),
+    ("*shard~#.pth", LoneRank::IsWhole),
+    ("*shard~#.bin", LoneRank::IsWhole),
+    ("*shard~#.safetensors", LoneRank::IsWhole),
+    ("*_part~#.pt", LoneRank::IsWhole),
 ];
 
 /// TensorRT-LLM's configuration next to its ranks, and the maximum number of bytes read from it.
@@ -88,7 +88,7 @@ const MAX_CONFIG: u64 = 1 << 20;
 /// A file name that matches a pattern.
 #[derive(Debug, PartialEq, Eq)]
 struct RankName {
-    alone: Alone,
+    alone: LoneRank,
     numbers: Vec<u64>,
     count: Option<u64>,
     /// The name with `#` for each number, which is the same for all files of a set.
@@ -167,7 +167,7 @@ pub fn part_of_ranks(source: &dyn Source, name: &str) -> Result<Option<String>> 
         let number = rank.numbers.first().copied().unwrap_or_default();
         return Ok((count > 1).then(|| format!("number {number} of {count}")));
     }
-    if rank.alone == Alone::IsPart {
+    if rank.alone == LoneRank::IsPart {
         return Ok(Some("one rank of several, according to its name".to_owned()));
     }
     if let Some(count) = count_of_config(source, folder, &rank)? {
@@ -177,7 +177,7 @@ pub fn part_of_ranks(source: &dyn Source, name: &str) -> Result<Option<String>> 
     let is_first = rank.numbers.iter().all(|number| *number == 0);
     // Numbers that do not start at 0 may not be ranks.
     let counts = || is_first || others.iter().any(|(_, numbers)| numbers.iter().all(|number| *number == 0));
-    let is_known = rank.alone == Alone::FirstIsWhole;
+    let is_known = rank.alone == LoneRank::FirstIsWhole;
     Ok(match others.first() {
         Some((other, _)) if is_known || counts() => {
             Some(format!("one rank of several, with {other:?} next to it"))
@@ -252,7 +252,7 @@ pub fn refuse(name: &str, part: &str, context: &dyn Context) -> Result<()> {
 
 /// Returns whether all of these files are ranks of one model.
 #[must_use]
-pub fn are_ranks_of_one(names: &[&str]) -> bool {
+pub fn are_ranks_of_one_model(names: &[&str]) -> bool {
     let set = |name: &&str| RankName::parse(name).map(|rank| rank.set);
     match names.split_first() {
         Some((first, others)) if !others.is_empty() => {
@@ -385,9 +385,9 @@ mod tests {
 
     #[test]
     fn ranks_of_one_model_are_known() {
-        assert!(are_ranks_of_one(&["consolidated.00.pth", "consolidated.01.pth"]));
-        assert!(!are_ranks_of_one(&["consolidated.00.pth", "model.pth"]));
-        assert!(!are_ranks_of_one(&["a.pth", "b.pth"]));
-        assert!(!are_ranks_of_one(&["consolidated.00.pth"]));
+        assert!(are_ranks_of_one_model(&["consolidated.00.pth", "consolidated.01.pth"]));
+        assert!(!are_ranks_of_one_model(&["consolidated.00.pth", "model.pth"]));
+        assert!(!are_ranks_of_one_model(&["a.pth", "b.pth"]));
+        assert!(!are_ranks_of_one_model(&["consolidated.00.pth"]));
     }
 }

@@ -44,7 +44,7 @@ impl Names {
         if count == 1 {
             self.whole.clone()
         } else {
-            let stem = format!("{}{}", self.stem, self.tag.behind("-"));
+            let stem = format!("{}{}", self.stem, self.tag.with_separator("-"));
             ShardName::format(&stem, number as u64, count as u64, self.naming.suffix)
         }
     }

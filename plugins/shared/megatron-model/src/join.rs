@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 use tensorferry_sdk::{
-    Block, Catalog, CatalogSink, Error, Place, Region, Result, StorageId, row_major_strides,
+    Block, Catalog, CatalogSink, Error, Region, Result, StorageId, StorageLocation, row_major_strides,
 };
 use tensorferry_torch_file::Location;
 
 /// The rule for how the rows or columns of parts form the whole tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Joint {
+pub enum JoinRule {
     /// Next to each other along this dimension.
     Along(usize),
     /// The first halves of all parts' rows, followed by all second halves.
@@ -35,7 +35,7 @@ struct Rows {
     to: u64,
 }
 
-impl Joint {
+impl JoinRule {
     fn dim(self) -> usize {
         if let Self::Along(dim) = self { dim } else { 0 }
     }
@@ -76,7 +76,7 @@ impl Joint {
 }
 
 /// A writer of joined tensors into a catalog.
-pub struct Output<'o> {
+pub struct JoinedCatalog<'o> {
     /// Catalog of the files, which locations refer to.
     pub collected: &'o Catalog,
     /// Catalog that receives the tensors.
@@ -84,7 +84,7 @@ pub struct Output<'o> {
     declared: HashMap<StorageId, StorageId>,
 }
 
-impl<'o> Output<'o> {
+impl<'o> JoinedCatalog<'o> {
     pub fn new(collected: &'o Catalog, catalog: &'o mut dyn CatalogSink) -> Self {
         Self { collected, catalog, declared: HashMap::new() }
     }
@@ -97,7 +97,13 @@ impl<'o> Output<'o> {
 
     /// Adds a tensor made of parts, cut after `most` rows if given. Fails if the dtypes or the
     /// other dimensions of the parts differ.
-    pub fn joined(&mut self, name: &str, parts: &[&Location], joint: Joint, most: Option<u64>) -> Result<()> {
+    pub fn joined(
+        &mut self,
+        name: &str,
+        parts: &[&Location],
+        joint: JoinRule,
+        most: Option<u64>,
+    ) -> Result<()> {
         let dim = joint.dim();
         let mut shape = whole_shape(parts, dim)?;
         let (dtype, total) = (parts[0].dtype, shape[dim]);
@@ -140,7 +146,7 @@ impl<'o> Output<'o> {
                 let storage = self.collected.storage(id);
                 let storage = storage.ok_or_else(|| Error::plugin("unknown storage"))?;
                 // The handle of an encoded storage belongs to the reader that found it.
-                if matches!(storage.place, Place::Encoded { .. }) {
+                if matches!(storage.place, StorageLocation::Encoded { .. }) {
                     return Err(Error::unsupported(
                         "the values of the tensor are computed from others, as in conjugates",
                     ));
@@ -170,13 +176,13 @@ fn whole_shape(parts: &[&Location], dim: usize) -> Result<Vec<u64>> {
             return Err(Error::malformed(format!(
                 "the part of tensor rank {rank} does not match that of the first rank"
             ))
-            .expected(said(first))
-            .found(said(part)));
+            .expected(describe_location(first))
+            .found(describe_location(part)));
         }
         let len = part.shape.get(dim).ok_or_else(|| {
             Error::malformed("a part does not have the dimension along which it is split")
                 .expected(format!("dimension {dim}"))
-                .found(said(part))
+                .found(describe_location(part))
         })?;
         total = total.and_then(|total| total.checked_add(*len));
     }
@@ -186,15 +192,15 @@ fn whole_shape(parts: &[&Location], dim: usize) -> Result<Vec<u64>> {
 
 /// Formats a tensor's dtype and shape for messages.
 #[must_use]
-pub fn said(location: &Location) -> String {
+pub fn describe_location(location: &Location) -> String {
     format!("{} {:?}", location.dtype.info().map_or("?", |info| info.name()), location.shape)
 }
 
 /// Returns the rows of a part of length `len`, with `before` rows in earlier parts.
-fn rows(joint: Joint, len: u64, before: u64, total: u64) -> Result<Vec<Rows>> {
+fn rows(joint: JoinRule, len: u64, before: u64, total: u64) -> Result<Vec<Rows>> {
     Ok(match joint {
-        Joint::Along(_) => vec![Rows { from: 0, step: 1, count: len, to: before }],
-        Joint::Halves => {
+        JoinRule::Along(_) => vec![Rows { from: 0, step: 1, count: len, to: before }],
+        JoinRule::Halves => {
             if !len.is_multiple_of(2) {
                 return Err(Error::malformed("a gated part cannot be split into halves")
                     .expected("an even length")
@@ -203,7 +209,7 @@ fn rows(joint: Joint, len: u64, before: u64, total: u64) -> Result<Vec<Rows>> {
             let half = |from, to| Rows { from, step: 1, count: len / 2, to };
             vec![half(0, before / 2), half(len / 2, total / 2 + before / 2)]
         }
-        Joint::Fused { heads, fused, heads_inside } => {
+        JoinRule::Fused { heads, fused, heads_inside } => {
             let groups = heads.checked_mul(fused).filter(|groups| *groups > 0 && len.is_multiple_of(*groups));
             let size = len
                 / groups.ok_or_else(|| {
@@ -233,20 +239,21 @@ mod tests {
 
     use super::*;
 
-    fn origins(joint: Joint, shape: &[u64], ranks: u64) -> Vec<Vec<Vec<u64>>> {
+    fn origins(joint: JoinRule, shape: &[u64], ranks: u64) -> Vec<Vec<Vec<u64>>> {
         let cut = |rank| joint.cut(shape, ranks, rank).unwrap();
         (0..ranks).map(|rank| cut(rank).into_iter().map(|region| region.origin).collect()).collect()
     }
 
     #[test]
     fn a_rank_has_what_joining_takes_from_it() {
-        assert_eq!(origins(Joint::Along(1), &[3, 4], 2), [[[0, 0]], [[0, 2]]]);
-        assert_eq!(origins(Joint::Halves, &[8, 1], 2), [[[0, 0], [4, 0]], [[2, 0], [6, 0]]]);
-        for (joint, shape) in [(Joint::Along(0), [5, 4]), (Joint::Halves, [6, 4]), (Joint::Along(1), [4, 5])]
+        assert_eq!(origins(JoinRule::Along(1), &[3, 4], 2), [[[0, 0]], [[0, 2]]]);
+        assert_eq!(origins(JoinRule::Halves, &[8, 1], 2), [[[0, 0], [4, 0]], [[2, 0], [6, 0]]]);
+        for (joint, shape) in
+            [(JoinRule::Along(0), [5, 4]), (JoinRule::Halves, [6, 4]), (JoinRule::Along(1), [4, 5])]
         {
             let error = joint.cut(&shape, 2, 0).unwrap_err();
             assert!(error.to_string().contains("cannot be split evenly"), "{error}");
         }
-        assert!(Joint::Along(1).cut(&[4], 2, 0).is_err());
+        assert!(JoinRule::Along(1).cut(&[4], 2, 0).is_err());
     }
 }

@@ -5,8 +5,8 @@
 //! |---|---|
 //! | `names.rs` | numbers of layers and experts in names, the pipeline stage of a parameter |
 //! | `placement.rs` | [`Placement`]: how the parts of a parameter form the whole |
-//! | `join.rs` | [`Joint`]: the parts as blocks of one tensor, and the regions of a tensor that are a part |
-//! | `same.rs` | whether copies have the same bytes |
+//! | `join.rs` | [`JoinRule`]: the parts as blocks of one tensor, and the regions of a tensor that are a part |
+//! | `same_bytes.rs` | whether copies have the same bytes |
 //! | `grid.rs` | the ranks and their folders |
 //! | `split.rs` | [`Part`]: the parts that each rank has of a whole model |
 //! | `dist_names.rs` | names in a `torch_dist` checkpoint, in both directions |
@@ -25,8 +25,8 @@ mod split;
 
 pub use dist_names::{DistName, dist_name, extra_states, halves, is_extra_state, slice_name, stacked_dims};
 pub use grid::{GridSize, Rank};
-pub use join::{Joint, Output, said};
-pub use names::{StageOf, expert, is_counted, is_old, numbered, stage_of};
+pub use join::{JoinRule, JoinedCatalog, describe_location};
+pub use names::{StageOf, expert, is_before_core, is_counted, numbered, stage_of};
 pub use placement::{Placement, fused, is_embedding, is_gated, is_output, placement, second_of_mlp};
-pub use same::same;
+pub use same::same_bytes;
 pub use split::{ModelFacts, OLD_NAME, Part, split};

@@ -31,7 +31,7 @@ pub fn stage_of(name: &str) -> Option<StageOf<'_>> {
 
 /// Returns whether a name is from Megatron-LM before megatron-core.
 #[must_use]
-pub fn is_old(name: &str) -> bool {
+pub fn is_before_core(name: &str) -> bool {
     name.starts_with("language_model.") || name.starts_with("word_embeddings_for_head.")
 }
 

@@ -28,7 +28,7 @@ pub enum Placement {
     /// ranks.
     Unknown,
     /// The tensor has several sections that are split separately; the text describes it.
-    Refused(&'static str),
+    Unsupported(&'static str),
 }
 
 const COLUMN: [&str; 10] = [
@@ -68,12 +68,14 @@ pub fn placement(name: &str) -> Placement {
         return Placement::Replicated;
     }
     if name.contains(".mixer.") {
-        return Placement::Refused(
+        return Placement::Unsupported(
             "a Mamba mixer: its projections have several sections that are split separately",
         );
     }
     if module == "experts" && leaf.starts_with("weight") {
-        return Placement::Refused("grouped experts in one tensor, whose shape does not determine the parts");
+        return Placement::Unsupported(
+            "grouped experts in one tensor, whose shape does not determine the parts",
+        );
     }
     let kind = leaf.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_row = ROW.contains(&module) || (module == "dense" && ATTENTION.contains(&parent));
@@ -190,8 +192,8 @@ mod tests {
         ] {
             assert_eq!(placement(name), expected, "{name}");
         }
-        assert!(matches!(placement("decoder.layers.0.mixer.in_proj.weight"), Placement::Refused(_)));
-        assert!(matches!(placement("decoder.layers.0.mlp.experts.weight1"), Placement::Refused(_)));
+        assert!(matches!(placement("decoder.layers.0.mixer.in_proj.weight"), Placement::Unsupported(_)));
+        assert!(matches!(placement("decoder.layers.0.mlp.experts.weight1"), Placement::Unsupported(_)));
         assert_eq!(second_of_mlp("a.mlp.linear_fc1.bias").as_deref(), Some("a.mlp.linear_fc2.weight"));
         assert_eq!(second_of_mlp("e.linear_fc1.weight3").as_deref(), Some("e.linear_fc2.weight3"));
         assert_eq!(

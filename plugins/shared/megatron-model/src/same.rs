@@ -4,7 +4,9 @@
 //! Long tensors are compared by the checksums of their storages, if the archive has checksums. For
 //! example, every expert rank has a copy of a model's dense layers.
 
-use tensorferry_sdk::{Catalog, Context, Error, FileId, Place, Result, Source, Storage, element_count};
+use tensorferry_sdk::{
+    Catalog, Context, Error, FileId, Result, Source, Storage, StorageLocation, element_count,
+};
 use tensorferry_torch_file::Location;
 
 /// Bytes of each tensor that are read at a time.
@@ -13,7 +15,7 @@ const CHUNK: u64 = 1 << 20;
 const LONG: u64 = 16 << 20;
 
 /// The range of bytes that a tensor covers.
-struct Reach<'c> {
+struct TensorExtent<'c> {
     file: FileId,
     offset: u64,
     len: u64,
@@ -22,7 +24,7 @@ struct Reach<'c> {
 
 /// Returns whether two tensors of the same dtype and shape have the same bytes. Fails if their
 /// strides or byte orders differ.
-pub fn same(
+pub fn same_bytes(
     source: &dyn Source,
     catalog: &Catalog,
     pair: (&Location, &Location),
@@ -35,7 +37,7 @@ pub fn same(
     if (a.file, a.offset) == (b.file, b.offset) {
         return Ok(true);
     }
-    let whole = |reach: &Reach<'_>| reach.storage.len == reach.len;
+    let whole = |reach: &TensorExtent<'_>| reach.storage.len == reach.len;
     if let (true, true, Some(first), Some(second)) =
         (whole(&a), whole(&b), &a.storage.digest, &b.storage.digest)
         && (first != second || a.len > LONG)
@@ -60,10 +62,10 @@ pub fn same(
     Ok(true)
 }
 
-fn reach<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<Reach<'c>>> {
+fn reach<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<TensorExtent<'c>>> {
     let Some((id, offset)) = location.start else { return Ok(None) };
     let storage = catalog.storage(id).ok_or_else(|| Error::plugin("unknown storage"))?;
-    let Place::File { file, offset: start } = storage.place else {
+    let StorageLocation::File { file, offset: start } = storage.place else {
         return Err(Error::unsupported(
             "the values of the tensor are computed from others, as in conjugates",
         ));
@@ -81,5 +83,5 @@ fn reach<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<Reach<'
         None => Some(storage.len.saturating_sub(offset)),
     });
     let len = len.ok_or_else(|| Error::malformed("the length does not fit 64 bits"))?;
-    Ok(Some(Reach { file, offset: start + offset, len, storage }))
+    Ok(Some(TensorExtent { file, offset: start + offset, len, storage }))
 }

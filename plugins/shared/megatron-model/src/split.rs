@@ -1,8 +1,8 @@
 //! Splits a whole model into the parts of a grid of ranks, by the same rules as parts are joined.
 
 use crate::grid::{GridSize, Rank};
-use crate::join::Joint;
-use crate::names::{StageOf, is_old, stage_of};
+use crate::join::JoinRule;
+use crate::names::{StageOf, is_before_core, stage_of};
 use crate::placement::{Placement, is_embedding, is_gated, is_output, placement};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tensorferry_sdk::{CatalogView, Error, Region, Result, TensorId};
@@ -86,8 +86,8 @@ fn count_layers(catalog: &dyn CatalogView, facts: &ModelFacts) -> Result<u64> {
     let count = layers.len() as u64;
     match facts.layers.filter(|&said| said != count) {
         None => Ok(count),
-        Some(said) => Err(Error::usage("the model's number of layers differs from the arguments")
-            .expected(said)
+        Some(declared) => Err(Error::usage("the model's number of layers differs from the arguments")
+            .expected(declared)
             .found(format!("{count}, named decoder.layers.N"))),
     }
 }
@@ -115,7 +115,7 @@ struct Splitting<'c> {
 
 impl Splitting<'_> {
     fn add(&mut self, id: TensorId, name: &str, shape: &[u64]) -> Result<()> {
-        if is_old(name) {
+        if is_before_core(name) {
             return Err(Error::unsupported(OLD_NAME));
         }
         let last = self.size.stages - 1;
@@ -131,11 +131,12 @@ impl Splitting<'_> {
                 return Err(Error::unsupported("the name does not determine the pipeline stage"));
             }
         };
-        if let (true, Some(said), Some(&found)) = (is_embedding(name), self.facts.vocabulary, shape.first())
-            && said != found
+        if let (true, Some(declared), Some(&found)) =
+            (is_embedding(name), self.facts.vocabulary, shape.first())
+            && declared != found
         {
             return Err(Error::usage("the embedding's number of rows differs from the arguments")
-                .expected(format!("padded_vocab_size: {said}"))
+                .expected(format!("padded_vocab_size: {declared}"))
                 .found(found));
         }
         let joint = self.joint(name, shape)?;
@@ -147,20 +148,20 @@ impl Splitting<'_> {
     }
 
     /// Returns how the tensor is split; `None` if all ranks have all of it.
-    fn joint(&self, name: &str, shape: &[u64]) -> Result<Option<Joint>> {
+    fn joint(&self, name: &str, shape: &[u64]) -> Result<Option<JoinRule>> {
         let along = match placement(name) {
             _ if self.size.tensor == 1 => return Ok(None),
             Placement::Replicated => return Ok(None),
-            Placement::Along(dim) => Joint::Along(dim),
-            Placement::Vocabulary => Joint::Along(0),
+            Placement::Along(dim) => JoinRule::Along(dim),
+            Placement::Vocabulary => JoinRule::Along(0),
             Placement::MaybeGated => {
                 let shape_of = |name: &str| self.shapes.get(name).copied();
                 match is_gated(name, shape.first().copied(), shape_of, self.facts.gated)? {
-                    true => Joint::Halves,
-                    false => Joint::Along(0),
+                    true => JoinRule::Halves,
+                    false => JoinRule::Along(0),
                 }
             }
-            Placement::Refused(what) => return Err(Error::unsupported(what)),
+            Placement::Unsupported(what) => return Err(Error::unsupported(what)),
             Placement::Unknown => {
                 return Err(Error::unsupported(
                     "the name does not determine the split among the tensor ranks",
@@ -176,7 +177,7 @@ impl Splitting<'_> {
         name: &str,
         shape: &[u64],
         stage: u64,
-        joint: Option<Joint>,
+        joint: Option<JoinRule>,
     ) -> Result<()> {
         for tensor in 0..self.size.tensor {
             let regions = match joint {

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 use tensorferry_proto::wire::{
-    Broken, MOST_HEAD_BYTES, MOST_VARINT_BYTES, take_array, take_exact_varint, take_tag,
+    MAX_HEAD_BYTES, MAX_VARINT_BYTES, WireError, take_array, take_exact_varint, take_tag,
 };
 use tensorferry_sdk::{Error, FileId, Result, Source};
 
@@ -17,7 +17,7 @@ const WINDOW: u64 = 16 << 10;
 /// Bytes per read when a whole range is read.
 const CHUNK: u64 = 64 << 10;
 /// Maximum nesting of groups, as in protobuf's own readers.
-const MOST_GROUPS: usize = 100;
+const MAX_GROUP_DEPTH: usize = 100;
 
 /// A reader of the messages in one file, or in one piece of memory.
 pub struct Wire<'a> {
@@ -55,7 +55,7 @@ pub enum Value {
 }
 
 /// The start of a field after its number: its value, or the length of its content.
-enum Head {
+enum FieldStart {
     Whole(Value),
     Len(u64),
     GroupBegins,
@@ -80,7 +80,7 @@ impl<'a> Wire<'a> {
     }
 
     /// Creates another reader of the same bytes with its own window, to read two places in turn.
-    pub fn again(&self) -> Self {
+    pub fn reopen(&self) -> Self {
         Self::new(self.input)
     }
 
@@ -100,16 +100,16 @@ impl<'a> Wire<'a> {
         let at = rest.start;
         let (number, head) = self.head(rest)?;
         let value = match head {
-            Head::Whole(value) => value,
-            Head::Len(len) => Value::Bytes(self.content(rest, len)?),
-            Head::GroupBegins => {
+            FieldStart::Whole(value) => value,
+            FieldStart::Len(len) => Value::Bytes(self.content(rest, len)?),
+            FieldStart::GroupBegins => {
                 self.skip_group(rest, number)?;
                 Value::Group
             }
-            Head::GroupEnds => {
+            FieldStart::GroupEnds => {
                 return Err(self.malformed(at, "the end of a protobuf group without its start"));
             }
-            Head::Unknown(other) => {
+            FieldStart::Unknown(other) => {
                 let error = self.malformed(at, "unknown type of a protobuf field");
                 return Err(error.expected("0 to 5").found(other));
             }
@@ -118,17 +118,17 @@ impl<'a> Wire<'a> {
     }
 
     /// Reads the number of the field at the start of `rest`, and everything before its content.
-    fn head(&mut self, rest: &mut Range<u64>) -> Result<(u32, Head)> {
-        self.take(rest, MOST_HEAD_BYTES, |bytes| {
+    fn head(&mut self, rest: &mut Range<u64>) -> Result<(u32, FieldStart)> {
+        self.take(rest, MAX_HEAD_BYTES, |bytes| {
             let (number, wire_type) = take_tag(bytes, take_exact_varint)?;
             let head = match wire_type {
-                0 => Head::Whole(Value::Varint(take_exact_varint(bytes)?)),
-                1 => Head::Whole(Value::Fixed64(u64::from_le_bytes(take_array(bytes)?))),
-                2 => Head::Len(take_exact_varint(bytes)?),
-                3 => Head::GroupBegins,
-                4 => Head::GroupEnds,
-                5 => Head::Whole(Value::Fixed32(u32::from_le_bytes(take_array(bytes)?))),
-                other => Head::Unknown(other),
+                0 => FieldStart::Whole(Value::Varint(take_exact_varint(bytes)?)),
+                1 => FieldStart::Whole(Value::Fixed64(u64::from_le_bytes(take_array(bytes)?))),
+                2 => FieldStart::Len(take_exact_varint(bytes)?),
+                3 => FieldStart::GroupBegins,
+                4 => FieldStart::GroupEnds,
+                5 => FieldStart::Whole(Value::Fixed32(u32::from_le_bytes(take_array(bytes)?))),
+                other => FieldStart::Unknown(other),
             };
             Ok((number, head))
         })
@@ -151,12 +151,12 @@ impl<'a> Wire<'a> {
         while let Some(&innermost) = open.last() {
             let at = rest.start;
             match self.head(rest)? {
-                (_, Head::Whole(_)) => {}
-                (_, Head::Len(len)) => {
+                (_, FieldStart::Whole(_)) => {}
+                (_, FieldStart::Len(len)) => {
                     self.content(rest, len)?;
                 }
-                (number, Head::GroupBegins) if open.len() < MOST_GROUPS => open.push(number),
-                (number, Head::GroupEnds) if number == innermost => drop(open.pop()),
+                (number, FieldStart::GroupBegins) if open.len() < MAX_GROUP_DEPTH => open.push(number),
+                (number, FieldStart::GroupEnds) if number == innermost => drop(open.pop()),
                 _ => return Err(self.malformed(at, "protobuf groups do not match, or are nested too deep")),
             }
         }
@@ -191,7 +191,7 @@ impl<'a> Wire<'a> {
 
     /// Reads the varint at the start of `rest`. Packed scalars are consecutive varints.
     pub fn varint(&mut self, rest: &mut Range<u64>) -> Result<u64> {
-        self.take(rest, MOST_VARINT_BYTES, take_exact_varint)
+        self.take(rest, MAX_VARINT_BYTES, take_exact_varint)
     }
 
     /// Reads the `N` bytes at the start of `rest`.
@@ -256,7 +256,7 @@ impl<'a> Wire<'a> {
                     source.read_at(file, rest.start, &mut buffer)?;
                     &buffer[..]
                 }
-                _ => self.held(&rest, left)?,
+                _ => self.buffered(&rest, left)?,
             };
             visit(chunk)?;
             rest.start += chunk.len() as u64;
@@ -270,10 +270,10 @@ impl<'a> Wire<'a> {
         &mut self,
         rest: &mut Range<u64>,
         most: usize,
-        take: impl FnOnce(&mut &[u8]) -> Result<T, Broken>,
+        take: impl FnOnce(&mut &[u8]) -> Result<T, WireError>,
     ) -> Result<T> {
         let left = rest.end.saturating_sub(rest.start);
-        let mut bytes = self.held(rest, left.min(most as u64))?;
+        let mut bytes = self.buffered(rest, left.min(most as u64))?;
         let before = bytes.len();
         let taken = take(&mut bytes);
         let len = (before - bytes.len()) as u64;
@@ -281,7 +281,7 @@ impl<'a> Wire<'a> {
     }
 
     /// Returns at least `least` bytes at the start of `rest`.
-    fn held(&mut self, rest: &Range<u64>, least: u64) -> Result<&[u8]> {
+    fn buffered(&mut self, rest: &Range<u64>, least: u64) -> Result<&[u8]> {
         let (bytes, start) = match self.input {
             Input::Memory { bytes, .. } => (bytes, 0),
             Input::File { source, file } => {
@@ -305,14 +305,14 @@ impl<'a> Wire<'a> {
     }
 
     /// Returns the error for a field at `at`, after `taken` of the `left` bytes have been read.
-    fn broken(&self, broken: Broken, at: u64, taken: u64, left: u64) -> Error {
+    fn broken(&self, broken: WireError, at: u64, taken: u64, left: u64) -> Error {
         match broken {
-            Broken::Cut => self.too_short(at + taken, left - taken),
-            Broken::Tag(tag) => self
+            WireError::Truncated => self.too_short(at + taken, left - taken),
+            WireError::Tag(tag) => self
                 .malformed(at, "invalid number of a protobuf field")
                 .expected("1 to 536870911")
                 .found(tag >> 3),
-            Broken::Varint | Broken::Group | Broken::Text => {
+            WireError::Varint | WireError::Group | WireError::Text => {
                 self.malformed(at + taken, "a varint has more than 64 bits")
             }
         }

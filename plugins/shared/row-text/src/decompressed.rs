@@ -7,12 +7,12 @@ use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 /// Bytes per read.
 const CHUNK: usize = 64 << 10;
 /// Expansion per byte that is always allowed. Deflate's maximum is 1032, and text expands far less.
-const MOST_EXPANSION: u64 = 1000;
+const MAX_EXPANSION: u64 = 1000;
 
 /// Returns the maximum decompressed length of `len` bytes.
 #[must_use]
 pub fn most_expanded(len: u64, limits: &Limits) -> u64 {
-    len.saturating_mul(MOST_EXPANSION).saturating_add(limits.expanded_bytes)
+    len.saturating_mul(MAX_EXPANSION).saturating_add(limits.expanded_bytes)
 }
 
 /// Converts a codec's error: to the source's own error if it has one, and otherwise to one about a
@@ -75,7 +75,7 @@ impl Decompressed {
 
     /// Returns the error for a file that lacks `missing` bytes at its end.
     #[must_use]
-    pub fn cut(&self, missing: u64) -> Error {
+    pub fn truncated(&self, missing: u64) -> Error {
         let error = Error::malformed(format!("the {} ends too early", self.noun));
         error.file(&self.name).offset(self.offset).expected(format!("{missing} more bytes"))
     }

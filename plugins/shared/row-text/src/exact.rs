@@ -55,15 +55,15 @@ fn has_digit(text: &str) -> bool {
 pub const LOST_DIGITS: &str = "numbers with more digits than a 64-bit float can represent are rounded: -i schema=FILE can give the column another type";
 
 /// Significant digits that a 64-bit float always represents, unless it is close to 0.
-const ALWAYS_HELD: usize = 15;
+const EXACT_DIGITS: usize = 15;
 /// Maximum significant digits of a 64-bit float.
-const MOST_DIGITS: usize = 767;
+const MAX_DIGITS: usize = 767;
 
 /// Returns whether a 64-bit float has other digits than its text, when both are printed with the
 /// same number of digits.
 #[must_use]
 pub fn loses_digits(text: &str, value: f64) -> bool {
-    if !value.is_finite() || (value.is_normal() && text.len() <= ALWAYS_HELD) {
+    if !value.is_finite() || (value.is_normal() && text.len() <= EXACT_DIGITS) {
         return false;
     }
     let text = text.trim_start_matches(['+', '-']);
@@ -78,10 +78,10 @@ pub fn loses_digits(text: &str, value: f64) -> bool {
         number.bytes().filter(|byte| *byte != b'.').skip_while(|byte| *byte == b'0').collect();
     let zeros = digits.iter().rev().take_while(|digit| **digit == b'0').count();
     let digits = &digits[..digits.len() - zeros];
-    if digits.is_empty() || (value.is_normal() && digits.len() <= ALWAYS_HELD) {
+    if digits.is_empty() || (value.is_normal() && digits.len() <= EXACT_DIGITS) {
         return false;
     }
-    if digits.len() > MOST_DIGITS {
+    if digits.len() > MAX_DIGITS {
         return true;
     }
     let printed = format!("{:.*e}", digits.len() - 1, value.abs());
@@ -118,7 +118,7 @@ fn is_rounded(number: &str, exponent: &str, value: f64) -> Option<bool> {
 /// Returns a type with a UTC offset in place of a named time zone, because the library does not
 /// know zone names. The instants are the same.
 #[must_use]
-pub fn in_offsets(data_type: &DataType) -> Option<DataType> {
+pub fn with_utc_offset(data_type: &DataType) -> Option<DataType> {
     match data_type {
         DataType::Timestamp(unit, Some(zone)) if zone.parse::<Tz>().is_err() => {
             Some(DataType::Timestamp(*unit, Some("+00:00".into())))
@@ -131,7 +131,7 @@ pub fn in_offsets(data_type: &DataType) -> Option<DataType> {
 /// is local time, which is unknown for a named zone. For a type without a zone, returns whether the
 /// text is a local time: the library converts a text with an offset to UTC.
 #[must_use]
-pub fn is_moment(text: &str, data_type: &DataType) -> bool {
+pub fn is_instant(text: &str, data_type: &DataType) -> bool {
     let DataType::Timestamp(_, zone) = data_type else { return true };
     let time = text.split_once(['T', ' ']).map_or("", |(_, time)| time);
     let Some(zone) = zone else {
@@ -275,7 +275,7 @@ mod tests {
             ("2020-01-01T12:00:00Z", "America/New_York", true),
             ("2020-01-01 12:00:00-05:00", "America/New_York", true),
         ] {
-            assert_eq!(is_moment(text, &of(zone)), expected, "{text} {zone}");
+            assert_eq!(is_instant(text, &of(zone)), expected, "{text} {zone}");
         }
         let clock = DataType::Timestamp(TimeUnit::Second, None);
         for (text, expected) in [
@@ -285,9 +285,9 @@ mod tests {
             ("2020-01-01T12:00:00+02:00", false),
             ("2020-01-01", true),
         ] {
-            assert_eq!(is_moment(text, &clock), expected, "{text}");
+            assert_eq!(is_instant(text, &clock), expected, "{text}");
         }
-        assert_eq!(in_offsets(&of("UTC")), Some(of("+00:00")));
-        assert_eq!(in_offsets(&of("+05:30")), None);
+        assert_eq!(with_utc_offset(&of("UTC")), Some(of("+00:00")));
+        assert_eq!(with_utc_offset(&of("+05:30")), None);
     }
 }

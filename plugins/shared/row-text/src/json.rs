@@ -7,14 +7,14 @@ use tensorferry_sdk::arrow_array::{
 };
 use tensorferry_sdk::arrow_schema::{DataType, FieldRef};
 use tensorferry_sdk::records::has_type;
-pub use tensorferry_sdk::records::json::{JsonEncoders, NonNumbers, json_texts as texts};
+pub use tensorferry_sdk::records::json::{JsonEncoders, NonFinite, json_texts as texts};
 use tensorferry_sdk::{Loss, LossKind};
 
 /// Returns whether a column can be written as JSON, according to the library. Unions cannot,
 /// because their values do not contain their type.
 #[must_use]
-pub fn can_say(field: &FieldRef) -> bool {
-    let options = JsonEncoders::new(NonNumbers::Quoted).options(true);
+pub fn is_json_representable(field: &FieldRef) -> bool {
+    let options = JsonEncoders::new(NonFinite::Quoted).options(true);
     let none = new_empty_array(field.data_type());
     !has_type(field.data_type(), &is_union)
         && arrow_json::writer::make_encoder(field, &none, &options).is_ok()

@@ -16,5 +16,5 @@ pub use codec::{Codec, beginning, shard_files, uncompressed_name, with_suffixes}
 pub use compression::{Compression, CompressionOptions};
 pub use decompressed::{Decompressed, SourceRead, damaged, most_expanded};
 pub use scan_all::scan_all;
-pub use seen_losses::SeenLosses;
+pub use seen_losses::ColumnLosses;
 pub use text_file::TextFile;

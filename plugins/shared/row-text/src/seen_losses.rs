@@ -6,9 +6,9 @@ use tensorferry_sdk::{Loss, LossKind, LossSink, Result};
 
 /// The losses of each column so far, shared by the streams of a set.
 #[derive(Debug, Clone, Default)]
-pub struct SeenLosses(Arc<Mutex<BTreeMap<(String, &'static str), LossKind>>>);
+pub struct ColumnLosses(Arc<Mutex<BTreeMap<(String, &'static str), LossKind>>>);
 
-impl SeenLosses {
+impl ColumnLosses {
     /// Adds a loss, which is reported once per column.
     pub fn add(&self, column: &str, kind: LossKind, why: &'static str) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -21,7 +21,7 @@ struct CallPlaces {
 impl Calls {
     /// Adds the calls in a file of `torch.save`.
     pub fn add(&mut self, file: &str, object: &ObjectFile) {
-        self.add_texts(file, texts(object.graph()).iter().chain(object.calls_beside()));
+        self.add_texts(file, texts(object.graph()).iter().chain(object.side_calls()));
     }
 
     /// Adds the calls in a different pickle.

@@ -28,7 +28,7 @@ impl UnknownCall {
         if call.kind == CallKind::New || known::holds_data(global) {
             return None;
         }
-        match known::passes_on(graph, global, call) {
+        match known::forwarded_function(graph, global, call) {
             Some(function) => id(function).map(Self::Global),
             None if known::rebuilds(global) => None,
             None => id(call.function).map(Self::Global),

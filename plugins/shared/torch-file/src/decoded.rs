@@ -51,7 +51,7 @@ impl Storages<'_> {
                 };
                 let are_floats = match &zero_points {
                     ChannelValues::Stored(view) => matches!(view.dtype, Dtype::F32 | Dtype::F64),
-                    ChannelValues::Given(_) => *is_float,
+                    ChannelValues::Listed(_) => *is_float,
                 };
                 let run = element_count(&view.size[axis + 1..])?;
                 Parameters::PerChannel { scales, zero_points, are_floats, channels, run }
@@ -122,7 +122,7 @@ impl Storages<'_> {
         let len = len.ok_or_else(|| Error::malformed("the tensor's length does not fit 64 bits"))?;
         let (recipe, location) = (Recipe::Dequantized(dequantized), Location::without_bytes(to, shape));
         self.dequantized += 1;
-        self.make(catalog, recipe, location, len, stored.saturating_mul(16), from)
+        self.add_computed(catalog, recipe, location, len, stored.saturating_mul(16), from)
     }
 
     /// Returns the scales or zero points of this many channels, or the reason why they are lost.
@@ -137,7 +137,7 @@ impl Storages<'_> {
         let view = match numbers {
             rebuild::ChannelNumbers::List(list) => {
                 check_channels(list.len() as u64, channels)?;
-                return Ok(Ok(ChannelValues::Given(list.iter().map(|number| number.to_bits()).collect())));
+                return Ok(Ok(ChannelValues::Listed(list.iter().map(|number| number.to_bits()).collect())));
             }
             rebuild::ChannelNumbers::Tensor(id) => match self.part(catalog, object, *id)? {
                 Ok(TensorPart { view, storage, .. }) => {
@@ -187,7 +187,7 @@ impl Storages<'_> {
         let len = dense.check(self.limits())?;
         let location = Location::without_bytes(dense.values.dtype, sparse.size.clone());
         let stored = stored.into_iter().fold(0, u64::saturating_add);
-        self.make(catalog, Recipe::Dense(dense), location, len, stored, from)
+        self.add_computed(catalog, Recipe::Dense(dense), location, len, stored, from)
     }
 
     /// Reads the value of a tensor of a single F32.

@@ -59,7 +59,7 @@ pub(crate) fn rebuilds(global: &Global) -> bool {
 
 /// Returns the function that a call of `_rebuild_from_type_v2` calls with its arguments, unless
 /// that function is one of torch's for tensors.
-pub(crate) fn passes_on(graph: &Graph, global: &Global, call: &Call) -> Option<ValueId> {
+pub(crate) fn forwarded_function(graph: &Graph, global: &Global, call: &Call) -> Option<ValueId> {
     let is_passed_on = global.is("torch._tensor", "_rebuild_from_type_v2");
     let function = *graph.tuple(call.arguments).filter(|_| is_passed_on)?.first()?;
     let is_known = graph.global(function).is_none_or(rebuild::is_rebuild);

@@ -13,7 +13,7 @@ use tensorferry_sdk::{ByteOrder, Error, Limits, Result, Source};
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=10;
 
 /// Maximum length of records that contain a single word.
-const MOST_NOTE_BYTES: u64 = 4096;
+const MAX_NOTE_BYTES: u64 = 4096;
 
 /// A saved object, and the locations of its storages.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl ObjectFile {
     ) -> Result<Self> {
         check_version(source, archive)?;
         let byte_order = byte_order(source, archive)?;
-        let record = archive.need(pickle)?;
+        let record = archive.required_record(pickle)?;
         let bytes = archive.bytes(source, record, limits)?;
         let start = record.extent.offset;
         let Evaluated { graph, root, len } =
@@ -183,7 +183,7 @@ impl ObjectFile {
     }
 
     /// Returns the calls in pickles besides the object's, sorted.
-    pub(crate) fn calls_beside(&self) -> &BTreeSet<String> {
+    pub(crate) fn side_calls(&self) -> &BTreeSet<String> {
         &self.calls_beside
     }
 
@@ -196,7 +196,7 @@ impl ObjectFile {
     /// Returns the location of a storage's bytes. Fails if the storage is missing or compressed.
     pub fn storage(&self, key: &str) -> Result<Record> {
         match &self.records {
-            Records::Archive { archive, folder } => archive.need(&[folder, key].concat()),
+            Records::Archive { archive, folder } => archive.required_record(&[folder, key].concat()),
             Records::Table(storages) => match storages.get(key) {
                 Some(&extent) => Ok(Record { extent, crc: None }),
                 None => Err(Error::malformed(format!("storage {key:?} is missing")).file(&self.file_name)),
@@ -216,7 +216,7 @@ impl ObjectFile {
 fn check_version(source: &dyn Source, archive: &Archive) -> Result<()> {
     // Since version 6 it is in the folder `.data`; torch looks there first.
     let name = if archive.contains(".data/version") { ".data/version" } else { "version" };
-    let record = archive.need(name)?;
+    let record = archive.required_record(name)?;
     let text = note(source, archive, record)?;
     let version = std::str::from_utf8(&text).ok().and_then(|text| text.trim().parse::<u64>().ok());
     let expected = format!("{} to {}", VERSIONS.start(), VERSIONS.end());
@@ -248,11 +248,11 @@ fn byte_order(source: &dyn Source, archive: &Archive) -> Result<ByteOrder> {
 }
 
 fn note(source: &dyn Source, archive: &Archive, record: Record) -> Result<Vec<u8>> {
-    if record.extent.len > MOST_NOTE_BYTES {
+    if record.extent.len > MAX_NOTE_BYTES {
         let error = Error::malformed("a record of a single word is too long");
         return Err(archive
             .at(error, record.extent.offset)
-            .expected(format!("at most {MOST_NOTE_BYTES} bytes"))
+            .expected(format!("at most {MAX_NOTE_BYTES} bytes"))
             .found(record.extent.len));
     }
     let limits = Limits::default();

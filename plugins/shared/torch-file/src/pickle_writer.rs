@@ -42,11 +42,11 @@ mod op {
 }
 
 /// Maximum bytes of a `LONG1`.
-pub const LONGEST_INTEGER: usize = 255;
+pub const MAX_INTEGER_BYTES: usize = 255;
 
 /// The number of an object in the memo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memo(u32);
+pub struct MemoId(u32);
 
 /// A pickle under construction. Each method but `finish` appends an object, or combines objects
 /// that were appended.
@@ -54,8 +54,8 @@ pub struct Memo(u32);
 pub struct PickleWriter {
     bytes: Vec<u8>,
     memoised: u32,
-    texts: HashMap<Box<str>, Memo>,
-    globals: HashMap<(&'static str, &'static str), Memo>,
+    texts: HashMap<Box<str>, MemoId>,
+    globals: HashMap<(&'static str, &'static str), MemoId>,
 }
 
 impl Default for PickleWriter {
@@ -105,10 +105,10 @@ impl PickleWriter {
     }
 
     /// Appends an integer of any length: little-endian two's complement, with at most
-    /// [`LONGEST_INTEGER`] bytes after redundant sign bytes are removed.
+    /// [`MAX_INTEGER_BYTES`] bytes after redundant sign bytes are removed.
     pub fn long(&mut self, value: &[u8]) {
         let value = trim_sign(value);
-        debug_assert!(value.len() <= LONGEST_INTEGER, "the caller must check the length");
+        debug_assert!(value.len() <= MAX_INTEGER_BYTES, "the caller must check the length");
         let len = u8::try_from(value.len()).unwrap_or(u8::MAX);
         self.bytes.extend([op::LONG1, len]);
         self.bytes.extend(&value[..len.into()]);
@@ -252,8 +252,8 @@ impl PickleWriter {
     }
 
     /// Stores the last object in the memo.
-    pub fn put(&mut self) -> Memo {
-        let memo = Memo(self.memoised);
+    pub fn put(&mut self) -> MemoId {
+        let memo = MemoId(self.memoised);
         self.memoised += 1;
         match u8::try_from(memo.0) {
             Ok(index) => self.bytes.extend([op::BINPUT, index]),
@@ -263,7 +263,7 @@ impl PickleWriter {
     }
 
     /// Appends an object of the memo again.
-    pub fn get(&mut self, memo: Memo) {
+    pub fn get(&mut self, memo: MemoId) {
         match u8::try_from(memo.0) {
             Ok(index) => self.bytes.extend([op::BINGET, index]),
             Err(_) => self.op_with(op::LONG_BINGET, &memo.0.to_le_bytes()),

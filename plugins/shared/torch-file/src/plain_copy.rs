@@ -4,13 +4,13 @@
 
 use crate::dtype::TorchDtype;
 use crate::pickle::{CallKind, Graph, Value, ValueId};
-use crate::pickle_writer::{LONGEST_INTEGER, PickleWriter};
+use crate::pickle_writer::{MAX_INTEGER_BYTES, PickleWriter};
 use tensorferry_sdk::Result;
 
 /// Maximum nesting of lists. Arguments of a program have up to three levels.
-const MOST_NESTING: u32 = 16;
+const MAX_NESTING: u32 = 16;
 /// Maximum number of values in a copy, because lists may share values many times.
-const MOST_VALUES: usize = 1 << 16;
+const MAX_VALUES: usize = 1 << 16;
 
 /// The module and name of a class.
 pub type ClassName = (&'static str, &'static str);
@@ -24,8 +24,8 @@ pub fn push_plain(
     pickle: &mut PickleWriter,
 ) -> Result<bool> {
     let copy = Copy { graph, enums };
-    let mut left = MOST_VALUES;
-    if !copy.is_plain(value, MOST_NESTING, &mut left) {
+    let mut left = MAX_VALUES;
+    if !copy.is_plain(value, MAX_NESTING, &mut left) {
         return Ok(false);
     }
     copy.push(value, pickle)?;
@@ -44,7 +44,7 @@ impl Copy<'_> {
         let graph = self.graph;
         match graph.value(value) {
             Value::None | Value::Bool(_) | Value::Int(_) | Value::Float(_) => true,
-            Value::Long(bytes) => bytes.len() <= LONGEST_INTEGER,
+            Value::Long(bytes) => bytes.len() <= MAX_INTEGER_BYTES,
             Value::Text(text) => text.as_str().is_some(),
             Value::List(_) | Value::Tuple(_) => {
                 let items = graph.sequence(value).unwrap_or_default();

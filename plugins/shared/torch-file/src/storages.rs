@@ -118,7 +118,7 @@ impl<'l> Storages<'l> {
         );
         Some(
             Loss::new(LossKind::Precision, format!("{} quantized tensors", self.dequantized), why)
-                .asked_for(),
+                .requested_by_user(),
         )
     }
 
@@ -173,7 +173,7 @@ impl<'l> Storages<'l> {
 
     /// Returns a tensor of `len` bytes that are computed from other storages. Its storage is
     /// declared once.
-    pub(crate) fn make(
+    pub(crate) fn add_computed(
         &mut self,
         catalog: &mut dyn CatalogSink,
         recipe: Recipe,
@@ -224,7 +224,14 @@ impl<'l> Storages<'l> {
             Err(why) => return Ok(Located::Lost(why)),
         };
         let location = Location::without_bytes(resolved.row.dtype, resolved.shape.clone());
-        self.make(catalog, Recipe::Signs(signs), location, len, resolved.extent, vec![resolved.storage.id])
+        self.add_computed(
+            catalog,
+            Recipe::Signs(signs),
+            location,
+            len,
+            resolved.extent,
+            vec![resolved.storage.id],
+        )
     }
 
     /// Finds the storage of a view and checks that the view is inside it. Returns a reason if the
@@ -327,14 +334,14 @@ impl ResolvedView {
         if self.info.block_elements() == 1 {
             return stored;
         }
-        let offset = view.offset / elements_a_unit(self.row);
+        let offset = view.offset / elements_per_unit(self.row);
         StoredView { dtype: Dtype::U8, offset, size: vec![self.extent], stride: vec![1], ..stored }
     }
 
     /// Returns whether elements that share bytes are contiguous and start at the first one of a
     /// byte. Other elements may be anywhere.
     pub(crate) fn has_whole_bytes(&self, view: &View) -> bool {
-        let from_the_first = view.offset.is_multiple_of(elements_a_unit(self.row));
+        let from_the_first = view.offset.is_multiple_of(elements_per_unit(self.row));
         self.info.block_elements() == 1 || (from_the_first && is_row_major(&view.size, &view.stride))
     }
 
@@ -351,7 +358,7 @@ impl ResolvedView {
         if !elements.is_multiple_of(info.block_elements().into()) {
             return Located::Lost(format!("{elements} elements of {} do not fill whole bytes", info.name()));
         }
-        let start = part.offset + view.offset / elements_a_unit(row) * u64::from(row.element_bytes);
+        let start = part.offset + view.offset / elements_per_unit(row) * u64::from(row.element_bytes);
         let is_row_major = is_row_major(&view.size, &view.stride);
         let strides = view.stride.iter().map(|&stride| i64::try_from(stride).unwrap_or(i64::MAX)).collect();
         let strides = if is_row_major { None } else { Some(strides) };
@@ -361,7 +368,7 @@ impl ResolvedView {
 
 /// Returns the number of torch's elements in `element_bytes`. Shapes of packed quantized dtypes
 /// count elements, those of other packed dtypes count bytes.
-fn elements_a_unit(row: &TorchDtype) -> u64 {
+fn elements_per_unit(row: &TorchDtype) -> u64 {
     let elements = row.dtype.info().map_or(1, DtypeInfo::block_elements);
     if row.quantized { elements.into() } else { 1 }
 }
@@ -389,7 +396,7 @@ fn check_inside(view: &View, row: &TorchDtype, storage_len: u64) -> Result<u64> 
     for (&size, &stride) in view.size.iter().zip(&view.stride) {
         reach = reach.and_then(|reach| reach.checked_add((size - 1).checked_mul(stride)?));
     }
-    let (width, unit) = (u64::from(row.element_bytes), elements_a_unit(row));
+    let (width, unit) = (u64::from(row.element_bytes), elements_per_unit(row));
     let bytes = reach.and_then(|reach| reach.div_ceil(unit).checked_mul(width));
     let end = reach.and_then(|reach| reach.checked_add(view.offset)?.div_ceil(unit).checked_mul(width));
     match (bytes, end) {

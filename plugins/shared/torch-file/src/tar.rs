@@ -36,7 +36,7 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
     let tensors = reader.tensors(members.need("tensors")?)?;
     let mut object = pickle::take(source, members.need("pickle")?, limits)?.0;
     beside.add_object(&object.graph);
-    put_in(&mut object.graph, &storages, &tensors)?;
+    resolve_keys(&mut object.graph, &storages, &tensors)?;
     let table = storages.roots.values().map(|root| (root.name.as_str().into(), root.extent)).collect();
     Ok(ObjectFile::of_table(source.name(file.file), object, table, beside))
 }
@@ -117,7 +117,7 @@ impl Reader<'_> {
             let (id, behind) = self.pickle(rest)?;
             let (key, root, behind) = self.root(&id, behind).map_err(|error| error.offset(at))?;
             if roots.insert(key, root).is_some() {
-                return Err(twice(key).offset(at));
+                return Err(duplicate_key(key).offset(at));
             }
             rest = behind;
         }
@@ -161,7 +161,7 @@ impl Reader<'_> {
             let (id, behind) = self.pickle(rest)?;
             let (key, tensor, behind) = self.tensor(&id, behind).map_err(|error| error.offset(at))?;
             if tensors.insert(key, tensor).is_some() {
-                return Err(twice(key).offset(at));
+                return Err(duplicate_key(key).offset(at));
             }
             rest = behind;
         }
@@ -219,14 +219,14 @@ fn parts(graph: &Graph, list: ValueId, roots: &HashMap<i64, Root>) -> Result<Has
             return Err(Error::malformed(format!("a view refers to missing storage {root}")));
         }
         if roots.contains_key(&key) || parts.insert(key, StorageView { root, offset, len }).is_some() {
-            return Err(twice(key));
+            return Err(duplicate_key(key));
         }
     }
     Ok(parts)
 }
 
 /// Replaces the keys in the object with their tensors and storages.
-fn put_in(graph: &mut Graph, storages: &StorageTable, tensors: &HashMap<i64, Tensor>) -> Result<()> {
+fn resolve_keys(graph: &mut Graph, storages: &StorageTable, tensors: &HashMap<i64, Tensor>) -> Result<()> {
     let places: Vec<(ValueId, ValueId)> = graph.persistent_places().collect();
     for (place, id) in places {
         let key = graph.text(id).and_then(|text| text.parse::<i64>().ok());
@@ -249,6 +249,6 @@ fn put_in(graph: &mut Graph, storages: &StorageTable, tensors: &HashMap<i64, Ten
     Ok(())
 }
 
-fn twice(key: i64) -> Error {
+fn duplicate_key(key: i64) -> Error {
     Error::malformed(format!("key {key} is duplicated"))
 }

@@ -74,7 +74,7 @@ impl Archive {
     }
 
     /// Returns the record of this name, or an error if it is missing.
-    pub fn need(&self, name: &str) -> Result<Record> {
+    pub fn required_record(&self, name: &str) -> Result<Record> {
         let record = self.record(name)?;
         record.ok_or_else(|| {
             Error::malformed(format!("the archive has no record {name:?}")).file(&self.file_name)

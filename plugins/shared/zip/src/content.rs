@@ -8,7 +8,7 @@ use tensorferry_sdk::{ByteSink, Context, Error, Limits, Result, Source};
 const PIECE: usize = 64 << 10;
 
 /// Maximum expansion of deflate: two bits can encode a match of 258 bytes.
-const MOST_EXPANSION: u64 = 1032;
+const MAX_EXPANSION: u64 = 1032;
 
 /// An entry and the location of its bytes: all that is needed to read its content.
 #[derive(Debug, Clone)]
@@ -180,7 +180,7 @@ impl Member {
 
 /// Checks that an entry's stored bytes can expand to the length that it claims.
 fn check_ratio(entry: &Entry) -> Result<()> {
-    let most = entry.stored_len.saturating_mul(MOST_EXPANSION);
+    let most = entry.stored_len.saturating_mul(MAX_EXPANSION);
     if entry.method == Method::Stored || entry.len <= most {
         return Ok(());
     }

@@ -8,7 +8,7 @@
 //! size.
 
 use crate::layout::{
-    DOS_DATE, ELSEWHERE, FLAG_UTF8, VERSION_STORED, VERSION_ZIP64, narrow, push_u16, push_zip64, tail,
+    DOS_DATE, FLAG_UTF8, IN_ZIP64, VERSION_STORED, VERSION_ZIP64, narrow, push_u16, push_zip64, tail,
 };
 use flate2::{Compress, Compression, FlushCompress, Status};
 use tensorferry_sdk::{
@@ -25,19 +25,19 @@ pub struct DeflatedLayout<'a> {
     layout: &'a mut dyn LayoutSink,
     file: OutputId,
     is_wide: bool,
-    entries: Vec<Entry>,
+    entries: Vec<DeflatedEntry>,
 }
 
 /// The values needed to fill in an archive's headers once its entries are compressed.
 #[derive(Debug)]
 pub struct DeflatedPlan {
     is_wide: bool,
-    entries: Vec<Entry>,
+    entries: Vec<DeflatedEntry>,
     directory: DeferredId,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct DeflatedEntry {
     name: Box<str>,
     /// Bytes before compression.
     len: u64,
@@ -46,7 +46,7 @@ struct Entry {
 }
 
 /// The header fields of an entry that are known once it is compressed.
-struct Facts {
+struct EntryFields {
     crc: u32,
     stored: u64,
     len: u64,
@@ -64,26 +64,26 @@ impl<'a> DeflatedLayout<'a> {
         // Per entry: 46 bytes and the name in the directory, 30 bytes and the name before the
         // entry, and 32 + 20 bytes of zip64 fields. The first 0x1000 bytes cover the end records.
         let most = entries.into_iter().fold(0x1000_u64, |most, (name, len)| {
-            most.saturating_add(most_stored(len)).saturating_add(128 + 2 * name.len() as u64)
+            most.saturating_add(max_stored_len(len)).saturating_add(128 + 2 * name.len() as u64)
         });
-        Self { layout, file, is_wide: most >= ELSEWHERE.into(), entries: Vec::new() }
+        Self { layout, file, is_wide: most >= IN_ZIP64.into(), entries: Vec::new() }
     }
 
     /// Adds an entry of `len` bytes that contains a tensor. Returns the ID that is later passed to
     /// [`TensorPlan::encode`](tensorferry_sdk::TensorPlan::encode), which must use a [`Deflater`].
     pub fn entry(&mut self, name: &str, len: u64, tensor: TensorId) -> Result<EncodedId> {
-        let nothing = Facts { crc: 0, stored: 0, len: 0, offset: 0 };
+        let nothing = EntryFields { crc: 0, stored: 0, len: 0, offset: 0 };
         let header =
             self.layout.deferred(self.file, local_header(name, &nothing, self.is_wide)?.len() as u64)?;
         let (segment, _) = self.layout.encoded(self.file, Encoded::tensors([tensor]))?;
-        self.entries.push(Entry { name: name.into(), len, header, segment });
+        self.entries.push(DeflatedEntry { name: name.into(), len, header, segment });
         Ok(segment)
     }
 
     /// Adds the directory and the end record.
     pub fn finish(self) -> Result<DeflatedPlan> {
         let mut directory = Vec::new();
-        let nothing = Facts { crc: 0, stored: 0, len: 0, offset: 0 };
+        let nothing = EntryFields { crc: 0, stored: 0, len: 0, offset: 0 };
         for entry in &self.entries {
             push_central_header(&entry.name, &nothing, self.is_wide, &mut directory)?;
         }
@@ -101,7 +101,8 @@ impl DeflatedPlan {
         for entry in &self.entries {
             let place = digests.encoded(entry.segment)?;
             let crc = place.note.try_into().map_err(|_| Error::plugin("an entry without its CRC"))?;
-            let facts = Facts { crc: u32::from_le_bytes(crc), stored: place.len, len: entry.len, offset };
+            let facts =
+                EntryFields { crc: u32::from_le_bytes(crc), stored: place.len, len: entry.len, offset };
             output.deferred(entry.header, &local_header(&entry.name, &facts, self.is_wide)?)?;
             push_central_header(&entry.name, &facts, self.is_wide, &mut directory)?;
             offset = place.offset + place.len;
@@ -114,11 +115,11 @@ impl DeflatedPlan {
 
 /// Returns the maximum stored length of an entry: incompressible data is stored, with five bytes of
 /// overhead per block.
-fn most_stored(len: u64) -> u64 {
+fn max_stored_len(len: u64) -> u64 {
     len.saturating_add(len / 1000).saturating_add(64)
 }
 
-fn local_header(name: &str, facts: &Facts, is_wide: bool) -> Result<Vec<u8>> {
+fn local_header(name: &str, facts: &EntryFields, is_wide: bool) -> Result<Vec<u8>> {
     let mut extra = Vec::new();
     if is_wide {
         push_zip64(&mut extra, &[facts.len, facts.stored])?;
@@ -130,7 +131,12 @@ fn local_header(name: &str, facts: &Facts, is_wide: bool) -> Result<Vec<u8>> {
     Ok(header)
 }
 
-fn push_central_header(name: &str, facts: &Facts, is_wide: bool, directory: &mut Vec<u8>) -> Result<()> {
+fn push_central_header(
+    name: &str,
+    facts: &EntryFields,
+    is_wide: bool,
+    directory: &mut Vec<u8>,
+) -> Result<()> {
     let mut extra = Vec::new();
     if is_wide {
         push_zip64(&mut extra, &[facts.len, facts.stored, facts.offset])?;
@@ -140,7 +146,7 @@ fn push_central_header(name: &str, facts: &Facts, is_wide: bool, directory: &mut
     push_common(name, facts, is_wide, extra.len(), directory)?;
     // Comment length, disk, internal attributes, external attributes.
     directory.extend([0; 2 + 2 + 2 + 4]);
-    directory.extend(if is_wide { ELSEWHERE } else { narrow(facts.offset) }.to_le_bytes());
+    directory.extend(if is_wide { IN_ZIP64 } else { narrow(facts.offset) }.to_le_bytes());
     directory.extend(name.as_bytes());
     directory.extend(extra);
     Ok(())
@@ -148,7 +154,7 @@ fn push_central_header(name: &str, facts: &Facts, is_wide: bool, directory: &mut
 
 fn push_common(
     name: &str,
-    facts: &Facts,
+    facts: &EntryFields,
     is_wide: bool,
     extra_len: usize,
     header: &mut Vec<u8>,
@@ -159,7 +165,7 @@ fn push_common(
     }
     header.extend(facts.crc.to_le_bytes());
     for size in [facts.stored, facts.len] {
-        header.extend(if is_wide { ELSEWHERE } else { narrow(size) }.to_le_bytes());
+        header.extend(if is_wide { IN_ZIP64 } else { narrow(size) }.to_le_bytes());
     }
     push_u16(header, name.len() as u64)?;
     push_u16(header, extra_len as u64)
@@ -219,8 +225,8 @@ mod tests {
 
     #[test]
     fn headers_are_as_long_as_was_reserved() {
-        let nothing = Facts { crc: 0, stored: 0, len: 0, offset: 0 };
-        let long = Facts { crc: 7, stored: 5 << 32, len: 6 << 32, offset: 7 << 32 };
+        let nothing = EntryFields { crc: 0, stored: 0, len: 0, offset: 0 };
+        let long = EntryFields { crc: 7, stored: 5 << 32, len: 6 << 32, offset: 7 << 32 };
         let header = local_header("a.npy", &long, true).unwrap();
         assert_eq!(header.len(), local_header("a.npy", &nothing, true).unwrap().len());
         assert_eq!((&header[18..26], &header[35..39]), (&[0xff; 8][..], &[1, 0, 16, 0][..]));
@@ -239,7 +245,7 @@ mod tests {
             let mut deflater = Deflater::new(&mut output);
             deflater.write(&noise[..len]).unwrap();
             deflater.finish().unwrap();
-            assert!(output.len() as u64 <= most_stored(len as u64), "{len}: {}", output.len());
+            assert!(output.len() as u64 <= max_stored_len(len as u64), "{len}: {}", output.len());
         }
     }
 }

@@ -14,7 +14,7 @@ const ZIP64_LOCATOR_LEN: u64 = 20;
 
 /// How far before the file's end the end record may start: the maximum comment length, which is
 /// also as much trailing junk as torch tolerates.
-const REACH: u64 = 0xffff + END_LEN;
+const MAX_END_DISTANCE: u64 = 0xffff + END_LEN;
 
 /// Location and size of the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) struct End {
 /// Finds the directory, which must end where the end records begin.
 pub(crate) fn find(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<End> {
     let (file, extent_end) = (extent.file, extent.end());
-    let from = extent_end.saturating_sub(REACH).max(extent.offset);
+    let from = extent_end.saturating_sub(MAX_END_DISTANCE).max(extent.offset);
     let tail = source.read_vec(file, from, extent_end - from, limits)?;
     // Use the last complete record, like the zip library of torch.
     let last_start = tail.len().saturating_sub(22);

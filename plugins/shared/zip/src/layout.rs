@@ -28,7 +28,7 @@ use tensorferry_sdk::{
 /// Alignment of payloads: torch's `kFieldAlignment`.
 const ALIGNMENT: u64 = 64;
 /// Value of a 32-bit field whose number is in the zip64 extra field.
-pub(crate) const ELSEWHERE: u32 = u32::MAX;
+pub(crate) const IN_ZIP64: u32 = u32::MAX;
 pub(crate) const VERSION_STORED: u16 = 20;
 pub(crate) const VERSION_ZIP64: u16 = 45;
 pub(crate) const FLAG_UTF8: u16 = 0x800;
@@ -42,19 +42,19 @@ pub struct ZipLayout<'a> {
     /// Prefix of every name: empty, or a folder.
     prefix: String,
     end: u64,
-    records: Vec<Record>,
+    records: Vec<PlannedRecord>,
 }
 
 /// The values needed to fill in an archive's headers once the checksums are known.
 #[derive(Debug)]
 pub struct ZipPlan {
-    records: Vec<Record>,
+    records: Vec<PlannedRecord>,
     directory: DeferredId,
     directory_offset: u64,
 }
 
 #[derive(Debug)]
-struct Record {
+struct PlannedRecord {
     name: Box<str>,
     offset: u64,
     size: u64,
@@ -83,7 +83,7 @@ impl<'a> ZipLayout<'a> {
         let crc =
             (*sum.digest().value).try_into().map_err(|_| Error::plugin("a CRC-32 must have four bytes"))?;
         let crc = u32::from_le_bytes(crc);
-        let record = Record {
+        let record = PlannedRecord {
             name: self.full_name(name),
             offset: self.end,
             size: bytes.len() as u64,
@@ -103,7 +103,8 @@ impl<'a> ZipLayout<'a> {
         size: u64,
         payload: impl FnOnce(&mut dyn LayoutSink, OutputId) -> Result<u64>,
     ) -> Result<()> {
-        let mut record = Record { name: self.full_name(name), offset: self.end, size, crc: Crc::Known(0) };
+        let mut record =
+            PlannedRecord { name: self.full_name(name), offset: self.end, size, crc: Crc::Known(0) };
         let header_len = record.local_header(0)?.len();
         let header = self.layout.deferred(self.file, header_len as u64)?;
         let start = payload(&mut *self.layout, self.file)?;
@@ -114,7 +115,7 @@ impl<'a> ZipLayout<'a> {
 
     /// Adds the directory and the end record.
     pub fn finish(self) -> Result<ZipPlan> {
-        let directory: u64 = self.records.iter().map(Record::central_len).sum();
+        let directory: u64 = self.records.iter().map(PlannedRecord::central_len).sum();
         let tail = tail(self.records.len() as u64, directory, self.end, false);
         let id = self.layout.deferred(self.file, directory + tail.len() as u64)?;
         Ok(ZipPlan { records: self.records, directory: id, directory_offset: self.end })
@@ -124,7 +125,7 @@ impl<'a> ZipLayout<'a> {
         format!("{}{name}", self.prefix).into()
     }
 
-    fn push(&mut self, record: Record, header_len: usize) -> Result<()> {
+    fn push(&mut self, record: PlannedRecord, header_len: usize) -> Result<()> {
         self.end = self
             .end
             .checked_add(header_len as u64)
@@ -156,11 +157,11 @@ impl ZipPlan {
     }
 }
 
-impl Record {
+impl PlannedRecord {
     /// Returns the header before the payload, padded to the alignment.
     fn local_header(&self, crc: u32) -> Result<Vec<u8>> {
         let mut extra = Vec::new();
-        let zip64 = self.size >= ELSEWHERE.into();
+        let zip64 = self.size >= IN_ZIP64.into();
         if zip64 {
             push_zip64(&mut extra, &[self.size, self.size])?;
         }
@@ -217,10 +218,10 @@ impl Record {
     /// Returns the numbers of the directory's zip64 field in order: sizes, then the offset.
     fn wide_fields(&self) -> Vec<u64> {
         let mut fields = Vec::new();
-        if self.size >= ELSEWHERE.into() {
+        if self.size >= IN_ZIP64.into() {
             fields.extend([self.size, self.size]);
         }
-        if self.offset >= ELSEWHERE.into() {
+        if self.offset >= IN_ZIP64.into() {
             fields.push(self.offset);
         }
         fields
@@ -232,7 +233,7 @@ impl Record {
 pub(crate) fn tail(count: u64, directory_len: u64, directory_offset: u64, is_wide: bool) -> Vec<u8> {
     let mut tail = Vec::new();
     let short_count = u16::try_from(count).unwrap_or(u16::MAX);
-    let wide = is_wide || directory_len >= ELSEWHERE.into() || directory_offset >= ELSEWHERE.into();
+    let wide = is_wide || directory_len >= IN_ZIP64.into() || directory_offset >= IN_ZIP64.into();
     if wide || short_count == u16::MAX {
         let zip64_end = directory_offset + directory_len;
         tail.extend(b"PK\x06\x06");
@@ -274,7 +275,7 @@ pub(crate) fn push_u16(header: &mut Vec<u8>, value: u64) -> Result<()> {
 }
 
 pub(crate) fn narrow(value: u64) -> u32 {
-    u32::try_from(value).unwrap_or(ELSEWHERE)
+    u32::try_from(value).unwrap_or(IN_ZIP64)
 }
 
 #[cfg(test)]
@@ -283,8 +284,8 @@ mod tests {
 
     use super::*;
 
-    fn record(offset: u64, size: u64) -> Record {
-        Record { name: "archive/data/0".into(), offset, size, crc: Crc::Known(0) }
+    fn record(offset: u64, size: u64) -> PlannedRecord {
+        PlannedRecord { name: "archive/data/0".into(), offset, size, crc: Crc::Known(0) }
     }
 
     #[test]

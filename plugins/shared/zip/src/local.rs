@@ -11,7 +11,7 @@ const HEADER: &[u8; 4] = b"PK\x03\x04";
 const HEADER_LEN: u64 = 30;
 
 /// Bytes of headers per read.
-const TOGETHER: u64 = 1 << 20;
+const HEADER_BYTES_PER_READ: u64 = 1 << 20;
 
 /// Flag: sizes and CRC follow the bytes, and are zero in the local header.
 const DESCRIPTOR_FOLLOWS: u16 = 0x8;
@@ -84,7 +84,7 @@ impl<'a> Headers<'a> {
             }
             self.ahead.push(total..total + len_of(len)?);
             total += len_of(len)?;
-            if total as u64 >= TOGETHER {
+            if total as u64 >= HEADER_BYTES_PER_READ {
                 break;
             }
         }

@@ -23,7 +23,7 @@ impl BundleIndex {
             if dtype_of(&entry.proto) != Some(Dtype::STR) || !shape.is_empty() || entry.is_sliced() {
                 return Err(Error::malformed("the tensor is not a single unsliced string")
                     .expected("DT_STRING, shape []")
-                    .found(format!("{}, shape {shape:?}", crate::dtype::word(entry.proto.dtype))));
+                    .found(format!("{}, shape {shape:?}", crate::dtype::name(entry.proto.dtype))));
             }
             let range = self.data(source, &entry.proto)?;
             Strings::check(source, range, 1, self.byte_order())?.only(source, context.limits())

@@ -8,7 +8,7 @@ use tensorferry_proto::BundleEntryProto;
 use tensorferry_sdk::{Dtype, Error, FileId, Result, element_count};
 
 /// Maximum number of dimensions in TensorFlow's shapes.
-const MOST_DIMENSIONS: usize = 254;
+const MAX_DIMENSIONS: usize = 254;
 
 /// A key of the index and its message.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,9 +66,9 @@ pub(crate) fn shape_of(proto: &BundleEntryProto) -> Result<Vec<u64>> {
     if shape.unknown_rank {
         return Err(Error::malformed("the shape of the entry has no known rank"));
     }
-    if shape.dim.len() > MOST_DIMENSIONS {
+    if shape.dim.len() > MAX_DIMENSIONS {
         let error = Error::malformed("the shape of the entry has too many dimensions");
-        return Err(error.expected(format!("at most {MOST_DIMENSIONS}")).found(shape.dim.len()));
+        return Err(error.expected(format!("at most {MAX_DIMENSIONS}")).found(shape.dim.len()));
     }
     let dims: Result<Vec<u64>> = shape
         .dim

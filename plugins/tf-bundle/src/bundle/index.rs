@@ -16,7 +16,7 @@ const VERSION: i32 = 1;
 /// in memory.
 const MESSAGE_GROWTH: u64 = 16;
 /// Number of entries between two checks for cancellation.
-const ENTRIES_A_LOOK: usize = 4096;
+const ENTRIES_PER_CHECK: usize = 4096;
 
 /// An index with its opened data files.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl Contents {
         if place.len() as u64 >= most {
             return Err(Error::limit("too many entries in the bundle").expected(format!("at most {most}")));
         }
-        if place.len().is_multiple_of(ENTRIES_A_LOOK) {
+        if place.len().is_multiple_of(ENTRIES_PER_CHECK) {
             context.check_cancelled()?;
         }
         place.push(BundleEntry { key: key.to_vec(), proto });

@@ -31,7 +31,7 @@ mod tests;
 
 pub(crate) use entry::{BundleEntry, shape_of};
 pub(crate) use index::BundleIndex;
-pub(crate) use place::Placer;
+pub(crate) use place::TensorAdder;
 pub(crate) use runs::Runs;
 pub(crate) use shards::{DATA_INFIX, data_file, has_data_files};
 pub(crate) use slices::region as slice_region;

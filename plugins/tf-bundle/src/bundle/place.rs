@@ -14,7 +14,7 @@ use tensorferry_sdk::{
 };
 
 /// Places entries. Entries with the same bytes share a storage, which makes them tied tensors.
-pub(crate) struct Placer<'a> {
+pub(crate) struct TensorAdder<'a> {
     index: &'a BundleIndex,
     source: &'a dyn Source,
     numbers: HashMap<DataRange, StorageId>,
@@ -27,7 +27,7 @@ pub(crate) struct Placer<'a> {
     most_string_bytes: u64,
 }
 
-impl<'a> Placer<'a> {
+impl<'a> TensorAdder<'a> {
     pub(crate) fn new(index: &'a BundleIndex, source: &'a dyn Source, limits: &Limits) -> Self {
         Self {
             index,
@@ -53,9 +53,9 @@ impl<'a> Placer<'a> {
             if entry.proto.dtype <= 0 {
                 return Err(Error::malformed("the entry has no dtype")
                     .tensor(entry.name())
-                    .found(dtype::word(entry.proto.dtype)));
+                    .found(dtype::name(entry.proto.dtype)));
             }
-            let word = dtype::word(entry.proto.dtype);
+            let word = dtype::name(entry.proto.dtype);
             let why = format!("its dtype {word} is neither numeric nor string");
             catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
             return Ok(None);

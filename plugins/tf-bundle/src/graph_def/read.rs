@@ -33,7 +33,7 @@ impl TensorReader for GraphReader {
             return Err(error.hint("name a .pb or .pbtxt file").file(source.entry().name()));
         };
         let graph = open(source, name, context.limits()).map_err(|error| error.file(name))?;
-        let mut placing = Placing {
+        let mut placing = ConstantAdder {
             catalog,
             graph: &graph,
             names: Names::default(),
@@ -90,7 +90,7 @@ fn open(source: &dyn Source, name: &str, limits: &Limits) -> Result<Document> {
 }
 
 /// The state of adding constants to a catalog.
-struct Placing<'a> {
+struct ConstantAdder<'a> {
     catalog: &'a mut dyn CatalogSink,
     graph: &'a Document,
     names: Names,
@@ -100,7 +100,7 @@ struct Placing<'a> {
     limits: &'a Limits,
 }
 
-impl Placing<'_> {
+impl ConstantAdder<'_> {
     fn add(&mut self, wire: &mut Wire<'_>, constant: &Constant) -> Result<()> {
         let name = self.names.unique(&constant.name);
         if name != constant.name {
@@ -114,7 +114,7 @@ impl Placing<'_> {
     fn place(&mut self, wire: &mut Wire<'_>, constant: &Constant, name: &str) -> Result<()> {
         let header = Header::read(wire, &constant.tensor)?;
         let Some(dtype) = dtype::of_number(header.dtype) else {
-            let why = format!("ferry cannot represent values of its dtype {}", dtype::word(header.dtype));
+            let why = format!("ferry cannot represent values of its dtype {}", dtype::name(header.dtype));
             return self.catalog.loss(Loss::new(LossKind::Tensor, name, why));
         };
         let shape = &header.shape;
@@ -123,7 +123,7 @@ impl Placing<'_> {
             return self.catalog.tensor_of_blocks(name, dtype, shape, Vec::new()).map(drop);
         }
         let values = Values::find(wire, &constant.tensor, dtype, elements)?;
-        if let (Some(file), Some(range)) = (self.graph.file(), values.as_they_lie()) {
+        if let (Some(file), Some(range)) = (self.graph.file(), values.stored_range()) {
             let storage = self.catalog.storage(Storage::file(file, range.start, range.end - range.start))?;
             return self.catalog.tensor(name, dtype, shape, storage, 0).map(drop);
         }

@@ -1,7 +1,7 @@
 //! Formats lists of names in messages.
 
 /// Maximum number of names in a message.
-const MOST: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// Returns the first names, quoted, and the number of further names.
 pub(crate) fn listed(names: &[impl AsRef<str>]) -> String {
@@ -14,9 +14,9 @@ pub(crate) fn sentences(texts: &[String]) -> String {
 }
 
 fn first_of<T>(items: &[T], text: impl Fn(&T) -> String, between: &str) -> String {
-    let mut texts: Vec<String> = items.iter().take(MOST).map(text).collect();
-    if items.len() > MOST {
-        texts.push(format!("and {} more", items.len() - MOST));
+    let mut texts: Vec<String> = items.iter().take(MAX_LISTED).map(text).collect();
+    if items.len() > MAX_LISTED {
+        texts.push(format!("and {} more", items.len() - MAX_LISTED));
     }
     texts.join(between)
 }

@@ -29,7 +29,7 @@ use tensorferry_sdk::{Error, Result};
 
 /// The keys and the names of the followed checkpoint.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Followed<'a> {
+pub(crate) struct ReferenceCheckpoint<'a> {
     keys: Vec<&'a [u8]>,
     by_key: HashMap<Cow<'a, str>, usize>,
     by_name: HashMap<&'a str, &'a [usize]>,
@@ -72,10 +72,10 @@ enum Match {
     /// Keys whose variables have full names that cannot be confirmed.
     Unconfirmed(Vec<usize>),
     /// The reason why the match is ambiguous.
-    Unclear(String),
+    Ambiguous(String),
 }
 
-impl<'a> Followed<'a> {
+impl<'a> ReferenceCheckpoint<'a> {
     /// Follows a checkpoint with these variables, and the tensors that `names=auto` makes of them.
     pub(crate) fn checkpoint(
         variables: &'a [Variable],
@@ -182,10 +182,13 @@ impl<'a> Followed<'a> {
                 let several = self.keys.iter().zip(&self.full_names);
                 let several = several.filter(|(_, other)| **other == Some(full_name));
                 let several: Vec<_> = several.map(|(key, _)| key_text(key)).collect();
-                Match::Unclear(format!("{name:?} has the full name {full_name:?}, like {}", listed(&several)))
+                Match::Ambiguous(format!(
+                    "{name:?} has the full name {full_name:?}, like {}",
+                    listed(&several)
+                ))
             }
             None if theirs.is_empty() => Match::Keys(found),
-            None => Match::Unclear(format!(
+            None => Match::Ambiguous(format!(
                 "{name:?} has the full name {full_name:?}, but its key belongs to {}",
                 listed(&theirs)
             )),
@@ -199,7 +202,11 @@ fn given_name<'a>(value: &SavedValue<'a>) -> Option<&'a str> {
 }
 
 /// Returns the keys of each tensor. No key is assigned to two tensors.
-pub(crate) fn resolve<'a>(names: &[&'a str], map: &KeyMap, followed: &Followed<'_>) -> Result<Resolved<'a>> {
+pub(crate) fn resolve<'a>(
+    names: &[&'a str],
+    map: &KeyMap,
+    followed: &ReferenceCheckpoint<'_>,
+) -> Result<Resolved<'a>> {
     let keys_at = |places: &[usize]| places.iter().map(|&at| followed.keys[at].to_vec()).collect::<Vec<_>>();
     let mut resolved: Vec<Vec<Vec<u8>>> = Vec::with_capacity(names.len());
     let (mut unconfirmed, mut unclear) = (Vec::new(), Vec::new());
@@ -212,7 +219,7 @@ pub(crate) fn resolve<'a>(names: &[&'a str], map: &KeyMap, followed: &Followed<'
                     unconfirmed.push(name);
                     keys_at(&places)
                 }
-                Match::Unclear(why) => {
+                Match::Ambiguous(why) => {
                     unclear.push(why);
                     Vec::new()
                 }
@@ -274,7 +281,7 @@ mod tests {
         let mut variables = variables(&keys);
         variables[1].checksum = 7;
         let tensors = name(&variables, Some(&graph), Scheme::Auto, &mut |_, _| Ok(true)).unwrap();
-        let followed = Followed::checkpoint(&variables, &tensors, Some(&graph), Origin::Same);
+        let followed = ReferenceCheckpoint::checkpoint(&variables, &tensors, Some(&graph), Origin::Same);
         let mut map = KeyMap::default();
         map.add("renamed", [keys[1].as_bytes(), b"gone"]);
         map.add("lost", [&b"gone"[..]]);
@@ -284,7 +291,7 @@ mod tests {
         let expected: [&[&str]; 5] = [&[keys[1]], &[], &[keys[0], keys[2]], &[keys[3]], &[]];
         assert_eq!(resolved, expected);
 
-        let followed = Followed::graph(&graph);
+        let followed = ReferenceCheckpoint::graph(&graph);
         let resolved = resolve(&["lost", keys[3], "dense/kernel"], &map, &followed).unwrap().keys;
         assert_eq!(
             resolved.iter().map(|keys| texts(keys)).collect::<Vec<_>>(),
@@ -296,7 +303,7 @@ mod tests {
     fn two_tensors_with_one_key_are_named() {
         let variables = variables(&["w"]);
         let tensors = name(&variables, None, Scheme::Auto, &mut |_, _| Ok(true)).unwrap();
-        let followed = Followed::checkpoint(&variables, &tensors, None, Origin::Same);
+        let followed = ReferenceCheckpoint::checkpoint(&variables, &tensors, None, Origin::Same);
         let mut map = KeyMap::default();
         map.add("v", [&b"w"[..]]);
         let error = resolve(&["v", "w"], &map, &followed).unwrap_err().to_string();
@@ -335,7 +342,7 @@ mod tests {
         let variables = variables(&keys);
         let tensors = name(&variables, Some(&graph), Scheme::Auto, &mut |_, _| Ok(false))?;
         let origin = own.as_ref().map_or(Origin::Unknown, Origin::Graph);
-        let followed = Followed::checkpoint(&variables, &tensors, Some(&graph), origin);
+        let followed = ReferenceCheckpoint::checkpoint(&variables, &tensors, Some(&graph), origin);
         let resolved = resolve(names, map, &followed)?;
         let unconfirmed = resolved.unconfirmed.iter().map(|&name| name.to_owned()).collect();
         Ok((resolved.keys.iter().map(|keys| texts(keys)).collect(), unconfirmed))

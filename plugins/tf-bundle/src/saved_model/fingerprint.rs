@@ -7,7 +7,7 @@ use tensorferry_sdk::{Error, Limits, Result, Source};
 
 const NAME: &str = "fingerprint.pb";
 /// Maximum length of a fingerprint, which usually has about 80 bytes.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 
 /// Reads the fingerprint next to a document, if there is one.
 pub(super) fn read(
@@ -15,16 +15,16 @@ pub(super) fn read(
     document: &Document,
     limits: &Limits,
 ) -> Result<Option<FingerprintDef>> {
-    let name = document.beside(NAME);
+    let name = document.sibling(NAME);
     if !source.contains(&name)? {
         return Ok(None);
     }
     let file = source.open(&name)?;
     let len = source.len(file);
-    if len > MOST_BYTES {
+    if len > MAX_BYTES {
         return Err(Error::malformed("the fingerprint is too long")
             .file(name)
-            .expected(format!("at most {MOST_BYTES} bytes"))
+            .expected(format!("at most {MAX_BYTES} bytes"))
             .found(len));
     }
     let bytes = source.read_vec(file, 0, len, limits)?;

@@ -12,7 +12,7 @@ use tensorferry_sdk::{Context, Error, Limits, Result};
 /// over a hundred in memory.
 const MESSAGE_GROWTH: u64 = 16;
 /// Number of nodes between two checks for cancellation.
-const NODES_A_LOOK: u64 = 1 << 16;
+const NODES_PER_CHECK: u64 = 1 << 16;
 /// The collection of assets in TensorFlow 1.
 const ASSETS: &str = "saved_model_assets";
 /// The collection of trainable variables in TensorFlow 1.
@@ -112,7 +112,7 @@ impl MetaGraph {
                 }
                 _ => {}
             }
-            if self.nodes.is_multiple_of(NODES_A_LOOK) {
+            if self.nodes.is_multiple_of(NODES_PER_CHECK) {
                 context.check_cancelled()?;
             }
         }

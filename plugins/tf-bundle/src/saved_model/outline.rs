@@ -40,7 +40,7 @@ pub(super) fn describe(
         entries.push(("classes", outline.counts(classes)?));
     }
     for (name, folder) in [("assets", "assets/"), ("assets_extra", "assets.extra/")] {
-        let folder = document.beside(folder);
+        let folder = document.sibling(folder);
         let files = files(source, &folder);
         if !files.is_empty() {
             entries.push((name, outline.texts(files.iter().filter_map(|file| file.strip_prefix(&*folder)))?));
@@ -82,7 +82,7 @@ fn classes(graph: &MetaGraph) -> BTreeMap<&str, u64> {
 /// Describes an input or output of a signature, such as `F32 [-1, 4]`.
 fn tensor_text(tensor: &TensorInfo) -> String {
     let info = dtype::of_number(tensor.dtype).and_then(|dtype| dtype.info());
-    let dtype = info.map_or_else(|| dtype::word(tensor.dtype), |info| info.name().to_owned());
+    let dtype = info.map_or_else(|| dtype::name(tensor.dtype), |info| info.name().to_owned());
     let kind = match &tensor.encoding {
         Some(Encoding::CooSparse(_)) => "sparse ",
         Some(Encoding::CompositeTensor(_)) => "composite ",

@@ -43,7 +43,7 @@ impl TensorReader for SavedModelReader {
         } else if !purpose.has(Purpose::COMPARE) {
             lose_graph(catalog, &document, &graph)?;
         }
-        let prefix = document.beside(VARIABLES);
+        let prefix = document.sibling(VARIABLES);
         if !source.contains(&format!("{prefix}{INDEX_SUFFIX}"))? {
             no_variables(source, &prefix)?;
             let count = saved_variables::count(&graph);
@@ -78,7 +78,7 @@ fn note_missing_assets(
 ) -> Result<()> {
     let mut missing = Vec::new();
     for name in &graph.assets {
-        if !source.contains(&document.beside(&format!("assets/{name}")))? {
+        if !source.contains(&document.sibling(&format!("assets/{name}")))? {
             missing.push(name.as_str());
         }
     }

@@ -28,7 +28,7 @@ const FINGERPRINT: &str = "fingerprint.pb";
 /// The folder with new files.
 const VARIABLES_FOLDER: &str = "variables";
 /// Maximum depth of folders, because links may form cycles.
-const MOST_FOLDERS: usize = 16;
+const MAX_FOLDERS: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct SavedModelWriter {
@@ -65,7 +65,7 @@ impl TensorWriter for SavedModelWriter {
         let in_like = |error: Error| error.context(format!("-o like={}", self.like));
         let source = context.open(&self.like).map_err(in_like)?;
         let document = open(&*source, context.limits()).map_err(in_like)?;
-        let prefix = document.beside(VARIABLES);
+        let prefix = document.sibling(VARIABLES);
         let template =
             Template::bundle(&self.like, Arc::clone(&source), &prefix, context).map_err(in_like)?;
 
@@ -128,13 +128,13 @@ fn carry_files(
     layout: &mut dyn LayoutSink,
     context: &dyn Context,
 ) -> Result<()> {
-    let root = document.beside("");
+    let root = document.sibling("");
     let folder_len = root.len();
     let mut names = Vec::new();
     let mut open = vec![root.trim_end_matches('/').to_owned()];
     while let Some(folder) = open.pop() {
         context.check_cancelled()?;
-        if folder == document.beside(VARIABLES_FOLDER) || folder.matches('/').count() > MOST_FOLDERS {
+        if folder == document.sibling(VARIABLES_FOLDER) || folder.matches('/').count() > MAX_FOLDERS {
             continue;
         }
         let prefix = if folder.is_empty() { folder.clone() } else { format!("{folder}/") };

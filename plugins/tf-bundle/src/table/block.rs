@@ -7,7 +7,7 @@ use tensorferry_proto::wire::take_exact_varint;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range, crc32c};
 
 /// Maximum expansion by snappy: no element produces more than 64 bytes from 3.
-const MOST_EXPANSION: usize = 22;
+const MAX_EXPANSION: usize = 22;
 
 #[derive(Debug)]
 pub(super) struct Block {
@@ -89,9 +89,9 @@ impl Block {
 fn decompress(bytes: &[u8], limits: &Limits) -> Result<Vec<u8>> {
     let broken = |error: snap::Error| Error::malformed(format!("invalid snappy block of the table: {error}"));
     let len = snap::raw::decompress_len(bytes).map_err(broken)?;
-    if len > bytes.len().saturating_mul(MOST_EXPANSION) {
+    if len > bytes.len().saturating_mul(MAX_EXPANSION) {
         return Err(Error::malformed("a snappy block of the table claims more bytes than it can contain")
-            .expected(format!("at most {} bytes", bytes.len().saturating_mul(MOST_EXPANSION)))
+            .expected(format!("at most {} bytes", bytes.len().saturating_mul(MAX_EXPANSION)))
             .found(len));
     }
     if len as u64 > limits.header_bytes {

@@ -25,7 +25,7 @@ mod read;
 mod tests;
 mod write;
 
-pub(crate) use read::{EntryPlace, Table, has_magic};
+pub(crate) use read::{Table, ValuePosition, has_magic};
 pub(crate) use write::TableWriter;
 
 use tensorferry_proto::wire::take_exact_varint;

@@ -9,11 +9,11 @@ use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 /// Bytes of the footer before its magic.
 const HANDLES_LEN: usize = 40;
-/// Maximum key bytes: `KEY_GROWTH` for each byte of a block, and `KEY_BYTES_BESIDE` in addition.
+/// Maximum key bytes: `KEY_GROWTH` for each byte of a block, and `KEY_BYTES_ALLOWANCE` in addition.
 /// Writers store a whole key at least every 16 entries, so the other keys cannot share more than 15
 /// times its length.
 const KEY_GROWTH: u64 = 64;
-const KEY_BYTES_BESIDE: u64 = 1 << 20;
+const KEY_BYTES_ALLOWANCE: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -26,14 +26,14 @@ pub(crate) struct Table {
 
 /// The position of a value: its block, and the range in the decompressed block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EntryPlace {
+pub(crate) struct ValuePosition {
     pub(crate) block: Handle,
     pub(crate) start: usize,
     pub(crate) len: usize,
 }
 
 /// Receives a key, its value, and the position of the value.
-pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8], EntryPlace) -> Result<()> + 'a;
+pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8], ValuePosition) -> Result<()> + 'a;
 
 /// Whether a file ends with the magic of a table.
 pub(crate) fn has_magic(source: &dyn Source, file: FileId) -> Result<bool> {
@@ -76,7 +76,7 @@ impl Table {
         // Writers place blocks in order. With this check, an index that names a block repeatedly
         // costs no more than a single read of the file.
         let mut floor = 0;
-        let (mut key_bytes, mut most_key_bytes) = (0, KEY_BYTES_BESIDE);
+        let (mut key_bytes, mut most_key_bytes) = (0, KEY_BYTES_ALLOWANCE);
         let mut index = self.index.entries();
         while let Some(value) = self.step(&mut index, self.index_handle)? {
             // Bytes after a handle are tolerated, because LevelDB reserves room there.
@@ -108,7 +108,7 @@ impl Table {
                     let error = error.expected(format!("at most {most_key_bytes} bytes of keys so far"));
                     return Err(self.at(error.found(key_bytes), handle, entries.key()));
                 }
-                let place = EntryPlace { block: handle, start: value.start, len: value.len() };
+                let place = ValuePosition { block: handle, start: value.start, len: value.len() };
                 visit(entries.key(), entries.value(value), place)
                     .map_err(|error| self.at(error, handle, entries.key()))?;
             }
@@ -121,7 +121,7 @@ impl Table {
     }
 
     /// Reads a value again; this reads and verifies its block again.
-    pub(crate) fn value(&self, source: &dyn Source, place: EntryPlace) -> Result<Vec<u8>> {
+    pub(crate) fn value(&self, source: &dyn Source, place: ValuePosition) -> Result<Vec<u8>> {
         let block = Block::read(source, self.file, place.block, &self.limits)?;
         let end = place.start.saturating_add(place.len);
         block.bytes().get(place.start..end).map(<[u8]>::to_vec).ok_or_else(|| {

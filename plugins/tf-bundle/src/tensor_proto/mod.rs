@@ -37,7 +37,7 @@ use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::Result;
 
 /// Maximum number of dimensions in TensorFlow's `TensorShape` (`tensor_shape.h`).
-const MOST_DIMENSIONS: usize = 254;
+const MAX_DIMENSIONS: usize = 254;
 
 /// The fields of a `TensorProto` besides its values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,10 +74,10 @@ pub(crate) fn read_shape(wire: &mut Wire<'_>, mut rest: Range<u64>, shape: &mut 
     while let Some(field) = wire.next(&mut rest)? {
         match (field.number, field.value) {
             (2, Value::Bytes(range)) => {
-                if shape.len() == MOST_DIMENSIONS {
+                if shape.len() == MAX_DIMENSIONS {
                     return Err(wire
                         .malformed(field.at, "a tensor has too many dimensions")
-                        .expected(format!("at most {MOST_DIMENSIONS}")));
+                        .expected(format!("at most {MAX_DIMENSIONS}")));
                 }
                 shape.push(read_dim(wire, range)?);
             }

@@ -39,7 +39,7 @@ pub(super) fn write(
     output: &mut dyn ByteSink,
 ) -> Result<()> {
     let mut emitter = Emitter::new(0, output);
-    let mut texts = wire.again();
+    let mut texts = wire.reopen();
     let mut lengths = lengths.clone();
     let mut start = bytes.start;
     while !lengths.is_empty() {

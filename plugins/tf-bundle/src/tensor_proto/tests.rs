@@ -13,7 +13,7 @@ fn logical(message: &[u8], dtype: Dtype, elements: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         values.write(&mut wire, &mut bytes, &Limits::default())?;
         assert_eq!(bytes.len() as u64, values.len());
-        if let Some(range) = values.as_they_lie() {
+        if let Some(range) = values.stored_range() {
             assert_eq!(wire.bytes(range, u64::MAX)?, bytes);
         }
         if let Some(element) = values.constant(&mut wire, &Limits::default())? {

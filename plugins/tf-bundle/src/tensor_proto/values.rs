@@ -26,12 +26,12 @@ enum Form {
     /// `tensor_content` of strings: first their lengths, then their bytes.
     Strings { lengths: Range<u64>, bytes: Range<u64> },
     /// A list in the message.
-    Listed { message: Range<u64>, list: List, found: Found },
+    Listed { message: Range<u64>, list: List, found: FoundItems },
 }
 
 /// The items of a list that were found in a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Found {
+struct FoundItems {
     /// For `Fixed` items, their bytes; otherwise, their number.
     items: u64,
     /// Bytes of all strings.
@@ -52,7 +52,7 @@ impl Values {
         let list = List::of(dtype).zip(dtype.info());
         let (list, info) = list.ok_or_else(|| Error::plugin("TensorFlow has no tensors of this dtype"))?;
         let mut content = 0..0;
-        let mut found = Found::default();
+        let mut found = FoundItems::default();
         let mut rest = message.clone();
         while let Some(field) = wire.next(&mut rest)? {
             match (field.number, field.value) {
@@ -116,7 +116,7 @@ impl Values {
     }
 
     /// Returns the range of the logical bytes, if they are stored unchanged.
-    pub(crate) fn as_they_lie(&self) -> Option<&Range<u64>> {
+    pub(crate) fn stored_range(&self) -> Option<&Range<u64>> {
         match &self.form {
             Form::Content(range) => Some(range),
             Form::Listed { list, found, .. } => {
@@ -175,7 +175,7 @@ impl Values {
     }
 }
 
-impl Found {
+impl FoundItems {
     fn add(&mut self, wire: &mut Wire<'_>, item: Item, at: u64, value: Value) -> Result<()> {
         self.fields += 1;
         match (item, value) {

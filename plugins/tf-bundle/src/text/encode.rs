@@ -16,12 +16,12 @@ pub(crate) struct Encoder<'a> {
     lexer: Lexer<'a>,
     limits: &'a Limits,
     file: &'a str,
-    open: Vec<Open<'a>>,
+    open: Vec<OpenMessage<'a>>,
     wire: Vec<u8>,
 }
 
 /// A message that has begun and not ended.
-struct Open<'a> {
+struct OpenMessage<'a> {
     /// The field that contains the message; `None` if the field is unknown and skipped.
     field: Option<&'a FieldDescriptorProto>,
     /// The descriptor of the message; `None` if it is skipped.
@@ -149,7 +149,7 @@ impl<'a> Encoder<'a> {
             self.tag(field, 2);
             self.wire.push(0);
         }
-        self.open.push(Open { field, message, close, in_list, start: self.wire.len() });
+        self.open.push(OpenMessage { field, message, close, in_list, start: self.wire.len() });
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! tensor.
 
 use crate::bundle::Runs;
-use crate::table::{EntryPlace, Table};
+use crate::table::{Table, ValuePosition};
 use crate::tensor_proto::Values;
 use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{ByteSink, Context, Error, Limits, Region, Result, Source, TensorDecoder};
@@ -37,7 +37,7 @@ pub(super) struct Slice {
     /// The index of the file in the checkpoint.
     pub(super) table: usize,
     /// The position of its message in the table.
-    pub(super) place: EntryPlace,
+    pub(super) place: ValuePosition,
     /// The position of its values in the message.
     pub(super) values: Values,
 }

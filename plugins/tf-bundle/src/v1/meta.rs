@@ -8,7 +8,7 @@ use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Limits, Result};
 
 /// Maximum bytes of a slice: 254 dimensions, each with two varints of ten bytes.
-const MOST_SLICE_BYTES: u64 = 254 * 32;
+const MAX_SLICE_BYTES: u64 = 254 * 32;
 
 /// A tensor in the list.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,7 +47,7 @@ fn read_tensor(wire: &mut Wire<'_>, mut rest: Range<u64>, limits: &Limits) -> Re
                 listed.dtype = dtype.map_err(|_| wire.malformed(field.at, "invalid dtype number"))?;
             }
             (4, Value::Bytes(range)) => {
-                let bytes = wire.bytes(&range, MOST_SLICE_BYTES)?;
+                let bytes = wire.bytes(&range, MAX_SLICE_BYTES)?;
                 let slice = TensorSliceProto::decode(&*bytes);
                 let broken = |error| wire.malformed(field.at, "invalid slice").found(error);
                 listed.slices.push(slice.map_err(broken)?);

@@ -4,7 +4,7 @@ use super::decode::{Encoded, EncodedData, Slice, V1Storages};
 use super::meta::{ListedTensor, each_listed};
 use crate::bundle::slice_region;
 use crate::names::key_text::key_text;
-use crate::table::{EntryPlace, Table};
+use crate::table::{Table, ValuePosition};
 use crate::tensor_proto::Values;
 use crate::{dtype, slice_key};
 use std::collections::{BTreeMap, HashMap};
@@ -78,7 +78,7 @@ struct ListedSlice {
 }
 
 impl FileReading<'_> {
-    fn entry(&mut self, key: &[u8], value: &[u8], place: EntryPlace) -> Result<()> {
+    fn entry(&mut self, key: &[u8], value: &[u8], place: ValuePosition) -> Result<()> {
         if key.is_empty() {
             let (file, limits) = (self.file, self.limits);
             return each_listed(value, file, limits, &mut |listed| {
@@ -116,13 +116,13 @@ impl FileReading<'_> {
         if (known.number, &known.shape) != (listed.dtype, &listed.shape) {
             return Err(Error::malformed("two files of the checkpoint disagree about a tensor")
                 .file(self.file)
-                .expected(format!("{} {:?}", dtype::word(known.number), known.shape))
-                .found(format!("{} {:?}", dtype::word(listed.dtype), listed.shape)));
+                .expected(format!("{} {:?}", dtype::name(known.number), known.shape))
+                .found(format!("{} {:?}", dtype::name(listed.dtype), listed.shape)));
         }
         Ok(())
     }
 
-    fn slice(&mut self, wanted: &ListedSlice, value: &[u8], place: EntryPlace) -> Result<()> {
+    fn slice(&mut self, wanted: &ListedSlice, value: &[u8], place: ValuePosition) -> Result<()> {
         let Some(tensor) = self.tensors.get_mut(&wanted.tensor) else { return Ok(()) };
         let elements = element_count(&wanted.region.shape)?;
         let Some(dtype) = dtype::of_number(tensor.number).filter(|_| elements > 0) else { return Ok(()) };
@@ -136,7 +136,7 @@ impl FileReading<'_> {
         let values = Values::find(&mut wire, &data, dtype, elements)?;
         if values.repeated_len() > 0 {
             let error = Error::malformed(format!("slice {} has fewer values than elements", wanted.text));
-            return Err(error.expected(format!("{elements} values of {}", dtype::word(tensor.number))));
+            return Err(error.expected(format!("{elements} values of {}", dtype::name(tensor.number))));
         }
         let slice = Slice { table: self.number, place, values };
         tensor.parts.push((wanted.region.clone(), slice));
@@ -164,7 +164,7 @@ fn place(
 ) -> Result<()> {
     let SlicedTensor { number, shape, parts } = tensor;
     let Some(dtype) = dtype::of_number(number) else {
-        let why = format!("ferry cannot represent values of its dtype {}", dtype::word(number));
+        let why = format!("ferry cannot represent values of its dtype {}", dtype::name(number));
         return catalog.loss(Loss::new(LossKind::Tensor, name, why));
     };
     let mut encode = |content: EncodedData, len: u64| {

@@ -2,10 +2,10 @@
 //!
 //! Numbers are stored row-major and little-endian, in key order. The host copies them and the bytes
 //! of another bundle, and computes checksums at the same time. String tensors are stored in a
-//! special form. Up to [`MOST_TEXT_BYTES`] of strings are read and written during planning; further
+//! special form. Up to [`MAX_TEXT_BYTES`] of strings are read and written during planning; further
 //! ones get their own data file, which comes last.
 
-use super::entry::{Carried, Entry, EntryData};
+use super::entry::{CopiedBytes, Entry, EntryData};
 use super::files::Prefix;
 use super::shards::split;
 use super::strings;
@@ -19,7 +19,7 @@ use tensorferry_sdk::{
 };
 
 /// Maximum bytes of strings in memory, in all tensors together.
-const MOST_TEXT_BYTES: u64 = 1 << 20;
+const MAX_TEXT_BYTES: u64 = 1 << 20;
 
 /// The data files of a bundle, laid out.
 pub(super) struct DataFiles {
@@ -36,14 +36,14 @@ pub(super) struct PlacedEntry {
     pub(super) key: Vec<u8>,
     pub(super) dtype: i32,
     pub(super) shape: Vec<u64>,
-    pub(super) place: Place,
+    pub(super) place: DataPosition,
 }
 
 /// The position of an entry's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum DataPosition {
     /// The entry has no bytes.
-    Nowhere,
+    Empty,
     /// In a file that the host copies.
     Copied { shard: usize, offset: u64, len: u64, crc: Crc },
     /// In the file of strings, as the tensor with this number.
@@ -54,7 +54,7 @@ pub(super) enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crc {
     Known(u32),
-    Asked(DigestId),
+    Pending(DigestId),
     /// The checksum in the source, and the digest of the copied bytes.
     Expected {
         crc: u32,
@@ -70,7 +70,7 @@ pub(super) fn lay_out(
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,
 ) -> Result<DataFiles> {
-    let mut stretches = Stretches::new(catalog);
+    let mut stretches = DataSegments::new(catalog);
     let mut of_entries = Vec::with_capacity(entries.len());
     for entry in &entries {
         of_entries.push(stretches.of(entry, layout)?);
@@ -78,13 +78,13 @@ pub(super) fn lay_out(
     let stretches = stretches.all;
 
     let (strings, copied): (Vec<usize>, Vec<usize>) =
-        (0..stretches.len()).partition(|&number| matches!(stretches[number], Stretch::Strings(_)));
+        (0..stretches.len()).partition(|&number| matches!(stretches[number], DataSegment::Strings(_)));
     let lengths: Vec<u64> = copied.iter().map(|&number| stretches[number].copied_len(catalog)).collect();
     let runs = split(&lengths, sharding);
     let count = (runs.len() + usize::from(!strings.is_empty())).max(1);
     let path = |shard: usize| prefix.data_file(shard, count);
 
-    let mut places = vec![Place::Nowhere; stretches.len()];
+    let mut places = vec![DataPosition::Empty; stretches.len()];
     for (shard, run) in runs.into_iter().enumerate() {
         let file = layout.file(&path(shard), Role::Data)?;
         for &number in &copied[run] {
@@ -93,8 +93,8 @@ pub(super) fn lay_out(
     }
     let mut tensors = Vec::with_capacity(strings.len());
     for &number in &strings {
-        if let Stretch::Strings(tensor) = stretches[number] {
-            places[number] = Place::Strings(tensors.len());
+        if let DataSegment::Strings(tensor) = stretches[number] {
+            places[number] = DataPosition::Strings(tensors.len());
             tensors.push(tensor);
         }
     }
@@ -110,13 +110,13 @@ pub(super) fn lay_out(
         key: entry.key,
         dtype: entry.dtype,
         shape: entry.shape,
-        place: stretch.map_or(Place::Nowhere, |number| places[number]),
+        place: stretch.map_or(DataPosition::Empty, |number| places[number]),
     });
     Ok(DataFiles { count, entries: entries.collect(), strings })
 }
 
 /// Contiguous bytes of one or more entries.
-enum Stretch {
+enum DataSegment {
     /// A tensor that the host copies.
     Tensor(TensorId),
     /// A small number of strings in their stored form.
@@ -124,15 +124,15 @@ enum Stretch {
     /// A string tensor.
     Strings(TensorId),
     /// Bytes of another bundle.
-    Carried(Carried),
+    Carried(CopiedBytes),
 }
 
-impl Stretch {
+impl DataSegment {
     fn copied_len(&self, catalog: &dyn CatalogView) -> u64 {
         match self {
             Self::Tensor(tensor) => catalog.tensor(*tensor).bytes,
             Self::Encoded { bytes, .. } => bytes.len() as u64,
-            Self::Carried(Carried { from, .. }) => from.range.end - from.range.start,
+            Self::Carried(CopiedBytes { from, .. }) => from.range.end - from.range.start,
             Self::Strings(_) => 0,
         }
     }
@@ -143,7 +143,7 @@ impl Stretch {
         shard: usize,
         catalog: &dyn CatalogView,
         layout: &mut dyn LayoutSink,
-    ) -> Result<Place> {
+    ) -> Result<DataPosition> {
         let len = self.copied_len(catalog);
         let digest = |layout: &mut dyn LayoutSink, offset: u64| {
             layout.digest(file, offset..offset + len, DigestAlgorithm::CRC32C)
@@ -151,24 +151,24 @@ impl Stretch {
         let (offset, crc) = match self {
             Self::Tensor(tensor) => {
                 let offset = layout.tensor(file, TensorPart::whole(*tensor))?;
-                (offset, Crc::Asked(digest(layout, offset)?))
+                (offset, Crc::Pending(digest(layout, offset)?))
             }
-            &Self::Carried(Carried { ref from, crc, is_of_bytes }) => {
+            &Self::Carried(CopiedBytes { ref from, crc, is_of_bytes }) => {
                 let offset = layout.copy(file, from.clone())?;
                 let digest = is_of_bytes.then(|| digest(layout, offset)).transpose()?;
                 (offset, digest.map_or(Crc::Known(crc), |digest| Crc::Expected { crc, digest }))
             }
             Self::Encoded { bytes, crc } => (layout.bytes(file, bytes)?, Crc::Known(*crc)),
-            Self::Strings(_) => return Ok(Place::Nowhere),
+            Self::Strings(_) => return Ok(DataPosition::Empty),
         };
-        Ok(Place::Copied { shard, offset, len, crc })
+        Ok(DataPosition::Copied { shard, offset, len, crc })
     }
 }
 
 /// Finds the stretch of each entry. Tied tensors share a stretch.
-struct Stretches<'a> {
+struct DataSegments<'a> {
     catalog: &'a dyn CatalogView,
-    all: Vec<Stretch>,
+    all: Vec<DataSegment>,
     /// For a tensor that others are tied to: the number of their stretch, and the tensor that is
     /// written there.
     of_tied: HashMap<TensorId, (usize, TensorId)>,
@@ -176,12 +176,12 @@ struct Stretches<'a> {
     text_bytes: u64,
 }
 
-impl<'a> Stretches<'a> {
+impl<'a> DataSegments<'a> {
     fn new(catalog: &'a dyn CatalogView) -> Self {
         Self { catalog, all: Vec::new(), of_tied: HashMap::new(), aliases: HashSet::new(), text_bytes: 0 }
     }
 
-    fn push(&mut self, stretch: Stretch) -> usize {
+    fn push(&mut self, stretch: DataSegment) -> usize {
         self.all.push(stretch);
         self.all.len() - 1
     }
@@ -191,11 +191,11 @@ impl<'a> Stretches<'a> {
         let tensor = match &entry.value {
             EntryData::Tensor(tensor) => *tensor,
             EntryData::Nothing => return Ok(None),
-            EntryData::Carried(carried) => return Ok(Some(self.push(Stretch::Carried(carried.clone())))),
+            EntryData::Carried(carried) => return Ok(Some(self.push(DataSegment::Carried(carried.clone())))),
             EntryData::Text(text) => {
                 let mut bytes = Vec::new();
                 let crc = strings::write_scalar(text, &mut bytes)?.crc;
-                return Ok(Some(self.push(Stretch::Encoded { bytes, crc })));
+                return Ok(Some(self.push(DataSegment::Encoded { bytes, crc })));
             }
         };
         let is_text = entry.dtype == i32::from(DataType::DtString);
@@ -209,7 +209,7 @@ impl<'a> Stretches<'a> {
             }
             return Ok(Some(number));
         }
-        let stretch = if is_text { self.strings(tensor, layout)? } else { Stretch::Tensor(tensor) };
+        let stretch = if is_text { self.strings(tensor, layout)? } else { DataSegment::Tensor(tensor) };
         let number = self.push(stretch);
         self.of_tied.insert(root, (number, tensor));
         Ok(Some(number))
@@ -217,23 +217,23 @@ impl<'a> Stretches<'a> {
 
     /// Returns the stretch of a string tensor, which is encoded in memory as long as there are few
     /// strings.
-    fn strings(&mut self, tensor: TensorId, layout: &mut dyn LayoutSink) -> Result<Stretch> {
+    fn strings(&mut self, tensor: TensorId, layout: &mut dyn LayoutSink) -> Result<DataSegment> {
         let view = self.catalog.tensor(tensor);
         self.text_bytes = self.text_bytes.saturating_add(view.bytes);
-        if self.text_bytes > MOST_TEXT_BYTES {
-            return Ok(Stretch::Strings(tensor));
+        if self.text_bytes > MAX_TEXT_BYTES {
+            return Ok(DataSegment::Strings(tensor));
         }
-        layout.held_in_bytes(tensor)?;
+        layout.written_in_bytes(tensor)?;
         let mut bytes = Vec::new();
         let read = |offset: u64, buffer: &mut [u8]| self.catalog.read(tensor, offset, buffer);
         let crc = strings::write(element_count(view.shape)?, view.bytes, &read, &mut bytes)?.crc;
-        Ok(Stretch::Encoded { bytes, crc })
+        Ok(DataSegment::Encoded { bytes, crc })
     }
 
     /// Returns the stretch of a string tensor without elements, which still has a checksum.
     fn no_strings(&mut self) -> Result<usize> {
         let mut bytes = Vec::new();
         let crc = strings::write(0, 0, &|_, _| Ok(()), &mut bytes)?.crc;
-        Ok(self.push(Stretch::Encoded { bytes, crc }))
+        Ok(self.push(DataSegment::Encoded { bytes, crc }))
     }
 }

@@ -21,14 +21,14 @@ pub(crate) enum EntryData {
     /// A single string.
     Text(Vec<u8>),
     /// Unchanged bytes of another bundle's data file.
-    Carried(Carried),
+    Carried(CopiedBytes),
     /// No elements.
     Nothing,
 }
 
 /// Bytes of another bundle's data file.
 #[derive(Debug, Clone)]
-pub(crate) struct Carried {
+pub(crate) struct CopiedBytes {
     pub(crate) from: SourceRange,
     /// The unmasked checksum of their entry.
     pub(crate) crc: u32,

@@ -1,6 +1,6 @@
 //! Writes the index of a bundle: a table of its entries, with the header at the empty key.
 
-use super::data::{Crc, DataFiles, Place, PlacedEntry};
+use super::data::{Crc, DataFiles, DataPosition, PlacedEntry};
 use crate::names::key_text::key_text;
 use crate::table::TableWriter;
 use tensorferry_proto::bundle_header_proto::Endianness;
@@ -38,12 +38,12 @@ pub(super) fn write(
 
 fn encode(entry: &PlacedEntry, data: &DataFiles, digests: &dyn Digests) -> Result<BundleEntryProto> {
     let (shard, offset, len, crc) = match entry.place {
-        Place::Nowhere => (0, 0, 0, 0),
-        Place::Copied { shard, offset, len, crc: Crc::Known(crc) } => (shard, offset, len, crc),
-        Place::Copied { shard, offset, len, crc: Crc::Asked(digest) } => {
+        DataPosition::Empty => (0, 0, 0, 0),
+        DataPosition::Copied { shard, offset, len, crc: Crc::Known(crc) } => (shard, offset, len, crc),
+        DataPosition::Copied { shard, offset, len, crc: Crc::Pending(digest) } => {
             (shard, offset, len, digests.crc(digest)?)
         }
-        Place::Copied { shard, offset, len, crc: Crc::Expected { crc, digest } } => {
+        DataPosition::Copied { shard, offset, len, crc: Crc::Expected { crc, digest } } => {
             let found = digests.crc(digest)?;
             if found != crc {
                 return Err(Error::malformed("the checksum of a value kept from -o like= does not match")
@@ -53,7 +53,7 @@ fn encode(entry: &PlacedEntry, data: &DataFiles, digests: &dyn Digests) -> Resul
             }
             (shard, offset, len, crc)
         }
-        Place::Strings(number) => data.strings.place(number, digests)?,
+        DataPosition::Strings(number) => data.strings.place(number, digests)?,
     };
     let dim = entry.shape.iter().map(|&size| Ok(Dim { size: narrow(size)?, name: String::new() }));
     Ok(BundleEntryProto {

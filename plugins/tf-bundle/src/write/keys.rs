@@ -16,7 +16,7 @@ use crate::names::key_text::key_text;
 use crate::names::object_graph::ObjectGraph;
 use crate::names::path::{ATTRIBUTES, VARIABLE_VALUE, push_name};
 use crate::names::rebuild::from_keys;
-use crate::names::resolve::{Followed, resolve};
+use crate::names::resolve::{ReferenceCheckpoint, resolve};
 use crate::options::{GraphChoice, MissingValues, WriteOptions};
 use crate::side_entry::SIDE_ENTRY_KEY;
 use std::collections::{BTreeMap, HashSet};
@@ -43,9 +43,9 @@ enum GraphSource {
     /// Names that happen to be keys.
     Names,
     /// Names, as requested by the user.
-    NamesAsAsked,
+    RequestedNames,
     /// None, and none is needed.
-    NotMissed,
+    NotNeeded,
     /// None, although one would be needed.
     Missing,
 }
@@ -77,7 +77,7 @@ pub(super) fn assign(
              -o like=CHECKPOINT takes the graph of a checkpoint of the program, -o graph=names accepts this graph",
         )),
         // A copied checkpoint has the same graph as before, so unknown entries are not new losses.
-        (Some(_), _) | (None, GraphSource::NotMissed) => None,
+        (Some(_), _) | (None, GraphSource::NotNeeded) => None,
         (None, _) => Some(loss(
             "it is missing, and names are used as keys: tf.train.Checkpoint may not match them; \
              -o like=CHECKPOINT takes the graph of a checkpoint of the program, -o graph=names makes one from names, \
@@ -125,7 +125,7 @@ fn choose(
     context: &dyn Context,
 ) -> Result<KeyChoice> {
     match options.graph {
-        GraphChoice::Omitted => return Ok(as_named(names, GraphSource::NotMissed)),
+        GraphChoice::Omitted => return Ok(as_named(names, GraphSource::NotNeeded)),
         GraphChoice::Names => return Ok(spelled(names)),
         GraphChoice::Auto => {}
     }
@@ -148,8 +148,8 @@ fn choose(
         return Ok(KeyChoice { graph, ..as_named(names, GraphSource::Names) });
     }
     let has_none_to_lose = names.is_empty() || context.purpose().has(Purpose::COPY);
-    let source = if has_none_to_lose { GraphSource::NotMissed } else { GraphSource::Missing };
-    let keys = resolve(names, &map, &Followed::default())?.keys;
+    let source = if has_none_to_lose { GraphSource::NotNeeded } else { GraphSource::Missing };
+    let keys = resolve(names, &map, &ReferenceCheckpoint::default())?.keys;
     Ok(KeyChoice { texts: map.strings, ..found(names, keys, source) })
 }
 
@@ -174,7 +174,7 @@ fn spelled(names: &[&str]) -> KeyChoice {
     };
     let keys: Vec<String> = names.iter().map(spell).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    KeyChoice { graph: from_keys(&keys).map(Graph::new), ..as_named(&keys, GraphSource::NamesAsAsked) }
+    KeyChoice { graph: from_keys(&keys).map(Graph::new), ..as_named(&keys, GraphSource::RequestedNames) }
 }
 
 /// Uses the keys that were found, and the name of a tensor as its key if none was found.
@@ -196,7 +196,7 @@ fn from_like(
     layout: &mut dyn LayoutSink,
     context: &dyn Context,
 ) -> Result<KeyChoice> {
-    let source = if template.graph.is_some() { GraphSource::Program } else { GraphSource::NotMissed };
+    let source = if template.graph.is_some() { GraphSource::Program } else { GraphSource::NotNeeded };
     let texts = map.strings.iter().filter(|(key, _)| template.index.find(key).is_some());
     let texts: BTreeMap<_, _> = texts.map(|(key, text)| (key.clone(), text.clone())).collect();
 
@@ -218,7 +218,8 @@ fn from_like(
 
 fn from_metadata(names: &[&str], map: &KeyMap, bytes: Vec<u8>, limits: &Limits) -> Result<KeyChoice> {
     let graph = Graph::decode(bytes, limits)?;
-    let keys = resolve(names, map, &Followed::graph(&ObjectGraph::new(&graph.proto, limits)?))?.keys;
+    let keys =
+        resolve(names, map, &ReferenceCheckpoint::graph(&ObjectGraph::new(&graph.proto, limits)?))?.keys;
     Ok(KeyChoice { graph: Some(graph), ..found(names, keys, GraphSource::Program) })
 }
 

@@ -21,7 +21,7 @@ const OUTPUT_BYTES: usize = 64 << 10;
 
 /// The length and the unmasked CRC of written strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct OutputText {
     pub(super) len: u64,
     pub(super) crc: u32,
 }
@@ -34,9 +34,9 @@ pub(super) fn write(
     len: u64,
     read: &dyn Fn(u64, &mut [u8]) -> Result<()>,
     output: &mut dyn ByteSink,
-) -> Result<Written> {
+) -> Result<OutputText> {
     let mut strings = LogicalStrings { read, len, start: 0, window: Vec::new() };
-    let mut output = Gathered { output, bytes: Vec::new(), written: 0 };
+    let mut output = BufferedOutput { output, bytes: Vec::new(), written: 0 };
     let crc_of_lengths = write_lengths(count, &mut strings, &mut output)?;
     let check = mask(crc_of_lengths).to_le_bytes();
     output.append(&check)?;
@@ -55,11 +55,11 @@ pub(super) fn write(
         }
     }
     output.flush()?;
-    Ok(Written { len: output.written, crc })
+    Ok(OutputText { len: output.written, crc })
 }
 
 /// Writes a string that is in memory.
-pub(super) fn write_scalar(text: &[u8], output: &mut dyn ByteSink) -> Result<Written> {
+pub(super) fn write_scalar(text: &[u8], output: &mut dyn ByteSink) -> Result<OutputText> {
     let logical = [&(text.len() as u64).to_le_bytes()[..], text].concat();
     let read = |offset: u64, buffer: &mut [u8]| {
         let rest = usize::try_from(offset).ok().and_then(|start| logical.get(start..));
@@ -70,7 +70,11 @@ pub(super) fn write_scalar(text: &[u8], output: &mut dyn ByteSink) -> Result<Wri
     write(1, logical.len() as u64, &read, output)
 }
 
-fn write_lengths(count: u64, strings: &mut LogicalStrings<'_>, output: &mut Gathered<'_>) -> Result<u32> {
+fn write_lengths(
+    count: u64,
+    strings: &mut LogicalStrings<'_>,
+    output: &mut BufferedOutput<'_>,
+) -> Result<u32> {
     let (mut crc, mut offset) = (0, 0);
     let mut encoded = Vec::new();
     for _ in 0..count {
@@ -131,13 +135,13 @@ impl LogicalStrings<'_> {
 }
 
 /// Collects bytes into larger writes, and counts them.
-struct Gathered<'a> {
+struct BufferedOutput<'a> {
     output: &'a mut dyn ByteSink,
     bytes: Vec<u8>,
     written: u64,
 }
 
-impl Gathered<'_> {
+impl BufferedOutput<'_> {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.written += bytes.len() as u64;
         self.bytes.extend_from_slice(bytes);
@@ -157,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    fn write_all(strings: &[&[u8]], cut: usize) -> Result<(Vec<u8>, Written)> {
+    fn write_all(strings: &[&[u8]], cut: usize) -> Result<(Vec<u8>, OutputText)> {
         let logical: Vec<u8> =
             strings.iter().flat_map(|s| [&(s.len() as u64).to_le_bytes()[..], s].concat()).collect();
         let logical = &logical[..logical.len() - cut];

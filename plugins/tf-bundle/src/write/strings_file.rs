@@ -1,7 +1,7 @@
 //! The data file of string tensors that are too long to keep in memory. Their encoded lengths are
 //! known once each has been encoded.
 
-use super::strings::{self, Written};
+use super::strings::{self, OutputText};
 use tensorferry_sdk::{
     ByteSink, CatalogView, Digests, Encoded, EncodedId, Error, LayoutSink, Result, Role, TensorId,
     element_count,
@@ -43,7 +43,7 @@ impl StringsFile {
         let view = catalog.tensor(tensor);
         let read = |offset: u64, buffer: &mut [u8]| catalog.read(tensor, offset, buffer);
         let written = strings::write(element_count(view.shape)?, view.bytes, &read, output);
-        let Written { crc, .. } = written.map_err(|error| error.tensor(view.name))?;
+        let OutputText { crc, .. } = written.map_err(|error| error.tensor(view.name))?;
         Ok(crc.to_le_bytes().to_vec())
     }
 

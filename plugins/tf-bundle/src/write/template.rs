@@ -1,7 +1,7 @@
 //! A template is the checkpoint in `-o like=`. The new checkpoint takes its keys and its object
 //! graph, but has its own values.
 
-use super::entry::{Carried, Entry, EntryData};
+use super::entry::{CopiedBytes, Entry, EntryData};
 use super::graph::Graph;
 use super::writable::Writable;
 use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, shape_of};
@@ -11,7 +11,7 @@ use crate::names::key_map::{KeyMap, OBJECT_GRAPH};
 use crate::names::listed::listed;
 use crate::names::naming::{self, Scheme};
 use crate::names::object_graph::{ObjectGraph, SavedValue, decode};
-use crate::names::resolve::{Followed, Origin, resolve};
+use crate::names::resolve::{Origin, ReferenceCheckpoint, resolve};
 use crate::options::MissingValues;
 use crate::side_entry::SIDE_ENTRY_KEY;
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ use tensorferry_sdk::{
 };
 
 /// Maximum bytes of a string that is read into memory.
-const MOST_TEXT_BYTES: u64 = 1 << 20;
+const MAX_TEXT_BYTES: u64 = 1 << 20;
 /// The key of the number of saves, which `tf.train.Checkpoint` counts itself.
 const SAVE_COUNTER_KEY: &[u8] = b"save_counter/.ATTRIBUTES/VARIABLE_VALUE";
 
@@ -37,7 +37,7 @@ pub(crate) struct Template {
 
 /// The entries of a template without a tensor.
 #[derive(Debug, Default)]
-pub(crate) struct Rest<'a> {
+pub(crate) struct UnmatchedEntries<'a> {
     /// Values for which the program has no other source.
     pub(crate) variables: Vec<&'a BundleEntry>,
     /// The path and the values of each optimizer.
@@ -50,7 +50,7 @@ pub(crate) struct Rest<'a> {
     pub(crate) strings: Vec<&'a BundleEntry>,
 }
 
-impl<'a> Rest<'a> {
+impl<'a> UnmatchedEntries<'a> {
     /// Returns the variables to keep, and notes them: all if they may be kept. Otherwise, returns
     /// an error if there are any.
     pub(crate) fn kept_variables(
@@ -154,7 +154,7 @@ impl Template {
     /// Returns an entry for the output: a short string as text, and any other value as unchanged
     /// bytes.
     pub(crate) fn carry(&self, entry: &BundleEntry, context: &dyn Context) -> Result<Entry> {
-        let is_short = u64::try_from(entry.proto.size).is_ok_and(|size| size <= MOST_TEXT_BYTES);
+        let is_short = u64::try_from(entry.proto.size).is_ok_and(|size| size <= MAX_TEXT_BYTES);
         if entry.is_string_scalar() && is_short {
             let text = self.index.string_scalar(&*self.source, &entry.key, context)?;
             return Ok(Entry::text(entry.key.clone(), text.unwrap_or_default()));
@@ -173,18 +173,18 @@ impl Template {
             };
             let dtype = entry.proto.dtype;
             let is_of_bytes = ![DataType::DtString, DataType::DtVariant].map(i32::from).contains(&dtype);
-            EntryData::Carried(Carried { from, crc: data.crc, is_of_bytes })
+            EntryData::Carried(CopiedBytes { from, crc: data.crc, is_of_bytes })
         };
         let shape = shape_of(&entry.proto).map_err(|error| error.tensor(entry.name()))?;
         Ok(Entry { key: entry.key.clone(), dtype: entry.proto.dtype, shape, value })
     }
 
     /// Returns the entries with none of these keys, except the object graph and the metadata.
-    pub(crate) fn rest(&self, taken: &HashSet<&[u8]>, context: &dyn Context) -> Result<Rest<'_>> {
+    pub(crate) fn rest(&self, taken: &HashSet<&[u8]>, context: &dyn Context) -> Result<UnmatchedEntries<'_>> {
         let graph = self.graph.as_ref().map(|graph| ObjectGraph::new(&graph.proto, context.limits()));
         let graph = graph.transpose()?;
         let optimizers = graph.as_ref().map(ObjectGraph::optimizers).unwrap_or_default();
-        let mut rest = Rest::default();
+        let mut rest = UnmatchedEntries::default();
         rest.state.extend(optimizers.iter().map(|optimizer| (optimizer.clone(), Vec::new())));
         for entry in self.entries().filter(|entry| !taken.contains(&*entry.key)) {
             let is_number = dtype::of_number(entry.proto.dtype).is_some_and(|dtype| dtype != Dtype::STR);
@@ -234,7 +234,7 @@ impl Template {
         if (entry.proto.dtype, &*shape) == (writable.dtype, tensor.shape) {
             return Ok(());
         }
-        let text = |number, shape: &[u64]| format!("{} of shape {shape:?}", dtype::word(number));
+        let text = |number, shape: &[u64]| format!("{} of shape {shape:?}", dtype::name(number));
         let (name, found) = (tensor.name, text(writable.dtype, tensor.shape));
         let wanted = text(entry.proto.dtype, &shape);
         Err(Error::usage(format!("{name:?} is {found}, but the variable of -o like= is {wanted}"))
@@ -268,8 +268,11 @@ impl Template {
             None if own_bytes.is_some_and(is_same) => Origin::Same,
             None => Origin::Unknown,
         };
-        let resolved =
-            resolve(names, map, &Followed::checkpoint(&variables, &tensors, graph.as_ref(), origin))?;
+        let resolved = resolve(
+            names,
+            map,
+            &ReferenceCheckpoint::checkpoint(&variables, &tensors, graph.as_ref(), origin),
+        )?;
         if !resolved.unconfirmed.is_empty() {
             context.note(&format!(
                 "{} tensors are matched by their positions in lists, because they have no full names: {}",

@@ -6,7 +6,7 @@ use crate::side_entry::SIDE_ENTRY_KEY;
 use tensorferry_sdk::{CatalogView, Dtype, LayoutSink, Result, TensorId, TensorView};
 
 /// Maximum number of dimensions in a TensorFlow shape.
-const MOST_DIMENSIONS: usize = 254;
+const MAX_DIMENSIONS: usize = 254;
 
 /// A tensor that a bundle can store, and TensorFlow's number for its dtype.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ fn why_not(view: TensorView<'_>) -> Option<&'static str> {
         return Some(why);
     }
     let elements = |count: i64, &dim: &u64| count.checked_mul(i64::try_from(dim).ok()?);
-    if view.shape.len() > MOST_DIMENSIONS {
+    if view.shape.len() > MAX_DIMENSIONS {
         Some("TensorFlow shapes have at most 254 dimensions")
     } else if view.shape.iter().try_fold(1, elements).is_none() {
         Some("TensorFlow rejects shapes whose product overflows before a zero")

@@ -15,7 +15,7 @@ use std::ops::Deref;
 use tensorferry_sdk::{Error, Result, Source};
 
 /// Maximum number of decompressed bytes per compressed byte: a copy of 64 bytes takes three bytes.
-const MOST_EXPANSION: u64 = 22;
+const MAX_EXPANSION: u64 = 22;
 
 pub(crate) struct SnappyDecoder<S> {
     input: Input<S>,
@@ -76,7 +76,7 @@ impl<S: Deref<Target: Source> + Send> Decoder for SnappyDecoder<S> {
             self.take(start, len)?;
             let wrong = |_| self.malformed(start, "invalid snappy data");
             let given = snap::raw::decompress_len(&self.block).map_err(wrong)?;
-            if given as u64 > len * MOST_EXPANSION {
+            if given as u64 > len * MAX_EXPANSION {
                 return Err(
                     self.malformed(start, "the decompressed length is impossible for the compressed length")
                 );

@@ -7,7 +7,7 @@ use crate::message::{Kind, Part, Pieces, lists};
 use arrow_array::{Array as _, ArrayRef, FixedSizeListArray, ListArray, NullArray, new_null_array};
 use arrow_buffer::{NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use std::sync::Arc;
-use tensorferry_proto::wire::Broken;
+use tensorferry_proto::wire::WireError;
 
 #[derive(Debug)]
 pub(super) struct Builder {
@@ -42,8 +42,8 @@ struct Filled {
 
 /// The reason why a feature does not fit its column.
 #[derive(Debug)]
-pub(crate) enum Misfit {
-    Broken(Broken),
+pub(crate) enum FeatureMismatch {
+    Broken(WireError),
     /// The feature contradicts the schema.
     Contradiction {
         expected: String,
@@ -59,8 +59,8 @@ pub(crate) enum Misfit {
     },
 }
 
-impl From<Broken> for Misfit {
-    fn from(broken: Broken) -> Self {
+impl From<WireError> for FeatureMismatch {
+    fn from(broken: WireError) -> Self {
         Self::Broken(broken)
     }
 }
@@ -106,7 +106,7 @@ impl Builder {
 
     /// Sets the feature of a row. If a row has several, the last one counts.
     #[inline]
-    pub(super) fn set(&mut self, row: usize, feature: Pieces<'_>) -> Result<(), Misfit> {
+    pub(super) fn set(&mut self, row: usize, feature: Pieces<'_>) -> Result<(), FeatureMismatch> {
         if self.rows > row {
             self.rollback(row);
         }
@@ -145,7 +145,7 @@ impl Builder {
 
     /// Appends the values of a feature, and returns their kind.
     #[inline]
-    fn feature(&mut self, feature: Pieces<'_>, before: usize) -> Result<Option<Kind>, Broken> {
+    fn feature(&mut self, feature: Pieces<'_>, before: usize) -> Result<Option<Kind>, WireError> {
         let Some((kind, list)) = feature.list() else { return self.any_feature(feature, before) };
         if self.column.kind == Some(kind) {
             self.values.append(list)?;
@@ -155,7 +155,7 @@ impl Builder {
 
     /// Like [`feature`](Self::feature), for features in a form that programs do not usually write.
     #[cold]
-    fn any_feature(&mut self, feature: Pieces<'_>, before: usize) -> Result<Option<Kind>, Broken> {
+    fn any_feature(&mut self, feature: Pieces<'_>, before: usize) -> Result<Option<Kind>, WireError> {
         let mut seen = None;
         feature.each(|piece| {
             lists(piece, |kind, list| {
@@ -171,7 +171,7 @@ impl Builder {
     }
 
     #[inline]
-    fn end_row(&mut self, seen: Option<Kind>) -> Result<(), Misfit> {
+    fn end_row(&mut self, seen: Option<Kind>) -> Result<(), FeatureMismatch> {
         let Some(kind) = seen else {
             self.unset += 1;
             return self.pad(self.rows + 1);
@@ -193,7 +193,7 @@ impl Builder {
         self.whole = whole;
     }
 
-    fn end_step(&mut self, seen: Option<Kind>, before: usize) -> Result<(), Misfit> {
+    fn end_step(&mut self, seen: Option<Kind>, before: usize) -> Result<(), FeatureMismatch> {
         match seen {
             Some(kind) => self.check(kind, self.values.len() - before)?,
             None => {
@@ -210,7 +210,7 @@ impl Builder {
         Ok(())
     }
 
-    fn end_list(&mut self) -> Result<(), Misfit> {
+    fn end_list(&mut self) -> Result<(), FeatureMismatch> {
         if self.column.kind.is_none() {
             // The steps have no values, so an array of nulls cannot hold them.
             return self.pad(self.rows + 1);
@@ -222,7 +222,7 @@ impl Builder {
 
     /// Checks that a feature has the kind of the column and a number of values that fits its shape.
     #[inline]
-    fn check(&self, kind: Kind, count: usize) -> Result<(), Misfit> {
+    fn check(&self, kind: Kind, count: usize) -> Result<(), FeatureMismatch> {
         let fits = match self.column.shape {
             Shape::Fixed(_) => count == self.product,
             Shape::Ragged(_) => self.product == 1 || count.is_multiple_of(self.product),
@@ -231,34 +231,37 @@ impl Builder {
     }
 
     #[cold]
-    fn contradiction(&self, kind: Kind, count: usize) -> Misfit {
+    fn contradiction(&self, kind: Kind, count: usize) -> FeatureMismatch {
         let Some(expected) = self.column.kind else {
-            return Misfit::Contradiction { expected: "no value".to_owned(), found: kind.word().to_owned() };
+            return FeatureMismatch::Contradiction {
+                expected: "no value".to_owned(),
+                found: kind.list_name().to_owned(),
+            };
         };
         if expected != kind {
-            return Misfit::Contradiction {
-                expected: expected.word().to_owned(),
-                found: kind.word().to_owned(),
+            return FeatureMismatch::Contradiction {
+                expected: expected.list_name().to_owned(),
+                found: kind.list_name().to_owned(),
             };
         }
         let expected = match self.column.shape {
             Shape::Fixed(_) => format!("{} values", self.product),
             Shape::Ragged(_) => format!("a multiple of {} values", self.product),
         };
-        Misfit::Contradiction { expected, found: format!("{count} values") }
+        FeatureMismatch::Contradiction { expected, found: format!("{count} values") }
     }
 
     /// Appends replacements for missing features, up to a row.
     #[inline]
-    fn pad(&mut self, row: usize) -> Result<(), Misfit> {
+    fn pad(&mut self, row: usize) -> Result<(), FeatureMismatch> {
         if self.rows < row { self.pad_rows(row) } else { Ok(()) }
     }
 
     #[cold]
-    fn pad_rows(&mut self, row: usize) -> Result<(), Misfit> {
+    fn pad_rows(&mut self, row: usize) -> Result<(), FeatureMismatch> {
         let count = row - self.rows;
         let is_valid = match &self.column.missing {
-            Missing::Refused => return Err(Misfit::Missing(self.rows)),
+            Missing::Refused => return Err(FeatureMismatch::Missing(self.rows)),
             Missing::Null => {
                 if let (Shape::Fixed(_), Part::Features, true) =
                     (&self.column.shape, self.column.part, self.column.kind.is_some())
@@ -299,7 +302,7 @@ impl Builder {
     }
 
     /// Returns the array of `rows` rows, and resets the builder.
-    pub(super) fn finish(&mut self, rows: usize) -> Result<ArrayRef, Misfit> {
+    pub(super) fn finish(&mut self, rows: usize) -> Result<ArrayRef, FeatureMismatch> {
         if self.rows == 0 && self.column.missing == Missing::Null {
             // If each record has few of thousands of features, this applies to most columns of a
             // batch.
@@ -337,7 +340,7 @@ impl Builder {
         let leaf_validity = if is_scalar { shape_validity.clone() } else { None };
         let leaf = leaf::array(values, &column.leaf, leaf_validity).map_err(|bad| {
             let (row, bad) = rows_of(bad);
-            Misfit::Value { row, expected: bad.expected, found: bad.found }
+            FeatureMismatch::Value { row, expected: bad.expected, found: bad.found }
         })?;
         let shaped = match &column.shape {
             Shape::Fixed(dims) => fixed(leaf, dims, shape_validity.as_ref()),

@@ -1,17 +1,17 @@
 //! Decodes the records of a batch into the builders of their columns.
 
 use super::Column;
-use super::builder::{Builder, Misfit};
+use super::builder::{Builder, FeatureMismatch};
 use crate::keys::Keys;
 use crate::message::{MessageKind, Part, entries};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use std::collections::HashMap;
-use tensorferry_proto::wire::Broken;
+use tensorferry_proto::wire::WireError;
 use tensorferry_sdk::Error;
 
 /// Maximum bytes of a batch, so that offsets fit 32 bits with room for one more row.
-const MOST_BYTES: u64 = i32::MAX as u64 - 1;
+const MAX_BYTES: u64 = i32::MAX as u64 - 1;
 
 #[derive(Debug)]
 pub(crate) struct Rows {
@@ -34,14 +34,14 @@ pub(crate) struct Rows {
 #[derive(Debug)]
 pub(crate) enum RowError {
     /// The record is damaged.
-    Broken(Broken),
+    Broken(WireError),
     /// The record contradicts the schema. `record` has its number and offset, unless it is the
     /// record that was passed last.
     Contradiction { error: Error, record: Option<(u64, u64)> },
 }
 
-impl From<Broken> for RowError {
-    fn from(broken: Broken) -> Self {
+impl From<WireError> for RowError {
+    fn from(broken: WireError) -> Self {
         Self::Broken(broken)
     }
 }
@@ -92,7 +92,7 @@ impl Rows {
 
     /// Whether a record of this length must wait for the next batch.
     pub(crate) fn is_full_for(&self, length: usize) -> bool {
-        self.bytes + length as u64 + self.row_bytes > MOST_BYTES && !self.records.is_empty()
+        self.bytes + length as u64 + self.row_bytes > MAX_BYTES && !self.records.is_empty()
     }
 
     /// Decodes a record into a row. A record that fails leaves the batch unchanged.
@@ -113,7 +113,7 @@ impl Rows {
                     widened += builders[place].widened();
                     Ok(())
                 }
-                Err(Misfit::Contradiction { .. })
+                Err(FeatureMismatch::Contradiction { .. })
                     if !last
                         .get_or_insert_with(|| LastEntries::of(record, *message))
                         .has(part, entry.key) =>
@@ -139,7 +139,7 @@ impl Rows {
         let Self { keys, places, builders, message, .. } = self;
         keys.begin();
         // This visits at least the entries that were decoded.
-        let _ = entries::<Broken>(record, *message, |part, entry| {
+        let _ = entries::<WireError>(record, *message, |part, entry| {
             if let Some(place) = keys.find(part, entry.key).and_then(|key| places[key]) {
                 builders[place].rollback(row);
             }
@@ -182,7 +182,7 @@ impl<'a> LastEntries<'a> {
     #[cold]
     fn of(record: &'a [u8], message: MessageKind) -> Self {
         let mut last = HashMap::new();
-        let walked = entries::<Broken>(record, message, |part, entry| {
+        let walked = entries::<WireError>(record, message, |part, entry| {
             last.insert((part, entry.key), entry.key.as_ptr());
             Ok(())
         });
@@ -204,21 +204,21 @@ fn unknown(key: &[u8]) -> RowError {
 }
 
 #[cold]
-fn row_error(misfit: Misfit, column: &str, records: &[(u64, u64)]) -> RowError {
+fn row_error(misfit: FeatureMismatch, column: &str, records: &[(u64, u64)]) -> RowError {
     match misfit {
-        Misfit::Broken(broken) => RowError::Broken(broken),
-        Misfit::Contradiction { expected, found } => RowError::Contradiction {
+        FeatureMismatch::Broken(broken) => RowError::Broken(broken),
+        FeatureMismatch::Contradiction { expected, found } => RowError::Contradiction {
             error: Error::malformed("the record contradicts the schema")
                 .column(column)
                 .expected(expected)
                 .found(found),
             record: None,
         },
-        Misfit::Missing(row) => RowError::Contradiction {
+        FeatureMismatch::Missing(row) => RowError::Contradiction {
             error: Error::malformed("the record lacks this required feature").column(column),
             record: records.get(row).copied(),
         },
-        Misfit::Value { row, expected, found } => {
+        FeatureMismatch::Value { row, expected, found } => {
             let is_text = expected == "UTF-8";
             let error = Error::malformed("a value does not fit the schema")
                 .column(column)

@@ -2,7 +2,7 @@
 
 use super::DefaultValues;
 use crate::message::{Kind, bytes_values, float_runs, int_values};
-use tensorferry_proto::wire::Broken;
+use tensorferry_proto::wire::WireError;
 
 #[derive(Debug)]
 pub(super) enum Values {
@@ -57,7 +57,7 @@ impl Values {
 
     /// Appends the values of a list of this kind.
     #[inline]
-    pub(super) fn append(&mut self, list: &[u8]) -> Result<(), Broken> {
+    pub(super) fn append(&mut self, list: &[u8]) -> Result<(), WireError> {
         match self {
             Self::Ints(values) => int_values(list, values),
             Self::Floats(values) => float_runs(list, |run| {

@@ -31,7 +31,7 @@ fn the_prefix_and_the_folder_are_the_set() {
 
 #[test]
 fn capitals_are_the_same_name() {
-    assert!(is_called("D.TFRECORD") && is_called("D.TfRec.GZ") && !is_called("D.TF"));
+    assert!(has_record_name("D.TFRECORD") && has_record_name("D.TfRec.GZ") && !has_record_name("D.TF"));
 }
 
 #[test]

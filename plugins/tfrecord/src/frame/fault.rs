@@ -13,14 +13,14 @@ pub(crate) struct Fault {
 #[derive(Debug, Clone)]
 pub(crate) enum FaultKind {
     /// The file ends inside a header.
-    Tail {
+    TruncatedHeader {
         /// The number of bytes in the incomplete header.
         bytes: u64,
     },
     /// The checksum of the length does not match.
     Length,
     /// The file ends inside a record.
-    Cut {
+    Truncated {
         /// The length in the header.
         length: u64,
         /// The number of bytes that the file has for the whole frame.
@@ -66,14 +66,14 @@ impl Fault {
     /// Describes the fault for users.
     pub(crate) fn why(&self) -> String {
         match &self.kind {
-            FaultKind::Tail { bytes } => {
+            FaultKind::TruncatedHeader { bytes } => {
                 format!("the file ends inside the header of a record, after {bytes} of 12 bytes")
             }
             FaultKind::Length if self.offset == 0 => {
                 "the checksum of the first length does not match; this may not be a TFRecord file".to_owned()
             }
             FaultKind::Length => "the checksum of the length does not match".to_owned(),
-            FaultKind::Cut { .. } => "the file ends inside a record".to_owned(),
+            FaultKind::Truncated { .. } => "the file ends inside a record".to_owned(),
             FaultKind::Data { .. } => "the checksum of the data does not match".to_owned(),
             FaultKind::TooLong { .. } => "the record is too long to hold in memory".to_owned(),
             FaultKind::Message { why, .. } => why.clone(),
@@ -86,7 +86,7 @@ impl Fault {
         let why = self.why();
         let error = match self.kind {
             FaultKind::Stream(error) => error,
-            FaultKind::Cut { length, available } => Error::malformed(why)
+            FaultKind::Truncated { length, available } => Error::malformed(why)
                 .expected(format!("{} bytes", u128::from(length) + u128::from(OVERHEAD)))
                 .found(format!("{available} bytes")),
             FaultKind::TooLong { length, most } => {

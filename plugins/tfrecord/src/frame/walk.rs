@@ -16,13 +16,13 @@ pub(crate) struct Checks {
 }
 
 /// A position between two records.
-pub(crate) struct Walk<W> {
+pub(crate) struct Frames<W> {
     window: W,
     checks: Checks,
     offset: u64,
 }
 
-impl<W: Window> Walk<W> {
+impl<W: Window> Frames<W> {
     /// Creates a walk that starts at the record at `offset`.
     pub(crate) fn new(window: W, offset: u64, checks: Checks) -> Self {
         Self { window, checks, offset }
@@ -57,7 +57,7 @@ impl<W: Window> Walk<W> {
         let Some(bytes) = bytes.get(HEADER..whole) else {
             return Err(Fault {
                 offset,
-                kind: FaultKind::Cut { length: len, available: bytes.len() as u64 },
+                kind: FaultKind::Truncated { length: len, available: bytes.len() as u64 },
             });
         };
         let (data, stored) = bytes.split_at(data);
@@ -71,10 +71,10 @@ impl<W: Window> Walk<W> {
 
     /// Skips the next record, whatever its length, and returns its offset, or `None` at the end.
     #[inline]
-    pub(crate) fn skim(&mut self) -> Result<Option<u64>, Fault> {
+    pub(crate) fn skip(&mut self) -> Result<Option<u64>, Fault> {
         let offset = self.offset;
         let Some(len) = self.header()? else { return Ok(None) };
-        let cut = |available| Fault { offset, kind: FaultKind::Cut { length: len, available } };
+        let cut = |available| Fault { offset, kind: FaultKind::Truncated { length: len, available } };
         let stream = |error| Fault { offset, kind: FaultKind::Stream(error) };
         let next =
             len.checked_add(OVERHEAD).and_then(|whole| offset.checked_add(whole)).ok_or_else(|| cut(0))?;
@@ -115,13 +115,13 @@ impl<W: Window> Walk<W> {
             return Ok(None);
         }
         if header.len() < HEADER {
-            return Err(fault(FaultKind::Tail { bytes: header.len() as u64 }));
+            return Err(fault(FaultKind::TruncatedHeader { bytes: header.len() as u64 }));
         }
         let len = length(header).ok_or_else(|| fault(FaultKind::Length))?;
         if let Some(end) = self.window.len() {
             let available = end.saturating_sub(offset);
             if len > available || len + OVERHEAD > available {
-                return Err(fault(FaultKind::Cut { length: len, available }));
+                return Err(fault(FaultKind::Truncated { length: len, available }));
             }
         }
         Ok(Some(len))

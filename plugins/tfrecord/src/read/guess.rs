@@ -13,7 +13,7 @@
 use super::pieces::{ABOUT, Piece, WORTH_DIVIDING};
 use super::{Decoding, Opened, Opening};
 use crate::codec::Codec;
-use crate::frame::{OVERHEAD, Walk};
+use crate::frame::{Frames, OVERHEAD};
 use crate::message::MessageKind;
 use crate::profile::Profile;
 use crate::scan::{Tally, first_record};
@@ -32,7 +32,7 @@ impl Opening<'_> {
         }
         let mut profile = Profile::new(message, false, self.context.limits());
         let Some(pieces) = self.likely_pieces(&mut profile)? else { return Ok(None) };
-        if !profile.says_all() {
+        if !profile.all_kinds_known() {
             return Ok(None);
         }
         let Ok(mut table) = self.table_of(&profile, message) else { return Ok(None) };
@@ -74,7 +74,7 @@ impl Opening<'_> {
     /// Adds the first records of a piece to the profile. Returns whether all of them were valid.
     fn sample(&self, piece: &Piece, profile: &mut Profile) -> bool {
         let mut part = Profile::new(profile.message(), false, self.context.limits());
-        let mut walk = Walk::new(self.window(&self.files[piece.file]), piece.start, self.checks);
+        let mut walk = Frames::new(self.window(&self.files[piece.file]), piece.start, self.checks);
         for number in 0..RECORDS {
             let offset = walk.offset();
             match walk.next() {

@@ -4,8 +4,8 @@ use super::Opening;
 use crate::codec::Codec;
 use crate::files::InputFile;
 use crate::frame::Checks;
-use crate::index::{IndexBeside, Stretch, beside};
-use crate::scan::{Scan, Walked};
+use crate::index::{AdjacentIndex, Stretch, find_adjacent};
+use crate::scan::{Scan, ScannedPart};
 use tensorferry_sdk::Result;
 use tensorferry_sdk::records::Split;
 
@@ -54,7 +54,7 @@ pub(super) struct PieceBuilder {
 
 impl PieceBuilder {
     /// Adds a unit that a scan has walked.
-    pub(super) fn add<T>(&mut self, walked: &Walked<T>) {
+    pub(super) fn add<T>(&mut self, walked: &ScannedPart<T>) {
         let rows = walked.records - walked.skipped;
         if let Some(last) = self.pieces.last_mut()
             && last.file == walked.file
@@ -95,12 +95,12 @@ pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
             continue;
         }
         if options.index {
-            match beside(&***source, input.id, ABOUT, context.limits())? {
-                IndexBeside::Nothing => {}
-                IndexBeside::Unfit(index) => {
+            match find_adjacent(&***source, input.id, ABOUT, context.limits())? {
+                AdjacentIndex::Nothing => {}
+                AdjacentIndex::Unfit(index) => {
                     context.note(&format!("{index:?} does not match {:?} and is ignored", input.name));
                 }
-                IndexBeside::Stretches(stretches) => {
+                AdjacentIndex::Stretches(stretches) => {
                     // The index also counts damaged records that are skipped.
                     let has_all_rows = options.skip.is_none();
                     all.extend(stretches.into_iter().map(|stretch| of_index(file, stretch, has_all_rows)));

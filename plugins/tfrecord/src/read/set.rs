@@ -7,11 +7,11 @@ use super::stream::RowStream;
 use crate::files::InputFile;
 use crate::frame::Checks;
 use crate::json;
-use crate::policy::Policy;
+use crate::policy::FaultPolicy;
 use crate::profile::{WITHOUT_KIND, null};
 use arrow_schema::SchemaRef;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::records::{Batched, RecordSet, Scan, Skipped, Split, narrowed};
+use tensorferry_sdk::records::{Batched, RecordSet, ScanRequest, Skipped, Split, narrowed};
 use tensorferry_sdk::{ByteSink, Error, Limits, LossSink, Result, Source};
 
 pub(super) struct TfRecordSet {
@@ -25,7 +25,7 @@ impl TfRecordSet {
         files: Vec<InputFile>,
         table: Table,
         pieces: Vec<Piece>,
-        policy: Policy,
+        policy: FaultPolicy,
         checks: Checks,
         limits: Limits,
     ) -> Self {
@@ -54,7 +54,7 @@ impl RecordSet for TfRecordSet {
     }
 
     /// Skipped rows are not decoded.
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let piece = self.piece(split)?.clone();
         let request = scan.batches();
         // If damaged records are skipped, the row of a record is known only after decoding.
@@ -63,7 +63,7 @@ impl RecordSet for TfRecordSet {
             return narrowed(all, &self.schema(), scan);
         }
         let rows = RowStream::open(self.shared.clone(), piece, &request, scan.first_row, scan.limit);
-        let columns = Scan { first_row: 0, limit: None, ..scan.clone() };
+        let columns = ScanRequest { first_row: 0, limit: None, ..scan.clone() };
         narrowed(rows, &self.schema(), &columns)
     }
 
@@ -83,7 +83,11 @@ impl RecordSet for TfRecordSet {
                     shown += 1;
                 }
                 Err(fault) => {
-                    if !self.shared.policy.pass(&mut walk, piece.file, &file.name, number, fault)? {
+                    if !self
+                        .shared
+                        .policy
+                        .handle_and_skip(&mut walk, piece.file, &file.name, number, fault)?
+                    {
                         break;
                     }
                 }

@@ -4,8 +4,8 @@ use super::Table;
 use super::pieces::Piece;
 use crate::bytes::Window;
 use crate::files::InputFile;
-use crate::frame::{Checks, Walk};
-use crate::policy::Policy;
+use crate::frame::{Checks, Frames};
+use crate::policy::FaultPolicy;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Error, Limits, Source};
 
@@ -13,7 +13,7 @@ pub(super) struct Shared {
     pub(super) source: Arc<dyn Source>,
     pub(super) files: Vec<InputFile>,
     pub(super) table: Table,
-    pub(super) policy: Policy,
+    pub(super) policy: FaultPolicy,
     pub(super) checks: Checks,
     pub(super) limits: Limits,
     /// Number of features without a kind in each column, unless they have been counted before.
@@ -25,20 +25,20 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Returns a walk over the records of a piece.
-    pub(super) fn walk(&self, piece: &Piece) -> Walk<Box<dyn Window + Send>> {
+    pub(super) fn walk(&self, piece: &Piece) -> Frames<Box<dyn Window + Send>> {
         let file = &self.files[piece.file];
-        Walk::new(file.codec.window(&self.source, file.id, &self.limits), piece.start, self.checks)
+        Frames::new(file.codec.window(&self.source, file.id, &self.limits), piece.start, self.checks)
     }
 
     /// Skips the first records of a piece without checking their data. Returns their number and the
     /// offset of the next record. Framing faults are left to the reader that follows.
-    pub(super) fn pass_over(&self, piece: &Piece, records: u64) -> (u64, u64) {
+    pub(super) fn skip_records(&self, piece: &Piece, records: u64) -> (u64, u64) {
         let file = &self.files[piece.file];
         let window = file.codec.window(&self.source, file.id, &self.limits);
-        let mut walk = Walk::new(window, piece.start, Checks { data: false, ..self.checks });
+        let mut walk = Frames::new(window, piece.start, Checks { data: false, ..self.checks });
         let mut passed = 0;
         while passed < records && piece.end.is_none_or(|end| walk.offset() < end) {
-            match walk.skim() {
+            match walk.skip() {
                 Ok(Some(_)) => passed += 1,
                 Ok(None) | Err(_) => break,
             }
@@ -47,7 +47,7 @@ impl Shared {
     }
 
     /// Turns an error into a wrong guess if the schema and splits are guessed.
-    pub(super) fn doubted(&self, error: Error) -> Error {
+    pub(super) fn as_wrong_guess(&self, error: Error) -> Error {
         if self.is_guess() { Error::wrong_guess(error.to_string()) } else { error }
     }
 
@@ -82,10 +82,10 @@ impl Shared {
     fn count(&self, piece: &Piece) -> Option<u64> {
         let (file, end) = (&self.files[piece.file], piece.end?);
         let window = file.codec.window(&self.source, file.id, &self.limits);
-        let mut walk = Walk::new(window, piece.start, Checks { data: false, ..self.checks });
+        let mut walk = Frames::new(window, piece.start, Checks { data: false, ..self.checks });
         let mut records = 0;
         while walk.offset() < end {
-            walk.skim().ok()??;
+            walk.skip().ok()??;
             records += 1;
         }
         (walk.offset() == end).then_some(records)

@@ -4,13 +4,13 @@
 //! record decides nothing: it may be a message without features or an empty byte string.
 
 use crate::bytes::Window;
-use crate::frame::Walk;
+use crate::frame::Frames;
 use crate::message::{Fit, MessageKind, fit};
 
 /// Maximum number of records to examine for feature lists.
-const MOST_RECORDS: usize = 256;
+const MAX_RECORDS: usize = 256;
 /// Maximum bytes of a file to examine.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// The guessed type of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub(super) enum MessageGuess {
 }
 
 /// Examines the first records of a file. Returns whether the guess is final.
-pub(super) fn look<W: Window>(walk: &mut Walk<W>, guess: &mut MessageGuess) -> bool {
-    for _ in 0..MOST_RECORDS {
+pub(super) fn look<W: Window>(walk: &mut Frames<W>, guess: &mut MessageGuess) -> bool {
+    for _ in 0..MAX_RECORDS {
         let Ok(Some(data)) = walk.next() else { break };
         if data.is_empty() {
             continue;
@@ -44,7 +44,7 @@ pub(super) fn look<W: Window>(walk: &mut Walk<W>, guess: &mut MessageGuess) -> b
                 return true;
             }
         }
-        if walk.offset() > MOST_BYTES {
+        if walk.offset() > MAX_BYTES {
             break;
         }
     }

@@ -5,7 +5,7 @@ use super::pieces::Piece;
 use super::shared::Shared;
 use crate::bytes::Window;
 use crate::columns::{RowError, Rows};
-use crate::frame::{Fault, FaultKind, Walk};
+use crate::frame::{Fault, FaultKind, Frames};
 use crate::scan::message_broken;
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
@@ -18,7 +18,7 @@ use tensorferry_sdk::{Error, Result};
 pub(super) struct RowStream {
     shared: Arc<Shared>,
     piece: Piece,
-    walk: Walk<Box<dyn Window + Send>>,
+    walk: Frames<Box<dyn Window + Send>>,
     /// The number of the next record in the file.
     number: u64,
     batch: Batch,
@@ -58,7 +58,7 @@ impl RowStream {
             }
             None => Batch::Raw(RawRows { schema: schema.clone(), data: Vec::new(), ends: vec![0] }),
         };
-        let (skipped, offset) = shared.pass_over(&piece, first_row);
+        let (skipped, offset) = shared.skip_records(&piece, first_row);
         let mut walk = shared.walk(&piece);
         walk.go_to(offset);
         let mut stream = Self {
@@ -104,7 +104,7 @@ impl RowStream {
                 && walk.offset() >= end
             {
                 self.ended = true;
-                at_end(walk.offset(), end, &file.name).map_err(|error| shared.doubted(error))?;
+                at_end(walk.offset(), end, &file.name).map_err(|error| shared.as_wrong_guess(error))?;
                 shared.keep_count(piece, *number - piece.first);
                 return Ok(());
             }
@@ -113,7 +113,9 @@ impl RowStream {
                 Ok(None) => {
                     self.ended = true;
                     return match piece.end {
-                        Some(end) => at_end(offset, end, &file.name).map_err(|error| shared.doubted(error)),
+                        Some(end) => {
+                            at_end(offset, end, &file.name).map_err(|error| shared.as_wrong_guess(error))
+                        }
                         None => Ok(()),
                     };
                 }
@@ -134,7 +136,7 @@ impl RowStream {
                             Some(Fault { offset, kind })
                         }
                         Err(RowError::Contradiction { error, .. }) => {
-                            return Err(shared.doubted(placed(error, &file.name, *number, offset)));
+                            return Err(shared.as_wrong_guess(placed(error, &file.name, *number, offset)));
                         }
                     }
                 }
@@ -143,10 +145,10 @@ impl RowStream {
             if let Some(fault) = fault {
                 let first = shared.first_record(piece);
                 let record = first.unwrap_or(piece.first) + *number - piece.first;
-                let passed = shared.policy.pass(walk, piece.file, &file.name, record, fault);
+                let passed = shared.policy.handle_and_skip(walk, piece.file, &file.name, record, fault);
                 let passed = passed.map_err(|error| match first {
                     Some(_) => error,
-                    None => shared.doubted(error),
+                    None => shared.as_wrong_guess(error),
                 });
                 if !passed? {
                     self.ended = true;
@@ -164,7 +166,7 @@ impl RowStream {
         match &mut self.batch {
             Batch::Raw(rows) => rows.finish(),
             Batch::Decoded(rows) => rows.finish().map_err(|error| {
-                shared.doubted(match error {
+                shared.as_wrong_guess(match error {
                     RowError::Contradiction { error, record: Some((number, offset)) } => {
                         placed(error, name, number, offset)
                     }

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-pub(super) struct Ahead<A> {
+pub(super) struct Attempts<A> {
     units: usize,
     most: usize,
-    state: Mutex<Attempts<A>>,
+    state: Mutex<AttemptState<A>>,
     changed: Condvar,
 }
 
-struct Attempts<A> {
+struct AttemptState<A> {
     /// The next unit to attempt.
     next: usize,
     /// The unit that the exact walk is waiting for.
@@ -21,19 +21,19 @@ struct Attempts<A> {
     is_stopped: bool,
 }
 
-impl<A> Ahead<A> {
+impl<A> Attempts<A> {
     /// Creates attempts at `units` units, of which at most `most` may wait. If `most` is 0, nothing
     /// is attempted.
     pub(super) fn new(units: usize, most: usize) -> Self {
-        let state = Attempts { next: 0, wanted: 0, made: BTreeMap::new(), is_stopped: false };
+        let state = AttemptState { next: 0, wanted: 0, made: BTreeMap::new(), is_stopped: false };
         Self { units, most, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, Attempts<A>> {
+    fn state(&self) -> MutexGuard<'_, AttemptState<A>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changed<'a>(&self, state: MutexGuard<'a, Attempts<A>>) -> MutexGuard<'a, Attempts<A>> {
+    fn changed<'a>(&self, state: MutexGuard<'a, AttemptState<A>>) -> MutexGuard<'a, AttemptState<A>> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,7 +74,7 @@ impl<A> Ahead<A> {
 
 /// A unit that a thread attempts. Dropping it stores the result.
 pub(super) struct Claim<'a, A> {
-    ahead: &'a Ahead<A>,
+    ahead: &'a Attempts<A>,
     pub(super) unit: usize,
     pub(super) made: Option<A>,
 }
@@ -87,8 +87,8 @@ impl<A> Drop for Claim<'_, A> {
     }
 }
 
-/// See [`Ahead::until_dropped`].
-pub(super) struct Stop<'a, A>(&'a Ahead<A>);
+/// See [`Attempts::until_dropped`].
+pub(super) struct Stop<'a, A>(&'a Attempts<A>);
 
 impl<A> Drop for Stop<'_, A> {
     fn drop(&mut self) {

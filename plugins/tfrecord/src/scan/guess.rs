@@ -5,7 +5,7 @@ use crate::frame::{HEADER, OVERHEAD, length};
 use tensorferry_sdk::{FileId, Result, Source};
 
 /// Maximum bytes to search. The exact walk skips longer records.
-const MOST: u64 = 512 << 10;
+const MAX_GUESSES: u64 = 512 << 10;
 
 /// Bytes of the first read, which is small because most records are short.
 const FIRST: usize = 16 << 10;
@@ -14,7 +14,7 @@ const FIRST: usize = 16 << 10;
 /// leads to a second such length or to the end of the file.
 pub(crate) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u64) -> Result<Option<u64>> {
     let len = source.len(file);
-    let end = end.min(start + MOST).min(len);
+    let end = end.min(start + MAX_GUESSES).min(len);
     let mut buffer = vec![0; FIRST];
     let mut place = start;
     while place < end {

@@ -42,8 +42,11 @@ impl<'a> Encoder<'a> {
         let mut views = Vec::with_capacity(layout.features.len());
         for (number, feature) in layout.features.iter().enumerate() {
             let view = View::new(batch, &feature.path, feature.kind, number, losses).map_err(|error| {
-                Error::unsupported(format!("a value cannot be stored in a {}: {error}", feature.kind.word()))
-                    .column(&feature.column)
+                Error::unsupported(format!(
+                    "a value cannot be stored in a {}: {error}",
+                    feature.kind.list_name()
+                ))
+                .column(&feature.column)
             })?;
             views.push(view);
         }

@@ -140,7 +140,7 @@ impl FeatureCollector {
             let why = "nested lists of fixed length are joined into one list, and their length is not stored";
             self.change(LossKind::Metadata, &name, why);
         }
-        if let Some(what) = forgotten(leaf) {
+        if let Some(what) = lossy_type(leaf) {
             let why =
                 format!("{} is written as {what}, and the original type is not stored", type_text(leaf));
             self.change(LossKind::Metadata, &name, why);
@@ -202,7 +202,7 @@ fn kind_of(leaf: &DataType) -> Option<Kind> {
 }
 
 /// Returns the type that values are written as, if it does not preserve their meaning.
-fn forgotten(leaf: &DataType) -> Option<&'static str> {
+fn lossy_type(leaf: &DataType) -> Option<&'static str> {
     match leaf {
         _ if leaf.is_temporal() => Some("int64"),
         _ if leaf.is_decimal() => Some("float32"),
@@ -221,7 +221,11 @@ fn chosen(found: &[Feature], file: SchemaFile) -> Result<Vec<Feature>> {
             return wrong("the rows lack this column, or its type cannot be stored in features".to_owned());
         };
         if feature.kind != kind {
-            return wrong(format!("the values belong in {}, not {}", feature.kind.word(), kind.word()));
+            return wrong(format!(
+                "the values belong in {}, not {}",
+                feature.kind.list_name(),
+                kind.list_name()
+            ));
         }
         features.push(Feature {
             key: String::from_utf8_lossy(&column.key).into_owned(),

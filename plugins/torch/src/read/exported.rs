@@ -15,7 +15,7 @@
 //!
 //! Sources: `torch/export/pt2_archive/_package.py`, `torch/_export/serde/schema.py`.
 
-use super::{Reading, STATE_DICT};
+use super::{CatalogReader, STATE_DICT};
 use serde_json::Value;
 use std::collections::{HashMap, hash_map};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ const DTYPES: [(u64, &str); 21] = [
 
 /// Maximum number of values read again because several names refer to one pickled record. Such a
 /// record normally holds one tensor.
-const MOST_REPEATED: usize = 1 << 20;
+const MAX_REREAD_VALUES: usize = 1 << 20;
 
 /// Where a model's weights or constants are, and how their records are named.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +77,7 @@ pub(super) fn is_exported(archive: &Archive) -> bool {
 
 /// Reads the tensors of all programs. The tree is a state dict, or a mapping of program names to
 /// state dicts if there are several programs.
-pub(super) fn read(reading: &mut Reading<'_, '_>, archive: &Arc<Archive>) -> Result<NodeId> {
+pub(super) fn read(reading: &mut CatalogReader<'_, '_>, archive: &Arc<Archive>) -> Result<NodeId> {
     let programs = archive.entries().iter();
     let models: Vec<String> = programs
         .filter_map(|entry| Some(entry.name.strip_prefix("models/")?.strip_suffix(".json")?.to_owned()))
@@ -100,7 +100,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, archive: &Arc<Archive>) -> Res
 }
 
 fn read_model(
-    reading: &mut Reading<'_, '_>,
+    reading: &mut CatalogReader<'_, '_>,
     archive: &Arc<Archive>,
     model: &str,
     under: &str,
@@ -197,7 +197,7 @@ impl TensorMeta {
 
 /// Returns the keys and values of the tensors, alternating.
 fn read_config(
-    reading: &mut Reading<'_, '_>,
+    reading: &mut CatalogReader<'_, '_>,
     archive: &Arc<Archive>,
     payload: Payload,
     config: &Config,
@@ -206,8 +206,9 @@ fn read_config(
     let mut described = Vec::new();
     for ConfigEntry { name, record, kind } in &config.0 {
         if let EntryKind::Tensor(meta) = kind {
-            let found =
-                archive.need(&[payload.folder, record].concat()).map_err(|error| error.tensor(name))?;
+            let found = archive
+                .required_record(&[payload.folder, record].concat())
+                .map_err(|error| error.tensor(name))?;
             let storage = storage(archive, record, found, meta.dtype).map_err(|error| error.tensor(name))?;
             let TensorMeta { size, stride, requires_grad, .. } = meta;
             let tensor =
@@ -227,14 +228,14 @@ fn read_config(
             EntryKind::Tensor(_) => {}
             EntryKind::Lost(kind, why) => reading.to.catalog.loss(Loss::new(*kind, place, why))?,
             EntryKind::Saved if record.starts_with(payload.tensors) => {
-                let found = archive.need(&[payload.folder, record].concat())?;
+                let found = archive.required_record(&[payload.folder, record].concat())?;
                 let object = match opened.entry(record) {
                     hash_map::Entry::Occupied(known) => {
                         repeated += known.get().graph().len();
-                        if repeated > MOST_REPEATED {
+                        if repeated > MAX_REREAD_VALUES {
                             return Err(Error::limit("too many names share pickled records")
                                 .tensor(&place)
-                                .expected(format!("at most {MOST_REPEATED} values in total")));
+                                .expected(format!("at most {MAX_REREAD_VALUES} values in total")));
                         }
                         known.into_mut()
                     }

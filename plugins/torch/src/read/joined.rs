@@ -8,18 +8,18 @@ use tensorferry_sdk::{
 };
 
 /// Maximum average number of joins per node. A shared node is joined again each time it is reached.
-const MOST_REPEATS: usize = 64;
+const MAX_JOINS_PER_NODE: usize = 64;
 
 /// A catalog that remembers its nodes, so that they can be joined.
 pub(super) struct Joined<'c> {
     catalog: &'c mut dyn CatalogSink,
-    nodes: HashMap<NodeId, KnownNode>,
+    nodes: HashMap<NodeId, JoinedNode>,
     /// First node with each content.
     first: HashMap<Node, NodeId>,
     steps: usize,
 }
 
-struct KnownNode {
+struct JoinedNode {
     node: Node,
     /// First node with the same content, including everything below it.
     like: NodeId,
@@ -52,7 +52,7 @@ impl<'c> Joined<'c> {
         let mut groups: Vec<(NodeId, Vec<NodeId>)> = Vec::new();
         for entry in mappings.iter().flat_map(|entries| entries.chunks_exact(2)) {
             let (key, value) = (entry[0], entry[1]);
-            let place = *places.entry(self.like(key)).or_insert(groups.len());
+            let place = *places.entry(self.first_equal(key)).or_insert(groups.len());
             match groups.get_mut(place) {
                 Some((_, values)) => values.push(value),
                 None => groups.push((key, vec![value])),
@@ -73,7 +73,7 @@ impl<'c> Joined<'c> {
     /// Joins the values that the files have under one key.
     fn join(&mut self, path: &str, values: &[NodeId]) -> Result<NodeId> {
         let (mut nodes, first) = (Vec::with_capacity(values.len()), values[0]);
-        if values.iter().all(|&value| self.like(value) == self.like(first)) {
+        if values.iter().all(|&value| self.first_equal(value) == self.first_equal(first)) {
             return Ok(first);
         }
         for value in values {
@@ -102,7 +102,7 @@ impl<'c> Joined<'c> {
         self.node(Node { children: children.into(), ..first })
     }
 
-    fn like(&self, id: NodeId) -> NodeId {
+    fn first_equal(&self, id: NodeId) -> NodeId {
         self.nodes.get(&id).map_or(id, |known| known.like)
     }
 
@@ -113,7 +113,7 @@ impl<'c> Joined<'c> {
 
     fn count(&mut self, steps: usize) -> Result<()> {
         self.steps += steps;
-        let most = MOST_REPEATS * (self.nodes.len() + 1024);
+        let most = MAX_JOINS_PER_NODE * (self.nodes.len() + 1024);
         if self.steps > most {
             return Err(Error::limit("too many entries in mappings that several files share")
                 .expected(format!("at most {most} entries")));
@@ -132,10 +132,10 @@ impl LossSink for Joined<'_> {
 impl CatalogSink for Joined<'_> {
     fn node(&mut self, node: Node) -> Result<NodeId> {
         let id = self.catalog.node(node.clone())?;
-        let children = node.children.iter().map(|&child| self.like(child)).collect();
+        let children = node.children.iter().map(|&child| self.first_equal(child)).collect();
         let form = Node { children, ..node.clone() };
         let like = *self.first.entry(form).or_insert(id);
-        self.nodes.insert(id, KnownNode { node, like });
+        self.nodes.insert(id, JoinedNode { node, like });
         Ok(id)
     }
 

@@ -19,7 +19,7 @@
 //!
 //! Source: `torch/csrc/jit/serialization/export_module.cpp`.
 
-use super::{Reading, STATE_DICT};
+use super::{CatalogReader, STATE_DICT};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tensorferry_sdk::{Loss, LossKind, Node, NodeId, Result, UniqueNames};
@@ -29,14 +29,14 @@ use tensorferry_torch_file::{ObjectFile, flatten};
 const CONSTANTS: &str = "constants";
 
 /// Maximum length of a user's file that becomes metadata.
-const MOST_EXTRA_BYTES: u64 = 1 << 20;
+const MAX_EXTRA_FILE_BYTES: u64 = 1 << 20;
 
 pub(super) fn is_script(archive: &Archive) -> bool {
     archive.contains("constants.pkl")
 }
 
 /// Reads the tensors of the module and its constants. The tree is the module's state dict.
-pub(super) fn read(reading: &mut Reading<'_, '_>, archive: &Arc<Archive>) -> Result<NodeId> {
+pub(super) fn read(reading: &mut CatalogReader<'_, '_>, archive: &Arc<Archive>) -> Result<NodeId> {
     let mut entries = Vec::new();
     // Different places may have the same name (`d["1"]` and `d[1]`, or an attribute `constants`),
     // but a mapping has each key only once.
@@ -61,7 +61,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, archive: &Arc<Archive>) -> Res
 }
 
 fn open(
-    reading: &mut Reading<'_, '_>,
+    reading: &mut CatalogReader<'_, '_>,
     archive: &Arc<Archive>,
     pickle: &str,
     folder: &'static str,
@@ -73,7 +73,7 @@ fn open(
 }
 
 /// Returns the parameters and buffers that each class of the program declares.
-fn declared(reading: &Reading<'_, '_>, archive: &Archive) -> Result<HashMap<String, HashSet<String>>> {
+fn declared(reading: &CatalogReader<'_, '_>, archive: &Archive) -> Result<HashMap<String, HashSet<String>>> {
     let mut classes = HashMap::new();
     for (index, entry) in archive.entries().iter().enumerate() {
         let path = entry.name.strip_prefix("code/").and_then(|path| path.strip_suffix(".py"));
@@ -105,11 +105,11 @@ fn declared(reading: &Reading<'_, '_>, archive: &Archive) -> Result<HashMap<Stri
 
 /// Reads the files of `torch.jit.save(..., _extra_files)`. Texts become metadata under their names
 /// in the archive.
-fn read_extra_files(reading: &mut Reading<'_, '_>, archive: &Archive) -> Result<()> {
+fn read_extra_files(reading: &mut CatalogReader<'_, '_>, archive: &Archive) -> Result<()> {
     for entry in archive.entries().iter().filter(|entry| entry.name.starts_with("extra/")) {
         let record = if entry.method == Method::Stored { archive.record(&entry.name)? } else { None };
         let text = match record {
-            Some(record) if record.extent.len <= MOST_EXTRA_BYTES => {
+            Some(record) if record.extent.len <= MAX_EXTRA_FILE_BYTES => {
                 String::from_utf8(archive.bytes(reading.source, record, reading.to.context.limits())?).ok()
             }
             _ => None,

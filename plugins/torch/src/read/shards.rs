@@ -2,7 +2,7 @@
 //! The tensors of a part may be inside mappings. Mappings under the same key form one mapping.
 
 use super::joined::Joined;
-use super::{Reading, STATE_DICT};
+use super::{CatalogReader, STATE_DICT};
 use std::collections::HashSet;
 use std::mem::take;
 use tensorferry_hub::Index;
@@ -10,7 +10,7 @@ use tensorferry_sdk::{CatalogSink, Error, Loss, LossKind, Node, NodeId, NodeKind
 use tensorferry_torch_file::{Destination, Flattened, Names, flatten};
 
 /// Reads the files that an index names, and checks the files and the index against each other.
-pub(super) fn read_indexed(reading: &mut Reading<'_, '_>, index: &Index) -> Result<NodeId> {
+pub(super) fn read_indexed(reading: &mut CatalogReader<'_, '_>, index: &Index) -> Result<NodeId> {
     let files = index.files(reading.source)?;
     let root = read(reading, &files, Some(index))?;
     for key in &index.structured {
@@ -22,14 +22,18 @@ pub(super) fn read_indexed(reading: &mut Reading<'_, '_>, index: &Index) -> Resu
 }
 
 /// Reads these files and returns the node of the whole state dict.
-pub(super) fn read(reading: &mut Reading<'_, '_>, files: &[&str], index: Option<&Index>) -> Result<NodeId> {
+pub(super) fn read(
+    reading: &mut CatalogReader<'_, '_>,
+    files: &[&str],
+    index: Option<&Index>,
+) -> Result<NodeId> {
     let mut mappings = Vec::with_capacity(files.len());
     let (mut held, mut left_out) = (Vec::new(), Vec::new());
     let Destination { catalog, storages, names, source, context } = &mut reading.to;
     let (source, context) = (*source, *context);
     let mut joined = Joined::new(&mut **catalog);
     let to = Destination { catalog: &mut joined, storages, names, source, context };
-    let mut parts = Reading {
+    let mut parts = CatalogReader {
         source: reading.source,
         to,
         globals: take(&mut reading.globals),
@@ -50,7 +54,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, files: &[&str], index: Option<
         left_out.push(parts.to.names.left_out().map(str::to_owned).collect::<HashSet<_>>());
         mappings.push(entries);
     }
-    let Reading { globals, origin, metadata, .. } = parts;
+    let CatalogReader { globals, origin, metadata, .. } = parts;
     (reading.globals, reading.origin, reading.metadata) = (globals, origin, metadata);
     if let Some(index) = index {
         let held = held.iter().map(|(name, file)| (name.as_str(), *file)).collect();
@@ -64,7 +68,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, files: &[&str], index: Option<
     joined.node(Node::container(NodeKind::MAP, STATE_DICT, entries))
 }
 
-impl Reading<'_, '_> {
+impl CatalogReader<'_, '_> {
     /// Reads one file of a split model, except for the tensors that the index assigns to a
     /// different file.
     fn part(&mut self, file: &str, index: Option<&Index>) -> Result<Flattened> {

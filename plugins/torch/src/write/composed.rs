@@ -82,7 +82,7 @@ impl Composed {
 
 /// Tensors of a tree that the pickle combines into quantized and sparse tensors.
 #[derive(Debug, Default)]
-pub(super) struct InThePickle {
+pub(super) struct ComposedTensors {
     /// The integers of quantized tensors. torch loads them together with their scales.
     pub(super) integers: HashSet<TensorId>,
     /// Scales, zero points and axes of the quantized tensors.
@@ -91,7 +91,7 @@ pub(super) struct InThePickle {
     pub(super) shapes: HashSet<TensorId>,
 }
 
-impl InThePickle {
+impl ComposedTensors {
     /// Collects them from a catalog's tree.
     pub(super) fn of(catalog: &dyn CatalogView) -> Result<Self> {
         let mut found = Self::default();

@@ -3,17 +3,17 @@
 
 use super::composed::Composed;
 use super::object::Object;
-use super::storages::Storages;
+use super::storages::StoragePlan;
 use super::tree::{Form, StateTree};
 use super::unpacked;
 use tensorferry_sdk::{CatalogView, Context, Node, NodeId, NodeKind, Result};
-use tensorferry_torch_file::pickle_writer::{LONGEST_INTEGER, trim_sign};
+use tensorferry_torch_file::pickle_writer::{MAX_INTEGER_BYTES, trim_sign};
 
 /// Fetches the nodes reachable from `root` and decides the form of each.
 pub(super) fn read<'a>(
     catalog: &dyn CatalogView,
     root: NodeId,
-    storages: &Storages,
+    storages: &StoragePlan,
     context: &'a dyn Context,
 ) -> Result<StateTree<'a>> {
     let mut tree = StateTree::fetch(catalog, root, context)?;
@@ -30,8 +30,14 @@ pub(super) fn read<'a>(
 }
 
 /// Returns the form of a node whose children already have theirs.
-fn form_of(tree: &StateTree<'_>, id: NodeId, node: &Node, storages: &Storages, holds_tensors: bool) -> Form {
-    let kept = |hashable| Form::Kept { hashable };
+fn form_of(
+    tree: &StateTree<'_>,
+    id: NodeId,
+    node: &Node,
+    storages: &StoragePlan,
+    holds_tensors: bool,
+) -> Form {
+    let kept = |hashable| Form::Written { hashable };
     match node.kind {
         NodeKind::NONE
         | NodeKind::BOOL
@@ -39,18 +45,18 @@ fn form_of(tree: &StateTree<'_>, id: NodeId, node: &Node, storages: &Storages, h
         | NodeKind::COMPLEX
         | NodeKind::TEXT
         | NodeKind::BYTES => kept(true),
-        NodeKind::INT if trim_sign(&node.bytes).len() <= LONGEST_INTEGER => kept(true),
+        NodeKind::INT if trim_sign(&node.bytes).len() <= MAX_INTEGER_BYTES => kept(true),
         NodeKind::LIST | NodeKind::SET | NodeKind::MAP => kept(false),
         NodeKind::TUPLE => kept(node.children.iter().all(|&child| tree.is_hashable(child))),
         NodeKind::TENSOR => match node.as_tensor().and_then(|tensor| storages.place(tensor)) {
             Some(_) => kept(true),
-            None => Form::GivenUp,
+            None => Form::Omitted,
         },
         NodeKind::ATTRIBUTED => {
             let value = node.children.first().map_or(Form::Refused, |&value| tree.form(value));
             let parts = Composed::of(tree, node).map(|composed| composed.parts(tree)).unwrap_or_default();
-            let is_given_up = parts.iter().any(|&part| tree.form(part) == Form::GivenUp);
-            if is_given_up { Form::GivenUp } else { value }
+            let is_given_up = parts.iter().any(|&part| tree.form(part) == Form::Omitted);
+            if is_given_up { Form::Omitted } else { value }
         }
         NodeKind::OBJECT => match Object::of(tree, id) {
             Some(Object::Parameter { tensor, .. }) => tree.form(tensor),

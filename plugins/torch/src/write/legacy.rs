@@ -4,7 +4,7 @@
 //! A legacy file cannot store metadata. Its storages are not aligned, so torch cannot memory-map
 //! it.
 
-use super::storages::Storages;
+use super::storages::StoragePlan;
 use tensorferry_sdk::{CatalogView, Context, LayoutSink, Loss, LossKind, Result, Role};
 use tensorferry_torch_file::PickleWriter;
 
@@ -15,7 +15,7 @@ const PROTOCOL_VERSION: i64 = 1001;
 /// Lays out a file around the object's pickle.
 pub(super) fn write(
     object: &[u8],
-    storages: &Storages,
+    storages: &StoragePlan,
     path: &str,
     layout: &mut dyn LayoutSink,
 ) -> Result<()> {

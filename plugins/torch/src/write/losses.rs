@@ -13,7 +13,7 @@ pub(super) struct Losses {
 
 impl Losses {
     /// Maximum number of losses reported individually. A hostile tree can have millions.
-    const MOST: usize = 1000;
+    const MAX_REPORTED: usize = 1000;
 
     /// Records a loss at a node, and its reason.
     pub(super) fn add(&mut self, tree: &StateTree<'_>, id: NodeId, why: impl Into<String>) {
@@ -26,7 +26,7 @@ impl Losses {
     }
 
     fn push(&mut self, tree: &StateTree<'_>, id: NodeId, loss: impl FnOnce(String) -> Loss) {
-        if self.first.len() < Self::MOST {
+        if self.first.len() < Self::MAX_REPORTED {
             self.first.push(loss(tree.path(id)));
         } else {
             self.more += 1;

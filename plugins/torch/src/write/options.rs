@@ -23,7 +23,7 @@ pub(crate) enum FileFormat {
     Legacy,
 }
 
-pub(crate) fn declared() -> [OptionSpec; 3] {
+pub(crate) fn specs() -> [OptionSpec; 3] {
     [FORMAT.spec(), MAX_SHARD_SIZE.spec(), ShardTag::spec()]
 }
 

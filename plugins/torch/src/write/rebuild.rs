@@ -1,15 +1,15 @@
 //! Writes the calls in a pickle that rebuild tensors from their storages ([`WrittenTensor`]).
 
 use super::FileFormat;
-use super::storages::{Place, Storages};
+use super::storages::{StoragePlan, TensorLocation};
 use tensorferry_sdk::{CatalogView, Result};
 use tensorferry_torch_file::{PickleWriter, WrittenTensor};
 
 /// Appends a tensor.
 pub(super) fn tensor(
     pickle: &mut PickleWriter,
-    place: &Place,
-    storages: &Storages,
+    place: &TensorLocation,
+    storages: &StoragePlan,
     requires_grad: bool,
 ) -> Result<()> {
     written(place, storages).push(pickle, requires_grad)
@@ -17,11 +17,11 @@ pub(super) fn tensor(
 
 /// Appends the first arguments of every call that rebuilds a stored tensor: storage, offset, shape
 /// and strides.
-pub(super) fn view(pickle: &mut PickleWriter, place: &Place, storages: &Storages) -> Result<()> {
+pub(super) fn view(pickle: &mut PickleWriter, place: &TensorLocation, storages: &StoragePlan) -> Result<()> {
     written(place, storages).push_view(pickle)
 }
 
-fn written<'p>(place: &'p Place, storages: &Storages) -> WrittenTensor<'p> {
+fn written<'p>(place: &'p TensorLocation, storages: &StoragePlan) -> WrittenTensor<'p> {
     WrittenTensor {
         dtype: place.dtype,
         key: place.key,
@@ -39,7 +39,7 @@ pub(super) fn backward_hooks(pickle: &mut PickleWriter) {
 }
 
 /// Pickles a catalog without a tree: an `OrderedDict` of its tensors, in catalog order.
-pub(super) fn state_dict(catalog: &dyn CatalogView, storages: &Storages) -> Result<Vec<u8>> {
+pub(super) fn state_dict(catalog: &dyn CatalogView, storages: &StoragePlan) -> Result<Vec<u8>> {
     let mut pickle = PickleWriter::new();
     pickle.call_without_arguments("collections", "OrderedDict");
     pickle.mark();

@@ -2,7 +2,7 @@
 //! storage are in one shard and count once, as in `split_torch_state_dict_into_shards` of
 //! huggingface_hub.
 
-use super::storages::Storages;
+use super::storages::StoragePlan;
 use crate::choose::NAMING;
 use std::collections::BTreeMap;
 use tensorferry_hub::{Index, Names, split};
@@ -12,7 +12,7 @@ use tensorferry_sdk::{
 };
 
 /// Returns the records of each shard, in order. There is one shard if all records fit into it.
-pub(super) fn divide(storages: &Storages, most: Option<u64>) -> Vec<Vec<usize>> {
+pub(super) fn divide(storages: &StoragePlan, most: Option<u64>) -> Vec<Vec<usize>> {
     split(storages.records.iter().map(|record| record.len).enumerate(), most)
 }
 
@@ -24,7 +24,7 @@ pub(super) fn names(target: &Target) -> Names {
 pub(super) fn write_index(
     catalog: &dyn CatalogView,
     names: &Names,
-    shards: &[(String, Storages)],
+    shards: &[(String, StoragePlan)],
     layout: &mut dyn LayoutSink,
 ) -> Result<()> {
     let mut weight_map = BTreeMap::new();
@@ -51,7 +51,7 @@ pub(super) fn supersede(target: &Target, names: &Names, layout: &mut dyn LayoutS
 }
 
 /// Reports a loss if a tree is more than a flat list of tensors. Shards cannot store the rest.
-pub(super) fn lose_state(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<()> {
+pub(super) fn report_lost_state(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<()> {
     let Some(root) = catalog.root() else { return Ok(()) };
     if is_state_dict(catalog, &catalog.node(root)?)? {
         return Ok(());

@@ -8,7 +8,7 @@
 use super::composed::Composed;
 use super::losses::Losses;
 use super::object::{Object, latin1_bytes};
-use super::storages::Storages;
+use super::storages::StoragePlan;
 use super::tree::{Form, StateTree, Step};
 use super::unpacked::{self, MemberKey};
 use super::{forms, rebuild};
@@ -20,7 +20,7 @@ use tensorferry_torch_file::{PickleWriter, TorchDtype};
 /// Pickles a catalog whose tensors are in these storages.
 pub(super) fn pickle(
     catalog: &dyn CatalogView,
-    storages: &Storages,
+    storages: &StoragePlan,
     layout: &mut dyn LayoutSink,
     context: &dyn Context,
 ) -> Result<Vec<u8>> {
@@ -62,7 +62,7 @@ const REFUSED_KEY: &str = "an entry whose key torch.load(weights_only=True) refu
 struct StateWriter<'a> {
     catalog: &'a dyn CatalogView,
     tree: StateTree<'a>,
-    storages: &'a Storages,
+    storages: &'a StoragePlan,
     pickle: PickleWriter,
     waiting: Vec<Task>,
     written: Vec<bool>,
@@ -111,7 +111,7 @@ impl StateWriter<'_> {
             }
             match task {
                 Task::Value(id, step) => {
-                    self.tree.come_by(id, step);
+                    self.tree.set_parent_step(id, step);
                     self.value(id)?;
                 }
                 Task::Index(index) => self.pickle.int(i64::try_from(index).unwrap_or(i64::MAX)),
@@ -165,8 +165,8 @@ impl StateWriter<'_> {
             return Ok(());
         };
         match self.tree.form(id) {
-            Form::Kept { .. } => {}
-            Form::GivenUp => {
+            Form::Written { .. } => {}
+            Form::Omitted => {
                 self.pickle.none();
                 return Ok(());
             }
@@ -181,10 +181,10 @@ impl StateWriter<'_> {
         }
         match node.kind {
             NodeKind::BOOL | NodeKind::INT | NodeKind::FLOAT | NodeKind::COMPLEX => {
-                self.plain_class(id, &node.class, "number");
+                self.report_plain_class(id, &node.class, "number");
             }
-            NodeKind::TEXT | NodeKind::BYTES => self.plain_class(id, &node.class, "string"),
-            NodeKind::TENSOR => self.plain_class(id, &node.class, "tensor"),
+            NodeKind::TEXT | NodeKind::BYTES => self.report_plain_class(id, &node.class, "string"),
+            NodeKind::TENSOR => self.report_plain_class(id, &node.class, "tensor"),
             _ => {}
         }
         match node.kind {
@@ -198,16 +198,16 @@ impl StateWriter<'_> {
             NodeKind::TEXT => self.pickle.text(node.as_text().unwrap_or_default())?,
             NodeKind::BYTES => self.pickle.byte_string(&node.bytes)?,
             NodeKind::LIST => {
-                self.plain_class(id, &node.class, "list");
+                self.report_plain_class(id, &node.class, "list");
                 self.pickle.empty_list();
                 self.members(id, &node, Task::Append);
             }
             NodeKind::TUPLE => {
-                self.plain_class(id, &node.class, "tuple");
+                self.report_plain_class(id, &node.class, "tuple");
                 self.members(id, &node, Task::Tuple);
             }
             NodeKind::SET => {
-                self.plain_class(id, &node.class, "set");
+                self.report_plain_class(id, &node.class, "set");
                 self.set(id, &node.children);
             }
             NodeKind::MAP => self.map(id, &node),
@@ -259,7 +259,7 @@ impl StateWriter<'_> {
             "collections.OrderedDict" => self.pickle.call_without_arguments("collections", "OrderedDict"),
             "collections.Counter" => self.pickle.call_without_arguments("collections", "Counter"),
             _ => {
-                self.plain_class(id, &node.class, "dict");
+                self.report_plain_class(id, &node.class, "dict");
                 self.pickle.empty_dict();
             }
         }
@@ -274,7 +274,7 @@ impl StateWriter<'_> {
         for (index, (key, value)) in entries.into_iter().enumerate().rev() {
             if !self.tree.is_hashable(key) {
                 self.losses.add(&self.tree, id, REFUSED_KEY);
-            } else if self.tree.form(value) != Form::GivenUp {
+            } else if self.tree.form(value) != Form::Omitted {
                 self.waiting.push(Task::Value(value, Some((id, 2 * index + 1))));
                 self.waiting.push(Task::Value(key, Some((id, 2 * index))));
             }
@@ -288,13 +288,13 @@ impl StateWriter<'_> {
             return Ok(());
         };
         self.written[tensor.0 as usize] = true;
-        let requires_grad = requires_grad && self.may_require_grad(id, place.dtype, false);
+        let requires_grad = requires_grad && self.can_require_grad(id, place.dtype, false);
         rebuild::tensor(&mut self.pickle, place, self.storages, requires_grad)
     }
 
     /// Returns whether torch sets `requires_grad` on such a tensor, or on a parameter that wraps
     /// it. Records a loss otherwise.
-    fn may_require_grad(&mut self, id: NodeId, dtype: &TorchDtype, wrapped: bool) -> bool {
+    fn can_require_grad(&mut self, id: NodeId, dtype: &TorchDtype, wrapped: bool) -> bool {
         if !dtype.is_differentiable() {
             self.losses.add(
                 &self.tree,
@@ -465,7 +465,7 @@ impl StateWriter<'_> {
                 self.pickle.call(1);
             }
             Some(Object::FrozenSet(members)) => {
-                self.plain_class(id, "builtins.frozenset", "set");
+                self.report_plain_class(id, "builtins.frozenset", "set");
                 let members = self.tree.node(members).map(|node| node.children.to_vec()).unwrap_or_default();
                 self.set(id, &members);
             }
@@ -475,7 +475,7 @@ impl StateWriter<'_> {
                 }
                 let dtype = self.dtype_of(tensor);
                 let requires_grad =
-                    requires_grad && dtype.is_some_and(|dtype| self.may_require_grad(id, dtype, true));
+                    requires_grad && dtype.is_some_and(|dtype| self.can_require_grad(id, dtype, true));
                 self.pickle.global("torch._utils", "_rebuild_parameter");
                 self.waiting.push(Task::Parameter { requires_grad });
                 self.waiting.push(Task::Value(tensor, Some((id, 0))));
@@ -503,7 +503,7 @@ impl StateWriter<'_> {
                     continue;
                 }
             };
-            if self.tree.form(value) != Form::GivenUp {
+            if self.tree.form(value) != Form::Omitted {
                 self.waiting.extend([Task::Value(value, Some(step)), key]);
             }
         }
@@ -518,7 +518,7 @@ impl StateWriter<'_> {
     }
 
     /// Records a change if a value of a custom class is written as a plain one.
-    fn plain_class(&mut self, id: NodeId, class: &str, plain: &str) {
+    fn report_plain_class(&mut self, id: NodeId, class: &str, plain: &str) {
         if !class.is_empty() {
             let why =
                 format!("{class:?} becomes a plain {plain}: torch.load(weights_only=True) refuses the class");

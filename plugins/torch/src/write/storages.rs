@@ -7,7 +7,7 @@
 //! kind `alias`.
 
 use super::FileFormat;
-use super::composed::InThePickle;
+use super::composed::ComposedTensors;
 use std::collections::HashMap;
 use std::ops::Range;
 use tensorferry_sdk::{
@@ -17,16 +17,16 @@ use tensorferry_sdk::{
 use tensorferry_torch_file::{TorchDtype, contiguous_strides};
 
 /// Maximum length of a shared range, as a multiple of the total length of its tensors.
-const MOST_WASTE: u64 = 2;
+const MAX_SHARED_RANGE_RATIO: u64 = 2;
 
 /// The content of each record, and the location of each tensor.
-pub(super) struct Storages {
+pub(super) struct StoragePlan {
     /// Container of the output.
     pub(super) format: FileFormat,
     /// Records, by key.
     pub(super) records: Vec<StorageRecord>,
     /// Location of each tensor; `None` if it is omitted.
-    pub(super) places: Vec<Option<Place>>,
+    pub(super) places: Vec<Option<TensorLocation>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ enum Content {
 
 /// Location of a tensor, in torch's terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TensorLocation {
     pub(super) dtype: &'static TorchDtype,
     /// Index of its record.
     pub(super) key: usize,
@@ -59,7 +59,7 @@ pub(super) struct Place {
     pub(super) strides: Vec<i64>,
 }
 
-impl Storages {
+impl StoragePlan {
     /// Assigns a location to each tensor, and reports the omitted tensors and the aliases.
     pub(super) fn plan(
         format: FileFormat,
@@ -68,7 +68,7 @@ impl Storages {
         context: &dyn Context,
     ) -> Result<Self> {
         let mut carried: Vec<Option<StorableTensor>> = Vec::new();
-        let said = InThePickle::of(catalog)?;
+        let said = ComposedTensors::of(catalog)?;
         for id in catalog.tensor_ids() {
             let view = catalog.tensor(id);
             let planned = match format {
@@ -87,17 +87,17 @@ impl Storages {
             match planned {
                 Ok(tensor) => carried.push(Some(tensor)),
                 Err(why) => {
-                    layout.omit(id, &why_not(catalog, view, &why)?)?;
+                    layout.omit(id, &omit_reason(catalog, view, &why)?)?;
                     carried.push(None);
                 }
             }
         }
         context.check_cancelled()?;
-        let shared = shared_stretches(catalog, &carried, layout)?;
+        let shared = shared_ranges(catalog, &carried, layout)?;
         context.check_cancelled()?;
 
         let mut storages = Self { format, records: Vec::new(), places: Vec::with_capacity(carried.len()) };
-        let mut keys: HashMap<Owner, usize> = HashMap::new();
+        let mut keys: HashMap<RecordKey, usize> = HashMap::new();
         for (id, tensor) in catalog.tensor_ids().zip(carried) {
             let Some(StorableTensor { dtype, shape }) = tensor else {
                 storages.places.push(None);
@@ -106,9 +106,9 @@ impl Storages {
             let first = catalog.tied_to(id);
             let view = shared.views.get(&first);
             let (owner, record) = match view {
-                Some(view) => (Owner::Stretch(view.stretch), shared.stretches[view.stretch].clone()),
+                Some(view) => (RecordKey::Stretch(view.stretch), shared.stretches[view.stretch].clone()),
                 None => (
-                    Owner::Tensor(first),
+                    RecordKey::Tensor(first),
                     StorageRecord::of_tensor(first, catalog.tensor(first).bytes, dtype),
                 ),
             };
@@ -120,7 +120,7 @@ impl Storages {
                 Some(view) => (view.offset, view.strides.clone()),
                 None => (0, contiguous_strides(&shape)),
             };
-            storages.places.push(Some(Place { dtype, key, offset, shape, strides }));
+            storages.places.push(Some(TensorLocation { dtype, key, offset, shape, strides }));
             if first != id {
                 layout.alias(id, first)?;
             }
@@ -134,7 +134,7 @@ impl Storages {
         for (key, &record) in records.iter().enumerate() {
             keys[record] = Some(key);
         }
-        let moved = |place: &Place| Some(Place { key: keys[place.key]?, ..place.clone() });
+        let moved = |place: &TensorLocation| Some(TensorLocation { key: keys[place.key]?, ..place.clone() });
         Self {
             format: self.format,
             records: records.iter().map(|&record| self.records[record].clone()).collect(),
@@ -143,14 +143,14 @@ impl Storages {
     }
 
     /// Returns the location of a tensor, unless it is omitted.
-    pub(super) fn place(&self, id: TensorId) -> Option<&Place> {
+    pub(super) fn place(&self, id: TensorId) -> Option<&TensorLocation> {
         self.places.get(id.0 as usize)?.as_ref()
     }
 }
 
 /// The tensor or shared range that a record belongs to.
 #[derive(PartialEq, Eq, Hash)]
-enum Owner {
+enum RecordKey {
     Tensor(TensorId),
     Stretch(usize),
 }
@@ -202,7 +202,7 @@ impl StorableTensor {
     }
 }
 
-fn why_not(catalog: &dyn CatalogView, view: TensorView<'_>, why: &str) -> Result<String> {
+fn omit_reason(catalog: &dyn CatalogView, view: TensorView<'_>, why: &str) -> Result<String> {
     Ok(format!("a tensor of {}: {why}", catalog.dtype_info(view.dtype)?.name()))
 }
 
@@ -214,7 +214,7 @@ fn element_bytes(dtype: &TorchDtype) -> u64 {
 
 /// Byte ranges of source storages that several tensors share.
 #[derive(Default)]
-struct SharedStretches {
+struct SharedRanges {
     stretches: Vec<StorageRecord>,
     views: HashMap<TensorId, SharedView>,
 }
@@ -235,11 +235,11 @@ struct ViewExtent {
 
 /// Groups tensors that overlap in one storage, directly or through a third tensor. A tensor of
 /// several blocks is not a view, so it is in no group.
-fn shared_stretches(
+fn shared_ranges(
     catalog: &dyn CatalogView,
     carried: &[Option<StorableTensor>],
     layout: &mut dyn LayoutSink,
-) -> Result<SharedStretches> {
+) -> Result<SharedRanges> {
     let mut reaches = Vec::new();
     for (id, tensor) in catalog.tensor_ids().zip(carried) {
         if tensor.is_none() || catalog.tied_to(id) != id {
@@ -253,7 +253,7 @@ fn shared_stretches(
     }
     reaches.sort_by_key(|reach| (reach.block.storage, reach.bytes.start, reach.tensor));
 
-    let mut shared = SharedStretches::default();
+    let mut shared = SharedRanges::default();
     let mut first = 0;
     while first < reaches.len() {
         let storage = reaches[first].block.storage;
@@ -277,7 +277,7 @@ fn shared_stretches(
                         (reach.tensor, SharedView { stretch: index, offset, strides })
                     }));
                 }
-                Err(why) => lose_sharing(catalog, group, why, layout)?,
+                Err(why) => report_unshared(catalog, group, why, layout)?,
             }
         }
         first = next;
@@ -329,7 +329,7 @@ fn share(
         views.push((offset, strides));
     }
     let len = stretch.end - stretch.start;
-    if len > needed.saturating_mul(MOST_WASTE) {
+    if len > needed.saturating_mul(MAX_SHARED_RANGE_RATIO) {
         return Ok(Err("they are only a small part of the bytes that they span"));
     }
     let swap_unit = carrier.map_or(1, |(_, unit)| unit);
@@ -357,7 +357,7 @@ fn torch_strides(block: &Block, dtype: Dtype, shape: &[i64]) -> Option<Vec<i64>>
     Some(strides)
 }
 
-fn lose_sharing(
+fn report_unshared(
     catalog: &dyn CatalogView,
     group: &[ViewExtent],
     why: &str,

@@ -2,7 +2,7 @@
 //! in the pickle. Nothing here recurses.
 
 use tensorferry_sdk::{CatalogView, Context, Error, Node, NodeId, NodeKind, Result};
-use tensorferry_torch_file::pickle_writer::Memo;
+use tensorferry_torch_file::pickle_writer::MemoId;
 
 /// The nodes reachable from a root.
 pub(super) struct StateTree<'a> {
@@ -19,7 +19,7 @@ struct TreeNode {
     form: Form,
     /// Whether it is, or contains, a tensor that is written.
     holds_tensors: bool,
-    memo: Option<Memo>,
+    memo: Option<MemoId>,
 }
 
 /// A parent, and the index of one of its children.
@@ -28,12 +28,12 @@ pub(super) type Step = (NodeId, usize);
 /// How a node is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    Kept {
+    Written {
         /// Whether Python can hash it, as required of keys and members of sets.
         hashable: bool,
     },
     /// An omitted tensor, or a node that needs one.
-    GivenUp,
+    Omitted,
     /// A node that torch would refuse.
     Refused,
 }
@@ -102,18 +102,18 @@ impl<'a> StateTree<'a> {
     }
 
     /// Returns the memo of a node, once it is written.
-    pub(super) fn memo(&self, id: NodeId) -> Option<Memo> {
+    pub(super) fn memo(&self, id: NodeId) -> Option<MemoId> {
         self.reached(id)?.memo
     }
 
-    pub(super) fn set_memo(&mut self, id: NodeId, memo: Memo) {
+    pub(super) fn set_memo(&mut self, id: NodeId, memo: MemoId) {
         if let Some(reached) = self.reached_mut(id) {
             reached.memo = Some(memo);
         }
     }
 
     /// Sets the step by which the writer reaches a node, which may have several parents.
-    pub(super) fn come_by(&mut self, id: NodeId, step: Option<Step>) {
+    pub(super) fn set_parent_step(&mut self, id: NodeId, step: Option<Step>) {
         if let Some(reached) = self.reached_mut(id) {
             reached.parent = step;
         }
@@ -148,7 +148,7 @@ impl<'a> StateTree<'a> {
 
     /// Returns whether a node can be a key or a member of a set.
     pub(super) fn is_hashable(&self, id: NodeId) -> bool {
-        self.form(id) == Form::Kept { hashable: true }
+        self.form(id) == Form::Written { hashable: true }
     }
 
     /// Checks for cancellation once per 65,536 nodes.

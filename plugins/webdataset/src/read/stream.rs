@@ -8,21 +8,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, Int64Builder, StringBuilder};
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{DataType, FieldRef, SchemaRef};
-use tensorferry_sdk::records::{Batched, Scan, batches};
+use tensorferry_sdk::records::{Batched, ScanRequest, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Maximum bytes of a column in a batch, because offsets have 31 bits.
-const LONGEST: u64 = 1 << 30;
+const MAX_COLUMN_BYTES: u64 = 1 << 30;
 /// Bytes counted per row and column, even if the row lacks the member. This is half of an offset.
 /// The arrays of a batch take time and memory too, and with thousands of columns they would
 /// otherwise dominate shorter batches.
-const BESIDE: u64 = 2;
+const ROW_OVERHEAD: u64 = 2;
 
 /// Streams the requested samples as batches.
 pub(super) fn open(
     input: Input,
     schema: &SchemaRef,
-    scan: &Scan,
+    scan: &ScanRequest,
     zeros: Arc<[AtomicBool]>,
     limits: &Limits,
 ) -> Result<Batched> {
@@ -47,7 +47,7 @@ pub(super) fn open(
         skip: scan.first_row,
         left: scan.limit.unwrap_or(u64::MAX),
         rows: scan.rows.max(1),
-        bytes: scan.bytes.clamp(1, LONGEST),
+        bytes: scan.bytes.clamp(1, MAX_COLUMN_BYTES),
         limits: limits.clone(),
     };
     let next = move || stream.batch().map_err(|error| error.file(stream.input.file_name()));
@@ -209,7 +209,7 @@ impl Stream {
         if let Some(row) = row {
             self.columns.iter_mut().for_each(|column| column.fill(row + 1));
         }
-        Ok(Some(bytes + BESIDE * self.columns.len() as u64))
+        Ok(Some(bytes + ROW_OVERHEAD * self.columns.len() as u64))
     }
 
     fn batch(&mut self) -> Result<Option<RecordBatch>> {

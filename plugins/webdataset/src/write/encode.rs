@@ -2,7 +2,7 @@
 
 use crate::{KEY, tar};
 use std::fmt::Write as _;
-use tensorferry_row_text::json::{self, NonNumbers};
+use tensorferry_row_text::json::{self, NonFinite};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::{
     Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
@@ -42,7 +42,7 @@ impl Encoder {
         for (place, field) in schema.fields().iter().enumerate().filter(|(place, _)| *place != key) {
             let (name, kind) = (field.name(), plain(field.data_type()));
             if !is_written(kind) {
-                if !json::can_say(&plain_field(field)) {
+                if !json::is_json_representable(&plain_field(field)) {
                     let why =
                         format!("a member can be bytes, text, a number or JSON, but not {}", type_text(kind));
                     losses.push(Loss::new(LossKind::Record, name, why));
@@ -112,7 +112,7 @@ impl Encoder {
                     schema.fields().get(*place).zip(batch.columns().get(*place)).ok_or_else(missing)?;
                 let column = plain_column(column).map_err(|error| error.column(member))?;
                 let as_json = || {
-                    json::texts(&plain_field(field), column.as_ref(), NonNumbers::Python)
+                    json::texts(&plain_field(field), column.as_ref(), NonFinite::Python)
                         .map_err(|error| error.column(member))
                 };
                 let texts = if is_written(column.data_type()) { None } else { Some(as_json()?) };

@@ -15,7 +15,7 @@ use arrow_schema::{DataType, TimeUnit};
 const DAY: i128 = 86_400_000_000_000;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Cell {
+pub(super) enum CellValue {
     /// A null, or a missing column.
     Null,
     Whole(i128),
@@ -25,13 +25,13 @@ pub(super) enum Cell {
     Bytes(Vec<u8>),
     /// Nanoseconds of a day, or since 1970.
     Time(i128),
-    Many(Vec<Cell>),
-    Fields(Vec<(String, Cell)>),
+    Many(Vec<CellValue>),
+    Fields(Vec<(String, CellValue)>),
     /// A type that only the format that wrote it can interpret.
     Other,
 }
 
-impl Cell {
+impl CellValue {
     /// Returns whether `other` is this value in a different type.
     #[expect(clippy::cast_possible_truncation, reason = "compares numbers of different widths")]
     pub(super) fn is_as(&self, other: &Self) -> bool {
@@ -74,23 +74,23 @@ impl Cell {
 }
 
 /// Returns the value of a row.
-pub(super) fn cell(column: &ArrayRef, row: usize) -> Cell {
+pub(super) fn cell(column: &ArrayRef, row: usize) -> CellValue {
     if column.is_null(row) {
-        return Cell::Null;
+        return CellValue::Null;
     }
     macro_rules! whole {
         ($type:ty) => {
-            Cell::Whole(i128::from(column.as_primitive::<$type>().value(row)))
+            CellValue::Whole(i128::from(column.as_primitive::<$type>().value(row)))
         };
     }
     macro_rules! time {
         ($type:ty, $unit:expr) => {
-            Cell::Time(i128::from(column.as_primitive::<$type>().value(row)) * $unit)
+            CellValue::Time(i128::from(column.as_primitive::<$type>().value(row)) * $unit)
         };
     }
     match column.data_type() {
-        DataType::Null => Cell::Null,
-        DataType::Boolean => Cell::Whole(i128::from(column.as_boolean().value(row))),
+        DataType::Null => CellValue::Null,
+        DataType::Boolean => CellValue::Whole(i128::from(column.as_boolean().value(row))),
         DataType::Int8 => whole!(Int8Type),
         DataType::Int16 => whole!(Int16Type),
         DataType::Int32 => whole!(Int32Type),
@@ -99,9 +99,9 @@ pub(super) fn cell(column: &ArrayRef, row: usize) -> Cell {
         DataType::UInt16 => whole!(UInt16Type),
         DataType::UInt32 => whole!(UInt32Type),
         DataType::UInt64 => whole!(UInt64Type),
-        DataType::Float16 => Cell::Single(column.as_primitive::<Float16Type>().value(row).into()),
-        DataType::Float32 => Cell::Single(column.as_primitive::<Float32Type>().value(row)),
-        DataType::Float64 => Cell::Real(column.as_primitive::<Float64Type>().value(row)),
+        DataType::Float16 => CellValue::Single(column.as_primitive::<Float16Type>().value(row).into()),
+        DataType::Float32 => CellValue::Single(column.as_primitive::<Float32Type>().value(row)),
+        DataType::Float64 => CellValue::Real(column.as_primitive::<Float64Type>().value(row)),
         DataType::Date32 => time!(Date32Type, DAY),
         DataType::Date64 => time!(Date64Type, 1_000_000),
         DataType::Timestamp(unit, _) => match unit {
@@ -118,32 +118,34 @@ pub(super) fn cell(column: &ArrayRef, row: usize) -> Cell {
             let text = column.as_primitive::<Decimal128Type>().value(row);
             // Converts through text, so that the value is rounded once, as for a reader of the
             // text.
-            format!("{text}e{}", -i32::from(*scale)).parse().map_or(Cell::Other, Cell::Real)
+            format!("{text}e{}", -i32::from(*scale)).parse().map_or(CellValue::Other, CellValue::Real)
         }
-        DataType::Utf8 => Cell::Bytes(column.as_string::<i32>().value(row).into()),
-        DataType::LargeUtf8 => Cell::Bytes(column.as_string::<i64>().value(row).into()),
-        DataType::Utf8View => Cell::Bytes(column.as_string_view().value(row).into()),
-        DataType::Binary => Cell::Bytes(column.as_binary::<i32>().value(row).into()),
-        DataType::LargeBinary => Cell::Bytes(column.as_binary::<i64>().value(row).into()),
-        DataType::BinaryView => Cell::Bytes(column.as_binary_view().value(row).into()),
-        DataType::FixedSizeBinary(_) => Cell::Bytes(column.as_fixed_size_binary().value(row).into()),
+        DataType::Utf8 => CellValue::Bytes(column.as_string::<i32>().value(row).into()),
+        DataType::LargeUtf8 => CellValue::Bytes(column.as_string::<i64>().value(row).into()),
+        DataType::Utf8View => CellValue::Bytes(column.as_string_view().value(row).into()),
+        DataType::Binary => CellValue::Bytes(column.as_binary::<i32>().value(row).into()),
+        DataType::LargeBinary => CellValue::Bytes(column.as_binary::<i64>().value(row).into()),
+        DataType::BinaryView => CellValue::Bytes(column.as_binary_view().value(row).into()),
+        DataType::FixedSizeBinary(_) => CellValue::Bytes(column.as_fixed_size_binary().value(row).into()),
         DataType::List(_) => many(&column.as_list::<i32>().value(row)),
         DataType::LargeList(_) => many(&column.as_list::<i64>().value(row)),
         DataType::FixedSizeList(..) => many(&column.as_fixed_size_list().value(row)),
         DataType::Struct(fields) => {
             let columns = column.as_struct().columns();
             let cells = fields.iter().zip(columns);
-            Cell::Fields(cells.map(|(field, column)| (field.name().clone(), cell(column, row))).collect())
+            CellValue::Fields(
+                cells.map(|(field, column)| (field.name().clone(), cell(column, row))).collect(),
+            )
         }
         DataType::Dictionary(..) => {
             let column = column.as_any_dictionary();
             let key = column.normalized_keys()[row];
             cell(column.values(), key)
         }
-        _ => Cell::Other,
+        _ => CellValue::Other,
     }
 }
 
-fn many(values: &ArrayRef) -> Cell {
-    Cell::Many((0..values.len()).map(|row| cell(values, row)).collect())
+fn many(values: &ArrayRef) -> CellValue {
+    CellValue::Many((0..values.len()).map(|row| cell(values, row)).collect())
 }

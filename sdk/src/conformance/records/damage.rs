@@ -2,9 +2,9 @@
 //! not panic.
 
 use super::same::difference;
-use super::{Rows, count, open, pull};
+use super::{ReadRows, count, open, pull};
 use crate::conformance::Sample;
-use crate::conformance::damage::{MOST_BYTES, each};
+use crate::conformance::damage::{MAX_BYTES, each};
 use crate::conformance::rules::Rules;
 use crate::conformance::watched::Watched;
 use crate::records::{Batches, RecordSet};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Maximum rows of one batch.
 const ROWS: usize = 64;
 /// Maximum rows that are read of a damaged input, which may claim any number.
-const MOST_ROWS: u64 = 1 << 16;
+const MAX_ROWS: u64 = 1 << 16;
 
 /// Cuts and changes each file of a sample, and returns the number of damaged inputs.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
@@ -32,7 +32,7 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
 
 /// Checks that a cut file gives its first rows. The last of them may be truncated, in formats that
 /// do not mark where a row ends.
-fn check_cut(rules: &Rules<'_>, whole: &Rows, found: &Rows, input: &dyn Fn() -> String) {
+fn check_cut(rules: &Rules<'_>, whole: &ReadRows, found: &ReadRows, input: &dyn Fn() -> String) {
     let rule = "a truncated file has only rows from before its end";
     rules.require(found.count() <= whole.count(), rule, || {
         format!("{}: {} rows of {}", input(), found.count(), whole.count())
@@ -56,12 +56,12 @@ fn first(batches: &[RecordBatch], rows: u64) -> Vec<RecordBatch> {
 }
 
 /// Probes, opens, reads and shows an input.
-fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<Rows> {
+fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<ReadRows> {
     rules.look_at(sample);
-    let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MOST_BYTES, ..Limits::default() };
+    let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MAX_BYTES, ..Limits::default() };
     let context = MemoryContext::new(limits.clone());
     let watched = Arc::new(Watched::new(sample.source()));
-    let score = rules.calm(input, || rules.format.probe(&*watched, &context));
+    let score = rules.catch_panic(input, || rules.format.probe(&*watched, &context));
     rules.holds(score, "probing fails only with I/O errors", &input());
     let for_purpose = |purpose| {
         let mut context = MemoryContext::new(limits.clone());
@@ -69,32 +69,37 @@ fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Resul
         context
     };
     let read = |context: &MemoryContext| {
-        rules.calm(input, || {
+        rules.catch_panic(input, || {
             let set = open(rules, watched.clone(), context)?;
             rows(rules, &*set, input)
         })
     };
     let found = read(&context);
     check_guess(rules, &found, read(&for_purpose(Purpose::ONCE)), input);
-    rules.calm(input, || {
+    rules.catch_panic(input, || {
         if let Ok(set) = open(rules, watched.clone(), &for_purpose(Purpose::LINES)) {
             for split in 0..set.splits().len() {
                 let _ = set.json(split, ROWS as u64, &mut Vec::new());
             }
         }
     });
-    rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", input);
+    rules.require(!watched.has_oversized_buffer(), "no buffer is longer than its file", input);
     if let Err(error) = &found {
-        rules.blames_input(error, &input());
+        rules.check_fault(error, &input());
     }
     found
 }
 
 /// Checks that an input that is read only once gives the same rows as after a full scan, or an
 /// error.
-fn check_guess(rules: &Rules<'_>, certain: &Result<Rows>, guessed: Result<Rows>, input: &dyn Fn() -> String) {
+fn check_guess(
+    rules: &Rules<'_>,
+    certain: &Result<ReadRows>,
+    guessed: Result<ReadRows>,
+    input: &dyn Fn() -> String,
+) {
     // Streams that are too long were cut off.
-    let Some(guessed) = guessed.ok().filter(|rows| rows.count() <= MOST_ROWS) else { return };
+    let Some(guessed) = guessed.ok().filter(|rows| rows.count() <= MAX_ROWS) else { return };
     let found = match certain {
         Err(error) => Some(format!("{} rows instead of the error: {error}", guessed.count())),
         Ok(certain) if certain.schema != guessed.schema => Some(format!("the schema {:?}", guessed.schema)),
@@ -105,13 +110,13 @@ fn check_guess(rules: &Rules<'_>, certain: &Result<Rows>, guessed: Result<Rows>,
     });
 }
 
-fn rows(rules: &Rules<'_>, set: &dyn RecordSet, input: &dyn Fn() -> String) -> Result<Rows> {
+fn rows(rules: &Rules<'_>, set: &dyn RecordSet, input: &dyn Fn() -> String) -> Result<ReadRows> {
     let request = Batches { columns: None, rows: ROWS, bytes: 1 << 16 };
     let (schema, mut batches) = (set.schema(), Vec::new());
     for split in 0..set.splits().len() {
         let stream = set.stream(split, &request)?;
         // A stream that is too long is cut off, which is not an error.
-        if set.splits()[split].records.is_some_and(|records| records > MOST_ROWS) {
+        if set.splits()[split].records.is_some_and(|records| records > MAX_ROWS) {
             continue;
         }
         let found = pull(rules, stream, &schema, input)?;
@@ -120,9 +125,9 @@ fn rows(rules: &Rules<'_>, set: &dyn RecordSet, input: &dyn Fn() -> String) -> R
             format!("{}: {longest}", input())
         });
         batches.extend(found);
-        if count(&batches) > MOST_ROWS {
+        if count(&batches) > MAX_ROWS {
             break;
         }
     }
-    Ok(Rows { schema, batches })
+    Ok(ReadRows { schema, batches })
 }

@@ -16,13 +16,13 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
 /// Rows, in the pieces in which they are written.
-pub(super) struct MadeTable {
+pub(super) struct TestTable {
     pub(super) title: String,
     pub(super) schema: SchemaRef,
     pub(super) pieces: Vec<Vec<RecordBatch>>,
 }
 
-pub(super) fn tables() -> Vec<MadeTable> {
+pub(super) fn tables() -> Vec<TestTable> {
     let mut all = Vec::new();
     for column in columns() {
         let title = column.data_type().to_string();
@@ -40,9 +40,9 @@ pub(super) fn tables() -> Vec<MadeTable> {
     all
 }
 
-fn add(all: &mut Vec<MadeTable>, title: impl Into<String>, columns: &[(&str, ArrayRef)]) {
+fn add(all: &mut Vec<TestTable>, title: impl Into<String>, columns: &[(&str, ArrayRef)]) {
     let batch = batch(columns);
-    all.push(MadeTable { title: title.into(), schema: batch.schema(), pieces: vec![vec![batch]] });
+    all.push(TestTable { title: title.into(), schema: batch.schema(), pieces: vec![vec![batch]] });
 }
 
 /// Creates rows of nullable columns.
@@ -170,7 +170,7 @@ fn nested(all: &mut Vec<ArrayRef>) {
 }
 
 /// Adds columns that are never null.
-fn required(all: &mut Vec<MadeTable>) {
+fn required(all: &mut Vec<TestTable>) {
     let columns: [ArrayRef; 3] = [
         ids(0..3),
         Arc::new(StringArray::from(vec!["a", "", "c"])),
@@ -181,23 +181,23 @@ fn required(all: &mut Vec<MadeTable>) {
         let title = format!("{} without nulls", column.data_type());
         let schema = Arc::new(Schema::new(vec![field]));
         let rows = RecordBatch::try_new(schema.clone(), vec![column]);
-        all.push(MadeTable { title, schema, pieces: vec![rows.into_iter().collect()] });
+        all.push(TestTable { title, schema, pieces: vec![rows.into_iter().collect()] });
     }
 }
 
 /// Adds tables without pieces, and without columns.
-fn without(all: &mut Vec<MadeTable>) {
+fn without(all: &mut Vec<TestTable>) {
     let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
-    all.push(MadeTable { title: "no rows at all".to_owned(), schema, pieces: Vec::new() });
+    all.push(TestTable { title: "no rows at all".to_owned(), schema, pieces: Vec::new() });
     let schema = Arc::new(Schema::empty());
     let options = RecordBatchOptions::new().with_row_count(Some(3));
     let rows = RecordBatch::try_new_with_options(schema.clone(), Vec::new(), &options);
     let pieces = vec![rows.into_iter().collect()];
-    all.push(MadeTable { title: "rows without columns".to_owned(), schema, pieces });
+    all.push(TestTable { title: "rows without columns".to_owned(), schema, pieces });
 }
 
 /// Adds enough rows for several pieces and batches.
-fn many(all: &mut Vec<MadeTable>) {
+fn many(all: &mut Vec<TestTable>) {
     /// Kept small, because each predicate reads all rows again.
     const ROWS: i64 = 300;
     let piece = |first: i64| {
@@ -212,10 +212,10 @@ fn many(all: &mut Vec<MadeTable>) {
     };
     let pieces: Vec<_> = [0, ROWS, 2 * ROWS].map(piece).into();
     let schema = pieces[0][0].schema();
-    all.push(MadeTable { title: "rows in three pieces".to_owned(), schema, pieces });
+    all.push(TestTable { title: "rows in three pieces".to_owned(), schema, pieces });
     // More rows than fit into one batch of the requested bytes.
     let piece = |first: i64| vec![batch(&[("id", ids(first..first + 1000))])];
     let pieces: Vec<_> = [0, 1000, 2000].map(piece).into();
     let schema = pieces[0][0].schema();
-    all.push(MadeTable { title: "numbers in three pieces".to_owned(), schema, pieces });
+    all.push(TestTable { title: "numbers in three pieces".to_owned(), schema, pieces });
 }

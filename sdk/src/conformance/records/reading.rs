@@ -1,9 +1,9 @@
 //! Checks a reader of rows with valid inputs.
 
 use super::same::difference;
-use super::{Rows, count, open, pull, scanning};
+use super::{ReadRows, count, open, pull, scanning};
 use crate::conformance::Sample;
-use crate::conformance::reading::knows;
+use crate::conformance::reading::recognizes;
 use crate::conformance::rules::Rules;
 use crate::conformance::watched::Watched;
 use crate::records::{Batches, RecordSet};
@@ -16,16 +16,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Maximum time for a set's threads to end.
-const MOST_WAITED: Duration = Duration::from_secs(2);
+const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// Checks a sample, and returns its number of rows.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
     rules.look_at(sample);
     let title = sample.title();
-    let score =
-        rules.calm(|| title.clone(), || rules.format.probe(&sample.source(), &MemoryContext::default()));
+    let score = rules
+        .catch_panic(|| title.clone(), || rules.format.probe(&sample.source(), &MemoryContext::default()));
     let score = rules.holds(score, "probing fails only with I/O errors", &title);
-    rules.require(knows(rules, &sample.source(), score), "a format recognizes its own files", || {
+    rules.require(recognizes(rules, &sample.source(), score), "a format recognizes its own files", || {
         title.clone()
     });
 
@@ -51,7 +51,7 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
 }
 
 /// Checks the rules for every set, including sets of rows that a test wrote.
-pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &Rows, title: &str) {
+pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &ReadRows, title: &str) {
     let same = set.schema() == rows.schema;
     rules.require(same, "the same input gives the same schema", || title.to_owned());
     check_again(rules, set, rows, title);
@@ -59,27 +59,28 @@ pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &Rows, tit
     check_batches(rules, set, rows, title);
     scanning::check(rules, set, rows, title);
     let none = set.splits().len();
-    let stream = rules.calm(|| format!("{title}, split {none}"), || set.stream(none, &Batches::default()));
+    let stream =
+        rules.catch_panic(|| format!("{title}, split {none}"), || set.stream(none, &Batches::default()));
     rules.require(stream.is_err(), "a split that does not exist is an error", || title.to_owned());
 }
 
 /// Reads all rows of a sample while watching the reader's buffers.
-fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Rows> {
+fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<ReadRows> {
     let title = || sample.under(limits);
     let watched = Arc::new(Watched::new(sample.source()));
     let source: Arc<dyn Source> = watched.clone();
     let rows = read_source(rules, &source, &MemoryContext::new(limits.clone()), &title);
     drop(source);
-    rules.require(is_let_go(&watched), "a set releases its source", title);
-    rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", title);
+    rules.require(is_released(&watched), "a set releases its source", title);
+    rules.require(!watched.has_oversized_buffer(), "no buffer is longer than its file", title);
     rows
 }
 
 /// Returns whether the source was released. Threads of the reader may need a moment for that.
-fn is_let_go(source: &Arc<Watched>) -> bool {
+fn is_released(source: &Arc<Watched>) -> bool {
     let start = Instant::now();
     while Arc::strong_count(source) > 1 {
-        if start.elapsed() > MOST_WAITED {
+        if start.elapsed() > MAX_WAIT {
             return false;
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -93,8 +94,8 @@ pub(super) fn read_source(
     source: &Arc<dyn Source>,
     context: &MemoryContext,
     title: &dyn Fn() -> String,
-) -> Result<Rows> {
-    rules.calm(title, || {
+) -> Result<ReadRows> {
+    rules.catch_panic(title, || {
         let set = open(rules, source.clone(), context)?;
         let schema = set.schema();
         let mut batches = Vec::new();
@@ -107,7 +108,7 @@ pub(super) fn read_source(
             });
             batches.extend(of_split);
         }
-        Ok(Rows { schema, batches })
+        Ok(ReadRows { schema, batches })
     })
 }
 
@@ -122,14 +123,14 @@ fn rows(
     let input = || format!("{title}, {request:?}");
     let mut all = Vec::new();
     for split in 0..set.splits().len() {
-        let batches = rules.calm(input, || pull(rules, set.stream(split, request)?, schema, &input));
+        let batches = rules.catch_panic(input, || pull(rules, set.stream(split, request)?, schema, &input));
         all.extend(rules.holds(batches, "the rows of a sample can be read with any request", &input()));
     }
     all
 }
 
 /// Reads two streams of each split at once, in turns.
-fn check_again(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &str) {
+fn check_again(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, title: &str) {
     let rule = "reading a split again gives the same rows";
     let (mut one, mut other) = (Vec::new(), Vec::new());
     let request = Batches { rows: 2, ..Batches::default() };
@@ -151,7 +152,7 @@ fn check_again(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &
 }
 
 /// Requests no columns, each column on its own, and all but the first.
-fn check_columns(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &str) {
+fn check_columns(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, title: &str) {
     let all = expected.schema.fields().len();
     let alone = (0..all).map(|column| vec![column]);
     for columns in [vec![], (1..all).collect()].into_iter().chain(alone) {
@@ -176,7 +177,7 @@ fn check_columns(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title:
 }
 
 /// Requests batches of few rows and of few bytes.
-fn check_batches(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &str) {
+fn check_batches(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, title: &str) {
     let whole = expected.batches.iter().map(size).sum::<u64>();
     let default = Batches::default();
     for request in [
@@ -238,7 +239,7 @@ fn check_splits(rules: &Rules<'_>, set: &dyn RecordSet, sample: &Sample, title: 
 }
 
 /// Checks that a reader under tiny limits either fails with a limit error or gives the same rows.
-fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Rows) {
+fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &ReadRows) {
     let tight = [
         Limits { header_bytes: 0, ..Limits::default() },
         Limits { header_bytes: 16, ..Limits::default() },
@@ -267,18 +268,18 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Rows) {
 }
 
 /// Checks JSON lines, if the format has its own.
-fn check_lines(rules: &Rules<'_>, sample: &Sample, expected: &Rows) {
+fn check_lines(rules: &Rules<'_>, sample: &Sample, expected: &ReadRows) {
     let title = format!("{}, as lines", sample.title());
     let mut context = MemoryContext::default();
     context.purpose = Purpose::LINES;
-    let set = rules.calm(|| title.clone(), || open(rules, Arc::new(sample.source()), &context));
+    let set = rules.catch_panic(|| title.clone(), || open(rules, Arc::new(sample.source()), &context));
     let set = rules.holds(set, "a sample can be shown", &title);
     let mut total = 0;
     let mut has_lines = false;
     for most in [u64::MAX, 1] {
         for split in 0..set.splits().len() {
             let mut lines = Lines::default();
-            let shown = rules.calm(|| title.clone(), || set.json(split, most, &mut lines));
+            let shown = rules.catch_panic(|| title.clone(), || set.json(split, most, &mut lines));
             let Some(shown) = rules.holds(shown, "a sample can be shown", &title) else { continue };
             has_lines = true;
             let right = shown == lines.count && shown <= most;
@@ -309,7 +310,7 @@ impl ByteSink for Lines {
 }
 
 /// Checks the index, if one is declared.
-fn check_index(rules: &Rules<'_>, sample: &Sample, expected: &Rows) {
+fn check_index(rules: &Rules<'_>, sample: &Sample, expected: &ReadRows) {
     let title = format!("{}, its index", sample.title());
     let context = MemoryContext::default();
     let make = || {
@@ -318,7 +319,7 @@ fn check_index(rules: &Rules<'_>, sample: &Sample, expected: &Rows) {
         let reader = rules.format.record_reader(&options)?;
         reader.index(&sample.source(), &mut bytes, &context).map(|indexed| (indexed, bytes))
     };
-    let made = rules.calm(|| title.clone(), make);
+    let made = rules.catch_panic(|| title.clone(), make);
     let is_declared = rules.description.capabilities.has(Capabilities::INDEX);
     match made {
         Ok((indexed, bytes)) => {
@@ -328,7 +329,7 @@ fn check_index(rules: &Rules<'_>, sample: &Sample, expected: &Rows) {
                     format!("{title}: {} records, {} rows", indexed.records, expected.count())
                 });
             }
-            let again = rules.calm(|| title.clone(), make).map(|(_, bytes)| bytes);
+            let again = rules.catch_panic(|| title.clone(), make).map(|(_, bytes)| bytes);
             rules.require(again.as_ref() == Ok(&bytes), "an index is the same each time", || title.clone());
         }
         Err(error) => {

@@ -1,7 +1,7 @@
 //! Compares rows independently of their batches: whether they are equal, and whether a writer kept
 //! all of them.
 
-use super::cell::{Cell, cell};
+use super::cell::{CellValue, cell};
 use super::count;
 use crate::conformance::rules::Rules;
 use crate::{Loss, LossKind};
@@ -103,7 +103,7 @@ impl TableRoundTrip<'_> {
             let same = match after {
                 Some(after) if is_same_type => before.slice(row, 1) == after.slice(row, 1),
                 // A missing column holds only nulls.
-                None => cell(before, row) == Cell::Null,
+                None => cell(before, row) == CellValue::Null,
                 Some(after) => cell(before, row).is_as(&cell(after, row)),
             };
             rules.require(same, "rows are read back as they were written, or their loss is reported", || {

@@ -1,21 +1,21 @@
 //! Checks scans that request only some rows and fields.
 
-use super::cell::{Cell, cell};
+use super::cell::{CellValue, cell};
 use super::same::difference;
-use super::{Rows, count, pull};
+use super::{ReadRows, count, pull};
 use crate::conformance::rules::Rules;
-use crate::records::{Comparator, Comparison, FieldPath, Projection, RecordSet, Scan, Value};
+use crate::records::{Comparator, ComparedValue, Comparison, FieldPath, Projection, RecordSet, ScanRequest};
 use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Fields, SchemaRef};
 
 /// Maximum columns and fields of structs that are checked, because a sample may have thousands.
-const MOST_FIELDS: usize = 16;
+const MAX_FIELDS: usize = 16;
 
 /// Checks ranges of rows, fields of structs, and comparisons.
-pub(super) fn check(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &str) {
+pub(super) fn check(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, title: &str) {
     let schema = expected.schema.clone();
     let all: Vec<Vec<RecordBatch>> = (0..set.splits().len())
-        .map(|split| scan(rules, set, split, &Scan::default(), &schema, title))
+        .map(|split| scan(rules, set, split, &ScanRequest::default(), &schema, title))
         .collect();
     check_ranges(rules, set, &all, &schema, title);
     check_fields(rules, set, &all, &schema, title);
@@ -26,12 +26,12 @@ fn scan(
     rules: &Rules<'_>,
     set: &dyn RecordSet,
     split: usize,
-    scan: &Scan,
+    scan: &ScanRequest,
     schema: &SchemaRef,
     title: &str,
 ) -> Vec<RecordBatch> {
     let input = || format!("{title}, split {split}, {scan:?}");
-    let rows = rules.calm(input, || pull(rules, set.scan(split, scan)?, schema, &input));
+    let rows = rules.catch_panic(input, || pull(rules, set.scan(split, scan)?, schema, &input));
     rules.holds(rows, "the rows of a sample can be read with any request", &input())
 }
 
@@ -68,7 +68,7 @@ fn check_ranges(
             (rows + 1, Some(2)),
             (u64::MAX, Some(u64::MAX)),
         ] {
-            let request = Scan { first_row, limit, rows: 3, ..Scan::default() };
+            let request = ScanRequest { first_row, limit, rows: 3, ..ScanRequest::default() };
             let found = scan(rules, set, split, &request, schema, title);
             let difference = difference(&window(whole, first_row, limit), &found);
             rules.require(difference.is_none(), "a scan has exactly the rows of its range", || {
@@ -89,7 +89,7 @@ fn fields_of_structs(fields: &Fields, above: &FieldPath, paths: &mut Vec<FieldPa
         if let DataType::Struct(children) = field.data_type() {
             fields_of_structs(children, &path, paths);
         }
-        if path.len() > 1 && paths.len() < MOST_FIELDS {
+        if path.len() > 1 && paths.len() < MAX_FIELDS {
             paths.push(path);
         }
     }
@@ -110,7 +110,12 @@ fn check_fields(
         let last = vec![schema.fields().len() - 1];
         let columns = if path[0] < last[0] { vec![path, last] } else { vec![path] };
         let projection = rules.holds(Projection::new(schema, &columns), rule, title);
-        let request = Scan { columns: Some(columns), first_row: 1, limit: Some(u64::MAX), ..Scan::default() };
+        let request = ScanRequest {
+            columns: Some(columns),
+            first_row: 1,
+            limit: Some(u64::MAX),
+            ..ScanRequest::default()
+        };
         for (split, whole) in all.iter().enumerate() {
             let found = scan(rules, set, split, &request, &projection.schema(), title);
             let expected: Vec<RecordBatch> =
@@ -132,13 +137,13 @@ fn check_predicates(
     title: &str,
 ) {
     let rule = "a predicate keeps every row that it is true of";
-    for (column, field) in schema.fields().iter().enumerate().take(MOST_FIELDS) {
+    for (column, field) in schema.fields().iter().enumerate().take(MAX_FIELDS) {
         for (comparator, values) in [(Comparator::IsNull, vec![]), (Comparator::IsNotNull, vec![])]
             .into_iter()
             .chain(probes(field.data_type()))
         {
             let comparison = Comparison { column: vec![column], comparator, values };
-            let request = Scan { predicate: vec![comparison.clone()], ..Scan::default() };
+            let request = ScanRequest { predicate: vec![comparison.clone()], ..ScanRequest::default() };
             for (split, whole) in all.iter().enumerate() {
                 let found = scan(rules, set, split, &request, schema, title);
                 let kept = count(&found);
@@ -153,12 +158,16 @@ fn check_predicates(
 }
 
 /// Returns comparisons that divide the values of any column.
-fn probes(data_type: &DataType) -> Vec<(Comparator, Vec<Value>)> {
+fn probes(data_type: &DataType) -> Vec<(Comparator, Vec<ComparedValue>)> {
     let values = match data_type {
-        DataType::Boolean => vec![Value::Bool(false)],
-        DataType::Utf8 | DataType::Binary => vec![Value::Bytes(b"".to_vec()), Value::Bytes(b"m".to_vec())],
-        DataType::Float32 | DataType::Float64 => vec![Value::Float(0.0), Value::Int(1)],
-        numbers if numbers.is_integer() => vec![Value::Int(0), Value::Int(7), Value::Float(2.5)],
+        DataType::Boolean => vec![ComparedValue::Bool(false)],
+        DataType::Utf8 | DataType::Binary => {
+            vec![ComparedValue::Bytes(b"".to_vec()), ComparedValue::Bytes(b"m".to_vec())]
+        }
+        DataType::Float32 | DataType::Float64 => vec![ComparedValue::Float(0.0), ComparedValue::Int(1)],
+        numbers if numbers.is_integer() => {
+            vec![ComparedValue::Int(0), ComparedValue::Int(7), ComparedValue::Float(2.5)]
+        }
         _ => return Vec::new(),
     };
     let comparators = [
@@ -170,7 +179,7 @@ fn probes(data_type: &DataType) -> Vec<(Comparator, Vec<Value>)> {
         Comparator::GreaterOrEqual,
         Comparator::In,
     ];
-    let with = |value: &Value| comparators.map(|comparator| (comparator, vec![value.clone()]));
+    let with = |value: &ComparedValue| comparators.map(|comparator| (comparator, vec![value.clone()]));
     values.iter().flat_map(with).collect()
 }
 
@@ -181,20 +190,22 @@ fn matching(batch: &RecordBatch, comparison: &Comparison) -> u64 {
 }
 
 /// Returns a value in the form in which it is compared; `None` if it is missing.
-fn value(column: &ArrayRef, row: usize) -> Option<Value> {
+fn value(column: &ArrayRef, row: usize) -> Option<ComparedValue> {
     Some(match cell(column, row) {
-        Cell::Whole(number) if *column.data_type() == DataType::Boolean => Value::Bool(number == 1),
-        Cell::Whole(number) => Value::Int(number),
-        Cell::Single(number) => Value::Float(number.into()),
-        Cell::Real(number) => Value::Float(number),
-        Cell::Bytes(bytes) => Value::Bytes(bytes),
-        Cell::Null => return None,
+        CellValue::Whole(number) if *column.data_type() == DataType::Boolean => {
+            ComparedValue::Bool(number == 1)
+        }
+        CellValue::Whole(number) => ComparedValue::Int(number),
+        CellValue::Single(number) => ComparedValue::Float(number.into()),
+        CellValue::Real(number) => ComparedValue::Float(number),
+        CellValue::Bytes(bytes) => ComparedValue::Bytes(bytes),
+        CellValue::Null => return None,
         // NaN equals nothing.
-        _ => Value::Float(f64::NAN),
+        _ => ComparedValue::Float(f64::NAN),
     })
 }
 
-fn is_true(comparison: &Comparison, found: Option<&Value>) -> bool {
+fn is_true(comparison: &Comparison, found: Option<&ComparedValue>) -> bool {
     let order = || comparison.values.iter().map(|value| found.and_then(|found| found.compare(value)));
     let any = |is: fn(std::cmp::Ordering) -> bool| order().any(|order| order.is_some_and(is));
     match comparison.comparator {

@@ -1,10 +1,10 @@
 //! Checks a writer of rows. The same rows must give the same bytes, with every value or a loss.
 
-use super::made::{self, MadeTable};
+use super::made::{self, TestTable};
 use super::same::TableRoundTrip;
 use super::{count, open, reading};
 use crate::conformance::rules::Rules;
-use crate::conformance::{Part, Report, Sample};
+use crate::conformance::{ConformanceReport, Part, Sample};
 use crate::memory::records::{self, RecordOutput};
 use crate::records::RecordPlan;
 use crate::{
@@ -15,7 +15,7 @@ use arrow_schema::SchemaRef;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, part: Part<'_>) {
+pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut ConformanceReport, part: Part<'_>) {
     let before = report.written;
     for made in made::tables() {
         part(&mut || check_table(rules, &made, report));
@@ -34,20 +34,20 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, 
         part(&mut || {
             let rows = reading::read_source(rules, &source, &context, &|| title.clone());
             let rows = rules.holds(rows, "a sample can be read", &title);
-            let made = MadeTable { title: title.clone(), schema: rows.schema, pieces: vec![rows.batches] };
+            let made = TestTable { title: title.clone(), schema: rows.schema, pieces: vec![rows.batches] };
             check_table(rules, &made, report);
         });
     }
 }
 
-fn check_table(rules: &Rules<'_>, made: &MadeTable, report: &mut Report) {
+fn check_table(rules: &Rules<'_>, made: &TestTable, report: &mut ConformanceReport) {
     let suffix = rules.description.suffixes.first().map_or("", String::as_str);
     for target in [Target::File(format!("sample{suffix}")), Target::Folder] {
         let input = format!("{}, to {target:?}", made.title);
         let write = || {
             let context = MemoryContext::default();
             let write = || records::write(rules.format, &[], &made.schema, &made.pieces, &target, &context);
-            rules.calm(|| input.clone(), write)
+            rules.catch_panic(|| input.clone(), write)
         };
         match (write(), write()) {
             (Ok(output), Ok(again)) => {
@@ -72,24 +72,26 @@ fn check_table(rules: &Rules<'_>, made: &MadeTable, report: &mut Report) {
 }
 
 /// The bytes, the note and the losses of a piece.
-type Piece = (Vec<u8>, Vec<u8>, Vec<Loss>);
+type WrittenPiece = (Vec<u8>, Vec<u8>, Vec<Loss>);
 
 /// Checks that pieces do not depend on others, nor on the batches of their rows.
-fn check_pieces(rules: &Rules<'_>, made: &MadeTable, target: &Target, input: &str) {
+fn check_pieces(rules: &Rules<'_>, made: &TestTable, target: &Target, input: &str) {
     let plan = || {
         let options = Options::defaults(&rules.description.options, Side::Writer);
         let writer = rules.format.record_writer(&options)?;
         writer.plan(&made.schema, None, target, &mut Vec::new(), &MemoryContext::default())
     };
-    let plan = || rules.holds(rules.calm(|| input.to_owned(), plan), "rows can be planned twice", input);
+    let plan =
+        || rules.holds(rules.catch_panic(|| input.to_owned(), plan), "rows can be planned twice", input);
     let (forwards, backwards, split) = (plan(), plan(), plan());
     check_names(rules, &*forwards, input);
     let encode = |plan: &dyn RecordPlan, batches: &[RecordBatch]| {
-        let piece = rules.calm(|| input.to_owned(), || encode(plan, batches));
+        let piece = rules.catch_panic(|| input.to_owned(), || encode(plan, batches));
         rules.holds(piece, "rows can be encoded twice", input)
     };
-    let one: Vec<Piece> = made.pieces.iter().map(|piece| encode(&*forwards, piece)).collect();
-    let mut other: Vec<Piece> = made.pieces.iter().rev().map(|piece| encode(&*backwards, piece)).collect();
+    let one: Vec<WrittenPiece> = made.pieces.iter().map(|piece| encode(&*forwards, piece)).collect();
+    let mut other: Vec<WrittenPiece> =
+        made.pieces.iter().rev().map(|piece| encode(&*backwards, piece)).collect();
     other.reverse();
     rules.require(one == other, "a piece does not depend on others", || input.to_owned());
     for (piece, batches) in one.iter().zip(&made.pieces) {
@@ -103,7 +105,7 @@ fn check_pieces(rules: &Rules<'_>, made: &MadeTable, target: &Target, input: &st
     }
 }
 
-fn encode(plan: &dyn RecordPlan, batches: &[RecordBatch]) -> Result<Piece> {
+fn encode(plan: &dyn RecordPlan, batches: &[RecordBatch]) -> Result<WrittenPiece> {
     let (mut bytes, mut losses) = (Vec::new(), Vec::new());
     let note = plan.encode(batches, &mut bytes, &mut losses)?;
     Ok((bytes, note, losses))
@@ -131,7 +133,7 @@ fn check_names(rules: &Rules<'_>, plan: &dyn RecordPlan, input: &str) {
     });
 }
 
-fn read_back(rules: &Rules<'_>, made: &MadeTable, output: &RecordOutput, target: &Target, input: &str) {
+fn read_back(rules: &Rules<'_>, made: &TestTable, output: &RecordOutput, target: &Target, input: &str) {
     let title = || format!("{input}, read back");
     let entry = match (target, output.files.keys().next()) {
         (_, Some(only)) if output.files.len() == 1 => Entry::File(only.clone()),

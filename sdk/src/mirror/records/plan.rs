@@ -2,7 +2,7 @@
 
 use super::super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::super::collected::Collected;
-use super::super::faults::Plugged;
+use super::super::faults::PluginObject;
 use super::super::numbers::unknown;
 use super::loss_sink::{LentLossSink, RemoteLossSink};
 use crate::records::c_import::CStream;
@@ -115,7 +115,7 @@ const ROLL_ROWS: u32 = 1;
 const ROLL_BYTES: u32 = 2;
 
 pub(super) struct RemoteRecordPlan {
-    object: Arc<Plugged<RecordPlanTable>>,
+    object: Arc<PluginObject<RecordPlanTable>>,
     files: Vec<String>,
     roll: Option<Roll>,
     supersedes: Vec<String>,
@@ -124,20 +124,20 @@ pub(super) struct RemoteRecordPlan {
 }
 
 impl RemoteRecordPlan {
-    pub(super) fn new(object: Arc<Plugged<RecordPlanTable>>) -> Result<Self> {
+    pub(super) fn new(object: Arc<PluginObject<RecordPlanTable>>) -> Result<Self> {
         let mut files = Collected::<String>::default();
-        object.answer_if_offered(object.files(Borrowed::sink(&mut files)))?;
-        let roll = match object.answer_if_offered(object.roll())? {
+        object.result_or_default(object.files(Borrowed::sink(&mut files)))?;
+        let roll = match object.result_or_default(object.roll())? {
             (NO_ROLL, _) => None,
             (ROLL_ROWS, rows) => Some(Roll::Rows(rows.max(1))),
             (ROLL_BYTES, bytes) => Some(Roll::Bytes(bytes)),
-            (other, _) => return Err(object.blame(unknown("way to roll", other))),
+            (other, _) => return Err(object.attribute_error(unknown("way to roll", other))),
         };
         let (mut supersedes, mut sealed) = (Collected::<String>::default(), Collected::<String>::default());
-        object.answer_if_offered(object.supersedes(Borrowed::sink(&mut supersedes)))?;
-        object.answer_if_offered(object.sealed(Borrowed::sink(&mut sealed)))?;
+        object.result_or_default(object.supersedes(Borrowed::sink(&mut supersedes)))?;
+        object.result_or_default(object.sealed(Borrowed::sink(&mut sealed)))?;
         let usual = Group::default();
-        let group = object.answer_or(object.group(), (usual.rows as u64, usual.bytes))?;
+        let group = object.result_or(object.group(), (usual.rows as u64, usual.bytes))?;
         let rows = usize::try_from(group.0).unwrap_or(usize::MAX).max(1);
         let group = Group { rows, bytes: group.1.max(1) };
         let (files, supersedes, sealed) = (files.0, supersedes.0, sealed.0);
@@ -199,7 +199,7 @@ impl RecordPlan for RemoteRecordPlan {
     fn name(&self, file: usize, count: usize) -> Result<String> {
         let mut name = Collected::<String>::default();
         let sink = Borrowed::sink(&mut name);
-        self.object.answer(self.object.name(number(file)?, number(count)?, sink))?;
+        self.object.result(self.object.name(number(file)?, number(count)?, sink))?;
         Ok(name.0.concat())
     }
 
@@ -214,7 +214,7 @@ impl RecordPlan for RemoteRecordPlan {
     fn seal(&self, sealed: usize, files: &[WrittenFile], output: &mut dyn ByteSink) -> Result<()> {
         let (files, mut output) = (LentWrittenFiles(files), LentByteSink(output));
         let (files, output) = (Borrowed::shared(&files), Borrowed::sink(&mut output));
-        self.object.answer(self.object.seal(number(sealed)?, files, output))
+        self.object.result(self.object.seal(number(sealed)?, files, output))
     }
 
     fn group(&self) -> Group {
@@ -223,13 +223,13 @@ impl RecordPlan for RemoteRecordPlan {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = Collected::<String>::default();
-        self.object.answer_or_fault(self.object.notes(Borrowed::sink(&mut notes)));
+        self.object.record_fault(self.object.notes(Borrowed::sink(&mut notes)));
         notes.0
     }
 
     fn begin(&self, file: usize, output: &mut dyn ByteSink) -> Result<()> {
         let mut output = LentByteSink(output);
-        self.object.answer_if_offered(self.object.begin(number(file)?, Borrowed::sink(&mut output)))
+        self.object.result_or_default(self.object.begin(number(file)?, Borrowed::sink(&mut output)))
     }
 
     fn encode(
@@ -242,7 +242,7 @@ impl RecordPlan for RemoteRecordPlan {
         let mut stream = c_stream(&first.schema(), batches);
         let (mut output, mut losses) = (LentByteSink(output), LentLossSink(losses));
         let mut note = Collected::<u8>::default();
-        self.object.answer(self.object.encode(
+        self.object.result(self.object.encode(
             &mut stream,
             Borrowed::sink(&mut output),
             Borrowed::sink(&mut losses),
@@ -254,6 +254,6 @@ impl RecordPlan for RemoteRecordPlan {
     fn finish(&self, file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
         let (pieces, mut output) = (LentPieces(pieces), LentByteSink(output));
         let (pieces, output) = (Borrowed::shared(&pieces), Borrowed::sink(&mut output));
-        self.object.answer_if_offered(self.object.finish(number(file)?, pieces, output))
+        self.object.result_or_default(self.object.finish(number(file)?, pieces, output))
     }
 }

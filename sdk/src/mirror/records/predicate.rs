@@ -1,7 +1,7 @@
 //! A scan's [`Comparison`]s across the boundary. Values cross as nodes. Comparisons that this side
 //! does not know are left out, because a reader may ignore any of them.
 
-use crate::records::{Comparator, Comparison, FieldPath, Value};
+use crate::records::{Comparator, ComparedValue, Comparison, FieldPath};
 use crate::{Error, NodeKind, Result};
 use tensorferry_abi::{
     Borrowed, Failure, NodeFacts, NodeSinkCalls, NodeSinkTable, PredicateCalls, PredicateTable,
@@ -39,10 +39,10 @@ impl PredicateCalls for LentPredicate<'_> {
         let (comparison, path) = both.ok_or_else(|| Error::plugin(format!("no comparison {index}")))?;
         for value in &comparison.values {
             let (kind, bytes) = match value {
-                Value::Bool(value) => (NodeKind::BOOL, vec![u8::from(*value)]),
-                Value::Int(value) => (NodeKind::INT, value.to_le_bytes().to_vec()),
-                Value::Float(value) => (NodeKind::FLOAT, value.to_le_bytes().to_vec()),
-                Value::Bytes(value) => (NodeKind::BYTES, value.clone()),
+                ComparedValue::Bool(value) => (NodeKind::BOOL, vec![u8::from(*value)]),
+                ComparedValue::Int(value) => (NodeKind::INT, value.to_le_bytes().to_vec()),
+                ComparedValue::Float(value) => (NodeKind::FLOAT, value.to_le_bytes().to_vec()),
+                ComparedValue::Bytes(value) => (NodeKind::BYTES, value.clone()),
             };
             values.node(NodeFacts { kind: kind.0, class_name: "", bytes: &bytes, children: &[] })?;
         }
@@ -55,7 +55,7 @@ impl PredicateCalls for LentPredicate<'_> {
 pub(super) fn received_predicate(predicate: &Borrowed<'_, PredicateTable>) -> Result<Vec<Comparison>> {
     let mut known = Vec::new();
     for index in 0..predicate.count()? {
-        let mut values = CollectedValues(Some(Vec::new()));
+        let mut values = PredicateValues(Some(Vec::new()));
         let (column, comparator) = predicate.comparison(index, Borrowed::sink(&mut values))?;
         let column = column.iter().map(|&place| place as usize).collect();
         let comparator = COMPARATORS.get(comparator as usize).copied();
@@ -67,9 +67,9 @@ pub(super) fn received_predicate(predicate: &Borrowed<'_, PredicateTable>) -> Re
 }
 
 /// Collects values; `None` once a value is unknown on this side.
-struct CollectedValues(Option<Vec<Value>>);
+struct PredicateValues(Option<Vec<ComparedValue>>);
 
-impl NodeSinkCalls for CollectedValues {
+impl NodeSinkCalls for PredicateValues {
     fn node(&mut self, node: NodeFacts<'_>) -> Result<(), Failure> {
         if let Some(values) = &mut self.0 {
             match value(NodeKind(node.kind), node.bytes) {
@@ -81,16 +81,16 @@ impl NodeSinkCalls for CollectedValues {
     }
 }
 
-fn value(kind: NodeKind, bytes: &[u8]) -> Option<Value> {
+fn value(kind: NodeKind, bytes: &[u8]) -> Option<ComparedValue> {
     Some(match (kind, bytes) {
-        (NodeKind::BOOL, [bit @ (0 | 1)]) => Value::Bool(*bit == 1),
+        (NodeKind::BOOL, [bit @ (0 | 1)]) => ComparedValue::Bool(*bit == 1),
         (NodeKind::INT, [.., last]) if bytes.len() <= 16 => {
             let mut wide = [if last & 0x80 == 0 { 0 } else { 0xff }; 16];
             wide[..bytes.len()].copy_from_slice(bytes);
-            Value::Int(i128::from_le_bytes(wide))
+            ComparedValue::Int(i128::from_le_bytes(wide))
         }
-        (NodeKind::FLOAT, _) => Value::Float(f64::from_le_bytes(bytes.try_into().ok()?)),
-        (NodeKind::TEXT | NodeKind::BYTES, _) => Value::Bytes(bytes.to_vec()),
+        (NodeKind::FLOAT, _) => ComparedValue::Float(f64::from_le_bytes(bytes.try_into().ok()?)),
+        (NodeKind::TEXT | NodeKind::BYTES, _) => ComparedValue::Bytes(bytes.to_vec()),
         _ => return None,
     })
 }
@@ -131,11 +131,11 @@ mod tests {
     #[test]
     fn what_is_not_known_is_left_out_and_the_rest_stays() {
         let all = [
-            Value::Bool(true),
-            Value::Int(i128::from(u64::MAX)),
-            Value::Int(-3),
-            Value::Float(0.5),
-            Value::Bytes(b"ab".to_vec()),
+            ComparedValue::Bool(true),
+            ComparedValue::Int(i128::from(u64::MAX)),
+            ComparedValue::Int(-3),
+            ComparedValue::Float(0.5),
+            ComparedValue::Bytes(b"ab".to_vec()),
         ];
         let comparisons: Vec<Comparison> = COMPARATORS
             .iter()
@@ -164,7 +164,7 @@ mod tests {
         let known = received_predicate(&Borrowed::shared(&Future)).unwrap();
         let equal =
             |value| Comparison { column: vec![1], comparator: Comparator::Equal, values: vec![value] };
-        assert_eq!(known, [equal(Value::Int(-2))]);
+        assert_eq!(known, [equal(ComparedValue::Int(-2))]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::super::context::{LentContext, RemoteContext};
-use super::super::faults::Plugged;
+use super::super::faults::PluginObject;
 use super::super::source::{LentSource, RemoteSource};
 use super::loss_sink::{LentLossSink, RemoteLossSink};
 use super::set::{RemoteRecordSet, lend_record_set};
@@ -43,7 +43,7 @@ impl RecordReaderCalls for LentRecordReader {
     }
 }
 
-pub(in super::super) struct RemoteRecordReader(pub(in super::super) Arc<Plugged<RecordReaderTable>>);
+pub(in super::super) struct RemoteRecordReader(pub(in super::super) Arc<PluginObject<RecordReaderTable>>);
 
 impl RecordReader for RemoteRecordReader {
     fn open(
@@ -67,7 +67,7 @@ impl RecordReader for RemoteRecordReader {
         let (source, context, mut output) = (LentSource(source), LentContext(context), LentByteSink(output));
         let (source, context) = (Borrowed::shared(&source), Borrowed::shared(&context));
         let indexed = self.0.index(source, Borrowed::sink(&mut output), context);
-        let (records, bytes) = self.0.answer(indexed)?;
+        let (records, bytes) = self.0.result(indexed)?;
         Ok(Indexed { records, bytes })
     }
 }

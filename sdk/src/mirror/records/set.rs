@@ -1,13 +1,13 @@
 //! [`RecordSet`] across the boundary.
 
 use super::super::byte_sink::{LentByteSink, RemoteByteSink};
-use super::super::faults::Plugged;
+use super::super::faults::PluginObject;
 use super::known;
 use super::loss_sink::{LentLossSink, RemoteLossSink};
 use super::predicate::{LentPredicate, received_paths, received_predicate, sent_paths};
 use super::stream::{LentStream, RemoteStream, Tickets};
 use crate::records::c_data::{schema_from_abi, schema_to_abi, stream_to_abi};
-use crate::records::{Batched, RecordSet, Scan, Skipped, Split};
+use crate::records::{Batched, RecordSet, ScanRequest, Skipped, Split};
 use crate::{ByteSink, Error, LossSink, Result};
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl RecordSetCalls for LentRecordSet {
         scan: ScanFacts<'_>,
         predicate: Borrowed<'_, PredicateTable>,
     ) -> Result<(ArrowArrayStream, u64), Failure> {
-        let wanted = Scan {
+        let wanted = ScanRequest {
             columns: scan.is_projected.then(|| received_paths(scan.columns)).transpose()?,
             first_row: scan.first_row,
             limit: known(scan.limit),
@@ -109,16 +109,17 @@ impl SkippedSinkCalls for CollectedSkipped {
 }
 
 pub(super) struct RemoteRecordSet {
-    object: Arc<Plugged<RecordSetTable>>,
+    object: Arc<PluginObject<RecordSetTable>>,
     schema: SchemaRef,
     splits: Vec<Split>,
 }
 
 impl RemoteRecordSet {
-    pub(super) fn new(object: Arc<Plugged<RecordSetTable>>) -> Result<Self> {
-        let schema = schema_from_abi(object.answer(object.schema())?).map_err(|e| object.blame(e))?;
+    pub(super) fn new(object: Arc<PluginObject<RecordSetTable>>) -> Result<Self> {
+        let schema =
+            schema_from_abi(object.result(object.schema())?).map_err(|e| object.attribute_error(e))?;
         let mut splits = CollectedSplits::default();
-        object.answer(object.splits(Borrowed::sink(&mut splits)))?;
+        object.result(object.splits(Borrowed::sink(&mut splits)))?;
         Ok(Self { object, schema, splits: splits.0 })
     }
 }
@@ -132,7 +133,7 @@ impl RecordSet for RemoteRecordSet {
         &self.splits
     }
 
-    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let split = u32::try_from(split).map_err(|_| Error::plugin("no such split"))?;
         let columns = scan.columns.as_deref().map(sent_paths).transpose()?;
         let predicate = LentPredicate::new(&scan.predicate)?;
@@ -145,7 +146,7 @@ impl RecordSet for RemoteRecordSet {
             rows: scan.rows as u64,
             bytes: scan.bytes,
         };
-        let (stream, ticket) = self.object.answer(self.object.scan(facts, Borrowed::shared(&predicate)))?;
+        let (stream, ticket) = self.object.result(self.object.scan(facts, Borrowed::shared(&predicate)))?;
         Ok(Box::new(RemoteStream::new(stream, self.object.clone(), ticket)?))
     }
 
@@ -153,17 +154,17 @@ impl RecordSet for RemoteRecordSet {
         let split = u32::try_from(split).map_err(|_| Error::plugin("no such split"))?;
         let mut output = LentByteSink(output);
         let written = self.object.json(split, most, Borrowed::sink(&mut output));
-        self.object.answer_or(written, UNKNOWN).map(known)
+        self.object.result_or(written, UNKNOWN).map(known)
     }
 
     fn skipped(&self) -> Vec<Skipped> {
         let mut skipped = CollectedSkipped::default();
-        self.object.answer_or_fault(self.object.skipped(Borrowed::sink(&mut skipped)));
+        self.object.record_fault(self.object.skipped(Borrowed::sink(&mut skipped)));
         skipped.0
     }
 
     fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
         let mut losses = LentLossSink(losses);
-        self.object.answer_if_offered(self.object.losses(Borrowed::sink(&mut losses)))
+        self.object.result_or_default(self.object.losses(Borrowed::sink(&mut losses)))
     }
 }

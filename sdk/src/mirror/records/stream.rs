@@ -1,7 +1,7 @@
 //! Streams across the boundary. The C stream interface has only a number and a text for an error.
 //! The typed error stays behind, and is fetched with the stream's ticket.
 
-use super::super::faults::Plugged;
+use super::super::faults::PluginObject;
 use crate::records::c_import::CStream;
 use crate::records::{Batched, from_stream, stream_error};
 use crate::{Error, Result};
@@ -96,7 +96,7 @@ pub(super) struct RemoteStream {
     /// `None` once released.
     stream: Option<CStream>,
     schema: SchemaRef,
-    set: Arc<Plugged<RecordSetTable>>,
+    set: Arc<PluginObject<RecordSetTable>>,
     ticket: u64,
     has_ended: bool,
 }
@@ -104,11 +104,11 @@ pub(super) struct RemoteStream {
 impl RemoteStream {
     pub(super) fn new(
         stream: ArrowArrayStream,
-        set: Arc<Plugged<RecordSetTable>>,
+        set: Arc<PluginObject<RecordSetTable>>,
         ticket: u64,
     ) -> Result<Self> {
         let stream = CStream::new(stream)
-            .map_err(|error| fault_of(&set, ticket).unwrap_or_else(|| set.blame(error)))?;
+            .map_err(|error| fault_of(&set, ticket).unwrap_or_else(|| set.attribute_error(error)))?;
         let schema = stream.schema();
         Ok(Self { stream: Some(stream), schema, set, ticket, has_ended: false })
     }
@@ -119,8 +119,8 @@ impl RemoteStream {
 }
 
 /// Fetches the error of the stream with this ticket, once.
-fn fault_of(set: &Plugged<RecordSetTable>, ticket: u64) -> Option<Error> {
-    set.answer_if_offered(set.fault(ticket)).err()
+fn fault_of(set: &PluginObject<RecordSetTable>, ticket: u64) -> Option<Error> {
+    set.result_or_default(set.fault(ticket)).err()
 }
 
 impl Iterator for RemoteStream {
@@ -133,7 +133,7 @@ impl Iterator for RemoteStream {
         let next = self.stream.as_mut()?.next();
         self.has_ended = !matches!(next, Some(Ok(_)));
         Some(next?.map_err(|error| {
-            stream_error(self.fault().unwrap_or_else(|| self.set.blame(from_stream(error))))
+            stream_error(self.fault().unwrap_or_else(|| self.set.attribute_error(from_stream(error))))
         }))
     }
 }

@@ -1,7 +1,7 @@
 //! [`RecordWriter`] across the boundary.
 
 use super::super::context::{LentContext, RemoteContext};
-use super::super::faults::Plugged;
+use super::super::faults::PluginObject;
 use super::super::numbers::{target, target_number};
 use super::known;
 use super::loss_sink::{LentLossSink, RemoteLossSink};
@@ -39,7 +39,7 @@ impl RecordWriterCalls for LentRecordWriter {
     }
 }
 
-pub(in super::super) struct RemoteRecordWriter(pub(in super::super) Arc<Plugged<RecordWriterTable>>);
+pub(in super::super) struct RemoteRecordWriter(pub(in super::super) Arc<PluginObject<RecordWriterTable>>);
 
 impl RecordWriter for RemoteRecordWriter {
     fn plan(

@@ -158,7 +158,7 @@ fn add_tensors(
         if let Some(grid) = &mut tensor.grid {
             let last = (0..grid.tiles.count()).filter_map(|number| grid.tiles.get(number)).max();
             last.map_or(Ok(()), |mut last| place(&mut last, name))?;
-            *grid = grid.over(|tile| storages[tile.0 as usize]);
+            *grid = grid.map_storages(|tile| storages[tile.0 as usize]);
         }
     }
     let mut named: Vec<_> = index.tensors.iter().map(|tensor| (&tensor.name, tensor)).collect();

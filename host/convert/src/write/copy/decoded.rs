@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use tensorferry_core::context::windows::WINDOW_BYTES;
 use tensorferry_publish::output_bytes::OutputBytes;
-use tensorferry_sdk::{ByteSink, Context, Layout, Place, Result, Storage, StorageId};
+use tensorferry_sdk::{ByteSink, Context, Layout, Result, Storage, StorageId, StorageLocation};
 use tensorferry_tensors::stored::{Stored, behind};
 
 /// Minimum bytes. Shorter storages are left to the windows: a write for each would cost more than
@@ -32,7 +32,7 @@ pub(super) fn take(
     stored: &Stored<'_>,
     others: impl Iterator<Item = StorageId>,
 ) -> Vec<DecodedExtent> {
-    let is_encoded = |storage: &Storage| matches!(storage.place, Place::Encoded { .. });
+    let is_encoded = |storage: &Storage| matches!(storage.place, StorageLocation::Encoded { .. });
     if !stored.catalog().storages().iter().any(is_encoded) {
         return Vec::new();
     }

@@ -2,7 +2,7 @@
 
 use tensorferry_publish::output_bytes::OutputBytes;
 use tensorferry_sdk::{Result, TensorId};
-use tensorferry_tensors::slabs::{Digests, SlabBuffers, Slabs};
+use tensorferry_tensors::slabs::{DigestPolicy, SlabBuffers, Slabs};
 use tensorferry_tensors::stored::Stored;
 use tensorferry_tensors::tally::CastTally;
 
@@ -28,7 +28,7 @@ impl TiledCopy<'_> {
             stored.session().count(bytes.len() as u64);
             output.write_all_at(bytes, self.base + to)
         };
-        let lost = self.slabs.copy(number, stored, Digests::Checked, buffers, write)?;
+        let lost = self.slabs.copy(number, stored, DigestPolicy::Checked, buffers, write)?;
         tally.add(self.tensor, lost);
         Ok(())
     }

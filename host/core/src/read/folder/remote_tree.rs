@@ -10,11 +10,11 @@ use tensorferry_sdk::{ErrorKind, Result, ShardName};
 pub(super) struct RemoteTree {
     place: Arc<dyn RemotePlace>,
     most_listed: u64,
-    known: Mutex<Known>,
+    known: Mutex<PlaceCache>,
 }
 
 #[derive(Default)]
-struct Known {
+struct PlaceCache {
     /// Results of lookups by path: `None` if nothing exists, `Some(None)` for a folder, otherwise
     /// the size of the file.
     looked: HashMap<String, Option<Option<u64>>>,
@@ -26,7 +26,7 @@ struct Known {
 }
 
 /// Maximum size of a set to announce; files of larger sets are opened one by one.
-const MOST_FORESEEN: u32 = 4096;
+const MAX_ANNOUNCED: u32 = 4096;
 
 impl RemoteTree {
     pub(super) fn new(place: Arc<dyn RemotePlace>, most_listed: u64) -> Self {
@@ -53,7 +53,7 @@ impl RemoteTree {
             return Ok(listed.iter().find(|entry| entry.name == name).map(|entry| entry.len));
         }
         drop(known);
-        self.foresee(path);
+        self.announce_shards(path);
         let found = self.place.look(path)?.map(|entry| entry.len);
         self.known().looked.insert(path.to_owned(), found);
         Ok(found)
@@ -75,17 +75,17 @@ impl RemoteTree {
         if let Some(file) = self.known().opened.get(path) {
             return Ok(file.clone());
         }
-        self.foresee(path);
+        self.announce_shards(path);
         let file = self.place.open(path)?;
         // Another thread may have opened it in the meantime.
         Ok(self.known().opened.entry(path.to_owned()).or_insert(file).clone())
     }
 
     /// Announces the other files of a numbered set when its second file is requested.
-    fn foresee(&self, path: &str) {
+    fn announce_shards(&self, path: &str) {
         let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
         let Some(shard) = ShardName::parse(name) else { return };
-        let Some(count) = u32::try_from(shard.count).ok().filter(|&count| count <= MOST_FORESEEN) else {
+        let Some(count) = u32::try_from(shard.count).ok().filter(|&count| count <= MAX_ANNOUNCED) else {
             return;
         };
         let mut known = self.known();
@@ -103,7 +103,7 @@ impl RemoteTree {
         self.place.will_open(&paths.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, PlaceCache> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

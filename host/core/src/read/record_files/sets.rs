@@ -22,11 +22,11 @@ const SPLITS: [(&str, &[&str]); 3] = [
 /// Files that list splits; then the maximum bytes to read of one.
 const INFO: &str = "dataset_info.json";
 const DICT: &str = "dataset_dict.json";
-const MOST_INFO: u64 = 16 << 20;
+const MAX_INFO: u64 = 16 << 20;
 /// Suffixes of a file's index.
 const INDEXES: [&str; 2] = [".idx", ".index"];
 /// Maximum number of sets in an error.
-const MOST_LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// Files that belong together.
 pub(super) struct Set<'a> {
@@ -50,10 +50,10 @@ pub(super) fn several(sets: &[Set<'_>], description: &Description) -> Error {
         Some(shard.map_or(format!("--part {name}"), |shard| format!("-i 'files={}'", shard.pattern())))
     });
     let every = description.suffixes.first().map_or("", String::as_str);
-    Error::usage(format!("the input has several datasets or splits: {}", listed(found, MOST_LISTED))).hint(
+    Error::usage(format!("the input has several datasets or splits: {}", listed(found, MAX_LISTED))).hint(
         format!(
             "pass {}, -i 'files=GLOB', or -i 'files=**/*{every}*' for all of them",
-            listed(parts, MOST_LISTED)
+            listed(parts, MAX_LISTED)
         ),
     )
 }
@@ -61,7 +61,7 @@ pub(super) fn several(sets: &[Set<'_>], description: &Description) -> Error {
 /// Returns the error for an unknown split or set.
 pub(super) fn no_such_split(sets: &[Set<'_>], wanted: &str) -> Error {
     let names = sets.iter().filter_map(|set| Some(format!("--part {}", set.name.as_ref()?)));
-    let names = listed(names, MOST_LISTED);
+    let names = listed(names, MAX_LISTED);
     let error = Error::usage(format!("no such split or set: {wanted:?}"));
     error.hint(format!("pass {names}, or -i 'files=GLOB'"))
 }
@@ -74,7 +74,7 @@ pub(super) struct ChosenSet {
 }
 
 impl EntrySet for ChosenSet {
-    fn is_meant(&self, entry: &FolderEntry) -> bool {
+    fn contains(&self, entry: &FolderEntry) -> bool {
         let of_shard = || shard_of(uncompressed(&entry.name)).map(|shard| shard.stem.to_owned());
         let set = self.splits.of_path(&entry.name).or_else(of_shard);
         set.as_ref() == Some(&self.name) || entry.kind == EntryKind::Folder && entry.name == DATA
@@ -179,7 +179,7 @@ fn listed_in(file: &str, source: &FileSource) -> Option<Vec<String>> {
         return None;
     }
     let file = source.open(file).ok()?;
-    let text = source.read_vec(file, 0, source.len(file).min(MOST_INFO), &Limits::default()).ok()?;
+    let text = source.read_vec(file, 0, source.len(file).min(MAX_INFO), &Limits::default()).ok()?;
     let info: serde_json::Value = serde_json::from_slice(&text).ok()?;
     match info.get("splits")? {
         serde_json::Value::Object(splits) => Some(splits.keys().cloned().collect()),

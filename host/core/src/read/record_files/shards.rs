@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_sdk::{Error, Result, ShardName};
 
 /// Maximum number of missing shards in an error.
-const MOST_LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 /// Minimum digits of a digest in a name.
 const DIGEST: usize = 8;
 
@@ -23,7 +23,7 @@ fn without_digest(ending: &str) -> (&str, &str) {
 }
 
 /// Checks that every set of shards among these files is complete.
-pub(super) fn check_whole(files: &[&str]) -> Result<()> {
+pub(super) fn check_complete(files: &[&str]) -> Result<()> {
     let mut sets: BTreeMap<(&str, u64, &str), (String, BTreeSet<u64>)> = BTreeMap::new();
     for shard in files.iter().filter_map(|name| shard_of(name)) {
         let (digest, ending) = without_digest(shard.ending);
@@ -41,7 +41,7 @@ fn check_set(pattern: &str, count: u64, there: &BTreeSet<u64>) -> Result<()> {
     // Programs count from 0 or from 1.
     let first = u64::from(there.contains(&count));
     let missing = (first..first.saturating_add(count)).filter(|number| !there.contains(number));
-    let missing: Vec<u64> = missing.take(MOST_LISTED).collect();
+    let missing: Vec<u64> = missing.take(MAX_LISTED).collect();
     if missing.is_empty() {
         let beyond = there.iter().find(|number| !(first..first.saturating_add(count)).contains(number));
         return beyond.map_or(Ok(()), |beyond| {
@@ -72,7 +72,7 @@ mod tests {
             &["d.tfrecord-00000-of-00001", "e-0000-of-0001.x"],
             &["d-00000-of-00002-0123456789abcdef.x", "d-00001-of-00002-fedcba9876543210.x"],
         ] {
-            assert_eq!(check_whole(whole), Ok(()), "{whole:?}");
+            assert_eq!(check_complete(whole), Ok(()), "{whole:?}");
         }
         for (torn, said) in [
             (&["d-00001-of-00002.x"][..], "1 of them, without number [0]"),
@@ -84,7 +84,7 @@ mod tests {
             (&["d-00000-of-00000.x"], "1, one of them number 0"),
             (&["d-00003-of-18446744073709551615.x"], "without number [0, 1, 2, 4, 5, 6, 7, 8] and "),
         ] {
-            let error = check_whole(torn).map_err(|error| error.to_string());
+            let error = check_complete(torn).map_err(|error| error.to_string());
             assert!(error.as_ref().is_err_and(|error| error.contains(said)), "{torn:?}: {error:?}");
         }
     }

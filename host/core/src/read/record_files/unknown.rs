@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use tensorferry_sdk::{Entry, Error, Result, Source};
 
 /// Maximum depth of sub-folders; then the maximum number of files and folders to inspect.
-const MOST_DEPTH: usize = 3;
-const MOST_LOOKED_AT: usize = 64;
+const MAX_DEPTH: usize = 3;
+const MAX_EXAMINED: usize = 64;
 /// Maximum number of names in an error.
-const MOST_LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// Adds to the error of an unknown folder what the user can name instead.
 pub(super) fn explain(error: Error, source: &FileSource, registry: &Formats, session: &Session) -> Error {
@@ -46,13 +46,13 @@ fn data_sets_below(source: &FileSource, registry: &Formats, session: &Session) -
     };
     let mut open: VecDeque<(String, usize)> = visible(source.folders("")?, 1).collect();
     let (mut found, mut looked_at) = (Vec::new(), 0);
-    while let Some((folder, depth)) = open.pop_front().filter(|_| looked_at < MOST_LOOKED_AT) {
+    while let Some((folder, depth)) = open.pop_front().filter(|_| looked_at < MAX_EXAMINED) {
         looked_at += 1;
         let inside = source.below(&folder);
         match probe(registry, &inside, None, session) {
             Ok(format) if holds_records(&format.description) => found.push(folder),
             Ok(_) => {}
-            Err(_) if depth < MOST_DEPTH => open.extend(visible(source.folders(&folder)?, depth + 1)),
+            Err(_) if depth < MAX_DEPTH => open.extend(visible(source.folders(&folder)?, depth + 1)),
             Err(_) => {}
         }
     }
@@ -63,7 +63,7 @@ fn data_sets_below(source: &FileSource, registry: &Formats, session: &Session) -
 fn files_alone(source: &FileSource, registry: &Formats, session: &Session) -> Result<Vec<(String, String)>> {
     let mut found: Vec<(String, String)> = Vec::new();
     let is_data = |name: &String| !is_own(source.folder(), name);
-    for name in source.list("")?.into_iter().filter(is_data).take(MOST_LOOKED_AT) {
+    for name in source.list("")?.into_iter().filter(is_data).take(MAX_EXAMINED) {
         let alone = source.with_files(vec![name.clone()]);
         let Ok(format) = probe(registry, &alone, None, session) else { continue };
         let id = &format.description.id;
@@ -75,5 +75,5 @@ fn files_alone(source: &FileSource, registry: &Formats, session: &Session) -> Re
 }
 
 pub(super) fn listed(names: &[String]) -> String {
-    tensorferry_sdk::listed(names.iter().map(|name| format!("{name:?}")), MOST_LISTED)
+    tensorferry_sdk::listed(names.iter().map(|name| format!("{name:?}")), MAX_LISTED)
 }

@@ -13,7 +13,7 @@
 //! Source: `bitsandbytes/functional.py` of bitsandbytes 0.50 (`QuantState`, `dequantize_4bit`,
 //! `int8_vectorwise_dequant`).
 
-use super::codes::Codes;
+use super::codes::CodePacking;
 use super::computed::Weight;
 use super::layers::{Layer, Layers, matrix, shaped};
 use super::scaled::{Formula, ScaleGrid, Scaled, Scales, row_bytes};
@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use tensorferry_sdk::{Dtype, Error, Result, element_count};
 
 pub(super) const STATE: &str = ".quant_state.bitsandbytes__";
-const MOST_STATE: u64 = 64 << 10;
+const MAX_STATE: u64 = 64 << 10;
 /// The library's own constant for 1 / 127.
 const OF_127: f32 = 0.007_874_016;
 
@@ -45,7 +45,7 @@ fn four_bits<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
     let codes = layer.needed(name)?;
     let kind = ["nf4", "fp4"].into_iter().find(|kind| layers.get(&format!("{name}{STATE}{kind}")).is_some());
     let state = layer.needed(&format!("{name}{STATE}{}", kind.unwrap_or("nf4")))?;
-    let text = layer.bytes(state, MOST_STATE)?;
+    let text = layer.bytes(state, MAX_STATE)?;
     let facts: Value = serde_json::from_slice(&text).map_err(|error| {
         Error::malformed(format!("the state of a quantized weight is not JSON: {error}")).tensor(&state.name)
     })?;
@@ -87,18 +87,18 @@ fn four_bits<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
         #[expect(clippy::cast_possible_truncation, reason = "an F32, written in decimals")]
         let offset = offset as f32;
         Scales::Nested {
-            indices: layer.lying(absmax)?,
+            indices: layer.extent(absmax)?,
             map: layer.floats(map, 256)?,
-            scales: layer.lying_of(nested, &[Dtype::F32])?,
+            scales: layer.extent_of(nested, &[Dtype::F32])?,
             block: of_block,
             offset,
         }
     } else {
-        Scales::Plain(layer.lying_of(absmax, &[Dtype::F32])?)
+        Scales::Plain(layer.extent_of(absmax, &[Dtype::F32])?)
     };
     let method = Scaled {
-        codes: Codes::Nibbles { table, high_first: true },
-        at: layer.lying(codes)?,
+        codes: CodePacking::Nibbles { table, high_first: true },
+        at: layer.extent(codes)?,
         row_bytes: codes.bytes,
         columns: count,
         grid: ScaleGrid { block_rows: 1, block_columns: block, matrix_rows: 1 },
@@ -128,15 +128,15 @@ fn eight_bits<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
     if scales.shape != [rows] {
         return Err(shaped(scales, format!("[{rows}]")));
     }
-    let at = layer.lying_of(weight, &[Dtype::I8])?;
-    let codes = Codes::of_bytes(Dtype::I8).ok_or_else(|| Error::unsupported("a table of I8"))?;
+    let at = layer.extent_of(weight, &[Dtype::I8])?;
+    let codes = CodePacking::of_bytes(Dtype::I8).ok_or_else(|| Error::unsupported("a table of I8"))?;
     let method = Scaled {
         row_bytes: row_bytes(weight, rows, columns, &codes)?,
         codes,
         at,
         columns,
         grid: ScaleGrid { block_rows: 1, block_columns: columns, matrix_rows: rows },
-        scales: Scales::Plain(layer.lying_of(scales, &[Dtype::F32])?),
+        scales: Scales::Plain(layer.extent_of(scales, &[Dtype::F32])?),
         formula: Formula::ScaleTimes(OF_127),
         groups_of: None,
     };

@@ -11,8 +11,8 @@
 //! unchanged) and `AutoAWQ`'s `utils/packing_utils.py`.
 
 use super::computed::{Method, Weight};
-use super::layers::{Layer, Layers, Lying, matrix, shaped};
-use super::scheme::{Packing, Packings};
+use super::layers::{Extent, Layer, Layers, matrix, shaped};
+use super::scheme::{Packings, WordPacking};
 use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_core::context::windows::size;
@@ -21,11 +21,11 @@ use tensorferry_sdk::{Dtype, Error, ReadStorage, Result};
 /// Positions of AWQ's columns in a word.
 const AWQ_PLACES: [u32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 /// Maximum number of a layer's inputs whose groups are kept in memory.
-const MOST_INPUTS: u64 = 1 << 20;
+const MAX_INPUTS: u64 = 1 << 20;
 
 /// The order of weights in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum WordOrder {
     Gptq,
     Awq,
 }
@@ -33,11 +33,11 @@ enum Order {
 /// A weight with words ordered by columns.
 #[derive(Debug)]
 struct ByColumns {
-    order: Order,
-    packing: Packing,
-    words: Lying,
-    zeros: Lying,
-    scales: Lying,
+    order: WordOrder,
+    packing: WordPacking,
+    words: Extent,
+    zeros: Extent,
+    scales: Extent,
     inputs: u64,
     outputs: u64,
     groups: u64,
@@ -70,7 +70,7 @@ fn weights<'a>(
     layers.ending(".qweight").into_iter().map(weight).collect()
 }
 
-fn of_gptq(layer: &mut Layer<'_>, start: &str, packing: Packing) -> Result<ByColumns> {
+fn of_gptq(layer: &mut Layer<'_>, start: &str, packing: WordPacking) -> Result<ByColumns> {
     let words = layer.needed(&format!("{start}.qweight"))?;
     let (zeros, scales) =
         (layer.needed(&format!("{start}.qzeros"))?, layer.needed(&format!("{start}.scales"))?);
@@ -87,10 +87,10 @@ fn of_gptq(layer: &mut Layer<'_>, start: &str, packing: Packing) -> Result<ByCol
         return Err(shaped(scales, format!("at most {inputs} groups, one for each input")));
     }
     if let Some(indices) = layer.part(&format!("{start}.g_idx")) {
-        if indices.shape != [inputs] || inputs > MOST_INPUTS {
-            return Err(shaped(indices, format!("[{inputs}], at most {MOST_INPUTS}")));
+        if indices.shape != [inputs] || inputs > MAX_INPUTS {
+            return Err(shaped(indices, format!("[{inputs}], at most {MAX_INPUTS}")));
         }
-        layer.lying_of(indices, &[Dtype::I32])?;
+        layer.extent_of(indices, &[Dtype::I32])?;
         let bytes = layer.bytes(indices, 4 * inputs)?;
         let found: Vec<u32> = bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
         if let Some(place) = found.iter().position(|found| u64::from(*found) >= groups) {
@@ -110,11 +110,11 @@ fn of_gptq(layer: &mut Layer<'_>, start: &str, packing: Packing) -> Result<ByCol
         ));
     }
     let method = ByColumns {
-        order: Order::Gptq,
+        order: WordOrder::Gptq,
         packing,
-        words: layer.lying_of(words, &[Dtype::I32])?,
-        zeros: layer.lying_of(zeros, &[Dtype::I32])?,
-        scales: layer.lying_of(scales, &[Dtype::F16, Dtype::BF16, Dtype::F32])?,
+        words: layer.extent_of(words, &[Dtype::I32])?,
+        zeros: layer.extent_of(zeros, &[Dtype::I32])?,
+        scales: layer.extent_of(scales, &[Dtype::F16, Dtype::BF16, Dtype::F32])?,
         inputs,
         outputs,
         groups,
@@ -130,7 +130,7 @@ fn of_gptq(layer: &mut Layer<'_>, start: &str, packing: Packing) -> Result<ByCol
     Ok(method)
 }
 
-fn of_awq(layer: &mut Layer<'_>, start: &str, packing: Packing) -> Result<ByColumns> {
+fn of_awq(layer: &mut Layer<'_>, start: &str, packing: WordPacking) -> Result<ByColumns> {
     let words = layer.needed(&format!("{start}.qweight"))?;
     let (zeros, scales) =
         (layer.needed(&format!("{start}.qzeros"))?, layer.needed(&format!("{start}.scales"))?);
@@ -151,11 +151,11 @@ fn of_awq(layer: &mut Layer<'_>, start: &str, packing: Packing) -> Result<ByColu
         return Err(shaped(zeros, format!("[{groups}, {columns}]")));
     }
     Ok(ByColumns {
-        order: Order::Awq,
+        order: WordOrder::Awq,
         packing,
-        words: layer.lying_of(words, &[Dtype::I32])?,
-        zeros: layer.lying_of(zeros, &[Dtype::I32])?,
-        scales: layer.lying_of(scales, &[Dtype::F16, Dtype::BF16, Dtype::F32])?,
+        words: layer.extent_of(words, &[Dtype::I32])?,
+        zeros: layer.extent_of(zeros, &[Dtype::I32])?,
+        scales: layer.extent_of(scales, &[Dtype::F16, Dtype::BF16, Dtype::F32])?,
         inputs,
         outputs,
         groups,
@@ -172,7 +172,7 @@ struct Strip {
 
 impl Strip {
     fn read(
-        at: Lying,
+        at: Extent,
         read: &ReadStorage<'_>,
         rows: Range<u64>,
         columns: Range<u64>,
@@ -216,14 +216,16 @@ impl ByColumns {
             let scales = self.scales.floats(read, first + outputs.start..first + outputs.end)?;
             for (place, (output, scale)) in outputs.clone().zip(scales).enumerate() {
                 let zero = match self.order {
-                    Order::Gptq => {
+                    WordOrder::Gptq => {
                         let bit = output * wide - columns.start * 32;
                         let word =
                             |at: usize| if at < zeros.width { u64::from(zeros.get(number, at)) } else { 0 };
                         let both = word(size(bit / 32)) | word(size(bit / 32) + 1) << 32;
                         low_half(both >> (bit % 32))
                     }
-                    Order::Awq => zeros.get(number, size(output / 8 - columns.start)) >> awq_shift(output),
+                    WordOrder::Awq => {
+                        zeros.get(number, size(output / 8 - columns.start)) >> awq_shift(output)
+                    }
                 };
                 let zero = ((zero & mask) + self.packing.zero_offset) & mask;
                 pairs[place * count + number] = (scale, number_of(zero));
@@ -265,10 +267,10 @@ impl Method for ByColumns {
         let pairs = self.scales_and_zeros(read, &outputs, &groups)?;
         let count = size(groups.end - groups.start);
         let (rows, columns, of_columns) = match self.order {
-            Order::Gptq => {
+            WordOrder::Gptq => {
                 (inputs.start * wide / 32..(inputs.end * wide).div_ceil(32), outputs.clone(), self.outputs)
             }
-            Order::Awq => (inputs.clone(), outputs.start / 8..outputs.end.div_ceil(8), self.outputs / 8),
+            WordOrder::Awq => (inputs.clone(), outputs.start / 8..outputs.end.div_ceil(8), self.outputs / 8),
         };
         let strip = Strip::read(self.words, read, rows.clone(), columns.clone(), of_columns)?;
         let width = size(inputs.end - inputs.start);
@@ -276,13 +278,13 @@ impl Method for ByColumns {
         let mut codes = vec![0_f32; width];
         for ((place, output), values) in outputs.clone().enumerate().zip(values.chunks_exact_mut(width)) {
             match self.order {
-                Order::Awq => {
+                WordOrder::Awq => {
                     let (column, shift) = (size(output / 8 - columns.start), awq_shift(output));
                     for (row, code) in codes.iter_mut().enumerate() {
                         *code = number_of(strip.get(row, column) >> shift & mask);
                     }
                 }
-                Order::Gptq if 32 % bits == 0 => {
+                WordOrder::Gptq if 32 % bits == 0 => {
                     let per_word = size(32 / wide);
                     let skipped = size(inputs.start) % per_word;
                     let mut at = 0;
@@ -300,7 +302,7 @@ impl Method for ByColumns {
                         at = until;
                     }
                 }
-                Order::Gptq => {
+                WordOrder::Gptq => {
                     for (input, code) in inputs.clone().zip(&mut codes) {
                         let bit = input * wide - rows.start * 32;
                         let row = size(bit / 32);
@@ -341,7 +343,7 @@ impl Method for ByColumns {
         self.inputs
     }
 
-    fn parts(&self) -> Vec<Lying> {
+    fn parts(&self) -> Vec<Extent> {
         vec![self.words, self.zeros, self.scales]
     }
 }

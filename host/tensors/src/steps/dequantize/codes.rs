@@ -10,7 +10,7 @@ pub(super) const E2M1: [f32; 16] =
 
 /// The packing of a row's codes.
 #[derive(Debug, Clone)]
-pub(super) enum Codes {
+pub(super) enum CodePacking {
     /// One byte each, of I8 or a float.
     Bytes(&'static [f32; 256]),
     /// Two per byte, each an index into a table.
@@ -26,7 +26,7 @@ pub(super) enum Codes {
     InWords(u32),
 }
 
-impl Codes {
+impl CodePacking {
     /// Returns the codes of a one-byte dtype, if it has numbers.
     pub(super) fn of_bytes(dtype: Dtype) -> Option<Self> {
         table(dtype).map(Self::Bytes)
@@ -125,7 +125,7 @@ mod tests {
         for (first, count) in [(0, 8), (1, 7), (2, 3), (3, 1), (7, 1)] {
             let expected: Vec<f32> = (0..8_u8).map(|i| f32::from(i + 1)).skip(first).take(count).collect();
             let mut found = vec![0.0; count];
-            Codes::Bits(4).fill(&bytes, 4 * first, &mut found);
+            CodePacking::Bits(4).fill(&bytes, 4 * first, &mut found);
             assert_eq!(found, expected);
             stream(&bytes, 4 * first, 4, 0, &mut found);
             assert_eq!(found, expected);
@@ -137,7 +137,7 @@ mod tests {
         // 0 to 7, the low bits first.
         let bytes = (0..8_u32).fold(0, |bits, i| bits | i << (3 * i)).to_le_bytes();
         let mut found = [0.0; 6];
-        Codes::Bits(3).fill(&bytes, 6, &mut found);
+        CodePacking::Bits(3).fill(&bytes, 6, &mut found);
         assert_eq!(found, [2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
     }
 
@@ -146,7 +146,7 @@ mod tests {
         let word =
             |from: u32| (0..10).fold(0_u32, |word, i| word | ((from + i) % 8) << (3 * i)).to_le_bytes();
         let bytes = [word(0), word(10)].concat();
-        let codes = Codes::InWords(3);
+        let codes = CodePacking::InWords(3);
         for first in 0..12 {
             let mut found = vec![0.0; 20 - first];
             let start = codes.start(first as u64);
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn the_upper_half_may_come_first() {
         let mut found = [0.0; 3];
-        Codes::Nibbles { table: E2M1, high_first: true }.fill(&[0x12, 0x39], 4, &mut found);
+        CodePacking::Nibbles { table: E2M1, high_first: true }.fill(&[0x12, 0x39], 4, &mut found);
         assert_eq!(found, [1.0, 1.5, -0.5]);
     }
 }

@@ -11,7 +11,7 @@
 //! ```
 //! Source: `compressed_tensors/compressors` of compressed-tensors 0.20.
 
-use super::codes::Codes;
+use super::codes::CodePacking;
 use super::computed::Weight;
 use super::float8::{self, lacks_scale};
 use super::layers::{Layer, Layers, matrix, shaped};
@@ -145,11 +145,11 @@ fn packed<'a>(layers: &'a Layers<'a>, start: &str, tensor: &Tensor, group: &Grou
         "nvfp4-pack-quantized" => {
             let global = layer.needed(&format!("{start}.weight_global_scale"))?;
             let global = layer.floats(global, 1)?[0];
-            let scales = Scales::Divided(layer.lying_of(scale, &[Dtype::F8_E4M3])?, global);
+            let scales = Scales::Divided(layer.extent_of(scale, &[Dtype::F8_E4M3])?, global);
             float8::four_bits(layer, tensor, scale, scales)
         }
         "mxfp4-pack-quantized" => {
-            let scales = Scales::Powers(layer.lying_of(scale, &[Dtype::U8, Dtype::F8_E8M0])?);
+            let scales = Scales::Powers(layer.extent_of(scale, &[Dtype::U8, Dtype::F8_E8M0])?);
             float8::four_bits(layer, tensor, scale, scales)
         }
         other => Err(packs_otherwise(other)),
@@ -198,12 +198,12 @@ pub(super) fn bytes<'a>(
     if zeros.shape != scale.shape {
         return Err(shaped(zeros, format!("{:?}, like the scales", scale.shape)));
     }
-    let codes = Codes::of_bytes(tensor.dtype).ok_or_else(|| odd_bits(&tensor.name, "another dtype"))?;
-    let formula = Formula::SubtractEach(layer.lying_of(zeros, &[Dtype::I8, Dtype::F8_E4M3])?);
+    let codes = CodePacking::of_bytes(tensor.dtype).ok_or_else(|| odd_bits(&tensor.name, "another dtype"))?;
+    let formula = Formula::SubtractEach(layer.extent_of(zeros, &[Dtype::I8, Dtype::F8_E4M3])?);
     let method = Scaled {
         row_bytes: row_bytes(tensor, rows, columns, &codes)?,
         codes,
-        at: layer.lying(tensor)?,
+        at: layer.extent(tensor)?,
         columns,
         grid: ScaleGrid::of(&tensor.shape, scale, block)?,
         scales: Scales::of(&layer, scale)?,
@@ -228,9 +228,9 @@ fn integers<'a>(
     };
     let dense = columns.checked_mul(wide).map(|bits| bits.div_ceil(32));
     let codes = if dense == Some(words) {
-        Codes::Bits(bits)
+        CodePacking::Bits(bits)
     } else if columns.div_ceil(32 / wide) == words {
-        Codes::InWords(bits)
+        CodePacking::InWords(bits)
     } else {
         return Err(shaped(tensor, format!("words of {columns} codes of {bits} bits")));
     };
@@ -245,7 +245,7 @@ fn integers<'a>(
     }
     let formula = match layer.part(&format!("{start}.weight_zero_point")) {
         None => Formula::Subtract(f32::from(1_u8 << (bits - 1))),
-        Some(zeros) if matches!(codes, Codes::InWords(_)) => {
+        Some(zeros) if matches!(codes, CodePacking::InWords(_)) => {
             return Err(
                 Error::unsupported("zero points that leave bits of their words unused").tensor(&zeros.name)
             );
@@ -255,13 +255,13 @@ fn integers<'a>(
             if zeros.shape != expected {
                 return Err(shaped(zeros, format!("{expected:?}")));
             }
-            Formula::SubtractPacked(layer.lying_of(zeros, &[Dtype::I32])?, bits)
+            Formula::SubtractPacked(layer.extent_of(zeros, &[Dtype::I32])?, bits)
         }
     };
     let method = Scaled {
         row_bytes: row_bytes(tensor, rows, columns, &codes)?,
         codes,
-        at: layer.lying_of(tensor, &[Dtype::I32])?,
+        at: layer.extent_of(tensor, &[Dtype::I32])?,
         columns,
         grid,
         scales: Scales::of(&layer, scale)?,
@@ -297,11 +297,11 @@ pub(super) fn packed_by_names<'a>(
         (Dtype::U8, Dtype::F8_E4M3) if layers.get(&of("weight_global_scale")).is_some() => {
             let global = layer.needed(&of("weight_global_scale"))?;
             let global = layer.floats(global, 1)?[0];
-            let scales = Scales::Divided(layer.lying_of(scale, &[Dtype::F8_E4M3])?, global);
+            let scales = Scales::Divided(layer.extent_of(scale, &[Dtype::F8_E4M3])?, global);
             float8::four_bits(layer, tensor, scale, scales).map(Some)
         }
         (Dtype::U8, Dtype::U8 | Dtype::F8_E8M0) => {
-            let scales = Scales::Powers(layer.lying(scale)?);
+            let scales = Scales::Powers(layer.extent(scale)?);
             float8::four_bits(layer, tensor, scale, scales).map(Some)
         }
         _ => Ok(None),
@@ -310,7 +310,7 @@ pub(super) fn packed_by_names<'a>(
 
 /// Reads the two dimensions from a tensor.
 fn dims(layer: &Layer<'_>, shape: &Tensor) -> Result<[u64; 2]> {
-    layer.lying_of(shape, &[Dtype::I64])?;
+    layer.extent_of(shape, &[Dtype::I64])?;
     let bytes = layer.bytes(shape, 16)?;
     let dims: Vec<i64> = bytes.as_chunks().0.iter().map(|dim| i64::from_le_bytes(*dim)).collect();
     let wrong = || {
@@ -338,11 +338,11 @@ fn column_groups(
     group: u64,
 ) -> Result<Option<Arc<Vec<u32>>>> {
     /// Maximum number of columns whose groups are kept in memory.
-    const MOST: u64 = 1 << 20;
-    if indices.shape != [columns] || columns > MOST {
-        return Err(shaped(indices, format!("[{columns}], at most {MOST}")));
+    const MAX_COLUMNS: u64 = 1 << 20;
+    if indices.shape != [columns] || columns > MAX_COLUMNS {
+        return Err(shaped(indices, format!("[{columns}], at most {MAX_COLUMNS}")));
     }
-    layer.lying_of(indices, &[Dtype::I32])?;
+    layer.extent_of(indices, &[Dtype::I32])?;
     let bytes = layer.bytes(indices, 4 * columns)?;
     let found: Vec<u32> = bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
     if found.iter().all(|found| *found == u32::MAX)

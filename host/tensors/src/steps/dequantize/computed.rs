@@ -1,7 +1,7 @@
 //! The storage of a dequantized weight. A [`Method`] computes rectangles of rows and columns in
 //! F32, which are then rounded once.
 
-use super::layers::{Layer, Lying};
+use super::layers::{Extent, Layer};
 use crate::cast::{Cast, CastLosses, Load, Store, load_singles, store_singles};
 use std::fmt;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub(super) trait Method: fmt::Debug + Send + Sync {
     fn columns(&self) -> u64;
 
     /// Returns the parts that it reads.
-    fn parts(&self) -> Vec<Lying>;
+    fn parts(&self) -> Vec<Extent>;
 }
 
 /// A weight to dequantize.
@@ -116,7 +116,7 @@ impl Compute for Dequantized {
     }
 }
 
-impl Lying {
+impl Extent {
     /// Reads some of its bytes, from `offset` on.
     pub(super) fn read(self, read: &ReadStorage<'_>, offset: u64, len: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; size(len)];

@@ -12,7 +12,7 @@
 //! `integrations/finegrained_fp8.py` of transformers, and
 //! `modelopt/torch/quantization/qtensor/nvfp4_tensor.py` of `NVIDIA/TensorRT-Model-Optimizer`.
 
-use super::codes::{Codes, E2M1};
+use super::codes::{CodePacking, E2M1};
 use super::computed::Weight;
 use super::layers::{Layer, Layers, matrix, shaped};
 use super::scaled::{Formula, ScaleGrid, Scaled, Scales, row_bytes};
@@ -119,8 +119,8 @@ pub(super) fn floats<'a>(
         [rows @ .., columns] => (rows.iter().product::<u64>(), *columns),
         [] => return Err(shaped(tensor, "at least one dimension")),
     };
-    let codes =
-        Codes::of_bytes(tensor.dtype).ok_or_else(|| Error::unsupported("bytes that are not numbers"))?;
+    let codes = CodePacking::of_bytes(tensor.dtype)
+        .ok_or_else(|| Error::unsupported("bytes that are not numbers"))?;
     let grid = match scale {
         // A vector is one row.
         Some(scale) if tensor.shape.len() > 1 => ScaleGrid::of(&tensor.shape, scale, block)?,
@@ -130,7 +130,7 @@ pub(super) fn floats<'a>(
     let method = Scaled {
         row_bytes: row_bytes(tensor, rows, columns, &codes)?,
         codes,
-        at: layer.lying(tensor)?,
+        at: layer.extent(tensor)?,
         columns,
         grid,
         scales: scale.map_or(Ok(Scales::One), |scale| Scales::of(&layer, scale))?,
@@ -147,7 +147,7 @@ pub(super) fn nvfp4<'a>(layers: &'a Layers<'a>, name: &str, tensor: &Tensor) -> 
     let of_all = layer.needed(&format!("{name}_scale_2"))?;
     let of_all = layer.floats(of_all, 1)?[0];
     check_beside(layers, name)?;
-    let scales = Scales::Times(layer.lying_of(scale, &[Dtype::F8_E4M3])?, of_all);
+    let scales = Scales::Times(layer.extent_of(scale, &[Dtype::F8_E4M3])?, of_all);
     four_bits(layer, tensor, scale, scales)
 }
 
@@ -163,11 +163,11 @@ pub(super) fn four_bits<'a>(
     layer.leave(&[format!("{start}input_global_scale")]);
     let [rows, bytes] = matrix(tensor)?;
     let columns = bytes * 2;
-    let codes = Codes::Nibbles { table: E2M1, high_first: false };
+    let codes = CodePacking::Nibbles { table: E2M1, high_first: false };
     let method = Scaled {
         row_bytes: row_bytes(tensor, rows, columns, &codes)?,
         codes,
-        at: layer.lying_of(tensor, &[Dtype::U8])?,
+        at: layer.extent_of(tensor, &[Dtype::U8])?,
         columns,
         grid: ScaleGrid::of(&[rows, columns], scale, None)?,
         scales,

@@ -18,7 +18,7 @@ pub(super) struct Layers<'a> {
 
 /// The location of a tensor's contiguous bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Lying {
+pub(super) struct Extent {
     pub(super) storage: StorageId,
     pub(super) offset: u64,
     pub(super) bytes: u64,
@@ -88,7 +88,7 @@ impl<'a> Layers<'a> {
     }
 
     /// Reads the bytes at a location.
-    fn read(&self, lying: Lying) -> Result<Vec<u8>> {
+    fn read(&self, lying: Extent) -> Result<Vec<u8>> {
         let stored = self.stored.as_ref();
         let stored = stored.ok_or_else(|| Error::unsupported("tensors whose bytes are not available"))?;
         let mut bytes = vec![0; usize::try_from(lying.bytes).unwrap_or(0)];
@@ -121,13 +121,13 @@ impl<'a> Layer<'a> {
     }
 
     /// Returns the location of a tensor's bytes.
-    pub(super) fn lying(&self, tensor: &Tensor) -> Result<Lying> {
+    pub(super) fn extent(&self, tensor: &Tensor) -> Result<Extent> {
         let catalog = self.layers.catalog;
         match &tensor.data {
             Data::Whole { storage, offset }
                 if catalog.storage(*storage).is_some_and(|found| found.byte_order == ByteOrder::Little) =>
             {
-                Ok(Lying { storage: *storage, offset: *offset, bytes: tensor.bytes, dtype: tensor.dtype })
+                Ok(Extent { storage: *storage, offset: *offset, bytes: tensor.bytes, dtype: tensor.dtype })
             }
             Data::Empty => {
                 Err(Error::malformed("a part of a quantized weight is empty").tensor(&tensor.name))
@@ -140,9 +140,9 @@ impl<'a> Layer<'a> {
     }
 
     /// Returns the location of a tensor's bytes, if it has one of these dtypes.
-    pub(super) fn lying_of(&self, tensor: &Tensor, dtypes: &[Dtype]) -> Result<Lying> {
+    pub(super) fn extent_of(&self, tensor: &Tensor, dtypes: &[Dtype]) -> Result<Extent> {
         if dtypes.contains(&tensor.dtype) {
-            return self.lying(tensor);
+            return self.extent(tensor);
         }
         let name = |dtype: Dtype| dtype.info().map_or("a dtype of its format", |info| info.name());
         let names: Vec<&str> = dtypes.iter().map(|dtype| name(*dtype)).collect();
@@ -160,12 +160,12 @@ impl<'a> Layer<'a> {
                 .expected(format!("at most {most} bytes"))
                 .found(tensor.bytes));
         }
-        self.layers.read(self.lying(tensor)?).map_err(|error| error.tensor(&tensor.name))
+        self.layers.read(self.extent(tensor)?).map_err(|error| error.tensor(&tensor.name))
     }
 
     /// Reads the floats of a tensor, which must have exactly `count`.
     pub(super) fn floats(&self, tensor: &Tensor, count: u64) -> Result<Vec<f32>> {
-        let lying = self.lying_of(tensor, &[Dtype::F32, Dtype::F16, Dtype::BF16])?;
+        let lying = self.extent_of(tensor, &[Dtype::F32, Dtype::F16, Dtype::BF16])?;
         let width = if tensor.dtype == Dtype::F32 { 4 } else { 2 };
         if lying.bytes != count * width {
             return Err(shaped(tensor, format!("{count} numbers")));

@@ -10,9 +10,9 @@
 //! layers under their paths. A layer's settings inherit nothing: missing ones have the default of
 //! their mode. Source: `mlx/ops.cpp` of MLX 0.32 (`affine_dequantize`, `fp_dequantize`).
 
-use super::codes::{Codes, E2M1};
+use super::codes::{CodePacking, E2M1};
 use super::computed::Weight;
-use super::layers::{Layers, Lying, shaped};
+use super::layers::{Extent, Layers, shaped};
 use super::scaled::{Formula, ScaleGrid, Scaled, Scales, odd_bits, row_bytes};
 use super::scheme::text;
 use serde_json::Value;
@@ -53,8 +53,8 @@ fn weight<'a>(layers: &'a Layers<'a>, start: &str, facts: &Value) -> Result<Weig
     if !fits || scales.shape.strip_suffix(&[groups]) != Some(dims) {
         return Err(shaped(scales, format!("{dims:?} and a scale for each {group} of {columns}")));
     }
-    let of_floats = |dtype| layer.lying_of(scales, &[Dtype::U8]).map(|at| Lying { dtype, ..at });
-    let e2m1 = Codes::Nibbles { table: E2M1, high_first: false };
+    let of_floats = |dtype| layer.extent_of(scales, &[Dtype::U8]).map(|at| Extent { dtype, ..at });
+    let e2m1 = CodePacking::Nibbles { table: E2M1, high_first: false };
     let needs = |expected: u32| if bits == expected { Ok(()) } else { Err(odd_bits(&name, bits)) };
     let (codes, scales, formula) = match mode {
         "affine" => {
@@ -63,8 +63,12 @@ fn weight<'a>(layers: &'a Layers<'a>, start: &str, facts: &Value) -> Result<Weig
                 return Err(shaped(biases, format!("{:?}, like the scales", scales.shape)));
             }
             const DTYPES: [Dtype; 3] = [Dtype::F16, Dtype::BF16, Dtype::F32];
-            let biases = layer.lying_of(biases, &DTYPES)?;
-            (Codes::Bits(bits), Scales::Plain(layer.lying_of(scales, &DTYPES)?), Formula::ScaleAdd(biases))
+            let biases = layer.extent_of(biases, &DTYPES)?;
+            (
+                CodePacking::Bits(bits),
+                Scales::Plain(layer.extent_of(scales, &DTYPES)?),
+                Formula::ScaleAdd(biases),
+            )
         }
         "mxfp4" => {
             needs(4)?;
@@ -76,7 +80,7 @@ fn weight<'a>(layers: &'a Layers<'a>, start: &str, facts: &Value) -> Result<Weig
         }
         "mxfp8" => {
             needs(8)?;
-            let codes = Codes::of_bytes(Dtype::F8_E4M3);
+            let codes = CodePacking::of_bytes(Dtype::F8_E4M3);
             let codes = codes.ok_or_else(|| Error::unsupported("a table of F8_E4M3"))?;
             (codes, Scales::Powers(of_floats(Dtype::U8)?), Formula::Scale)
         }
@@ -90,7 +94,7 @@ fn weight<'a>(layers: &'a Layers<'a>, start: &str, facts: &Value) -> Result<Weig
     let method = Scaled {
         row_bytes: row_bytes(weight, rows, columns, &codes)?,
         codes,
-        at: layer.lying(weight)?,
+        at: layer.extent(weight)?,
         columns,
         grid: ScaleGrid { block_rows: 1, block_columns: group, matrix_rows: rows },
         scales,

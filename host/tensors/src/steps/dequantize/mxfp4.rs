@@ -7,7 +7,7 @@
 //! ```
 //! Source: `integrations/mxfp4.py` of transformers (`convert_moe_packed_tensors`).
 
-use super::codes::{Codes, E2M1};
+use super::codes::{CodePacking, E2M1};
 use super::computed::Weight;
 use super::layers::{Layers, shaped};
 use super::scaled::{Formula, ScaleGrid, Scaled, Scales, row_bytes};
@@ -33,14 +33,14 @@ fn weight<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
         ));
     }
     let rows = element_count(dims)?;
-    let codes = Codes::Nibbles { table: E2M1, high_first: false };
+    let codes = CodePacking::Nibbles { table: E2M1, high_first: false };
     let method = Scaled {
         row_bytes: row_bytes(blocks, rows, columns, &codes)?,
         codes,
-        at: layer.lying_of(blocks, &[Dtype::U8])?,
+        at: layer.extent_of(blocks, &[Dtype::U8])?,
         columns,
         grid: ScaleGrid { block_rows: 1, block_columns: 32, matrix_rows: rows },
-        scales: Scales::Powers(layer.lying_of(scales, &[Dtype::U8, Dtype::F8_E8M0])?),
+        scales: Scales::Powers(layer.extent_of(scales, &[Dtype::U8, Dtype::F8_E8M0])?),
         formula: Formula::Scale,
         groups_of: None,
     };

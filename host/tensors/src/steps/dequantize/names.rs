@@ -6,7 +6,7 @@
 //! show that the tensor contains codes.
 
 use super::bitsandbytes::{self, STATE};
-use super::codes::Codes;
+use super::codes::CodePacking;
 use super::computed::Weight;
 use super::float8::{self, lacks_scale};
 use super::layers::{Layer, Layers, shaped};
@@ -17,11 +17,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{CODES_OF, Catalog, Dtype, Error, Result, Tensor, TensorId, element_count};
 
 /// How the names of codes and of a tensor next to them are related: both have the same prefix.
-struct Pair {
+struct NamePair {
     codes: &'static str,
     sibling: &'static str,
     dtypes: Dtypes,
-    by: By,
+    by: PairMeaning,
 }
 
 /// The dtypes of codes.
@@ -37,7 +37,7 @@ enum Dtypes {
 
 /// What a pair of names determines.
 #[derive(Clone, Copy)]
-enum By {
+enum PairMeaning {
     /// 8-bit floats or integers times a scale.
     Scaled,
     /// `ModelOpt`'s 4-bit floats.
@@ -51,70 +51,75 @@ enum By {
     Unknown(&'static str),
 }
 
-const fn pair(codes: &'static str, sibling: &'static str, dtypes: Dtypes, by: By) -> Pair {
-    Pair { codes, sibling, dtypes, by }
+const fn pair(codes: &'static str, sibling: &'static str, dtypes: Dtypes, by: PairMeaning) -> NamePair {
+    NamePair { codes, sibling, dtypes, by }
 }
 
 /// The first matching pair counts.
-const PAIRS: [Pair; 53] = [
-    pair("", "_scale_2", Dtypes::Any, By::Nvfp4),
-    pair("", "_scale_inv", Dtypes::Narrow, By::Scaled),
-    pair("weight_packed", "weight_scale", Dtypes::Any, By::Packed),
-    pair("qweight", "scales", Dtypes::Any, By::Unknown("GPTQ or AWQ")),
-    pair("", "_scale", Dtypes::Any, By::Scaled),
-    pair(".weight", ".scale_weight", Dtypes::Bytes, By::Scaled),
-    pair(".weight", ".qscale_weight", Dtypes::Bytes, By::Scaled),
-    pair(".weight", ".scale", Dtypes::Narrow, By::Scaled),
-    pair(".weight", ".scale", Dtypes::Any, By::Unknown("a method with one scale tensor")),
-    pair(".weight", ".weights_scaling_factor", Dtypes::Any, By::Unknown("TensorRT-LLM")),
-    pair(".weight", ".scales", Dtypes::Any, By::Unknown("MLX")),
-    pair("", "_scales", Dtypes::Any, By::Unknown("a method with tensors of scales")),
-    pair(":qdata", ":scale", Dtypes::Any, By::Parts { weight: "", zeros: ":zero_point" }),
-    pair(".qdata", ".scale", Dtypes::Any, By::Parts { weight: "", zeros: ".zero_point" }),
+const PAIRS: [NamePair; 53] = [
+    pair("", "_scale_2", Dtypes::Any, PairMeaning::Nvfp4),
+    pair("", "_scale_inv", Dtypes::Narrow, PairMeaning::Scaled),
+    pair("weight_packed", "weight_scale", Dtypes::Any, PairMeaning::Packed),
+    pair("qweight", "scales", Dtypes::Any, PairMeaning::Unknown("GPTQ or AWQ")),
+    pair("", "_scale", Dtypes::Any, PairMeaning::Scaled),
+    pair(".weight", ".scale_weight", Dtypes::Bytes, PairMeaning::Scaled),
+    pair(".weight", ".qscale_weight", Dtypes::Bytes, PairMeaning::Scaled),
+    pair(".weight", ".scale", Dtypes::Narrow, PairMeaning::Scaled),
+    pair(".weight", ".scale", Dtypes::Any, PairMeaning::Unknown("a method with one scale tensor")),
+    pair(".weight", ".weights_scaling_factor", Dtypes::Any, PairMeaning::Unknown("TensorRT-LLM")),
+    pair(".weight", ".scales", Dtypes::Any, PairMeaning::Unknown("MLX")),
+    pair("", "_scales", Dtypes::Any, PairMeaning::Unknown("a method with tensors of scales")),
+    pair(":qdata", ":scale", Dtypes::Any, PairMeaning::Parts { weight: "", zeros: ":zero_point" }),
+    pair(".qdata", ".scale", Dtypes::Any, PairMeaning::Parts { weight: "", zeros: ".zero_point" }),
     pair(
         "._weight_qdata",
         "._weight_scale",
         Dtypes::Any,
-        By::Parts { weight: ".weight", zeros: "._weight_zero_point" },
+        PairMeaning::Parts { weight: ".weight", zeros: "._weight_zero_point" },
     ),
-    pair(".tensor_impl.int_data", ".tensor_impl.scale", Dtypes::Any, By::Unknown("torchao")),
-    pair(".int_data", ".scale", Dtypes::Any, By::Unknown("torchao")),
-    pair(":qdata", ":scale_and_zero", Dtypes::Any, By::Unknown("torchao")),
-    pair(".qdata", ".scale_and_zero", Dtypes::Any, By::Unknown("torchao")),
-    pair("._weight_qdata", "._weight_scale_and_zero", Dtypes::Any, By::Unknown("torchao")),
-    pair(".tensor_impl.packed_weight", ".tensor_impl.scale_and_zero", Dtypes::Any, By::Unknown("torchao")),
-    pair(".packed_weight", ".scale_and_zero", Dtypes::Any, By::Unknown("torchao")),
-    pair(".weight", ".scales_and_zeros", Dtypes::Any, By::Unknown("gpt-fast")),
-    pair("._data", "._scale_inv", Dtypes::Any, By::Unknown("Transformer Engine")),
-    pair("._data", "._scale", Dtypes::Any, By::Parts { weight: "", zeros: "._shift" }),
-    pair(".weight", ".SCB", Dtypes::Any, By::Unknown("bitsandbytes")),
-    pair("", ".absmax", Dtypes::Any, By::Unknown("bitsandbytes")),
-    pair(".weight", ".absmax", Dtypes::Any, By::Unknown("bitsandbytes")),
-    pair(".weight", ".weight_scaler", Dtypes::Any, By::Unknown("Gemma")),
-    pair(".weight", ".weight_quantizer._scale", Dtypes::Any, By::Unknown("ModelOpt")),
-    pair(".weight", ".per_channel_scale", Dtypes::Any, By::Unknown("TensorRT-LLM")),
-    pair(".weight", ".a", Dtypes::Bytes, By::Unknown("SmoothQuant")),
-    pair(".W_q", ".meta.scale", Dtypes::Any, By::Unknown("HQQ")),
-    pair(".B", ".s", Dtypes::Any, By::Unknown("Marlin")),
-    pair(".B", ".s_channel", Dtypes::Any, By::Unknown("QQQ")),
-    pair(".B_24", ".s", Dtypes::Any, By::Unknown("Marlin")),
-    pair(".indices", ".centroids.weight", Dtypes::Any, By::Unknown("VPTQ")),
-    pair("qweight", "lookup_table", Dtypes::Any, By::Unknown("SqueezeLLM")),
-    pair("qweight", "scales_zeros", Dtypes::Any, By::Unknown("LMDeploy")),
-    pair(".W_q", ".scale", Dtypes::Any, By::Unknown("HQQ")),
-    pair(".codes", ".codebooks", Dtypes::Any, By::Unknown("AQLM")),
-    pair(".q_weight", ".q_scale", Dtypes::Any, By::Unknown("exl2")),
-    pair(".trellis", ".suh", Dtypes::Any, By::Unknown("exl3")),
-    pair(".trellis", ".SU", Dtypes::Any, By::Unknown("QTIP")),
-    pair("weight_packed", "scale_packed", Dtypes::Any, By::Unknown("Marlin")),
-    pair(".Qidxs", ".SU", Dtypes::Any, By::Unknown("QuIP#")),
-    pair("qweight", "qzeros", Dtypes::Any, By::Unknown("GPTQ or AWQ")),
-    pair("qweight", "wscales", Dtypes::Any, By::Unknown("SVDQuant")),
-    pair(".qvalue", ".scale", Dtypes::Any, By::Unknown("AQT")),
-    pair(".qvalue", ".scale.0", Dtypes::Any, By::Unknown("AQT")),
-    pair("/vars/0", "/vars/1", Dtypes::Bytes, By::Unknown("Keras")),
-    pair("_quantized", "_scale", Dtypes::Any, By::Unknown("ONNX Runtime")),
-    pair("_Q4", "_scales", Dtypes::Any, By::Unknown("ONNX Runtime")),
+    pair(".tensor_impl.int_data", ".tensor_impl.scale", Dtypes::Any, PairMeaning::Unknown("torchao")),
+    pair(".int_data", ".scale", Dtypes::Any, PairMeaning::Unknown("torchao")),
+    pair(":qdata", ":scale_and_zero", Dtypes::Any, PairMeaning::Unknown("torchao")),
+    pair(".qdata", ".scale_and_zero", Dtypes::Any, PairMeaning::Unknown("torchao")),
+    pair("._weight_qdata", "._weight_scale_and_zero", Dtypes::Any, PairMeaning::Unknown("torchao")),
+    pair(
+        ".tensor_impl.packed_weight",
+        ".tensor_impl.scale_and_zero",
+        Dtypes::Any,
+        PairMeaning::Unknown("torchao"),
+    ),
+    pair(".packed_weight", ".scale_and_zero", Dtypes::Any, PairMeaning::Unknown("torchao")),
+    pair(".weight", ".scales_and_zeros", Dtypes::Any, PairMeaning::Unknown("gpt-fast")),
+    pair("._data", "._scale_inv", Dtypes::Any, PairMeaning::Unknown("Transformer Engine")),
+    pair("._data", "._scale", Dtypes::Any, PairMeaning::Parts { weight: "", zeros: "._shift" }),
+    pair(".weight", ".SCB", Dtypes::Any, PairMeaning::Unknown("bitsandbytes")),
+    pair("", ".absmax", Dtypes::Any, PairMeaning::Unknown("bitsandbytes")),
+    pair(".weight", ".absmax", Dtypes::Any, PairMeaning::Unknown("bitsandbytes")),
+    pair(".weight", ".weight_scaler", Dtypes::Any, PairMeaning::Unknown("Gemma")),
+    pair(".weight", ".weight_quantizer._scale", Dtypes::Any, PairMeaning::Unknown("ModelOpt")),
+    pair(".weight", ".per_channel_scale", Dtypes::Any, PairMeaning::Unknown("TensorRT-LLM")),
+    pair(".weight", ".a", Dtypes::Bytes, PairMeaning::Unknown("SmoothQuant")),
+    pair(".W_q", ".meta.scale", Dtypes::Any, PairMeaning::Unknown("HQQ")),
+    pair(".B", ".s", Dtypes::Any, PairMeaning::Unknown("Marlin")),
+    pair(".B", ".s_channel", Dtypes::Any, PairMeaning::Unknown("QQQ")),
+    pair(".B_24", ".s", Dtypes::Any, PairMeaning::Unknown("Marlin")),
+    pair(".indices", ".centroids.weight", Dtypes::Any, PairMeaning::Unknown("VPTQ")),
+    pair("qweight", "lookup_table", Dtypes::Any, PairMeaning::Unknown("SqueezeLLM")),
+    pair("qweight", "scales_zeros", Dtypes::Any, PairMeaning::Unknown("LMDeploy")),
+    pair(".W_q", ".scale", Dtypes::Any, PairMeaning::Unknown("HQQ")),
+    pair(".codes", ".codebooks", Dtypes::Any, PairMeaning::Unknown("AQLM")),
+    pair(".q_weight", ".q_scale", Dtypes::Any, PairMeaning::Unknown("exl2")),
+    pair(".trellis", ".suh", Dtypes::Any, PairMeaning::Unknown("exl3")),
+    pair(".trellis", ".SU", Dtypes::Any, PairMeaning::Unknown("QTIP")),
+    pair("weight_packed", "scale_packed", Dtypes::Any, PairMeaning::Unknown("Marlin")),
+    pair(".Qidxs", ".SU", Dtypes::Any, PairMeaning::Unknown("QuIP#")),
+    pair("qweight", "qzeros", Dtypes::Any, PairMeaning::Unknown("GPTQ or AWQ")),
+    pair("qweight", "wscales", Dtypes::Any, PairMeaning::Unknown("SVDQuant")),
+    pair(".qvalue", ".scale", Dtypes::Any, PairMeaning::Unknown("AQT")),
+    pair(".qvalue", ".scale.0", Dtypes::Any, PairMeaning::Unknown("AQT")),
+    pair("/vars/0", "/vars/1", Dtypes::Bytes, PairMeaning::Unknown("Keras")),
+    pair("_quantized", "_scale", Dtypes::Any, PairMeaning::Unknown("ONNX Runtime")),
+    pair("_Q4", "_scales", Dtypes::Any, PairMeaning::Unknown("ONNX Runtime")),
 ];
 
 /// The tensor that marks a ComfyUI file with FP8 weights and scales.
@@ -253,14 +258,14 @@ pub(super) fn named<'a>(
         };
         let codes_of = |method| UnknownCodes { name, sibling: sibling.clone(), method };
         let weight = match pair.by {
-            By::Scaled => scaled(layers, &comfy, tensor, &sibling)?,
-            By::Nvfp4 if tensor.dtype == Dtype::U8 => {
+            PairMeaning::Scaled => scaled(layers, &comfy, tensor, &sibling)?,
+            PairMeaning::Nvfp4 if tensor.dtype == Dtype::U8 => {
                 comfy.check(layers, module(name))?;
                 Some((float8::nvfp4(layers, name, tensor)?, "NVFP4"))
             }
-            By::Packed => compressed_tensors::packed_by_names(layers, start, tensor)?
+            PairMeaning::Packed => compressed_tensors::packed_by_names(layers, start, tensor)?
                 .map(|weight| (weight, "compressed-tensors")),
-            By::Parts { weight, zeros } => parts(
+            PairMeaning::Parts { weight, zeros } => parts(
                 layers,
                 start,
                 tensor,
@@ -269,12 +274,12 @@ pub(super) fn named<'a>(
                 &format!("{start}{zeros}"),
             )?
             .map(|weight| (weight, "torchao")),
-            By::Nvfp4 | By::Unknown(_) => None,
+            PairMeaning::Nvfp4 | PairMeaning::Unknown(_) => None,
         };
         match (weight, pair.by) {
             (Some((weight, method)), _) => add(vec![weight], method, &mut taken),
-            (None, By::Unknown(method)) => unknown.push(codes_of(method)),
-            (None, By::Parts { .. }) => unknown.push(codes_of("torchao or quanto")),
+            (None, PairMeaning::Unknown(method)) => unknown.push(codes_of(method)),
+            (None, PairMeaning::Parts { .. }) => unknown.push(codes_of("torchao or quanto")),
             (None, _) => unknown.push(codes_of(SOME_METHOD)),
         }
     }
@@ -314,7 +319,7 @@ pub(super) fn codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
             let sibling = scales_of(&get, &scales, name, tensor)?;
             return Some(UnknownCodes { name, sibling, method: SOME_METHOD });
         };
-        let method = if let By::Unknown(method) = pair.by { method } else { "a quantization" };
+        let method = if let PairMeaning::Unknown(method) = pair.by { method } else { "a quantization" };
         Some(UnknownCodes { name, sibling, method })
     };
     let mut found: Vec<UnknownCodes<'a>> = described(layers).collect();
@@ -344,7 +349,7 @@ fn add_dotted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
             return None;
         }
         let (method, sibling) = match pair_of(&get, dotted, tensor.dtype) {
-            Some((Pair { by: By::Unknown(method), .. }, _, sibling)) => (*method, sibling),
+            Some((NamePair { by: PairMeaning::Unknown(method), .. }, _, sibling)) => (*method, sibling),
             Some((.., sibling)) => (SOME_METHOD, sibling),
             None => (SOME_METHOD, scales_of(&get, &scales, dotted, tensor)?),
         };
@@ -375,7 +380,7 @@ fn add_parted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
 /// Returns the tensors that may contain codes: floats of at most 8 bits, and matrices of integers.
 /// They count as codes if the configuration describes the model as quantized and no name shows
 /// which tensors contain codes.
-pub(super) fn said<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
+pub(super) fn possible_codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
     let is_one = |tensor: &&Tensor| {
         let is_matrix = (2..=3).contains(&tensor.shape.len()) && Dtypes::Any.has(tensor.dtype);
         Dtypes::Narrow.has(tensor.dtype) && !tensor.shape.is_empty() || is_matrix
@@ -392,7 +397,7 @@ fn pair_of<'t, 'a>(
     get: &dyn Fn(&str) -> Option<&'a Tensor>,
     name: &'t str,
     dtype: Dtype,
-) -> Option<(&'static Pair, &'t str, String)> {
+) -> Option<(&'static NamePair, &'t str, String)> {
     PAIRS.iter().filter(|pair| pair.dtypes.has(dtype)).find_map(|pair| {
         // A name without a prefix may be the weight itself.
         let start = match name.strip_suffix(pair.codes) {
@@ -569,14 +574,15 @@ fn parts<'a>(
         }
         Some(zeros) => {
             const ZEROS: [Dtype; 5] = [Dtype::I8, Dtype::F8_E4M3, Dtype::F32, Dtype::F16, Dtype::BF16];
-            Formula::SubtractEach(layer.lying_of(zeros, &ZEROS)?)
+            Formula::SubtractEach(layer.extent_of(zeros, &ZEROS)?)
         }
     };
-    let codes = Codes::of_bytes(tensor.dtype).ok_or_else(|| Error::unsupported("a table of this dtype"))?;
+    let codes =
+        CodePacking::of_bytes(tensor.dtype).ok_or_else(|| Error::unsupported("a table of this dtype"))?;
     let method = Scaled {
         row_bytes: row_bytes(tensor, rows, columns, &codes)?,
         codes,
-        at: layer.lying(tensor)?,
+        at: layer.extent(tensor)?,
         columns,
         grid,
         scales: Scales::of(&layer, scale)?,

@@ -2,9 +2,9 @@
 //! or for groups within a row. This applies to bitsandbytes, compressed-tensors, FP8, FP4 and MLX;
 //! GPTQ and AWQ are ordered by columns.
 
-use super::codes::Codes;
+use super::codes::CodePacking;
 use super::computed::Method;
-use super::layers::{Layer, Lying, shaped};
+use super::layers::{Extent, Layer, shaped};
 use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_core::context::windows::size;
@@ -13,9 +13,9 @@ use tensorferry_sdk::{Dtype, Error, ReadStorage, Result, Tensor};
 /// Rows of codes and their scales.
 #[derive(Debug)]
 pub(super) struct Scaled {
-    pub(super) codes: Codes,
+    pub(super) codes: CodePacking,
     /// Location of the codes; rows begin at whole bytes.
-    pub(super) at: Lying,
+    pub(super) at: Extent,
     /// Bytes of a row.
     pub(super) row_bytes: u64,
     pub(super) columns: u64,
@@ -43,20 +43,20 @@ pub(super) enum Scales {
     /// The scale 1, without a tensor.
     One,
     /// Numbers.
-    Plain(Lying),
+    Plain(Extent),
     /// Exponents of two, one byte each; 127 means 1.
-    Powers(Lying),
+    Powers(Extent),
     /// Numbers to divide by a constant.
-    Divided(Lying, f32),
+    Divided(Extent, f32),
     /// Numbers to multiply by a constant.
-    Times(Lying, f32),
+    Times(Extent, f32),
     /// bitsandbytes' "double quantization": indices into a map, which have block scales themselves.
     Nested {
-        indices: Lying,
+        indices: Extent,
         /// The values of the indices.
         map: Vec<f32>,
         /// A scale for each block of indices.
-        scales: Lying,
+        scales: Extent,
         /// Indices per block.
         block: u64,
         /// The offset that is added to all.
@@ -72,14 +72,14 @@ pub(super) enum Formula {
     /// `(code * scale) * constant`
     ScaleTimes(f32),
     /// `code * scale + bias`, with one bias per scale
-    ScaleAdd(Lying),
+    ScaleAdd(Extent),
     /// `(code - constant) * scale`
     Subtract(f32),
     /// `(code - zero) * scale`, with one zero per scale
-    SubtractEach(Lying),
+    SubtractEach(Extent),
     /// `(code - zero) * scale`, with zeros of this many bits packed down the rows, for each group
     /// of columns
-    SubtractPacked(Lying, u32),
+    SubtractPacked(Extent, u32),
 }
 
 impl ScaleGrid {
@@ -175,7 +175,7 @@ impl Scales {
     pub(super) fn of(layer: &Layer<'_>, tensor: &Tensor) -> Result<Self> {
         const DTYPES: [Dtype; 6] =
             [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F8_E8M0, Dtype::U8, Dtype::F8_E4M3];
-        let lying = layer.lying_of(tensor, &DTYPES)?;
+        let lying = layer.extent_of(tensor, &DTYPES)?;
         Ok(if matches!(tensor.dtype, Dtype::U8 | Dtype::F8_E8M0) {
             Self::Powers(lying)
         } else {
@@ -183,7 +183,7 @@ impl Scales {
         })
     }
 
-    fn parts(&self) -> Vec<Lying> {
+    fn parts(&self) -> Vec<Extent> {
         match self {
             Self::One => Vec::new(),
             Self::Plain(at) | Self::Powers(at) | Self::Divided(at, _) | Self::Times(at, _) => vec![*at],
@@ -315,7 +315,7 @@ impl Method for Scaled {
         self.columns
     }
 
-    fn parts(&self) -> Vec<Lying> {
+    fn parts(&self) -> Vec<Extent> {
         let mut parts = self.scales.parts();
         parts.push(self.at);
         if let Formula::ScaleAdd(at) | Formula::SubtractEach(at) | Formula::SubtractPacked(at, _) =
@@ -337,7 +337,7 @@ struct PackedZeros {
 }
 
 impl PackedZeros {
-    fn read(at: Lying, bits: u32, read: &ReadStorage<'_>, rows: &Range<u64>, groups: u64) -> Result<Self> {
+    fn read(at: Extent, bits: u32, read: &ReadStorage<'_>, rows: &Range<u64>, groups: u64) -> Result<Self> {
         let wide = u64::from(bits);
         let words = rows.start * wide / 32..(rows.end * wide).div_ceil(32);
         let bytes = at.read(read, words.start * groups * 4, (words.end - words.start) * groups * 4)?;
@@ -358,7 +358,7 @@ impl PackedZeros {
 }
 
 /// Returns the bytes of a row of `columns` codes. All rows must be complete.
-pub(super) fn row_bytes(tensor: &Tensor, rows: u64, columns: u64, codes: &Codes) -> Result<u64> {
+pub(super) fn row_bytes(tensor: &Tensor, rows: u64, columns: u64, codes: &CodePacking) -> Result<u64> {
     let bytes = tensor.bytes.checked_div(rows).unwrap_or(0);
     let needed = codes.bytes(columns);
     if rows == 0 || !tensor.bytes.is_multiple_of(rows) || needed.is_none_or(|needed| needed > bytes) {

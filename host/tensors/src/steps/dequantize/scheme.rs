@@ -1,6 +1,6 @@
 //! The scheme with which a model's weights were quantized, from its configuration.
 
-use crate::steps::model_config::{ModelConfig, Quantization};
+use crate::steps::model_config::{ModelConfig, QuantizationSettings};
 use crate::steps::regexes;
 use crate::steps::spec::Field;
 use regex::Regex;
@@ -34,7 +34,7 @@ pub(super) enum Scheme {
 
 /// Integers of a few bits in 32-bit words.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Packing {
+pub(super) struct WordPacking {
     /// Bits per integer.
     pub(super) bits: u32,
     /// Integers that share a scale; `None` means a whole column.
@@ -119,7 +119,7 @@ const BY_FILES: [(&str, &str); 3] =
 /// The keys of MLX's configuration, which does not name a method.
 const OF_MLX: [&str; 3] = ["group_size", "bits", "mode"];
 
-impl Quantization<'_> {
+impl QuantizationSettings<'_> {
     /// Returns the scheme, or `None` if the configuration does not identify it, so that names have
     /// to.
     fn scheme(self) -> Result<Option<Scheme>> {
@@ -154,7 +154,7 @@ impl Quantization<'_> {
 /// How words contain codes in all layers, with exceptions for some layers.
 #[derive(Debug, Clone)]
 pub(super) struct Packings {
-    pub(super) all: Packing,
+    pub(super) all: WordPacking,
     /// The first override that matches a layer counts.
     overrides: Vec<Override>,
 }
@@ -163,7 +163,7 @@ pub(super) struct Packings {
 struct Override {
     layers: LayerNames,
     /// `None` if the layers are not quantized.
-    packing: Option<Packing>,
+    packing: Option<WordPacking>,
 }
 
 /// The layers of an override.
@@ -174,12 +174,12 @@ enum LayerNames {
 }
 
 impl Packings {
-    fn same(all: Packing) -> Self {
+    fn same(all: WordPacking) -> Self {
         Self { all, overrides: Vec::new() }
     }
 
     /// Returns how the words of a layer contain codes.
-    pub(super) fn of(&self, layer: &str) -> Result<Packing> {
+    pub(super) fn of(&self, layer: &str) -> Result<WordPacking> {
         let is_of = |of: &&Override| match &of.layers {
             LayerNames::Named(name) => name == layer,
             LayerNames::Matching(regex) => regex.is_match(layer),
@@ -204,9 +204,9 @@ fn pattern(key: &str, text: &str) -> Result<LayerNames> {
 }
 
 /// Applies an override to the settings for all layers.
-fn overridden(all: Packing, facts: &Value, known: &[u32]) -> Result<Packing> {
+fn overridden(all: WordPacking, facts: &Value, known: &[u32]) -> Result<WordPacking> {
     let has = |key: &str| facts.get(key).is_some_and(|value| !value.is_null());
-    Ok(Packing {
+    Ok(WordPacking {
         bits: if has("bits") { bits(facts, &["bits"], known)? } else { all.bits },
         group: if has("group_size") { group(facts, &["group_size"])? } else { all.group },
         zero_offset: all.zero_offset,
@@ -219,7 +219,7 @@ fn object<'a>(facts: &'a Value, key: &str) -> impl Iterator<Item = (&'a String, 
 
 /// Parses `GPTQModel`'s `dynamic`: patterns that match from the start of a layer's name; the prefix
 /// `-:` excludes the layers.
-fn dynamic(all: Packing, facts: &Value) -> Result<Vec<Override>> {
+fn dynamic(all: WordPacking, facts: &Value) -> Result<Vec<Override>> {
     let of = |(key, own): (&String, &Value)| {
         let (is_excluded, text) = match key.strip_prefix("-:") {
             Some(text) => (true, text),
@@ -234,7 +234,7 @@ fn dynamic(all: Packing, facts: &Value) -> Result<Vec<Override>> {
 
 /// Parses `AutoRound`'s `extra_config`: names of layers, then patterns, which may match anywhere in
 /// a name. Layers with 16 bits and more are not quantized.
-fn extra_config(all: Packing, facts: &Value, known: &[u32]) -> Result<Vec<Override>> {
+fn extra_config(all: WordPacking, facts: &Value, known: &[u32]) -> Result<Vec<Override>> {
     let of = |(key, own): (&String, &Value)| {
         let is_wide = own.get("bits").and_then(Value::as_u64).is_some_and(|bits| bits >= 16);
         let is_pattern = key.contains(|c: char| "*+?[](){}|^$\\".contains(c));
@@ -261,8 +261,11 @@ fn auto_round(facts: &Value) -> Result<Scheme> {
         other => return Err(packs_otherwise("AutoRound", "packing_format", other)),
     };
     let known = if is_awq { &[4][..] } else { &GPTQ_BITS };
-    let all =
-        Packing { bits: bits(facts, &["bits"], known)?, group: group(facts, &["group_size"])?, zero_offset };
+    let all = WordPacking {
+        bits: bits(facts, &["bits"], known)?,
+        group: group(facts, &["group_size"])?,
+        zero_offset,
+    };
     let packings = Packings { all, overrides: extra_config(all, facts, known)? };
     Ok(if is_awq { Scheme::Awq(packings) } else { Scheme::Gptq(packings) })
 }
@@ -282,7 +285,7 @@ fn gptq(facts: &Value) -> Result<Scheme> {
         return Err(packs_otherwise("GPTQ", "pack_dtype", other));
     }
     let bits = bits(facts, &["bits"], &GPTQ_BITS)?;
-    let all = Packing { bits, group: group(facts, &["group_size"])?, zero_offset };
+    let all = WordPacking { bits, group: group(facts, &["group_size"])?, zero_offset };
     let mut overrides = dynamic(all, facts)?;
     overrides.extend(extra_config(all, facts, &GPTQ_BITS)?);
     Ok(Scheme::Gptq(Packings { all, overrides }))
@@ -294,7 +297,7 @@ fn awq(facts: &Value) -> Result<Scheme> {
         return Err(packs_otherwise("AWQ", "version", version));
     }
     let bits = bits(facts, &["bits", "w_bit"], &[4])?;
-    let all = Packing { bits, group: group(facts, &["group_size", "q_group_size"])?, zero_offset: 0 };
+    let all = WordPacking { bits, group: group(facts, &["group_size", "q_group_size"])?, zero_offset: 0 };
     Ok(Scheme::Awq(Packings::same(all)))
 }
 

@@ -39,7 +39,7 @@ pub struct QuantizedModel {
 }
 
 /// All weights of a model, and the remaining codes.
-pub(super) struct Found<'a> {
+pub(super) struct FoundWeights<'a> {
     /// Common names of the methods.
     pub(super) method: String,
     pub(super) weights: Vec<Weight<'a>>,
@@ -52,11 +52,11 @@ pub(super) fn find<'a>(
     scheme: Option<&Scheme>,
     layers: &'a Layers<'a>,
     may_lack_scale: bool,
-) -> Result<Found<'a>> {
+) -> Result<FoundWeights<'a>> {
     if matches!(scheme, Some(Scheme::Uncovered(name)) if name == CHATGLM) {
         // The names look like those of 8-bit codes.
         let unknown = names::codes(layers);
-        return Ok(Found { method: CHATGLM.to_owned(), weights: Vec::new(), unknown });
+        return Ok(FoundWeights { method: CHATGLM.to_owned(), weights: Vec::new(), unknown });
     }
     let mut weights = match scheme {
         Some(scheme) => of_scheme(scheme, layers, may_lack_scale)?,
@@ -74,9 +74,9 @@ pub(super) fn find<'a>(
     weights.extend(found.weights);
     let mut unknown = found.unknown;
     if scheme.is_some() && weights.is_empty() && unknown.is_empty() {
-        unknown = names::said(layers);
+        unknown = names::possible_codes(layers);
     }
-    Ok(Found { method, weights, unknown })
+    Ok(FoundWeights { method, weights, unknown })
 }
 
 /// Returns all weights of a scheme; none if the scheme is not supported.
@@ -115,13 +115,13 @@ pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedM
         let found = find(scheme.as_ref(), &layers, may_lack_scale);
         found.map_err(|error| problem = problem.take().or(Some(error))).ok()
     });
-    let mut found = found.unwrap_or_else(|| Found {
+    let mut found = found.unwrap_or_else(|| FoundWeights {
         method: scheme.as_ref().map_or("", Scheme::name).to_owned(),
         weights: Vec::new(),
         unknown: names::codes(&layers),
     });
     if is_said && found.weights.is_empty() && found.unknown.is_empty() {
-        found.unknown = names::said(&layers);
+        found.unknown = names::possible_codes(&layers);
     }
     if !is_said && found.weights.is_empty() && found.unknown.is_empty() && problem.is_none() {
         return None;

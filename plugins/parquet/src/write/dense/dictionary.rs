@@ -14,7 +14,7 @@ use super::levels::put_varint;
 use std::ops::{BitOr, Range};
 
 /// Maximum range between the smallest and the largest value, so that the table stays in the cache.
-const MOST_RANGE: usize = 1 << 18;
+const MAX_RANGE: usize = 1 << 18;
 
 pub(super) enum ChunkDictionary {
     /// A dictionary would not save enough: pages contain the values.
@@ -37,7 +37,7 @@ pub(super) trait Integer: Copy + Ord + BitOr<Output = Self> {
     /// Returns the difference from `least`.
     fn distance(self, least: Self) -> usize;
     /// Returns `self + by`.
-    fn further(self, by: usize) -> Self;
+    fn add(self, by: usize) -> Self;
     /// Appends the number in little-endian order.
     fn put(self, page: &mut Vec<u8>);
 }
@@ -52,7 +52,7 @@ macro_rules! integer {
                 usize::try_from(self.wrapping_sub(least).cast_unsigned()).unwrap_or(usize::MAX)
             }
 
-            fn further(self, by: usize) -> Self {
+            fn add(self, by: usize) -> Self {
                 // `by` is less than the range, so it fits.
                 self.wrapping_add(Self::try_from(by).unwrap_or_default())
             }
@@ -135,7 +135,7 @@ impl<T: Integer> NumberDictionary<T> {
         if count == 0 {
             return None;
         }
-        let most = MOST_RANGE.min(1024 + 16 * count);
+        let most = MAX_RANGE.min(1024 + 16 * count);
         let (least, is_there) = match small_numbers(values, most) {
             Some(is_there) => (T::ZERO, is_there),
             None => {
@@ -155,7 +155,7 @@ impl<T: Integer> NumberDictionary<T> {
             // The index is less than the range, which is at most 2^18.
             indices.push(u32::try_from(found.len()).unwrap_or(u32::MAX));
             if is_there {
-                found.push(least.further(place));
+                found.push(least.add(place));
             }
         }
         let bits = (u64::BITS - (found.len() as u64 - 1).leading_zeros()).max(1);

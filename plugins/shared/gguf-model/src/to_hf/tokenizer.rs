@@ -1,7 +1,7 @@
 //! Converts `tokenizer.*` metadata to `tokenizer.json` and `tokenizer_config.json`, in the form
 //! that the `tokenizers` library reads.
 
-use crate::entries::Read;
+use crate::entries::MetadataView;
 use crate::tokenizer::special::SPECIAL;
 use crate::tokenizer::{CONTROL, SPACE, UNKNOWN, UNUSED, USER_DEFINED, splits};
 use serde_json::{Map, Value as Json, json};
@@ -14,10 +14,10 @@ const MERGES: &str = "tokenizer.ggml.merges";
 /// Maximum sum of the squared token lengths, because each token is cut at every position.
 /// Sentencepiece's longest tokens have 16 characters of three bytes; 262,144 of them, Gemma's
 /// number, come to 600 MB.
-const MOST_CUT_BYTES: usize = 1 << 30;
+const MAX_CUT_BYTES: usize = 1 << 30;
 /// Maximum merges per token (Llama and Gemma have two to three), plus a constant for short lists.
-const MOST_MERGES: usize = 16;
-const FREE_MERGES: usize = 64 << 10;
+const MAX_MERGES: usize = 16;
+const MIN_MERGE_LIMIT: usize = 64 << 10;
 
 /// Returns whether the files represent a key.
 pub(super) fn holds(key: &str) -> bool {
@@ -31,7 +31,7 @@ pub(super) fn holds(key: &str) -> bool {
 }
 
 /// Returns the files, or the reason why they cannot be made.
-pub(super) fn files(read: &Read<'_>) -> Result<[(&'static str, Json); 2], String> {
+pub(super) fn files(read: &MetadataView<'_>) -> Result<[(&'static str, Json); 2], String> {
     let tokens = read.texts(TOKENS).ok_or_else(|| format!("{TOKENS} is missing"))?;
     let types = read.i32s(TYPES).filter(|types| types.len() == tokens.len());
     let types = types.ok_or_else(|| format!("{TYPES} does not have a number for each token"))?;
@@ -48,7 +48,7 @@ pub(super) fn files(read: &Read<'_>) -> Result<[(&'static str, Json); 2], String
 }
 
 struct Tokenizer<'a> {
-    read: &'a Read<'a>,
+    read: &'a MetadataView<'a>,
     tokens: Vec<&'a str>,
     types: Vec<i32>,
 }
@@ -146,10 +146,10 @@ impl Tokenizer<'_> {
             .map(|(id, token)| (*token, id))
             .collect();
         let squares = ids.keys().map(|token| token.len().saturating_mul(token.len()));
-        if squares.fold(0, usize::saturating_add) > MOST_CUT_BYTES {
+        if squares.fold(0, usize::saturating_add) > MAX_CUT_BYTES {
             return Err("the tokens are too long to find the merges that form them".to_owned());
         }
-        let most = self.tokens.len().saturating_mul(MOST_MERGES).saturating_add(FREE_MERGES);
+        let most = self.tokens.len().saturating_mul(MAX_MERGES).saturating_add(MIN_MERGE_LIMIT);
         let mut pairs: Vec<(usize, usize, usize)> = Vec::new();
         for (id, token) in self.tokens.iter().enumerate().filter(|(id, _)| is_piece(*id)) {
             let cuts = token.char_indices().skip(1).map(|(at, _)| token.split_at(at));
@@ -251,7 +251,7 @@ mod tests {
     fn merges(tokens: &[String]) -> Result<Vec<Json>, String> {
         let metadata = BTreeMap::new();
         let tokenizer = Tokenizer {
-            read: &Read(&metadata),
+            read: &MetadataView(&metadata),
             tokens: tokens.iter().map(String::as_str).collect(),
             types: vec![1; tokens.len()],
         };

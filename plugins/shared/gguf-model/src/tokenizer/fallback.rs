@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use std::collections::HashMap;
 use tensorferry_sdk::Result;
 
-pub(super) fn is_one(json: &Json) -> bool {
+pub(super) fn has_byte_fallback(json: &Json) -> bool {
     json["model"]["byte_fallback"] == true
 }
 

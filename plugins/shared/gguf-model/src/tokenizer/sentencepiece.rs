@@ -10,7 +10,7 @@
 
 use super::{NORMAL, USER_DEFINED, Vocabulary};
 use serde_json::Value as Json;
-use tensorferry_proto::wire::{Broken, Fields, Value};
+use tensorferry_proto::wire::{Fields, Value, WireError};
 use tensorferry_sdk::{Error, Result};
 
 const BPE: u64 = 2;
@@ -51,7 +51,7 @@ pub(super) fn vocabulary(
 }
 
 fn pieces(file: &[u8]) -> Result<Vec<Piece<'_>>> {
-    let broken = |broken: Broken| malformed(format!("not a sentencepiece model: {broken:?}"));
+    let broken = |broken: WireError| malformed(format!("not a sentencepiece model: {broken:?}"));
     let (mut pieces, mut kind) = (Vec::new(), 1);
     let mut fields = Fields(file);
     while let Some((number, value)) = fields.next().map_err(broken)? {
@@ -81,7 +81,7 @@ fn malformed(what: String) -> Error {
     Error::malformed(what).file("tokenizer.model")
 }
 
-fn piece(bytes: &[u8]) -> std::result::Result<Option<Piece<'_>>, Broken> {
+fn piece(bytes: &[u8]) -> std::result::Result<Option<Piece<'_>>, WireError> {
     let (mut text, mut score, mut kind) = (None, 0.0, 1);
     let mut fields = Fields(bytes);
     while let Some((number, value)) = fields.next()? {
@@ -95,7 +95,7 @@ fn piece(bytes: &[u8]) -> std::result::Result<Option<Piece<'_>>, Broken> {
     Ok(text.map(|text| Piece { text, score, kind }))
 }
 
-fn model_type(bytes: &[u8]) -> std::result::Result<u64, Broken> {
+fn model_type(bytes: &[u8]) -> std::result::Result<u64, WireError> {
     let (mut kind, mut fields) = (1, Fields(bytes));
     while let Some((number, value)) = fields.next()? {
         if let (3, Value::Varint(number)) = (number, value) {

@@ -8,12 +8,12 @@ use serde_json::{Value as Json, json};
 struct Split {
     word: &'static str,
     /// The step that splits text before bytes become characters.
-    by: By,
+    by: SplitRule,
     /// Whether a piece that is already a token is not merged.
     ignores_merges: bool,
 }
 
-enum By {
+enum SplitRule {
     /// No separate step: the byte-level step splits.
     ByteLevel,
     /// Single digits, followed by the split of `ByteLevel`.
@@ -27,13 +27,13 @@ const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 const KNOWN: [Split; 6] = [
-    Split { word: "llama-bpe", by: By::Regex(LLAMA3), ignores_merges: true },
+    Split { word: "llama-bpe", by: SplitRule::Regex(LLAMA3), ignores_merges: true },
     // Smaug uses the same expression without ignore_merges.
-    Split { word: "smaug-bpe", by: By::Regex(LLAMA3), ignores_merges: false },
-    Split { word: "qwen2", by: By::Regex(QWEN2), ignores_merges: false },
-    Split { word: "tekken", by: By::Regex(TEKKEN), ignores_merges: true },
-    Split { word: "smollm", by: By::Digits, ignores_merges: false },
-    Split { word: "gpt-2", by: By::ByteLevel, ignores_merges: false },
+    Split { word: "smaug-bpe", by: SplitRule::Regex(LLAMA3), ignores_merges: false },
+    Split { word: "qwen2", by: SplitRule::Regex(QWEN2), ignores_merges: false },
+    Split { word: "tekken", by: SplitRule::Regex(TEKKEN), ignores_merges: true },
+    Split { word: "smollm", by: SplitRule::Digits, ignores_merges: false },
+    Split { word: "gpt-2", by: SplitRule::ByteLevel, ignores_merges: false },
 ];
 
 /// Lists the names, for messages.
@@ -55,11 +55,11 @@ pub(super) fn word_of(json: &Json) -> Option<&'static str> {
             && step["add_prefix_space"] == false
     };
     let is_of = |split: &&Split| match (&split.by, &*steps) {
-        (By::ByteLevel, [last]) => is_byte_level(last, true),
-        (By::Digits, [digits, last]) => {
+        (SplitRule::ByteLevel, [last]) => is_byte_level(last, true),
+        (SplitRule::Digits, [digits, last]) => {
             digits["type"] == "Digits" && digits["individual_digits"] == true && is_byte_level(last, true)
         }
-        (By::Regex(regex), [first, last]) => {
+        (SplitRule::Regex(regex), [first, last]) => {
             let behaves = first["behavior"] == "Isolated" && first["invert"] != true;
             let has = first["pattern"]["Regex"].as_str() == Some(*regex);
             first["type"] == "Split" && behaves && has && is_byte_level(last, false)
@@ -76,9 +76,9 @@ pub(crate) fn of_word(word: &str) -> Option<(Json, bool)> {
     let byte_level = |splits: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": splits});
     let sequence = |first: Json, last: Json| json!({"type": "Sequence", "pretokenizers": [first, last]});
     let pre = match split.by {
-        By::ByteLevel => byte_level(true),
-        By::Digits => sequence(json!({"type": "Digits", "individual_digits": true}), byte_level(true)),
-        By::Regex(regex) => {
+        SplitRule::ByteLevel => byte_level(true),
+        SplitRule::Digits => sequence(json!({"type": "Digits", "individual_digits": true}), byte_level(true)),
+        SplitRule::Regex(regex) => {
             let pattern = json!({ "Regex": regex });
             let first = json!({"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": false});
             sequence(first, byte_level(false))

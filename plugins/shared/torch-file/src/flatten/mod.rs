@@ -48,20 +48,20 @@ use modules::ClassLosses;
 use tensorferry_sdk::{
     CatalogSink, Context, Dtype, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, Source,
 };
-use tensors::Placed;
+use tensors::AddedTensors;
 
 /// Bytes of an OBJECT that is created by `cls.__new__(cls, ...)`.
 pub const NEW: &[u8] = b"new";
 
 /// Maximum average number of times that a value is reached. Checkpoints share a container only a
 /// few times: `model` and `ema`, or the halves of a tied module.
-const MOST_REPEATS: u64 = 64;
+const MAX_REPEATS: u64 = 64;
 
 /// Maximum average bytes of names per value. A tensor consists of about a dozen values.
 const NAME_BYTES_OF_EACH: u64 = 64;
 
 /// Minimum limit on bytes of names, for small graphs.
-const FEW_NAME_BYTES: u64 = 4 << 20;
+const MIN_NAME_BYTE_LIMIT: u64 = 4 << 20;
 
 /// The catalog that receives flattened graphs, and the names in it. Several graphs may share it.
 pub struct Destination<'c, 'l> {
@@ -107,7 +107,7 @@ pub fn flatten(
         path_bytes: 0,
         steps: 0,
         frames: Vec::new(),
-        placed: Placed::default(),
+        placed: AddedTensors::default(),
         modules: ClassLosses::default(),
         wrappers: Vec::new(),
         root_entries: None,
@@ -135,7 +135,7 @@ struct Walk<'g, 'd, 'c, 'l> {
     path_bytes: u64,
     steps: u64,
     frames: Vec<Frame<'g>>,
-    placed: Placed,
+    placed: AddedTensors,
     modules: ClassLosses,
     /// Classes whose tensors are read as plain ones: the class, the first tensor, and the count.
     wrappers: Vec<(String, String, usize)>,
@@ -186,7 +186,7 @@ enum Children<'g> {
 enum NamedEntry {
     Value(ValueId),
     /// A tensor that the file does not contain in this form.
-    Made {
+    Computed {
         dtype: Dtype,
         shape: Vec<u64>,
         bytes: Vec<u8>,
@@ -199,8 +199,8 @@ enum NamedEntry {
 }
 
 impl NamedEntry {
-    fn made(dtype: Dtype, shape: &[u64], bytes: &[u8]) -> Self {
-        Self::Made { dtype, shape: shape.to_vec(), bytes: bytes.to_vec() }
+    fn computed(dtype: Dtype, shape: &[u64], bytes: &[u8]) -> Self {
+        Self::Computed { dtype, shape: shape.to_vec(), bytes: bytes.to_vec() }
     }
 }
 
@@ -270,7 +270,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 Some((name, NamedEntry::Value(value))) => (*value, Some(Segment::Name(std::mem::take(name)))),
                 Some((name, entry)) => {
                     let name = std::mem::take(name);
-                    let entry = std::mem::replace(entry, NamedEntry::made(Dtype::U8, &[0], &[]));
+                    let entry = std::mem::replace(entry, NamedEntry::computed(Dtype::U8, &[0], &[]));
                     self.descend(Some(Segment::Name(name)))?;
                     return self.made(entry).map(|node| Some(Visit::Node(node)));
                 }
@@ -332,7 +332,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
     pub(super) fn count_path_bytes(&mut self, added: usize, len: usize) -> Result<()> {
         let limits = self.to.context.limits();
         self.path_bytes += added as u64;
-        let most = limits.header_bytes.min(FEW_NAME_BYTES + NAME_BYTES_OF_EACH * self.graph.len() as u64);
+        let most =
+            limits.header_bytes.min(MIN_NAME_BYTE_LIMIT + NAME_BYTES_OF_EACH * self.graph.len() as u64);
         if len as u64 > limits.name_bytes || self.path_bytes > most {
             return Err(Error::limit("the names of nested values are too long")
                 .expected(format!("at most {} bytes each, {most} in all", limits.name_bytes)));
@@ -342,7 +343,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
 
     fn count_steps(&mut self, steps: usize) -> Result<()> {
         self.steps += 1 + steps as u64;
-        let most = MOST_REPEATS * (self.graph.len() as u64 + 1024);
+        let most = MAX_REPEATS * (self.graph.len() as u64 + 1024);
         if self.steps > most {
             return Err(Error::limit("shared values expand to too many values")
                 .expected(format!("at most {most}, for {} values", self.graph.len())));

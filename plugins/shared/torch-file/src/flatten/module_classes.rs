@@ -12,7 +12,7 @@ use tensorferry_sdk::Dtype;
 
 /// The entries that a class adds to its state dict.
 #[derive(Default)]
-pub(super) struct Added {
+pub(super) struct StateDictEntries {
     /// Names relative to the module, in the order of the state dict.
     pub(super) entries: Vec<(String, NamedEntry)>,
     /// Attributes that the entries come from.
@@ -21,9 +21,9 @@ pub(super) struct Added {
     parameters: HashSet<ValueId>,
 }
 
-impl Added {
+impl StateDictEntries {
     /// Returns whether the state dict contains the attribute.
-    pub(super) fn takes(&self, attribute: &str) -> bool {
+    pub(super) fn contains(&self, attribute: &str) -> bool {
         self.attributes.contains(&attribute)
     }
 
@@ -40,12 +40,12 @@ struct ModuleClass {
     /// Last part of the Python module's name; empty for any.
     file: &'static str,
     names: &'static [&'static str],
-    adds: &'static [Add],
+    adds: &'static [EntrySource],
 }
 
 /// An entry that a class adds.
 #[derive(Clone, Copy)]
-enum Add {
+enum EntrySource {
     /// An attribute, unchanged.
     Value(&'static str),
     /// An attribute, as a tensor of one number.
@@ -71,12 +71,12 @@ const QUANTIZED: &[&str] = &[
     "torch.nn.intrinsic.quantized.",
 ];
 const BITSANDBYTES: &[&str] = &["bitsandbytes.nn."];
-const OUTPUT: &[Add] = &[Add::Number("scale"), Add::Number("zero_point")];
-const CONV: &[Add] = &[
-    Add::Item(10, "weight"),
-    Add::Item(11, "bias"),
-    Add::NumberItem(12, "scale"),
-    Add::NumberItem(13, "zero_point"),
+const OUTPUT: &[EntrySource] = &[EntrySource::Number("scale"), EntrySource::Number("zero_point")];
+const CONV: &[EntrySource] = &[
+    EntrySource::Item(10, "weight"),
+    EntrySource::Item(11, "bias"),
+    EntrySource::NumberItem(12, "scale"),
+    EntrySource::NumberItem(13, "zero_point"),
 ];
 
 static CLASSES: [ModuleClass; 11] = [
@@ -84,7 +84,7 @@ static CLASSES: [ModuleClass; 11] = [
         packages: QUANTIZED,
         file: "linear",
         names: &["LinearPackedParams"],
-        adds: &[Add::Value("dtype"), Add::Unpacked("_packed_params")],
+        adds: &[EntrySource::Value("dtype"), EntrySource::Unpacked("_packed_params")],
     },
     ModuleClass { packages: QUANTIZED, file: "linear", names: &["Linear"], adds: OUTPUT },
     ModuleClass {
@@ -110,75 +110,75 @@ static CLASSES: [ModuleClass; 11] = [
         packages: QUANTIZED,
         file: "embedding_ops",
         names: &["EmbeddingPackedParams"],
-        adds: &[Add::Value("dtype"), Add::UnpackedWeight("_packed_weight")],
+        adds: &[EntrySource::Value("dtype"), EntrySource::UnpackedWeight("_packed_weight")],
     },
     ModuleClass { packages: QUANTIZED, file: "functional_modules", names: &["QFunctional"], adds: OUTPUT },
     ModuleClass {
         packages: QUANTIZED,
         file: "rnn",
         names: &["PackedParameter"],
-        adds: &[Add::Value("param")],
+        adds: &[EntrySource::Value("param")],
     },
     ModuleClass {
         packages: QUANTIZED,
         file: "rnn",
         names: &["RNNCell", "LSTMCell", "GRUCell"],
-        adds: &[Add::Value("_packed_weight_ih"), Add::Value("_packed_weight_hh")],
+        adds: &[EntrySource::Value("_packed_weight_ih"), EntrySource::Value("_packed_weight_hh")],
     },
     ModuleClass {
         packages: BITSANDBYTES,
         file: "",
         names: &["Linear4bit", "LinearFP4", "LinearNF4"],
-        adds: &[Add::QuantState],
+        adds: &[EntrySource::QuantState],
     },
 ];
 
 static EIGHT_BITS: ModuleClass =
-    ModuleClass { packages: BITSANDBYTES, file: "", names: &["Linear8bitLt"], adds: &[Add::Scb] };
+    ModuleClass { packages: BITSANDBYTES, file: "", names: &["Linear8bitLt"], adds: &[EntrySource::Scb] };
 
 /// Returns the entries that the class of a module with this state adds. Returns `None` if it is not
 /// such a class, or if the state has an unexpected form.
-pub(super) fn added(graph: &Graph, class: &Global, state: ValueId) -> Option<Added> {
+pub(super) fn added(graph: &Graph, class: &Global, state: ValueId) -> Option<StateDictEntries> {
     let file = class.module.rsplit('.').next().unwrap_or_default();
     let row = CLASSES.iter().chain([&EIGHT_BITS]).find(|row| {
         row.packages.iter().any(|package| class.module.starts_with(package))
             && (row.file.is_empty() || row.file == file)
             && row.names.contains(&&*class.name)
     })?;
-    let mut added = Added::default();
+    let mut added = StateDictEntries::default();
     for &add in row.adds {
         add_entries(graph, state, add, &mut added)?;
     }
     Some(added)
 }
 
-fn add_entries(graph: &Graph, state: ValueId, add: Add, added: &mut Added) -> Option<()> {
+fn add_entries(graph: &Graph, state: ValueId, add: EntrySource, added: &mut StateDictEntries) -> Option<()> {
     let attribute = |name: &str| graph.entry(state, name);
     let item = |index: usize| graph.tuple(state).and_then(|items| items.get(index).copied());
     let (name, entry) = match add {
-        Add::Value(name) => (name, NamedEntry::Value(attribute(name)?)),
-        Add::Number(name) => (name, number(graph, attribute(name)?)?),
-        Add::Unpacked(name) => {
+        EntrySource::Value(name) => (name, NamedEntry::Value(attribute(name)?)),
+        EntrySource::Number(name) => (name, number(graph, attribute(name)?)?),
+        EntrySource::Unpacked(name) => {
             let packed = packed(graph, attribute(name)?)?;
             graph.tuple(packed).filter(|pair| pair.len() == 2)?;
             (name, NamedEntry::Value(packed))
         }
-        Add::UnpackedWeight(name) => {
+        EntrySource::UnpackedWeight(name) => {
             // `(version, tensors, doubles, integers)`
             let packed = graph.tuple(packed(graph, attribute(name)?)?)?;
             let &[weight] = graph.sequence(*packed.get(1)?)? else { return None };
             (name, NamedEntry::Value(weight))
         }
-        Add::Item(index, name) => {
+        EntrySource::Item(index, name) => {
             added.entries.push((name.to_owned(), NamedEntry::Value(item(index)?)));
             return Some(());
         }
-        Add::NumberItem(index, name) => {
+        EntrySource::NumberItem(index, name) => {
             added.entries.push((name.to_owned(), number(graph, item(index)?)?));
             return Some(());
         }
-        Add::QuantState => return quant_state(graph, state, added),
-        Add::Scb => return scb(graph, state, added),
+        EntrySource::QuantState => return quant_state(graph, state, added),
+        EntrySource::Scb => return scb(graph, state, added),
     };
     added.entries.push((name.to_owned(), entry));
     added.attributes.push(name);
@@ -189,8 +189,8 @@ fn add_entries(graph: &Graph, state: ValueId, add: Add, added: &mut Added) -> Op
 fn number(graph: &Graph, value: ValueId) -> Option<NamedEntry> {
     #[expect(clippy::cast_possible_truncation, reason = "torch converts floats to F32")]
     Some(match *graph.value(value) {
-        Value::Float(number) => NamedEntry::made(Dtype::F32, &[], &(number as f32).to_le_bytes()),
-        Value::Int(number) => NamedEntry::made(Dtype::I64, &[], &number.to_le_bytes()),
+        Value::Float(number) => NamedEntry::computed(Dtype::F32, &[], &(number as f32).to_le_bytes()),
+        Value::Int(number) => NamedEntry::computed(Dtype::I64, &[], &number.to_le_bytes()),
         Value::Call(_) => NamedEntry::Value(value),
         _ => return None,
     })
@@ -214,7 +214,7 @@ fn weight(graph: &Graph, state: ValueId) -> Option<(ValueId, ValueId)> {
 }
 
 /// `QuantState.as_dict(packed=True)`.
-fn quant_state(graph: &Graph, state: ValueId, added: &mut Added) -> Option<()> {
+fn quant_state(graph: &Graph, state: ValueId, added: &mut StateDictEntries) -> Option<()> {
     let (weight, attributes) = weight(graph, state)?;
     let of = graph.call(graph.entry(attributes, "quant_state")?)?.state?;
     let tensor = |of, name| graph.entry(of, name).filter(|&value| *graph.value(value) != Value::None);
@@ -254,7 +254,7 @@ fn quant_state(graph: &Graph, state: ValueId, added: &mut Added) -> Option<()> {
         Some(offset) => NamedEntry::JsonOfNumber { before: json, number: offset },
         None => {
             let json = json + "}";
-            NamedEntry::made(Dtype::U8, &[json.len() as u64], json.as_bytes())
+            NamedEntry::computed(Dtype::U8, &[json.len() as u64], json.as_bytes())
         }
     };
     added.entries.push((format!("weight.quant_state.bitsandbytes__{kind}"), entry));
@@ -265,7 +265,7 @@ fn quant_state(graph: &Graph, state: ValueId, added: &mut Added) -> Option<()> {
 
 /// `Linear8bitLt._save_to_state_dict`: the scales are an attribute of the weight, or of the
 /// module's state.
-fn scb(graph: &Graph, state: ValueId, added: &mut Added) -> Option<()> {
+fn scb(graph: &Graph, state: ValueId, added: &mut StateDictEntries) -> Option<()> {
     let (weight, attributes) = weight(graph, state)?;
     let matmul = graph.call(graph.entry(state, "state")?)?.state?;
     let scales = [attributes, matmul].into_iter().filter_map(|of| graph.entry(of, "SCB"));
@@ -274,7 +274,7 @@ fn scb(graph: &Graph, state: ValueId, added: &mut Added) -> Option<()> {
         return None;
     }
     added.entries.push(("SCB".to_owned(), NamedEntry::Value(scales?)));
-    added.entries.push(("weight_format".to_owned(), NamedEntry::made(Dtype::U8, &[], &[0])));
+    added.entries.push(("weight_format".to_owned(), NamedEntry::computed(Dtype::U8, &[], &[0])));
     added.attributes.push("state");
     added.parameters.insert(weight);
     Some(())

@@ -8,7 +8,7 @@
 //! reachable from a module in a different way is reported as lost with its path. The versions of
 //! classes are in their code and not in the file; a state dict loads without them.
 
-use super::module_classes::{self, Added};
+use super::module_classes::{self, StateDictEntries};
 use super::{NamedEntry, Walk};
 use crate::numpy;
 use crate::persistent_id::PersistentId;
@@ -18,10 +18,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
 /// Maximum number of attributes named in a loss.
-const MOST_NAMED: usize = 12;
+const MAX_NAMED: usize = 12;
 
 /// Maximum characters of an attribute's name in a loss.
-const MOST_NAME_CHARS: usize = 80;
+const MAX_NAME_CHARS: usize = 80;
 
 /// The losses of each class of modules, reported once per class.
 #[derive(Default)]
@@ -54,7 +54,7 @@ struct Module<'g> {
     /// Its other attributes.
     others: Vec<(&'g str, ValueId)>,
     /// Entries that its class adds to the state dict.
-    added: Option<Added>,
+    added: Option<StateDictEntries>,
     /// Whether hooks change the state dict.
     has_hooks: bool,
 }
@@ -97,7 +97,7 @@ impl<'g> Module<'g> {
                 // Every module has it, and it is not useful.
                 "training" => continue,
                 _ => {
-                    if module.added.as_ref().is_none_or(|added| !added.takes(name)) {
+                    if module.added.as_ref().is_none_or(|added| !added.contains(name)) {
                         module.others.push((name, value));
                     }
                     continue;
@@ -265,8 +265,8 @@ impl Walk<'_, '_, '_, '_> {
         let loss = &mut losses.classes[index];
         loss.count += 1;
         for (name, _) in module.others.iter().filter(|(name, _)| !name.starts_with('_')) {
-            if loss.attributes.len() <= MOST_NAMED {
-                loss.attributes.insert(name.chars().take(MOST_NAME_CHARS).collect());
+            if loss.attributes.len() <= MAX_NAMED {
+                loss.attributes.insert(name.chars().take(MAX_NAME_CHARS).collect());
             }
         }
         Ok(())
@@ -278,7 +278,7 @@ impl Walk<'_, '_, '_, '_> {
     }
 
     /// Records an attribute of the current object that is not read.
-    pub(super) fn note_beside(&mut self, key: ValueId, value: ValueId) -> Result<()> {
+    pub(super) fn record_outside(&mut self, key: ValueId, value: ValueId) -> Result<()> {
         let path = self.path.text().to_owned();
         let name = self.name_below(&path, key)?;
         self.modules.besides.push((name, value));
@@ -295,17 +295,17 @@ impl Walk<'_, '_, '_, '_> {
                 _ => format!("{count} modules of class {class} are read as their {what}, without the class"),
             };
             if !attributes.is_empty() {
-                let named: Vec<&str> = attributes.iter().take(MOST_NAMED).map(String::as_str).collect();
-                let more = if attributes.len() > MOST_NAMED { ", ..." } else { "" };
+                let named: Vec<&str> = attributes.iter().take(MAX_NAMED).map(String::as_str).collect();
+                let more = if attributes.len() > MAX_NAMED { ", ..." } else { "" };
                 why.push_str(&format!(" and the attributes {}{more}", named.join(", ")));
             }
             self.to.catalog.loss(Loss::new(LossKind::State, first, why))?;
         }
-        self.report_besides()
+        self.report_outside()
     }
 
     /// Reports each tensor that modules have outside of their state dicts.
-    fn report_besides(&mut self) -> Result<()> {
+    fn report_outside(&mut self) -> Result<()> {
         let graph = self.graph;
         let mut visited = std::mem::take(&mut self.modules.read);
         let read: HashSet<TensorPlace<'_>> =

@@ -194,7 +194,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             if is_declared {
                 self.mark_read(value);
             } else if self.is_plain_data(value) {
-                self.note_beside(key, value)?;
+                self.record_outside(key, value)?;
                 continue;
             }
             kept.push((key, value));
@@ -241,7 +241,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let hidden: HashSet<UnknownCall> =
             graph.calls().filter(is_hidden).filter_map(|(_, call)| UnknownCall::of(graph, call)).collect();
         let hidden: BTreeSet<String> = hidden.into_iter().map(|call| call.text(graph)).collect();
-        for called in hidden.iter().chain(object.calls_beside()) {
+        for called in hidden.iter().chain(object.side_calls()) {
             let why = format!("calls {called} outside of the saved object: it was not called");
             self.lose(LossKind::State, &why)?;
         }

@@ -16,7 +16,7 @@ use tensorferry_sdk::{
 
 /// The tensors that were added so far.
 #[derive(Default)]
-pub(super) struct Placed {
+pub(super) struct AddedTensors {
     /// Name and node of each tensor, in the order of the walk.
     pub(super) tensors: Vec<(String, NodeId)>,
     /// Storages that tensors are views of.
@@ -24,12 +24,12 @@ pub(super) struct Placed {
     /// Tensors with computed bytes, and the storages of these bytes.
     made: Vec<(String, StorageId)>,
     /// Arrays, whose bytes are decoded only once.
-    arrays: HashMap<ValueId, PlacedArray>,
+    arrays: HashMap<ValueId, AddedArray>,
 }
 
 /// An array whose bytes are in the catalog.
 #[derive(Clone)]
-struct PlacedArray {
+struct AddedArray {
     dtype: Dtype,
     shape: Vec<u64>,
     is_fortran: bool,
@@ -38,7 +38,7 @@ struct PlacedArray {
 }
 
 /// The node of a tensor in the catalog, with keys and values of its attributes.
-struct PlacedTensor {
+struct AddedTensor {
     node: NodeId,
     attributes: Vec<NodeId>,
 }
@@ -61,7 +61,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         };
         let made = self.describe(rebuilt).map_err(|error| error.tensor(&name))?;
         let Some((class, state)) = subclass else {
-            let Some(PlacedTensor { node, attributes }) = made else {
+            let Some(AddedTensor { node, attributes }) = made else {
                 return self.to.catalog.node(Node::none()).map(Visit::Node);
             };
             let node = self.attributed(node, &attributes)?;
@@ -73,7 +73,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
         let entries = self.attributes_of(state)?;
         let visit = match made {
-            Some(PlacedTensor { node, attributes }) => {
+            Some(AddedTensor { node, attributes }) => {
                 let attributes = ObjectPart::Mapping(String::new(), attributes, entries);
                 let parts = Children::Parts(vec![ObjectPart::Node(node), attributes]);
                 self.enter(Some(id), Form::Node(NodeKind::ATTRIBUTED, class), parts, outside)?
@@ -143,7 +143,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             }
         };
         let located = located.map_err(|error| error.tensor(&name))?;
-        let Some(PlacedTensor { node, attributes }) = self.placed("", located, requires_grad)? else {
+        let Some(AddedTensor { node, attributes }) = self.placed("", located, requires_grad)? else {
             return self.to.catalog.node(Node::none()).map(Visit::Node);
         };
         let node = self.attributed(node, &attributes)?;
@@ -170,7 +170,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     pub(super) fn made(&mut self, entry: NamedEntry) -> Result<NodeId> {
         let name = self.path.text().to_owned();
         let (dtype, shape, bytes) = match entry {
-            NamedEntry::Made { dtype, shape, bytes } => (dtype, shape, bytes),
+            NamedEntry::Computed { dtype, shape, bytes } => (dtype, shape, bytes),
             NamedEntry::JsonOfNumber { before, number } => {
                 let Some(number) = self.to.storages.number(
                     self.to.catalog,
@@ -225,7 +225,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     }
 
     /// Adds a tensor and its parts to the catalog; `None` if it is lost.
-    fn describe(&mut self, rebuilt: Rebuilt) -> Result<Option<PlacedTensor>> {
+    fn describe(&mut self, rebuilt: Rebuilt) -> Result<Option<AddedTensor>> {
         self.to.context.check_cancelled()?;
         let object = self.object;
         let decoding = self.to.storages.chosen_decoding();
@@ -259,12 +259,12 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 for (name, id) in parts {
                     self.set_part(&mut attributes, name, id)?;
                 }
-                Ok(Some(PlacedTensor { node, attributes }))
+                Ok(Some(AddedTensor { node, attributes }))
             }
             Rebuilt::Array(id) => match self.array_tensor(id)? {
                 Some(tensor) => {
                     let node = self.to.catalog.node(Node::tensor(tensor))?;
-                    Ok(Some(PlacedTensor { node, attributes: Vec::new() }))
+                    Ok(Some(AddedTensor { node, attributes: Vec::new() }))
                 }
                 None => Ok(None),
             },
@@ -277,23 +277,18 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
     }
 
-    fn lost(&mut self, why: &str) -> Result<Option<PlacedTensor>> {
+    fn lost(&mut self, why: &str) -> Result<Option<AddedTensor>> {
         self.lose(LossKind::Tensor, why)?;
         Ok(None)
     }
 
-    fn placed(
-        &mut self,
-        suffix: &str,
-        located: Located,
-        requires_grad: bool,
-    ) -> Result<Option<PlacedTensor>> {
+    fn placed(&mut self, suffix: &str, located: Located, requires_grad: bool) -> Result<Option<AddedTensor>> {
         let Some(node) = self.place(suffix, located)? else { return Ok(None) };
         let mut attributes = Vec::new();
         if requires_grad {
             attributes = vec![self.text_node("requires_grad")?, self.to.catalog.node(Node::bool(true))?];
         }
-        Ok(Some(PlacedTensor { node, attributes }))
+        Ok(Some(AddedTensor { node, attributes }))
     }
 
     /// Adds a tensor under the current path and a suffix; `None` if it is lost.
@@ -340,7 +335,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.to.catalog.node(Node::tensor(id))
     }
 
-    fn quantized(&mut self, quantized: &Quantized) -> Result<Option<PlacedTensor>> {
+    fn quantized(&mut self, quantized: &Quantized) -> Result<Option<AddedTensor>> {
         let object = self.object;
         let view = &quantized.view;
         let located = self.to.storages.locate_integers(self.to.catalog, object, view)?;
@@ -348,8 +343,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             Located::Lost(why) => Located::Lost(format!("{why}; -i dequantize=f32 reads its values")),
             at @ Located::At(_) => at,
         };
-        let Some(PlacedTensor { node, mut attributes }) = self.placed("", located, view.requires_grad)?
-        else {
+        let Some(AddedTensor { node, mut attributes }) = self.placed("", located, view.requires_grad)? else {
             return Ok(None);
         };
         let scheme = match &quantized.scheme {
@@ -380,7 +374,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 attributes.extend([self.text_node("axis")?, axis]);
             }
         }
-        Ok(Some(PlacedTensor { node, attributes }))
+        Ok(Some(AddedTensor { node, attributes }))
     }
 
     /// Adds the scales or zero points of channels. A list has a dtype of its own.
@@ -419,7 +413,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(())
     }
 
-    fn sparse(&mut self, sparse: &Sparse) -> Result<Option<PlacedTensor>> {
+    fn sparse(&mut self, sparse: &Sparse) -> Result<Option<AddedTensor>> {
         let mut attributes = vec![self.text_node("layout")?, self.layout_node(sparse.layout.name())?];
         for &(name, id) in &sparse.indices {
             self.set_part(&mut attributes, name, id)?;
@@ -438,7 +432,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             let flag = self.to.catalog.node(Node::bool(is_coalesced))?;
             attributes.extend([self.text_node("is_coalesced")?, flag]);
         }
-        Ok(Some(PlacedTensor { node, attributes }))
+        Ok(Some(AddedTensor { node, attributes }))
     }
 
     fn layout_node(&mut self, name: &str) -> Result<NodeId> {
@@ -489,7 +483,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     /// Adds the elements of an array; `None` if it is lost.
     fn array_tensor(&mut self, id: ValueId) -> Result<Option<TensorId>> {
         let Some(array) = self.placed_array(id)? else { return Ok(None) };
-        let PlacedArray { dtype, shape, is_fortran, storage } = array;
+        let AddedArray { dtype, shape, is_fortran, storage } = array;
         let name = self.take_name(self.path.text().to_owned())?;
         let catalog = &mut *self.to.catalog;
         let Some(storage) = storage else {
@@ -508,7 +502,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         catalog.tensor_of_blocks(&name, dtype, &shape, vec![block]).map(Some)
     }
 
-    fn placed_array(&mut self, id: ValueId) -> Result<Option<PlacedArray>> {
+    fn placed_array(&mut self, id: ValueId) -> Result<Option<AddedArray>> {
         if let Some(known) = self.placed.arrays.get(&id) {
             return Ok(Some(known.clone()));
         }
@@ -528,7 +522,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             }
         };
         let numpy::Array { dtype, shape, is_fortran, .. } = array;
-        let placed = PlacedArray { dtype, shape, is_fortran, storage };
+        let placed = AddedArray { dtype, shape, is_fortran, storage };
         self.placed.arrays.insert(id, placed.clone());
         Ok(Some(placed))
     }

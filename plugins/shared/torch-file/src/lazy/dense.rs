@@ -12,7 +12,7 @@
 //! Sources: `torch/sparse` and `aten/src/ATen/native/TensorConversions.cpp`
 //! (`sparse_compressed_to_dense`) of PyTorch.
 
-use super::{CHUNK, StoredView, Sum, as_usize};
+use super::{Addition, CHUNK, StoredView, as_usize};
 use tensorferry_sdk::{ByteSink, Context, Dtype, Error, Limits, Result, Source, element_count};
 
 /// The parts of a sparse tensor, and the shape of the dense tensor.
@@ -75,7 +75,7 @@ impl Dense {
             Indices::Compressed(Compressed { starts, plain, .. }) => is_index(starts) && is_index(plain),
         };
         let name = self.values.dtype.info().map_or("that dtype", |info| info.name());
-        match Sum::of(self.values.dtype) {
+        match Addition::of(self.values.dtype) {
             _ if !are_indices => Err("its indices are neither I64 nor I32".to_owned()),
             None => Err(format!("torch cannot convert {name} to a dense tensor")),
             Some(_) => Ok(()),
@@ -219,7 +219,7 @@ impl Dense {
         output: &mut dyn ByteSink,
         context: &dyn Context,
     ) -> Result<()> {
-        let sum = Sum::of(self.values.dtype)
+        let sum = Addition::of(self.values.dtype)
             .ok_or_else(|| Error::plugin("values of this dtype cannot be added"))?;
         let (width, mut done) = (self.values.width(), 0);
         let run_bytes = as_usize(run * width)?;

@@ -92,7 +92,7 @@ impl Blocks {
 pub(crate) enum ChannelValues {
     Stored(StoredView),
     /// Bits of the numbers.
-    Given(Vec<u64>),
+    Listed(Vec<u64>),
 }
 
 impl ChannelValues {
@@ -104,7 +104,7 @@ impl ChannelValues {
 
     fn read(&self, source: &dyn Source, context: &dyn Context) -> Result<Vec<f64>> {
         let view = match self {
-            Self::Given(bits) => return Ok(bits.iter().copied().map(f64::from_bits).collect()),
+            Self::Listed(bits) => return Ok(bits.iter().copied().map(f64::from_bits).collect()),
             Self::Stored(view) => view,
         };
         let bytes = view.read(source, context)?;
@@ -344,7 +344,7 @@ mod tests {
 
     fn per_channel(scales: &[f64], zero_points: &[f64], are_floats: bool, run: u64) -> Parameters {
         let given =
-            |numbers: &[f64]| ChannelValues::Given(numbers.iter().map(|number| number.to_bits()).collect());
+            |numbers: &[f64]| ChannelValues::Listed(numbers.iter().map(|number| number.to_bits()).collect());
         let channels = scales.len() as u64;
         Parameters::PerChannel {
             scales: given(scales),
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn blocks_have_scales_of_their_own() {
-        let given = |numbers: &[f64]| ChannelValues::Given(numbers.iter().map(|n| n.to_bits()).collect());
+        let given = |numbers: &[f64]| ChannelValues::Listed(numbers.iter().map(|n| n.to_bits()).collect());
         let blocks = Blocks::new(&[2, 4], &[1, 2]).unwrap();
         assert_eq!(blocks.counts(), [2, 2]);
         let (scales, zero_points) = (given(&[1.0, 10.0, 100.0, 1000.0]), given(&[0.0, 1.0, 0.0, -1.0]));

@@ -18,7 +18,7 @@ pub(crate) use dequantize::{Blocks, ChannelValues, Dequantized, Parameters};
 pub(crate) use signs::Signs;
 pub(crate) use stored::StoredView;
 
-use sum::Sum;
+use sum::Addition;
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Result, Source};
 
 /// Bytes that are read or computed at a time.

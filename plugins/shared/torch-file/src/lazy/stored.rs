@@ -8,7 +8,7 @@ use tensorferry_sdk::{
 };
 
 /// Maximum length in bytes of a view that is read as a whole and then selected from in memory.
-const MOST_AT_ONCE: u64 = 8 << 20;
+const MAX_AT_ONCE: u64 = 8 << 20;
 
 /// A view of a record. Offset and strides count elements, each of which has whole bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -78,7 +78,7 @@ impl StoredView {
             (&size[..size.len().saturating_sub(1)], &stride[..stride.len().saturating_sub(1)]);
         let reach = size.iter().zip(&stride).map(|(&size, &stride)| (size - 1) * stride).sum::<u64>() + 1;
         let mut elements = Elements::new(self, source);
-        if !outer.is_empty() && reach * self.width() <= MOST_AT_ONCE {
+        if !outer.is_empty() && reach * self.width() <= MAX_AT_ONCE {
             elements.hold(self.offset, reach)?;
         }
         for row in 0..element_count(outer)? {

@@ -11,7 +11,7 @@ use tensorferry_sdk::Dtype;
 
 /// The rule for adding elements. The parts of a complex number are added separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sum {
+pub(crate) enum Addition {
     Bool,
     Integer { bytes: usize },
     F16,
@@ -20,7 +20,7 @@ pub(crate) enum Sum {
     F64,
 }
 
-impl Sum {
+impl Addition {
     /// Returns `None` for dtypes that torch cannot add either.
     pub(crate) fn of(dtype: Dtype) -> Option<Self> {
         Some(match dtype {
@@ -77,7 +77,7 @@ fn each<const N: usize>(to: &mut [u8], from: &[u8], add: impl Fn([u8; N], [u8; N
 mod tests {
     use super::*;
 
-    fn sum(sum: Sum, mut to: Vec<u8>, from: &[u8]) -> Vec<u8> {
+    fn sum(sum: Addition, mut to: Vec<u8>, from: &[u8]) -> Vec<u8> {
         sum.add(&mut to, from);
         to
     }
@@ -85,18 +85,18 @@ mod tests {
     #[test]
     fn integers_wrap_and_booleans_do_not() {
         let bytes = |value: i16| value.to_le_bytes().to_vec();
-        assert_eq!(sum(Sum::Integer { bytes: 2 }, bytes(i16::MAX), &bytes(1)), bytes(i16::MIN));
-        assert_eq!(sum(Sum::Integer { bytes: 2 }, bytes(-300), &bytes(257)), bytes(-43));
-        assert_eq!(sum(Sum::Bool, vec![0, 1, 1], &[2, 1, 0]), [1, 1, 1]);
+        assert_eq!(sum(Addition::Integer { bytes: 2 }, bytes(i16::MAX), &bytes(1)), bytes(i16::MIN));
+        assert_eq!(sum(Addition::Integer { bytes: 2 }, bytes(-300), &bytes(257)), bytes(-43));
+        assert_eq!(sum(Addition::Bool, vec![0, 1, 1], &[2, 1, 0]), [1, 1, 1]);
     }
 
     #[test]
     fn narrow_floats_are_rounded_after_each_addition() {
         let half = |value: f32| f16::from_f32(value).to_le_bytes().to_vec();
-        assert_eq!(sum(Sum::F16, half(2048.0), &half(1.0)), half(2048.0));
+        assert_eq!(sum(Addition::F16, half(2048.0), &half(1.0)), half(2048.0));
         let brain = |value: f32| bf16::from_f32(value).to_le_bytes().to_vec();
-        assert_eq!(sum(Sum::Bf16, brain(256.0), &brain(1.0)), brain(256.0));
-        assert_eq!(sum(Sum::Bf16, vec![0, 0], &[0x81, 0xff]), [0xc0, 0x7f]);
-        assert_eq!(sum(Sum::F32, vec![0; 4], &(-0.0_f32).to_le_bytes()), [0; 4]);
+        assert_eq!(sum(Addition::Bf16, brain(256.0), &brain(1.0)), brain(256.0));
+        assert_eq!(sum(Addition::Bf16, vec![0, 0], &[0x81, 0xff]), [0xc0, 0x7f]);
+        assert_eq!(sum(Addition::F32, vec![0; 4], &(-0.0_f32).to_le_bytes()), [0; 4]);
     }
 }

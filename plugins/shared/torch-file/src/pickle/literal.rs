@@ -5,7 +5,7 @@
 
 /// Maximum digits of a decimal literal. It is Python's own limit
 /// (`sys.int_info.default_max_str_digits`), for the same reason: the cost is quadratic.
-pub(super) const MOST_DIGITS: usize = 4300;
+pub(super) const MAX_DIGITS: usize = 4300;
 
 /// An integer of 64 bits, or a longer one.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) fn integer(bytes: &[u8]) -> Integer {
     Integer::Short(i64::from_le_bytes(wide))
 }
 
-/// Parses a decimal integer; `None` if the text is not one, or longer than [`MOST_DIGITS`].
+/// Parses a decimal integer; `None` if the text is not one, or longer than [`MAX_DIGITS`].
 pub(super) fn decimal(text: &str) -> Option<Integer> {
     if let Ok(value) = text.parse::<i64>() {
         return Some(Integer::Short(value));
@@ -40,7 +40,7 @@ pub(super) fn decimal(text: &str) -> Option<Integer> {
         Some(digits) => (true, digits),
         None => (false, text),
     };
-    if digits.is_empty() || digits.len() > MOST_DIGITS || !digits.bytes().all(|b| b.is_ascii_digit()) {
+    if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     // Nine digits per step, in 32-bit words, lowest word first.
@@ -206,7 +206,7 @@ mod tests {
         big[10] = 0xff;
         assert_eq!(decimal("-1208925819614629174706176"), Some(Integer::Long(big.into())));
         assert_eq!(decimal("000000000000000000000000000000012"), Some(Integer::Short(12)));
-        for bad in ["", "-", "1x", "0x10", "1_000_000_000_000_000_000_000", &"9".repeat(MOST_DIGITS + 1)] {
+        for bad in ["", "-", "1x", "0x10", "1_000_000_000_000_000_000_000", &"9".repeat(MAX_DIGITS + 1)] {
             assert_eq!(decimal(bad), None, "{bad}");
         }
     }

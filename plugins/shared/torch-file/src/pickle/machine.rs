@@ -9,7 +9,7 @@ use tensorferry_sdk::{Error, Limits, Result};
 
 /// Maximum length of a module's or class's name. The name is repeated for each use of the class, so
 /// a long name would be expensive.
-const MOST_NAME_BYTES: usize = 1024;
+const MAX_NAME_BYTES: usize = 1024;
 
 /// Maximum references in containers for each value that the limit allows. A reference takes a
 /// sixteenth of the memory of a value, until it becomes a child of a node.
@@ -391,7 +391,7 @@ impl<'l> Machine<'l> {
             return Err(wrong_kind("the target of a call", self.graph.value(function)));
         }
         if kind == CallKind::Function
-            && self.graph.global(function).is_some_and(gives_its_first_argument)
+            && self.graph.global(function).is_some_and(returns_first_argument)
             && let Some(&[value, ..]) = self.graph.tuple(arguments)
         {
             return self.push(value);
@@ -422,7 +422,7 @@ impl<'l> Machine<'l> {
     /// Adds a function or class with its name in Python 3.
     fn named(&mut self, module: &str, name: &str) -> Result<ValueId> {
         let sane =
-            |part: &str| (1..=MOST_NAME_BYTES).contains(&part.len()) && !part.contains(char::is_control);
+            |part: &str| (1..=MAX_NAME_BYTES).contains(&part.len()) && !part.contains(char::is_control);
         let whole = name.split('.').all(|part| !part.is_empty());
         if !sane(module) || !sane(name) || !whole {
             return Err(Error::malformed("invalid name of a function or class")
@@ -449,7 +449,7 @@ impl<'l> Machine<'l> {
 
 /// Returns whether the function returns its first argument. TorchScript uses such functions to
 /// annotate the types of lists and dicts (`torch/jit/_pickle.py`).
-fn gives_its_first_argument(global: &Global) -> bool {
+fn returns_first_argument(global: &Global) -> bool {
     let name = &*global.name;
     let tags =
         ["restore_type_tag", "build_intlist", "build_tensorlist", "build_doublelist", "build_boollist"];

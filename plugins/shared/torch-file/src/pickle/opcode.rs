@@ -325,6 +325,6 @@ fn integer<'a>(value: Integer) -> Op<'a> {
 
 fn not_a_number(text: &str) -> Error {
     Error::malformed("invalid decimal number, or too many digits")
-        .expected(format!("at most {} digits", literal::MOST_DIGITS))
+        .expected(format!("at most {} digits", literal::MAX_DIGITS))
         .found(format!("{text:.40?}"))
 }

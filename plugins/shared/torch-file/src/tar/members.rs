@@ -25,7 +25,7 @@ const MAGIC_AT: usize = 257;
 const NAMES: [&str; 4] = ["sys_info", "pickle", "tensors", "storages"];
 
 /// Maximum length of an extended header; Python's has a single line.
-const MOST_EXTENDED: u64 = 64 << 10;
+const MAX_EXTENDED: u64 = 64 << 10;
 
 /// The members of torch, by name.
 #[derive(Debug)]
@@ -150,9 +150,9 @@ fn number(field: &[u8]) -> Option<u64> {
 
 /// Returns the length of the next member from an extended header of lines `len key=value`.
 fn extended_len(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Option<u64>> {
-    if extent.len > MOST_EXTENDED {
+    if extent.len > MAX_EXTENDED {
         return Err(Error::malformed("an extended tar header is too long")
-            .expected(format!("at most {MOST_EXTENDED} bytes"))
+            .expected(format!("at most {MAX_EXTENDED} bytes"))
             .found(extent.len));
     }
     let bytes = extent.read(source, limits)?;

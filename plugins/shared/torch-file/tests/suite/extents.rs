@@ -1,7 +1,7 @@
 //! Files of torch inside other files, like the chunks of a distributed checkpoint.
 
 use tensorferry_sdk::{
-    CatalogBuilder, Data, ErrorKind, Limits, MemoryContext, MemorySource, Place, Result, Source,
+    CatalogBuilder, Data, ErrorKind, Limits, MemoryContext, MemorySource, Result, Source, StorageLocation,
 };
 use tensorferry_torch_file::rebuild::{self, Rebuilt};
 use tensorferry_torch_file::{Extent, Located, ObjectFile, Storages};
@@ -27,7 +27,7 @@ fn locate(bytes: &[u8], offset: u64, len: u64) -> Result<(u64, u64)> {
     let catalog = builder.finish()?;
     let Data::Whole { storage, offset } = catalog.tensors()[0].data else { panic!("not one whole block") };
     match catalog.storage(storage).unwrap().place {
-        Place::File { offset: start, .. } => Ok((start, offset)),
+        StorageLocation::File { offset: start, .. } => Ok((start, offset)),
         _ => panic!("not in the file"),
     }
 }
