@@ -66,21 +66,21 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     if command.schema {
         return Err(Error::usage("--schema needs a dataset, and this input contains tensors"));
     }
-    let seen = Seen::new(command, registry.inspect_found(&found, look)?, session)?;
+    let seen = InspectedModel::new(command, registry.inspect_found(&found, look)?, session)?;
     losses::report(&seen.inspected.losses, &session.take_notes(), false);
     terminal::answer(command.json, || document(&seen), || text(&seen, command.all))?;
     seen.inspected.input.close()
 }
 
 /// An input with everything that is shown of it.
-pub(super) struct Seen {
+pub(super) struct InspectedModel {
     pub(super) inspected: Inspected,
     model: ModelDescription,
     hashed: Option<Hashed>,
     statistics: Option<ModelStatistics>,
 }
 
-impl Seen {
+impl InspectedModel {
     fn new(command: &Inspect, all: Inspected, session: &Session) -> Result<Self> {
         if command.patterns.is_empty() {
             let model = describe(&all.input, &all.catalog, &all.catalog, session);
@@ -158,8 +158,8 @@ fn each_seen(
     command: &Inspect,
     models: Vec<(String, Inspected)>,
     session: &Session,
-) -> Result<Vec<(String, Seen)>> {
-    let seen = models.into_iter().map(|(folder, all)| Ok((folder, Seen::new(command, all, session)?)));
+) -> Result<Vec<(String, InspectedModel)>> {
+    let seen = models.into_iter().map(|(folder, all)| Ok((folder, InspectedModel::new(command, all, session)?)));
     let (models, none): (Vec<_>, Vec<_>) = seen.partition(|seen| {
         // If a pattern matches names of one model only, the other models are left out.
         !seen.as_ref().is_err_and(|error: &Error| error.kind() == ErrorKind::Usage)
@@ -274,8 +274,8 @@ impl Digest {
     }
 }
 
-fn document<'a>(seen: &'a Seen) -> Document<'a> {
-    let Seen { inspected: seen, model, hashed, statistics } = seen;
+fn document<'a>(seen: &'a InspectedModel) -> Document<'a> {
+    let InspectedModel { inspected: seen, model, hashed, statistics } = seen;
     let catalog = &seen.catalog;
     let stats = statistics.as_ref().map(statistics::by_name).unwrap_or_default();
     let tensors = catalog.tensors().iter().zip(catalog.ties()).enumerate();
@@ -330,8 +330,8 @@ fn content_digest(catalog: &Catalog, digests: &[ContentDigest]) -> ContentDigest
     catalog_digest(catalog.tensors().iter().map(|tensor| tensor.name.as_str()).zip(digests.iter().copied()))
 }
 
-fn text(seen: &Seen, all: bool) -> String {
-    let Seen { inspected: seen, model, hashed, statistics } = seen;
+fn text(seen: &InspectedModel, all: bool) -> String {
+    let InspectedModel { inspected: seen, model, hashed, statistics } = seen;
     let (catalog, hashed) = (&seen.catalog, hashed.as_ref());
     let mut text = String::new();
     let total: u64 = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
@@ -479,14 +479,14 @@ fn section(text: &mut String, title: &str, lines: impl ExactSizeIterator<Item = 
     }
 }
 
-enum Row<'a> {
+enum TensorRow<'a> {
     Tensor(usize, &'a Tensor),
     /// A weight made of several tensors. These have lines of their own only if every tensor is
     /// shown.
     Weight(&'a Composite),
 }
 
-fn rows<'a>(catalog: &'a Catalog, weights: &'a [Composite], each: bool) -> Vec<Row<'a>> {
+fn rows<'a>(catalog: &'a Catalog, weights: &'a [Composite], each: bool) -> Vec<TensorRow<'a>> {
     let mut first: HashMap<&str, &Composite> = HashMap::new();
     for weight in weights {
         first.extend(weight.parts.first().map(|part| (part.as_str(), weight)));
@@ -494,9 +494,9 @@ fn rows<'a>(catalog: &'a Catalog, weights: &'a [Composite], each: bool) -> Vec<R
     let parts: HashSet<&str> = weights.iter().flat_map(|weight| &weight.parts).map(String::as_str).collect();
     let mut rows = Vec::new();
     for (index, tensor) in catalog.tensors().iter().enumerate() {
-        rows.extend(first.get(tensor.name.as_str()).map(|weight| Row::Weight(weight)));
+        rows.extend(first.get(tensor.name.as_str()).map(|weight| TensorRow::Weight(weight)));
         if each || !parts.contains(tensor.name.as_str()) {
-            rows.push(Row::Tensor(index, tensor));
+            rows.push(TensorRow::Tensor(index, tensor));
         }
     }
     rows
@@ -504,16 +504,16 @@ fn rows<'a>(catalog: &'a Catalog, weights: &'a [Composite], each: bool) -> Vec<R
 
 fn table(catalog: &Catalog, weights: &[Composite], most: usize, hashed: Option<&Hashed>) -> String {
     let rows = rows(catalog, weights, most == usize::MAX || hashed.is_some());
-    let name = |row: &Row<'_>| match row {
-        Row::Tensor(_, tensor) => printable(&tensor.name),
-        Row::Weight(weight) => printable(&weight.name),
+    let name = |row: &TensorRow<'_>| match row {
+        TensorRow::Tensor(_, tensor) => printable(&tensor.name),
+        TensorRow::Weight(weight) => printable(&weight.name),
     };
     let names: Vec<String> = rows.iter().take(most).map(name).collect();
     let width = terminal::width(&names);
     let mut text = String::from("\n");
     for (row, name) in rows.iter().zip(&names) {
         let line = match row {
-            Row::Tensor(index, tensor) => {
+            TensorRow::Tensor(index, tensor) => {
                 let mut line = facts(dtype_name(catalog, tensor), &tensor.shape, tensor.bytes);
                 if let Some((_, digests)) = hashed {
                     let _ = write!(line, "  {}", hex(&digests[*index]));
@@ -524,7 +524,7 @@ fn table(catalog: &Catalog, weights: &[Composite], most: usize, hashed: Option<&
                 }
                 line
             }
-            Row::Weight(weight) => {
+            TensorRow::Weight(weight) => {
                 let bits = weight.bits_per_weight.map_or(String::new(), |bits| format!("{bits} bits"));
                 let parts = description::parts(&weight.name, &weight.parts);
                 format!("{}  of {}", facts(&bits, &weight.shape, weight.bytes), printable(&parts))

@@ -28,17 +28,17 @@ pub(super) fn report(losses: &[Loss], notes: &[String], quiet: bool) {
 }
 
 /// The leading word of a line, and the rest.
-pub(super) type Line = (String, String);
+pub(super) type LossLine = (String, String);
 
 /// Returns the lines for these losses; if `quiet`, only those of severity `lost`.
-pub(super) fn lines<'a>(losses: impl IntoIterator<Item = &'a LossRecord<'a>>, quiet: bool) -> Vec<Line> {
+pub(super) fn lines<'a>(losses: impl IntoIterator<Item = &'a LossRecord<'a>>, quiet: bool) -> Vec<LossLine> {
     let losses =
         losses.into_iter().filter(|loss| !quiet || Severity::named(&loss.severity) == Severity::Lost);
     if ARE_ALL_SHOWN.load(Ordering::Relaxed) {
         return losses.map(|loss| line(&[loss])).collect();
     }
     let groups = grouped(losses, |loss| loss);
-    let mut lines: Vec<Line> = groups.iter().take(MOST_LINES).map(|group| line(group)).collect();
+    let mut lines: Vec<LossLine> = groups.iter().take(MOST_LINES).map(|group| line(group)).collect();
     if groups.len() > MOST_LINES {
         let others = terminal::counted((groups.len() - MOST_LINES) as u64, "other cause");
         lines.push(("note".to_owned(), format!("and {others}; pass --losses to list every loss")));
@@ -46,7 +46,7 @@ pub(super) fn lines<'a>(losses: impl IntoIterator<Item = &'a LossRecord<'a>>, qu
     lines
 }
 
-fn line(group: &[&LossRecord<'_>]) -> Line {
+fn line(group: &[&LossRecord<'_>]) -> LossLine {
     let first = group[0];
     let mut names: Vec<String> =
         group.iter().take(MOST_NAMES).map(|loss| format!("{:?}", loss.what)).collect();

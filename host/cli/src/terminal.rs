@@ -110,17 +110,17 @@ pub(super) fn has_answered() -> bool {
 /// Prints the answer as a JSON document.
 pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
     HAS_ANSWERED.store(true, Ordering::Relaxed);
-    let mut pieces = Pieces(Vec::with_capacity(PIECE));
+    let mut pieces = PiecedOutput(Vec::with_capacity(PIECE));
     let written = serde_json::to_writer_pretty(&mut pieces, document).map_err(std::io::Error::from);
     written.and_then(|()| pieces.write_all(b"\n")).and_then(|()| pieces.flush()).map_err(Error::from)
 }
 
 /// Prints the bytes written to it in pieces.
-struct Pieces(Vec<u8>);
+struct PiecedOutput(Vec<u8>);
 
 const PIECE: usize = 64 << 10;
 
-impl Write for Pieces {
+impl Write for PiecedOutput {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.extend_from_slice(bytes);
         if self.0.len() >= PIECE {

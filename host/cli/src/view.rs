@@ -2,7 +2,7 @@
 //! structure, and requests the values of one tensor at a time.
 
 use super::args::{Inspect, View};
-use super::inspect::{Seen, paged, title};
+use super::inspect::{InspectedModel, paged, title};
 use super::page::{Heats, compact};
 use super::{losses, terminal};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry::statistics::{StatisticsRequest, model_statistics};
 use tensorferry::{Registry, Session};
-use tensorferry_page::{Answer, Reach, Request, Server, html};
+use tensorferry_page::{PageResponse, Reach, PageRequest, Server, html};
 use tensorferry_sdk::{Error, Purpose, Result};
 
 pub(super) fn run(command: &View, registry: &Registry, session: &Session) -> Result<()> {
@@ -34,10 +34,10 @@ pub(super) fn run(command: &View, registry: &Registry, session: &Session) -> Res
     terminal::message("note", &"open this address in a browser on this machine; press Ctrl-C to stop");
     let values = Values { command: &inspect, models: &models, session, turn: Mutex::new(()) };
     let cancelled = session.cancel_flag();
-    let answer = |request: &Request| match &*request.path {
-        "" => Answer::Html(page.clone()),
+    let answer = |request: &PageRequest| match &*request.path {
+        "" => PageResponse::Html(page.clone()),
         "values" => values.answer(request),
-        _ => Answer::NotFound,
+        _ => PageResponse::NotFound,
     };
     server.serve(&|| cancelled.load(Ordering::Relaxed), &answer).map_err(failed)
 }
@@ -62,32 +62,32 @@ fn as_inspect(command: &View) -> Inspect {
 /// Serves the values of tensors.
 struct Values<'a> {
     command: &'a Inspect,
-    models: &'a [(Option<String>, Seen)],
+    models: &'a [(Option<String>, InspectedModel)],
     session: &'a Session,
     /// Held while a tensor is read, since each read uses all threads and memory.
     turn: Mutex<()>,
 }
 
 impl Values<'_> {
-    fn answer(&self, request: &Request) -> Answer {
+    fn answer(&self, request: &PageRequest) -> PageResponse {
         let place = request.number("model").zip(request.number("tensor"));
         let found = place.and_then(|(model, tensor)| {
             let (_, seen) = self.models.get(model)?;
             Some((seen, seen.inspected.catalog.tensors().get(tensor)?.name.as_str()))
         });
-        let Some((seen, name)) = found else { return Answer::NotFound };
+        let Some((seen, name)) = found else { return PageResponse::NotFound };
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let read = self.session.install(|| self.of(seen, name));
         // The answer for a tensor has its own notes.
         drop(self.session.take_notes());
         match read {
-            Ok(values) => Answer::Json(values.to_string()),
-            Err(error) => Answer::Failed(json!({ "error": error.to_string() }).to_string()),
+            Ok(values) => PageResponse::Json(values.to_string()),
+            Err(error) => PageResponse::Failed(json!({ "error": error.to_string() }).to_string()),
         }
     }
 
     /// Returns the statistics of a tensor, and its heat map if it is a matrix.
-    fn of(&self, seen: &Seen, name: &str) -> Result<Value> {
+    fn of(&self, seen: &InspectedModel, name: &str) -> Result<Value> {
         let look = self.command.reader.look(Purpose::SHOW);
         let request = StatisticsRequest {
             input: &seen.inspected.input,

@@ -28,7 +28,7 @@ pub(super) fn run(
     };
     // The process that assigns pieces also reads their results.
     if command.json || source == WorkSource::Given {
-        return done(&Pieces);
+        return done(&PieceEvents);
     }
     let people = People { progress: Progress::new(false, command.quiet, false), totals: Mutex::default() };
     let code = done(&people);
@@ -54,9 +54,9 @@ impl EventListener for People {
 }
 
 /// Reports pieces as JSON lines. Jobs are not reported, since a scheduler stores every message.
-struct Pieces;
+struct PieceEvents;
 
-impl EventListener for Pieces {
+impl EventListener for PieceEvents {
     fn on_event(&self, event: &Event<'_>) {
         let is_of_piece = matches!(
             event,

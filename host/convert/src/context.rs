@@ -180,7 +180,7 @@ struct OpenInput<'a> {
     session: &'a Session,
 }
 
-impl target::Input for OpenInput<'_> {
+impl target::TargetInput for OpenInput<'_> {
     fn entry(&self) -> &Entry {
         self.request.input.entry(self.source)
     }

@@ -20,5 +20,5 @@ mod server;
 
 pub use html::{Reach, html};
 pub use names::shared_beginnings;
-pub use request::Request;
-pub use server::{Answer, Server};
+pub use request::PageRequest;
+pub use server::{PageResponse, Server};

@@ -12,14 +12,14 @@ const LONGEST: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
 /// An accepted request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct PageRequest {
     /// The path after the token and its slash; empty for the page itself.
     pub path: String,
     /// The text after the question mark.
     pub query: String,
 }
 
-impl Request {
+impl PageRequest {
     /// Returns an integer parameter of the query.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<usize> {
@@ -90,7 +90,7 @@ pub(crate) fn is_passing(error: &io::Error) -> bool {
 }
 
 /// Parses the headers, and checks that the request is for the server with this port and token.
-pub(crate) fn parse(head: &[u8], port: u16, token: &str) -> Result<Request, Refusal> {
+pub(crate) fn parse(head: &[u8], port: u16, token: &str) -> Result<PageRequest, Refusal> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {
@@ -131,7 +131,7 @@ pub(crate) fn parse(head: &[u8], port: u16, token: &str) -> Result<Request, Refu
     if !is_same(given.as_bytes(), token.as_bytes()) {
         return Err(Refusal::NotFound);
     }
-    Ok(Request { path: path.to_owned(), query: query.to_owned() })
+    Ok(PageRequest { path: path.to_owned(), query: query.to_owned() })
 }
 
 /// Compares two texts in constant time.
@@ -144,7 +144,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    fn of(text: &str) -> Result<Request, Refusal> {
+    fn of(text: &str) -> Result<PageRequest, Refusal> {
         parse(text.replace('\n', "\r\n").as_bytes(), 4242, "secret")
     }
 

@@ -3,7 +3,7 @@
 //! limited.
 
 use crate::html::{Reach, policy, script};
-use crate::request::{Refusal, Request, is_passing, parse, read_head};
+use crate::request::{Refusal, PageRequest, is_passing, parse, read_head};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// A response.
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum PageResponse {
     Html(Arc<str>),
     Json(String),
     /// An error message, sent as JSON.
@@ -62,7 +62,7 @@ impl Server {
     pub fn serve(
         &self,
         is_ended: &(dyn Fn() -> bool + Sync),
-        answer: &(dyn Fn(&Request) -> Answer + Sync),
+        answer: &(dyn Fn(&PageRequest) -> PageResponse + Sync),
     ) -> io::Result<()> {
         let (open, waiting) = (AtomicUsize::new(0), Waiting::default());
         std::thread::scope(|scope| {
@@ -99,7 +99,7 @@ impl Server {
         &self,
         mut stream: TcpStream,
         is_ended: &dyn Fn() -> bool,
-        answer: &dyn Fn(&Request) -> Answer,
+        answer: &dyn Fn(&PageRequest) -> PageResponse,
         has_asked: impl FnOnce(),
     ) -> io::Result<()> {
         stream.set_nonblocking(false)?;
@@ -116,10 +116,10 @@ impl Server {
             Err(Refusal::Gone) => return Ok(()),
             Err(refusal) => refused(refusal),
             Ok(request) => match answer(&request) {
-                Answer::Html(page) => (200, "OK", "text/html; charset=utf-8", page),
-                Answer::Json(json) => (200, "OK", "application/json", Arc::from(json)),
-                Answer::Failed(json) => (500, "Internal Server Error", "application/json", Arc::from(json)),
-                Answer::NotFound => refused(Refusal::NotFound),
+                PageResponse::Html(page) => (200, "OK", "text/html; charset=utf-8", page),
+                PageResponse::Json(json) => (200, "OK", "application/json", Arc::from(json)),
+                PageResponse::Failed(json) => (500, "Internal Server Error", "application/json", Arc::from(json)),
+                PageResponse::NotFound => refused(Refusal::NotFound),
             },
         };
         let head = self.head(status, words, kind, body.len());
@@ -214,10 +214,10 @@ mod tests {
     fn serving(test: impl FnOnce(&Server)) {
         let server = Server::bind(0).unwrap();
         let is_ended = AtomicBool::new(false);
-        let answer = |request: &Request| match &*request.path {
-            "" => Answer::Html("<p>page".into()),
-            "values" => Answer::Json(format!("{:?}", request.number("n"))),
-            _ => Answer::NotFound,
+        let answer = |request: &PageRequest| match &*request.path {
+            "" => PageResponse::Html("<p>page".into()),
+            "values" => PageResponse::Json(format!("{:?}", request.number("n"))),
+            _ => PageResponse::NotFound,
         };
         std::thread::scope(|scope| {
             let running = scope.spawn(|| server.serve(&|| is_ended.load(Ordering::Relaxed), &answer));

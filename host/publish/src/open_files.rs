@@ -71,23 +71,23 @@ impl PooledFile {
 
     /// Returns the open file. May close another file, which is flushed first if
     /// [`syncs`](OpenFiles::syncs) is set.
-    pub(crate) fn open(&self) -> Result<Handle<'_>> {
+    pub(crate) fn open(&self) -> Result<LocalFile<'_>> {
         let open = || OpenOptions::new().read(true).write(true).open(&self.path);
         let file = self.pool.get(self.number, open).map_err(failed("reopen the output", &self.path))?;
-        Ok(Handle::Shared(file))
+        Ok(LocalFile::Shared(file))
     }
 }
 
 /// An open file. The pool does not close it while this handle exists.
 #[derive(Debug)]
-pub enum Handle<'a> {
+pub enum LocalFile<'a> {
     /// A file that stays open.
     Own(&'a File),
     /// A file of a pool.
     Shared(Arc<File>),
 }
 
-impl Deref for Handle<'_> {
+impl Deref for LocalFile<'_> {
     type Target = File;
 
     fn deref(&self) -> &File {
@@ -121,8 +121,8 @@ mod tests {
             }
             assert_eq!(pool.open.lock().unwrap().len(), MAX_OPEN);
         }
-        let Handle::Shared(first) = first else { unreachable!() };
-        let Handle::Shared(again) = files[0].open().unwrap() else { unreachable!() };
+        let LocalFile::Shared(first) = first else { unreachable!() };
+        let LocalFile::Shared(again) = files[0].open().unwrap() else { unreachable!() };
         assert!(Arc::ptr_eq(&first, &again));
         for number in 0..files.len() {
             assert_eq!(std::fs::read(home.path().join(number.to_string())).unwrap(), [0, 1]);

@@ -1,6 +1,6 @@
 //! Writes to one output file: a staged local file or an upload.
 
-use crate::open_files::{Handle, PooledFile};
+use crate::open_files::{LocalFile, PooledFile};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -39,9 +39,9 @@ impl FileShape {
 
 impl OutputBytes {
     /// Returns the local file, reopened if necessary, or `None` for an upload.
-    pub fn local(&self) -> Result<Option<Handle<'_>>> {
+    pub fn local(&self) -> Result<Option<LocalFile<'_>>> {
         match self {
-            Self::Local(file) => Ok(Some(Handle::Own(file))),
+            Self::Local(file) => Ok(Some(LocalFile::Own(file))),
             Self::Pooled(file) => file.open().map(Some),
             Self::Remote(_) => Ok(None),
         }

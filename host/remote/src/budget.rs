@@ -7,12 +7,12 @@ use tensorferry_sdk::{Error, Result};
 
 pub(crate) struct Budget {
     most: u64,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
     turn: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct BudgetState {
     used: u64,
     /// Bytes of `used` that wait for a commit.
     kept: u64,
@@ -33,7 +33,7 @@ impl Budget {
         Arc::new(Self { most, state: Mutex::default(), turn: Condvar::new() })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -40,7 +40,7 @@ const PROGRESS: u64 = 256 << 10;
 
 /// The pages of a process, and the tasks that fill them.
 pub(crate) struct Cache {
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
     changed: Condvar,
     handle: Handle,
     client: Client,
@@ -48,7 +48,7 @@ pub(crate) struct Cache {
     next_fetch: AtomicU64,
 }
 
-struct State {
+struct CacheState {
     pages: Pages,
     origins: HashMap<FileId, Arc<dyn Origin>>,
     /// Number of running prefetches.
@@ -62,7 +62,7 @@ impl Cache {
         // Half of the budget is in transit while the other half is read.
         let block = (budget / (2 * parallel as u64)).clamp(1 << 20, 32 << 20);
         let pages = Pages::new(budget, block);
-        let state = State { pages, origins: HashMap::new(), ahead: 0, failed: HashMap::new() };
+        let state = CacheState { pages, origins: HashMap::new(), ahead: 0, failed: HashMap::new() };
         Arc::new(Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -73,7 +73,7 @@ impl Cache {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -178,7 +178,7 @@ impl Cache {
     }
 
     /// Starts as many planned fetches as possible.
-    fn pump(self: &Arc<Self>, state: &mut State) {
+    fn pump(self: &Arc<Self>, state: &mut CacheState) {
         while state.ahead < self.parallel {
             let Some(next) = state.pages.next() else { break };
             if !state.pages.make_room(next.range.end - next.range.start) {
@@ -189,7 +189,7 @@ impl Cache {
         }
     }
 
-    fn fetch(self: &Arc<Self>, state: &mut State, planned: &Planned, is_ahead: bool) {
+    fn fetch(self: &Arc<Self>, state: &mut CacheState, planned: &Planned, is_ahead: bool) {
         let Some(origin) = state.origins.get(&planned.file).map(Arc::clone) else { return };
         let fetch = self.next_fetch.fetch_add(1, Ordering::Relaxed);
         let pages = state.pages.reserve(planned, fetch);

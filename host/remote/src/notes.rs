@@ -8,10 +8,10 @@ const MOST: usize = 100;
 
 /// Notes without duplicates, and those that were not taken yet.
 #[derive(Debug, Default)]
-pub(crate) struct Notes(Mutex<State>);
+pub(crate) struct Notes(Mutex<NotesState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct NotesState {
     said: BTreeSet<String>,
     waiting: Vec<String>,
 }

@@ -9,10 +9,10 @@ pub(crate) type Keys = tokio::sync::Mutex<Option<(Instant, Arc<AwsCredential>)>>
 
 /// Tracks which credentials are valid: those fetched before the last renewal are not.
 #[derive(Debug, Default)]
-pub(crate) struct Renewal(Mutex<State>);
+pub(crate) struct Renewal(Mutex<RenewalState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct RenewalState {
     /// Whether a source of new credentials exists.
     is_possible: bool,
     renewed: Option<Instant>,
@@ -22,7 +22,7 @@ struct State {
 const ONCE_WITHIN: Duration = Duration::from_secs(5);
 
 impl Renewal {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, RenewalState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,6 +1,6 @@
 //! The events of a run: the lines of `--json`, and the source of the progress display.
 
-use crate::report::{Failure, JobSummary, Totals};
+use crate::report::{JobFailure, JobSummary, Totals};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -56,7 +56,7 @@ pub enum Event<'a> {
     JobWaits {
         name: &'a str,
         seconds: f64,
-        failure: &'a Failure,
+        failure: &'a JobFailure,
     },
     /// A job failed permanently.
     JobFailed(&'a JobSummary),

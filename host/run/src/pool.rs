@@ -5,7 +5,7 @@ use crate::budget::{Budget, Others};
 use crate::events::{Event, EventListener};
 use crate::job::{Job, PlannedWork};
 use crate::journal::{Journal, StampedFile};
-use crate::report::Failure;
+use crate::report::JobFailure;
 use crate::worker::{IdleWorkers, JobOutcome, Supervision, WorkerCommand, WorkerProcess, WorkerTask};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ pub(crate) struct WorkerPool<'a> {
 }
 
 /// Returns the outcome of a job that has failed here.
-pub(crate) type Elsewhere<'a> = dyn Fn(&QueuedJob<'_>, Failure) -> JobOutcome + Sync + 'a;
+pub(crate) type Elsewhere<'a> = dyn Fn(&QueuedJob<'_>, JobFailure) -> JobOutcome + Sync + 'a;
 
 /// A job that must run.
 pub(crate) struct QueuedJob<'a> {
@@ -54,7 +54,7 @@ pub(crate) struct QueuedJob<'a> {
     /// The state of its group's files when they were scanned.
     pub(crate) scanned: Vec<StampedFile>,
     /// The reason why it must not run.
-    pub(crate) refused: Option<Failure>,
+    pub(crate) refused: Option<JobFailure>,
     /// The plan's entry for it.
     pub(crate) planned: Option<&'a PlannedWork>,
 }
@@ -198,7 +198,7 @@ impl WorkerPool<'_> {
         let start = || self.idle.map_or_else(|| WorkerProcess::start(self.worker), IdleWorkers::take);
         let own = match process.take().map_or_else(start, Ok) {
             Ok(own) => own,
-            Err(error) => return JobOutcome::Failed(Failure::of(&error)),
+            Err(error) => return JobOutcome::Failed(JobFailure::of(&error)),
         };
         let policy = &queued.job.policy;
         let mut share = self.budget.share(places, others);

@@ -4,7 +4,7 @@ mod html;
 mod summary;
 
 pub use html::render;
-pub use summary::{BudgetSummary, Failure, JobState, JobSummary, Summary, Totals, VERSION};
+pub use summary::{BudgetSummary, JobFailure, JobState, JobSummary, Summary, Totals, VERSION};
 
 use std::fs::Permissions;
 use std::io::Write;

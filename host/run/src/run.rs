@@ -25,7 +25,7 @@ use crate::journal::{
     Commit, GroupScan, History, Journal, OutputHistory, Record, StampedFile, output_identity,
 };
 use crate::pool::{Elsewhere, FinishedJob, QueuedJob, WorkerPool};
-use crate::report::{Failure, JobSummary, Summary, Totals};
+use crate::report::{JobFailure, JobSummary, Summary, Totals};
 use crate::worker::{IdleWorkers, JobOutcome};
 use decide::{Decision, decide};
 use rayon::prelude::*;
@@ -228,7 +228,7 @@ impl Run<'_> {
                 results.push((index, summary));
             }
         };
-        let mut failures: Vec<(&usize, &Failure)> = schemas.failures.iter().collect();
+        let mut failures: Vec<(&usize, &JobFailure)> = schemas.failures.iter().collect();
         failures.sort_by_key(|(index, _)| **index);
         failures.retain(|(index, _)| self.options.wants(&jobs[**index]));
         for &(&index, failure) in &failures {

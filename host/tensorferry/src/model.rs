@@ -163,11 +163,11 @@ impl Registry {
 /// ```
 #[derive(Clone)]
 pub struct Model {
-    opened: Arc<Opened>,
+    opened: Arc<OpenedModel>,
     session: Arc<Session>,
 }
 
-struct Opened {
+struct OpenedModel {
     input: Input,
     /// Input options that were passed to the reader.
     options: Vec<(String, String)>,
@@ -190,7 +190,7 @@ impl Model {
         let by_name = inspected.catalog.tensors().iter().zip(0..);
         let by_name = by_name.map(|(tensor, index)| (tensor.name.clone(), TensorId(index))).collect();
         let compared = (!options.unchecked).then(Mutex::default);
-        let opened = Opened {
+        let opened = OpenedModel {
             input: inspected.input,
             options: options.options,
             part: options.part,
@@ -263,7 +263,7 @@ impl Model {
     /// # Errors
     /// Returns an error if a glob is invalid or matches no name, or if the input cannot be read.
     pub fn statistics(&self, patterns: &[String], histograms: bool) -> Result<ModelStatistics> {
-        let Opened { input, options, part, .. } = &*self.opened;
+        let OpenedModel { input, options, part, .. } = &*self.opened;
         let request = StatisticsRequest { input, options, part, patterns, histograms };
         self.checked(|| self.session.install(|| model_statistics(&request, &self.session)))
     }
@@ -294,7 +294,7 @@ impl Model {
     }
 
     fn logical(&self) -> Logical<'_> {
-        let (Opened { input, catalog, decoded, .. }, session) = (&*self.opened, &*self.session);
+        let (OpenedModel { input, catalog, decoded, .. }, session) = (&*self.opened, &*self.session);
         Logical::new(Stored::new(input, catalog, session, temporary()).with_decoded(decoded.clone()))
     }
 

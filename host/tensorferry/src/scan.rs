@@ -88,14 +88,14 @@ impl Registry {
 /// ```
 #[derive(Clone)]
 pub struct Scan {
-    opened: Arc<Opened>,
+    opened: Arc<OpenedScan>,
     steps: Arc<[Step<RecordAction>]>,
     /// The schema after the steps.
     schema: SchemaRef,
 }
 
 /// Fields are dropped in this order: the record set before the reader that created it.
-struct Opened {
+struct OpenedScan {
     set: Arc<dyn RecordSet>,
     /// Losses on opening.
     losses: Vec<Loss>,
@@ -112,14 +112,14 @@ enum Readers {
     #[expect(dead_code, reason = "kept only to be dropped last")]
     Own(Option<Box<dyn RecordReader>>),
     #[expect(dead_code, reason = "kept only to be dropped last")]
-    Others(Arc<Opened>),
+    Others(Arc<OpenedScan>),
 }
 
 impl Scan {
     fn of(rows: Rows<'_>, takes_schema: bool, registry: &Registry) -> Self {
         let Rows { source, format, set, opened, reader } = rows;
         let schema = set.schema();
-        let opened = Arc::new(Opened {
+        let opened = Arc::new(OpenedScan {
             set,
             losses: opened,
             _readers: Readers::Own(reader),
@@ -218,7 +218,7 @@ impl Scan {
         }
         let (set, opened) = (self.opened.set.clone(), &self.opened);
         Ok(Self {
-            opened: Arc::new(Opened {
+            opened: Arc::new(OpenedScan {
                 set: Arc::new(narrowed::Narrowed::new(set, stretches.start, some.to_vec())),
                 losses: opened.losses.clone(),
                 _readers: Readers::Others(opened.clone()),
@@ -329,7 +329,7 @@ impl Records {
     }
 }
 
-impl Opened {
+impl OpenedScan {
     fn place(&self, error: Error) -> Error {
         error.file(self.source.entry_path().display().to_string())
     }

@@ -1,6 +1,6 @@
 //! `ferry inspect --html`: an input as a page.
 
-use super::{Seen, description, each_seen, hex, is_folder, records};
+use super::{InspectedModel, description, each_seen, hex, is_folder, records};
 use crate::args::Inspect;
 use crate::page::{Heats, PageFile, ShownModel, models};
 use crate::{losses, pipes, terminal};
@@ -16,7 +16,7 @@ use tensorferry_sdk::{ErrorKind, Purpose, Result};
 /// The contents of a page.
 pub(crate) enum Paged {
     /// Models; each has its folder if the input is a folder of several.
-    Models(Vec<(Option<String>, Seen)>),
+    Models(Vec<(Option<String>, InspectedModel)>),
     /// The document of records, which have been read already.
     Records(Value),
 }
@@ -45,7 +45,7 @@ pub(crate) fn paged(
     if holds_records(&found.format.description) {
         return records::page(command, &title(command), &found, session).map(Paged::Records);
     }
-    let seen = Seen::new(command, registry.inspect_found(&found, look)?, session)?;
+    let seen = InspectedModel::new(command, registry.inspect_found(&found, look)?, session)?;
     Ok(Paged::Models(vec![(None, seen)]))
 }
 
@@ -70,13 +70,13 @@ impl Paged {
         is_live: bool,
         registry: &Registry,
         session: &Session,
-    ) -> Result<(Value, Vec<(Option<String>, Seen)>)> {
+    ) -> Result<(Value, Vec<(Option<String>, InspectedModel)>)> {
         let all = match self {
             Self::Records(document) => return Ok((document, Vec::new())),
             Self::Models(all) => all,
         };
         let shown = all.iter().map(|(folder, seen)| {
-            let Seen { inspected, model, hashed, statistics } = seen;
+            let InspectedModel { inspected, model, hashed, statistics } = seen;
             let heats = match statistics {
                 Some(statistics) => {
                     let look = command.reader.look(Purpose::SHOW);
@@ -115,5 +115,5 @@ pub(super) fn write(command: &Inspect, output: &Path, registry: &Registry, sessi
     let (document, models) = paged.document(command, false, registry, session)?;
     let bytes = page.write(&format!("{}: ferry inspect", title(command)), &document)?;
     terminal::print(&format!("wrote {}: {}\n", terminal::shown(output), terminal::bytes(bytes)))?;
-    models.into_iter().try_for_each(|(_, Seen { inspected: Inspected { input, .. }, .. })| input.close())
+    models.into_iter().try_for_each(|(_, InspectedModel { inspected: Inspected { input, .. }, .. })| input.close())
 }

@@ -36,7 +36,7 @@ pub(super) struct Sample {
 /// Reads all rows of a flow.
 pub(super) fn sample(flow: &mut dyn Flow, session: &Session) -> Result<Sample> {
     let names: Vec<String> = flow.schema().fields().iter().map(|field| field.name().clone()).collect();
-    let mut columns: Vec<Column> = names.iter().map(|_| Column::default()).collect();
+    let mut columns: Vec<ColumnSample> = names.iter().map(|_| ColumnSample::default()).collect();
     let mut pictures = Pictures::default();
     let mut rows = 0;
     while let Some(batch) = flow.next()? {
@@ -53,7 +53,7 @@ pub(super) fn sample(flow: &mut dyn Flow, session: &Session) -> Result<Sample> {
 }
 
 #[derive(Default)]
-struct Column {
+struct ColumnSample {
     numbers: Vec<f64>,
     texts: HashMap<String, u64>,
 }
@@ -64,7 +64,7 @@ macro_rules! numbers {
     };
 }
 
-impl Column {
+impl ColumnSample {
     /// Adds the values of an array; the items of lists are added one by one.
     fn add(&mut self, array: &ArrayRef) {
         let room = MOST_NUMBERS.saturating_sub(self.numbers.len());
@@ -160,7 +160,7 @@ mod tests {
         let short = ListArray::from_iter_primitive::<Int32Type, _, _>(rows()).slice(1, 1);
         let large = LargeListArray::from_iter_primitive::<Int32Type, _, _>(rows()).slice(1, 1);
         for array in [Arc::new(short) as ArrayRef, Arc::new(large)] {
-            let mut column = Column::default();
+            let mut column = ColumnSample::default();
             column.add(&array);
             assert_eq!(column.numbers, [30.0]);
         }

@@ -12,7 +12,7 @@ pub(crate) use examine::run as examine;
 use super::found;
 use crate::args::TestPlugin;
 use crate::{plugin_folders, terminal};
-use report::Document;
+use report::TestDocument;
 use tensorferry_sdk::{Error, Result};
 
 /// Exit code for a library that violates a rule.
@@ -29,7 +29,7 @@ pub(super) fn run(command: &TestPlugin) -> Result<u8> {
         return Err(Error::io("no library found").file(command.library.display().to_string()));
     };
     let formats = process::examine(command)?;
-    let document = Document {
+    let document = TestDocument {
         library: command.library.clone(),
         name: identity.name.clone(),
         version: identity.version.clone(),

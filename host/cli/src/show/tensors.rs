@@ -41,7 +41,7 @@ pub(super) fn run(command: &Show, found: &FoundInput<'_>, registry: &Registry) -
     }
     losses::report(&[], &registry.session().take_notes(), false);
     let seen =
-        requests.iter().zip(stored).map(|(one, stored)| Seen::of(one, stored)).collect::<Result<Vec<_>>>()?;
+        requests.iter().zip(stored).map(|(one, stored)| SelectedTensor::of(one, stored)).collect::<Result<Vec<_>>>()?;
     if command.json {
         let values = seen.iter().map(|seen| seen.document()).collect::<Result<Vec<_>>>()?;
         read += model.take_read();
@@ -107,14 +107,14 @@ fn without_values(command: &Show, tensor: &Tensor) -> Error {
 }
 
 /// A tensor, and the part of it that is shown.
-struct Seen<'a> {
+struct SelectedTensor<'a> {
     wanted: &'a Wanted,
     taken: Taken,
     /// The dtype in the input, if the values have a different one.
     stored: Option<String>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> SelectedTensor<'a> {
     fn of(wanted: &'a Wanted, stored: String) -> Result<Self> {
         let taken = taken(wanted.index.as_deref(), wanted.tensor.shape());
         let taken = taken.map_err(|error| error.tensor(wanted.tensor.name()))?;

@@ -55,7 +55,7 @@ impl OutputTarget<'_> {
 }
 
 /// The properties of the input that determine the output's form.
-pub trait Input {
+pub trait TargetInput {
     fn entry(&self) -> &Entry;
     /// Returns whether the input's format writes files of any name, so that it may be meant if the
     /// output's ending is one that such files have.
@@ -77,7 +77,7 @@ pub fn resolve<'a>(
     registry: &'a Formats,
     output: &Path,
     named: Option<&str>,
-    input: &impl Input,
+    input: &impl TargetInput,
 ) -> Result<OutputTarget<'a>> {
     let output = &*local_path(output);
     let text = output.to_str().ok_or_else(|| Error::usage("the output path is not UTF-8"))?;
@@ -190,7 +190,7 @@ mod tests {
 
     struct OneFile;
 
-    impl Input for OneFile {
+    impl TargetInput for OneFile {
         fn entry(&self) -> &Entry {
             static FILE: std::sync::OnceLock<Entry> = std::sync::OnceLock::new();
             FILE.get_or_init(|| Entry::File("in".to_owned()))

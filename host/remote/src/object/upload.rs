@@ -38,12 +38,12 @@ struct Sending {
     url: String,
     /// The store's ID of the upload, once it was created.
     id: tokio::sync::Mutex<Option<MultipartId>>,
-    state: Mutex<State>,
+    state: Mutex<UploadState>,
     /// Signals that a part was uploaded or has failed.
     turn: Condvar,
 }
 
-struct State {
+struct UploadState {
     parts: Parts,
     sent: BTreeMap<usize, Option<PartId>>,
     on_their_way: usize,
@@ -72,7 +72,7 @@ impl Upload {
             location: location(path)?,
             url,
             id: tokio::sync::Mutex::default(),
-            state: Mutex::new(State {
+            state: Mutex::new(UploadState {
                 parts,
                 sent: BTreeMap::new(),
                 on_their_way: 0,
@@ -101,7 +101,7 @@ impl Upload {
 
 impl Sending {
     /// Locks the state; returns the error if the upload has failed.
-    fn state(&self) -> Result<MutexGuard<'_, State>> {
+    fn state(&self) -> Result<MutexGuard<'_, UploadState>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &state.error {
             None => Ok(state),
@@ -135,7 +135,7 @@ impl Sending {
 
     /// Uploads a part that is complete. If memory is short, a part that waits for late bytes is
     /// moved to a file.
-    fn go_on(self: &Arc<Self>, state: &mut State, number: usize) -> Result<()> {
+    fn go_on(self: &Arc<Self>, state: &mut UploadState, number: usize) -> Result<()> {
         let is_small = state.parts.len.is_some_and(|len| len <= state.parts.part_bytes);
         if is_small {
             return Ok(());
@@ -150,7 +150,7 @@ impl Sending {
         Ok(())
     }
 
-    fn send(self: &Arc<Self>, state: &mut State, number: usize, bytes: Bytes, mut held: Held) {
+    fn send(self: &Arc<Self>, state: &mut UploadState, number: usize, bytes: Bytes, mut held: Held) {
         held.fly();
         state.on_their_way += 1;
         state.sent.insert(number, None);
@@ -223,7 +223,7 @@ impl Sending {
     }
 
     /// Waits until no part is being sent.
-    fn land(&self) -> Result<MutexGuard<'_, State>> {
+    fn land(&self) -> Result<MutexGuard<'_, UploadState>> {
         let mut state = self.state()?;
         while state.on_their_way > 0 {
             if (self.engine.cancelled)() {

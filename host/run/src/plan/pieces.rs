@@ -5,7 +5,7 @@ use crate::budget::Budget;
 use crate::job::{Job, PlannedWork};
 use crate::journal::StampedFile;
 use crate::place::Place;
-use crate::report::Failure;
+use crate::report::JobFailure;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -32,10 +32,10 @@ pub(crate) struct PlannedJob {
     pub(crate) job: Job,
     /// The reason why it cannot run: its dataset's schema cannot be found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<JobFailure>,
     /// The reason why it must not run, unless it fails with a different error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) refused: Option<Failure>,
+    pub(crate) refused: Option<JobFailure>,
     /// The state of its group's files when the schema was found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) scanned: Vec<StampedFile>,

@@ -8,7 +8,7 @@ mod jobs;
 mod markup;
 mod timeline;
 
-use super::{BudgetSummary, Failure, JobState, JobSummary, Summary};
+use super::{BudgetSummary, JobFailure, JobState, JobSummary, Summary};
 use crate::human::{bytes, count, rate, seconds};
 use crate::losses::grouped;
 use base64::Engine as _;
@@ -171,7 +171,7 @@ fn failures(page: &mut String, summary: &Summary) {
 }
 
 fn failure(page: &mut String, index: usize, job: &JobSummary) {
-    let unknown = Failure { message: "unknown reason".to_owned(), ..Failure::default() };
+    let unknown = JobFailure { message: "unknown reason".to_owned(), ..JobFailure::default() };
     let failure = job.failure.as_ref().unwrap_or(&unknown);
     let _ = write!(
         page,

@@ -89,7 +89,7 @@ pub struct JobSummary {
     /// The reason why it ran or not.
     pub reason: Option<String>,
     /// The reason why it failed, and a hint.
-    pub failure: Option<Failure>,
+    pub failure: Option<JobFailure>,
     /// Number of attempts.
     pub attempts: u32,
     /// Seconds from the start of the run to that of its first attempt. `None` if it was not
@@ -150,7 +150,7 @@ impl JobState {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Failure {
+pub struct JobFailure {
     /// The exit code of its process, as in the program's contract. `None` if a signal ended it.
     pub exit_code: Option<i32>,
     /// The signal that ended its process.
@@ -166,7 +166,7 @@ pub struct Failure {
     pub retry: Option<Box<str>>,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for JobFailure {
     /// Formats the failure as one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let details: String = self.details.iter().map(|(name, text)| format!(", {name} {text}")).collect();
@@ -174,7 +174,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl Failure {
+impl JobFailure {
     /// Returns whether a retry may succeed.
     pub(crate) fn is_passing(&self) -> bool {
         self.exit_code == Some(i32::from(TRANSIENT))

@@ -9,7 +9,7 @@ use crate::exit::{ENVIRONMENT, REFUSED, USAGE};
 use crate::job::{Force, Job};
 use crate::journal::{Journal, output_identity};
 use crate::pool::{QueuedJob, WorkerPool};
-use crate::report::{Failure, JobSummary};
+use crate::report::{JobFailure, JobSummary};
 use crate::worker::JobOutcome;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -47,7 +47,7 @@ pub struct JobPlan {
     #[serde(flatten)]
     pub output_plan: Option<OutputPlan>,
     /// The reason why it would fail.
-    pub failure: Option<Failure>,
+    pub failure: Option<JobFailure>,
 }
 
 #[derive(Debug, Serialize)]

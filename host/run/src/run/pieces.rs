@@ -14,7 +14,7 @@ use crate::journal::{Journal, Record, this_host};
 use crate::place::Place;
 use crate::plan::{Plan, PlannedJob};
 use crate::pool::QueuedJob;
-use crate::report::{Failure, JobState, JobSummary, Totals};
+use crate::report::{JobFailure, JobState, JobSummary, Totals};
 use crate::worker::{IdleWorkers, JobOutcome};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -211,7 +211,7 @@ impl<'a> PieceRunner<'a> {
     /// Returns the outcome of a job that failed here. Another worker may have got the same job,
     /// because this one was slow or presumed dead. If the keys match, the other worker's output is
     /// what this one would have written.
-    fn elsewhere(&self, folder: &Place, own: &str, queued: &QueuedJob<'_>, failure: Failure) -> JobOutcome {
+    fn elsewhere(&self, folder: &Place, own: &str, queued: &QueuedJob<'_>, failure: JobFailure) -> JobOutcome {
         let Some(planned) = queued.planned.filter(|_| !self.cancelled.load(Ordering::Relaxed)) else {
             return JobOutcome::Failed(failure);
         };
@@ -229,7 +229,7 @@ impl<'a> PieceRunner<'a> {
         let others = Journal::read_piece(folder, Some(own), session).unwrap_or_default();
         let mut commits = others.of(output).into_iter().flat_map(|known| known.commits());
         match commits.any(|commit| in_the_way && !commit.done && is_same(&commit.key)) {
-            true => JobOutcome::Failed(Failure::of(
+            true => JobOutcome::Failed(JobFailure::of(
                 &Error::transient("another worker is committing this output").file(output),
             )),
             false => JobOutcome::Failed(failure),

@@ -8,7 +8,7 @@ use crate::human::quoted;
 use crate::job::Job;
 use crate::journal::Record;
 use crate::pool::FinishedJob;
-use crate::report::{Failure, JobState, JobSummary};
+use crate::report::{JobFailure, JobState, JobSummary};
 use crate::worker::JobOutcome;
 use tensorferry_convert::receipt::now;
 
@@ -75,7 +75,7 @@ pub(super) fn event(summary: &JobSummary) -> Event<'_> {
 }
 
 pub(super) fn exit_code(jobs: &[JobSummary], interrupted: bool) -> u8 {
-    let failures: Vec<&Failure> = jobs.iter().filter_map(|job| job.failure.as_ref()).collect();
+    let failures: Vec<&JobFailure> = jobs.iter().filter_map(|job| job.failure.as_ref()).collect();
     if interrupted {
         INTERRUPTED
     } else if failures.is_empty() {
@@ -99,7 +99,7 @@ mod tests {
     fn exit_codes_of_a_run() {
         let failed = |code| JobSummary {
             state: JobState::Failed,
-            failure: Some(Failure { exit_code: code, ..Failure::default() }),
+            failure: Some(JobFailure { exit_code: code, ..JobFailure::default() }),
             ..JobSummary::default()
         };
         let of = |jobs: Vec<JobSummary>| exit_code(&jobs, false);

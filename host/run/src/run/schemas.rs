@@ -19,7 +19,7 @@ pub(super) use store::SchemaStore;
 
 use crate::job::Job;
 use crate::journal::{GroupScan, History, StampedFile};
-use crate::report::Failure;
+use crate::report::JobFailure;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use tensorferry::Registry;
@@ -28,7 +28,7 @@ use tensorferry_core::read::file_group::first_difference;
 use tensorferry_sdk::{Error, Result};
 
 /// The schema of a file group, or the reason why it is missing.
-pub(super) type ScanResult = std::result::Result<GroupScan, Failure>;
+pub(super) type ScanResult = std::result::Result<GroupScan, JobFailure>;
 
 /// Scans groups that are not in the journal, and returns the results in order. `None` for groups
 /// that were not reached.
@@ -38,10 +38,10 @@ pub(super) type ScanMissing<'a> = dyn Fn(&[Job]) -> Result<Vec<Option<ScanResult
 #[derive(Debug, Default)]
 pub(super) struct DatasetSchemas {
     /// Groups that cannot be converted.
-    pub(super) failures: HashMap<usize, Failure>,
+    pub(super) failures: HashMap<usize, JobFailure>,
     /// Groups whose records contradict those of the others. The reader, given the schema, reports
     /// the exact place.
-    pub(super) refused: HashMap<usize, Failure>,
+    pub(super) refused: HashMap<usize, JobFailure>,
     /// The state of the other groups' files when they were scanned.
     pub(super) scanned: HashMap<usize, Vec<StampedFile>>,
 }
@@ -145,7 +145,7 @@ impl Dataset<'_> {
                 "the schema of the dataset cannot be determined, because {} could not be read: {}",
                 self.jobs[group].name, failure.message
             );
-            let failure = Failure { message, ..failure.clone() };
+            let failure = JobFailure { message, ..failure.clone() };
             self.found.failures.extend(all.into_iter().map(|group| (group, failure.clone())));
             return Ok(None);
         }
@@ -243,7 +243,7 @@ impl Dataset<'_> {
                         |of: &Option<String>| of.clone().unwrap_or_else(|| "no such column".to_owned());
                     error = error.column(column).expected(text(expected)).found(text(found));
                 }
-                self.found.failures.insert(group, Failure::of(&error));
+                self.found.failures.insert(group, JobFailure::of(&error));
             }
         }
         Some(most)

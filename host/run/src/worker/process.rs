@@ -7,7 +7,7 @@ use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
 use crate::events::{Event, EventListener};
 use crate::exit::{ENVIRONMENT, INTERRUPTED};
 use crate::journal::{GroupScan, Journal, Record, StampedFile};
-use crate::report::{Failure, JobSummary};
+use crate::report::{JobFailure, JobSummary};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -55,7 +55,7 @@ pub(crate) enum JobOutcome {
     },
     Scanned(Box<GroupScan>),
     /// The output is not visible.
-    Failed(Failure),
+    Failed(JobFailure),
     /// The user ended the run before the job was done.
     Cancelled,
 }
@@ -115,7 +115,7 @@ impl WorkerProcess {
         // ended.
         let mut kill_at: Option<Instant> = None;
         // The reason why its commit could not be recorded.
-        let mut given_up: Option<Failure> = None;
+        let mut given_up: Option<JobFailure> = None;
         let name = task.job.name.as_str();
         loop {
             let event = match self.events.recv_timeout(TICK) {
@@ -170,7 +170,7 @@ impl WorkerProcess {
                         Ok(Err(_)) => return (self.crash(None), None),
                         Err(error) => {
                             let exit_code = Some(i32::from(ENVIRONMENT));
-                            given_up = Some(Failure { exit_code, ..Failure::of(&error) });
+                            given_up = Some(JobFailure { exit_code, ..JobFailure::of(&error) });
                             // Time for the process to remove its staged files.
                             kill_at = Some(Instant::now() + GRACE);
                             match self.send(&CommitReply::Stop) {
@@ -249,7 +249,7 @@ fn allow_commit(by: &Supervision<'_>, record: &Record) -> Result<CommitReply> {
 }
 
 /// Returns the outcome of a job that was stopped.
-fn stopped(why: Option<Failure>) -> JobOutcome {
+fn stopped(why: Option<JobFailure>) -> JobOutcome {
     why.map_or(JobOutcome::Cancelled, JobOutcome::Failed)
 }
 
@@ -273,15 +273,15 @@ fn keep_tail(mut stderr: ChildStderr, kept: &Mutex<Vec<u8>>) {
     }
 }
 
-fn timed_out(after: Duration) -> Failure {
-    Failure {
+fn timed_out(after: Duration) -> JobFailure {
+    JobFailure {
         kind: "timed out".to_owned(),
         message: format!("the job was stopped after its timeout of {} s", after.as_secs_f64()),
-        ..Failure::default()
+        ..JobFailure::default()
     }
 }
 
-fn crashed(status: Option<ExitStatus>, last: &str, limit: Option<u64>) -> Failure {
+fn crashed(status: Option<ExitStatus>, last: &str, limit: Option<u64>) -> JobFailure {
     let signal = status.and_then(|status| status.signal());
     let message = match (signal, status.and_then(|status| status.code())) {
         (Some(9), _) => {
@@ -299,7 +299,7 @@ fn crashed(status: Option<ExitStatus>, last: &str, limit: Option<u64>) -> Failur
     if let Some(limit) = limit.filter(|_| last.contains(OUT_OF_MEMORY)) {
         details.push(("memory limit".to_owned(), format!("{} MiB", limit >> 20)));
     }
-    Failure { signal, kind: "crashed".to_owned(), message, details, ..Failure::default() }
+    JobFailure { signal, kind: "crashed".to_owned(), message, details, ..JobFailure::default() }
 }
 
 fn signal_name(signal: i32) -> String {

@@ -3,7 +3,7 @@
 use crate::budget::Share;
 use crate::job::Job;
 use crate::journal::{GroupScan, OutputRecord, StampedFile};
-use crate::report::{Failure, JobSummary};
+use crate::report::{JobFailure, JobSummary};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub(crate) struct WorkerTask {
     pub(crate) scanned: Vec<StampedFile>,
     /// The reason why nothing of it may become visible, unless the conversion fails with a
     /// different error.
-    pub(crate) refused: Option<Failure>,
+    pub(crate) refused: Option<JobFailure>,
     /// Plan the job without writing anything.
     pub(crate) dry_run: bool,
     /// Files of the output that an earlier run has written and that may be replaced.
@@ -77,6 +77,6 @@ pub(super) enum WorkerEvent {
     },
     /// Nothing has become visible.
     Failed {
-        failure: Failure,
+        failure: JobFailure,
     },
 }

@@ -3,7 +3,7 @@
 use super::perform::perform;
 use super::pipe::RunnerPipe;
 use super::protocol::{WorkerEvent, WorkerTask};
-use crate::report::Failure;
+use crate::report::JobFailure;
 use rustix::process::{
     Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
 };
@@ -37,8 +37,8 @@ pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> 
 
 /// Converts an error to a failure. If memory is too low, the first symptom is that threads cannot
 /// be started, so the limit is added as a detail.
-fn within_limit(error: &Error, limit: u64) -> Failure {
-    let mut failure = Failure::of(error);
+fn within_limit(error: &Error, limit: u64) -> JobFailure {
+    let mut failure = JobFailure::of(error);
     if error.message().starts_with("cannot start threads") {
         failure.details.push(("memory limit".to_owned(), format!("{} MiB", limit >> 20)));
     }

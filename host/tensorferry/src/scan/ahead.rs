@@ -1,7 +1,7 @@
 //! Reads the records of a scan ahead. A separate thread pulls them through the steps, and puts the
 //! batches into a short queue.
 
-use super::{Opened, Scan};
+use super::{OpenedScan, Scan};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -16,7 +16,7 @@ use tensorferry_tensors::steps::Step;
 const WAITING: usize = 2;
 
 /// Returns the schema after the steps. No record is read for it.
-pub(super) fn schema(opened: &Opened, on_records: &[Step<RecordAction>]) -> Result<SchemaRef> {
+pub(super) fn schema(opened: &OpenedScan, on_records: &[Step<RecordAction>]) -> Result<SchemaRef> {
     let rows = rows::shared(opened.source.clone(), &opened.format, opened.set.clone());
     Origin::Rows(&rows).check(on_records)?;
     steps::schema(opened.set.schema(), on_records)
@@ -70,7 +70,7 @@ fn read(scan: &Scan, send: &SyncSender<Result<RecordBatch>>) {
 }
 
 fn with_flow<T>(
-    opened: &Opened,
+    opened: &OpenedScan,
     steps: &[Step<RecordAction>],
     work: impl FnOnce(&mut dyn Flow) -> Result<T>,
 ) -> Result<T> {

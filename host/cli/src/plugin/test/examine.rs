@@ -18,7 +18,7 @@ use tensorferry_sdk::{Entry, Error, MemorySource, Result, Side};
 
 /// A line of the process's output.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Line {
+pub(super) enum ExamineMessage {
     /// The next input to test.
     Before { format: String, input: String },
     /// The results for each format.
@@ -51,14 +51,14 @@ pub(crate) fn run(command: &TestPlugin, stop_at: Option<&str>) -> u8 {
     }
     let answers = Mutex::new(File::from(answers));
     let line = match examine(command, stop_at, &answers) {
-        Ok(formats) => Line::Found(formats),
-        Err(error) => Line::Failed(error.to_string()),
+        Ok(formats) => ExamineMessage::Found(formats),
+        Err(error) => ExamineMessage::Failed(error.to_string()),
     };
     say(&answers, &line);
     0
 }
 
-fn say(answers: &Mutex<File>, line: &Line) {
+fn say(answers: &Mutex<File>, line: &ExamineMessage) {
     let mut text = serde_json::to_vec(line).unwrap_or_default();
     text.push(b'\n');
     // Without a reader, the process has nothing to do.
@@ -119,7 +119,7 @@ fn format_of<'a>(
         return Ok(only);
     }
     let input = format!("probing {}", given.path.display());
-    say(answers, &Line::Before { format: String::new(), input });
+    say(answers, &ExamineMessage::Before { format: String::new(), input });
     let source = MemorySource::new(given.sample.entry().clone(), given.sample.files().clone());
     probe(registry.as_ref(), &source, None, &Session::new(1, 1 << 20))
 }
@@ -136,11 +136,11 @@ impl Observer for Follower<'_> {
     fn before(&self, input: &str, files: Option<&Sample>) {
         if self.stop_at == Some(input) {
             let kept = files.zip(self.keep).and_then(|(files, folder)| kept(files, &folder.join("B2")).ok());
-            say(self.answers, &Line::Kept(kept));
+            say(self.answers, &ExamineMessage::Kept(kept));
             std::process::exit(0);
         }
         let format = self.format.description.id.clone();
-        say(self.answers, &Line::Before { format, input: input.to_owned() });
+        say(self.answers, &ExamineMessage::Before { format, input: input.to_owned() });
     }
 
     fn after(&self) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Watches the process that tests a library.
 
-use super::examine::Line;
+use super::examine::ExamineMessage;
 use super::report::{Format, Rule};
 use crate::args::TestPlugin;
 use std::ffi::OsString;
@@ -31,16 +31,16 @@ pub(super) fn examine(command: &TestPlugin) -> Result<Vec<Format>> {
     let mut last = (String::new(), "opening the library".to_owned());
     loop {
         match process.line() {
-            Ok(Line::Before { format, input }) => last = (format, input),
-            Ok(Line::Found(mut formats)) => {
+            Ok(ExamineMessage::Before { format, input }) => last = (format, input),
+            Ok(ExamineMessage::Found(mut formats)) => {
                 for format in &mut formats {
                     let own = [ACCEPTED, COMES_BACK].map(|(number, rule)| Rule::held(number, rule));
                     format.rules.splice(0..0, own);
                 }
                 return Ok(formats);
             }
-            Ok(Line::Failed(why)) => return Err(Error::usage(why)),
-            Ok(Line::Kept(_)) => return Err(Error::io("the test process ended too early")),
+            Ok(ExamineMessage::Failed(why)) => return Err(Error::usage(why)),
+            Ok(ExamineMessage::Kept(_)) => return Err(Error::io("the test process ended too early")),
             Err(how) => {
                 let (id, input) = last;
                 let kept = kept(command, &input);
@@ -66,9 +66,9 @@ fn kept(command: &TestPlugin, input: &str) -> Option<PathBuf> {
     let mut process = Process::start(command, Some(input)).ok()?;
     loop {
         match process.line().ok()? {
-            Line::Before { .. } => {}
-            Line::Kept(kept) => return kept,
-            Line::Found(_) | Line::Failed(_) => return None,
+            ExamineMessage::Before { .. } => {}
+            ExamineMessage::Kept(kept) => return kept,
+            ExamineMessage::Found(_) | ExamineMessage::Failed(_) => return None,
         }
     }
 }
@@ -99,7 +99,7 @@ impl Process {
     }
 
     /// Returns the next line, or how the process ended.
-    fn line(&mut self) -> Result<Line, String> {
+    fn line(&mut self) -> Result<ExamineMessage, String> {
         let start = Instant::now();
         loop {
             match self.lines.recv_timeout(TICK) {

@@ -13,7 +13,7 @@ const MOST_VIOLATIONS: usize = 3;
 
 /// The document of `--json`.
 #[derive(Debug, Serialize)]
-pub(super) struct Document {
+pub(super) struct TestDocument {
     pub(super) library: PathBuf,
     pub(super) name: String,
     pub(super) version: String,
@@ -76,7 +76,7 @@ impl Format {
     }
 }
 
-impl Document {
+impl TestDocument {
     pub(super) fn text(&self, command: &TestPlugin) -> String {
         let mut text = String::new();
         let (mut broken, mut all) = (0, 0);

@@ -133,7 +133,7 @@ impl Expansion<'_> {
 /// An input that has not been examined. The job detects its format.
 struct UnreadInput(Entry);
 
-impl target::Input for UnreadInput {
+impl target::TargetInput for UnreadInput {
     fn entry(&self) -> &Entry {
         &self.0
     }

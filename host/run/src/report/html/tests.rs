@@ -21,13 +21,13 @@ fn summary(count: usize, hostile: bool) -> Summary {
             to: Some(name("safetensors")),
             state,
             reason: Some(name("its input changed")),
-            failure: (state == JobState::Failed).then(|| Failure {
+            failure: (state == JobState::Failed).then(|| JobFailure {
                 exit_code: Some(3),
                 kind: name("malformed"),
                 message: name("the pickle ends early"),
                 details: vec![(name("file"), name("a.pt")), (name("offset"), name("12"))],
                 retry: Some(name("ferry run zoo.toml --only x").into()),
-                ..Failure::default()
+                ..JobFailure::default()
             }),
             attempts: 2,
             started: ran.then_some(index as f64 * 0.1),
