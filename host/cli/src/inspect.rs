@@ -159,7 +159,8 @@ fn each_seen(
     models: Vec<(String, Inspected)>,
     session: &Session,
 ) -> Result<Vec<(String, InspectedModel)>> {
-    let seen = models.into_iter().map(|(folder, all)| Ok((folder, InspectedModel::new(command, all, session)?)));
+    let seen =
+        models.into_iter().map(|(folder, all)| Ok((folder, InspectedModel::new(command, all, session)?)));
     let (models, none): (Vec<_>, Vec<_>) = seen.partition(|seen| {
         // If a pattern matches names of one model only, the other models are left out.
         !seen.as_ref().is_err_and(|error: &Error| error.kind() == ErrorKind::Usage)

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry::statistics::{StatisticsRequest, model_statistics};
 use tensorferry::{Registry, Session};
-use tensorferry_page::{PageResponse, Reach, PageRequest, Server, html};
+use tensorferry_page::{PageRequest, PageResponse, Reach, Server, html};
 use tensorferry_sdk::{Error, Purpose, Result};
 
 pub(super) fn run(command: &View, registry: &Registry, session: &Session) -> Result<()> {

@@ -93,7 +93,10 @@ impl<'a> TensorOutput<'a> {
             // The length of a streamed file is not known yet: 0.
             let files_of_unknown_length = layout.files_of_unknown_length();
             for (id, file) in (0..).map(OutputId).zip(layout.files()) {
-                files.push((file.path.clone(), if unsettled.contains(&id) { 0 } else { file.len }));
+                files.push((
+                    file.path.clone(),
+                    if files_of_unknown_length.contains(&id) { 0 } else { file.len },
+                ));
             }
         }
         let report = Report { bytes: self.bytes(), ..report };

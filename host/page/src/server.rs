@@ -3,7 +3,7 @@
 //! limited.
 
 use crate::html::{Reach, policy, script};
-use crate::request::{Refusal, PageRequest, is_passing, parse, read_head};
+use crate::request::{PageRequest, Refusal, is_passing, parse, read_head};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -118,7 +118,9 @@ impl Server {
             Ok(request) => match answer(&request) {
                 PageResponse::Html(page) => (200, "OK", "text/html; charset=utf-8", page),
                 PageResponse::Json(json) => (200, "OK", "application/json", Arc::from(json)),
-                PageResponse::Failed(json) => (500, "Internal Server Error", "application/json", Arc::from(json)),
+                PageResponse::Failed(json) => {
+                    (500, "Internal Server Error", "application/json", Arc::from(json))
+                }
                 PageResponse::NotFound => refused(Refusal::NotFound),
             },
         };

@@ -115,5 +115,7 @@ pub(super) fn write(command: &Inspect, output: &Path, registry: &Registry, sessi
     let (document, models) = paged.document(command, false, registry, session)?;
     let bytes = page.write(&format!("{}: ferry inspect", title(command)), &document)?;
     terminal::print(&format!("wrote {}: {}\n", terminal::shown(output), terminal::bytes(bytes)))?;
-    models.into_iter().try_for_each(|(_, InspectedModel { inspected: Inspected { input, .. }, .. })| input.close())
+    models
+        .into_iter()
+        .try_for_each(|(_, InspectedModel { inspected: Inspected { input, .. }, .. })| input.close())
 }

@@ -40,8 +40,11 @@ pub(super) fn run(command: &Show, found: &FoundInput<'_>, registry: &Registry) -
         }
     }
     losses::report(&[], &registry.session().take_notes(), false);
-    let seen =
-        requests.iter().zip(stored).map(|(one, stored)| SelectedTensor::of(one, stored)).collect::<Result<Vec<_>>>()?;
+    let seen = requests
+        .iter()
+        .zip(stored)
+        .map(|(one, stored)| SelectedTensor::of(one, stored))
+        .collect::<Result<Vec<_>>>()?;
     if command.json {
         let values = seen.iter().map(|seen| seen.document()).collect::<Result<Vec<_>>>()?;
         read += model.take_read();

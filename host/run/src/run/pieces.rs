@@ -211,7 +211,13 @@ impl<'a> PieceRunner<'a> {
     /// Returns the outcome of a job that failed here. Another worker may have got the same job,
     /// because this one was slow or presumed dead. If the keys match, the other worker's output is
     /// what this one would have written.
-    fn elsewhere(&self, folder: &Place, own: &str, queued: &QueuedJob<'_>, failure: JobFailure) -> JobOutcome {
+    fn elsewhere(
+        &self,
+        folder: &Place,
+        own: &str,
+        queued: &QueuedJob<'_>,
+        failure: JobFailure,
+    ) -> JobOutcome {
         let Some(planned) = queued.planned.filter(|_| !self.cancelled.load(Ordering::Relaxed)) else {
             return JobOutcome::Failed(failure);
         };
