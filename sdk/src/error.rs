@@ -168,35 +168,35 @@ impl Error {
         self.0.is_wrong_guess
     }
 
-    /// Sets the file. The first name set stays: it is the closest to the cause.
+    /// Sets the file, unless it is already set: the first name is the closest to the cause.
     #[must_use]
     pub fn file(mut self, name: impl Into<String>) -> Self {
         self.0.file.get_or_insert_with(|| name.into());
         self
     }
 
-    /// Sets the tensor. The first name set stays.
+    /// Sets the tensor, unless it is already set.
     #[must_use]
     pub fn tensor(mut self, name: impl Into<String>) -> Self {
         self.0.tensor.get_or_insert_with(|| name.into());
         self
     }
 
-    /// Sets the number of the record in its file, from 0. The first number set stays.
+    /// Sets the number of the record in its file, from 0, unless it is already set.
     #[must_use]
     pub fn record(mut self, number: u64) -> Self {
         self.0.record.get_or_insert(number);
         self
     }
 
-    /// Sets the column of a record. The first name set stays.
+    /// Sets the column of a record, unless it is already set.
     #[must_use]
     pub fn column(mut self, name: impl Into<String>) -> Self {
         self.0.column.get_or_insert_with(|| name.into());
         self
     }
 
-    /// Sets the byte offset in the file. The first offset set stays.
+    /// Sets the byte offset in the file, unless it is already set.
     #[must_use]
     pub fn offset(mut self, offset: u64) -> Self {
         self.0.offset.get_or_insert(offset);

@@ -142,8 +142,8 @@ pub trait Compute: fmt::Debug + Send + Sync {
     /// Returns the storages that are read. None of them may itself be computed.
     fn inputs(&self) -> &[StorageId];
 
-    /// Fills `buffer` with computed bytes from `offset`, which are within the storage. `read` fills
-    /// a buffer with bytes of an input storage, from an offset in it.
+    /// Fills `buffer` with the computed bytes that start at `offset`. The range is within the
+    /// storage. `read` fills a buffer with the bytes of an input storage, starting at an offset.
     ///
     /// # Errors
     /// Returns the errors of `read`, or an error if the bytes of the inputs are malformed or

@@ -265,7 +265,7 @@ def models(target: str, expected: dict, found: dict, counts: Counter):
         counts[tensor.dtype] += tensor.elements
         names = (name, flat(name), name.replace("/", "."), *tensor.aliases)
         places = [name, flat(name), *(flat(alias) for alias in tensor.aliases if own[flat(alias)] == 1)]
-        # If names are equal without their separators, not all of them are kept.
+        # If several names differ only in their separators, the output may add a suffix to some of them.
         places += [place for place in plain if meet[flat(name)] > 1 and plain[place].equals(tensor) and place.startswith(flat(name))]
         # Leaves this name to the tensor that has it.
         places = [place for place in places if place == name or place not in expected]

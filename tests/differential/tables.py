@@ -1,4 +1,4 @@
-"""The formats of records, with the libraries that write and read them."""
+"""Record formats and the libraries that write and read them."""
 
 import base64
 import csv

@@ -1,6 +1,6 @@
 """Values whose pickles call something, in every way that pickles can do so.
 
-Each call creates a file, its marker, which shows whether the call was made.
+Each call creates a marker file, which shows that the call was made.
 """
 
 import collections

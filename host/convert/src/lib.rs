@@ -9,8 +9,8 @@
 //!         --plan--> layouts --stage--> written, verified, with a receipt --commit--> report
 //! ```
 //!
-//! Most inputs are one model. The models of a folder with several go through the same stages and
-//! are committed together.
+//! Most inputs are one model. If a folder contains several models, they go through the same stages
+//! and are committed together.
 
 #![forbid(unsafe_code)]
 

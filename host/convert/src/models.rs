@@ -157,8 +157,8 @@ fn check_rank(root: &FileSource, folder: &str) -> Result<()> {
     sibling_among(name, names).map_or(Ok(()), |sibling| Err(refusal(folder, &sibling)))
 }
 
-/// Returns whether a sub-folder is another step of a run from which a model was read: the reader
-/// has read files from a folder whose name differs only in its number (`iter_0000010` next to
+/// Returns whether a sub-folder is another step of a run from which a model was read. This is so if
+/// the reader has read a folder whose name differs only in its number (`iter_0000010` next to
 /// `iter_0000020`, `100` next to `200`).
 pub(crate) fn is_other_step<'m, 's: 'm>(
     models: impl Iterator<Item = &'m InputModel<'s>>,

@@ -46,7 +46,7 @@ pub fn shown(url: &Url) -> String {
     if had_query { format!("{bare}?...") } else { bare.to_string() }
 }
 
-/// Like [`shown`], for a text that cannot be parsed as a URL: cuts it where a secret may start.
+/// Like [`shown`], but if the string is not a valid URL, cuts it where a secret may start.
 #[must_use]
 pub(crate) fn shown_text(url: &str) -> String {
     if let Ok(url) = Url::parse(url) {

@@ -176,7 +176,7 @@ impl WorkerPool<'_> {
                 None
             } else {
                 locked.stopped |= self.fail_fast && matches!(outcome, JobOutcome::Failed(_));
-                // Other staged outputs could not become visible.
+                // Without the journal, no other staged output can be committed.
                 locked.stopped |= self.journal.is_some_and(Journal::has_failed);
                 Some(pending.finished(attempt, outcome))
             };

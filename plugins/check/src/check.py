@@ -148,7 +148,7 @@ def shards(index, read):
 
 
 def tensors_of(read, index_names, file_names):
-    """Returns a reader of one file, of an index, or of a folder that contains either under its usual name."""
+    """Returns a function that reads a file or an index. In a folder, it reads the first file with a usual name."""
 
     def of(path):
         if path.is_dir():

@@ -8,7 +8,7 @@ use tensorferry_sdk::{Context, Entry, Error, FileId, Limits, Result, ShardName, 
 pub(crate) const SUFFIXES: [&str; 3] = [".tfrecord", ".tfrecords", ".tfrec"];
 /// Further extensions of compressed record files.
 const COMPRESSED: [&str; 5] = [".gz", ".gzip", ".zlib", ".zz", ".snappy"];
-/// Extensions of index files, after the name of the indexed file.
+/// Extensions that follow the name of the indexed file in the name of an index file.
 pub(crate) const INDEX_SUFFIXES: [&str; 2] = [".idx", ".index"];
 /// Maximum number of names in an error.
 const MAX_LISTED: usize = 8;

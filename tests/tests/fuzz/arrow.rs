@@ -8,7 +8,7 @@ fn seeds(names: &[&str]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_files() {
     drive(
         "arrow_file",
@@ -23,7 +23,7 @@ fn survives_mutated_files() {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_streams() {
     drive(
         "arrow_stream",

@@ -7,7 +7,7 @@ const LINES: &str = "id,name,score,flag,day,at\n1,\"a,\"\"b\"\"\n\",0.5,true,202
     -9223372036854775808,,NaN,False,,\n3,007,1e300,TRUE,1969-12-31,2024-02-29 00:00:00+02:00\n";
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_lines() {
     let seeds = [LINES.as_bytes().to_vec(), LINES.replace('\n', "\r\n").into_bytes()];
     drive("csv", &seeds);

@@ -9,7 +9,7 @@ const LINES: &str = r#"{"id": 1, "name": "a", "list": [0.5, null], "deep": {"a":
 "#;
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_lines() {
     let seeds = [LINES.as_bytes().to_vec(), LINES.replace('\n', "\r\n").into_bytes()];
     drive("jsonl", &seeds);

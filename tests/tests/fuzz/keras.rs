@@ -12,7 +12,7 @@ fn seeds(ending: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_files_and_archives() {
     let (files, archives) = (seeds(".h5"), seeds(".keras"));
     assert_eq!((files.len(), archives.len()), (20, 8));

@@ -41,7 +41,7 @@ fn drive_any(target: &str, seeds: &[Vec<u8>]) {
 
 /// Pickles and programs inside an archive. All their seeds are inputs that libFuzzer kept.
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_records_of_archives() {
     for target in ["deepspeed_pickle", "megatron_pickle", "torch_exported", "torch_script"] {
         drive_any(target, &tensorferry_tests::fuzz::kept(target));

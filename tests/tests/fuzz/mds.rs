@@ -4,7 +4,7 @@ use crate::drive;
 use tensorferry_tests::fixtures;
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_indexes_and_shards() {
     let file = |name: &str| std::fs::read(fixtures::folder().join("mds/all_encodings").join(name)).unwrap();
     drive("mds_index", &[file("index.json")]);

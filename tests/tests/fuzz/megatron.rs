@@ -3,7 +3,7 @@
 use crate::{drive, targets};
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_rank_files() {
     drive("megatron_ranks", &targets::seeds_of_ranks("megatron_ranks"));
 }

@@ -9,7 +9,7 @@ fn seeds(prefix: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_arrays_and_archives() {
     let (arrays, archives) =
         ([seeds("npy_"), seeds("bad_npy_")].concat(), [seeds("npz_"), seeds("bad_npz_")].concat());

@@ -4,7 +4,7 @@ use crate::drive_any;
 use tensorferry_tests::fixtures::{Case, cases};
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_models() {
     let models = cases("onnx", "");
     // The deepest model is large, and its mutations are all similar.

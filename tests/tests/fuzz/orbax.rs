@@ -57,7 +57,7 @@ fn bodies(magic: u32) -> Vec<Vec<u8>> {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_stores_and_arrays() {
     let (manifests, nodes) = ([seeds("manifest.ocdbt"), bodies(MANIFEST)].concat(), bodies(NODE));
     let arrays = [seeds(".zarray"), seeds("zarr.json")].concat();

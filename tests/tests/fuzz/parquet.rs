@@ -10,7 +10,7 @@ const LINES: &str = r#"{"id": 1, "name": "a", "list": [0.5, null], "deep": {"a":
 "#;
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_parquet() {
     let ferry = Ferry::new();
     let lines = ferry.write("in.jsonl", LINES.repeat(50));

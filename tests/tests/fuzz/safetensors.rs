@@ -4,7 +4,7 @@ use crate::drive_any;
 use tensorferry_tests::fixtures::cases;
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_files() {
     let seeds: Vec<_> = cases("safetensors", "")
         .iter()

@@ -4,7 +4,7 @@
 use crate::{drive_any, targets};
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_changed_sets() {
     drive_any("sets", &targets::sets::seeds());
 }

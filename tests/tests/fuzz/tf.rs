@@ -43,7 +43,7 @@ fn first_block(table: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_tables() {
     let made = [slices(false), slices(true), numbers(Bundle::of_every_dtype(false, 1))];
     let mut seeds: Vec<Vec<u8>> = made.iter().map(block).collect();
@@ -60,7 +60,7 @@ fn survives_mutated_tables() {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_bundles() {
     let mut seeds: Vec<Vec<u8>> = slices(false).entries.into_values().collect();
     for case in [
@@ -89,7 +89,7 @@ fn object_graphs() -> Vec<Vec<u8>> {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_graphs() {
     let graphs = [fixture("frozen_graph/frozen.pb")];
     drive("tf_graph", &graphs);
@@ -98,7 +98,7 @@ fn survives_mutated_graphs() {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_text() {
     let graphs = [fixture("frozen_graph/frozen.pbtxt")];
     drive("tf_graph_text", &graphs);

@@ -22,14 +22,14 @@ fn records(path: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_frames() {
     let seeds = [fixture("example_ragged_missing/data.tfrecord"), fixture("sequence_example/data.tfrecord")];
     drive("tfrecord_frames", &seeds);
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_messages() {
     let mut seeds = records("example_ragged_missing/data.tfrecord");
     seeds.extend(records("sequence_example/data.tfrecord"));
@@ -39,7 +39,7 @@ fn survives_mutated_messages() {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_streams() {
     let plain = fixture("example_plain/data.tfrecord");
     let block = |bytes: &[u8]| {

@@ -18,7 +18,7 @@ fn archives() -> Vec<(Vec<u8>, Members)> {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_archives() {
     let mut seeds = Vec::new();
     for (archive, members) in archives() {
@@ -31,7 +31,7 @@ fn survives_mutated_archives() {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_pickles() {
     let pickles: Vec<_> = archives()
         .into_iter()
@@ -48,7 +48,7 @@ fn file(name: &str) -> Vec<u8> {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_streams() {
     let cases = cases("torch", "legacy_");
     assert_eq!(cases.len(), 8);
@@ -57,14 +57,14 @@ fn survives_mutated_streams() {
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_tars() {
     let seeds = [file("tar.pt")];
     drive("torch_tar", &seeds);
 }
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_programs() {
     let seeds: Vec<_> = ["script.pt", "trace.pt", "export.pt2"].map(file).into();
     let seeds: Vec<_> = seeds.iter().flat_map(|seed| [seed.clone(), bare(&members(seed))]).collect();

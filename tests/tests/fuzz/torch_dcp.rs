@@ -4,7 +4,7 @@ use crate::drive;
 use tensorferry_tests::fuzz;
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_distributed_checkpoints() {
     let files = fuzz::files_of("torch/dcp_single/dcp");
     assert_eq!(files.len(), 2);

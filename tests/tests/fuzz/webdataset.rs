@@ -4,7 +4,7 @@ use crate::drive;
 use tensorferry_tests::fixtures;
 
 #[test]
-#[ignore = "fuzzes for two seconds a target"]
+#[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_tars() {
     let names = [
         "basic/train.tar",

@@ -91,7 +91,7 @@ fn chromium() -> PathBuf {
     path
 }
 
-/// A server, which ends with the test.
+/// A server that stops at the end of the test.
 struct View(Child);
 
 impl View {

@@ -109,7 +109,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A program of Debian's that is not everybody's.
+/// Returns the path of a daemon, which Debian installs outside of the usual `PATH`.
 fn daemon(name: &str) -> std::path::PathBuf {
     let path = Path::new("/usr/sbin").join(name);
     assert!(path.exists(), "this test needs {name}: apt-get install munge slurm-wlm");

@@ -8,8 +8,8 @@ use tensorferry_tests::model::Model;
 use tensorferry_tests::seen::Seen;
 use tensorferry_tests::{Ferry, args, python};
 
-/// Returns what a file's framework sees in it. torch must see the same with both of its ways to
-/// find storages.
+/// Returns what a file's framework reads from it. torch can look up or calculate the offsets of
+/// storages, and must read the same either way.
 fn seen(path: &Path) -> Seen {
     let seen = Seen::by_framework(path);
     if path.extension() == Some(OsStr::new("pt")) {

@@ -24,7 +24,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{Error, Result};
 
-/// Printed by the child when it runs: later failures are a library's fault.
+/// Line that the child prints when it has started: a library causes any later failure.
 const READY: &str = "ready";
 /// Libraries per child process, so that their paths fit its command line.
 const MAX_LIBRARIES: usize = 100;

@@ -91,8 +91,8 @@ impl<'a> ReadContext<'a> {
     }
 
     /// Returns a loss for each requested file that was not read because a link leads elsewhere.
-    /// Covers the input and the additional inputs of plugins, without files that the account
-    /// already lists.
+    /// Covers the input and the additional inputs that plugins open, except for files that the
+    /// account already lists.
     pub fn unfollowed(&self, source: &FileSource) -> Vec<Loss> {
         let told =
             |name: &String| self.account().is_some_and(|it| it.sample(EntryClass::LeftOut).contains(name));

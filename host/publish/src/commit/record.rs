@@ -2,8 +2,8 @@
 //! it.
 //!
 //! It is `commit.json` in the locked stage, written under another name and then renamed, so that it
-//! is either complete or missing. Its names are relative to the folder that holds the stage, and
-//! stay in it.
+//! is either complete or missing. Its names are relative to the folder that contains the
+//! stage, and cannot lead out of that folder.
 
 use crate::disk::{failed, read_own, sync};
 use crate::stage::{RECORD, check_relative};

@@ -6,8 +6,8 @@
 //!  "columns": [{"name": "at", "type": "Timestamp(µs)", "nullable": true, "shape": [null, 3]}]}
 //! ```
 //!
-//! The type is that of the values below all lists, in the notation of Arrow's Rust crates. The
-//! shape has a number for lists of a fixed length, and null for others.
+//! The type is that of the innermost values, in the notation of Arrow's Rust crates. The shape has
+//! one entry per level of lists: the fixed length, or null if the length varies.
 
 use arrow_schema::{DataType, Metadata};
 use serde::{Deserialize, Serialize};

@@ -48,8 +48,8 @@ fn visit(
     Ok(())
 }
 
-/// Selects the files with names of record formats. An index next to its file is not a file of
-/// records.
+/// Selects the files whose names match a record format. An index next to its file is not a record
+/// file.
 pub(super) fn records(files: &BTreeSet<String>, names: &NamePatterns) -> Vec<InputPath> {
     let is_index = |path: &str| {
         let of = path.rsplit_once('.').map(|(of, _)| of);

@@ -1,9 +1,9 @@
 //! A lease records which worker runs a piece, for workers that claim pieces themselves. It is a
 //! file that its worker touches regularly.
 //!
-//! A lease that was not touched for some time, by the file system's own clock, is taken over. If
-//! its worker is only slow or frozen, no harm is done: the outputs of two workers for the same
-//! piece become visible once. Leases save work and are not locks.
+//! If a lease has not been touched for some time, another worker takes it over. The file system's
+//! clock measures this time. If the first worker is only slow or frozen, no harm is done: the
+//! outputs of two workers for the same piece become visible once. Leases save work and are not locks.
 
 use crate::journal::this_host;
 use crate::place::check_no_link;

@@ -25,7 +25,7 @@ const SCRIPT: &str = include_str!("html/script.js");
 
 /// Maximum number of failures that are shown at first. The others can be expanded.
 const MOST_FAILURES: usize = 12;
-/// Maximum number of groups of losses. The table of jobs lists them by job.
+/// Maximum number of groups of losses. The table of jobs lists the losses of each job.
 const MOST_LOSSES: usize = 100;
 /// Maximum number of names in a group of losses.
 const MOST_NAMED: usize = 3;

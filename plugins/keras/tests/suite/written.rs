@@ -147,7 +147,7 @@ fn another_file_that_has_none_of_the_tensors_is_refused() {
     }
 }
 
-/// Otherwise the output would mix old and new values.
+/// Users must request an output that mixes old and new values.
 #[test]
 fn variables_without_tensors_are_refused_or_kept() {
     let error = like("sequential_compiled", &[], &[KERNEL]).unwrap_err();

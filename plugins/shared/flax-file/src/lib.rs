@@ -45,12 +45,12 @@ pub const SCALAR_CLASS: &str = "numpy.generic";
 /// far fewer.
 pub const MAX_NESTING: usize = 64;
 
-/// Prefixes of texts that represent an array in another file: of Orbax, and of Flax's multi-process
-/// checkpoints.
+/// Prefixes of strings that stand for an array in another file. Orbax and Flax's multi-process
+/// checkpoints use them.
 const PLACEHOLDERS: [&str; 4] =
     ["PLACEHOLDER://", "AGGREGATED://", "//GDAPlaceholder:", "//ArrayPlaceholder:"];
 
-/// Returns the name of the array in another file that a text represents.
+/// Returns the name of the array in another file that a string stands for.
 #[must_use]
 pub fn placeholder(text: &str) -> Option<&str> {
     PLACEHOLDERS.iter().find_map(|start| text.strip_prefix(start))

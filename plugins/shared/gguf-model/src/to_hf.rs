@@ -19,7 +19,7 @@ pub struct HfFiles {
     pub reorders_rows: bool,
     /// Names and texts of the files.
     pub files: Vec<(&'static str, String)>,
-    /// Parts without a counterpart: what, and why.
+    /// Parts without a counterpart, and the reason for each.
     pub losses: Vec<(&'static str, String)>,
     /// Keys of the metadata that the files represent.
     pub held: Vec<String>,

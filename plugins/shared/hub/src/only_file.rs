@@ -1,4 +1,4 @@
-//! Formats whose models are one file: a folder represents the only such file in it.
+//! Formats that store a model in one file. A folder is accepted if it contains one such file.
 
 use crate::choose::unjoinable_ranks;
 use crate::listing::list;

@@ -24,7 +24,7 @@ pub(super) struct Encoder<'a> {
     measured: Vec<Option<Measured>>,
 }
 
-/// The lengths of the parts of a feature, from inside to outside.
+/// The lengths of the parts of a feature, innermost first.
 #[derive(Debug, Clone, Copy, Default)]
 struct Measured {
     /// The packed numbers, or the strings with their tags.

@@ -88,7 +88,7 @@ pub(crate) fn short(outcome: &Outcome) -> String {
     outcome.to_string().chars().take(1500).collect()
 }
 
-/// Returns a value in ten nested lists of ten references each, repeated to this depth.
+/// Nests a value in `depth` lists, each of which has ten references to the next inner one.
 fn shared(leaf: &[u8], depth: u8) -> Vec<u8> {
     let mut body = [b"(", leaf, b"q\x00"].concat();
     for level in 0..depth {

@@ -74,7 +74,7 @@ fn lists_of_one_length_are_a_dimension() {
         tensor("x.values.valid", &[6], vec![1, 1, 1, 0, 1, 1]),
     ];
     assert_eq!(tensors(&holes, false), expected);
-    // A length that the schema fixes also holds for missing lists.
+    // If the schema has a fixed length, a missing list also has this length.
     let rows = [Some(vec![Some(1.0), Some(2.0)]), None, Some(vec![Some(3.0), Some(4.0)])];
     let fixed = FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(rows, 2);
     let values = le([1_f32, 2.0, 0.0, 0.0, 3.0, 4.0].map(f32::to_le_bytes));
