@@ -261,7 +261,7 @@ fn a_set_with_a_hole_is_no_smaller_set() {
         std::fs::remove_file(beyond).unwrap();
         let hole = names_in(&folder).into_iter().find(|name| name.contains("-00001-of-")).unwrap();
         std::fs::remove_file(folder.join(&hole)).unwrap();
-        let missing = ["not all shards of the set are there", "without number [1]", "-i files=GLOB"];
+        let missing = ["some shards of the set are missing", "without number [1]", "-i files=GLOB"];
         ferry.on("cat", &folder, &["--part", "train"]).expect(3).says(&missing);
         if [".parquet", ".tfrecord"].contains(&suffix) {
             for input in [folder.clone(), folder.join("train")] {

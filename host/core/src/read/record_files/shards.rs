@@ -53,7 +53,8 @@ fn check_set(pattern: &str, count: u64, there: &BTreeSet<u64>) -> Result<()> {
     }
     let more = count.saturating_sub((there.len() + missing.len()) as u64);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    Err(Error::malformed("not all shards of the set are there (-i files=GLOB reads those that are)")
+    Err(Error::malformed("some shards of the set are missing")
+        .hint("pass -i files=GLOB to read the existing ones")
         .file(pattern)
         .expected(format!("{count} files"))
         .found(format!("{} of them, without number {missing:?}{more}", there.len())))
