@@ -18,8 +18,8 @@ pub(crate) enum Kind {
     /// Empty texts, which are nulls among values of another kind.
     Empty,
     Bool,
-    /// Integers. The flags are set if any is negative, needs more than 63 bits, or is not exact in a
-    /// float64.
+    /// Integers. The flags are set if any is negative, needs more than 63 bits, or is not exact in
+    /// a float64.
     Whole {
         negative: bool,
         large: bool,
@@ -30,8 +30,8 @@ pub(crate) enum Kind {
         beyond: bool,
     },
     Date,
-    /// Times with this many fractional digits (0, 3, 6 or 9). The flags are set if they have a zone,
-    /// and if any is outside the years that 64-bit nanoseconds cover.
+    /// Times with this many fractional digits (0, 3, 6 or 9). The flags are set if they have a
+    /// zone, and if any is outside the years that 64-bit nanoseconds cover.
     Time {
         digits: u8,
         zone: bool,

@@ -3,7 +3,8 @@
 //!
 //! If a lease has not been touched for some time, another worker takes it over. The file system's
 //! clock measures this time. If the first worker is only slow or frozen, no harm is done: the
-//! outputs of two workers for the same piece become visible once. Leases save work and are not locks.
+//! outputs of two workers for the same piece become visible once. Leases save work and
+//! are not locks.
 
 use crate::journal::this_host;
 use crate::place::check_no_link;
