@@ -1,4 +1,4 @@
-//! The error type: one cause, the kind that maps to an exit code, where it occurred, and how to go on.
+//! The error type: one cause, the kind that maps to an exit code, where it occurred, and what to do next.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -121,7 +121,7 @@ macro_rules! constructors {
 }
 
 impl Error {
-    /// Creates an error. `message` says what is wrong: lowercase, no full stop. How to go on belongs into the
+    /// Creates an error. `message` says what is wrong: lowercase, no full stop. What to do next belongs in the
     /// [`hint`](Self::hint).
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
@@ -217,7 +217,7 @@ impl Error {
         self
     }
 
-    /// Sets how to go on: an imperative that names the command or option, such as "pass -i shard=alone to convert only
+    /// Sets what to do next: an imperative that names the command or option, such as "pass -i shard=alone to convert only
     /// this file". Programs show it on a line of its own. The first hint set stays.
     #[must_use]
     pub fn hint(mut self, text: impl Into<String>) -> Self {

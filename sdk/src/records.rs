@@ -333,7 +333,7 @@ pub trait RecordPlan: Send + Sync {
     }
 }
 
-/// The condition under which a file of a plan that rolls is full.
+/// The point at which a plan that rolls starts a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Roll {
     /// The file has this many rows, at least one.

@@ -114,7 +114,7 @@ impl TensorWriter for Counted {
         };
         let chosen = catalog.tensor_ids().find(fits);
         for id in catalog.tensor_ids().filter(|id| Some(*id) != chosen) {
-            layout.omit(id, "not one row of U8")?;
+            layout.omit(id, "the format holds only one row of U8")?;
         }
         let id = chosen.ok_or_else(|| Error::unsupported("no row of U8"))?;
         let tensor = catalog.tensor(id);

@@ -167,7 +167,7 @@ def gguf_by_gguf(path, rng):
 
 
 def hdf5_by_h5py(path, rng):
-    """Writes datasets with every layout, chunk index, filter and kind of growth, and entries that are not numbers."""
+    """Writes fixed and resizable datasets with every layout, chunk index and filter, and non-numeric entries."""
     libver = rng.choice(["earliest", "latest", ("earliest", "v110"), ("v108", "v108"), ("v112", "v114")])
     with h5py.File(path, "w", libver=libver, track_order=rng.random() < 0.2) as file:
         for name, array in flat_tree(random_tree(rng, PLAIN + COMPLEX), "/").items():

@@ -99,7 +99,7 @@ class Pod:
 
 
 def run(job, evictions):
-    """Runs the Job, and returns what was done."""
+    """Runs the Job, and returns its pods, the outcome of each index, and its condition."""
     waiting = {index: 0.0 for index in range(job.completions)}
     failures = dict.fromkeys(waiting, 0)
     running, pods, succeeded, failed, most = [], [], [], [], 0

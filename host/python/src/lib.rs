@@ -1,5 +1,5 @@
-//! `tensorferry._native`: the parts of the Python package that must be fast or safe, or that exist
-//! in Rust already.
+//! `tensorferry._native`: the parts of the Python package that must be fast or safe, or that
+//! already exist in Rust.
 //!
 //! The public API of the package is in `python/tensorferry`. This module provides the engine,
 //! models and their tensors as bytes, scans as Arrow C streams, and the engine's commands, whose

@@ -248,7 +248,7 @@ fn row_of(name: &str) -> Result<(Option<Scope>, &'static Row)> {
     }
     let distance = |row: &&Row| strsim::damerau_levenshtein(row.0, &key);
     let nearest = ROWS.iter().min_by_key(distance).map_or("", |row| row.0);
-    Err(Error::usage(format!("no setting {name:?}; did you mean {nearest:?}?")))
+    Err(Error::usage(format!("unknown setting {name:?}; did you mean {nearest:?}?")))
 }
 
 fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
@@ -331,7 +331,7 @@ mod tests {
     fn what_is_wrong_is_said_and_secrets_are_not() {
         let error = |pair: &str| settings(&[pair]).unwrap_err().to_string();
         assert!(error("endpont=x").contains("did you mean \"endpoint\""), "{}", error("endpont=x"));
-        assert!(error("s3.parallel=3").contains("no setting"), "{}", error("s3.parallel=3"));
+        assert!(error("s3.parallel=3").contains("unknown setting"), "{}", error("s3.parallel=3"));
         assert!(error("parallel=0").contains("from 1 to 1024"));
         assert!(error("spool=3XB").contains("64KiB"));
         assert!(error("anonymous=maybe").contains("true or false"));

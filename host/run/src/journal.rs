@@ -87,7 +87,7 @@ impl Journal {
                 false => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file")),
             }
         };
-        // Shards share the manifest's own journal, and exclude a run of all jobs.
+        // Each shard takes a shared lock on the manifest's journal, which blocks a run of all jobs.
         let shared = match part {
             Some(_) => Some(lock::take(open(base).map_err(failed)?, base, lock::LockMode::Shared)?),
             None => None,

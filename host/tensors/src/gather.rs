@@ -36,8 +36,8 @@ pub struct StridedCopy {
 
 impl StridedCopy {
     /// Returns the copy of a block's share of `region`, into a destination that contains only the
-    /// region, in this order. Returns `None` if they do not overlap. `width` is the bytes of an
-    /// element.
+    /// region, in this order. Returns `None` if they do not overlap. `width` is the size of an
+    /// element in bytes.
     #[must_use]
     #[expect(clippy::needless_range_loop, reason = "one index into six slices")]
     pub fn new(block: &Block, region: &Region, order: Order, width: u32) -> Option<Self> {
@@ -89,7 +89,7 @@ impl StridedCopy {
     }
 
     /// Joins neighbors that are equal and evenly spaced on both sides. Some layouts need many
-    /// blocks, such as a transposed matrix as a vector, which needs one per row. Joined, they are
+    /// blocks: a transposed matrix that is stored as a vector needs one per row. Joined, they are
     /// one gather whose tiles are long in both directions, instead of one read per element.
     #[must_use]
     pub fn joined(mut copies: Vec<Self>) -> Vec<Self> {

@@ -103,8 +103,8 @@ pub fn read_slice(logical: &Logical<'_>, id: TensorId, axes: &[AxisSlice], buffe
     Ok(())
 }
 
-/// Returns the slice's share of a block, as a block of the slice. `width` is the bytes of an
-/// element.
+/// Returns the slice's share of a block, as a block of the slice. `width` is the size of an
+/// element in bytes.
 fn of_block(block: &Block, axes: &[AxisSlice], width: u32) -> Option<Block> {
     let mut taken = block.clone();
     let mut offset = i128::from(block.offset);

@@ -39,8 +39,8 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
 }
 
 /// Files with these names may belong to a different format or to no model (`vocab.bin` next to a
-/// SavedModel). Indexes, and files that start like torch's, rank above TensorFlow. A match by name
-/// only ranks below every format that recognizes the folder.
+/// SavedModel). Indexes, and files that start like torch's, rank above TensorFlow. If only the
+/// names match, the folder ranks below every format that recognizes it.
 fn in_folder(source: &dyn Source) -> Result<Score> {
     const BY_NAME: Score = Score(1);
     const MAX_OPENED: usize = 16;

@@ -32,7 +32,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
         &["sdk", "host/core", "host/publish", "host/tensors", "host/convert", "host/records", "host/remote"],
     ),
     ("host/remote", &["sdk", "host/core"]),
-    // host/README.md describes what it uses of the layers.
+    // host/README.md lists the items of the layers that this crate uses.
     ("host/run", &["sdk", "host/tensorferry", "host/core", "host/publish", "host/convert", "host/remote"]),
     // It does not depend on models or formats.
     ("host/page", &[]),

@@ -1,6 +1,6 @@
-//! Tables with a log next to their data files, which lists the current files of the table. Older
-//! files contain rows that were deleted or changed since, so that a folder of such a table is not
-//! the sum of its files.
+//! Tables whose log, next to their data files, lists the current files of the table. Older files
+//! contain rows that have since been deleted or changed, so such a table is not the sum of the
+//! files in its folder.
 //!
 //! Readers of such files declare an option `table_log`; with the value `ignore` they read every
 //! file.

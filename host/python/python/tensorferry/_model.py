@@ -131,7 +131,7 @@ class Model(Mapping):  # type: ignore[type-arg]
 
         Args:
             glob: A pattern of tensor names. By default all tensors are read.
-            histogram: If true, a histogram with 64 bins, as from `numpy.histogram`, is computed in a second pass.
+            histogram: If true, a histogram with 64 bins, as returned by `numpy.histogram`, is computed in a second pass.
 
         Returns:
             A `Statistics` for each tensor, by name.

@@ -24,7 +24,7 @@ from ._errors import SystemFault
 
 # #: Exit code of `ferry` if a job failed permanently.
 FAILED = 3
-# #: Exit code if nothing of the piece could be started.
+# #: Exit code if no part of the piece could be started.
 SYSTEM = 5
 # #: Exit code if all failures are temporary.
 PASSING = 75

@@ -53,7 +53,7 @@ class Loss(_Document):
 
 
 class Histogram(_Document):
-    """A histogram with 64 bins, as from `numpy.histogram`: 65 `edges` and 64 `counts`."""
+    """A histogram with 64 bins, as returned by `numpy.histogram`: 65 `edges` and 64 `counts`."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-//! Makes a record of each row of the leading dimension, which all tensors share.
+//! Turns each row into a record. All tensors have the same number of rows, the leading dimension.
 
 use super::column_metadata::ColumnsMetadata;
 use super::column_names::{self, ColumnTensors};

@@ -209,7 +209,7 @@ pub(super) struct DatasetKeys {
     pub(super) name: Option<String>,
     /// The folder of the files, as a path or URL.
     pub(super) root: Placed<String>,
-    /// Globs of files' paths below the root. Default: all files with the extension of a record
+    /// Globs of file paths, relative to the root. Default: all files with the extension of a record
     /// format.
     pub(super) include: Option<Vec<Placed<String>>>,
     /// Globs of paths to leave out.

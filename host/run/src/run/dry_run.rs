@@ -166,7 +166,7 @@ fn conflicts<'a>(
         for (path, _) in &plan.files {
             makers.entry(path.as_path()).or_default().push(&plan.name);
             let is_ours = owned(job).is_some_and(|owned| owned.contains_key(path));
-            // A run checks it against its receipt.
+            // Only a real run checks the output against its receipt.
             let may_be_ours = || receipt::path_for(Path::new(&plan.output)).is_file();
             let may_replace = match job.policy.force {
                 Force::Own => is_ours || may_be_ours(),

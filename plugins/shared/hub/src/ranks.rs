@@ -85,7 +85,7 @@ const PATTERNS: [(&str, LoneRank); 44] = [
 const CONFIG: &str = "config.json";
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// A file name that matches a pattern.
+/// A file name that matches one of the [`PATTERNS`], and the numbers in it.
 #[derive(Debug, PartialEq, Eq)]
 struct RankName {
     alone: LoneRank,

@@ -26,9 +26,9 @@ pub(super) struct OutputText {
     pub(super) crc: u32,
 }
 
-/// Writes `count` strings. `read` fills a buffer with their logical bytes from an offset on. For
-/// each string, these are its length as a u64 and its bytes, `len` bytes in total. They are read
-/// twice, because all lengths come first.
+/// Writes `count` strings. `read` fills a buffer with their logical bytes, starting at an offset.
+/// The logical bytes of a string are its length as a u64, then its contents; all strings together
+/// have `len` of them. They are read twice, because the bundle stores all lengths first.
 pub(super) fn write(
     count: u64,
     len: u64,

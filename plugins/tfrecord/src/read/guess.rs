@@ -26,7 +26,7 @@ impl Opening<'_> {
     /// Returns a guessed table and pieces, or `None` if guessing is not allowed or the samples are
     /// insufficient.
     pub(super) fn guessed(&self, message: MessageKind) -> Result<Option<Opened>> {
-        // The user sees the numbers of skipped records, so they must be exact.
+        // The user sees how many records were skipped, so the count must be exact.
         if !self.context.purpose().has(Purpose::ONCE) || self.policy.skips() {
             return Ok(None);
         }

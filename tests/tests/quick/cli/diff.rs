@@ -119,7 +119,7 @@ fn the_worst_comes_first_and_ci_chooses_what_fails() {
         (&"y".into(), &1.into())
     );
     ferry.diff(&a, &b, &["--max-diff", "0.5,relative"]).expect(0);
-    // With different dtypes, the values are compared. The dtype is then not a failure.
+    // If the dtypes differ, the values are compared, and the difference in dtype is not a failure.
     let halved = ferry.safetensors(
         "half.safetensors",
         &[

@@ -114,7 +114,7 @@ fn shared_bytes_and_trees_are_bounded() {
         ("sparse tensors of one storage", "pt", &["-i", "densify=true"], shared, |_, path| {
             checkpoint(path, &numbered(20, |at| sparse((1 << 29) + at)), &[4, 8]);
         }),
-        ("sparse tensors of storages of their own", "pt", &["-i", "densify=true"], shared, |_, path| {
+        ("sparse tensors with their own storages", "pt", &["-i", "densify=true"], shared, |_, path| {
             let tensors = numbered(20, |at| sparse_of(usize::try_from(at).unwrap() * 2, 1 << 29));
             checkpoint(path, &tensors, &[4, 8].repeat(20));
         }),

@@ -6,7 +6,7 @@ use crate::write::{DATA_HEADER_LEN, DATA_MAGIC};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Block, ByteOrder, Dtype, DtypeInfo, Region, Result, StorageId, StorageRange, Value};
 
-/// Returns its files by name. `sample.trial` is the index.
+/// Returns the sample's files by name. `sample.trial` is the index.
 ///
 /// # Panics
 ///

@@ -9,7 +9,7 @@ use tensorferry_sdk::Result;
 /// Pause between two rounds over the files.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Runs the copy, and syncs the data of its files repeatedly meanwhile.
+/// Runs the copy while a second thread repeatedly syncs the data of its files.
 pub(super) fn alongside(files: &[OutputBytes], copy: impl FnOnce() -> Result<()>) -> Result<()> {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -28,7 +28,7 @@ pub trait RemotePlace: Send + Sync {
     fn url(&self, path: &str) -> String;
 
     /// Looks up a path, with a single request. The empty path is a folder if it has any content. In
-    /// a store without folders, a path is a folder if names continue after it with `/`. Returns
+    /// a store without folders, a path is a folder if any key starts with the path and `/`. Returns
     /// `None` if nothing exists there.
     fn look(&self, path: &str) -> Result<Option<RemoteEntry>>;
 

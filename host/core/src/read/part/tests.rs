@@ -6,7 +6,7 @@ use super::*;
 use tensorferry_sdk::{CatalogBuilder, CatalogSink, Dtype, Limits, MemorySource, Storage};
 
 /// Parses a catalog whose tree is written as JSON: a string is a tensor with one element per
-/// letter, other values are state.
+/// letter, and any other value is state.
 fn catalog(text: &str) -> Catalog {
     fn add(builder: &mut CatalogBuilder<'_>, value: &serde_json::Value, path: &str) -> NodeId {
         let node = match value {

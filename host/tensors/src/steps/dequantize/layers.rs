@@ -80,7 +80,7 @@ impl<'a> Layers<'a> {
         self.names().filter_map(|name| name.strip_suffix(suffix)).collect()
     }
 
-    /// Returns a weight that replaces a tensor, which is one of its parts.
+    /// Returns a weight that replaces the tensor `in_place_of`, which is also its first part.
     pub(super) fn layer(&'a self, name: String, in_place_of: &str) -> Result<Layer<'a>> {
         let place = self.by_name.get(in_place_of).copied();
         let place = place.ok_or_else(|| Error::malformed("no such tensor").tensor(in_place_of))?;

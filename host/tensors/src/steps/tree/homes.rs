@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use tensorferry_core::read::part::join;
 use tensorferry_sdk::{Node, NodeId, NodeKind, Tree};
 
-/// The mappings that are reached from the root through mappings, lists and tuples.
+/// The mappings that are reachable from the root through mappings, lists and tuples.
 pub(super) struct Homes {
     root: NodeId,
     by_path: HashMap<String, NodeId>,

@@ -14,7 +14,7 @@ struct Split {
 }
 
 enum SplitRule {
-    /// No separate step: the byte-level step splits.
+    /// No separate step: the byte-level step also splits the text.
     ByteLevel,
     /// Single digits, followed by the split of `ByteLevel`.
     Digits,
