@@ -1,7 +1,7 @@
 //! Builds catalogs. A reader fills a [`CatalogSink`]. The only implementation that yields a
 //! [`Catalog`] is [`CatalogBuilder`], which checks every extent as it is added.
 
-use crate::proof::CatalogChecker;
+use crate::catalog_checker::CatalogChecker;
 use crate::source::check_range;
 use crate::{
     Block, Catalog, Data, DigestAlgorithm, Dtype, DtypeInfo, Error, Grid, JoinedRanges, Limits, Loss,
@@ -205,7 +205,7 @@ impl CatalogBuilder<'_> {
         for range in joined.ranges() {
             let part = self.proof.catalog.storage(range.storage);
             let part = part.ok_or_else(|| Error::plugin(format!("no storage {}", range.storage.0)))?;
-            if matches!(part.place, StorageLocation::Joined(_)) {
+            if matches!(part.location, StorageLocation::Joined(_)) {
                 return Err(Error::plugin("a joined storage contains a joined storage"));
             }
             if part.byte_order != storage.byte_order {
@@ -262,7 +262,7 @@ impl CatalogSink for CatalogBuilder<'_> {
         if let Some(digest) = storage.digest.take_if(|digest| digest.algorithm.start().is_err()) {
             self.note_unknown_digest(digest.algorithm)?;
         }
-        match &storage.place {
+        match &storage.location {
             StorageLocation::File { file, offset } => {
                 let name = self.source.name(*file);
                 if name.is_empty() {
@@ -478,7 +478,7 @@ mod tests {
     fn a_part_of_a_joined_storage_is_the_ranges_that_it_touches() {
         let range = |storage, offset, len| StorageRange { storage: StorageId(storage), offset, len };
         let StorageLocation::Joined(joined) =
-            Storage::joined([range(0, 2, 5), range(1, 0, 0), range(2, 1, 3)]).place
+            Storage::joined([range(0, 2, 5), range(1, 0, 0), range(2, 1, 3)]).location
         else {
             unreachable!()
         };

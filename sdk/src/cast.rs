@@ -73,7 +73,7 @@ impl Catalog {
         let elements = (stretch.end - stretch.start) / u64::from(from_width);
         let len = elements.checked_mul(to_width.into());
         let len = len.ok_or_else(|| Error::limit("the length of a cast storage exceeds 64 bits"))?;
-        let cast = match self.storage(first.storage).map(|storage| &storage.place) {
+        let cast = match self.storage(first.storage).map(|storage| &storage.location) {
             Some(StorageLocation::Cast(below)) => {
                 let (lying, read) = below.widths();
                 CastStorage {
@@ -87,7 +87,7 @@ impl Catalog {
         let id = u32::try_from(self.storages.len()).map_err(|_| Error::limit("too many storages"))?;
         let byte_order = ByteOrder::Little;
         self.storages.push(Storage {
-            place: StorageLocation::Cast(Arc::new(cast)),
+            location: StorageLocation::Cast(Arc::new(cast)),
             len,
             byte_order,
             digest: None,
@@ -178,7 +178,7 @@ mod tests {
 
     fn cast_at(catalog: &Catalog, storage: u32) -> (&CastStorage, u64) {
         let storage = catalog.storage(StorageId(storage)).unwrap();
-        let StorageLocation::Cast(cast) = &storage.place else { panic!("{storage:?} is not a cast") };
+        let StorageLocation::Cast(cast) = &storage.location else { panic!("{storage:?} is not a cast") };
         (cast, storage.len)
     }
 
@@ -270,7 +270,7 @@ mod tests {
             start: 0,
             dtypes: vec![Dtype::F32, Dtype::F16],
         }));
-        let storage = Storage { place, len: 48, byte_order: ByteOrder::Little, digest: None };
+        let storage = Storage { location: place, len: 48, byte_order: ByteOrder::Little, digest: None };
         assert!(builder.storage(storage).is_err());
     }
 }

@@ -186,7 +186,7 @@ impl Catalog {
         limits: &Limits,
     ) -> Result<(Self, Vec<StorageId>)> {
         let held = |storage: &Storage| {
-            if let StorageLocation::Inline(bytes) = &storage.place { bytes.len() as u64 } else { 0 }
+            if let StorageLocation::Inline(bytes) = &storage.location { bytes.len() as u64 } else { 0 }
         };
         let mut inline = self.storages.iter().map(held).sum::<u64>();
         let mut again = Vec::with_capacity(ids.len());

@@ -16,7 +16,7 @@ impl Catalog {
         for input in compute.inputs() {
             match self.storage(*input) {
                 None => return Err(Error::plugin(format!("no storage {}", input.0))),
-                Some(Storage { place: StorageLocation::Computed(_), .. }) => {
+                Some(Storage { location: StorageLocation::Computed(_), .. }) => {
                     return Err(Error::plugin("a computed storage reads a computed storage"));
                 }
                 Some(_) => {}
@@ -26,7 +26,7 @@ impl Catalog {
         let id = id.filter(|&id| u64::from(id) < self.limits.entries);
         let id = id.ok_or_else(|| Error::limit("too many storages"))?;
         let place = StorageLocation::Computed(ComputedStorage(compute));
-        self.storages.push(Storage { place, len, byte_order: ByteOrder::Little, digest: None });
+        self.storages.push(Storage { location: place, len, byte_order: ByteOrder::Little, digest: None });
         Ok(StorageId(id))
     }
 }

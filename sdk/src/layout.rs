@@ -432,7 +432,7 @@ impl Layout {
 
     /// Moves the layout into a sub-folder.
     #[must_use]
-    pub fn below(mut self, folder: &str) -> Self {
+    pub fn in_folder(mut self, folder: &str) -> Self {
         let paths = self.files.iter_mut().map(|file| &mut file.path);
         for path in paths.chain(self.superseded.iter_mut().map(|(pattern, _)| pattern)) {
             *path = format!("{folder}/{path}");

@@ -127,7 +127,7 @@ pub struct Loss {
     /// How severe the loss is.
     pub severity: Severity,
     /// Whether the user requested it, as with the rounding of a cast.
-    pub asked: bool,
+    pub requested: bool,
     /// The affected tensor name, path in the tree, or file.
     pub what: String,
     /// Why it was not carried, and how to carry it, if that is possible.
@@ -139,7 +139,7 @@ impl Loss {
     /// severity](LossKind::usual_severity) of its kind, and is not requested by the user.
     pub fn new(kind: LossKind, what: impl Into<String>, why: impl Into<String>) -> Self {
         let severity = kind.usual_severity();
-        Self { kind, severity, asked: false, what: what.into(), why: why.into() }
+        Self { kind, severity, requested: false, what: what.into(), why: why.into() }
     }
 
     /// Sets the severity.
@@ -152,7 +152,7 @@ impl Loss {
     /// Marks the loss as requested by the user.
     #[must_use]
     pub fn requested_by_user(mut self) -> Self {
-        self.asked = true;
+        self.requested = true;
         self
     }
 }

@@ -105,7 +105,7 @@ impl<'a> MemoryView<'a> {
 
     fn storage_bytes(&self, storage: &Storage) -> Result<Vec<u8>> {
         let len = usize::try_from(storage.len).map_err(|_| Error::limit("too long for memory"))?;
-        let bytes = match &storage.place {
+        let bytes = match &storage.location {
             StorageLocation::Inline(bytes) => bytes.to_vec(),
             StorageLocation::Cast(_) | StorageLocation::Computed(_) => {
                 return Err(Error::unsupported("the in-memory host does not cast or compute"));

@@ -108,7 +108,7 @@ fn is_stored_plain(tensor: &Tensor, storages: &[Storage], info: &DtypeInfo) -> b
         Data::Empty => true,
         Data::Whole { storage, .. } => storages.get(storage.0 as usize).is_some_and(|storage| {
             let swaps = storage.byte_order != ByteOrder::Little && info.swap_unit() > 1;
-            !swaps && !matches!(storage.place, StorageLocation::Cast(_))
+            !swaps && !matches!(storage.location, StorageLocation::Cast(_))
         }),
         Data::Blocks(_) | Data::Grid(_) => false,
     }

@@ -85,7 +85,7 @@ impl SharedBytesAccount {
             first: extent.clone(),
             names: 0,
         });
-        let is_stored = !matches!(storage.place, StorageLocation::Encoded { .. });
+        let is_stored = !matches!(storage.location, StorageLocation::Encoded { .. });
         if is_stored && named.first == extent && bytes <= extent.end - extent.start {
             named.names += 1;
             if (2..=MAX_FREE_REFERENCES).contains(&named.names) {

@@ -23,7 +23,7 @@ pub enum ByteOrder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
     /// Where the bytes are.
-    pub place: StorageLocation,
+    pub location: StorageLocation,
     /// Exact length in bytes.
     pub len: u64,
     /// Byte order of its numbers.
@@ -218,7 +218,7 @@ impl Storage {
     }
 
     fn at(place: StorageLocation, len: u64) -> Self {
-        Self { place, len, byte_order: ByteOrder::Little, digest: None }
+        Self { location: place, len, byte_order: ByteOrder::Little, digest: None }
     }
 
     /// Sets the byte order in which the bytes are read.

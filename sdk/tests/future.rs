@@ -211,7 +211,7 @@ fn a_digest_that_is_not_known_is_left_unchecked_with_one_note() {
 fn losses_nodes_dtypes_and_errors_of_later_stay_what_they_are() {
     let catalog = read(Unknown::Loss).unwrap();
     let [loss] = catalog.losses() else { panic!("{:?}", catalog.losses()) };
-    assert_eq!((loss.kind, loss.severity, loss.asked), (LossKind::State, Severity::Lost, true));
+    assert_eq!((loss.kind, loss.severity, loss.requested), (LossKind::State, Severity::Lost, true));
     assert_eq!(read(Unknown::Node).unwrap().tree().nodes()[0].kind.0, LATER);
     let catalog = read(Unknown::Dtype).unwrap();
     assert_eq!(catalog.dtype_info(catalog.tensors()[0].dtype).unwrap().name(), "F32_OF_LATER");

@@ -496,7 +496,7 @@ fn owners(registry: &Registry, kind: &Kind) -> BTreeMap<String, BTreeSet<String>
 
 /// Adds the files that contain a storage. Returns whether all of them are known.
 fn files_of(catalog: &Catalog, id: StorageId, source: &MemorySource, owners: &mut BTreeSet<String>) -> bool {
-    match catalog.storage(id).map(|storage| &storage.place) {
+    match catalog.storage(id).map(|storage| &storage.location) {
         Some(StorageLocation::File { file, .. }) => {
             owners.insert(source.name(*file).to_owned());
             true

@@ -35,7 +35,7 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
     let mut code = 0;
     for (input, output) in &outputs {
         // Each conversion counts its own progress.
-        let session = session.below(session.threads, session.memory, session.rate);
+        let session = session.child(session.threads, session.memory, session.rate);
         match one(command, input, output, &registry.clone().with_session(session)) {
             Ok(report) if command.json => documents.push(report.json()),
             Ok(report) => terminal::print(&said(command, &report))?,

@@ -98,7 +98,7 @@ impl<'a> ConversionContext<'a> {
             part: &self.part,
             losses: Some(&self.request.losses),
         };
-        let found = record_files::find_in(self.source.afresh(), choice, self.registry, self.session)?;
+        let found = record_files::find_in(self.source.reopen(), choice, self.registry, self.session)?;
         if !holds_records(&found.format.description)
             && !rank_folders::is_alone(&self.options)
             && let Some(sibling) = rank_folders::sibling(&found.source, self.session)?
@@ -145,13 +145,13 @@ impl<'a> ConversionContext<'a> {
 
     /// Returns all files of the input's folder.
     pub fn input_folder(&self) -> FileSource {
-        self.source.below("")
+        self.source.in_folder("")
     }
 
     /// Returns the same folder for files that are copied along. Links out of the folder are not
     /// followed.
     pub(crate) fn carried_folder(&self) -> FileSource {
-        self.source.below("").of_companions()
+        self.source.in_folder("").of_companions()
     }
 
     pub fn purpose(&self, format: &RegisteredFormat) -> Purpose {

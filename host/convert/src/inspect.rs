@@ -91,7 +91,7 @@ pub fn inspect_below(
 ) -> Result<Vec<(String, Inspected)>> {
     let root = FileSource::open(root, session)?;
     let looked_at = |folder: String| {
-        let found = record_files::find_from(root.below(&folder), look.choice(), registry, session)?;
+        let found = record_files::find_from(root.in_folder(&folder), look.choice(), registry, session)?;
         Ok((folder, inspect_found(&found, look, session, records)?))
     };
     models::folders(&root, registry, session)?.into_iter().map(looked_at).collect()

@@ -98,7 +98,7 @@ pub fn save(
     let watch = |_| ();
     // The input is not a file: nothing is opened or copied along.
     let source = FileSource::of_files(request.output.path.clone(), vec![String::new()]);
-    let context = ConversionContext::of(request, source.afresh(), registry, session, &watch, started)?;
+    let context = ConversionContext::of(request, source.reopen(), registry, session, &watch, started)?;
     let target = &context.target.format.description;
     if holds_records(target) {
         let problem = Error::usage(format!("the format {} holds records, not tensors", target.id));

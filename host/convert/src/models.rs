@@ -70,7 +70,7 @@ fn read_one<'a>(
 ) -> Result<InputModel<'a>> {
     let is_folder = *source.entry() == Entry::Folder && !source.is_listed();
     let reading = context.reading(context.purpose(format));
-    let reading = reading.with_folder(is_folder.then(|| source.below("")));
+    let reading = reading.with_folder(is_folder.then(|| source.in_folder("")));
     let options = context.reader_options(source, &format.description, options)?;
     let input = input::read(source, format, &options, &reading)?;
     Ok(InputModel { folder, input, context: reading })
@@ -90,7 +90,7 @@ fn read_below<'a>(
         if is_other_step(models.iter(), &folder) || (is_export_folder(&folder) && !models.is_empty()) {
             continue;
         }
-        let source = root.below(&folder);
+        let source = root.in_folder(&folder);
         let names: Vec<String> = source.list("")?;
         let is_read = |name: &String| models.iter().any(|m| m.has_read(&format!("{folder}/{name}")));
         if names.iter().any(is_read) {
@@ -194,7 +194,7 @@ pub fn is_export<'m>(
             && (outer.is_empty() || folder.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/')))
     };
     models.any(is_around)
-        && best_match(context.registry, &root.below(folder), context.session)
+        && best_match(context.registry, &root.in_folder(folder), context.session)
             .is_ok_and(|(score, _)| score <= ACCOMPANIES_A_MODEL)
 }
 
@@ -206,7 +206,7 @@ pub fn folders(root: &FileSource, registry: &Formats, session: &Session) -> Resu
     while let Some(folder) = open.pop() {
         session.check_cancelled()?;
         open.extend(sub_folders(root, &folder)?);
-        let source = root.below(&folder);
+        let source = root.in_folder(&folder);
         let has_weights = !folder.split('/').any(is_training_folder)
             && source.list("")?.iter().any(|name| weights.is_match(name));
         if has_weights && probe(registry, &source, None, session).is_ok() {

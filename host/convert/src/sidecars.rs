@@ -223,7 +223,7 @@ impl<'a> Companions<'a> {
         root: &FileSource,
         folder: &str,
     ) -> Self {
-        let source = root.below(folder);
+        let source = root.in_folder(folder);
         Self { context, weights, source, asked: BTreeMap::new(), carried: 0 }
     }
 
@@ -382,7 +382,7 @@ impl Sidecars {
         if !self.names.contains(&name) {
             return Ok(());
         }
-        let source = input.afresh();
+        let source = input.reopen();
         let file = source.open(&name)?;
         let mut text = vec![0; usize::try_from(source.len(file).min(config_dtype::MOST_BYTES)).unwrap_or(0)];
         source.read_at(file, 0, &mut text)?;

@@ -79,7 +79,7 @@ impl Engine {
     /// Returns the formats with a new session that follows the input's links if `follow_links` is
     /// set.
     pub(crate) fn for_input(&self, follow_links: bool) -> Registry {
-        let mut session = self.registry.session().afresh();
+        let mut session = self.registry.session().with_own_progress();
         session.links.follow = follow_links;
         self.registry.clone().with_session(Arc::new(session))
     }

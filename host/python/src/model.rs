@@ -133,7 +133,7 @@ impl Model {
         histogram: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = self.0.get().or_raise(py)?;
-        let session = Arc::new(model.session().afresh());
+        let session = Arc::new(model.session().with_own_progress());
         let model = model.with_session(session.clone());
         let found = work::run(py, &session, None, || {
             let found = model.statistics(glob.as_slice(), histogram)?;
@@ -225,7 +225,7 @@ fn reading<T: Send>(
     if len <= SHORT {
         return py.detach(|| read(model)).or_raise(py);
     }
-    let session = Arc::new(model.session().afresh());
+    let session = Arc::new(model.session().with_own_progress());
     let model = model.with_session(session.clone());
     work::run(py, &session, None, || read(&model))
 }

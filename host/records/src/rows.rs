@@ -31,7 +31,7 @@ pub fn open<'a>(
     context: &ReadContext<'_>,
 ) -> Result<Rows<'a>> {
     let reader = format.record_reader(given, context)?;
-    let source = Arc::new(source.afresh());
+    let source = Arc::new(source.reopen());
     let mut opened = Vec::new();
     let cancellable = context.cancellable(source.clone());
     let of_source = SourceContext::new(context, &source);

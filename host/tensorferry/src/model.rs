@@ -491,7 +491,7 @@ impl Tensor {
             return refused("a tensor that is not contiguous cannot be mapped");
         };
         let Some(stored) = catalog.storage(storage) else { return refused("the tensor has no storage") };
-        let sdk::StorageLocation::File { file, offset: start } = stored.place else {
+        let sdk::StorageLocation::File { file, offset: start } = stored.location else {
             return refused("a tensor that is not stored as plain bytes in a file cannot be mapped");
         };
         if stored.byte_order != ByteOrder::Little && self.dtype_info()?.swap_unit() != 1 {

@@ -200,7 +200,7 @@ impl<'a> Slabs<'a> {
         });
         let elements = block.region.shape.iter().product::<u64>();
         let bytes = elements * u64::from(self.width);
-        let (id, bytes) = match &stored.storage(block.storage).ok()?.place {
+        let (id, bytes) = match &stored.storage(block.storage).ok()?.location {
             StorageLocation::Cast(cast) if cast.start == 0 => (cast.of, elements * cast.widths().0),
             StorageLocation::Cast(_) => return None,
             _ => (block.storage, bytes),
@@ -208,7 +208,7 @@ impl<'a> Slabs<'a> {
         let storage = stored.storage(id).ok()?;
         // Encoded storages are checked when they are decoded, and the parts of joined ones may have
         // other users.
-        let is_plain = matches!(storage.place, StorageLocation::File { .. } | StorageLocation::Inline(_));
+        let is_plain = matches!(storage.location, StorageLocation::File { .. } | StorageLocation::Inline(_));
         let is_own = is_in_one_slab && is_plain && storage.len == bytes && storage.digest.is_some();
         is_own.then_some(id)
     }

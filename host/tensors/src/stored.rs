@@ -101,7 +101,7 @@ impl DecodedStorages {
     /// Returns an empty set: nothing is decoded yet.
     #[must_use]
     pub fn new(catalog: &Catalog) -> Self {
-        let is_encoded = |storage: &Storage| matches!(storage.place, StorageLocation::Encoded { .. });
+        let is_encoded = |storage: &Storage| matches!(storage.location, StorageLocation::Encoded { .. });
         let encoded = (0..).zip(catalog.storages()).filter(|(_, storage)| is_encoded(storage));
         let by_storage = encoded.map(|(id, _)| (StorageId(id), MadeOnce::default())).collect();
         Self { by_storage, held: AtomicU64::new(0), pieces: RecentPieces::default() }
@@ -161,7 +161,7 @@ impl<'a> Stored<'a> {
     pub fn read(&self, id: StorageId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let storage = self.storage(id)?;
         check_range("", storage.len, offset, buffer.len() as u64)?;
-        match &storage.place {
+        match &storage.location {
             StorageLocation::Cast(_) => {
                 let mut observer = ReadObserver { owned: 0..0, see: &mut |_, _, _| Ok(()) };
                 self.read_observed(id, offset, buffer, &mut observer).map(drop)
@@ -187,7 +187,7 @@ impl<'a> Stored<'a> {
     /// short time.
     fn read_range(&self, range: StorageRange, buffer: &mut [u8]) -> Result<()> {
         let storage = self.storage(range.storage)?;
-        match storage.place {
+        match storage.location {
             StorageLocation::Encoded { handle } if storage.len <= MAX_PIECE && storage.digest.is_none() => {
                 if range.offset == 0 && range.len == storage.len {
                     let mut sink = SliceSink { buffer, taken: 0, expected: storage.len };
@@ -225,14 +225,14 @@ impl<'a> Stored<'a> {
         }
         let inside = |byte: u64| byte.saturating_sub(offset).min(buffer.len() as u64);
         let owned = inside(observer.owned.start)..inside(observer.owned.end);
-        if let StorageLocation::Joined(joined) = &self.storage(id)?.place {
+        if let StorageLocation::Joined(joined) = &self.storage(id)?.location {
             check_range("", self.storage(id)?.len, offset, buffer.len() as u64)?;
             let mut at = 0;
             each_range(joined, offset, buffer, |range, part| {
                 let there = |byte: u64| range.offset + byte.saturating_sub(at).min(range.len);
                 let owned = there(owned.start)..there(owned.end);
                 at += range.len;
-                if matches!(self.storage(range.storage)?.place, StorageLocation::Encoded { .. }) {
+                if matches!(self.storage(range.storage)?.location, StorageLocation::Encoded { .. }) {
                     return self.read_range(range, part);
                 }
                 let mut observer = ReadObserver { owned, see: &mut *observer.see };
@@ -247,7 +247,7 @@ impl<'a> Stored<'a> {
 
     /// Returns the conversion of a storage that casts; `None` for others.
     pub fn chain(&self, id: StorageId) -> Result<Option<CastChain>> {
-        match &self.storage(id)?.place {
+        match &self.storage(id)?.location {
             StorageLocation::Cast(cast) => CastChain::of(cast, self.storage(cast.of)?.byte_order).map(Some),
             _ => Ok(None),
         }
@@ -262,7 +262,7 @@ impl<'a> Stored<'a> {
     /// Returns the file and the offset of a storage whose bytes are stored there unchanged.
     #[must_use]
     pub fn place_in_file(&self, id: StorageId) -> Option<(FileId, u64)> {
-        match &self.catalog.storage(id)?.place {
+        match &self.catalog.storage(id)?.location {
             StorageLocation::File { file, offset } => Some((*file, *offset)),
             _ => None,
         }
@@ -279,7 +279,7 @@ impl<'a> Stored<'a> {
     /// Bytes that must be decoded or computed are skipped.
     pub fn add_file_ranges(&self, id: StorageId, offset: u64, len: u64, ranges: &mut Vec<FileRange>) {
         let Some(storage) = self.catalog.storage(id) else { return };
-        match &storage.place {
+        match &storage.location {
             StorageLocation::File { file, offset: start } => {
                 ranges.push(FileRange { file: *file, offset: start + offset, len });
             }
@@ -309,7 +309,7 @@ impl<'a> Stored<'a> {
             Some(name) => error.tensor(name),
             None => error,
         };
-        match self.catalog.storage(id).map(|storage| &storage.place) {
+        match self.catalog.storage(id).map(|storage| &storage.location) {
             Some(StorageLocation::File { file, offset }) => {
                 error.file(self.input.source.name(*file)).offset(*offset)
             }
@@ -377,7 +377,7 @@ impl<'a> Stored<'a> {
     /// checked.
     pub fn decode_into(&self, id: StorageId, output: &mut dyn ByteSink) -> Result<()> {
         let storage = self.storage(id)?;
-        let StorageLocation::Encoded { handle } = storage.place else {
+        let StorageLocation::Encoded { handle } = storage.location else {
             return Err(Error::plugin(format!("storage {} is not encoded", id.0)));
         };
         let mut sink = CountedSink { output, taken: 0, expected: storage.len };
@@ -414,11 +414,11 @@ fn each_range(
 /// those of which that one is joined or computed.
 pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageId> + '_ {
     let lying = lying(catalog, id);
-    let joined = match catalog.storage(lying).map(|storage| &storage.place) {
+    let joined = match catalog.storage(lying).map(|storage| &storage.location) {
         Some(StorageLocation::Joined(joined)) => joined.ranges(),
         _ => &[],
     };
-    let inputs = match catalog.storage(lying).map(|storage| &storage.place) {
+    let inputs = match catalog.storage(lying).map(|storage| &storage.location) {
         Some(StorageLocation::Computed(computed)) => computed.0.inputs(),
         _ => &[],
     };
@@ -428,7 +428,7 @@ pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageI
 /// Returns the storage with the stored bytes: itself, unless it casts a different one.
 #[must_use]
 fn lying(catalog: &Catalog, id: StorageId) -> StorageId {
-    match catalog.storage(id).map(|storage| &storage.place) {
+    match catalog.storage(id).map(|storage| &storage.location) {
         Some(StorageLocation::Cast(cast)) => cast.of,
         _ => id,
     }

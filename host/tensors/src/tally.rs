@@ -45,7 +45,7 @@ fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId,
     for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
         for storage in tensor.storages() {
             if let (Some(chain), Some(StorageLocation::Cast(cast))) =
-                (stored.chain(storage)?, catalog.storage(storage).map(|storage| &storage.place))
+                (stored.chain(storage)?, catalog.storage(storage).map(|storage| &storage.location))
                 && !chain.is_exact()
             {
                 found.insert(id, cast.dtypes.clone());

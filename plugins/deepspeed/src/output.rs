@@ -137,7 +137,7 @@ impl Output<'_> {
             return Ok((id, 0));
         }
         // Its handle would refer to the collector's storages.
-        if matches!(collected.place, tensorferry_sdk::StorageLocation::Encoded { .. }) {
+        if matches!(collected.location, tensorferry_sdk::StorageLocation::Encoded { .. }) {
             return Err(Error::unsupported("a tensor with computed values, such as a conjugate"));
         }
         if let Some(&known) = self.declared.get(&storage) {

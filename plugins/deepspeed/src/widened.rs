@@ -31,7 +31,7 @@ pub(crate) fn is_widened(dtype: Dtype) -> bool {
 impl Widened {
     /// Takes `elements` of `storage` from byte `offset` on. The storage must contain them.
     pub(crate) fn new(storage: &Storage, offset: u64, elements: u64, from: Dtype) -> Result<Self> {
-        let StorageLocation::File { file, offset: start } = storage.place else {
+        let StorageLocation::File { file, offset: start } = storage.location else {
             return Err(Error::unsupported("a tensor with computed values, such as a conjugate"));
         };
         let is_whole = offset == 0 && elements.checked_mul(width(from)) == Some(storage.len);

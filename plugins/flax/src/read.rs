@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tensorferry_flax_file::chunked::join;
 use tensorferry_flax_file::document::{Document, Item, Key};
 use tensorferry_flax_file::placeholder;
-use tensorferry_flax_file::places::Positions;
+use tensorferry_flax_file::positions::Positions;
 use tensorferry_hub::{Choice, Index, choose};
 use tensorferry_sdk::{
     CatalogSink, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, NothingEncoded, Purpose, Result,

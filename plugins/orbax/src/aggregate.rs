@@ -11,7 +11,7 @@ use tensorferry_flax_file::array::Array;
 use tensorferry_flax_file::chunked::join;
 use tensorferry_flax_file::document::{Document, Item, Key};
 use tensorferry_flax_file::placeholder;
-use tensorferry_flax_file::places::Positions;
+use tensorferry_flax_file::positions::Positions;
 use tensorferry_sdk::{Context, FileId, Node, Result, Source};
 
 pub(crate) const AGGREGATE: &str = "checkpoint";

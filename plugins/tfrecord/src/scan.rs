@@ -8,7 +8,7 @@
 //! file), the unit is walked again from the true start. The result is therefore always that of a
 //! single walk from the start.
 
-mod ahead;
+mod attempts;
 mod guess;
 
 pub(crate) use guess::first_record;
@@ -18,7 +18,7 @@ use crate::codec::Codec;
 use crate::files::InputFile;
 use crate::frame::{Checks, Fault, FaultKind, Frames};
 use crate::policy::FaultPolicy;
-use ahead::Attempts;
+use attempts::Attempts;
 use tensorferry_proto::wire::WireError;
 use tensorferry_sdk::{Context, Error, Result, Source};
 

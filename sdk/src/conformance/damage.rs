@@ -65,7 +65,7 @@ fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Resul
         let view = rules.read(&watched, &context)?;
         let catalog = view.catalog();
         let bounded = catalog.storages().iter().all(|storage| {
-            !matches!(storage.place, StorageLocation::Encoded { .. }) || storage.len <= MAX_BYTES
+            !matches!(storage.location, StorageLocation::Encoded { .. }) || storage.len <= MAX_BYTES
         });
         for tensor in catalog.tensors() {
             if bounded && tensor.bytes <= MAX_BYTES {

@@ -128,7 +128,7 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
             IN_FILE => StorageLocation::File { file: FileId(storage.file), offset: storage.offset },
             ENCODED => StorageLocation::Encoded { handle: storage.handle },
             INLINE => StorageLocation::Inline(storage.bytes.to_vec().into()),
-            JOINED => Storage::joined(decode_ranges(storage.ranges)?).place,
+            JOINED => Storage::joined(decode_ranges(storage.ranges)?).location,
             other => return Err(unknown("kind of storage", other).into()),
         };
         let digest = (storage.digest_algorithm != 0).then(|| Digest {
@@ -136,7 +136,7 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
             value: storage.digest.into(),
         });
         let byte_order = byte_order(storage.byte_order)?;
-        Ok(self.catalog.storage(Storage { place, len: storage.len, byte_order, digest })?.0)
+        Ok(self.catalog.storage(Storage { location: place, len: storage.len, byte_order, digest })?.0)
     }
 
     fn dtype(&mut self, dtype: DtypeFacts<'_>) -> Result<u32, Failure> {
@@ -255,7 +255,7 @@ impl CatalogSink for RemoteCatalogSink<'_> {
             digest: digest.map_or(&[], |digest| &digest.value),
         };
         let ranges: Vec<u64>;
-        match &storage.place {
+        match &storage.location {
             StorageLocation::File { file, offset } => (facts.file, facts.offset) = (file.0, *offset),
             StorageLocation::Encoded { handle } => (facts.kind, facts.handle) = (ENCODED, *handle),
             StorageLocation::Inline(bytes) => (facts.kind, facts.bytes) = (INLINE, bytes),

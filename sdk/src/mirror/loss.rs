@@ -9,7 +9,7 @@ pub(super) fn sent_loss(loss: &Loss) -> LossFacts<'_> {
         Severity::Changed => 1,
         Severity::Note => 2,
     };
-    LossFacts { kind: loss.kind.word(), severity, asked: loss.asked, what: &loss.what, why: &loss.why }
+    LossFacts { kind: loss.kind.word(), severity, asked: loss.requested, what: &loss.what, why: &loss.why }
 }
 
 pub(super) fn received_loss(loss: &LossFacts<'_>) -> Loss {

@@ -20,7 +20,7 @@ impl Places {
         let mut numbers = HashMap::new();
         let mut place = |data: &Data| {
             let Data::Whole { storage, offset } = data else { return None };
-            let StorageLocation::File { file, offset: start } = catalog.storage(*storage)?.place else {
+            let StorageLocation::File { file, offset: start } = catalog.storage(*storage)?.location else {
                 return None;
             };
             let number = *numbers.entry(file).or_insert_with(|| {

@@ -79,7 +79,7 @@ fn open(
         inspected.catalog = catalog;
     }
     // Ctrl-C ends the whole program.
-    let session = Arc::new(session.below(session.threads, session.memory, None));
+    let session = Arc::new(session.child(session.threads, session.memory, None));
     Ok(Model::of(inspected, session, OpenOptions::new()))
 }
 

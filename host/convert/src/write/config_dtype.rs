@@ -55,7 +55,7 @@ pub fn edit(text: &str, catalog: &Catalog) -> Edit {
 
 fn is_cast(catalog: &Catalog, tensor: &Tensor) -> bool {
     let casts =
-        |id| matches!(catalog.storage(id).map(|storage| &storage.place), Some(StorageLocation::Cast(_)));
+        |id| matches!(catalog.storage(id).map(|storage| &storage.location), Some(StorageLocation::Cast(_)));
     tensor.storages().any(casts)
 }
 

@@ -29,6 +29,6 @@ pub fn plan(
     let layout = builder.finish().map_err(|e| target.format.attribute_error(e))?;
     let mut losses = layout.losses().to_vec();
     losses.extend(losses::of_ties(logical, &layout, description.capabilities));
-    let layout = if model.folder.is_empty() { layout } else { layout.below(&model.folder) };
+    let layout = if model.folder.is_empty() { layout } else { layout.in_folder(&model.folder) };
     Ok(Planned { layout, plan, losses })
 }

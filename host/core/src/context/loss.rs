@@ -25,7 +25,7 @@ impl<'a> LossRecord<'a> {
         Self {
             kind: loss.kind.word().into(),
             severity: loss.severity.word().into(),
-            asked: loss.asked,
+            asked: loss.requested,
             what: (&loss.what).into(),
             why: (&loss.why).into(),
         }

@@ -92,7 +92,7 @@ impl Session {
     /// Returns a session with the same threads, memory and limits, but its own cancel token, notes
     /// and progress. Programs use one per task with a shared registry.
     #[must_use]
-    pub fn afresh(&self) -> Self {
+    pub fn with_own_progress(&self) -> Self {
         Self {
             limits: self.limits.clone(),
             rate: self.rate,
@@ -119,7 +119,7 @@ impl Session {
 
     /// Returns a child session that is canceled together with this one.
     #[must_use]
-    pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
+    pub fn child(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
         let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
         let (limits, cancelled) = (within(self.limits.clone(), memory), self.cancelled.clone());
         let (folders, checks, call) = (self.folders.clone(), self.checks.clone(), self.call.clone());

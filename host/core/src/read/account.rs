@@ -312,7 +312,7 @@ impl InputScope {
         if !source.is_local() || !matches!(self.reach, ScopeKind::Folder) {
             return;
         }
-        let root = source.below("");
+        let root = source.in_folder("");
         let says_nothing = |entry: &FolderEntry| {
             let file = base(&entry.name);
             let is_plain = entry.kind == EntryKind::File && !file.contains('.') && !is_hidden(file);
@@ -349,7 +349,7 @@ impl InputScope {
         holds_records: bool,
         is_read: &dyn Fn(&str) -> bool,
     ) -> Result<Account> {
-        let root = source.below("");
+        let root = source.in_folder("");
         let pattern = match &self.reach {
             ScopeKind::Glob(glob) => Some(FilePattern::parse(glob, MAX_NAMED)?),
             _ => None,

@@ -118,7 +118,7 @@ impl InputFolder {
         let around = Self::around_url(path, session)?;
         Ok(around.map_or_else(
             || Self::with_rules(local_path(path).into_owned(), session.links.clone()),
-            |(folder, name)| folder.below(&name),
+            |(folder, name)| folder.in_folder(&name),
         ))
     }
 
@@ -137,7 +137,7 @@ impl InputFolder {
 
     /// Returns a sub-folder; with an empty name, this folder.
     #[must_use]
-    pub fn below(&self, folder: &str) -> Self {
+    pub fn in_folder(&self, folder: &str) -> Self {
         match &self.place {
             _ if folder.is_empty() => self.clone(),
             Place::Local(_) => Self { path: self.path.join(folder), place: self.place.clone() },

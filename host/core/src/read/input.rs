@@ -44,7 +44,7 @@ pub fn read(
     let (given, codes_are_numbers) = options::of_host(description, given)?;
     let reader = format.reader(&given, context)?;
     let is_external = description.capabilities.has(Capabilities::EXTERNAL);
-    let source = Arc::new(if is_external { source.named_by_first() } else { source.afresh() });
+    let source = Arc::new(if is_external { source.named_by_first() } else { source.reopen() });
     let context = SourceContext::new(context, &source);
     let mut builder = CatalogBuilder::new(&description.id, &*source, context.limits());
     let decoder = reader.read(&*source, &mut builder, &context).map_err(|e| explain(&*source, e));

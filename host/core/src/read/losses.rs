@@ -166,7 +166,7 @@ impl LossPolicy {
     pub fn check(&self, losses: &[Loss]) -> Result<()> {
         let ends = |loss: &&Loss| match loss.severity {
             Severity::Lost => true,
-            Severity::Changed => !loss.asked,
+            Severity::Changed => !loss.requested,
             Severity::Note => false,
         };
         let mut refused = losses.iter().filter(ends).filter(|loss| self.strict && !self.allows(loss.kind));

@@ -113,7 +113,7 @@ pub fn find_in<'r>(
         Some(false) => source.advising(),
         None => source,
     };
-    let named = source.afresh();
+    let named = source.reopen();
     let found = match probe(registry, &source, choice.from, session) {
         Ok(format) => {
             table_log::check(&source, format, choice.options, session)?;
@@ -184,7 +184,7 @@ fn below<'r>(
     let splits = Splits::of(source);
     let mut names = Vec::new();
     for folder in source.folders("").unwrap_or_default() {
-        let inside = source.below(&folder);
+        let inside = source.in_folder(&folder);
         let is_model = |format: &RegisteredFormat| !holds_records(&format.description);
         if probe(registry, &inside, None, session).is_ok_and(is_model) {
             return Ok(None);
@@ -328,7 +328,7 @@ impl FoundInput<'_> {
     #[must_use]
     pub fn with_options(&self, options: Vec<(String, String)>) -> Self {
         let (scope, chosen) = (self.scope.clone(), self.chosen.clone());
-        Self { source: self.source.afresh(), options, scope, chosen, ..*self }
+        Self { source: self.source.reopen(), options, scope, chosen, ..*self }
     }
 
     /// Restricts the input to these files.

@@ -161,7 +161,7 @@ impl FileSource {
         limits: &Limits,
     ) -> Result<Self> {
         match found {
-            Some(EntryKind::Folder) => return Ok(Self::of(folder.below(&name), Entry::Folder, limits)),
+            Some(EntryKind::Folder) => return Ok(Self::of(folder.in_folder(&name), Entry::Folder, limits)),
             Some(_) => return Ok(Self::of(folder.naming(&name), Entry::File(name), limits)),
             None => {}
         }
@@ -236,16 +236,16 @@ impl FileSource {
             [one] => Entry::File(one.clone()),
             _ => Entry::Folder,
         };
-        Self { only: Some(names), entry, ..self.below("") }
+        Self { only: Some(names), entry, ..self.in_folder("") }
     }
 
     /// Returns a source of all files in a sub-folder; with an empty name, in this source's folder.
     #[must_use]
-    pub fn below(&self, folder: &str) -> Self {
+    pub fn in_folder(&self, folder: &str) -> Self {
         Self {
             most_listed: self.most_listed,
             unreadable: self.unreadable,
-            ..Self::of(self.folder.below(folder), Entry::Folder, &Limits::default())
+            ..Self::of(self.folder.in_folder(folder), Entry::Folder, &Limits::default())
         }
     }
 
@@ -262,7 +262,7 @@ impl FileSource {
     /// others. For those, links out of the folder are not followed.
     #[must_use]
     pub(crate) fn named_by_first(&self) -> Self {
-        Self { named_by_first: Some(self.folder.clone().of_companions()), ..self.afresh() }
+        Self { named_by_first: Some(self.folder.clone().of_companions()), ..self.reopen() }
     }
 
     /// Returns the folder in which the next file is opened.
@@ -309,9 +309,9 @@ impl FileSource {
     /// Returns the same source with nothing opened yet: files that probing opened do not count as
     /// read.
     #[must_use]
-    pub fn afresh(&self) -> Self {
+    pub fn reopen(&self) -> Self {
         let (entry, only, pattern) = (self.entry.clone(), self.only.clone(), self.pattern.clone());
-        Self { entry, only, pattern, ..self.below("") }
+        Self { entry, only, pattern, ..self.in_folder("") }
     }
 
     /// Returns the same source, in which unreadable files and folders are [`EntryKind::Other`].
@@ -881,7 +881,7 @@ mod tests {
         for (entries, is_listed) in [(3, true), (2, false)] {
             limits.entries = entries;
             let source = FileSource::open_local(folder.path(), LinkRules::default(), &limits).unwrap();
-            for source in [&source, &source.afresh()] {
+            for source in [&source, &source.reopen()] {
                 let listed = source.list("");
                 assert_eq!(listed.is_ok(), is_listed);
                 assert!(listed.err().is_none_or(|error| format!("{error:?}").contains("--limit entries=N")));
@@ -901,7 +901,7 @@ mod tests {
         }
         let of = |names: &[&str]| {
             let names = names.iter().map(|&name| name.to_owned()).collect();
-            FileSource::of_files(folder.path().to_owned(), names).afresh()
+            FileSource::of_files(folder.path().to_owned(), names).reopen()
         };
         let both = of(&["a", "sub/a"]);
         assert_eq!(both.entry, Entry::Folder);

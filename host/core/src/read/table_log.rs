@@ -62,7 +62,7 @@ impl TableLog {
         if table.files.is_empty() {
             return Ok(Some(table));
         }
-        let entries = folder.below(name).entries("", "", u64::MAX)?;
+        let entries = folder.in_folder(name).entries("", "", u64::MAX)?;
         Ok(table.is_log(entries.iter().map(|entry| entry.name.as_str())).then_some(table))
     }
 
@@ -125,7 +125,7 @@ pub fn check(
     }
     let mut seen = BTreeSet::new();
     for folder in folders {
-        let mut folder = root.below(&folder);
+        let mut folder = root.in_folder(&folder);
         for _ in 0..MAX_PARENTS {
             if !seen.insert(folder.path().to_owned()) {
                 break;

@@ -33,7 +33,7 @@ pub fn save_records(
     let watch = |_| ();
     let source = FileSource::of_files(output.path.clone(), vec![String::new()]);
     let request = Request { output, ..Request::default() };
-    let context = ConversionContext::of(&request, source.afresh(), registry, session, &watch, started)?;
+    let context = ConversionContext::of(&request, source.reopen(), registry, session, &watch, started)?;
     let target = &context.target.format.description;
     if !holds_records(target) {
         let problem = Error::usage(format!("{} holds tensors, not records", target.id));

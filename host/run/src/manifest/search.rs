@@ -70,7 +70,7 @@ impl<'a> Search<'a> {
     /// Returns the names in a folder below the root. If a local folder cannot be read, there are
     /// none. An entry that is not a file is recorded if `is_meant` returns true for its name.
     pub(super) fn read(&mut self, folder: &str, is_meant: &dyn Fn(&str) -> bool) -> Result<FolderNames> {
-        let entries = match self.root.below(folder).entries("", "", u64::MAX) {
+        let entries = match self.root.in_folder(folder).entries("", "", u64::MAX) {
             Ok(entries) => entries,
             Err(_) if self.root.is_local() && !folder.is_empty() => {
                 self.pass_over(folder.to_owned(), Why::Unreadable);
@@ -94,7 +94,7 @@ impl<'a> Search<'a> {
             }
         }
         self.receipts.extend(own_files::take_receipts(&mut names).map(|name| join(folder, &name)));
-        let inside = self.root.below(folder);
+        let inside = self.root.in_folder(folder);
         if let Some(table) = TableLog::among(&inside, names.folders.iter().map(String::as_str))? {
             self.tables.push((folder.to_owned(), table));
         }

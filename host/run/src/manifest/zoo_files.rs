@@ -46,7 +46,7 @@ fn visit(
     let is_meant = |name: &str| !name.starts_with('.') && names.is_weight(name);
     let FolderNames { files, mut folders } = search.read(folder, &is_meant)?;
     folders.retain(|name| !name.starts_with('.'));
-    if is_model(&search.root().below(folder), &files, &folders, names, detection) {
+    if is_model(&search.root().in_folder(folder), &files, &folders, names, detection) {
         let weights = files.iter().filter(|name| names.is_weight(name));
         let own = if folder.is_empty() {
             search.root().path().file_name().unwrap_or_default().to_string_lossy().into_owned()

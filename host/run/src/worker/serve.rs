@@ -18,14 +18,14 @@ pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> 
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
     let pipe = RunnerPipe::take()?;
     // The threads are reused if the next job needs the same number.
-    let mut threads = session.below(session.threads, session.memory, None).of_many_jobs();
+    let mut threads = session.child(session.threads, session.memory, None).of_many_jobs();
     while let Some(task) = pipe.receive::<WorkerTask>()? {
         let share = &task.share;
         if threads.threads != share.threads {
-            threads = threads.below(share.threads, session.memory, None);
+            threads = threads.child(share.threads, session.memory, None);
         }
         limit_memory(task.limit);
-        let mut session = threads.below(share.threads, share.memory, share.rate);
+        let mut session = threads.child(share.threads, share.memory, share.rate);
         session.links = task.job.links();
         let registry = registry.clone().with_session(session);
         let done = registry.session().install(|| perform(&task, &registry, &pipe));

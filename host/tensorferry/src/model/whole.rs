@@ -54,7 +54,8 @@ impl Model {
         let Some(compared) = &self.opened.compared else { return Ok(Vec::new()) };
         let has_digest = |id: &StorageId| {
             let storage = self.opened.catalog.storage(*id);
-            storage.is_some_and(|s| s.digest.is_some() && !matches!(s.place, StorageLocation::Encoded { .. }))
+            storage
+                .is_some_and(|s| s.digest.is_some() && !matches!(s.location, StorageLocation::Encoded { .. }))
         };
         let mut storages: Vec<_> = logical.storages_of(id)?.into_iter().filter(has_digest).collect();
         if !storages.is_empty() {

@@ -11,7 +11,7 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads a JSON file of an input's folder. Returns `None` if it is missing or not a JSON object.
 pub(super) fn json(source: &FileSource, name: &str) -> Option<Value> {
-    read_json(&source.below(""), name, MAX_BYTES).ok().flatten().filter(Value::is_object)
+    read_json(&source.in_folder(""), name, MAX_BYTES).ok().flatten().filter(Value::is_object)
 }
 
 /// Returns the class of a model from the configuration of transformers or diffusers; otherwise the

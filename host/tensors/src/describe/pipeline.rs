@@ -38,7 +38,7 @@ impl Pipeline {
         let json = folder::json(source, INDEX)?;
         let class = text(&json, "_class_name")?.to_owned();
         let version = text(&json, "_diffusers_version");
-        let folders = source.below("").folders("").unwrap_or_default();
+        let folders = source.in_folder("").folders("").unwrap_or_default();
         let component = |(name, said): (&String, &Value)| {
             let [library, class] = said.as_array()?.as_slice() else { return None };
             Some(Component {

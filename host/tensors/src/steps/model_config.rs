@@ -42,7 +42,7 @@ impl ModelConfig {
     /// Reads the files of an input's folder. Missing files are skipped, and invalid JSON is an
     /// error.
     pub fn read(input: &FileSource) -> Result<Self> {
-        let source = input.below("");
+        let source = input.in_folder("");
         let config = read_json(&source, CONFIG, MAX_BYTES)?;
         let mut beside = None;
         for name in OF_QUANTIZATION {

@@ -47,7 +47,7 @@ fn values(catalog: &Catalog, name: &str) -> (Vec<u64>, Vec<i32>) {
     let count: u64 = tensor.shape.iter().product();
     let mut found = vec![None; usize::try_from(count).unwrap()];
     for block in tensor.blocks() {
-        let StorageLocation::Inline(bytes) = &catalog.storage(block.storage).unwrap().place else {
+        let StorageLocation::Inline(bytes) = &catalog.storage(block.storage).unwrap().location else {
             panic!("not inline")
         };
         for linear in 0..block.region.shape.iter().product::<u64>() {
@@ -145,7 +145,7 @@ fn attributes_go_where_their_tensor_goes() {
     ] {
         let (catalog, effects) = run(with_attributes(), &[spec]).unwrap();
         assert_eq!(unit(&catalog, name), None, "{spec}");
-        let said = |loss: &Loss| loss.kind == LossKind::Attribute && loss.asked;
+        let said = |loss: &Loss| loss.kind == LossKind::Attribute && loss.requested;
         assert_eq!(effects.losses.iter().filter(|loss| said(loss)).count(), lost, "{spec}");
     }
     let set = ran(with_attributes(), &["set_metadata:step,to=8", "set_metadata:x,to=y", "drop_metadata:x"]);

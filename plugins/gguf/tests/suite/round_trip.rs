@@ -160,7 +160,7 @@ fn what_is_quantised_is_what_gguf_py_makes() {
             assert_eq!(metadata["general.quantization_version"].root().as_int(), Some(2));
             let losses = output.layout.losses();
             assert!(
-                losses.len() == 1 && losses[0].asked && losses[0].kind == LossKind::Precision,
+                losses.len() == 1 && losses[0].requested && losses[0].kind == LossKind::Precision,
                 "{losses:?}"
             );
             // A glob does not override that.

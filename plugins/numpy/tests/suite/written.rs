@@ -81,7 +81,7 @@ fn dtypes_of_ml_dtypes_are_left_out_named_or_void() {
     assert_eq!(read(&named.files["m.npz"], &[]), expected);
 
     let void = write_file(&Numpy, fill, &[("ml_dtypes", "void")], "m.npz").unwrap();
-    assert!(void.layout.losses().iter().all(|loss| loss.asked && loss.kind == LossKind::Precision));
+    assert!(void.layout.losses().iter().all(|loss| loss.requested && loss.kind == LossKind::Precision));
     assert_eq!(read(&void.files["m.npz"], &[("v1", "f8_e5m2"), ("v2", "bf16")]), expected);
 }
 

@@ -31,7 +31,7 @@ pub mod chunked;
 mod cursor;
 pub mod document;
 pub mod dtype;
-pub mod places;
+pub mod positions;
 
 /// Extension type of an array.
 pub const ARRAY: i8 = 1;

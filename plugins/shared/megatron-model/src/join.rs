@@ -146,7 +146,7 @@ impl<'o> JoinedCatalog<'o> {
                 let storage = self.collected.storage(id);
                 let storage = storage.ok_or_else(|| Error::plugin("unknown storage"))?;
                 // The handle of an encoded storage belongs to the reader that found it.
-                if matches!(storage.place, StorageLocation::Encoded { .. }) {
+                if matches!(storage.location, StorageLocation::Encoded { .. }) {
                     return Err(Error::unsupported(
                         "the values of the tensor are computed from others, as in conjugates",
                     ));

@@ -65,7 +65,7 @@ pub fn same_bytes(
 fn reach<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<TensorExtent<'c>>> {
     let Some((id, offset)) = location.start else { return Ok(None) };
     let storage = catalog.storage(id).ok_or_else(|| Error::plugin("unknown storage"))?;
-    let StorageLocation::File { file, offset: start } = storage.place else {
+    let StorageLocation::File { file, offset: start } = storage.location else {
         return Err(Error::unsupported(
             "the values of the tensor are computed from others, as in conjugates",
         ));

@@ -6,15 +6,15 @@ pub mod exact;
 pub mod json;
 
 mod codec;
+mod column_losses;
 mod compression;
 mod decompressed;
 mod scan_all;
-mod seen_losses;
 mod text_file;
 
 pub use codec::{Codec, beginning, shard_files, uncompressed_name, with_suffixes};
+pub use column_losses::ColumnLosses;
 pub use compression::{Compression, CompressionOptions};
 pub use decompressed::{Decompressed, SourceRead, damaged, most_expanded};
 pub use scan_all::scan_all;
-pub use seen_losses::ColumnLosses;
 pub use text_file::TextFile;

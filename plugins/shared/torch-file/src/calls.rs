@@ -1,7 +1,7 @@
 //! Finds the calls of a pickle whose result is unknown. All of them are reported, wherever they are
 //! in a file, because a pickle loader would run them.
 
-use crate::known;
+use crate::data_calls;
 use crate::pickle::{Call, CallKind, GlobalId, Graph, Value};
 use std::collections::{BTreeSet, HashSet};
 
@@ -25,12 +25,12 @@ impl UnknownCall {
             return Some(Self::Result(graph.call(call.function).and_then(|maker| id(maker.function))));
         };
         // A new object is only data; the behavior of its class is not part of it.
-        if call.kind == CallKind::New || known::holds_data(global) {
+        if call.kind == CallKind::New || data_calls::holds_data(global) {
             return None;
         }
-        match known::forwarded_function(graph, global, call) {
+        match data_calls::forwarded_function(graph, global, call) {
             Some(function) => id(function).map(Self::Global),
-            None if known::rebuilds(global) => None,
+            None if data_calls::rebuilds(global) => None,
             None => id(call.function).map(Self::Global),
         }
     }

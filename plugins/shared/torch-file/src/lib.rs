@@ -18,7 +18,7 @@
 //! | `budget.rs` | a limit on copies out of a graph |
 //! | `dtype.rs` | torch's dtypes and their storage classes |
 //! | `numpy.rs` | numpy's arrays and scalars |
-//! | `flatten/`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
+//! | `flatten/`, `names.rs`, `data_calls.rs` | a whole graph as tensors and a tree |
 //! | `pickle_writer.rs`, `plain_copy.rs`, `written_tensor.rs`, `written_archive.rs` | writing: pickles, tensors in them, and archives |
 //!
 //! ```
@@ -56,12 +56,12 @@ mod budget;
 mod call_losses;
 mod calls;
 mod container;
+mod data_calls;
 mod decoded;
 mod decoding;
 mod described;
 mod dtype;
 mod flatten;
-mod known;
 mod lazy;
 mod legacy;
 mod names;

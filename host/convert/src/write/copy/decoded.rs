@@ -32,7 +32,7 @@ pub(super) fn take(
     stored: &Stored<'_>,
     others: impl Iterator<Item = StorageId>,
 ) -> Vec<DecodedExtent> {
-    let is_encoded = |storage: &Storage| matches!(storage.place, StorageLocation::Encoded { .. });
+    let is_encoded = |storage: &Storage| matches!(storage.location, StorageLocation::Encoded { .. });
     if !stored.catalog().storages().iter().any(is_encoded) {
         return Vec::new();
     }

@@ -52,7 +52,7 @@ impl RangeSums {
             slabs.checked(logical.stored()).for_each(|storage| used[storage.0 as usize] = false);
         }
         let wanted = storages.iter().enumerate().filter(|(index, storage)| {
-            used[*index] && !matches!(storage.place, tensorferry_sdk::StorageLocation::Encoded { .. })
+            used[*index] && !matches!(storage.location, tensorferry_sdk::StorageLocation::Encoded { .. })
         });
         let wanted = wanted.filter_map(|(owner, storage)| {
             let digest = storage.digest.as_ref()?;

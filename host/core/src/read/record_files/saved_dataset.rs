@@ -12,7 +12,7 @@ const MAX_STATE: u64 = 16 << 20;
 /// Returns the files that the state in a folder of the source lists, or `None` if there is no such
 /// state. An empty name means the source's own folder.
 pub(super) fn files(source: &FileSource, folder: &str) -> Result<Option<Vec<String>>> {
-    let source = source.below(folder);
+    let source = source.in_folder(folder);
     if !source.contains(STATE)? {
         return Ok(None);
     }

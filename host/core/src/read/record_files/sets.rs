@@ -174,7 +174,7 @@ fn listed_splits(source: &FileSource) -> Option<Vec<String>> {
 /// Returns the splits in such a file: `[{"name": NAME}, ...]` from `tensorflow_datasets`, `{NAME:
 /// ...}` or `[NAME, ...]` from `datasets`.
 fn listed_in(file: &str, source: &FileSource) -> Option<Vec<String>> {
-    let source = source.below("");
+    let source = source.in_folder("");
     if !source.contains(file).ok()? {
         return None;
     }

@@ -48,7 +48,7 @@ fn data_sets_below(source: &FileSource, registry: &Formats, session: &Session) -
     let (mut found, mut looked_at) = (Vec::new(), 0);
     while let Some((folder, depth)) = open.pop_front().filter(|_| looked_at < MAX_EXAMINED) {
         looked_at += 1;
-        let inside = source.below(&folder);
+        let inside = source.in_folder(&folder);
         match probe(registry, &inside, None, session) {
             Ok(format) if holds_records(&format.description) => found.push(folder),
             Ok(_) => {}

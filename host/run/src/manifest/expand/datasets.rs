@@ -182,9 +182,9 @@ impl Expansion<'_> {
                 files.iter().any(|file| file.path.starts_with(&start) && is_called(&file.path))
             });
             if is_read {
-                let refusal = table.refusal(root.below(folder).path());
+                let refusal = table.refusal(root.in_folder(folder).path());
                 let suggestion = "set input_options = { table_log = \"ignore\" } to read every file, including deleted rows";
-                let message = format!("{}: {}", shown(root.below(folder).path()), refusal.message());
+                let message = format!("{}: {}", shown(root.in_folder(folder).path()), refusal.message());
                 self.mistakes.add(&at.span(), message, Some(suggestion.to_owned()));
             }
         }

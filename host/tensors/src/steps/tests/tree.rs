@@ -130,7 +130,7 @@ fn a_tensor_lies_in_the_mapping_that_its_name_begins_with() {
         let (stepped, Effects { losses, .. }) = run(some(), &[spec]).unwrap();
         assert_eq!(tree(&stepped), expected, "{spec}");
         assert_eq!(losses.first().map(|loss| loss.what.as_str()), moved, "{spec}: {losses:?}");
-        assert!(losses.iter().all(|loss| loss.severity == Severity::Changed && loss.asked), "{losses:?}");
+        assert!(losses.iter().all(|loss| loss.severity == Severity::Changed && loss.requested), "{losses:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Children, Form, ObjectPart, Visit, Walk};
 use crate::calls::UnknownCall;
 use crate::names::PathMark;
 use crate::pickle::{Call, CallKind, Global, Value, ValueId};
-use crate::{known, rebuild};
+use crate::{data_calls, rebuild};
 use std::collections::{BTreeSet, HashSet};
 use tensorferry_sdk::{LossKind, Node, NodeId, NodeKind, Result};
 
@@ -207,7 +207,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         match self.graph.value(value) {
             Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::Dict(_) => true,
             Value::Call(_) => {
-                self.graph.called(value).is_some_and(|(global, _)| known::rebuilds(global))
+                self.graph.called(value).is_some_and(|(global, _)| data_calls::rebuilds(global))
                     || self.graph.entries(value).is_some()
             }
             _ => false,

@@ -26,7 +26,7 @@ fn locate(bytes: &[u8], offset: u64, len: u64) -> Result<(u64, u64)> {
     location.add(&mut builder, "t")?;
     let catalog = builder.finish()?;
     let Data::Whole { storage, offset } = catalog.tensors()[0].data else { panic!("not one whole block") };
-    match catalog.storage(storage).unwrap().place {
+    match catalog.storage(storage).unwrap().location {
         StorageLocation::File { offset: start, .. } => Ok((start, offset)),
         _ => panic!("not in the file"),
     }
