@@ -261,14 +261,14 @@ pub fn examine(format: &dyn Format, samples: &[Sample], observer: &dyn Observer)
     let report = run(&rules, samples, &mut |Violated { rule, found, input }| {
         violations.entry(rule).or_default().push(Violation { found, input });
     });
-    let mut asked = rules.asked();
+    let mut asked = rules.requested();
     let mut verdict = |number, rule| {
         let checks = asked.remove(rule)?;
         Some(RuleResult { number, rule, checks, violations: violations.remove(rule).unwrap_or_default() })
     };
     let mut verdicts: Vec<RuleResult> =
         numbered().filter_map(|(number, rule)| verdict(number, rule)).collect();
-    for rule in rules.asked().into_keys() {
+    for rule in rules.requested().into_keys() {
         verdicts.extend(verdict("-", rule));
     }
     Examination { report, verdicts }
@@ -307,4 +307,4 @@ fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(Violated)) 
 }
 
 /// Runs a part of the suite, and returns whether all rules held.
-type Part<'a> = &'a mut dyn FnMut(&mut dyn FnMut()) -> bool;
+type ConformancePart<'a> = &'a mut dyn FnMut(&mut dyn FnMut()) -> bool;

@@ -79,7 +79,7 @@ impl DtypeInfo {
     /// different layout.
     pub fn extension(name: &str, block_elements: u32, block_bytes: u32, swap_unit: u32) -> Result<Self> {
         if let Some(built_in) = Dtype::named(name).and_then(Dtype::info)
-            && built_in.says(block_elements, block_bytes, swap_unit)
+            && built_in.has_sizes(block_elements, block_bytes, swap_unit)
         {
             return Ok(built_in.clone());
         }
@@ -98,7 +98,7 @@ impl DtypeInfo {
         Ok(Self { name: Cow::Owned(name.to_owned()), block_elements, block_bytes, swap_unit })
     }
 
-    fn says(&self, block_elements: u32, block_bytes: u32, swap_unit: u32) -> bool {
+    fn has_sizes(&self, block_elements: u32, block_bytes: u32, swap_unit: u32) -> bool {
         (self.block_elements, self.block_bytes, self.swap_unit) == (block_elements, block_bytes, swap_unit)
     }
 

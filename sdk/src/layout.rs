@@ -156,7 +156,7 @@ pub enum Segment {
 
 /// A segment and its place in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct PlacedSegment {
     /// Offset of its first byte in the file.
     pub offset: u64,
     /// Length in bytes.
@@ -169,7 +169,7 @@ pub struct Placed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// Copied by the host: segments in order, from byte 0, without holes.
-    Copied(Vec<Placed>),
+    Copied(Vec<PlacedSegment>),
     /// Pushed to a sink by the writer, in order.
     Streamed,
     /// Supplied by the writer once the digests are known.
@@ -373,11 +373,11 @@ impl Layout {
         let shifts = Shifts::new(&self.encoded, lens);
         for (index, file) in (0..).zip(&mut self.files) {
             let Some(shift) = shifts.of(OutputId(index)) else { continue };
-            file.len = shift.settled(file.len);
+            file.len = shift.shifted(file.len);
             let Content::Copied(segments) = &mut file.content else { continue };
             for placed in segments {
-                let end = shift.settled(placed.offset + placed.len);
-                placed.offset = shift.settled(placed.offset);
+                let end = shift.shifted(placed.offset + placed.len);
+                placed.offset = shift.shifted(placed.offset);
                 placed.len = end - placed.offset;
             }
         }
@@ -386,7 +386,7 @@ impl Layout {
         let encoded = self.encoded.iter_mut().map(|placed| (placed.file, &mut placed.range));
         for (file, range) in deferred.chain(digests).chain(encoded) {
             if let Some(shift) = shifts.of(file) {
-                *range = shift.settled(range.start)..shift.settled(range.end);
+                *range = shift.shifted(range.start)..shift.shifted(range.end);
             }
         }
         for (placed, &len) in self.encoded.iter_mut().zip(lens) {
@@ -476,7 +476,7 @@ impl Shifts {
 }
 
 impl Shift {
-    fn settled(&self, offset: u64) -> u64 {
+    fn shifted(&self, offset: u64) -> u64 {
         let before = self.starts.partition_point(|&start| start < offset);
         let sum = before.checked_sub(1).map_or(0, |last| self.sums[last]);
         offset - before as u64 + sum

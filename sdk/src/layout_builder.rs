@@ -5,8 +5,8 @@ use crate::source::check_name;
 use crate::view::{BLOCKS_AT_ONCE, part_len};
 use crate::{
     Block, CatalogView, Content, Context, DeferredId, DigestAlgorithm, DigestId, DigestRequest, Encoded,
-    EncodedId, Error, Layout, LayoutSink, Loss, LossKind, LossSink, OutputFile, OutputId, Placed,
-    PlacedEncoded, Region, Result, Role, Segment, SourceRange, StorageId, TensorId, TensorPart,
+    EncodedId, Error, Layout, LayoutSink, Loss, LossKind, LossSink, OutputFile, OutputId, PlacedEncoded,
+    PlacedSegment, Region, Result, Role, Segment, SourceRange, StorageId, TensorId, TensorPart,
 };
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -169,7 +169,7 @@ impl<'a> LayoutBuilder<'a> {
             .checked_add(len)
             .filter(|&end| i64::try_from(end).is_ok())
             .ok_or_else(|| Error::plugin("the length of a file exceeds 63 bits"))?;
-        segments.push(Placed { offset, len, segment });
+        segments.push(PlacedSegment { offset, len, segment });
         Ok(offset)
     }
 

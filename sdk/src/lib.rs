@@ -313,7 +313,7 @@ pub use format::{
 pub use grid::{Edges, Grid, Tiles};
 pub use layout::{
     Content, DeferredId, DigestId, DigestRequest, Encoded, EncodedId, Layout, LayoutSink, Order, OutputFile,
-    OutputId, Placed, PlacedEncoded, Role, Segment, SourceRange, Target, TensorPart,
+    OutputId, PlacedEncoded, PlacedSegment, Role, Segment, SourceRange, Target, TensorPart,
 };
 pub use layout_builder::LayoutBuilder;
 pub use limits::Limits;

@@ -187,7 +187,7 @@ fn mode(doing: &str) -> Vec<(String, String)> {
     vec![("mode".to_owned(), doing.to_owned())]
 }
 
-fn open(doing: &str) -> records::Opened {
+fn open(doing: &str) -> records::OpenedRecords {
     let source = Arc::new(MemorySource::file("in", *b"rows"));
     records::open(&remote(), &mode(doing), source, &MemoryContext::default()).unwrap()
 }

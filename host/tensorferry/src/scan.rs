@@ -19,7 +19,7 @@ use tensorferry_core::context::session::Session;
 use tensorferry_core::formats::probe::probe;
 use tensorferry_core::formats::registry::RegisteredFormat;
 use tensorferry_core::read::context::ReadContext;
-use tensorferry_core::read::file_group::{FileGroup, takes_schema};
+use tensorferry_core::read::file_group::{FileGroup, accepts_schema};
 use tensorferry_core::read::source::FileSource;
 use tensorferry_records::conversion::on_records;
 use tensorferry_records::rows::{self, Rows};
@@ -53,7 +53,7 @@ impl Registry {
     /// [`scan`](Self::scan).
     pub fn scan_with(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
         let found = options.find(path.as_ref(), self)?;
-        let takes_schema = takes_schema(found.format, &found.options);
+        let takes_schema = accepts_schema(found.format, &found.options);
         let context = found.reading(self.session(), Purpose::FLAT);
         let rows = rows::open(&found.source, found.format, &found.options, &context)?;
         options.check(&rows.losses()?)?;

@@ -83,10 +83,10 @@ impl fmt::Display for Difference {
             DifferenceKind::Dtype(a, b) => write!(f, ": {a} in A, {b} in B")?,
             DifferenceKind::Shape(a, b) => write!(f, ": {a:?} in A, {b:?} in B")?,
             DifferenceKind::Attribute(key, a, b) => {
-                write!(f, ": {key:?} is {} in A, {} in B", said(a.as_ref()), said(b.as_ref()))?;
+                write!(f, ": {key:?} is {} in A, {} in B", shown_value(a.as_ref()), shown_value(b.as_ref()))?;
             }
             DifferenceKind::Metadata(a, b) => {
-                write!(f, ": {} in A, {} in B", said(a.as_ref()), said(b.as_ref()))?;
+                write!(f, ": {} in A, {} in B", shown_value(a.as_ref()), shown_value(b.as_ref()))?;
             }
         }
         match &self.distance {
@@ -154,7 +154,7 @@ impl Difference {
 }
 
 /// Formats a value for a line of text.
-fn said(json: Option<&String>) -> String {
+fn shown_value(json: Option<&String>) -> String {
     match json.map(|json| (json, json.char_indices().nth(MAX_SHOWN))) {
         None => "nothing".to_owned(),
         Some((json, None)) => json.clone(),

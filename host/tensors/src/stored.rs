@@ -389,7 +389,7 @@ impl<'a> Stored<'a> {
         if taken == expected {
             return Ok(());
         }
-        let error = self.input.format.attribute_error(wrong_length(taken, expected));
+        let error = self.input.format.attribute_error(length_mismatch(taken, expected));
         Err(error.file(self.input.source.entry_path().display().to_string()))
     }
 }
@@ -413,7 +413,7 @@ fn each_range(
 /// Returns all storages that contribute bytes to a storage: itself or the one that it casts, and
 /// those of which that one is joined or computed.
 pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageId> + '_ {
-    let lying = lying(catalog, id);
+    let lying = stored_bytes_of(catalog, id);
     let joined = match catalog.storage(lying).map(|storage| &storage.location) {
         Some(StorageLocation::Joined(joined)) => joined.ranges(),
         _ => &[],
@@ -427,7 +427,7 @@ pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageI
 
 /// Returns the storage with the stored bytes: itself, unless it casts a different one.
 #[must_use]
-fn lying(catalog: &Catalog, id: StorageId) -> StorageId {
+fn stored_bytes_of(catalog: &Catalog, id: StorageId) -> StorageId {
     match catalog.storage(id).map(|storage| &storage.location) {
         Some(StorageLocation::Cast(cast)) => cast.of,
         _ => id,
@@ -441,7 +441,7 @@ struct DecodeSink {
     file: Option<File>,
 }
 
-fn wrong_length(taken: u64, expected: u64) -> Error {
+fn length_mismatch(taken: u64, expected: u64) -> Error {
     Error::plugin("decode returned a different number of bytes than the reader declared")
         .expected(expected)
         .found(format!("{taken}{}", if taken > expected { " or more" } else { "" }))
@@ -458,7 +458,7 @@ impl ByteSink for CountedSink<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.taken = self.taken.saturating_add(bytes.len() as u64);
         if self.taken > self.expected {
-            return Err(wrong_length(self.taken, self.expected));
+            return Err(length_mismatch(self.taken, self.expected));
         }
         self.output.write(bytes)
     }
@@ -476,7 +476,7 @@ impl ByteSink for SliceSink<'_> {
         let start = size(self.taken);
         self.taken = self.taken.saturating_add(bytes.len() as u64);
         let room = self.buffer.get_mut(start..).and_then(|rest| rest.get_mut(..bytes.len()));
-        room.ok_or_else(|| wrong_length(self.taken, self.expected))?.copy_from_slice(bytes);
+        room.ok_or_else(|| length_mismatch(self.taken, self.expected))?.copy_from_slice(bytes);
         Ok(())
     }
 }
@@ -485,7 +485,7 @@ impl ByteSink for DecodeSink {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.taken = self.taken.saturating_add(bytes.len() as u64);
         if self.taken > self.expected {
-            return Err(wrong_length(self.taken, self.expected));
+            return Err(length_mismatch(self.taken, self.expected));
         }
         match &mut self.file {
             Some(file) => file.write_all(bytes).map_err(Error::from),

@@ -64,13 +64,13 @@ impl CastTally {
 
     /// Whether a tensor can lose anything.
     #[must_use]
-    pub fn watches(&self, tensor: TensorId) -> bool {
+    pub fn may_lose(&self, tensor: TensorId) -> bool {
         self.may_lose.contains_key(&tensor)
     }
 
     /// Adds the losses of a tensor.
     pub fn add(&self, tensor: TensorId, lost: CastLosses) {
-        if self.watches(tensor) {
+        if self.may_lose(tensor) {
             *self.lock().entry(tensor).or_default() += lost;
         }
     }

@@ -67,7 +67,7 @@ impl TypeCounts {
     }
 
     /// The type with the most elements.
-    pub(crate) fn most(&self) -> Option<GgmlType> {
+    pub(crate) fn most_common(&self) -> Option<GgmlType> {
         self.most
     }
 
@@ -83,7 +83,7 @@ impl TypeCounts {
         }
     }
 
-    /// Whether a file type fits tensors that are mostly of type `most`.
+    /// Whether a file type fits tensors that are mostly of type `most_common`.
     fn fits(&self, number: u32, most: GgmlType) -> bool {
         match SINGLE_TYPE.iter().find(|(known, _)| *known == number) {
             // In a small model, embeddings of a different type may have the most elements.

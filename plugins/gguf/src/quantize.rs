@@ -93,7 +93,7 @@ impl Rules {
     }
 
     /// Returns the type that the user requested for a tensor.
-    pub(crate) fn asked(&self, name: &str) -> Result<Option<GgmlType>> {
+    pub(crate) fn requested_type(&self, name: &str) -> Result<Option<GgmlType>> {
         self.of_glob(name).or(self.rest).map(Method::ggml_type).transpose()
     }
 
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_rule_has_a_type_that_can_be_written() {
-        assert!(Rules::parse::<&str>(&[]).unwrap().asked("a").unwrap().is_none());
+        assert!(Rules::parse::<&str>(&[]).unwrap().requested_type("a").unwrap().is_none());
         for wrong in ["", "q4_k", "q4_0,q8_0", "a[=q4_0", "a="] {
             assert!(Rules::parse(&[wrong]).is_err(), "{wrong}");
         }

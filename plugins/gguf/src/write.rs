@@ -150,7 +150,7 @@ fn note_unused_rules(tensors: &[OutputTensor<'_>], rules: &Rules, context: &dyn 
     }
     let mut packed: BTreeMap<&str, u64> = BTreeMap::new();
     for tensor in tensors.iter().filter(|tensor| matches!(tensor.ggml_type, GgmlType::Blocks(_))) {
-        if rules.asked(tensor.name)?.is_some_and(|asked| asked != tensor.ggml_type) {
+        if rules.requested_type(tensor.name)?.is_some_and(|asked| asked != tensor.ggml_type) {
             *packed.entry(tensor.ggml_type.name()).or_default() += 1;
         }
     }
@@ -402,7 +402,7 @@ impl Metadata {
             None => drop(self.entries.remove(FILE_TYPE_KEY)),
         }
         let (Some(said), None) = (said, asked) else { return Ok(()) };
-        let most = elements.most().map_or("others", GgmlType::name);
+        let most = elements.most_common().map_or("others", GgmlType::name);
         let why = format!("was {}, but most values are {most} now", file_type::name(said));
         layout.loss(Loss::new(LossKind::Metadata, FILE_TYPE_KEY, why).severity(Severity::Note))
     }

@@ -40,7 +40,7 @@ pub(crate) enum Weights {
 }
 
 /// Returns whether a file's name is one of this format. A shard's name is not.
-pub(crate) fn is_ours(name: &str) -> bool {
+pub(crate) fn has_keras_suffix(name: &str) -> bool {
     let is_h5 = has_any_suffix(name, [".h5", ".hdf5"]);
     !name.starts_with('.') && (has_any_suffix(name, [ARCHIVE_SUFFIX, MAP_SUFFIX]) || is_h5 && !is_shard(name))
 }

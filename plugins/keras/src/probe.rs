@@ -2,7 +2,7 @@
 //! in an archive or a folder.
 
 use crate::hdf5::find_signature;
-use crate::input::{is_ours, is_shard};
+use crate::input::{has_keras_suffix, is_shard};
 use crate::{ARCHIVE_SUFFIX, CONFIG, MAP_SUFFIX, WEIGHTS};
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
@@ -17,7 +17,7 @@ const IN_A_FOLDER: Score = Score(16);
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {
-            let any = source.list("")?.iter().any(|name| is_ours(name));
+            let any = source.list("")?.iter().any(|name| has_keras_suffix(name));
             return Ok(if any { IN_A_FOLDER } else { Score::NO });
         }
         Entry::Prefix(_) => return Ok(Score::NO),
@@ -26,11 +26,11 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
     if has_suffix(name, MAP_SUFFIX) {
         return Ok(Score::LIKELY);
     }
-    let by_name = if is_ours(name) || is_shard(name) { Score::MAYBE } else { Score::NO };
+    let by_name = if has_keras_suffix(name) || is_shard(name) { Score::MAYBE } else { Score::NO };
     let extent = Extent::whole(source, source.open(name)?);
     if let Some(at) = find_signature(source, extent)? {
         // After a userblock, the HDF5 data may be part of a file in a different format.
-        return Ok(if at == 0 || is_ours(name) { Score::CERTAIN } else { Score::LIKELY });
+        return Ok(if at == 0 || has_keras_suffix(name) { Score::CERTAIN } else { Score::LIKELY });
     }
     let mut start = [0; 4];
     if extent.read_start(source, &mut start)? != MAGIC {

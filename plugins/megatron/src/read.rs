@@ -130,7 +130,7 @@ impl TensorReader for Reader {
             Some(rank) => vec![rank],
             None => run_folder::find(source, self.iteration.as_deref())?,
         };
-        let run = Run::read(source, folders, is_alone, context)?;
+        let run = RunReader::read(source, folders, is_alone, context)?;
         if is_alone && !run.args().declares_one_rank() {
             self.check_part_allowed(context)?;
             run.report(catalog)?;
@@ -194,7 +194,7 @@ fn shape_of_part(parameter: &Parameter) -> Option<(&str, Vec<u64>)> {
 }
 
 /// All ranks of a run, as their files have them.
-struct Run {
+struct RunReader {
     size: GridSize,
     folders: BTreeMap<Rank, RankFolder>,
     files: BTreeMap<Rank, RankFile>,
@@ -204,7 +204,7 @@ struct Run {
     others: Vec<String>,
 }
 
-impl Run {
+impl RunReader {
     /// Reads the ranks in these folders. With `is_alone`, reads the only folder and ignores what
     /// its arguments declare about other ranks.
     fn read(
@@ -320,7 +320,7 @@ struct Joining<'j, 'o> {
     reader: &'j Reader,
     source: &'j dyn Source,
     context: &'j dyn Context,
-    run: &'j Run,
+    run: &'j RunReader,
     output: JoinedCatalog<'o>,
     /// Shape of the first rank's part of each parameter.
     shapes: HashMap<&'j str, Vec<u64>>,

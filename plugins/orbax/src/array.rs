@@ -68,7 +68,7 @@ impl ChunkTotals {
         Err(error.expected(format!("at most {most}")).found(self.absent))
     }
 
-    fn held(&mut self, span: &Span, limits: &Limits) -> Result<()> {
+    fn count_inline(&mut self, span: &Span, limits: &Limits) -> Result<()> {
         self.held = self.held.saturating_add(span.inline_bytes().len() as u64);
         if self.held <= limits.header_bytes {
             return Ok(());
@@ -206,7 +206,7 @@ impl<'a> Arrays<'a> {
                 found.missed += 1;
                 continue;
             };
-            self.counted.held(&span, self.context.limits())?;
+            self.counted.count_inline(&span, self.context.limits())?;
             let start: Vec<u64> =
                 place.iter().zip(&encoding.layers.tiles[0]).map(|(at, tile)| at * tile).collect();
             self.layer(&span, 0, &start, &mut found)?;

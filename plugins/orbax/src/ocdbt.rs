@@ -85,7 +85,7 @@ impl Budget {
         self.most.saturating_sub(self.held)
     }
 
-    fn hold(&mut self, len: usize) -> Result<()> {
+    fn count_bytes(&mut self, len: usize) -> Result<()> {
         self.held = self.held.saturating_add(len as u64);
         if self.held <= self.most {
             return Ok(());
@@ -134,7 +134,7 @@ pub(crate) fn keys(
         let bytes = source.read_vec(file, node.offset, node.len, limits).map_err(at)?;
         budget.read(bytes.len());
         let body = unframe(&bytes, NODE_MAGIC, most.min(budget.left())).map_err(at)?;
-        budget.hold(body.len()).map_err(at)?;
+        budget.count_bytes(body.len()).map_err(at)?;
         let children = entries(&body, &node, &mut budget, |key, value| {
             if found.len() as u64 >= limits.entries {
                 return Err(Error::limit("the OCDBT store has too many keys")
@@ -268,7 +268,7 @@ fn entries(
         return Err(error.expected(node.height).found(height));
     }
     let files = file_table(&mut fields, &node.file.base)?;
-    budget.hold(files.iter().map(|file| ENTRY_BYTES + file.base.len() + file.rest.len()).sum())?;
+    budget.count_bytes(files.iter().map(|file| ENTRY_BYTES + file.base.len() + file.rest.len()).sum())?;
     let count = fields.count()?;
     if count == 0 {
         return Err(Error::malformed("the node has no entries"));
@@ -286,14 +286,14 @@ fn entries(
             );
         }
         key.extend(fields.slice(len)?);
-        budget.hold(ENTRY_BYTES + key.len())?;
+        budget.count_bytes(ENTRY_BYTES + key.len())?;
         if keys.last().is_some_and(|before| *before >= key) {
             return Err(Error::malformed("a node's keys are not in order"));
         }
         keys.push(key);
     }
     let mut whole = |key: &[u8], value_len: usize| -> Result<Vec<u8>> {
-        budget.hold(node.prefix.len() + key.len() + value_len)?;
+        budget.count_bytes(node.prefix.len() + key.len() + value_len)?;
         Ok([&node.prefix, key].concat())
     };
     if height > 0 {

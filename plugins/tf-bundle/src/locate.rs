@@ -59,7 +59,7 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Checkpoint> {
         None if prefix.is_some() => {
             Err(Error::malformed("the checkpoint of this file has no index").file(name))
         }
-        None => Err(nothing(name)),
+        None => Err(not_found_error(name)),
     }
 }
 
@@ -228,7 +228,7 @@ fn several(found: &[(String, Checkpoint)]) -> Error {
 fn no_such_prefix(source: &dyn Source, prefix: &str) -> Result<Error> {
     let found = candidates(source)?;
     if found.is_empty() {
-        return Ok(nothing(prefix));
+        return Ok(not_found_error(prefix));
     }
     let is_begun = found.iter().any(|(name, _)| name.starts_with(prefix) || prefix.starts_with(name));
     let error = if is_begun { Error::usage } else { Error::malformed };
@@ -240,7 +240,7 @@ fn names_of(found: &[(String, Checkpoint)]) -> String {
     listed(found.iter().map(|(name, _)| format!("{name:?}")), MAX_LISTED)
 }
 
-fn nothing(name: &str) -> Error {
+fn not_found_error(name: &str) -> Error {
     Error::malformed("this is neither a TensorFlow checkpoint nor the prefix of one")
         .file(name)
         .expected("a prefix, an index, a data file, a V1 file, or a folder of them")

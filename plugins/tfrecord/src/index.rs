@@ -34,7 +34,7 @@ impl Tally for Lines {
 
 /// A part of a file that starts and ends between records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct IndexSegment {
     /// The offset of its first record.
     pub(crate) start: u64,
     /// The offset of the record after it.
@@ -51,7 +51,7 @@ pub(crate) enum AdjacentIndex {
     /// The name of an index that does not match the file or is invalid.
     Unfit(String),
     /// The file, cut into stretches of about the requested length.
-    Stretches(Vec<Stretch>),
+    Stretches(Vec<IndexSegment>),
 }
 
 /// Looks for an index next to a file, and uses it to cut the file into stretches.
@@ -84,9 +84,9 @@ pub(crate) fn find_adjacent(
 
 /// Cuts a file of `len` bytes at record boundaries. Returns `None` unless the index covers the file
 /// without gaps.
-fn stretches(text: &[u8], len: u64, about: u64) -> Option<Vec<Stretch>> {
-    let mut stretches: Vec<Stretch> = Vec::new();
-    let mut last = Stretch { start: 0, end: 0, first: 0, records: 0 };
+fn stretches(text: &[u8], len: u64, about: u64) -> Option<Vec<IndexSegment>> {
+    let mut stretches: Vec<IndexSegment> = Vec::new();
+    let mut last = IndexSegment { start: 0, end: 0, first: 0, records: 0 };
     for line in text.split(|&byte| byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
@@ -99,7 +99,7 @@ fn stretches(text: &[u8], len: u64, about: u64) -> Option<Vec<Stretch>> {
         }
         if last.end - last.start >= about {
             stretches.push(last);
-            last = Stretch { start: offset, first: last.first + last.records, records: 0, ..last };
+            last = IndexSegment { start: offset, first: last.first + last.records, records: 0, ..last };
         }
         last.end = offset.checked_add(whole)?;
         last.records += 1;
@@ -128,7 +128,7 @@ mod tests {
     use std::collections::BTreeMap;
     use tensorferry_sdk::{Entry, MemorySource};
 
-    fn beside_with(index: &[u8]) -> AdjacentIndex {
+    fn adjacent_with(index: &[u8]) -> AdjacentIndex {
         let mut file = Vec::new();
         for data in [&b"abc"[..], b"", b"defgh"] {
             frame::append(&mut file, data);
@@ -146,10 +146,10 @@ mod tests {
         }
         assert_eq!(lines.text, b"0 19\n19 16\n35 21\n");
         let expected = vec![
-            Stretch { start: 0, end: 35, first: 0, records: 2 },
-            Stretch { start: 35, end: 56, first: 2, records: 1 },
+            IndexSegment { start: 0, end: 35, first: 0, records: 2 },
+            IndexSegment { start: 35, end: 56, first: 2, records: 1 },
         ];
-        assert_eq!(beside_with(&lines.text), AdjacentIndex::Stretches(expected));
+        assert_eq!(adjacent_with(&lines.text), AdjacentIndex::Stretches(expected));
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
             b"",
             b"PK\x03\x04",
         ] {
-            assert_eq!(beside_with(index), unfit, "{:?}", String::from_utf8_lossy(index));
+            assert_eq!(adjacent_with(index), unfit, "{:?}", String::from_utf8_lossy(index));
         }
     }
 }

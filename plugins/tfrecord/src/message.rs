@@ -96,7 +96,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// Whether the message is in one piece.
-    fn is_one(self) -> bool {
+    fn is_single(self) -> bool {
         self.number == 0
     }
 
@@ -112,7 +112,7 @@ impl<'a> Pieces<'a> {
             _ => return None,
         };
         let list = take_len(&mut rest).ok()?;
-        (rest.is_empty() && self.is_one()).then_some((kind, list))
+        (rest.is_empty() && self.is_single()).then_some((kind, list))
     }
 
     /// Visits every piece, in order.
@@ -124,7 +124,7 @@ impl<'a> Pieces<'a> {
         // `visit` has a single call here and in the functions below, so that it is inlined.
         let mut fields = Fields(self.bytes);
         loop {
-            let piece = if self.is_one() {
+            let piece = if self.is_single() {
                 std::mem::take(&mut fields.0)
             } else {
                 match fields.next()? {
@@ -134,7 +134,7 @@ impl<'a> Pieces<'a> {
                 }
             };
             visit(piece)?;
-            if self.is_one() {
+            if self.is_single() {
                 return Ok(());
             }
         }
@@ -311,7 +311,7 @@ pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, WireError>
         if std::str::from_utf8(entry.key).is_err() {
             fit = Fit::No;
         }
-        if !entry.value.is_one() {
+        if !entry.value.is_single() {
             fit = fit.min(only_messages(entry.value.bytes, 2)?);
         }
         entry.value.each(|piece| {

@@ -206,7 +206,7 @@ impl Opening<'_> {
         for file in self.files {
             // Damage is reported later, when the records are read.
             let mut walk = Frames::new(self.window(file), 0, self.checks);
-            if sniff_message::look(&mut walk, &mut guess) {
+            if sniff_message::try_next(&mut walk, &mut guess) {
                 break;
             }
         }

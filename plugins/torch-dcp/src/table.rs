@@ -94,12 +94,12 @@ impl Table {
         drop(bytes);
         calls.add_graph(name, &graph);
         KNOWN_CALLS.into_iter().for_each(|path| calls.forget(path));
-        Reading { graph: &graph, budget: Budget::new(limits), chunks: 0 }.table(root, context)
+        TableReader { graph: &graph, budget: Budget::new(limits), chunks: 0 }.table(root, context)
     }
 }
 
 /// Converts a graph to a table.
-struct Reading<'g> {
+struct TableReader<'g> {
     graph: &'g Graph,
     budget: Budget,
     /// Number of chunks read so far.
@@ -109,7 +109,7 @@ struct Reading<'g> {
 /// The content of a `MetadataIndex`: a chunk if it has offsets, otherwise an object.
 type Index<'g> = (&'g str, Option<Vec<u64>>);
 
-impl<'g> Reading<'g> {
+impl<'g> TableReader<'g> {
     fn table(mut self, root: ValueId, context: &dyn Context) -> Result<Table> {
         let graph = self.graph;
         let no_table =

@@ -57,7 +57,7 @@ pub(super) fn catalogs() -> Vec<TestCatalog> {
     named(&mut all);
     views(&mut all);
     storages(&mut all);
-    beside_tensors(&mut all);
+    with_other_content(&mut all);
     all
 }
 
@@ -311,7 +311,7 @@ fn scalars() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn beside_tensors(all: &mut Vec<TestCatalog>) {
+fn with_other_content(all: &mut Vec<TestCatalog>) {
     add(all, "tied tensors", |catalog| {
         let storage = catalog.storage(Storage::file(FILE, 0, 96))?;
         for name in ["wte", "lm_head", "other_head"] {

@@ -9,8 +9,8 @@ mod scanning;
 mod writing;
 
 use super::rules::Rules;
-use super::{ConformanceReport, Part, Sample, declared};
-use crate::memory::records::{self, Opened};
+use super::{ConformancePart, ConformanceReport, Sample, declared};
+use crate::memory::records::{self, OpenedRecords};
 use crate::records::{Batched, from_stream};
 use crate::{Capabilities, Context, Result, Side, Source};
 use arrow_array::{Array, RecordBatch};
@@ -20,7 +20,12 @@ use std::sync::Arc;
 /// Batches after which a stream of a small input counts as endless.
 const MAX_BATCHES: usize = 1 << 16;
 
-pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut ConformanceReport, part: Part<'_>) {
+pub(super) fn check(
+    rules: &Rules<'_>,
+    samples: &[Sample],
+    report: &mut ConformanceReport,
+    part: ConformancePart<'_>,
+) {
     let can = |capability| rules.description.capabilities.has(capability);
     part(&mut || {
         declared::check_side(rules, Capabilities::READ_RECORDS, Side::Reader, |options| {
@@ -43,7 +48,7 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Conforma
 }
 
 /// Opens a source under default options.
-fn open(rules: &Rules<'_>, source: Arc<dyn Source>, context: &dyn Context) -> Result<Opened> {
+fn open(rules: &Rules<'_>, source: Arc<dyn Source>, context: &dyn Context) -> Result<OpenedRecords> {
     records::open(rules.format, &[], source, context)
 }
 

@@ -57,7 +57,7 @@ impl<'a> Rules<'a> {
         Self { format, description: format.describe(), observer, asked, input }
     }
 
-    pub(super) fn asked(&self) -> BTreeMap<&'static str, u64> {
+    pub(super) fn requested(&self) -> BTreeMap<&'static str, u64> {
         locked(&self.asked).clone()
     }
 

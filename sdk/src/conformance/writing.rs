@@ -3,13 +3,18 @@
 use super::compare::CatalogRoundTrip;
 use super::made::{self, TestCatalog};
 use super::rules::Rules;
-use super::{ConformanceReport, Part, Sample, encoding};
+use super::{ConformancePart, ConformanceReport, Sample, encoding};
 use crate::memory::{self, MemoryOutput, MemoryView};
 use crate::{
     Capabilities, Entry, ErrorKind, Limits, Loss, LossKind, MemoryContext, Result, Role, Target, TensorId,
 };
 
-pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut ConformanceReport, part: Part<'_>) {
+pub(super) fn check(
+    rules: &Rules<'_>,
+    samples: &[Sample],
+    report: &mut ConformanceReport,
+    part: ConformancePart<'_>,
+) {
     let (context, source) = (MemoryContext::default(), made::source());
     let before = report.written;
     for catalog in made::catalogs() {

@@ -9,12 +9,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// An opened input, and the losses of its reader.
-pub struct Opened {
+pub struct OpenedRecords {
     set: Box<dyn RecordSet>,
     losses: Vec<Loss>,
 }
 
-impl Opened {
+impl OpenedRecords {
     /// Returns the losses from opening the input and from the streams read since.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ impl Opened {
     }
 }
 
-impl Deref for Opened {
+impl Deref for OpenedRecords {
     type Target = dyn RecordSet;
 
     fn deref(&self) -> &Self::Target {
@@ -43,11 +43,11 @@ pub fn open(
     given: &[(String, String)],
     source: Arc<dyn Source>,
     context: &dyn Context,
-) -> Result<Opened> {
+) -> Result<OpenedRecords> {
     let options = Options::check(&format.describe().options, Side::Reader, given)?;
     let mut losses = Vec::new();
     let set = format.record_reader(&options)?.open(source, &mut losses, context)?;
-    Ok(Opened { set, losses })
+    Ok(OpenedRecords { set, losses })
 }
 
 /// Reads the batches of each split of a set.

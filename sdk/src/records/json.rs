@@ -11,7 +11,7 @@
 //!
 //! Records nest at most 60 levels, because Arrow's own libraries read schemas of at most 64 tables.
 
-use super::value_text::OwnTexts;
+use super::value_text::TemporalTexts;
 use crate::{Error, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::temporal_conversions::as_datetime;
@@ -110,7 +110,7 @@ impl JsonEncoders {
         }))
     }
 
-    fn text<'a>(&self, texts: OwnTexts<'a>) -> Box<dyn Encoder + 'a> {
+    fn text<'a>(&self, texts: TemporalTexts<'a>) -> Box<dyn Encoder + 'a> {
         let has_no_text = self.has_no_text.clone();
         Box::new(FnEncoder(move |row, out: &mut Vec<u8>| {
             let mut text = String::with_capacity(32);
@@ -187,7 +187,7 @@ impl EncoderFactory for JsonEncoders {
             | DataType::Date64
             | DataType::Time32(_)
             | DataType::Time64(_)
-            | DataType::Duration(_) => match OwnTexts::new(array) {
+            | DataType::Duration(_) => match TemporalTexts::new(array) {
                 Some(texts) => self.text(texts),
                 None => return Ok(None),
             },

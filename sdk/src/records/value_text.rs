@@ -21,7 +21,7 @@ const MILLISECONDS_OF_A_DAY: i64 = 1000 * SECONDS_OF_A_DAY;
 pub struct ValueTexts<'a>(Texts<'a>);
 
 enum Texts<'a> {
-    Own(OwnTexts<'a>),
+    Own(TemporalTexts<'a>),
     Library(ArrayFormatter<'a>),
 }
 
@@ -31,7 +31,7 @@ impl<'a> ValueTexts<'a> {
     /// # Errors
     /// Returns an error for a type without texts.
     pub fn new(array: &'a dyn Array) -> Result<Self, ArrowError> {
-        Ok(Self(match OwnTexts::new(array) {
+        Ok(Self(match TemporalTexts::new(array) {
             Some(own) => Texts::Own(own),
             None => Texts::Library(ArrayFormatter::try_new(array, &FormatOptions::default())?),
         }))
@@ -53,7 +53,7 @@ impl<'a> ValueTexts<'a> {
 }
 
 /// Prints dates, times of day and durations.
-pub(super) struct OwnTexts<'a> {
+pub(super) struct TemporalTexts<'a> {
     value: Box<dyn Fn(usize) -> i64 + 'a>,
     kind: TextKind,
 }
@@ -68,7 +68,7 @@ enum TextKind {
     Duration(TimeUnit),
 }
 
-impl<'a> OwnTexts<'a> {
+impl<'a> TemporalTexts<'a> {
     /// Returns `None` for other types.
     pub(super) fn new(array: &'a dyn Array) -> Option<Self> {
         fn values<'a, T: ArrowPrimitiveType<Native: Into<i64>>>(

@@ -350,7 +350,7 @@ impl<'a> FilePlacements<'a> {
                 Segment::Tensor(part) => {
                     let first = placements.len();
                     let tensor = part.tensor;
-                    let watched = tally.watches(tensor).then_some(tensor);
+                    let watched = tally.may_lose(tensor).then_some(tensor);
                     let budget = logical.stored().session().slab_bytes();
                     if let Some(slabs) = Slabs::of(logical.catalog(), part, budget)? {
                         self.tiled.push(TiledCopy { file: index, base, tensor, slabs });

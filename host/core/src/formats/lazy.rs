@@ -85,7 +85,7 @@ impl LazyFormat {
     }
 
     /// Reports the library's messages from when it was opened, once.
-    pub(super) fn tell(&self, context: &dyn Context) {
+    pub(super) fn report_messages(&self, context: &dyn Context) {
         let lines = self.library.lines.get().map_or(&[][..], Vec::as_slice);
         if lines.is_empty() || self.library.is_told.swap(true, Ordering::Relaxed) {
             return;
@@ -110,7 +110,7 @@ impl Format for LazyFormat {
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
         let format = self.get()?;
-        self.tell(context);
+        self.report_messages(context);
         format.probe(source, context)
     }
 

@@ -14,7 +14,7 @@
 use crate::context::stamp::Stamp;
 use crate::formats::cache::{Cache, Entry};
 use crate::formats::lazy::{LazyFormat, LazyLibrary};
-use crate::formats::plugin::{Inspection, OpenPlugin, PluginIdentity, PluginLibrary, look, open};
+use crate::formats::plugin::{Inspection, OpenPlugin, PluginIdentity, PluginLibrary, inspect, open};
 use crate::formats::refusal::Refusal;
 use crate::formats::registry::Formats;
 use crate::formats::scan::{self, Scanner};
@@ -280,7 +280,7 @@ impl LibraryState {
     fn outcome(&self) -> Result<Inspection, Refusal> {
         match self {
             Self::Cached(look) | Self::New(look) => look.clone(),
-            Self::Open(plugin) => plugin.as_ref().map(look).map_err(Clone::clone),
+            Self::Open(plugin) => plugin.as_ref().map(inspect).map_err(Clone::clone),
         }
     }
 

@@ -46,7 +46,7 @@ pub fn explain(source: &dyn Source, error: Error) -> Error {
     if !matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) {
         return error;
     }
-    if let Some((name, start)) = looked_at(source, &error)
+    if let Some((name, start)) = examined_file(source, &error)
         && let Some(what) = start.placeholder(&name)
     {
         return Error::malformed(what).file(name).found(error.message());
@@ -59,14 +59,14 @@ pub fn explain(source: &dyn Source, error: Error) -> Error {
 
 /// Does the same for a source in an unknown format: its file may be inside a container.
 pub(crate) fn explain_unknown(source: &dyn Source, error: Error) -> Error {
-    match looked_at(source, &error).and_then(|(name, start)| Some((name, start.wrapper()?))) {
+    match examined_file(source, &error).and_then(|(name, start)| Some((name, start.wrapper()?))) {
         Some((name, what)) => Error::unsupported(what).file(name).found(error.message()),
         None => explain(source, error),
     }
 }
 
 /// Returns the file that the error names, or the source's file, with its first bytes.
-fn looked_at(source: &dyn Source, error: &Error) -> Option<(String, Start)> {
+fn examined_file(source: &dyn Source, error: &Error) -> Option<(String, Start)> {
     let named = error.details().find(|(key, _)| *key == "file").map(|(_, name)| name);
     let entry = match source.entry() {
         Entry::File(name) => Some(name.clone()),

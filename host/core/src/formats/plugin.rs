@@ -1,7 +1,7 @@
 //! A plugin: a library's manifest and the descriptions of its formats.
 
 #[cfg(feature = "dynamic")]
-pub(super) use self::dynamic::{Inspection, OpenPlugin, look, open};
+pub(super) use self::dynamic::{Inspection, OpenPlugin, inspect, open};
 
 use crate::formats::refusal::Refusal;
 use serde::{Deserialize, Serialize};
@@ -89,7 +89,7 @@ mod dynamic {
     }
 
     /// Returns what to cache of an open plugin.
-    pub(in crate::formats) fn look(plugin: &OpenPlugin) -> Inspection {
+    pub(in crate::formats) fn inspect(plugin: &OpenPlugin) -> Inspection {
         let formats = plugin.formats.iter().map(|format| SavedDescription::of(&format.describe()));
         Inspection { identity: plugin.identity.clone(), formats: formats.collect() }
     }

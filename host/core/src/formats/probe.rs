@@ -53,14 +53,14 @@ pub fn best_match<'a>(
     registry.check_any()?;
     let readers = registry.formats().iter().filter(|f| f.description.reads());
     let mut candidates: Vec<Candidate<'_>> = readers.map(|format| Candidate::new(format, source)).collect();
-    candidates.sort_by_key(|candidate| (Reverse(candidate.most()), !candidate.format.is_built_in()));
+    candidates.sort_by_key(|candidate| (Reverse(candidate.max_score()), !candidate.format.is_built_in()));
     let mut scored: Vec<(u32, &RegisteredFormat)> = Vec::new();
     let mut failure = None;
     for candidate in candidates {
         // The remaining candidates cannot have a higher score than this one.
         let is_beaten = |(score, best): &(u32, &RegisteredFormat)| {
             let wins_ties = best.is_built_in() && !candidate.format.is_built_in();
-            *score > candidate.most() || *score == candidate.most() && wins_ties
+            *score > candidate.max_score() || *score == candidate.max_score() && wins_ties
         };
         if scored.iter().any(is_beaten) {
             break;
@@ -115,7 +115,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// Returns the highest score that is possible.
-    fn most(&self) -> u32 {
+    fn max_score(&self) -> u32 {
         Score::CERTAIN.0 + self.suffix
     }
 

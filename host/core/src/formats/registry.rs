@@ -105,7 +105,7 @@ impl RegisteredFormat {
     ) -> Result<T> {
         let options = options::check(&self.description, side, given)?;
         let made = make(&*self.format, &options).map_err(|error| self.attribute_error(error))?;
-        self.tell(context);
+        self.report_messages(context);
         self.check_faults()?;
         Ok(made)
     }
@@ -146,10 +146,10 @@ impl RegisteredFormat {
 
     /// Reports the plugin's messages from when its library was opened, once. Needed here because a
     /// format that the user names is never probed.
-    fn tell(&self, context: &dyn Context) {
+    fn report_messages(&self, context: &dyn Context) {
         #[cfg(feature = "dynamic")]
         if let Some(library) = &self.library {
-            library.format.tell(context);
+            library.format.report_messages(context);
         }
         #[cfg(not(feature = "dynamic"))]
         let _ = context;

@@ -10,7 +10,7 @@
 //! itself.
 
 use crate::context::fault;
-use crate::formats::plugin::{Inspection, look, open};
+use crate::formats::plugin::{Inspection, inspect, open};
 use crate::formats::refusal::Refusal;
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 use rustix::stdio::{dup2_stdout, stderr, stdout};
@@ -190,7 +190,7 @@ pub fn scan_plugins(libraries: impl IntoIterator<Item = impl Into<PathBuf>>) -> 
     writeln!(answers, "{READY}").map_err(failed)?;
     for library in libraries {
         let found: ScanResult = open(&library.into()).map(|plugin| {
-            let found = look(&plugin);
+            let found = inspect(&plugin);
             // Not dropped: destructors may crash too, and are not inspected.
             std::mem::forget(plugin);
             found

@@ -52,7 +52,7 @@ impl FileGroup {
     ) -> Vec<(String, String)> {
         let mut options = files_alone(format, given);
         if let Some(schema) = &self.schema
-            && takes_schema(format, given)
+            && accepts_schema(format, given)
         {
             options.retain(|(key, _)| key != INFER);
             options.push((SCHEMA.to_owned(), schema.display().to_string()));
@@ -98,7 +98,7 @@ pub fn files_alone(format: &RegisteredFormat, given: &[(String, String)]) -> Vec
 
 /// Whether a reader accepts a schema in addition to the user's options.
 #[must_use]
-pub fn takes_schema(format: &RegisteredFormat, given: &[(String, String)]) -> bool {
+pub fn accepts_schema(format: &RegisteredFormat, given: &[(String, String)]) -> bool {
     let is_given = given.iter().any(|(key, _)| key == SCHEMA);
     if is_given || !declares(format, SCHEMA, &OptionKind::Source) {
         return false;

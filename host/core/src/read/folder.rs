@@ -26,11 +26,11 @@ use tensorferry_sdk::{Error, Result};
 pub struct InputFolder {
     /// The path, or the URL of a remote folder.
     path: PathBuf,
-    place: Place,
+    place: FolderLocation,
 }
 
 #[derive(Clone)]
-enum Place {
+enum FolderLocation {
     Local(Arc<Links>),
     Remote(Arc<RemoteTree>, String),
 }
@@ -61,7 +61,7 @@ pub enum EntryKind {
 }
 
 /// An opened file.
-pub(super) enum Opened {
+pub(super) enum OpenedFile {
     Local { file: File, path: PathBuf, stamp: Stamp },
     Remote(Arc<dyn RemoteFile>),
 }
@@ -76,7 +76,7 @@ impl InputFolder {
     /// Returns a folder on this machine, with the user's options for links.
     #[must_use]
     pub(crate) fn with_rules(path: PathBuf, rules: LinkRules) -> Self {
-        Self { place: Place::Local(Arc::new(Links::of(path.clone(), rules))), path }
+        Self { place: FolderLocation::Local(Arc::new(Links::of(path.clone(), rules))), path }
     }
 
     /// Sets whether links to weights and records outside the folder are followed.
@@ -107,8 +107,8 @@ impl InputFolder {
 
     fn map_links(self, change: impl FnOnce(&Links) -> Links) -> Self {
         let place = match self.place {
-            Place::Local(links) => Place::Local(Arc::new(change(&links))),
-            place @ Place::Remote(..) => place,
+            FolderLocation::Local(links) => FolderLocation::Local(Arc::new(change(&links))),
+            place @ FolderLocation::Remote(..) => place,
         };
         Self { place, ..self }
     }
@@ -132,7 +132,7 @@ impl InputFolder {
     }
 
     fn remote(tree: Arc<RemoteTree>, folder: String) -> Self {
-        Self { path: PathBuf::from(tree.url(&folder)), place: Place::Remote(tree, folder) }
+        Self { path: PathBuf::from(tree.url(&folder)), place: FolderLocation::Remote(tree, folder) }
     }
 
     /// Returns a sub-folder; with an empty name, this folder.
@@ -140,8 +140,8 @@ impl InputFolder {
     pub fn in_folder(&self, folder: &str) -> Self {
         match &self.place {
             _ if folder.is_empty() => self.clone(),
-            Place::Local(_) => Self { path: self.path.join(folder), place: self.place.clone() },
-            Place::Remote(tree, above) => Self::remote(tree.clone(), joined(above, folder)),
+            FolderLocation::Local(_) => Self { path: self.path.join(folder), place: self.place.clone() },
+            FolderLocation::Remote(tree, above) => Self::remote(tree.clone(), joined(above, folder)),
         }
     }
 
@@ -154,15 +154,15 @@ impl InputFolder {
     /// Whether it is on this machine, so that its path is a real path.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        matches!(self.place, Place::Local(_))
+        matches!(self.place, FolderLocation::Local(_))
     }
 
     /// Returns the path or URL of a name in it.
     #[must_use]
     pub fn path_of(&self, name: &str) -> PathBuf {
         match &self.place {
-            Place::Local(_) => self.path.join(name),
-            Place::Remote(tree, folder) => PathBuf::from(tree.url(&joined(folder, name))),
+            FolderLocation::Local(_) => self.path.join(name),
+            FolderLocation::Remote(tree, folder) => PathBuf::from(tree.url(&joined(folder, name))),
         }
     }
 
@@ -176,15 +176,15 @@ impl InputFolder {
     /// name means the folder's own path.
     pub fn kind(&self, name: &str) -> Result<Option<EntryKind>> {
         match &self.place {
-            Place::Local(links) => match std::fs::metadata(self.local_path(name)) {
+            FolderLocation::Local(links) => match std::fs::metadata(self.local_path(name)) {
                 Ok(_) if !links.admit(&self.local_path(name)) => Ok(Some(EntryKind::Outside)),
                 Ok(found) => Ok(Some(kind_of(found.file_type()))),
                 Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidFilename) => Ok(None),
                 Err(error) => Err(Error::from(error).file(name)),
             },
-            Place::Remote(tree, folder) => {
+            FolderLocation::Remote(tree, folder) => {
                 let kind = |len: Option<u64>| if len.is_some() { EntryKind::File } else { EntryKind::Folder };
-                Ok(tree.look(&joined(folder, name))?.map(kind))
+                Ok(tree.look_up(&joined(folder, name))?.map(kind))
             }
         }
     }
@@ -193,9 +193,11 @@ impl InputFolder {
     #[must_use]
     pub fn len(&self, name: &str) -> u64 {
         match &self.place {
-            Place::Local(_) => std::fs::metadata(self.local_path(name)).map_or(0, |found| found.len()),
-            Place::Remote(tree, folder) => {
-                tree.look(&joined(folder, name)).ok().flatten().flatten().unwrap_or(0)
+            FolderLocation::Local(_) => {
+                std::fs::metadata(self.local_path(name)).map_or(0, |found| found.len())
+            }
+            FolderLocation::Remote(tree, folder) => {
+                tree.look_up(&joined(folder, name)).ok().flatten().flatten().unwrap_or(0)
             }
         }
     }
@@ -204,8 +206,8 @@ impl InputFolder {
     /// More than `most` entries are an error.
     pub fn entries(&self, folder: &str, start: &str, most: u64) -> Result<Vec<FolderEntry>> {
         let mut entries = match &self.place {
-            Place::Local(links) => self.local_entries(links, folder, start, most)?,
-            Place::Remote(tree, above) => {
+            FolderLocation::Local(links) => self.local_entries(links, folder, start, most)?,
+            FolderLocation::Remote(tree, above) => {
                 let all = tree.list(&joined(above, folder))?;
                 let of = all.iter().filter(|entry| entry.name.starts_with(start)).map(|entry| FolderEntry {
                     name: joined(folder, &entry.name),
@@ -256,9 +258,9 @@ impl InputFolder {
     }
 
     /// Opens a file for reading.
-    pub(super) fn open(&self, name: &str) -> Result<Opened> {
+    pub(super) fn open(&self, name: &str) -> Result<OpenedFile> {
         match &self.place {
-            Place::Local(links) => {
+            FolderLocation::Local(links) => {
                 let path = self.local_path(name);
                 let file = regular_file::open(&path).map_err(|e| match e.kind() {
                     NotFound => Error::malformed("no such file").file(name),
@@ -270,9 +272,9 @@ impl InputFolder {
                     return Err(links.error(name));
                 }
                 let stamp = Stamp::of(&file.metadata().map_err(|e| Error::from(e).file(name))?);
-                Ok(Opened::Local { file, path, stamp })
+                Ok(OpenedFile::Local { file, path, stamp })
             }
-            Place::Remote(tree, folder) => Ok(Opened::Remote(tree.open(&joined(folder, name))?)),
+            FolderLocation::Remote(tree, folder) => Ok(OpenedFile::Remote(tree.open(&joined(folder, name))?)),
         }
     }
 }
@@ -318,8 +320,8 @@ pub fn identity(path: &Path, session: &Session) -> Result<FileIdentity> {
         return Ok(FileIdentity::of(&std::fs::metadata(local_path(path))?));
     };
     Ok(match folder.open(&name)? {
-        Opened::Local { stamp, .. } => FileIdentity::of_stamp(&stamp),
-        Opened::Remote(file) => FileIdentity::of_remote(file.stamp()),
+        OpenedFile::Local { stamp, .. } => FileIdentity::of_stamp(&stamp),
+        OpenedFile::Remote(file) => FileIdentity::of_remote(file.stamp()),
     })
 }
 

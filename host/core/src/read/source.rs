@@ -12,7 +12,7 @@ use crate::context::stamp::Stamp;
 use crate::context::suggest::suggest;
 use crate::context::windows::size;
 use crate::read::folder::{
-    EntryKind, FolderEntry, InputFolder, LEADS_OUT, Opened, is_companion, is_loop, leads_out, local_path,
+    EntryKind, FolderEntry, InputFolder, LEADS_OUT, OpenedFile, is_companion, is_loop, leads_out, local_path,
     shown,
 };
 use crate::read::identity::FileIdentity;
@@ -587,7 +587,7 @@ impl OpenFiles {
         if let Some(open) = self.used(id) {
             return open;
         }
-        if self.open.len() >= most_open()
+        if self.open.len() >= max_open()
             && let Some(oldest) = self.open.iter().min_by_key(|(_, open)| open.used).map(|(id, _)| *id)
         {
             self.open.remove(&oldest);
@@ -599,7 +599,7 @@ impl OpenFiles {
 }
 
 /// Returns how many descriptors a source keeps open.
-fn most_open() -> usize {
+fn max_open() -> usize {
     static OPEN_LIMIT: OnceLock<usize> = OnceLock::new();
     *OPEN_LIMIT.get_or_init(|| {
         let process = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -632,8 +632,8 @@ impl Source for FileSource {
             }
         });
         let (len, place, descriptor) = match opened.map_err(|error| self.advised(error, name))? {
-            Opened::Local { file, path, stamp } => (stamp.len, FilePlace::Path(path, stamp), Some(file)),
-            Opened::Remote(file) => (file.stamp().len, FilePlace::Remote(self.path(name), file), None),
+            OpenedFile::Local { file, path, stamp } => (stamp.len, FilePlace::Path(path, stamp), Some(file)),
+            OpenedFile::Remote(file) => (file.stamp().len, FilePlace::Remote(self.path(name), file), None),
         };
         let mut state = self.state();
         // Another thread may have opened it in the meantime.
@@ -914,7 +914,7 @@ mod tests {
     #[test]
     fn more_files_than_descriptors() {
         let folder = tempfile::tempdir().unwrap();
-        for i in 0..most_open() + 10 {
+        for i in 0..max_open() + 10 {
             std::fs::write(folder.path().join(format!("f{i}")), format!("f{i}")).unwrap();
         }
         let source = FileSource::open_local(folder.path(), LinkRules::default(), &Limits::default()).unwrap();
@@ -924,6 +924,6 @@ mod tests {
             source.read_at(id, 0, &mut content).unwrap();
             assert_eq!(source.name(id).as_bytes(), content);
         }
-        assert_eq!(source.state().open.len(), most_open());
+        assert_eq!(source.state().open.len(), max_open());
     }
 }

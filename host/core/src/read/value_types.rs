@@ -57,7 +57,7 @@ pub fn fold(catalog: &mut Catalog) -> Option<Loss> {
     let values = catalog.metadata().iter().filter(|(_, value)| value.as_text().is_none());
     let typed: Vec<(String, Value, Type)> = values
         .filter_map(|(key, value)| {
-            let (text, said) = (value.json(), said(value)?);
+            let (text, said) = (value.json(), declared_type(value)?);
             (restored(&text, &said).as_ref() == Some(value)).then(|| (key.clone(), Value::text(&text), said))
         })
         .collect();
@@ -145,7 +145,7 @@ impl Type {
 }
 
 /// Returns the type of a value, if it can be represented.
-fn said(value: &Value) -> Option<Type> {
+fn declared_type(value: &Value) -> Option<Type> {
     // Children come before their parents.
     let mut types: Vec<(u32, Option<Type>)> = Vec::with_capacity(value.nodes().len());
     for node in value.nodes() {

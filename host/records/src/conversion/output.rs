@@ -24,7 +24,7 @@ use tensorferry_core::context::fault;
 use tensorferry_core::formats::options;
 use tensorferry_core::formats::used::UsedFormat;
 use tensorferry_core::read::context::ReadContext;
-use tensorferry_core::read::file_group::{SCHEMA, takes_schema};
+use tensorferry_core::read::file_group::{SCHEMA, accepts_schema};
 use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_publish::stage::{FileKind, StagedFile};
 use tensorferry_publish::staging::Staging;
@@ -399,7 +399,7 @@ impl PlannedOutput for RecordOutput<'_> {
         // Without metadata that other formats attach to a column.
         let plain = |field: &FieldRef| Field::new(field.name(), field.data_type().clone(), true);
         let bytes: Vec<Field> = sent.fields().iter().filter(is_bytes).map(plain).collect();
-        if !bytes.is_empty() && takes_schema(self.context.target.format, &[]) {
+        if !bytes.is_empty() && accepts_schema(self.context.target.format, &[]) {
             let schema = Schema::new(bytes);
             match self.compare_by_schema(stage, &schema, &told, losses) {
                 Ok(still) => left_out.retain(|name| schema.index_of(name).is_err() || still.contains(name)),

@@ -22,7 +22,7 @@ use tensorferry::rows::{self, schema_file};
 use tensorferry::{LossRecord, Registry, Report, UsedFormat};
 use tensorferry_core::formats::probe::probe;
 use tensorferry_core::read::context::ReadContext;
-use tensorferry_core::read::file_group::{files_alone, takes_schema};
+use tensorferry_core::read::file_group::{accepts_schema, files_alone};
 use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_publish::disk::USE_FORCE;
 use tensorferry_sdk::{Error, ErrorKind, Purpose, Result};
@@ -155,7 +155,7 @@ fn scan_group(task: &WorkerTask, group: &FileGroup, registry: &Registry) -> Resu
         reader: UsedFormat::of(format),
         inputs,
         schema,
-        takes_schema: takes_schema(format, given),
+        takes_schema: accepts_schema(format, given),
     })
 }
 

@@ -18,11 +18,15 @@ use tensorferry_sdk::{CatalogView, Context, Data, Error, Result, TensorId, eleme
 const AT_ONCE: u64 = 4096;
 
 /// A tensor, and how it is processed.
-pub(super) type Wanted = (TensorId, StatisticsKind);
+pub(super) type StatisticsTarget = (TensorId, StatisticsKind);
 
 /// Returns the statistics of some tensors, in order; with histograms if requested. Stored digests
 /// are checked first.
-pub fn statistics(logical: &Logical<'_>, wanted: &[Wanted], histograms: bool) -> Result<Vec<Statistics>> {
+pub fn statistics(
+    logical: &Logical<'_>,
+    wanted: &[StatisticsTarget],
+    histograms: bool,
+) -> Result<Vec<Statistics>> {
     let mut storages = Vec::new();
     for (id, _) in wanted {
         storages.extend(logical.storages_of(*id)?);
@@ -36,7 +40,7 @@ pub fn statistics(logical: &Logical<'_>, wanted: &[Wanted], histograms: bool) ->
         .into_par_iter()
         .map(|index| Ok((index, lengths(logical, wanted[index].0)?)))
         .collect::<Result<_>>()?;
-    let stretches: Vec<Wanted> = numbers.iter().map(|&index| wanted[index]).collect();
+    let stretches: Vec<StatisticsTarget> = numbers.iter().map(|&index| wanted[index]).collect();
     let partials =
         each_window(logical, &stretches, PartialStatistics::default, ElementLoop::add_to, |all, part| {
             all.merge(&part)
@@ -51,10 +55,10 @@ pub fn statistics(logical: &Logical<'_>, wanted: &[Wanted], histograms: bool) ->
     Ok(all.into_iter().map(|(_, found)| found).collect())
 }
 
-fn add_histograms(logical: &Logical<'_>, wanted: &[Wanted], found: &mut [Numbers]) -> Result<()> {
+fn add_histograms(logical: &Logical<'_>, wanted: &[StatisticsTarget], found: &mut [Numbers]) -> Result<()> {
     let bins = |index: usize| Bins::of(wanted[index].1.0, &found[index]).map(|bins| (index, bins));
     let bins: Vec<(usize, Bins)> = (0..wanted.len()).filter_map(bins).collect();
-    let again: Vec<Wanted> = bins.iter().map(|(index, _)| wanted[*index]).collect();
+    let again: Vec<StatisticsTarget> = bins.iter().map(|(index, _)| wanted[*index]).collect();
     let count = |kind: ElementLoop, bytes: &[u8], place: usize, counts: &mut [u64; BINS]| {
         bins[place].1.count(kind, bytes, counts);
     };
@@ -78,7 +82,7 @@ impl ElementLoop {
 /// with `merge`. `add` also gets the index of the tensor.
 fn each_window<P: Send>(
     logical: &Logical<'_>,
-    wanted: &[Wanted],
+    wanted: &[StatisticsTarget],
     empty: impl Fn() -> P + Sync,
     add: impl Fn(ElementLoop, &[u8], usize, &mut P) + Sync,
     merge: impl Fn(&mut P, P),
@@ -130,7 +134,7 @@ struct Windows {
 }
 
 impl Windows {
-    fn of(logical: &Logical<'_>, wanted: &[Wanted]) -> Result<Self> {
+    fn of(logical: &Logical<'_>, wanted: &[StatisticsTarget]) -> Result<Self> {
         let mut windows = Self { tensors: Vec::with_capacity(wanted.len()), count: 0, bytes: 0 };
         for &(id, _) in wanted {
             let tensor = logical.tensor(id);

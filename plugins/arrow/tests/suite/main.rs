@@ -10,11 +10,11 @@ use std::sync::Arc;
 use tensorferry_arrow::Arrow;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::memory::pairs;
-use tensorferry_sdk::memory::records::{self, Opened};
+use tensorferry_sdk::memory::records::{self, OpenedRecords};
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{MemoryContext, MemorySource, Result, Target};
 
-fn open(name: &str, bytes: Vec<u8>) -> Result<Opened> {
+fn open(name: &str, bytes: Vec<u8>) -> Result<OpenedRecords> {
     records::open(&Arrow, &[], Arc::new(MemorySource::file(name, bytes)), &MemoryContext::default())
 }
 

@@ -5,13 +5,13 @@ use tensorferry_csv::Csv;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::DataType;
 use tensorferry_sdk::memory::pairs;
-use tensorferry_sdk::memory::records::{self, Opened};
+use tensorferry_sdk::memory::records::{self, OpenedRecords};
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Loss, MemoryContext, MemorySource, Result};
 use tensorferry_test_kit::rows::write_file;
 
 /// Opens a source with these reader options. `schema` is the content of the schema file.
-pub(crate) fn open(source: MemorySource, given: &[(&str, &str)], schema: &str) -> Result<Opened> {
+pub(crate) fn open(source: MemorySource, given: &[(&str, &str)], schema: &str) -> Result<OpenedRecords> {
     let mut context = MemoryContext::default();
     context.sources.insert("schema.json".to_owned(), Arc::new(MemorySource::file("schema.json", schema)));
     records::open(&Csv, &pairs(given), Arc::new(source), &context)

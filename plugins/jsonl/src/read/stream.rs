@@ -97,7 +97,7 @@ impl Stream {
         let batch = self.decoding.batch(block.text, block.rows);
         let batch = batch.map_err(|error| self.decoding.find_bad_line(&self.range, &block, &error))?;
         if let Some(seen) = &self.decoding.checks.seen {
-            seen.look(&batch);
+            seen.examine(&batch);
         }
         Ok(Some(batch))
     }

@@ -29,7 +29,7 @@ impl ValuesSeen {
     }
 
     /// Records the columns of a batch that have values.
-    pub(super) fn look(&self, batch: &RecordBatch) {
+    pub(super) fn examine(&self, batch: &RecordBatch) {
         for column in self.0.iter().filter(|column| !column.has_value.load(Ordering::Relaxed)) {
             let Some(values) = batch.column_by_name(&column.name) else { continue };
             column.is_asked.store(true, Ordering::Relaxed);

@@ -99,7 +99,7 @@ impl Lines {
             let projected =
                 self.kept.as_ref().map(|kept| batch.project(kept)).transpose().map_err(refused)?;
             let batch = projected.as_ref().unwrap_or(batch);
-            losses.look(batch);
+            losses.examine(batch);
             writer.write(batch).map_err(refused)?;
             encoders.check_batch(batch)?;
         }

@@ -22,7 +22,7 @@ struct FloatKinds {
 }
 
 impl ValueLosses {
-    pub(super) fn look(&mut self, batch: &RecordBatch) {
+    pub(super) fn examine(&mut self, batch: &RecordBatch) {
         for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
             if !may_lose(field.data_type()) {
                 continue;
@@ -31,7 +31,7 @@ impl ValueLosses {
                 self.0.insert(field.name().clone(), FloatKinds::default());
             }
             if let Some(seen) = self.0.get_mut(field.name()) {
-                seen.look(column);
+                seen.examine(column);
             }
         }
     }
@@ -73,7 +73,7 @@ fn may_lose(data_type: &DataType) -> bool {
 }
 
 impl FloatKinds {
-    fn look(&mut self, array: &ArrayRef) {
+    fn examine(&mut self, array: &ArrayRef) {
         self.has_repeated_key |= json::repeats_keys(array);
         json::for_each_leaf(array, &mut |leaf| match leaf.data_type() {
             DataType::Float16 => self.floats::<Float16Type>(leaf, |value| value.is_finite()),

@@ -5,13 +5,17 @@ use std::sync::Arc;
 use tensorferry_jsonl::JsonLines;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::memory::pairs;
-use tensorferry_sdk::memory::records::{self, Opened};
+use tensorferry_sdk::memory::records::{self, OpenedRecords};
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Limits, Loss, MemoryContext, MemorySource, Result, Source};
 use tensorferry_test_kit::rows::{batches, write_file};
 
 /// Opens a source with these reader options.
-pub(crate) fn open(source: impl Source + 'static, given: &[(&str, &str)], limits: Limits) -> Result<Opened> {
+pub(crate) fn open(
+    source: impl Source + 'static,
+    given: &[(&str, &str)],
+    limits: Limits,
+) -> Result<OpenedRecords> {
     open_beside(source, given, &MemoryContext::new(limits))
 }
 
@@ -20,7 +24,7 @@ pub(crate) fn open_beside(
     source: impl Source + 'static,
     given: &[(&str, &str)],
     context: &MemoryContext,
-) -> Result<Opened> {
+) -> Result<OpenedRecords> {
     records::open(&JsonLines, &pairs(given), Arc::new(source), context)
 }
 

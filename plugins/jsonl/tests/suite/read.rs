@@ -10,7 +10,7 @@ use tensorferry_sdk::arrow_array::types::{
 };
 use tensorferry_sdk::arrow_array::{Int64Array, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, Field, TimeUnit};
-use tensorferry_sdk::memory::records::Opened;
+use tensorferry_sdk::memory::records::OpenedRecords;
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{ErrorKind, Limits, LossKind, MemoryContext, MemorySource, Result};
 use tensorferry_test_kit::rows::batches;
@@ -494,7 +494,11 @@ fn limits_hold() {
 }
 
 /// Opens the lines that `of` returns, with a limit of 99 columns.
-fn of_99_columns(lines: usize, options: &[(&str, &str)], of: impl Fn(usize) -> String) -> Result<Opened> {
+fn of_99_columns(
+    lines: usize,
+    options: &[(&str, &str)],
+    of: impl Fn(usize) -> String,
+) -> Result<OpenedRecords> {
     let mut limits = Limits::default();
     limits.columns = 99;
     let text: Vec<_> = (0..lines).map(of).collect();
@@ -506,7 +510,7 @@ fn columns_are_limited_nested_ones_counted() {
     let flat = |i| format!("{{\"k{i}\": 1}}");
     let nested = |i| format!("{{\"a\": [[{{\"k{}\": 1}}]]}}", i % 99);
     assert_eq!(of_99_columns(99, &[], flat).unwrap().schema().fields().len(), 99);
-    let refused = |opened: Result<Opened>, line: &str| {
+    let refused = |opened: Result<OpenedRecords>, line: &str| {
         let Err(error) = opened else { panic!("it was opened") };
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
         for part in [line, "in.jsonl", "too many columns", "at most 99"] {

@@ -3,7 +3,7 @@
 use crate::codec::Codec;
 use crate::hash::Verifier;
 use std::sync::Arc;
-use tensorferry_row_text::{self as row_text, SourceRead, damaged, most_expanded};
+use tensorferry_row_text::{self as row_text, SourceRead, damaged, max_expanded_len};
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 /// Bytes skipped at once.
@@ -29,7 +29,7 @@ impl Decompressed {
         limits: &Limits,
     ) -> Result<Self> {
         let (name, len, header_bytes) = (source.name(file), source.len(file), limits.header_bytes);
-        let most = said.min(most_expanded(len, limits));
+        let most = said.min(max_expanded_len(len, limits));
         let reader = codec.decompressed(SourceRead::new(source, file, 0, len), len, most, header_bytes);
         let reader = reader.map_err(|error| damaged(NOUN, error).file(name))?;
         let input = row_text::Decompressed::new(name, NOUN, reader, len, limits);

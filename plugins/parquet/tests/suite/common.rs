@@ -4,7 +4,7 @@ use std::sync::Arc;
 use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::memory::records::{self, Opened, RecordOutput};
+use tensorferry_sdk::memory::records::{self, OpenedRecords, RecordOutput};
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Limits, MemoryContext, MemorySource, Result, Source, Target, memory};
 use tensorferry_test_kit::rows::{self, batches};
@@ -24,7 +24,7 @@ pub(crate) fn file(pieces: &[RecordBatch], options: &[(&str, &str)]) -> Vec<u8> 
     rows::write_file(&Parquet, pieces, "out.parquet", options).unwrap().0
 }
 
-pub(crate) fn open(source: impl Source + 'static, limits: Limits) -> Result<Opened> {
+pub(crate) fn open(source: impl Source + 'static, limits: Limits) -> Result<OpenedRecords> {
     records::open(&Parquet, &[], Arc::new(source), &MemoryContext::new(limits))
 }
 

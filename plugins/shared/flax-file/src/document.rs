@@ -160,12 +160,12 @@ impl Walk<'_> {
             return Ok(ItemStart::Container { is_map: false, count });
         }
         if let Some(len) = self.cursor.text_len(marker)? {
-            let text = self.held_text(len)?;
+            let text = self.counted_text(len)?;
             return Ok(ItemStart::Item(Item::Leaf(Node::text(&text))));
         }
         if let Some(len) = self.cursor.bin_len(marker)? {
             self.cursor.check_remaining(len, "a byte string")?;
-            self.hold(len)?;
+            self.count_bytes(len)?;
             let bytes = self.cursor.vec(len, self.context.limits())?;
             return Ok(ItemStart::Item(Item::Leaf(Node::scalar(NodeKind::BYTES, &bytes))));
         }
@@ -245,7 +245,7 @@ impl Walk<'_> {
         let place = self.cursor.place();
         let marker = self.cursor.marker()?;
         if let Some(len) = self.cursor.text_len(marker)? {
-            return self.held_text(len).map(Key::Text);
+            return self.counted_text(len).map(Key::Text);
         }
         let number = self.cursor.integer(marker)?.map(Key::Int);
         number.ok_or_else(|| {
@@ -254,14 +254,14 @@ impl Walk<'_> {
         })
     }
 
-    fn held_text(&mut self, len: u64) -> Result<String> {
+    fn counted_text(&mut self, len: u64) -> Result<String> {
         self.cursor.check_remaining(len, "a text")?;
-        self.hold(len)?;
+        self.count_bytes(len)?;
         self.cursor.text(len, self.context.limits())
     }
 
     /// Counts bytes of texts against the limit of a single header.
-    fn hold(&mut self, len: u64) -> Result<()> {
+    fn count_bytes(&mut self, len: u64) -> Result<()> {
         self.held = self.held.saturating_add(len);
         let most = self.context.limits().header_bytes;
         if self.held > most {

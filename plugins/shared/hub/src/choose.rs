@@ -138,7 +138,7 @@ fn choose_among(
             ([], [file]) if naming.shard(file).is_none_or(|shard| (shard.number, shard.count) == (1, 1)) => {
                 (*file).to_owned()
             }
-            ([], []) => return Err(nothing(naming, names)),
+            ([], []) => return Err(no_model_error(naming, names)),
             ([], files) => return shards(naming, files),
             (indexes, _) => return Err(several(indexes)),
         }
@@ -221,7 +221,7 @@ fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
     Ok(Choice::Files(files.iter().map(|&name| name.to_owned()).collect()))
 }
 
-fn nothing(naming: &Naming, names: &[String]) -> Error {
+fn no_model_error(naming: &Naming, names: &[String]) -> Error {
     let found = list(names.iter().map(|name| format!("{name:?}")));
     let Naming { title, stem, suffix, index_suffix } = naming;
     Error::malformed(format!("no {title} file found"))

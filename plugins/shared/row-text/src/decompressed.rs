@@ -11,7 +11,7 @@ const MAX_EXPANSION: u64 = 1000;
 
 /// Returns the maximum decompressed length of `len` bytes.
 #[must_use]
-pub fn most_expanded(len: u64, limits: &Limits) -> u64 {
+pub fn max_expanded_len(len: u64, limits: &Limits) -> u64 {
     len.saturating_mul(MAX_EXPANSION).saturating_add(limits.expanded_bytes)
 }
 
@@ -49,7 +49,7 @@ impl Decompressed {
         len: u64,
         limits: &Limits,
     ) -> Self {
-        let (most, header_bytes) = (most_expanded(len, limits), limits.header_bytes);
+        let (most, header_bytes) = (max_expanded_len(len, limits), limits.header_bytes);
         Self {
             name: name.to_owned(),
             noun,

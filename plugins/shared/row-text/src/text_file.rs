@@ -1,7 +1,7 @@
 //! Reads a text file from any position, decompressed.
 
 use crate::codec::Codec;
-use crate::decompressed::{SourceRead, most_expanded};
+use crate::decompressed::{SourceRead, max_expanded_len};
 use std::io::{self, Read};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
@@ -57,7 +57,7 @@ impl TextFile {
         if self.is_plain() {
             return Ok(bytes);
         }
-        let most = most_expanded(end - start, limits);
+        let most = max_expanded_len(end - start, limits);
         Ok(Box::new(Bounded { bytes, most, left: most }))
     }
 

@@ -127,7 +127,7 @@ impl Contents {
             self.header = Some(read_header(value)?);
             return Ok(());
         }
-        self.hold(key, value, context.limits())?;
+        self.count_bytes(key, value, context.limits())?;
         let proto = BundleEntryProto::decode(value)
             .map_err(|error| Error::malformed(format!("invalid bundle entry: {error}")))?;
         let is_slice = slice_key::decode(key).is_some();
@@ -148,7 +148,7 @@ impl Contents {
 
     /// Limits the memory of entries, because keys share bytes in the table and encoded messages are
     /// shorter.
-    fn hold(&mut self, key: &[u8], value: &[u8], limits: &Limits) -> Result<()> {
+    fn count_bytes(&mut self, key: &[u8], value: &[u8], limits: &Limits) -> Result<()> {
         let most = limits.header_bytes;
         self.held_bytes = self.held_bytes.saturating_add((key.len() + value.len()) as u64);
         if self.held_bytes > most || value.len() as u64 > most / MESSAGE_GROWTH {

@@ -26,13 +26,13 @@ pub(super) struct DataFiles {
     /// The number of data files.
     pub(super) count: usize,
     /// Their contents, in key order.
-    pub(super) entries: Vec<PlacedEntry>,
+    pub(super) entries: Vec<PositionedEntry>,
     /// The last data file, if there are too many strings.
     pub(super) strings: StringsFile,
 }
 
 /// An entry with the position of its bytes.
-pub(super) struct PlacedEntry {
+pub(super) struct PositionedEntry {
     pub(super) key: Vec<u8>,
     pub(super) dtype: i32,
     pub(super) shape: Vec<u64>,
@@ -106,7 +106,7 @@ pub(super) fn lay_out(
         }
         StringsFile::default()
     };
-    let entries = entries.into_iter().zip(of_entries).map(|(entry, stretch)| PlacedEntry {
+    let entries = entries.into_iter().zip(of_entries).map(|(entry, stretch)| PositionedEntry {
         key: entry.key,
         dtype: entry.dtype,
         shape: entry.shape,

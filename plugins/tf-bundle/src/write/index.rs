@@ -1,6 +1,6 @@
 //! Writes the index of a bundle: a table of its entries, with the header at the empty key.
 
-use super::data::{Crc, DataFiles, DataPosition, PlacedEntry};
+use super::data::{Crc, DataFiles, DataPosition, PositionedEntry};
 use crate::names::key_text::key_text;
 use crate::table::TableWriter;
 use tensorferry_proto::bundle_header_proto::Endianness;
@@ -36,7 +36,7 @@ pub(super) fn write(
     table.finish()
 }
 
-fn encode(entry: &PlacedEntry, data: &DataFiles, digests: &dyn Digests) -> Result<BundleEntryProto> {
+fn encode(entry: &PositionedEntry, data: &DataFiles, digests: &dyn Digests) -> Result<BundleEntryProto> {
     let (shard, offset, len, crc) = match entry.place {
         DataPosition::Empty => (0, 0, 0, 0),
         DataPosition::Copied { shard, offset, len, crc: Crc::Known(crc) } => (shard, offset, len, crc),

@@ -4,7 +4,7 @@ use super::Opening;
 use crate::codec::Codec;
 use crate::files::InputFile;
 use crate::frame::Checks;
-use crate::index::{AdjacentIndex, Stretch, find_adjacent};
+use crate::index::{AdjacentIndex, IndexSegment, find_adjacent};
 use crate::scan::{Scan, ScannedPart};
 use tensorferry_sdk::Result;
 use tensorferry_sdk::records::Split;
@@ -127,7 +127,7 @@ pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
     Ok(all)
 }
 
-fn of_index(file: usize, stretch: Stretch, has_all_rows: bool) -> Piece {
-    let Stretch { start, end, first, records } = stretch;
+fn of_index(file: usize, stretch: IndexSegment, has_all_rows: bool) -> Piece {
+    let IndexSegment { start, end, first, records } = stretch;
     Piece { file, start, end: Some(end), first, records: Some(records).filter(|_| has_all_rows) }
 }

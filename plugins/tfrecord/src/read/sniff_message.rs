@@ -24,7 +24,7 @@ pub(super) enum MessageGuess {
 }
 
 /// Examines the first records of a file. Returns whether the guess is final.
-pub(super) fn look<W: Window>(walk: &mut Frames<W>, guess: &mut MessageGuess) -> bool {
+pub(super) fn try_next<W: Window>(walk: &mut Frames<W>, guess: &mut MessageGuess) -> bool {
     for _ in 0..MAX_RECORDS {
         let Ok(Some(data)) = walk.next() else { break };
         if data.is_empty() {

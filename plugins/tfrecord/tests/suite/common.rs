@@ -12,7 +12,7 @@ use tensorferry_proto::{
     SequenceExample,
 };
 use tensorferry_sdk::memory::pairs;
-use tensorferry_sdk::memory::records::{self, Opened};
+use tensorferry_sdk::memory::records::{self, OpenedRecords};
 use tensorferry_sdk::records::{Batches, RecordSet, from_stream};
 use tensorferry_sdk::{
     Context, Entry, Error, Format, Level, Limits, Loss, MemoryContext, MemorySource, Options, Purpose,
@@ -65,16 +65,20 @@ pub(crate) fn source(entry: Entry, files: &[(&str, Vec<u8>)]) -> MemorySource {
     MemorySource::new(entry, files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.clone())).collect())
 }
 
-pub(crate) fn open(source: MemorySource, given: &[(&str, &str)], context: &dyn Context) -> Result<Opened> {
+pub(crate) fn open(
+    source: MemorySource,
+    given: &[(&str, &str)],
+    context: &dyn Context,
+) -> Result<OpenedRecords> {
     records::open(&TfRecord, &pairs(given), Arc::new(source), context)
 }
 
-pub(crate) fn open_file(bytes: &[u8], given: &[(&str, &str)]) -> Result<Opened> {
+pub(crate) fn open_file(bytes: &[u8], given: &[(&str, &str)]) -> Result<OpenedRecords> {
     open(MemorySource::file("f.tfrecord", bytes), given, &threads(2))
 }
 
 /// Opens a source to show its records.
-pub(crate) fn open_lines(source: MemorySource, given: &[(&str, &str)]) -> Result<Opened> {
+pub(crate) fn open_lines(source: MemorySource, given: &[(&str, &str)]) -> Result<OpenedRecords> {
     let mut context = threads(1);
     context.inner.purpose = Purpose::LINES;
     open(source, given, &context)

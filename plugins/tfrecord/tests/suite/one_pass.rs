@@ -6,7 +6,7 @@ use crate::common::{
     threads,
 };
 use tensorferry_proto::{Example, Feature, Message};
-use tensorferry_sdk::memory::records::Opened;
+use tensorferry_sdk::memory::records::OpenedRecords;
 use tensorferry_sdk::records::{Batches, RecordSet, from_stream};
 use tensorferry_sdk::{Entry, ErrorKind, MemorySource, Purpose};
 
@@ -16,7 +16,7 @@ fn once() -> Threaded {
     context
 }
 
-fn guessed(source: MemorySource) -> Opened {
+fn guessed(source: MemorySource) -> OpenedRecords {
     let set = open(source, &[], &once()).unwrap();
     assert!(is_guess(&*set), "the reader must not read all records first");
     set

@@ -4,7 +4,7 @@ use super::made::{self, TestTable};
 use super::same::TableRoundTrip;
 use super::{count, open, reading};
 use crate::conformance::rules::Rules;
-use crate::conformance::{ConformanceReport, Part, Sample};
+use crate::conformance::{ConformancePart, ConformanceReport, Sample};
 use crate::memory::records::{self, RecordOutput};
 use crate::records::RecordPlan;
 use crate::{
@@ -15,7 +15,12 @@ use arrow_schema::SchemaRef;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut ConformanceReport, part: Part<'_>) {
+pub(super) fn check(
+    rules: &Rules<'_>,
+    samples: &[Sample],
+    report: &mut ConformanceReport,
+    part: ConformancePart<'_>,
+) {
     let before = report.written;
     for made in made::tables() {
         part(&mut || check_table(rules, &made, report));

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{
-    ByteOrder, CatalogView, Content, Data, FileId, Layout, Order, Placed, Result, Segment, Source, StorageId,
-    TensorId, TensorPart,
+    ByteOrder, CatalogView, Content, Data, FileId, Layout, Order, PlacedSegment, Result, Segment, Source,
+    StorageId, TensorId, TensorPart,
 };
 use tensorferry_tensors::content::{self, Algorithm, ContentDigest};
 use tensorferry_tensors::copy_plan::tensor_of;
@@ -78,7 +78,7 @@ impl Passing {
     pub(super) fn add_window(
         &self,
         logical: &Logical<'_>,
-        (file, segments): (usize, &[Placed]),
+        (file, segments): (usize, &[PlacedSegment]),
         start: u64,
         bytes: &[u8],
         runs: &[Range<u64>],

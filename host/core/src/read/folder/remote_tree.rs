@@ -39,7 +39,7 @@ impl RemoteTree {
 
     /// Looks up a path: `None` if nothing exists, `Some(None)` for a folder, otherwise the size of
     /// the file.
-    pub(super) fn look(&self, path: &str) -> Result<Option<Option<u64>>> {
+    pub(super) fn look_up(&self, path: &str) -> Result<Option<Option<u64>>> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let known = self.known();
         if let Some(found) = known.looked.get(path) {

@@ -52,7 +52,7 @@ pub(super) fn weights<'a>(
                 None if may_lack_scale => None,
                 None => return Err(lacks_scale(layers, name)),
             };
-            check_beside(layers, name)?;
+            check_other_parts(layers, name)?;
             weights.push(floats(layer, tensor, scale, block)?);
         } else if tensor.dtype == Dtype::U8 && layers.get(&format!("{name}_scale_2")).is_some() {
             weights.push(nvfp4(layers, name, tensor)?);
@@ -62,7 +62,7 @@ pub(super) fn weights<'a>(
 }
 
 /// Refuses a weight with other parts than its codes and its scale.
-pub(super) fn check_beside(layers: &Layers<'_>, name: &str) -> Result<()> {
+pub(super) fn check_other_parts(layers: &Layers<'_>, name: &str) -> Result<()> {
     let start = name.rfind('.').map_or("", |dot| &name[..=dot]);
     for (end, what) in
         [("pre_quant_scale", "whose inputs are scaled as well"), ("weight_offset", "with an offset")]
@@ -146,7 +146,7 @@ pub(super) fn nvfp4<'a>(layers: &'a Layers<'a>, name: &str, tensor: &Tensor) -> 
     let scale = layer.needed(&format!("{name}_scale"))?;
     let of_all = layer.needed(&format!("{name}_scale_2"))?;
     let of_all = layer.floats(of_all, 1)?[0];
-    check_beside(layers, name)?;
+    check_other_parts(layers, name)?;
     let scales = Scales::Times(layer.extent_of(scale, &[Dtype::F8_E4M3])?, of_all);
     four_bits(layer, tensor, scale, scales)
 }

@@ -513,7 +513,7 @@ fn scaled<'a>(
     if module_and_end(&tensor.name).1 == "kernel" && element_count(&scale.shape)? != 1 {
         return Ok(None);
     }
-    float8::check_beside(layers, &tensor.name)?;
+    float8::check_other_parts(layers, &tensor.name)?;
     if is_float {
         return Ok(Some((float8::floats(layer, tensor, Some(scale), None)?, "FP8")));
     }

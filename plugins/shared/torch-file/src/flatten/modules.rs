@@ -335,9 +335,9 @@ impl Walk<'_, '_, '_, '_> {
             for (part, value) in parts.into_iter().rev() {
                 let mut below = crate::names::Path::at(&path);
                 match part {
-                    Part::Same => {}
-                    Part::Index(index) => below.push_index(index),
-                    Part::Key(key) => below.push_key(graph, key, self.to.context.limits().name_bytes),
+                    ModulePart::Same => {}
+                    ModulePart::Index(index) => below.push_index(index),
+                    ModulePart::Key(key) => below.push_key(graph, key, self.to.context.limits().name_bytes),
                 }
                 let len = below.text().len();
                 self.count_path_bytes(len - path.len().min(len), len)?;
@@ -349,7 +349,7 @@ impl Walk<'_, '_, '_, '_> {
 }
 
 /// The name of a part in its value's path.
-enum Part {
+enum ModulePart {
     Same,
     Index(usize),
     Key(ValueId),
@@ -361,12 +361,12 @@ fn may_hold_tensors(value: &Value) -> bool {
 }
 
 /// Returns the parts of a value, and the cost of listing them.
-fn parts_of(graph: &Graph, id: ValueId) -> (Vec<(Part, ValueId)>, usize) {
-    let indexed = |items: &[ValueId]| -> Vec<(Part, ValueId)> {
-        items.iter().enumerate().map(|(index, &item)| (Part::Index(index), item)).collect()
+fn parts_of(graph: &Graph, id: ValueId) -> (Vec<(ModulePart, ValueId)>, usize) {
+    let indexed = |items: &[ValueId]| -> Vec<(ModulePart, ValueId)> {
+        items.iter().enumerate().map(|(index, &item)| (ModulePart::Index(index), item)).collect()
     };
-    let keyed = |entries: Vec<(ValueId, ValueId)>| -> Vec<(Part, ValueId)> {
-        entries.into_iter().map(|(key, value)| (Part::Key(key), value)).collect()
+    let keyed = |entries: Vec<(ValueId, ValueId)>| -> Vec<(ModulePart, ValueId)> {
+        entries.into_iter().map(|(key, value)| (ModulePart::Key(key), value)).collect()
     };
     let parts = match graph.value(id) {
         Value::List(items) | Value::Set(items) => indexed(items),
@@ -377,11 +377,11 @@ fn parts_of(graph: &Graph, id: ValueId) -> (Vec<(Part, ValueId)>, usize) {
                 .tuple(call.arguments)
                 .unwrap_or_default()
                 .iter()
-                .map(|&item| (Part::Same, item))
+                .map(|&item| (ModulePart::Same, item))
                 .collect();
             parts.extend(keyed(call.items.clone()));
             parts.extend(indexed(&call.appended));
-            parts.extend(call.state.into_iter().chain(call.keywords).map(|part| (Part::Same, part)));
+            parts.extend(call.state.into_iter().chain(call.keywords).map(|part| (ModulePart::Same, part)));
             parts
         }
         _ => Vec::new(),

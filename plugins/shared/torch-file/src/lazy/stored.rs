@@ -79,7 +79,7 @@ impl StoredView {
         let reach = size.iter().zip(&stride).map(|(&size, &stride)| (size - 1) * stride).sum::<u64>() + 1;
         let mut elements = Elements::new(self, source);
         if !outer.is_empty() && reach * self.width() <= MAX_AT_ONCE {
-            elements.hold(self.offset, reach)?;
+            elements.count_elements(self.offset, reach)?;
         }
         for row in 0..element_count(outer)? {
             let mut rest = row;
@@ -136,7 +136,7 @@ impl<'a> Elements<'a> {
         Self { view, source, stored: Vec::new(), held: None, made: Vec::new() }
     }
 
-    fn hold(&mut self, first: u64, elements: u64) -> Result<()> {
+    fn count_elements(&mut self, first: u64, elements: u64) -> Result<()> {
         self.read(first, elements)?;
         self.held = Some(first);
         Ok(())
