@@ -75,10 +75,10 @@ impl Catalog {
         let len = len.ok_or_else(|| Error::limit("the length of a cast storage exceeds 64 bits"))?;
         let cast = match self.storage(first.storage).map(|storage| &storage.location) {
             Some(StorageLocation::Cast(below)) => {
-                let (lying, read) = below.widths();
+                let (stored, read) = below.widths();
                 CastStorage {
                     of: below.of,
-                    start: below.start + stretch.start / read * lying,
+                    start: below.start + stretch.start / read * stored,
                     dtypes: below.dtypes.iter().copied().chain([to]).collect(),
                 }
             }

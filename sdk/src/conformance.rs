@@ -261,9 +261,9 @@ pub fn examine(format: &dyn Format, samples: &[Sample], observer: &dyn Observer)
     let report = run(&rules, samples, &mut |Violated { rule, found, input }| {
         violations.entry(rule).or_default().push(Violation { found, input });
     });
-    let mut asked = rules.requested();
+    let mut requested = rules.requested();
     let mut verdict = |number, rule| {
-        let checks = asked.remove(rule)?;
+        let checks = requested.remove(rule)?;
         Some(RuleResult { number, rule, checks, violations: violations.remove(rule).unwrap_or_default() })
     };
     let mut verdicts: Vec<RuleResult> =

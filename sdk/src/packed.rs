@@ -84,12 +84,12 @@ impl Catalog {
             };
             let packed = Packed { info: info.clone(), shape: tensor.shape.clone() };
             let key = format!("{PREFIX}{}", tensor.name);
-            let Some(lying) = packed.packed_shape().filter(|_| !self.metadata.contains_key(&key)) else {
+            let Some(stored) = packed.packed_shape().filter(|_| !self.metadata.contains_key(&key)) else {
                 continue;
             };
             *counts.entry(info.name().to_owned()).or_default() += 1;
             self.metadata.insert(key, Value::text(&packed.text()));
-            (tensor.dtype, tensor.shape) = (Dtype::U8, lying);
+            (tensor.dtype, tensor.shape) = (Dtype::U8, stored);
         }
         let total: u64 = counts.values().sum();
         let names: Vec<String> = counts.into_keys().collect();

@@ -152,15 +152,15 @@ pub trait RecordSet: Send + Sync {
         self.scan(split, &batches.clone().into())
     }
 
-    /// Writes at most `most` rows of a split as JSON lines in the format's own mapping, and returns
+    /// Writes at most `max` rows of a split as JSON lines in the format's own mapping, and returns
     /// how many there were. Each line, without a newline, is one write. Return `None` to let the
     /// host write rows as plain objects.
     ///
     /// # Errors
     /// Returns an error if the input is malformed or cannot be read. The rows before it were
     /// written.
-    fn json(&self, split: usize, most: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
-        let _ = (split, most, output);
+    fn json(&self, split: usize, max: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
+        let _ = (split, max, output);
         Ok(None)
     }
 

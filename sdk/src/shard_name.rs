@@ -35,14 +35,14 @@ impl<'a> ShardName<'a> {
         Self::parse_short(name, DIGITS)
     }
 
-    /// Parses a name like [`parse`](Self::parse), but accepts numbers of at least `least` digits.
+    /// Parses a name like [`parse`](Self::parse), but accepts numbers of at min `least` digits.
     #[must_use]
-    pub fn parse_short(name: &'a str, least: usize) -> Option<Self> {
+    pub fn parse_short(name: &'a str, min: usize) -> Option<Self> {
         let (before, after) = name.rsplit_once("-of-")?;
         let (stem, number) = before.rsplit_once('-')?;
         let (count, ending) = after.split_at(after.bytes().take_while(u8::is_ascii_digit).count());
         let value = |text: &str| {
-            let is_number = text.len() >= least && text.bytes().all(|byte| byte.is_ascii_digit());
+            let is_number = text.len() >= min && text.bytes().all(|byte| byte.is_ascii_digit());
             text.parse().ok().filter(|_| is_number)
         };
         let digits = (number.len(), count.len());

@@ -27,16 +27,16 @@ pub(crate) struct SharedBytesAccount {
 #[derive(Default)]
 struct Account {
     own: u64,
-    asked: u64,
+    requested: u64,
 }
 
 impl Account {
     /// Requests more bytes, and returns how many of them are shared.
     fn request(&mut self, bytes: u64) -> u64 {
-        let beyond = |asked: u64| asked.saturating_sub(self.own);
-        let asked = self.asked.saturating_add(bytes);
-        let more = beyond(asked) - beyond(self.asked);
-        self.asked = asked;
+        let beyond = |requested: u64| requested.saturating_sub(self.own);
+        let requested = self.requested.saturating_add(bytes);
+        let more = beyond(requested) - beyond(self.requested);
+        self.requested = requested;
         more
     }
 }
@@ -62,8 +62,8 @@ impl SharedBytesAccount {
 
     /// Counts a storage in a file of `len` bytes.
     pub(crate) fn storage(&mut self, file: FileId, len: u64, bytes: u64) -> Result<()> {
-        let account = self.files.entry(file).or_insert_with(|| Account { own: len, asked: 0 });
-        let is_first = account.asked == 0;
+        let account = self.files.entry(file).or_insert_with(|| Account { own: len, requested: 0 });
+        let is_first = account.requested == 0;
         let more = account.request(bytes);
         if is_first && self.allowed < MAX_SHARED_BYTES {
             let all = self.files.values().map(|file| file.own).fold(0, u64::saturating_add);
@@ -81,7 +81,7 @@ impl SharedBytesAccount {
         bytes: u64,
     ) -> Result<()> {
         let named = self.storages.entry(id).or_insert_with(|| StorageUse {
-            account: Account { own: storage.len, asked: 0 },
+            account: Account { own: storage.len, requested: 0 },
             first: extent.clone(),
             names: 0,
         });

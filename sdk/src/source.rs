@@ -164,12 +164,12 @@ impl dyn Source + '_ {
         Ok(None)
     }
 
-    /// Returns at most `most` bytes from the beginning of a file.
+    /// Returns at most `max` bytes from the beginning of a file.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub fn beginning(&self, file: FileId, most: u64) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; usize::try_from(self.len(file).min(most)).unwrap_or(0)];
+    pub fn beginning(&self, file: FileId, max: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(self.len(file).min(max)).unwrap_or(0)];
         self.read_at(file, 0, &mut bytes)?;
         Ok(bytes)
     }

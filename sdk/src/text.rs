@@ -2,10 +2,10 @@
 
 use std::fmt::{Display, Write as _};
 
-/// Returns the first `most` items of a list, and the number of the others: `a, b and 3 more`.
-pub fn listed(items: impl IntoIterator<Item: Display>, most: usize) -> String {
+/// Returns the first `max` items of a list, and the number of the others: `a, b and 3 more`.
+pub fn listed(items: impl IntoIterator<Item: Display>, max: usize) -> String {
     let mut items = items.into_iter();
-    let shown: Vec<String> = items.by_ref().take(most).map(|item| item.to_string()).collect();
+    let shown: Vec<String> = items.by_ref().take(max).map(|item| item.to_string()).collect();
     let more = match items.count() {
         0 => String::new(),
         more => format!(" and {more} more"),

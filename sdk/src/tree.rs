@@ -434,9 +434,9 @@ mod tests {
         {
             mapping(keys).unwrap();
         }
-        for (key, said) in [(Node::text("a"), "\"a\""), (Node::int(1), "1")] {
+        for (key, declared) in [(Node::text("a"), "\"a\""), (Node::int(1), "1")] {
             let error = mapping([key.clone(), key]).unwrap_err();
-            assert!(error.contains("duplicate key") && error.contains(said), "{error}");
+            assert!(error.contains("duplicate key") && error.contains(declared), "{error}");
         }
         mapping([Node::float(f64::NAN), Node::float(f64::NAN)]).unwrap();
     }

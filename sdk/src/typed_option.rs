@@ -49,8 +49,8 @@ enum TypedOptionKind {
     List,
     Source,
     Choice,
-    Integer { least: u64, most: u64 },
-    Size { least: u64 },
+    Integer { min: u64, max: u64 },
+    Size { min: u64 },
 }
 
 impl<T> TypedOption<T> {
@@ -199,16 +199,16 @@ impl<N: TryFrom<u64>> TypedOption<Option<N>> {
         range: RangeInclusive<u64>,
         help: &'static str,
     ) -> Self {
-        let kind = TypedOptionKind::Integer { least: *range.start(), most: *range.end() };
+        let kind = TypedOptionKind::Integer { min: *range.start(), max: *range.end() };
         Self::new(side, key, kind, help, |this, options| {
             this.text_in(options).map(|text| this.number(text)).transpose()
         })
     }
 
-    /// Declares a number of bytes, `least` or more.
+    /// Declares a number of bytes, `min` or more.
     #[must_use]
-    pub const fn size(side: Side, key: &'static str, least: u64, help: &'static str) -> Self {
-        Self { kind: TypedOptionKind::Size { least }, ..Self::integer(side, key, 0..=0, help) }
+    pub const fn size(side: Side, key: &'static str, min: u64, help: &'static str) -> Self {
+        Self { kind: TypedOptionKind::Size { min }, ..Self::integer(side, key, 0..=0, help) }
     }
 
     /// Adds a default to a number, in the form that a user writes.
@@ -225,15 +225,15 @@ impl<N: TryFrom<u64>> TypedOption<Option<N>> {
 
 impl<T> TypedOption<T> {
     fn number<N: TryFrom<u64>>(&self, text: &str) -> Result<N> {
-        let (least, most, number) = match self.kind {
-            TypedOptionKind::Integer { least, most } => (least, most, text.parse().ok()),
-            TypedOptionKind::Size { least } => (least, u64::MAX, parse_size(text)),
+        let (min, max, number) = match self.kind {
+            TypedOptionKind::Integer { min, max } => (min, max, text.parse().ok()),
+            TypedOptionKind::Size { min } => (min, u64::MAX, parse_size(text)),
             _ => (0, 0, None),
         };
-        let number = number.filter(|number| (least..=most).contains(number));
-        number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| match most {
-            u64::MAX => self.refuse(format!("at least {least}"), text),
-            most => self.refuse(format!("{least} to {most}"), text),
+        let number = number.filter(|number| (min..=max).contains(number));
+        number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| match max {
+            u64::MAX => self.refuse(format!("at least {min}"), text),
+            max => self.refuse(format!("{min} to {max}"), text),
         })
     }
 }

@@ -52,12 +52,12 @@ pub trait CatalogView: Send + Sync {
     /// tied to another.
     fn tied_to(&self, id: TensorId) -> TensorId;
 
-    /// Returns at most `most` blocks of a tensor, from number `from`. Most tensors have one block,
+    /// Returns at most `max` blocks of a tensor, from number `from`. Most tensors have one block,
     /// tensors without bytes have none, and an array of small chunks may have millions.
     ///
     /// # Errors
     /// Returns a plugin error if there is no such tensor.
-    fn blocks(&self, id: TensorId, from: u64, most: u64) -> Result<Vec<Block>>;
+    fn blocks(&self, id: TensorId, from: u64, max: u64) -> Result<Vec<Block>>;
 
     /// Calls `each` for each block of the tensor, in order, while keeping only a few in memory.
     ///
@@ -222,10 +222,10 @@ impl<T: CatalogBytes> CatalogView for T {
         self.ties().get(id.0 as usize).copied().unwrap_or(id)
     }
 
-    fn blocks(&self, id: TensorId, from: u64, most: u64) -> Result<Vec<Block>> {
+    fn blocks(&self, id: TensorId, from: u64, max: u64) -> Result<Vec<Block>> {
         let tensor = self.catalog().tensor(id);
         let tensor = tensor.ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))?;
-        let end = from.saturating_add(most).min(tensor.block_count());
+        let end = from.saturating_add(max).min(tensor.block_count());
         Ok((from..end).filter_map(|number| tensor.block(number)).collect())
     }
 

@@ -154,8 +154,8 @@ impl TensorPlan for Fickle {
         let id = catalog.tensor_ids().find(|&id| catalog.tensor(id).dtype == Dtype::U8).unwrap();
         let mut bytes = vec![0; usize::try_from(catalog.tensor(id).bytes).unwrap()];
         catalog.read(id, 0, &mut bytes)?;
-        let asked = self.0.fetch_add(1, Ordering::Relaxed);
-        bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(asked));
+        let requested = self.0.fetch_add(1, Ordering::Relaxed);
+        bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(requested));
         output.write(&bytes)?;
         Ok(Vec::new())
     }

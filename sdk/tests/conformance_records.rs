@@ -105,7 +105,7 @@ struct Set {
     schema: SchemaRef,
     splits: Vec<Split>,
     rows: Vec<Vec<Vec<Option<i64>>>>,
-    asked: Mutex<Vec<usize>>,
+    requested: Mutex<Vec<usize>>,
 }
 
 impl Ints {
@@ -203,7 +203,7 @@ impl RecordReader for Ints {
             splits.reverse();
         }
         let schema = Arc::new(Schema::new(fields));
-        Ok(Box::new(Set { fault: self.0, schema, splits, rows, asked: Mutex::default() }))
+        Ok(Box::new(Set { fault: self.0, schema, splits, rows, requested: Mutex::default() }))
     }
 
     fn index(
@@ -233,9 +233,10 @@ impl RecordSet for Set {
             None if self.fault == Fault::ReadsAnySplit => &self.rows[0],
             other => other.ok_or_else(|| Error::plugin("no such split"))?,
         };
-        let mut asked = self.asked.lock().unwrap();
-        let rows = if self.fault == Fault::ReadsOnce && asked.contains(&split) { &Vec::new() } else { rows };
-        asked.push(split);
+        let mut requested = self.requested.lock().unwrap();
+        let rows =
+            if self.fault == Fault::ReadsOnce && requested.contains(&split) { &Vec::new() } else { rows };
+        requested.push(split);
         let all = || (0..self.schema.fields().len()).collect::<Vec<_>>();
         let mut columns = match &batches.columns {
             Some(columns) if self.fault != Fault::IgnoresColumns => columns.clone(),
@@ -299,13 +300,13 @@ impl RecordSet for Set {
         narrowed(self.stream(split, &scan.batches())?, &self.schema, &scan)
     }
 
-    fn json(&self, split: usize, most: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
+    fn json(&self, split: usize, max: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
         let rows = self.rows[split].len();
-        let most = usize::try_from(most).unwrap_or(usize::MAX).saturating_add(match self.fault {
+        let max = usize::try_from(max).unwrap_or(usize::MAX).saturating_add(match self.fault {
             Fault::TooManyLines => 1,
             _ => 0,
         });
-        let count = rows.min(most).saturating_sub(usize::from(self.fault == Fault::MissesLines));
+        let count = rows.min(max).saturating_sub(usize::from(self.fault == Fault::MissesLines));
         for _ in 0..count {
             output.write(b"{}")?;
         }

@@ -74,7 +74,7 @@ impl HashTree {
         let mut next = at.next_multiple_of(BLOCK);
         while next < end {
             let mut len = 1 << (end - next).ilog2();
-            len = max_subtree_len(next).map_or(len, |most| len.min(most));
+            len = max_subtree_len(next).map_or(len, |max| len.min(max));
             if len == self.len {
                 // The root's value cannot be computed as a subtree, only from its two halves.
                 len /= 2;

@@ -82,13 +82,13 @@ type Piece = Arc<MadeOnce<Vec<u8>>>;
 struct RecentPieces(Mutex<VecDeque<(StorageId, Piece)>>);
 
 impl RecentPieces {
-    /// Returns the piece for a storage. If there are more than `most`, the oldest is dropped.
-    fn get(&self, id: StorageId, most: usize) -> Piece {
+    /// Returns the piece for a storage. If there are more than `max`, the oldest is dropped.
+    fn get(&self, id: StorageId, max: usize) -> Piece {
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, piece)) = recent.iter().find(|(known, _)| *known == id) {
             return piece.clone();
         }
-        if recent.len() >= most {
+        if recent.len() >= max {
             recent.pop_front();
         }
         let piece = Piece::default();
@@ -221,7 +221,7 @@ impl<'a> Stored<'a> {
     ) -> Result<CastLosses> {
         if let Some(chain) = self.chain(id)? {
             check_range("", self.storage(id)?.len, offset, buffer.len() as u64)?;
-            return chain.read(|from, lying| self.read(chain.of, from, lying), offset, buffer, observer);
+            return chain.read(|from, stored| self.read(chain.of, from, stored), offset, buffer, observer);
         }
         let inside = |byte: u64| byte.saturating_sub(offset).min(buffer.len() as u64);
         let owned = inside(observer.owned.start)..inside(observer.owned.end);
@@ -289,9 +289,9 @@ impl<'a> Stored<'a> {
                 }
             }
             StorageLocation::Cast(cast) => {
-                let (lying, read) = cast.widths();
-                let first = cast.start + offset / read * lying;
-                let past = cast.start + (offset + len).div_ceil(read) * lying;
+                let (stored, read) = cast.widths();
+                let first = cast.start + offset / read * stored;
+                let past = cast.start + (offset + len).div_ceil(read) * stored;
                 self.add_file_ranges(cast.of, first, past - first, ranges);
             }
             StorageLocation::Encoded { .. } | StorageLocation::Inline(_) | StorageLocation::Computed(_) => {}
@@ -413,16 +413,16 @@ fn each_range(
 /// Returns all storages that contribute bytes to a storage: itself or the one that it casts, and
 /// those of which that one is joined or computed.
 pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageId> + '_ {
-    let lying = stored_bytes_of(catalog, id);
-    let joined = match catalog.storage(lying).map(|storage| &storage.location) {
+    let stored = stored_bytes_of(catalog, id);
+    let joined = match catalog.storage(stored).map(|storage| &storage.location) {
         Some(StorageLocation::Joined(joined)) => joined.ranges(),
         _ => &[],
     };
-    let inputs = match catalog.storage(lying).map(|storage| &storage.location) {
+    let inputs = match catalog.storage(stored).map(|storage| &storage.location) {
         Some(StorageLocation::Computed(computed)) => computed.0.inputs(),
         _ => &[],
     };
-    std::iter::once(lying).chain(joined.iter().map(|range| range.storage)).chain(inputs.iter().copied())
+    std::iter::once(stored).chain(joined.iter().map(|range| range.storage)).chain(inputs.iter().copied())
 }
 
 /// Returns the storage with the stored bytes: itself, unless it casts a different one.

@@ -24,8 +24,8 @@ impl RecordWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
         let name = target.file_or("data.arrow");
-        let most = context.limits().header_bytes;
-        let encoder = Encoder::new(schema, self.0.form_of(name), &self.0.ipc, most)?;
+        let max = context.limits().header_bytes;
+        let encoder = Encoder::new(schema, self.0.form_of(name), &self.0.ipc, max)?;
         // Hugging Face's `datasets` library uses the same name.
         let files = ShardFiles::named(self.0.sharding, name, &crate::SUFFIXES);
         Ok(Box::new(Plan { files, group: self.0.group, encoder }))

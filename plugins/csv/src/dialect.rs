@@ -52,19 +52,19 @@ pub(crate) enum RowStart {
     Unterminated(usize),
 }
 
-/// Parses the first row of a text into at most `most` fields. `is_all` means that nothing follows
+/// Parses the first row of a text into at most `max` fields. `is_all` means that nothing follows
 /// the text.
 pub(crate) fn row(
     text: &[u8],
     is_all: bool,
     dialect: Dialect,
-    most: usize,
+    max: usize,
     fields: &mut Vec<Field>,
 ) -> RowStart {
     fields.clear();
     let mut at = 0;
     loop {
-        if fields.len() == most {
+        if fields.len() == max {
             return RowStart::TooMany;
         }
         let quote = dialect.quote.filter(|quote| text.get(at) == Some(quote));

@@ -93,13 +93,13 @@ impl Kind {
             | (Self::Whole { .. } | Self::Float { .. }, DataType::Float64)
             | (Self::Date, DataType::Date32) => true,
             (Self::Time { digits, zone, .. }, DataType::Timestamp(unit, column_zone)) => {
-                let most = match unit {
+                let max = match unit {
                     TimeUnit::Second => 0,
                     TimeUnit::Millisecond => 3,
                     TimeUnit::Microsecond => 6,
                     TimeUnit::Nanosecond => 9,
                 };
-                digits <= most && zone == column_zone.is_some()
+                digits <= max && zone == column_zone.is_some()
             }
             _ => false,
         }

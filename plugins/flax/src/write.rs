@@ -178,9 +178,9 @@ impl FileLayout<'_> {
     fn tensor(&mut self, id: TensorId, is_scalar: bool, is_in_list: bool) -> Result<()> {
         let (catalog, tensor) = (self.catalog, self.catalog.tensor(id));
         let name = dtype::name(tensor.dtype).ok_or_else(|| Error::plugin("the dtype has no name"))?;
-        let most = if is_in_list { MAX_UNCHUNKED } else { self.chunk_size };
+        let max = if is_in_list { MAX_UNCHUNKED } else { self.chunk_size };
         // A scalar cannot be split into chunks.
-        if tensor.bytes <= most || tensor.shape.is_empty() {
+        if tensor.bytes <= max || tensor.shape.is_empty() {
             self.pending.extend(
                 header(name, tensor.shape, tensor.bytes, is_scalar).map_err(|e| e.tensor(tensor.name))?,
             );

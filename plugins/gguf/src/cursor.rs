@@ -53,8 +53,8 @@ impl<'a> Cursor<'a> {
                 .hint("raise the limit with --limit header_bytes=N"));
         }
         if self.at + len > self.window_at + self.window.len() as u64 {
-            let most = self.left().min(limit - self.at);
-            self.window = self.source.read_vec(self.file, self.at, len.max(WINDOW).min(most), self.limits)?;
+            let max = self.left().min(limit - self.at);
+            self.window = self.source.read_vec(self.file, self.at, len.max(WINDOW).min(max), self.limits)?;
             self.window_at = self.at;
         }
         let start = index(self.at - self.window_at)?;
@@ -81,11 +81,11 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Reads a 64-bit count of items of at least `least` bytes each, and checks that the file has
+    /// Reads a 64-bit count of items of at least `min` bytes each, and checks that the file has
     /// room for them.
-    pub(crate) fn count(&mut self, what: &str, least: u64) -> Result<u64> {
+    pub(crate) fn count(&mut self, what: &str, min: u64) -> Result<u64> {
         let at = self.at;
-        let (count, room) = (self.u64()?, self.left() / least);
+        let (count, room) = (self.u64()?, self.left() / min);
         if count > room {
             return Err(Error::malformed(format!("the file is too short for its {what}"))
                 .offset(at)
@@ -103,12 +103,12 @@ impl<'a> Cursor<'a> {
 
     /// Reads a string that must be a valid name.
     pub(crate) fn name(&mut self) -> Result<String> {
-        let (at, most) = (self.at, self.limits.name_bytes);
+        let (at, max) = (self.at, self.limits.name_bytes);
         let text = self.text()?;
-        if text.len() as u64 > most {
+        if text.len() as u64 > max {
             return Err(Error::limit("a name is too long")
                 .offset(at)
-                .expected(format!("at most {most} bytes"))
+                .expected(format!("at most {max} bytes"))
                 .hint("raise the limit with --limit name_bytes=N")
                 .found(text.len()));
         }

@@ -44,14 +44,14 @@ pub(crate) fn name(number: u32) -> String {
 /// Element counts of a file by tensor type.
 pub(crate) struct TypeCounts {
     of: HashMap<&'static str, u64>,
-    most: Option<GgmlType>,
+    max: Option<GgmlType>,
 }
 
 impl TypeCounts {
     /// Counts tensors given as (type, rank, elements). If there are matrices, only they count.
     pub(crate) fn of(tensors: impl Iterator<Item = (GgmlType, usize, u64)> + Clone) -> Self {
         let has_matrices = tensors.clone().any(|(_, rank, _)| rank > 1);
-        let (mut of, mut most) = (HashMap::new(), None);
+        let (mut of, mut max) = (HashMap::new(), None);
         let mut greatest = 0;
         for (ggml_type, rank, elements) in tensors {
             if has_matrices && rank <= 1 {
@@ -60,35 +60,35 @@ impl TypeCounts {
             let all: &mut u64 = of.entry(ggml_type.name()).or_default();
             *all = all.saturating_add(elements);
             if *all > greatest {
-                (greatest, most) = (*all, Some(ggml_type));
+                (greatest, max) = (*all, Some(ggml_type));
             }
         }
-        Self { of, most }
+        Self { of, max }
     }
 
     /// The type with the most elements.
     pub(crate) fn most_common(&self) -> Option<GgmlType> {
-        self.most
+        self.max
     }
 
-    /// Returns the file type that fits the tensors, or `None` if no number fits. `asked` is the
-    /// type that the user quantizes to. `said` is the input's file type, which is kept if it still
+    /// Returns the file type that fits the tensors, or `None` if no number fits. `requested` is the
+    /// type that the user quantizes to. `declared` is the input's file type, which is kept if it still
     /// fits.
-    pub(crate) fn file_type(&self, asked: Option<GgmlType>, said: Option<u32>) -> Option<u32> {
-        let Some(most) = self.most else { return said };
-        match (asked, said) {
-            (Some(asked), _) if asked == most => of_type(asked),
-            (_, Some(said)) if self.fits(said, most) => Some(said),
-            _ => of_type(most),
+    pub(crate) fn file_type(&self, requested: Option<GgmlType>, declared: Option<u32>) -> Option<u32> {
+        let Some(max) = self.max else { return declared };
+        match (requested, declared) {
+            (Some(requested), _) if requested == max => of_type(requested),
+            (_, Some(declared)) if self.fits(declared, max) => Some(declared),
+            _ => of_type(max),
         }
     }
 
     /// Whether a file type fits tensors that are mostly of type `most_common`.
-    fn fits(&self, number: u32, most: GgmlType) -> bool {
+    fn fits(&self, number: u32, max: GgmlType) -> bool {
         match SINGLE_TYPE.iter().find(|(known, _)| *known == number) {
             // In a small model, embeddings of a different type may have the most elements.
             Some((_, name)) if GgmlType::named(name).is_some() => self.of.contains_key(name),
-            Some((_, name)) => *name == most.name(),
+            Some((_, name)) => *name == max.name(),
             None if MIXED_TYPES.iter().any(|mixed| mixed.contains(&number)) => {
                 self.of.keys().any(|name| name.starts_with("IQ") || name.ends_with("_K"))
             }
@@ -108,7 +108,7 @@ mod tests {
     fn a_file_is_said_to_be_of_what_it_is_of() {
         let plain = |name: &str| GgmlType::Plain(Dtype::named(name).unwrap());
         let of = |name: &str| GgmlType::named(name).unwrap_or_else(|| plain(name));
-        for (tensors, asked, said, expected) in [
+        for (tensors, requested, declared, expected) in [
             // (element counts by matrix type), asked, said, expected
             (&[("BF16", 9)][..], None, Some(0), Some(32)),
             (&[("F32", 9)], None, None, Some(0)),
@@ -131,7 +131,11 @@ mod tests {
             let all = tensors.iter().map(|(name, elements)| (of(name), 2, *elements));
             let elements =
                 TypeCounts::of(all.chain([(plain("F64"), 1, 1000)]).filter(|_| !tensors.is_empty()));
-            assert_eq!(elements.file_type(asked.map(of), said), expected, "{tensors:?} {asked:?} {said:?}");
+            assert_eq!(
+                elements.file_type(requested.map(of), declared),
+                expected,
+                "{tensors:?} {requested:?} {declared:?}"
+            );
         }
     }
 }

@@ -141,10 +141,10 @@ pub(crate) fn valid_alignment(value: &Value) -> Option<u32> {
 }
 
 fn read_tensors(cursor: &mut Cursor<'_>, count: u64) -> Result<Vec<Entry>> {
-    let most = cursor.limits().tensors;
-    if count > most {
+    let max = cursor.limits().tensors;
+    if count > max {
         return Err(Error::limit("too many tensors")
-            .expected(format!("at most {most}"))
+            .expected(format!("at most {max}"))
             .hint("raise the limit with --limit tensors=N")
             .found(count));
     }

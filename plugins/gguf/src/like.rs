@@ -78,14 +78,14 @@ impl Like {
     ) -> Result<()> {
         let mut left: HashMap<&str, &str> =
             self.tensors.iter().map(|(name, (_, word))| (name.as_str(), word.as_str())).collect();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (name, is) in written {
             match left.remove(name) {
                 None => {
-                    told.push((name, "missing from the -o like= file; written last".to_owned()));
+                    reported.push((name, "missing from the -o like= file; written last".to_owned()));
                 }
                 Some(word) if !word.eq_ignore_ascii_case(is) => {
-                    told.push((
+                    reported.push((
                         name,
                         format!(
                             "its type is {} in the -o like= file, but stays {is} in the output",
@@ -99,8 +99,8 @@ impl Like {
         let mut left: Vec<&str> = left.into_keys().collect();
         left.sort_unstable();
         let missing = "in the -o like= file, but missing from the input".to_owned();
-        told.extend(left.into_iter().map(|name| (name, missing.clone())));
-        told.into_iter().try_for_each(|(name, why)| {
+        reported.extend(left.into_iter().map(|name| (name, missing.clone())));
+        reported.into_iter().try_for_each(|(name, why)| {
             layout.loss(Loss::new(LossKind::Tensor, name, why).severity(Severity::Note))
         })
     }

@@ -51,15 +51,15 @@ impl Budget {
     fn take(&mut self, levels: usize, bytes: u64) -> Result<()> {
         let levels = levels as u64 + 1;
         let nodes = self.nodes.checked_sub(levels).ok_or_else(|| {
-            let most = self.limits.nodes;
+            let max = self.limits.nodes;
             Error::limit("too many values in metadata")
-                .expected(format!("at most {most}"))
+                .expected(format!("at most {max}"))
                 .hint("raise the limit with --limit nodes=N")
         })?;
         let bytes = self.bytes.checked_sub(bytes.saturating_mul(levels)).ok_or_else(|| {
-            let most = self.limits.header_bytes;
+            let max = self.limits.header_bytes;
             Error::limit("the metadata values take too many bytes")
-                .expected(format!("at most {most}"))
+                .expected(format!("at most {max}"))
                 .hint("raise the limit with --limit header_bytes=N")
         })?;
         (self.nodes, self.bytes) = (nodes, bytes);
@@ -88,11 +88,11 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value
                 budget.take(open.len(), count * width(element))?;
                 numbers(cursor, dtype, count).map_err(|error| error.offset(at))?
             } else if count > 0 {
-                let most = budget.limits.nesting;
-                if open.len() as u64 >= most {
+                let max = budget.limits.nesting;
+                if open.len() as u64 >= max {
                     return Err(Error::limit("an array is nested too deep")
                         .offset(at)
-                        .expected(format!("at most {most} levels"))
+                        .expected(format!("at most {max} levels"))
                         .hint("raise the limit with --limit nesting=N"));
                 }
                 budget.take(open.len(), 0)?;

@@ -71,8 +71,8 @@ fn dtype<'a>(tensors: impl Iterator<Item = &'a Entry>) -> Option<&'static str> {
         let place = names.iter().position(|(known, _)| *known == dtype)?;
         bytes[place] += tensor.bytes;
     }
-    let most = (0..names.len()).max_by_key(|&place| bytes[place])?;
-    Some(names[most].1)
+    let max = (0..names.len()).max_by_key(|&place| bytes[place])?;
+    Some(names[max].1)
 }
 
 fn frequencies(set: &Set, source: &dyn Source) -> Result<Option<Vec<f32>>> {

@@ -150,7 +150,7 @@ fn note_unused_rules(tensors: &[OutputTensor<'_>], rules: &Rules, context: &dyn 
     }
     let mut packed: BTreeMap<&str, u64> = BTreeMap::new();
     for tensor in tensors.iter().filter(|tensor| matches!(tensor.ggml_type, GgmlType::Blocks(_))) {
-        if rules.requested_type(tensor.name)?.is_some_and(|asked| asked != tensor.ggml_type) {
+        if rules.requested_type(tensor.name)?.is_some_and(|requested| requested != tensor.ggml_type) {
             *packed.entry(tensor.ggml_type.name()).or_default() += 1;
         }
     }
@@ -361,9 +361,9 @@ impl Metadata {
         }
         if !options.set.contains_key(FILE_TYPE_KEY) {
             let own = catalog.metadata().into_iter().find(|(key, _)| key == FILE_TYPE_KEY);
-            let said = made.get(FILE_TYPE_KEY).cloned().or(own.map(|(_, value)| value));
-            let asked = options.quantize.rest.map(Method::ggml_type).transpose()?;
-            metadata.set_file_type(tensors, said.as_ref(), asked, is_of_model, layout)?;
+            let declared = made.get(FILE_TYPE_KEY).cloned().or(own.map(|(_, value)| value));
+            let requested = options.quantize.rest.map(Method::ggml_type).transpose()?;
+            metadata.set_file_type(tensors, declared.as_ref(), requested, is_of_model, layout)?;
         }
         for (key, value) in &options.set {
             metadata.insert(key, value);
@@ -375,35 +375,35 @@ impl Metadata {
     fn set_file_type(
         &mut self,
         tensors: &[OutputTensor<'_>],
-        said: Option<&Value>,
-        asked: Option<GgmlType>,
+        declared: Option<&Value>,
+        requested: Option<GgmlType>,
         is_new: bool,
         layout: &mut dyn LayoutSink,
     ) -> Result<()> {
-        let said = match said {
+        let declared = match declared {
             Some(value) => match value.root().as_int().and_then(|number| u32::try_from(number).ok()) {
                 Some(number) => Some(number),
-                None if asked.is_none() => return Ok(()),
+                None if requested.is_none() => return Ok(()),
                 None => None,
             },
-            None if is_new || asked.is_some() => None,
+            None if is_new || requested.is_some() => None,
             None => return Ok(()),
         };
         let elements = tensors.iter().map(|tensor| {
             (tensor.ggml_type, tensor.shape.len(), tensor.shape.iter().copied().fold(1, u64::saturating_mul))
         });
         let elements = TypeCounts::of(elements);
-        let is = elements.file_type(asked, said);
-        if is == said {
+        let is = elements.file_type(requested, declared);
+        if is == declared {
             return Ok(());
         }
         match is {
             Some(number) => drop(self.entries.insert(FILE_TYPE_KEY.to_owned(), Encoded::u32(number))),
             None => drop(self.entries.remove(FILE_TYPE_KEY)),
         }
-        let (Some(said), None) = (said, asked) else { return Ok(()) };
-        let most = elements.most_common().map_or("others", GgmlType::name);
-        let why = format!("was {}, but most values are {most} now", file_type::name(said));
+        let (Some(declared), None) = (declared, requested) else { return Ok(()) };
+        let max = elements.most_common().map_or("others", GgmlType::name);
+        let why = format!("was {}, but most values are {max} now", file_type::name(declared));
         layout.loss(Loss::new(LossKind::Metadata, FILE_TYPE_KEY, why).severity(Severity::Note))
     }
 

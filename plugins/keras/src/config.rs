@@ -91,10 +91,10 @@ mod tests {
 
     #[test]
     fn values_are_counted_before_they_are_made() {
-        for (text, most) in
+        for (text, max) in
             [("1", 1), ("[1, 2, 3]", 4), (r#"{"a": [], "b,\":[": {"c": "\\"}}"#, 12), ("[[[[1],[2]]]]", 7)]
         {
-            assert_eq!(nodes(text.as_bytes()), most, "{text}");
+            assert_eq!(nodes(text.as_bytes()), max, "{text}");
         }
         let mut limits = Limits::default();
         limits.nodes = 4;

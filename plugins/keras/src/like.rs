@@ -293,11 +293,11 @@ impl Template {
     }
 
     fn member(&self, archive: &Archive, index: usize, context: &dyn Context) -> Result<Vec<u8>> {
-        let (member, most) = (archive.member(index)?, context.limits().header_bytes);
-        if member.len > most {
+        let (member, max) = (archive.member(index)?, context.limits().header_bytes);
+        if member.len > max {
             let name = &archive.entries()[index].name;
             return Err(Error::limit(format!("zip entry {name:?} is too large to hold in memory"))
-                .expected(format!("at most {most} bytes"))
+                .expected(format!("at most {max} bytes"))
                 .found(member.len));
         }
         let mut bytes = Vec::new();

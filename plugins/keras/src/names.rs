@@ -118,8 +118,8 @@ impl<'a> LayerNames<'a> {
             classes.iter().any(|class| layer.map_or_else(|| is_called(last, class), |l| l.class == *class))
         })?;
         let has = |option: Option<&str>| {
-            let said = option.and_then(|option| layer?.config.get(option));
-            said.is_none_or(|said| said.as_bool().unwrap_or(!said.is_null()))
+            let declared = option.and_then(|option| layer?.config.get(option));
+            declared.is_none_or(|declared| declared.as_bool().unwrap_or(!declared.is_null()))
         };
         // Without a configuration, only the full list of variables is certain, and the variables
         // before the first optional one.

@@ -260,17 +260,17 @@ impl Tensors<'_> {
         Ok(match self.options.opaque {
             Opaque::Is(dtype) if !fits(dtype) => None,
             Opaque::Refuse => None,
-            said => Some(said),
+            declared => Some(declared),
         })
     }
 
     fn strings(&mut self, file: &File<'_>, dataset: Dataset) -> Result<ReadDataset> {
         let mut logical: Vec<u8> = Vec::new();
-        let most = self.context.limits().header_bytes;
+        let max = self.context.limits().header_bytes;
         let read = dataset.strings(file, &mut |text| {
-            if (logical.len() + text.len()) as u64 > most {
+            if (logical.len() + text.len()) as u64 > max {
                 return Err(Error::limit("the strings of a dataset are too long to keep in memory")
-                    .expected(format!("at most {most} bytes"))
+                    .expected(format!("at most {max} bytes"))
                     .hint("pass --limit header_bytes=N to raise the limit"));
             }
             logical.extend((text.len() as u64).to_le_bytes());
@@ -370,23 +370,23 @@ impl Tensors<'_> {
     fn check_absent(&self, absent: u64) -> Result<()> {
         let (times, share) = MAX_MISSING_CHUNKS;
         let free = self.context.limits().entries / share;
-        let most = free.saturating_add(times.saturating_mul(self.chunks));
-        if absent <= most {
+        let max = free.saturating_add(times.saturating_mul(self.chunks));
+        if absent <= max {
             return Ok(());
         }
         let error = Error::limit("too many missing chunks").hint("pass --limit entries=N to raise the limit");
-        Err(error.expected(format!("at most {most}")).found(absent))
+        Err(error.expected(format!("at most {max}")).found(absent))
     }
 
     /// Limits the total growth of chunks when they are decoded.
     fn count_expanded(&mut self, len: u64, stored: u64) -> Result<()> {
         self.expanded = self.expanded.saturating_add(len.saturating_sub(stored));
-        let most = self.context.limits().expanded_bytes;
-        if self.expanded <= most {
+        let max = self.context.limits().expanded_bytes;
+        if self.expanded <= max {
             return Ok(());
         }
         Err(Error::limit("the compressed chunks expand too much")
-            .expected(format!("at most {most} bytes more than stored"))
+            .expected(format!("at most {max} bytes more than stored"))
             .hint("pass --limit expanded_bytes=N to raise the limit")
             .found(self.expanded))
     }

@@ -52,14 +52,14 @@ impl Codec {
         Self::ALL.into_iter().find(|codec| codec.word() == word).ok_or_else(unknown)
     }
 
-    /// Returns a reader of the decompressed `input`, which has `len` bytes. `most` is the
+    /// Returns a reader of the decompressed `input`, which has `len` bytes. `max` is the
     /// decompressed length in the index, and `held` the maximum bytes in memory. Both apply only to
     /// snappy.
     pub(crate) fn decompressed(
         self,
         input: impl Read + Send + 'static,
         len: u64,
-        most: u64,
+        max: u64,
         held: u64,
     ) -> io::Result<Box<dyn Read + Send>> {
         let input = BufReader::with_capacity(256 << 10, input);
@@ -68,7 +68,7 @@ impl Codec {
             Self::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
             Self::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(input)),
             Self::Brotli => Box::new(brotli::Decompressor::new(input, 64 << 10)),
-            Self::Snappy => Box::new(io::Cursor::new(snappy_block(input, len, most, held)?)),
+            Self::Snappy => Box::new(io::Cursor::new(snappy_block(input, len, max, held)?)),
         })
     }
 
@@ -102,7 +102,7 @@ impl Codec {
 
 /// Decompresses a snappy block. It cannot be streamed, so the block and its content must fit into
 /// memory. The claimed length is checked first.
-fn snappy_block(mut input: impl Read, len: u64, most: u64, held: u64) -> io::Result<Vec<u8>> {
+fn snappy_block(mut input: impl Read, len: u64, max: u64, held: u64) -> io::Result<Vec<u8>> {
     let check = |together: u64| {
         if together <= held {
             return Ok(());
@@ -117,7 +117,7 @@ fn snappy_block(mut input: impl Read, len: u64, most: u64, held: u64) -> io::Res
     input.read_to_end(&mut block)?;
     let claimed = snap::raw::decompress_len(&block).map_err(io::Error::other)? as u64;
     check(len.saturating_add(claimed))?;
-    if claimed > most || claimed > len.saturating_mul(MAX_SNAPPY_RATIO) {
+    if claimed > max || claimed > len.saturating_mul(MAX_SNAPPY_RATIO) {
         return Err(io::Error::other("a block claims more bytes than it can contain"));
     }
     snap::raw::Decoder::new().decompress_vec(&block).map_err(io::Error::other)

@@ -165,12 +165,12 @@ impl<'a> ArrayValue<'a> {
 
     /// Returns the dimensions.
     pub(crate) fn shape(&self) -> impl Iterator<Item = u64> + 'a {
-        let (fixed, width, said) = match self.dimensions {
+        let (fixed, width, declared) = match self.dimensions {
             Dimensions::Fixed(shape) => (shape, 1, &[][..]),
             Dimensions::PerValue(width, bytes) => (&[][..], width, bytes),
         };
         let of = |bytes: &[u8]| bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
-        fixed.iter().copied().chain(said.chunks_exact(width).map(of))
+        fixed.iter().copied().chain(declared.chunks_exact(width).map(of))
     }
 }
 
@@ -185,8 +185,8 @@ pub(crate) fn put_shape(shape: &[u64], out: &mut Vec<u8>) -> Result<()> {
             .hint("pass -o lists=json to write such lists as JSON")
             .found(format!("{shape:?}")));
     }
-    let most = shape.iter().copied().max().unwrap_or_default();
-    let power = match most {
+    let max = shape.iter().copied().max().unwrap_or_default();
+    let power = match max {
         0..=0xff => 0,
         0x100..=0xffff => 1,
         0x1_0000..=0xffff_ffff => 2,

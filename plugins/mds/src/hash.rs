@@ -82,8 +82,9 @@ pub(crate) struct Verifier(Vec<(String, String, Hasher)>);
 
 impl Verifier {
     /// Creates a verifier for the hashes with known names.
-    pub(crate) fn new(said: &BTreeMap<String, String>) -> Self {
-        let known = said.iter().map(|(name, hash)| Some((name.clone(), hash.clone(), Hasher::named(name)?)));
+    pub(crate) fn new(declared: &BTreeMap<String, String>) -> Self {
+        let known =
+            declared.iter().map(|(name, hash)| Some((name.clone(), hash.clone(), Hasher::named(name)?)));
         Self(known.flatten().collect())
     }
 
@@ -96,11 +97,11 @@ impl Verifier {
     }
 
     pub(crate) fn finish(self) -> Result<()> {
-        for (name, said, hasher) in self.0 {
+        for (name, declared, hasher) in self.0 {
             let found = hasher.finish();
-            if !found.eq_ignore_ascii_case(&said) {
+            if !found.eq_ignore_ascii_case(&declared) {
                 let error = Error::malformed(format!("the {name} of a shard does not match the index"));
-                return Err(error.expected(said).found(found));
+                return Err(error.expected(declared).found(found));
             }
         }
         Ok(())

@@ -349,7 +349,7 @@ impl Joining<'_, '_> {
         {
             return Err(Error::unsupported("experts are split over a different number of tensor ranks"));
         }
-        let most = self.reader.vocabulary.filter(|_| placement == Placement::Vocabulary);
+        let max = self.reader.vocabulary.filter(|_| placement == Placement::Vocabulary);
         let fused = self.fused(name)?;
         match placement {
             Placement::Vocabulary => self.check_vocabulary(name, &parts)?,
@@ -363,7 +363,7 @@ impl Joining<'_, '_> {
         let joint = match placement {
             _ if fused.is_some() => fused.unwrap_or(JoinRule::Along(0)),
             Placement::Along(dim) if ranks > 1 => JoinRule::Along(dim),
-            Placement::Vocabulary if ranks > 1 || most.is_some() => JoinRule::Along(0),
+            Placement::Vocabulary if ranks > 1 || max.is_some() => JoinRule::Along(0),
             Placement::MaybeGated if ranks > 1 => {
                 let shape_of = |name: &str| self.shapes.get(name).map(Vec::as_slice);
                 let rows = parts[0].shape.first().copied();
@@ -377,11 +377,11 @@ impl Joining<'_, '_> {
             }
             _ => return self.output.whole(name, parts[0]),
         };
-        if let Some(cut) = most {
+        if let Some(cut) = max {
             let why = format!("rows from {cut} on are left out: they are padding of the vocabulary");
             self.output.catalog.loss(Loss::new(LossKind::Tensor, name, why).requested_by_user())?;
         }
-        self.output.joined(name, &parts, joint, most)
+        self.output.joined(name, &parts, joint, max)
     }
 
     /// Adds the first rank's tensor, after checking that the others are the same.

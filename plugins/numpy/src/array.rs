@@ -179,13 +179,13 @@ impl Arrays<'_> {
     fn count_expanded(&mut self, array: &ArrayBytes) -> Result<()> {
         let ArrayBytes::Member(member) = array else { return Ok(()) };
         self.expanded = self.expanded.saturating_add(member.len.saturating_sub(member.stored.len));
-        let most = self.context.limits().expanded_bytes;
-        if self.expanded <= most {
+        let max = self.context.limits().expanded_bytes;
+        if self.expanded <= max {
             return Ok(());
         }
         Err(Error::limit("deflated arrays expand too much")
             .hint("raise the limit with --limit expanded_bytes=N")
-            .expected(format!("at most {most} bytes more than stored"))
+            .expected(format!("at most {max} bytes more than stored"))
             .found(self.expanded))
     }
 

@@ -28,13 +28,13 @@ pub(crate) enum PythonVersion {
 }
 
 /// Parses the value in `text`, which is at `offset` in its file.
-pub(crate) fn parse(text: &str, offset: u64, python: PythonVersion, most: u64) -> Result<Literal> {
+pub(crate) fn parse(text: &str, offset: u64, python: PythonVersion, max: u64) -> Result<Literal> {
     let mut scanner = Scanner { text: text.as_bytes(), at: 0, offset, python };
     let mut open: Vec<OpenBracket> = Vec::new();
     let mut count = 0_u64;
     loop {
         count += 1;
-        if count > most {
+        if count > max {
             return Err(Error::limit("an array's header has too many values").offset(offset).found(count));
         }
         scanner.skip_blank();

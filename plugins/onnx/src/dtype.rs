@@ -22,13 +22,13 @@ pub(crate) enum WireItem {
     Fixed8,
     /// A signed varint in this range, of which `bytes` bytes are stored in the tensor.
     Signed {
-        least: i64,
-        most: i64,
+        min: i64,
+        max: i64,
         bytes: usize,
     },
-    /// An unsigned varint up to `most`, of which `bytes` bytes are stored in the tensor.
+    /// An unsigned varint up to `max`, of which `bytes` bytes are stored in the tensor.
     Unsigned {
-        most: u64,
+        max: u64,
         bytes: usize,
     },
     Text,
@@ -45,23 +45,23 @@ const F64_DATA: u32 = 10;
 const U64_DATA: u32 = 11;
 
 /// One byte in int32_data, which may hold several elements of less than a byte.
-const BYTE: WireItem = WireItem::Signed { least: 0, most: 0xff, bytes: 1 };
-const HALF: WireItem = WireItem::Signed { least: 0, most: 0xffff, bytes: 2 };
+const BYTE: WireItem = WireItem::Signed { min: 0, max: 0xff, bytes: 1 };
+const HALF: WireItem = WireItem::Signed { min: 0, max: 0xffff, bytes: 2 };
 
 const ROWS: [OnnxDtype; 26] = [
     row(1, Dtype::F32, F32_DATA, WireItem::Fixed4),
     row(2, Dtype::U8, I32_DATA, BYTE),
-    row(3, Dtype::I8, I32_DATA, WireItem::Signed { least: -0x80, most: 0x7f, bytes: 1 }),
+    row(3, Dtype::I8, I32_DATA, WireItem::Signed { min: -0x80, max: 0x7f, bytes: 1 }),
     row(4, Dtype::U16, I32_DATA, HALF),
-    row(5, Dtype::I16, I32_DATA, WireItem::Signed { least: -0x8000, most: 0x7fff, bytes: 2 }),
-    row(6, Dtype::I32, I32_DATA, WireItem::Signed { least: -0x8000_0000, most: 0x7fff_ffff, bytes: 4 }),
-    row(7, Dtype::I64, I64_DATA, WireItem::Signed { least: i64::MIN, most: i64::MAX, bytes: 8 }),
+    row(5, Dtype::I16, I32_DATA, WireItem::Signed { min: -0x8000, max: 0x7fff, bytes: 2 }),
+    row(6, Dtype::I32, I32_DATA, WireItem::Signed { min: -0x8000_0000, max: 0x7fff_ffff, bytes: 4 }),
+    row(7, Dtype::I64, I64_DATA, WireItem::Signed { min: i64::MIN, max: i64::MAX, bytes: 8 }),
     row(8, Dtype::STR, STRING_DATA, WireItem::Text),
-    row(9, Dtype::BOOL, I32_DATA, WireItem::Signed { least: 0, most: 1, bytes: 1 }),
+    row(9, Dtype::BOOL, I32_DATA, WireItem::Signed { min: 0, max: 1, bytes: 1 }),
     row(10, Dtype::F16, I32_DATA, HALF),
     row(11, Dtype::F64, F64_DATA, WireItem::Fixed8),
-    row(12, Dtype::U32, U64_DATA, WireItem::Unsigned { most: 0xffff_ffff, bytes: 4 }),
-    row(13, Dtype::U64, U64_DATA, WireItem::Unsigned { most: u64::MAX, bytes: 8 }),
+    row(12, Dtype::U32, U64_DATA, WireItem::Unsigned { max: 0xffff_ffff, bytes: 4 }),
+    row(13, Dtype::U64, U64_DATA, WireItem::Unsigned { max: u64::MAX, bytes: 8 }),
     row(14, Dtype::C64, F32_DATA, WireItem::Fixed4),
     row(15, Dtype::C128, F64_DATA, WireItem::Fixed8),
     row(16, Dtype::BF16, I32_DATA, HALF),
@@ -99,13 +99,13 @@ impl WireItem {
     /// Returns the tensor bytes of a varint in the lowest bytes, or `None` if it is out of range.
     pub(crate) fn of_varint(self, value: u64) -> Option<[u8; 8]> {
         let inside = match self {
-            Self::Signed { least, most, .. } => {
+            Self::Signed { min, max, .. } => {
                 // A negative int32 takes ten bytes, but some writers use five, with 32 bits.
-                let narrow = u32::try_from(value).ok().filter(|_| most == 0x7fff_ffff);
+                let narrow = u32::try_from(value).ok().filter(|_| max == 0x7fff_ffff);
                 let signed = narrow.map_or(value.cast_signed(), |bits| bits.cast_signed().into());
-                (least..=most).contains(&signed)
+                (min..=max).contains(&signed)
             }
-            Self::Unsigned { most, .. } => value <= most,
+            Self::Unsigned { max, .. } => value <= max,
             Self::Fixed4 | Self::Fixed8 | Self::Text => false,
         };
         inside.then(|| value.to_le_bytes())

@@ -76,13 +76,13 @@ impl Message {
     }
 
     /// Returns the string in the last field with this number, or an empty string.
-    pub(crate) fn text(&self, wire: &mut Wire<'_>, number: u32, most: u64) -> Result<String> {
+    pub(crate) fn text(&self, wire: &mut Wire<'_>, number: u32, max: u64) -> Result<String> {
         let mut last = None;
         self.each(wire, number, &mut |_, range| {
             last = Some(range);
             Ok(())
         })?;
-        last.map_or(Ok(String::new()), |range| wire.text(&range, most))
+        last.map_or(Ok(String::new()), |range| wire.text(&range, max))
     }
 }
 

@@ -114,9 +114,9 @@ impl Fields {
                 RAW_DATA => fields.raw = Some(content(wire, &field)?),
                 EXTERNAL_DATA => {
                     let entry = Message::of_range(content(wire, &field)?);
-                    let most = MAX_ENTRY_BYTES.min(limits.header_bytes);
-                    let key = entry.text(wire, 1, most)?;
-                    let value = entry.text(wire, 2, most)?;
+                    let max = MAX_ENTRY_BYTES.min(limits.header_bytes);
+                    let key = entry.text(wire, 1, max)?;
+                    let value = entry.text(wire, 2, max)?;
                     fields.location.set(&key, value).map_err(|error| wire.located(error, field.at))?;
                 }
                 DATA_LOCATION => {

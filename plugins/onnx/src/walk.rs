@@ -132,13 +132,13 @@ impl Walk<'_> {
     /// has a copy.
     fn count_path(&mut self, wire: &Wire<'_>, at: u64, path: &str) -> Result<()> {
         let paid = wire.whole().end.saturating_mul(PATH_BYTES).saturating_add(FREE_PATH_BYTES);
-        let most = self.context.limits().header_bytes.min(paid);
+        let max = self.context.limits().header_bytes.min(paid);
         self.path_bytes = self.path_bytes.saturating_add(path.len() as u64);
-        if self.path_bytes <= most {
+        if self.path_bytes <= max {
             return Ok(());
         }
         let error = wire.located(Error::limit("the names of nested graphs expand to too many bytes"), at);
-        Err(error.expected(format!("at most {most} bytes")).found(self.path_bytes))
+        Err(error.expected(format!("at most {max} bytes")).found(self.path_bytes))
     }
 
     fn text(&self, wire: &mut Wire<'_>, message: &Message, number: u32) -> Result<String> {

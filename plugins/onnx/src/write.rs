@@ -372,9 +372,9 @@ impl TemplateBytes<'_> {
                 if self.bytes > limits.header_bytes {
                     let error =
                         Error::limit("the parts kept of the -o like= model are too long to hold in memory");
-                    let most = format!("at most {} bytes", limits.header_bytes);
+                    let max = format!("at most {} bytes", limits.header_bytes);
                     let error = error.hint("raise the limit with --limit header_bytes=N");
-                    return Err(error.file(&self.template.name).expected(most));
+                    return Err(error.file(&self.template.name).expected(max));
                 }
                 let bytes = self.template.source.read_vec(from, range.start, len, limits)?;
                 layout.bytes(file, &bytes)?;

@@ -60,12 +60,12 @@ impl ChunkTotals {
     fn absent(&mut self, count: u64, limits: &Limits) -> Result<()> {
         self.absent = self.absent.saturating_add(count);
         let (times, share) = Self::MAX_MISSING;
-        let most = (limits.entries / share).saturating_add(times.saturating_mul(self.chunks));
-        if self.absent <= most {
+        let max = (limits.entries / share).saturating_add(times.saturating_mul(self.chunks));
+        if self.absent <= max {
             return Ok(());
         }
         let error = Error::limit("too many missing chunks").hint("raise the limit with --limit entries=N");
-        Err(error.expected(format!("at most {most}")).found(self.absent))
+        Err(error.expected(format!("at most {max}")).found(self.absent))
     }
 
     fn count_inline(&mut self, span: &Span, limits: &Limits) -> Result<()> {
@@ -80,13 +80,13 @@ impl ChunkTotals {
 
     fn expanded(&mut self, len: u64, stored: u64, limits: &Limits) -> Result<()> {
         self.expanded = self.expanded.saturating_add(len.saturating_sub(stored));
-        let most = limits.expanded_bytes;
-        if self.expanded <= most {
+        let max = limits.expanded_bytes;
+        if self.expanded <= max {
             return Ok(());
         }
         Err(Error::limit("compressed chunks expand too much")
             .hint("raise the limit with --limit expanded_bytes=N")
-            .expected(format!("at most {most} bytes more than stored"))
+            .expected(format!("at most {max} bytes more than stored"))
             .found(self.expanded))
     }
 }

@@ -24,14 +24,14 @@ pub(crate) fn decode(
     output: &mut SizedSink<'_>,
     context: &dyn Context,
 ) -> Result<()> {
-    let most = context.limits().memory_bytes;
+    let max = context.limits().memory_bytes;
     let mut bytes = Vec::new();
     // Buffers of Blosc are shorter than 2 GiB.
-    let read = input.take(most.min(1 << 31) + 1).read_to_end(&mut bytes);
+    let read = input.take(max.min(1 << 31) + 1).read_to_end(&mut bytes);
     read.map_err(|error| wrong("read error").found(error))?;
-    if bytes.len() as u64 > most {
+    if bytes.len() as u64 > max {
         return Err(Error::limit("a Blosc chunk is too long to hold in memory")
-            .expected(format!("at most {most} bytes")));
+            .expected(format!("at most {max} bytes")));
     }
     let word = |at: usize| {
         let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes);
@@ -50,7 +50,7 @@ pub(crate) fn decode(
         return output
             .write(bytes.get(16..).filter(|raw| raw.len() == len).ok_or_else(|| wrong("wrong length"))?);
     }
-    if block_len == 0 || block_len > len.max(1) || width == 0 || block_len as u64 > most {
+    if block_len == 0 || block_len > len.max(1) || width == 0 || block_len as u64 > max {
         return Err(wrong("invalid block length").found(block_len));
     }
     let width = usize::from(width);

@@ -62,7 +62,7 @@ struct PendingNode {
 /// many. The budget therefore grows with the bytes read, up to the limit.
 struct Budget {
     held: u64,
-    most: u64,
+    max: u64,
     limit: u64,
 }
 
@@ -73,25 +73,25 @@ impl Budget {
     const TIMES: u64 = 256;
 
     fn new(limits: &Limits) -> Self {
-        Self { held: 0, most: Self::FREE.min(limits.header_bytes), limit: limits.header_bytes }
+        Self { held: 0, max: Self::FREE.min(limits.header_bytes), limit: limits.header_bytes }
     }
 
     /// Raises the budget for bytes that were read.
     fn read(&mut self, len: usize) {
-        self.most = self.most.saturating_add(Self::TIMES.saturating_mul(len as u64)).min(self.limit);
+        self.max = self.max.saturating_add(Self::TIMES.saturating_mul(len as u64)).min(self.limit);
     }
 
     fn left(&self) -> u64 {
-        self.most.saturating_sub(self.held)
+        self.max.saturating_sub(self.held)
     }
 
     fn count_bytes(&mut self, len: usize) -> Result<()> {
         self.held = self.held.saturating_add(len as u64);
-        if self.held <= self.most {
+        if self.held <= self.max {
             return Ok(());
         }
         let what = "the nodes of the OCDBT store expand too much";
-        Err(Error::limit(what).expected(format!("at most {} bytes", self.most)).found(self.held))
+        Err(Error::limit(what).expected(format!("at most {} bytes", self.max)).found(self.held))
     }
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn keys(
     budget.read(bytes.len());
     let in_manifest = |error: Error| error.file(&*manifest);
     let body = unframe(&bytes, MANIFEST_MAGIC, NODE_BYTES.1.min(budget.left())).map_err(in_manifest)?;
-    let (root, most) = newest_root(&body).map_err(in_manifest)?;
+    let (root, max) = newest_root(&body).map_err(in_manifest)?;
     drop((bytes, body));
     let mut found = BTreeMap::new();
     let mut waiting: Vec<PendingNode> = root.into_iter().collect();
@@ -125,15 +125,15 @@ pub(crate) fn keys(
             }
         };
         let file = node.file.open(source, folder)?;
-        if node.len > most {
-            return Err(at(Error::malformed("the node is too long").expected(most).found(node.len)));
+        if node.len > max {
+            return Err(at(Error::malformed("the node is too long").expected(max).found(node.len)));
         }
         if !visited.insert((file, node.offset)) {
             return Err(at(Error::malformed("two nodes have the same child")));
         }
         let bytes = source.read_vec(file, node.offset, node.len, limits).map_err(at)?;
         budget.read(bytes.len());
-        let body = unframe(&bytes, NODE_MAGIC, most.min(budget.left())).map_err(at)?;
+        let body = unframe(&bytes, NODE_MAGIC, max.min(budget.left())).map_err(at)?;
         budget.count_bytes(body.len()).map_err(at)?;
         let children = entries(&body, &node, &mut budget, |key, value| {
             if found.len() as u64 >= limits.entries {
@@ -175,7 +175,7 @@ fn inside(source: &dyn Source, file: FileId, offset: u64, len: u64) -> Result<()
 }
 
 /// Checks the frame of a manifest or node and returns its body.
-fn unframe(bytes: &[u8], magic: u32, most: u64) -> Result<Vec<u8>> {
+fn unframe(bytes: &[u8], magic: u32, max: u64) -> Result<Vec<u8>> {
     let mut fields = FieldReader(bytes);
     let found = u32::from_be_bytes(fields.array()?);
     if found != magic {
@@ -202,11 +202,12 @@ fn unframe(bytes: &[u8], magic: u32, most: u64) -> Result<Vec<u8>> {
         1 => {
             let mut body = Vec::new();
             let decoder = zstd::stream::read::Decoder::new(fields.0);
-            let read = decoder.and_then(|decoder| decoder.take(most + 1).read_to_end(&mut body));
+            let read = decoder.and_then(|decoder| decoder.take(max + 1).read_to_end(&mut body));
             read.map_err(|error| Error::malformed("invalid zstd data").found(error))?;
-            if body.len() as u64 > most {
-                return Err(Error::malformed("the decoded node is too long")
-                    .expected(format!("at most {most} bytes")));
+            if body.len() as u64 > max {
+                return Err(
+                    Error::malformed("the decoded node is too long").expected(format!("at most {max} bytes"))
+                );
             }
             Ok(body)
         }
@@ -223,19 +224,19 @@ fn newest_root(body: &[u8]) -> Result<(Option<PendingNode>, u64)> {
         return Err(Error::unsupported("a store with numbered manifests").found(format!("kind {kind}")));
     }
     let _max_inline = fields.varint()?;
-    let most = fields.varint()?.clamp(NODE_BYTES.0, NODE_BYTES.1);
+    let max = fields.varint()?.clamp(NODE_BYTES.0, NODE_BYTES.1);
     let _arity = fields.byte()?;
     if fields.varint()? != 0 {
         fields.take(4)?;
     }
     let files = file_table(&mut fields, "")?;
     let count = fields.count()?;
-    let Some(last) = count.checked_sub(1) else { return Ok((None, most)) };
+    let Some(last) = count.checked_sub(1) else { return Ok((None, max)) };
     fields.column(count)?;
     let heights = fields.take(count)?;
     let (ids, offsets, lens) = (fields.column(count)?, fields.column(count)?, fields.column(count)?);
     if offsets[last] == u64::MAX {
-        return Ok((None, most));
+        return Ok((None, max));
     }
     let file = file_of(&files, ids[last])?;
     let root = PendingNode {
@@ -245,7 +246,7 @@ fn newest_root(body: &[u8]) -> Result<(Option<PendingNode>, u64)> {
         height: heights[last],
         prefix: Vec::new(),
     };
-    Ok((Some(root), most))
+    Ok((Some(root), max))
 }
 
 /// A value as stored in a leaf.
@@ -409,10 +410,10 @@ impl<'a> FieldReader<'a> {
     /// Reads the number of entries that follow, of at least one byte each.
     fn count(&mut self) -> Result<usize> {
         let count = self.varint()?;
-        let most = MAX_ENTRIES.min(self.0.len() as u64);
-        usize::try_from(count).ok().filter(|_| count <= most).ok_or_else(|| {
+        let max = MAX_ENTRIES.min(self.0.len() as u64);
+        usize::try_from(count).ok().filter(|_| count <= max).ok_or_else(|| {
             let error = Error::malformed("too many entries for the length or the limit of a node");
-            error.expected(format!("at most {most}")).found(count)
+            error.expected(format!("at most {max}")).found(count)
         })
     }
 

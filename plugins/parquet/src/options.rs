@@ -125,11 +125,11 @@ impl WriteOptions {
 
     /// Returns the size of a row group, which never exceeds the maximum shard size.
     pub(crate) fn group(&self) -> Group {
-        let most = match self.sharding {
+        let max = match self.sharding {
             Sharding::Roll(Roll::Bytes(bytes)) => bytes,
             _ => u64::MAX,
         };
-        Group { rows: self.row_group_rows, bytes: self.row_group_size.min(most).max(1) }
+        Group { rows: self.row_group_rows, bytes: self.row_group_size.min(max).max(1) }
     }
 }
 

@@ -152,8 +152,8 @@ impl RecordSet for ParquetSet {
                 let expansion = self.expansion.clone();
                 let count = move |decoded| expansion.count(split, decoded);
                 // Maximum decoded bytes of a page or of one row.
-                let most = self.limits.header_bytes;
-                stream::open(group, &self.own, &own, most, Box::new(count))
+                let max = self.limits.header_bytes;
+                stream::open(group, &self.own, &own, max, Box::new(count))
             }
             None => stream::empty(&self.own, &own),
         };

@@ -119,12 +119,12 @@ pub(crate) fn json_len(source: &dyn Source, file: FileId) -> Result<u64> {
     let mut word = [0; WORD];
     source.read_at(file, 0, &mut word)?;
     let len = u64::from_le_bytes(word);
-    let most = room.min(MAX_LEN);
-    if len > most {
+    let max = room.min(MAX_LEN);
+    if len > max {
         let than = if room < MAX_LEN { "its file" } else { "the format allows" };
         return Err(Error::malformed(format!("the header is longer than {than}"))
             .offset(0)
-            .expected(format!("at most {most} bytes"))
+            .expected(format!("at most {max} bytes"))
             .found(len));
     }
     let mut first = *b" ";

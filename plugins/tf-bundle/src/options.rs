@@ -158,7 +158,7 @@ impl WriteOptions {
                 return Err(Error::usage(format!("{SHARDS} and {MAX_SHARD_SIZE} must be at least 1")));
             }
             (Some(count), None) => Sharding::Count(count),
-            (None, Some(most)) => Sharding::AtMost(most),
+            (None, Some(max)) => Sharding::AtMost(max),
             (Some(_), Some(_)) => {
                 return Err(Error::usage(format!("{SHARDS} and {MAX_SHARD_SIZE} cannot be combined")));
             }

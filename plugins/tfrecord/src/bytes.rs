@@ -20,16 +20,16 @@ pub(crate) const WINDOW: usize = 256 << 10;
 
 /// Gives access to bytes by ascending offset.
 pub(crate) trait Window {
-    /// Returns the bytes from `offset` on: at least `least` bytes, or all bytes up to the end.
-    fn at(&mut self, offset: u64, least: usize) -> Result<&[u8]>;
+    /// Returns the bytes from `offset` on: at min `least` bytes, or all bytes up to the end.
+    fn at(&mut self, offset: u64, min: usize) -> Result<&[u8]>;
 
     /// Returns the total number of bytes, if it is known before they are read.
     fn len(&self) -> Option<u64>;
 }
 
 impl<W: Window + ?Sized> Window for Box<W> {
-    fn at(&mut self, offset: u64, least: usize) -> Result<&[u8]> {
-        (**self).at(offset, least)
+    fn at(&mut self, offset: u64, min: usize) -> Result<&[u8]> {
+        (**self).at(offset, min)
     }
 
     fn len(&self) -> Option<u64> {

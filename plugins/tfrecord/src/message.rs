@@ -304,8 +304,8 @@ pub(crate) enum Fit {
 /// fields, and accepts the fields of a map entry in any order. Other messages usually differ in a
 /// field that this message type has.
 pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, WireError> {
-    let most = if message == MessageKind::Sequence { 2 } else { 1 };
-    let mut fit = only_messages(record, most)?;
+    let max = if message == MessageKind::Sequence { 2 } else { 1 };
+    let mut fit = only_messages(record, max)?;
     let (mut features, mut has_lists) = (0_u64, false);
     entries::<WireError>(record, message, |part, entry| {
         if std::str::from_utf8(entry.key).is_err() {
@@ -336,15 +336,15 @@ pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, WireError>
     Ok(if fit == Fit::WithOthers && !is_told { Fit::No } else { fit })
 }
 
-/// Returns how well a message matches a type whose fields have numbers up to `most` and contain
+/// Returns how well a message matches a type whose fields have numbers up to `max` and contain
 /// messages.
-fn only_messages(message: &[u8], most: u32) -> Result<Fit, WireError> {
+fn only_messages(message: &[u8], max: u32) -> Result<Fit, WireError> {
     let mut fields = Fields(message);
     let mut fit = Fit::Exact;
     while let Some((number, value)) = fields.next()? {
         fit = fit.min(match value {
-            Value::Len(_) if number <= most => Fit::Exact,
-            _ if number <= most => Fit::No,
+            Value::Len(_) if number <= max => Fit::Exact,
+            _ if number <= max => Fit::No,
             _ => Fit::WithOthers,
         });
     }

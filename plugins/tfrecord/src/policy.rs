@@ -14,7 +14,7 @@ pub(crate) struct FaultPolicy {
     skips: bool,
     /// Whether to ignore a truncated header at the end of a file, as TensorFlow does.
     allows_tail: bool,
-    most: u64,
+    max: u64,
     /// Keyed by file and offset, because records are read more than once but reported once.
     met: Mutex<ToleratedFaults>,
 }
@@ -27,9 +27,9 @@ struct ToleratedFaults {
 }
 
 impl FaultPolicy {
-    /// Creates a policy that skips at most `most` damaged records, or none if it is `None`.
-    pub(crate) fn new(most: Option<u64>, allows_tail: bool) -> Self {
-        Self { skips: most.is_some(), allows_tail, most: most.unwrap_or(0), met: Mutex::default() }
+    /// Creates a policy that skips at most `max` damaged records, or none if it is `None`.
+    pub(crate) fn new(max: Option<u64>, allows_tail: bool) -> Self {
+        Self { skips: max.is_some(), allows_tail, max: max.unwrap_or(0), met: Mutex::default() }
     }
 
     /// Whether damaged records are skipped.
@@ -49,8 +49,8 @@ impl FaultPolicy {
             return Ok(());
         }
         if !is_tail {
-            if met.damaged == self.most {
-                let context = format!("more than {} damaged records", self.most);
+            if met.damaged == self.max {
+                let context = format!("more than {} damaged records", self.max);
                 let error = fault.error(name, record).context(context);
                 return Err(error.hint("raise the limit with -i max_errors=N"));
             }

@@ -49,8 +49,8 @@ struct FeatureSummary {
     /// For each kind, the first record in which the feature has this kind.
     kinds: [Option<RecordPosition>; 3],
     /// The minimum and maximum number of values, per step if the feature is a list.
-    least: u64,
-    most: u64,
+    min: u64,
+    max: u64,
     /// Number of records, or steps of a list, in which the feature has no kind.
     unset: u64,
     /// Number of records in which the feature is a list without steps.
@@ -86,8 +86,8 @@ impl Profile {
                     ..place
                 }));
             }
-            known.least = known.least.min(added.least);
-            known.most = known.most.max(added.most);
+            known.min = known.min.min(added.min);
+            known.max = known.max.max(added.max);
             known.unset += added.unset;
             known.no_steps += added.no_steps;
         }
@@ -107,7 +107,7 @@ impl Profile {
             let key_text = String::from_utf8_lossy(key).into_owned();
             let feature = &feature.known;
             let kind = feature.kind().map_err(|error| error(&key_text, &name))?;
-            let shape = if *part == Part::Features && (feature.least, feature.most) == (1, 1) {
+            let shape = if *part == Part::Features && (feature.min, feature.max) == (1, 1) {
                 Shape::Fixed(Vec::new())
             } else {
                 Shape::Ragged(Vec::new())
@@ -288,11 +288,11 @@ impl FeatureProfile {
         match seen {
             None => self.change(place.record, |known| known.unset += 1),
             Some(kind)
-                if known.kinds[kind as usize].is_some() && (known.least..=known.most).contains(&values) => {}
+                if known.kinds[kind as usize].is_some() && (known.min..=known.max).contains(&values) => {}
             Some(kind) => self.change(place.record, |known| {
                 known.kinds[kind as usize].get_or_insert(place);
-                known.least = known.least.min(values);
-                known.most = known.most.max(values);
+                known.min = known.min.min(values);
+                known.max = known.max.max(values);
             }),
         }
         Ok(())
@@ -300,7 +300,7 @@ impl FeatureProfile {
 }
 
 impl FeatureSummary {
-    const NEW: Self = Self { kinds: [None; 3], least: u64::MAX, most: 0, unset: 0, no_steps: 0 };
+    const NEW: Self = Self { kinds: [None; 3], min: u64::MAX, max: 0, unset: 0, no_steps: 0 };
 
     /// Returns the kind of all lists of the feature, or a function that builds an error if there
     /// are several kinds.

@@ -34,7 +34,7 @@ pub(crate) struct TfRecordReader {
 
 impl TfRecordReader {
     fn checks(&self, limits: &Limits) -> Checks {
-        Checks { data: self.options.checksums, most: limits.header_bytes }
+        Checks { data: self.options.checksums, max: limits.header_bytes }
     }
 }
 
@@ -185,8 +185,8 @@ impl Opening<'_> {
         let Some(message) = message else { return self.divided(Table::raw()) };
         match (file, self.options.infer) {
             (Some(file), _) => self.divided(Table::decoded(message, file.columns, false, Vec::new())),
-            (None, Some(most)) => {
-                let profile = self.profile_of_first(message, most)?;
+            (None, Some(max)) => {
+                let profile = self.profile_of_first(message, max)?;
                 self.divided(self.table_of(&profile, message)?)
             }
             (None, None) => match self.guessed(message)? {
@@ -235,15 +235,15 @@ impl Opening<'_> {
         Ok(Opened { table, pieces: pieces.finish(), are_checked: true })
     }
 
-    /// Returns the profile of the first `most` records.
-    fn profile_of_first(&self, message: MessageKind, most: u64) -> Result<Profile> {
+    /// Returns the profile of the first `max` records.
+    fn profile_of_first(&self, message: MessageKind, max: u64) -> Result<Profile> {
         let mut profile = Profile::new(message, self.policy.skips(), self.context.limits());
         let mut seen = 0;
         for (number, file) in self.files.iter().enumerate() {
             let mut part = Profile::new(message, self.policy.skips(), self.context.limits());
             let mut walk = Frames::new(self.window(file), 0, self.checks);
             let mut record = 0;
-            while seen < most {
+            while seen < max {
                 let offset = walk.offset();
                 let fault = match walk.next() {
                     Ok(None) => break,
@@ -270,7 +270,7 @@ impl Opening<'_> {
                 }
             }
             profile.append(&part, number, 0).map_err(|error| error.file(&file.name))?;
-            if seen == most {
+            if seen == max {
                 break;
             }
         }

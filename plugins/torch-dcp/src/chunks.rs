@@ -40,10 +40,10 @@ impl ReadBudget {
             self.bytes_of_files = self.bytes_of_files.saturating_add(file_len);
         }
         self.bytes = self.bytes.saturating_add(archive.len);
-        let most = MAX_READ_RATIO.saturating_mul(self.bytes_of_files).saturating_add(FREE_BYTES);
-        if self.bytes > most {
+        let max = MAX_READ_RATIO.saturating_mul(self.bytes_of_files).saturating_add(FREE_BYTES);
+        if self.bytes > max {
             return Err(Error::limit("the table refers to the same bytes too many times")
-                .expected(format!("at most {most} bytes in all archives"))
+                .expected(format!("at most {max} bytes in all archives"))
                 .found(self.bytes));
         }
         Ok(())

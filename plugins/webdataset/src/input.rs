@@ -89,8 +89,8 @@ impl Input {
             Self::Compressed(file) => {
                 let (mut passed, mut buffer) = (0, [0; 8192]);
                 while passed < len {
-                    let most = usize::try_from(len - passed).unwrap_or(usize::MAX).min(buffer.len());
-                    match file.fill(&mut buffer[..most])? {
+                    let max = usize::try_from(len - passed).unwrap_or(usize::MAX).min(buffer.len());
+                    match file.fill(&mut buffer[..max])? {
                         0 => return Err(file.truncated(len).found(passed)),
                         read => passed += read as u64,
                     }

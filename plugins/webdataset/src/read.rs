@@ -129,7 +129,7 @@ impl HeaderScan {
         let limits = context.limits();
         let codec = codec_of_file(source.as_ref(), name)?;
         let mut input = Input::open(source, name, codec, limits)?;
-        let most = if codec == Codec::Plain { SPLIT } else { u64::MAX };
+        let max = if codec == Codec::Plain { SPLIT } else { u64::MAX };
         let (mut key, mut own): (Option<String>, HashSet<String>) = (None, HashSet::new());
         let (mut start, mut samples) = (0, 0);
         let mut evidence = ContentHints::default();
@@ -161,7 +161,7 @@ impl HeaderScan {
             }
             if let Some((of, ending)) = sample {
                 if key.as_deref() != Some(of) {
-                    if samples > 0 && member.offset - start >= most {
+                    if samples > 0 && member.offset - start >= max {
                         add(start, member.offset, samples);
                         (start, samples, any) = (member.offset, 0, true);
                     }
@@ -252,10 +252,10 @@ impl Members {
                 .found(columns));
         }
         self.bytes += name.len() as u64;
-        let most = limits.header_bytes / COPIES_OF_A_NAME;
-        if self.bytes > most {
+        let max = limits.header_bytes / COPIES_OF_A_NAME;
+        if self.bytes > max {
             let error = Error::limit("the names of columns are too long to hold in memory");
-            let expected = format!("at most {most} bytes together (--limit header_bytes=N allows more)");
+            let expected = format!("at most {max} bytes together (--limit header_bytes=N allows more)");
             return Err(error.expected(expected).found(self.bytes));
         }
         self.names.insert(name);

@@ -113,8 +113,8 @@ pub(crate) fn padding(size: u64) -> u64 {
 /// Checks that only zeros follow the end, because a second archive there would be lost.
 fn check_end(input: &mut Input) -> Result<()> {
     // In a plain file, checks only as many blocks as tar may pad.
-    let most = if matches!(input, Input::Plain(_)) { 40 } else { usize::MAX };
-    for _ in 0..most {
+    let max = if matches!(input, Input::Plain(_)) { 40 } else { usize::MAX };
+    for _ in 0..max {
         match input.block() {
             Ok(Some(block)) if block.iter().all(|byte| *byte == 0) => {}
             Ok(Some(_)) => {

@@ -47,18 +47,18 @@ pub(super) struct Rules<'a> {
     pub(super) description: Description,
     observer: Option<&'a dyn Observer>,
     /// How often each rule was checked.
-    asked: Mutex<BTreeMap<&'static str, u64>>,
+    requested: Mutex<BTreeMap<&'static str, u64>>,
     input: Mutex<Option<Sample>>,
 }
 
 impl<'a> Rules<'a> {
     pub(super) fn new(format: &'a dyn Format, observer: Option<&'a dyn Observer>) -> Self {
-        let (asked, input) = (Mutex::default(), Mutex::default());
-        Self { format, description: format.describe(), observer, asked, input }
+        let (requested, input) = (Mutex::default(), Mutex::default());
+        Self { format, description: format.describe(), observer, requested, input }
     }
 
     pub(super) fn requested(&self) -> BTreeMap<&'static str, u64> {
-        locked(&self.asked).clone()
+        locked(&self.requested).clone()
     }
 
     /// Sets the files that are checked from now on.
@@ -77,14 +77,14 @@ impl<'a> Rules<'a> {
 
     /// Ends the part if the rule does not hold.
     pub(super) fn require(&self, holds: bool, rule: &'static str, found: impl FnOnce() -> String) {
-        *locked(&self.asked).entry(rule).or_default() += 1;
+        *locked(&self.requested).entry(rule).or_default() += 1;
         if !holds {
             self.broken(rule, &found());
         }
     }
 
     pub(super) fn broken(&self, rule: &'static str, found: &str) -> ! {
-        *locked(&self.asked).entry(rule).or_default() += 1;
+        *locked(&self.requested).entry(rule).or_default() += 1;
         let input = locked(&self.input).take();
         // `resume_unwind` prints no message; the caller of the suite reports what was found.
         resume_unwind(Box::new(Violated { rule, found: found.to_owned(), input }))

@@ -90,21 +90,21 @@ fn check_memory(
     before: &MemoryOutput,
 ) {
     let limits = Limits { memory_bytes: 0, ..Limits::default() };
-    let said = match write(rules, input, view, target, &limits) {
+    let reported = match write(rules, input, view, target, &limits) {
         Ok(written) if written.files == before.files => None,
         Ok(_) => Some("other bytes".to_owned()),
         Err(error) => Some(error).filter(|error| error.kind() != ErrorKind::Limit).map(|e| e.to_string()),
     };
     let rule = "with little memory a writer fails with a limit error or writes the same";
-    rules.require(said.is_none(), rule, || format!("{input}: {}", said.unwrap_or_default()));
+    rules.require(reported.is_none(), rule, || format!("{input}: {}", reported.unwrap_or_default()));
 }
 
 /// Checks that every omitted tensor has a loss. The layout's own checks should ensure this.
 fn check_omitted(rules: &Rules<'_>, input: &str, view: &MemoryView<'_>, output: &MemoryOutput) {
     for &TensorId(index) in output.layout.omitted() {
         let name = &view.catalog().tensors()[index as usize].name;
-        let said = output.layout.losses().iter().any(|l| l.kind == LossKind::Tensor && &l.what == name);
-        rules.require(said, "a tensor is left out with a loss", || format!("{input}: {name:?}"));
+        let reported = output.layout.losses().iter().any(|l| l.kind == LossKind::Tensor && &l.what == name);
+        rules.require(reported, "a tensor is left out with a loss", || format!("{input}: {name:?}"));
     }
 }
 

@@ -50,11 +50,11 @@ impl CatalogViewCalls for LentCatalogView<'_> {
         &self,
         tensor: u32,
         from: u64,
-        most: u64,
+        max: u64,
         blocks: Borrowed<'_, NumberSinkTable>,
     ) -> Result<(), Failure> {
         let tensor = self.checked(tensor)?;
-        let end = from.saturating_add(most);
+        let end = from.saturating_add(max);
         let mut next = from;
         while next < end {
             let page = self.0.blocks(tensor, next, BLOCKS_AT_ONCE.min(end - next))?;
@@ -193,9 +193,9 @@ impl CatalogView for RemoteCatalogView<'_> {
         self.tensor_and_tie(id).1
     }
 
-    fn blocks(&self, id: TensorId, from: u64, most: u64) -> Result<Vec<Block>> {
+    fn blocks(&self, id: TensorId, from: u64, max: u64) -> Result<Vec<Block>> {
         let mut numbers = Collected::<u64>::default();
-        self.object.blocks(id.0, from, most, Borrowed::sink(&mut numbers))?;
+        self.object.blocks(id.0, from, max, Borrowed::sink(&mut numbers))?;
         decode_blocks(self.tensor(id).shape.len(), &numbers.0)
     }
 

@@ -97,25 +97,25 @@ pub struct ExpansionLimit {
 /// A limit on the total of all splits.
 #[derive(Debug)]
 struct Bound {
-    most: u64,
+    max: u64,
     spent: AtomicU64,
     /// Maximum bytes decoded of each split in one pass; reading a split again is not counted again.
     splits: Vec<AtomicU64>,
 }
 
 impl Bound {
-    fn new(most: u64, splits: usize) -> Self {
+    fn new(max: u64, splits: usize) -> Self {
         let splits = std::iter::repeat_with(AtomicU64::default).take(splits).collect();
-        Self { most, spent: AtomicU64::new(0), splits }
+        Self { max, spent: AtomicU64::new(0), splits }
     }
 
     fn count(&self, split: usize, decoded: u64) -> Result<()> {
-        let before = self.splits.get(split).map_or(0, |most| most.fetch_max(decoded, Ordering::Relaxed));
+        let before = self.splits.get(split).map_or(0, |max| max.fetch_max(decoded, Ordering::Relaxed));
         let more = decoded.saturating_sub(before);
         let spent = self.spent.fetch_add(more, Ordering::Relaxed).saturating_add(more);
-        if spent > self.most {
+        if spent > self.max {
             return Err(Error::limit("values are repeated too often for so short a file")
-                .expected(format!("at most {} bytes", self.most))
+                .expected(format!("at most {} bytes", self.max))
                 .hint("if you trust the file, raise the limit with --limit expanded_bytes=N"));
         }
         Ok(())

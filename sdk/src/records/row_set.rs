@@ -83,7 +83,7 @@ impl<D: DecodeRow + 'static> RecordSet for RowSet<D> {
             builder: RowBuilder::new(&self.schema, batches.columns.as_deref())?,
             number,
             left: scan.limit.unwrap_or(rows).min(rows.saturating_sub(scan.first_row)),
-            most: batches,
+            max: batches,
         };
         let schema = stream.builder.schema();
         for _ in 0..scan.first_row.min(rows) {
@@ -107,16 +107,16 @@ struct RowStream<D> {
     number: u64,
     /// Number of requested rows that are left.
     left: u64,
-    most: Batches,
+    max: Batches,
 }
 
 impl<D: DecodeRow> RowStream<D> {
     fn batch(&mut self) -> Result<RecordBatch> {
         let begin = self.at.offset();
         let mut rows = 0;
-        while rows < self.most.rows.max(1)
+        while rows < self.max.rows.max(1)
             && self.left > 0
-            && (rows == 0 || self.at.offset() - begin < self.most.bytes)
+            && (rows == 0 || self.at.offset() - begin < self.max.bytes)
         {
             let offset = self.at.offset();
             let decoded = self.decode.decode(&mut self.at, &mut self.builder);

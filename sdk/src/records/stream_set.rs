@@ -61,7 +61,7 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> RecordSet
                 return Err(error.expected(names(&wanted)).found(names(&found)));
             }
         };
-        let (most, file) = (scan.rows.max(1), of.file.clone());
+        let (max, file) = (scan.rows.max(1), of.file.clone());
         // The rest of a batch that is too long.
         let mut rest: Option<RecordBatch> = None;
         let rows = records::batches(wanted.into(), move || {
@@ -74,7 +74,7 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> RecordSet
             };
             let batch = batch.map_err(|error| from_stream(error).file(&file))?;
             Ok(batch.map(|batch| {
-                let rows = batch.num_rows().min(most);
+                let rows = batch.num_rows().min(max);
                 rest = (rows < batch.num_rows()).then(|| batch.slice(rows, batch.num_rows() - rows));
                 batch.slice(0, rows)
             }))

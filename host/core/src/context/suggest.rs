@@ -4,9 +4,9 @@
 #[must_use]
 pub fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters may be wrong, and always at least one: `renam`, `tarnspose`, `dtpye`.
-    let most = (word.chars().count() / 3).max(1);
+    let max = (word.chars().count() / 3).max(1);
     let distance = |known: &str| strsim::damerau_levenshtein(&word.to_lowercase(), &known.to_lowercase());
-    let near = known.into_iter().map(|known| (distance(known), known)).filter(|(far, _)| *far <= most);
+    let near = known.into_iter().map(|known| (distance(known), known)).filter(|(far, _)| *far <= max);
     near.min().map(|(_, known)| known)
 }
 

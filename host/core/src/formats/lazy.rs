@@ -14,7 +14,7 @@ use tensorferry_sdk::{
 pub(super) struct LazyLibrary {
     path: PathBuf,
     name: String,
-    said: Vec<Arc<Description>>,
+    declared: Vec<Arc<Description>>,
     formats: OnceLock<Result<Vec<RemoteFormat>, Refusal>>,
     /// Messages for the user from when the library was opened.
     lines: OnceLock<Vec<(Level, String)>>,
@@ -23,11 +23,11 @@ pub(super) struct LazyLibrary {
 }
 
 impl LazyLibrary {
-    pub(super) fn closed(path: PathBuf, name: String, said: Vec<Arc<Description>>) -> Self {
+    pub(super) fn closed(path: PathBuf, name: String, declared: Vec<Arc<Description>>) -> Self {
         Self {
             path,
             name,
-            said,
+            declared,
             formats: OnceLock::new(),
             lines: OnceLock::new(),
             is_told: AtomicBool::new(false),
@@ -35,11 +35,11 @@ impl LazyLibrary {
     }
 
     pub(super) fn opened(path: PathBuf, plugin: OpenPlugin) -> Self {
-        let said = plugin.formats.iter().map(|format| Arc::new(format.describe())).collect();
+        let declared = plugin.formats.iter().map(|format| Arc::new(format.describe())).collect();
         Self {
             path,
             name: plugin.identity.name,
-            said,
+            declared,
             formats: Ok(plugin.formats).into(),
             lines: plugin.lines.into(),
             is_told: AtomicBool::new(false),
@@ -49,19 +49,24 @@ impl LazyLibrary {
     /// Returns the library's formats, each with its description.
     pub(super) fn formats(self) -> Vec<LazyFormat> {
         let library = Arc::new(self);
-        let formats = library.said.iter().enumerate();
+        let formats = library.declared.iter().enumerate();
         formats
-            .map(|(place, said)| LazyFormat { library: library.clone(), place, description: said.clone() })
+            .map(|(place, declared)| LazyFormat {
+                library: library.clone(),
+                place,
+                description: declared.clone(),
+            })
             .collect()
     }
 
     fn open(&self) -> Result<Vec<RemoteFormat>, Refusal> {
         let OpenPlugin { formats, lines, .. } = open(&self.path)?;
         let _ = self.lines.set(lines);
-        let is_same = |(format, said): (&RemoteFormat, &Arc<Description>)| format.describe() == **said;
+        let is_same =
+            |(format, declared): (&RemoteFormat, &Arc<Description>)| format.describe() == **declared;
         // Options, limits and receipts depend on the known descriptions: a library that now
         // describes itself differently is not used.
-        if formats.len() != self.said.len() || !formats.iter().zip(&self.said).all(is_same) {
+        if formats.len() != self.declared.len() || !formats.iter().zip(&self.declared).all(is_same) {
             return Err(Refusal::OtherFormats);
         }
         Ok(formats)

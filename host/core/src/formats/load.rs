@@ -290,9 +290,9 @@ impl LibraryState {
             Self::Open(plugin) => plugin,
             Self::Cached(Err(why)) | Self::New(Err(why)) => Err(why),
             Self::Cached(Ok(look)) | Self::New(Ok(look)) => match look.descriptions() {
-                Some(said) => {
-                    let said = said.into_iter().map(Arc::new).collect();
-                    let library = LazyLibrary::closed(path.to_owned(), look.identity.name.clone(), said);
+                Some(declared) => {
+                    let declared = declared.into_iter().map(Arc::new).collect();
+                    let library = LazyLibrary::closed(path.to_owned(), look.identity.name.clone(), declared);
                     return (Ok(look.identity), library.formats());
                 }
                 // Safe to open: an earlier inspection succeeded.

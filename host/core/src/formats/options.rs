@@ -11,17 +11,17 @@ const CODES_ARE: [&str; 2] = ["weights", "numbers"];
 const OF_TEXT: [&str; 4] = ["delimiter", "header", "quote", "nulls"];
 
 /// Returns the writer's options that the reader of its output needs too.
-pub fn text_options(description: &Description, told: &[(String, String)]) -> Vec<(String, String)> {
+pub fn text_options(description: &Description, reported: &[(String, String)]) -> Vec<(String, String)> {
     let is_of_both = |key: &str| {
         let has = |side| description.options.iter().any(|option| option.key == key && option.side == side);
         OF_TEXT.contains(&key) && has(Side::Reader) && has(Side::Writer)
     };
-    told.iter().filter(|(key, _)| is_of_both(key)).cloned().collect()
+    reported.iter().filter(|(key, _)| is_of_both(key)).cloned().collect()
 }
 
 /// Whether a file written with these options has a row of column names.
-pub fn has_header(told: &[(String, String)]) -> bool {
-    !told.iter().any(|(key, value)| key == "header" && value != "true")
+pub fn has_header(reported: &[(String, String)]) -> bool {
+    !reported.iter().any(|(key, value)| key == "header" && value != "true")
 }
 
 /// Returns all options of a format: those that it declares, and the host's own for its reader.

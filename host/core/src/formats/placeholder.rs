@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_lies_there_is_named() {
-        for (name, bytes, said) in [
+        for (name, bytes, declared) in [
             ("m.pt", &b""[..], "empty"),
             ("m.pt", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "git lfs pull"),
             ("m.pt", b"\xef\xbb\xbf \n<!DOCTYPE HTML><title>Sign in", "web page"),
@@ -150,7 +150,7 @@ mod tests {
         ] {
             let error = Error::malformed("too short");
             let text = explained(Entry::File(name.to_owned()), &[(name, bytes)], error);
-            assert!(text.contains(said) && text.contains(name) && text.contains("too short"), "{text}");
+            assert!(text.contains(declared) && text.contains(name) && text.contains("too short"), "{text}");
         }
         let text = explained(Entry::File("m.pt".to_owned()), &[("m.pt", b"PK")], Error::malformed("short"));
         assert_eq!(text, Error::malformed("short").to_string());
@@ -158,14 +158,14 @@ mod tests {
 
     #[test]
     fn what_a_file_is_in_is_said_where_no_format_knows_it() {
-        for (bytes, said) in
+        for (bytes, declared) in
             [(&b"\x1f\x8b\x08"[..], "gzip: decompress it"), (b"\x80\x04\x95", "a pickle that")]
         {
             let files = [("m.bin".to_owned(), bytes.to_vec())].into();
             let source = MemorySource::new(Entry::File("m.bin".to_owned()), files);
             let unknown = || Error::unsupported("no format matches this file");
             let text = explain_unknown(&source, unknown()).to_string();
-            assert!(text.contains("unsupported: the file is") && text.contains(said), "{text}");
+            assert!(text.contains("unsupported: the file is") && text.contains(declared), "{text}");
             // A reader that knows the file reports what is wrong with it.
             assert_eq!(explain(&source, unknown()).to_string(), unknown().to_string());
         }

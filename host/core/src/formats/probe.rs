@@ -123,7 +123,7 @@ impl<'a> Candidate<'a> {
         Ok(match self.format.probe(source, context)? {
             // The suffix decides between formats with equal scores for the bytes.
             Some(Score(0)) => 0,
-            Some(Score(asked)) => asked.min(Score::CERTAIN.0) + self.suffix,
+            Some(Score(requested)) => requested.min(Score::CERTAIN.0) + self.suffix,
             None => declared_content(&self.format.description, source) + self.suffix,
         })
     }
@@ -184,7 +184,7 @@ mod tests {
         id: &'static str,
         suffix: Option<&'static str>,
         gives: Result<Option<Score>>,
-        asked: Arc<AtomicUsize>,
+        requested: Arc<AtomicUsize>,
     }
 
     impl Format for Sure {
@@ -196,7 +196,7 @@ mod tests {
         }
 
         fn probe(&self, _: &dyn Source, _: &dyn Context) -> Result<Option<Score>> {
-            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.requested.fetch_add(1, Ordering::Relaxed);
             self.gives.clone()
         }
     }
@@ -205,14 +205,14 @@ mod tests {
     #[derive(Default)]
     struct AskedFormats {
         registry: Formats,
-        asked: Arc<AtomicUsize>,
+        requested: Arc<AtomicUsize>,
     }
 
     impl AskedFormats {
         fn format(&self, id: &'static str, suffix: &'static str, gives: Result<Option<u32>>) -> Box<Sure> {
             let suffix = Some(suffix).filter(|suffix| !suffix.is_empty());
             let gives = gives.map(|score| score.map(Score));
-            Box::new(Sure { id, suffix, gives, asked: self.asked.clone() })
+            Box::new(Sure { id, suffix, gives, requested: self.requested.clone() })
         }
 
         fn own(self, id: &'static str, suffix: &'static str, score: u32) -> Self {
@@ -228,10 +228,10 @@ mod tests {
         /// Returns the format of a file with this name, how many formats were asked, and the notes.
         fn probe(&self, name: &str) -> (Result<String>, usize, Vec<String>) {
             let session = Session::new(1, 1 << 20);
-            self.asked.store(0, Ordering::Relaxed);
+            self.requested.store(0, Ordering::Relaxed);
             let found = probe(&self.registry, &MemorySource::file(name, *b"magic"), None, &session);
             let id = found.map(|format| format.description.id.clone());
-            (id, self.asked.load(Ordering::Relaxed), session.take_notes())
+            (id, self.requested.load(Ordering::Relaxed), session.take_notes())
         }
     }
 
@@ -242,8 +242,8 @@ mod tests {
         assert_eq!(formats.probe("x.a"), (Ok("a".to_owned()), 1, Vec::new()));
         // Without a suffix, each could win; on a tie, the built-in one does.
         assert_eq!(formats.probe("x"), (Ok("a".to_owned()), 2, Vec::new()));
-        let (found, asked, _) = formats.probe("x.c");
-        assert_eq!((found.unwrap().as_str(), asked), ("c", 1));
+        let (found, requested, _) = formats.probe("x.c");
+        assert_eq!((found.unwrap().as_str(), requested), ("c", 1));
         // An uncertain format does not prevent others from being asked.
         let formats = AskedFormats::default().own("b", "", 100).own("a", ".a", 70);
         assert_eq!(formats.probe("x.a"), (Ok("b".to_owned()), 2, Vec::new()));
@@ -257,10 +257,10 @@ mod tests {
             .foreign("a", "", Ok(Some(60)))
             .foreign("b", "", Ok(Some(60)))
             .own("c", "", 50);
-        let (error, asked, _) = formats.probe("x");
+        let (error, requested, _) = formats.probe("x");
         let error = error.unwrap_err().to_string();
         assert!(error.contains("a or b"), "{error}");
-        assert_eq!(asked, 3);
+        assert_eq!(requested, 3);
         let formats = AskedFormats::default().own("a", "", 60).own("b", "", 60);
         assert!(formats.probe("x").0.is_err());
     }

@@ -38,9 +38,9 @@ const ENDED_FROM_OUTSIDE: [i32; 4] = [1, 2, 3, 15];
 
 /// Returns the time limit for opening a library. In test builds, a test may set the seconds.
 pub(super) fn time() -> Duration {
-    let asked = || std::env::var("FERRY_FAULT_SCAN_SECONDS").ok();
+    let requested = || std::env::var("FERRY_FAULT_SCAN_SECONDS").ok();
     fault::ARE_KNOWN
-        .then(asked)
+        .then(requested)
         .flatten()
         .and_then(|seconds| seconds.parse().ok())
         .map_or(TIME, Duration::from_secs)

@@ -185,14 +185,14 @@ mod tests {
         };
         let old = group(&["a", "b"], Some("/x.json"));
         assert_eq!(old.differs_from(&old), None);
-        for (new, said) in [
+        for (new, declared) in [
             (group(&["a", "b", "c"], Some("/x.json")), "a new file, \"c\""),
             (group(&["a"], Some("/x.json")), "no longer has the file \"b\""),
             (group(&["a", "b"], Some("/y.json")), "the schema of the dataset changed"),
             (group(&["a", "b"], None), "has to be inferred again"),
         ] {
             let text = new.differs_from(&old).unwrap();
-            assert!(text.contains(said), "{text}");
+            assert!(text.contains(declared), "{text}");
         }
     }
 }

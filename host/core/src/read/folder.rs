@@ -203,10 +203,10 @@ impl InputFolder {
     }
 
     /// Lists the direct entries of a sub-folder whose names begin with `start`, sorted by name.
-    /// More than `most` entries are an error.
-    pub fn entries(&self, folder: &str, start: &str, most: u64) -> Result<Vec<FolderEntry>> {
+    /// More than `max` entries are an error.
+    pub fn entries(&self, folder: &str, start: &str, max: u64) -> Result<Vec<FolderEntry>> {
         let mut entries = match &self.place {
-            FolderLocation::Local(links) => self.local_entries(links, folder, start, most)?,
+            FolderLocation::Local(links) => self.local_entries(links, folder, start, max)?,
             FolderLocation::Remote(tree, above) => {
                 let all = tree.list(&joined(above, folder))?;
                 let of = all.iter().filter(|entry| entry.name.starts_with(start)).map(|entry| FolderEntry {
@@ -222,7 +222,7 @@ impl InputFolder {
         Ok(entries)
     }
 
-    fn local_entries(&self, links: &Links, folder: &str, start: &str, most: u64) -> Result<Vec<FolderEntry>> {
+    fn local_entries(&self, links: &Links, folder: &str, start: &str, max: u64) -> Result<Vec<FolderEntry>> {
         let path = self.path.join(folder);
         let failed = |e: std::io::Error| Error::from(e).file(path.display().to_string());
         let is_outside = !folder.is_empty() && !links.admit(&path);
@@ -250,8 +250,8 @@ impl InputFolder {
                 is_link: file_type.is_symlink(),
                 len: None,
             });
-            if entries.len() as u64 > most {
-                return Err(too_many(&path, most));
+            if entries.len() as u64 > max {
+                return Err(too_many(&path, max));
             }
         }
         Ok(entries)
@@ -356,11 +356,11 @@ fn kind_of(file_type: std::fs::FileType) -> EntryKind {
     }
 }
 
-fn too_many(folder: &Path, most: u64) -> Error {
+fn too_many(folder: &Path, max: u64) -> Error {
     Error::limit("too many files in the folder")
         .file(folder.display().to_string())
         .hint("raise the limit with --limit entries=N")
-        .expected(format!("at most {most}"))
+        .expected(format!("at most {max}"))
 }
 
 #[cfg(test)]

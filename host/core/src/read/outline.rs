@@ -196,7 +196,7 @@ fn shortened(text: &str) -> String {
 pub fn json(catalog: &Catalog) -> Option<State<'_>> {
     let root = catalog.tree().root()?;
     // Many parents may share nodes, so the number of written values is limited.
-    Some(State { catalog, root, most: catalog.tree().len().saturating_mul(4) + 1000 })
+    Some(State { catalog, root, max: catalog.tree().len().saturating_mul(4) + 1000 })
 }
 
 /// A tree that serializes as JSON.
@@ -204,20 +204,20 @@ pub fn json(catalog: &Catalog) -> Option<State<'_>> {
 pub struct State<'a> {
     catalog: &'a Catalog,
     root: NodeId,
-    most: usize,
+    max: usize,
 }
 
 impl State<'_> {
     /// Limits the number of values to show.
     #[must_use]
-    pub fn within(self, most: usize) -> Self {
-        Self { most: self.most.min(most), ..self }
+    pub fn within(self, max: usize) -> Self {
+        Self { max: self.max.min(max), ..self }
     }
 }
 
 impl Serialize for State<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let left = Cell::new(self.most);
+        let left = Cell::new(self.max);
         Below { catalog: self.catalog, id: self.root, depth: 0, left: &left }.serialize(serializer)
     }
 }

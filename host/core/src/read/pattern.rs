@@ -25,9 +25,9 @@ impl FilePattern {
         text.contains(GLOB_SIGNS) || first_braces(text).is_some()
     }
 
-    pub(super) fn parse(text: &str, most: u64) -> Result<Self> {
+    pub(super) fn parse(text: &str, max: u64) -> Result<Self> {
         let (mut globs, mut names) = (GlobSetBuilder::new(), Vec::new());
-        for text in expand(text, most)? {
+        for text in expand(text, max)? {
             if !text.contains(GLOB_SIGNS) {
                 names.push(text);
                 continue;
@@ -70,7 +70,7 @@ impl FilePattern {
 }
 
 /// Expands the braces in a text.
-fn expand(text: &str, most: u64) -> Result<Vec<String>> {
+fn expand(text: &str, max: u64) -> Result<Vec<String>> {
     let (mut done, mut open) = (Vec::new(), vec![text.to_owned()]);
     while let Some(text) = open.pop() {
         match first_braces(&text) {
@@ -78,11 +78,11 @@ fn expand(text: &str, most: u64) -> Result<Vec<String>> {
             Some((start, end, choices)) => {
                 let (before, after) = (&text[..start], &text[end..]);
                 let count = choices.len() + (done.len() + open.len()) as u64;
-                if count > most {
+                if count > max {
                     return Err(Error::limit("the braces expand to too many names")
                         .found(count.to_string())
                         .hint("raise the limit with --limit entries=N")
-                        .expected(format!("at most {most}")));
+                        .expected(format!("at most {max}")));
                 }
                 open.extend(choices.rev().map(|choice| format!("{before}{choice}{after}")));
             }

@@ -57,16 +57,17 @@ pub fn fold(catalog: &mut Catalog) -> Option<Loss> {
     let values = catalog.metadata().iter().filter(|(_, value)| value.as_text().is_none());
     let typed: Vec<(String, Value, Type)> = values
         .filter_map(|(key, value)| {
-            let (text, said) = (value.json(), declared_type(value)?);
-            (restored(&text, &said).as_ref() == Some(value)).then(|| (key.clone(), Value::text(&text), said))
+            let (text, declared) = (value.json(), declared_type(value)?);
+            (restored(&text, &declared).as_ref() == Some(value))
+                .then(|| (key.clone(), Value::text(&text), declared))
         })
         .collect();
     let (first, count) = (typed.first()?.0.clone(), typed.len());
     let mut metadata = catalog.metadata().clone();
     let mut types = serde_json::Map::new();
-    for (key, text, said) in typed {
+    for (key, text, declared) in typed {
         metadata.insert(key.clone(), text);
-        types.insert(key, said.json());
+        types.insert(key, declared.json());
     }
     metadata.insert(KEY.to_owned(), Value::text(&Json::Object(types).to_string()));
     *catalog = std::mem::take(catalog).with_metadata(metadata);
@@ -153,7 +154,7 @@ fn declared_type(value: &Value) -> Option<Type> {
             let items = node.children.iter().map(|id| types.get_mut(id.0 as usize).map(std::mem::take));
             let items: Vec<(u32, Option<Type>)> = items.collect::<Option<_>>()?;
             let level = items.iter().map(|(level, _)| level + 1).max().unwrap_or(0);
-            let items = items.into_iter().map(|(_, said)| said).collect::<Option<Vec<Type>>>();
+            let items = items.into_iter().map(|(_, declared)| declared).collect::<Option<Vec<Type>>>();
             (level, items.filter(|_| level <= MAX_LEVELS).map(|items| list(node, items)))
         } else {
             (0, leaf(node))
@@ -186,18 +187,18 @@ fn leaf(node: &Node) -> Option<Type> {
         (NodeKind::BYTES, class) => format!("{BYTES} {class}"),
         _ => return None,
     };
-    let said = Type::Word(word.clone());
+    let declared = Type::Word(word.clone());
     let value = Value::of(node.clone(), []).ok()?;
-    if restored(&value.json(), &said).as_ref() == Some(&value) {
-        return Some(said);
+    if restored(&value.json(), &declared).as_ref() == Some(&value) {
+        return Some(declared);
     }
     let exact = Type::Exact { word, bytes: node.bytes.to_vec() };
     (restored(&value.json(), &exact).as_ref() == Some(&value)).then_some(exact)
 }
 
 /// Parses a text as a value of this type.
-fn restored(json: &str, said: &Type) -> Option<Value> {
-    match said {
+fn restored(json: &str, declared: &Type) -> Option<Value> {
+    match declared {
         Type::Word(word) => of_word(json, word),
         Type::Exact { word, bytes } => {
             let value = of_bytes(word, bytes)?;
@@ -367,8 +368,11 @@ mod tests {
         let loss = fold(&mut texts).unwrap();
         assert_eq!((loss.what, loss.severity), (format!("{} entries", values.len()), Severity::Note));
         assert!(texts.metadata().values().all(|value| value.as_text().is_some()));
-        let expected: Vec<String> =
-            values.iter().enumerate().map(|(index, (_, said))| format!("\"k{index:02}\":{said}")).collect();
+        let expected: Vec<String> = values
+            .iter()
+            .enumerate()
+            .map(|(index, (_, declared))| format!("\"k{index:02}\":{declared}"))
+            .collect();
         assert_eq!(texts.metadata()[KEY], *format!("{{{}}}", expected.join(",")));
         let (back, any) = unfold(texts);
         assert!(any && back.metadata() == before.metadata());
@@ -411,8 +415,8 @@ mod tests {
     fn a_hostile_type_costs_what_it_is() {
         let deep = format!("{}\"U8\"{}", "[".repeat(100_000), "]".repeat(100_000));
         let text = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
-        for said in [deep.as_str(), r#""U8""#] {
-            let types = format!(r#"{{"a":{said}}}"#);
+        for declared in [deep.as_str(), r#""U8""#] {
+            let types = format!(r#"{{"a":{declared}}}"#);
             let made =
                 catalog([(KEY.to_owned(), types.as_str().into()), ("a".to_owned(), text.as_str().into())]);
             assert!(!unfold(made).1);

@@ -38,8 +38,8 @@ impl CastLosses {
             (self.zero, "underflowed to zero"),
             (self.rounded, "were rounded"),
         ];
-        let said = kinds.iter().filter(|(count, _)| *count > 0);
-        said.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
+        let declared = kinds.iter().filter(|(count, _)| *count > 0);
+        declared.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -14,14 +14,14 @@ pub(super) enum NumberSet {
     Float(FloatRange),
 }
 
-/// The numbers of a float: 2^`least` and its multiples below 2^`beyond` with at most `digits`
+/// The numbers of a float: 2^`min` and its multiples below 2^`beyond` with at most `digits`
 /// digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FloatRange {
     /// Binary digits of the significand, including the implied one.
     digits: i32,
     /// The exponent of the smallest nonzero number.
-    least: i32,
+    min: i32,
     /// The exponent of the first power of two that is too large.
     beyond: i32,
     /// How many of the largest significands below it have a different meaning.
@@ -31,8 +31,8 @@ pub(super) struct FloatRange {
     zero: bool,
 }
 
-const fn float(digits: i32, least: i32, beyond: i32, missing: i32, infinite: bool) -> NumberSet {
-    NumberSet::Float(FloatRange { digits, least, beyond, missing, infinite, zero: true })
+const fn float(digits: i32, min: i32, beyond: i32, missing: i32, infinite: bool) -> NumberSet {
+    NumberSet::Float(FloatRange { digits, min, beyond, missing, infinite, zero: true })
 }
 
 /// All castable dtypes, in no particular order.
@@ -60,7 +60,7 @@ pub(super) const NUMBERS: [(Dtype, NumberSet); 19] = [
         Dtype::F8_E8M0,
         NumberSet::Float(FloatRange {
             digits: 1,
-            least: -127,
+            min: -127,
             beyond: 128,
             missing: 0,
             infinite: false,
@@ -91,7 +91,7 @@ impl NumberSet {
             }
             (Self::Float(from), Self::Float(to)) => {
                 from.digits <= to.digits
-                    && from.least >= to.least
+                    && from.min >= to.min
                     && (from.beyond < to.beyond || (from.beyond == to.beyond && to.missing == 0))
                     && to.infinite >= from.infinite
                     && to.zero >= from.zero

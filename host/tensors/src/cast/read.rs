@@ -38,14 +38,14 @@ impl CastChain {
     /// Returns the chain of a cast storage, or an error if one of its dtypes has no numbers.
     pub fn of(cast: &CastStorage, byte_order: ByteOrder) -> Result<Self> {
         let casts = cast.dtypes.windows(2).map(|pair| Cast::between(pair[0], pair[1]));
-        let lying = cast.dtypes.first().and_then(|dtype| dtype.info());
-        let lying = lying.ok_or_else(|| Error::unsupported("a cast without a source dtype"))?;
+        let stored = cast.dtypes.first().and_then(|dtype| dtype.info());
+        let stored = stored.ok_or_else(|| Error::unsupported("a cast without a source dtype"))?;
         let (from_width, to_width) = cast.widths();
         Ok(Self {
             of: cast.of,
             from_width,
             to_width,
-            swap_unit: if byte_order == ByteOrder::Big { lying.swap_unit() } else { 1 },
+            swap_unit: if byte_order == ByteOrder::Big { stored.swap_unit() } else { 1 },
             start: cast.start,
             casts: casts.collect::<Result<_>>()?,
         })
@@ -96,29 +96,29 @@ impl CastChain {
         let end = offset + buffer.len() as u64;
         let numbers = offset / self.to_width..end.div_ceil(self.to_width);
         let at_once = (PIECE as u64 / self.from_width.max(self.to_width)).min(numbers.end - numbers.start);
-        let mut lying = vec![0; size(at_once * self.from_width)];
+        let mut stored = vec![0; size(at_once * self.from_width)];
         let mut cut = Vec::new();
         let mut lost = CastLosses::default();
         let mut first = numbers.start;
         while first < numbers.end {
             let piece = first..(first + at_once).min(numbers.end);
-            let lying = &mut lying[..size((piece.end - piece.start) * self.from_width)];
+            let stored = &mut stored[..size((piece.end - piece.start) * self.from_width)];
             let from = self.start + piece.start * self.from_width;
-            read_lying(from, lying)?;
+            read_lying(from, stored)?;
             let owned = self.owned(&piece, &observer.owned);
             if !owned.is_empty() {
                 let at = from + owned.start as u64 * self.from_width;
-                (observer.see)(self.of, at, &lying[scaled(&owned, self.from_width)])?;
+                (observer.see)(self.of, at, &stored[scaled(&owned, self.from_width)])?;
             }
-            swap(lying, self.swap_unit);
+            swap(stored, self.swap_unit);
             let (start, stop) = (piece.start * self.to_width, piece.end * self.to_width);
             if start >= offset && stop <= end {
                 lost +=
-                    self.cast_owned(lying, &mut buffer[size(start - offset)..size(stop - offset)], &owned);
+                    self.cast_owned(stored, &mut buffer[size(start - offset)..size(stop - offset)], &owned);
             } else {
                 // The range splits a number: cast it whole.
                 cut.resize(size(stop - start), 0);
-                lost += self.cast_owned(lying, &mut cut, &owned);
+                lost += self.cast_owned(stored, &mut cut, &owned);
                 let (from, to) = (start.max(offset), stop.min(end));
                 buffer[size(from - offset)..size(to - offset)]
                     .copy_from_slice(&cut[size(from - start)..size(to - start)]);
@@ -135,10 +135,10 @@ impl CastChain {
     }
 
     /// Casts a piece, and returns the losses of only the owned numbers.
-    fn cast_owned(&self, lying: &[u8], to: &mut [u8], owned: &Range<usize>) -> CastLosses {
-        let count = lying.len() / size(self.from_width);
+    fn cast_owned(&self, stored: &[u8], to: &mut [u8], owned: &Range<usize>) -> CastLosses {
+        let count = stored.len() / size(self.from_width);
         let mut part = |numbers: Range<usize>| {
-            self.run(&lying[scaled(&numbers, self.from_width)], &mut to[scaled(&numbers, self.to_width)])
+            self.run(&stored[scaled(&numbers, self.from_width)], &mut to[scaled(&numbers, self.to_width)])
         };
         if owned.is_empty() {
             part(0..count);

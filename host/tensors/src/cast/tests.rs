@@ -184,7 +184,7 @@ fn small_floats_come_back() {
 #[test]
 fn numbers_of_eight_bits_are_what_their_dtypes_say() {
     let value = |dtype, code: u8| f64::from_bits(cast(dtype, Dtype::F64, &[code]).0[0]);
-    for (dtype, largest, code, least) in [
+    for (dtype, largest, code, min) in [
         (Dtype::F8_E4M3, 448.0, 0x7e, -9),
         (Dtype::F8_E5M2, 57344.0, 0x7b, -16),
         (Dtype::F8_E4M3FNUZ, 240.0, 0x7f, -10),
@@ -193,7 +193,7 @@ fn numbers_of_eight_bits_are_what_their_dtypes_say() {
     ] {
         assert_eq!(value(dtype, code), largest);
         assert_eq!(value(dtype, code | 0x80), -largest);
-        assert_eq!(value(dtype, 1), 2_f64.powi(least));
+        assert_eq!(value(dtype, 1), 2_f64.powi(min));
         assert_eq!(value(dtype, 0).to_bits(), 0);
     }
     assert_eq!(

@@ -39,8 +39,8 @@ impl Pipeline {
         let class = text(&json, "_class_name")?.to_owned();
         let version = text(&json, "_diffusers_version");
         let folders = source.in_folder("").folders("").unwrap_or_default();
-        let component = |(name, said): (&String, &Value)| {
-            let [library, class] = said.as_array()?.as_slice() else { return None };
+        let component = |(name, declared): (&String, &Value)| {
+            let [library, class] = declared.as_array()?.as_slice() else { return None };
             Some(Component {
                 name: name.clone(),
                 class: class.as_str()?.to_owned(),

@@ -62,9 +62,9 @@ pub fn select(
         lost.extend(losses::of_metadata(&catalog));
     }
     if keeps(Capabilities::METADATA) && !keeps(Capabilities::VALUES) {
-        let said = value_types::fold(&mut catalog);
+        let declared = value_types::fold(&mut catalog);
         // Values that were stored as text with types in the input stay as they were.
-        lost.extend(said.filter(|_| !had_types));
+        lost.extend(declared.filter(|_| !had_types));
     }
     let (catalog, mut unheld) = catalog.reduced_to(target.capabilities);
     if was_packed {

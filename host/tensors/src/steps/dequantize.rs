@@ -112,7 +112,7 @@ fn dtype(field: &super::spec::Field) -> Result<Dtype> {
 /// dequantizes, where an inner `None` means the dtype in the configuration. Fails if a step before
 /// it changes names or shapes, or if there are two such steps.
 pub fn requested_dtype<'a>(steps: impl Iterator<Item = &'a Spec>) -> Result<Option<Option<Dtype>>> {
-    let mut asked = None;
+    let mut requested = None;
     let mut before: Option<&Spec> = None;
     for spec in steps {
         if spec.name == DEQUANTIZE.name {
@@ -122,15 +122,15 @@ pub fn requested_dtype<'a>(steps: impl Iterator<Item = &'a Spec>) -> Result<Opti
                     before.name
                 )));
             }
-            if asked.is_some() {
+            if requested.is_some() {
                 return Err(Error::usage("dequantize is given twice"));
             }
-            asked = Some(spec.argument.as_ref().map(dtype).transpose()?);
+            requested = Some(spec.argument.as_ref().map(dtype).transpose()?);
         } else if !MAY_COME_BEFORE.contains(&&*spec.name) {
             before = Some(spec);
         }
     }
-    Ok(asked)
+    Ok(requested)
 }
 
 impl TensorStep for Dequantize {

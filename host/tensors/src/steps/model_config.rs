@@ -111,16 +111,16 @@ fn indexed(source: &FileSource, name: &str) -> Result<HashSet<String>> {
 }
 
 /// Reads a JSON file of a folder. Returns `None` if it is missing.
-pub(crate) fn read_json(source: &FileSource, name: &str, most: u64) -> Result<Option<Value>> {
+pub(crate) fn read_json(source: &FileSource, name: &str, max: u64) -> Result<Option<Value>> {
     if !source.contains(name)? {
         return Ok(None);
     }
     let file = source.open(name)?;
     let len = source.len(file);
-    if len > most {
+    if len > max {
         return Err(Error::limit("the configuration is too long")
             .file(name)
-            .expected(format!("at most {most} bytes"))
+            .expected(format!("at most {max} bytes"))
             .found(len));
     }
     let mut text = vec![0; usize::try_from(len).unwrap_or(0)];

@@ -100,7 +100,7 @@ pub(super) fn make(spec: &CheckedSpec<'_>, unstacks: bool) -> Result<TensorActio
 
 impl Split {
     /// Returns the ends of the parts along the dimension, in order.
-    fn ends(&self, len: u64, tensor: &Tensor, most: u64) -> Result<Vec<u64>> {
+    fn ends(&self, len: u64, tensor: &Tensor, max: u64) -> Result<Vec<u64>> {
         let wrong = |expected: String| {
             Error::usage("the parts do not add up to the whole")
                 .tensor(&tensor.name)
@@ -124,7 +124,7 @@ impl Split {
             None => len,
         };
         // A dimension may claim any length, and each part becomes a tensor.
-        if parts > most {
+        if parts > max {
             return Err(Error::limit("too many parts").tensor(&tensor.name).found(parts));
         }
         if parts == 0 || !len.is_multiple_of(parts) {

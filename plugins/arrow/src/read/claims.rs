@@ -18,10 +18,10 @@ const FEW: u64 = 128 << 10;
 
 /// Checks the lengths of arrays and the positions of buffers. Returns the number of rows.
 pub(super) fn check(batch: RecordBatch<'_>, place: &MessageExtent) -> Result<u64> {
-    let most = (place.metadata_len + place.body_len).saturating_mul(MAX_VALUES_PER_BYTE);
+    let max = (place.metadata_len + place.body_len).saturating_mul(MAX_VALUES_PER_BYTE);
     let count = |value: i64, what: &str| {
-        u64::try_from(value).ok().filter(|count| *count <= most).ok_or_else(|| {
-            Error::malformed(format!("impossible {what}")).expected(format!("0 to {most}")).found(value)
+        u64::try_from(value).ok().filter(|count| *count <= max).ok_or_else(|| {
+            Error::malformed(format!("impossible {what}")).expected(format!("0 to {max}")).found(value)
         })
     };
     let rows = count(batch.length(), "number of rows")?;
@@ -77,13 +77,13 @@ pub(super) fn decompressed(batch: RecordBatch<'_>, body: &Buffer, limits: &Limit
         let (claim, frame) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
         let (claim, len) = (i64::from_le_bytes(*claim), frame.len() as u64);
         // -1 marks an uncompressed buffer.
-        let (held, most) = match claim {
+        let (held, max) = match claim {
             -1 => (len, len),
             _ => (u64::try_from(claim).unwrap_or(u64::MAX), len.saturating_mul(ratio).saturating_add(FEW)),
         };
-        if held > most {
+        if held > max {
             return Err(Error::malformed("a compressed buffer claims more bytes than it can contain")
-                .expected(format!("at most {most} bytes from {len}"))
+                .expected(format!("at most {max} bytes from {len}"))
                 .found(claim));
         }
         all = all.saturating_add(held);

@@ -177,11 +177,11 @@ impl Contents {
             return Err(at(Error::malformed("a message is not of the kind that the footer claims"))
                 .found(format!("{:?}", message.header_type())));
         }
-        let most = if kind.is_some() { place.body_len } else { self.file.len() - place.body };
-        let len = u64::try_from(message.bodyLength()).ok().filter(|len| *len <= most);
+        let max = if kind.is_some() { place.body_len } else { self.file.len() - place.body };
+        let len = u64::try_from(message.bodyLength()).ok().filter(|len| *len <= max);
         let len = len.ok_or_else(|| {
             at(Error::malformed("the body of a message is outside the file"))
-                .expected(format!("at most {most} bytes"))
+                .expected(format!("at most {max} bytes"))
                 .found(message.bodyLength())
         })?;
         place.body_len = len;

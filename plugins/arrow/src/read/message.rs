@@ -142,16 +142,16 @@ pub(crate) fn is_schema(bytes: &[u8]) -> bool {
 }
 
 fn options(bytes: &[u8]) -> VerifierOptions {
-    let most = bytes.len().saturating_mul(MAX_EXPANSION).saturating_add(EXTRA_BYTES);
-    VerifierOptions { max_apparent_size: most, ..VerifierOptions::default() }
+    let max = bytes.len().saturating_mul(MAX_EXPANSION).saturating_add(EXTRA_BYTES);
+    VerifierOptions { max_apparent_size: max, ..VerifierOptions::default() }
 }
 
 fn refused(what: &str, bytes: &[u8], error: &InvalidFlatbuffer) -> Error {
     match error {
         InvalidFlatbuffer::ApparentSizeTooLarge => {
-            let most = options(bytes).max_apparent_size;
+            let max = options(bytes).max_apparent_size;
             Error::limit(format!("shared tables of the {what} expand to too many bytes"))
-                .expected(format!("at most {most} bytes from {} bytes", bytes.len()))
+                .expected(format!("at most {max} bytes from {} bytes", bytes.len()))
         }
         other => {
             let why = crate::fault::one_line(&format!("{other:.200}"));

@@ -69,11 +69,11 @@ struct Stream {
 impl Stream {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         while self.left > 0 {
-            if let Some((batch, most)) = self.rest.take() {
+            if let Some((batch, max)) = self.rest.take() {
                 let left = usize::try_from(self.left).unwrap_or(usize::MAX);
-                let rows = batch.num_rows().min(most).min(left);
+                let rows = batch.num_rows().min(max).min(left);
                 if rows < batch.num_rows() {
-                    self.rest = Some((batch.slice(rows, batch.num_rows() - rows), most));
+                    self.rest = Some((batch.slice(rows, batch.num_rows() - rows), max));
                 }
                 self.left -= rows as u64;
                 return Ok(Some(batch.slice(0, rows)));

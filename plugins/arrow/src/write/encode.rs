@@ -28,7 +28,7 @@ pub(super) struct Encoder {
     /// Dictionaries of all pieces, kept for the end of the files.
     dictionaries: Mutex<HashMap<DictionaryKey, Arc<EncodedDictionary>>>,
     /// Maximum bytes of `dictionaries`.
-    most: u64,
+    max: u64,
 }
 
 /// Dictionary id of a column, and a digest of the dictionary's message.
@@ -54,8 +54,8 @@ pub(super) struct Note {
 }
 
 impl Encoder {
-    /// Creates an encoder that keeps at most `most` bytes of dictionaries.
-    pub(super) fn new(schema: &SchemaRef, form: Form, options: &IpcWriteOptions, most: u64) -> Result<Self> {
+    /// Creates an encoder that keeps at most `max` bytes of dictionaries.
+    pub(super) fn new(schema: &SchemaRef, form: Form, options: &IpcWriteOptions, max: u64) -> Result<Self> {
         let mut names = std::collections::HashSet::new();
         if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
             return Err(Error::unsupported("two columns have the same name")
@@ -75,7 +75,7 @@ impl Encoder {
             head: head.map_err(write_error)?,
             has_dictionaries: has_dictionaries(schema),
             dictionaries: Mutex::default(),
-            most,
+            max,
         })
     }
 
@@ -154,10 +154,10 @@ impl Encoder {
         read_dictionary(&body, batch, &schema, &mut values, &parsed.version()).map_err(write_error)?;
         let values = values.remove(&key.id).ok_or_else(|| wrong(&"no values"))?;
         let all: usize = kept.values().map(|kept| kept.body.len()).sum::<usize>() + message.arrow_data.len();
-        if all as u64 > self.most {
+        if all as u64 > self.max {
             return Err(Error::limit("the dictionaries are too long to hold in memory")
                 .hint("pass -o form=stream to write a stream")
-                .expected(format!("at most {} bytes", self.most)));
+                .expected(format!("at most {} bytes", self.max)));
         }
         let dictionary =
             EncodedDictionary { metadata: message.ipc_message, body: message.arrow_data, values };

@@ -45,11 +45,11 @@ fn scan(
     let mut kinds = vec![Kind::None; columns];
     let mut rows = Rows::new(run, Some(columns), context.limits())?;
     rows.skip_header()?;
-    let most = options.infer.unwrap_or(u64::MAX);
+    let max = options.infer.unwrap_or(u64::MAX);
     let is_plain = run.file().text.is_plain();
     let (mut parts, mut count, mut read) = (Vec::new(), 0_u64, 0_u64);
     let (mut start, mut line) = (0, 1);
-    while read < most && rows.advance()? {
+    while read < max && rows.advance()? {
         if read.is_multiple_of(ROWS_PER_CANCEL_CHECK) {
             context.check_cancelled()?;
         }

@@ -79,7 +79,7 @@ pub(super) struct Rows {
     /// Number of lines of the row.
     lines: u64,
     is_first: bool,
-    most: u64,
+    max: u64,
     /// Expected number of fields per row if known, and the maximum number.
     count: Option<usize>,
     columns: usize,
@@ -102,7 +102,7 @@ impl Rows {
             line: run.line,
             lines: 0,
             is_first: run.start == 0,
-            most: limits.header_bytes,
+            max: limits.header_bytes,
             count,
             columns: usize::try_from(limits.columns).unwrap_or(usize::MAX),
         })
@@ -158,7 +158,7 @@ impl Rows {
             let row = &self.buffer[self.begin..self.end];
             self.lines = dialect::lines(row);
             let memory = len as u64 * MEMORY_OF_A_BYTE + self.fields.len() as u64 * MEMORY_OF_A_FIELD;
-            if memory > self.most {
+            if memory > self.max {
                 return Err(self.too_long());
             }
             let is_empty = matches!(&*self.fields, [only] if !only.is_quoted && only.text.is_empty());
@@ -245,7 +245,7 @@ impl Rows {
     fn too_long(&self) -> Error {
         let error = Error::limit("a row is too long to hold in memory")
             .hint("pass --limit header_bytes=N to allow more");
-        self.at(error.expected(format!("at most {} bytes in memory", self.most)))
+        self.at(error.expected(format!("at most {} bytes in memory", self.max)))
     }
 
     fn skip_mark(&mut self) -> Result<()> {
@@ -271,7 +271,7 @@ impl Rows {
             (self.begin, self.end, self.filled) = (0, self.end - self.begin, self.filled - self.begin);
         }
         if self.filled == self.buffer.len() {
-            if self.filled as u64 > self.most / MEMORY_OF_A_BYTE {
+            if self.filled as u64 > self.max / MEMORY_OF_A_BYTE {
                 return Err(self.too_long());
             }
             self.buffer.resize(self.buffer.len() * 2, 0);

@@ -93,7 +93,7 @@ fn floats_in_other_words_are_floats_and_lost_digits_are_told() {
 
 #[test]
 fn what_cannot_be_is_refused_with_its_line() {
-    for (text, said) in [
+    for (text, reported) in [
         ("a,b\n1,2\n3\n", ["line 3", "expected 2 fields, found 1"]),
         ("a,b\n1,\"x\ny\"\n3,4,5\n", ["line 4", "expected 2 fields, found 3"]),
         ("a,a\n1,2\n", ["two columns have the same name", "line 1"]),
@@ -101,7 +101,10 @@ fn what_cannot_be_is_refused_with_its_line() {
         ("a\n1\n\"x", ["never ends", "line 3"]),
     ] {
         let message = refusal(text, &[], "{}");
-        assert!(said.iter().all(|said| message.contains(said)) && message.contains("in.csv"), "{message}");
+        assert!(
+            reported.iter().all(|reported| message.contains(reported)) && message.contains("in.csv"),
+            "{message}"
+        );
     }
     let message = refusal(b"a,b\nx,\xff\n", &[], "{}");
     assert!(
@@ -114,8 +117,8 @@ fn what_cannot_be_is_refused_with_its_line() {
 #[test]
 fn a_value_that_does_not_fit_the_first_rows_is_an_error_with_what_to_do() {
     let message = refusal("a,b\n1,2\n2,2\n\n3,x\n", &[("infer", "2")], "{}");
-    for said in ["in.csv", "line 5", "column \"b\"", "expected int64", "found \"x\""] {
-        assert!(message.contains(said), "{said}: {message}");
+    for reported in ["in.csv", "line 5", "column \"b\"", "expected int64", "found \"x\""] {
+        assert!(message.contains(reported), "{reported}: {message}");
     }
     // A value that would have made the column text or float is not converted.
     for (first, later) in [
@@ -325,13 +328,13 @@ fn a_name_and_text_are_asked_for() {
 fn fields_without_end_are_not_held() {
     let commas = ",".repeat(100_000);
     for given in [&[][..], &[("infer", "1")]] {
-        let said = refusal(format!("a,b\n1,2\n{commas}\n"), given, "{}");
+        let reported = refusal(format!("a,b\n1,2\n{commas}\n"), given, "{}");
         let expected = "expected 2 fields, found more than 16384";
-        assert!(said.contains("line 3") && said.contains(expected), "{said}");
+        assert!(reported.contains("line 3") && reported.contains(expected), "{reported}");
     }
     for given in [&[][..], &[("header", "false")]] {
-        let said = refusal(&commas, given, "{}");
-        assert!(said.contains("line 1") && said.contains("too many columns"), "{said}");
+        let reported = refusal(&commas, given, "{}");
+        assert!(reported.contains("line 1") && reported.contains("too many columns"), "{reported}");
     }
 }
 

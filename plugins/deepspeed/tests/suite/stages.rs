@@ -238,8 +238,8 @@ fn nothing_is_executed() {
         let catalog = catalog(run.files(), &[]).unwrap();
         assert!(!folder.exists(), "a payload ran");
         assert!(catalog.globals().contains(&"os.mkdir".to_owned()), "{:?}", catalog.globals());
-        let told = catalog.losses().iter().filter(|loss| loss.why.contains("os.mkdir")).count();
-        assert_eq!(told, 1, "{:?}", catalog.losses());
+        let reported = catalog.losses().iter().filter(|loss| loss.why.contains("os.mkdir")).count();
+        assert_eq!(reported, 1, "{:?}", catalog.losses());
         assert_eq!(catalog.tensors().len(), FP32.len(), "the other tensors are read");
 
         let mut files = run.files();

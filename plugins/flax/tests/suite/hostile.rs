@@ -56,8 +56,8 @@ fn each_rule_is_held() {
     for (words, bytes, kind) in cases {
         let error = read(&bytes).map(|_| format!("{} was read", bytes.escape_ascii())).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
-        let said = error.to_string();
-        assert!(said.contains(words) && said.contains("x.msgpack"), "{words}: {said}");
+        let reported = error.to_string();
+        assert!(reported.contains(words) && reported.contains("x.msgpack"), "{words}: {reported}");
     }
 }
 

@@ -6,12 +6,12 @@ use super::{each, half, low};
 /// groups of 16.
 pub(super) fn q2(blocks: &[u8], values: &mut [f32]) {
     each::<84, 256>(blocks, values, |block, values| {
-        let (scale, least) = (half(block, 80), half(block, 82));
+        let (scale, min) = (half(block, 80), half(block, 82));
         for (group, values) in values.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-            let (scale, least) = (scale * f32::from(low(block[group])), least * f32::from(block[group] >> 4));
+            let (scale, min) = (scale * f32::from(low(block[group])), min * f32::from(block[group] >> 4));
             let (bytes, shift) = twos(group);
             for (value, byte) in values.iter_mut().zip(&block[16 + bytes..][..16]) {
-                *value = scale * f32::from(byte >> shift & 3) - least;
+                *value = scale * f32::from(byte >> shift & 3) - min;
             }
         }
     });
@@ -45,22 +45,22 @@ pub(super) fn q3(blocks: &[u8], values: &mut [f32]) {
 /// The six-bit scale and minimum of a group of 32, packed in 12 bytes.
 #[inline(always)]
 fn sixes(scales: &[u8], group: usize) -> (f32, f32) {
-    let (scale, least) = if group < 4 {
+    let (scale, min) = if group < 4 {
         (scales[group] & 63, scales[group + 4] & 63)
     } else {
         let of_both = scales[group + 4];
         (low(of_both) | scales[group - 4] >> 6 << 4, of_both >> 4 | scales[group] >> 6 << 4)
     };
-    (f32::from(scale), f32::from(least))
+    (f32::from(scale), f32::from(min))
 }
 
 /// Block: `d f16, dmin f16, 12 bytes of scales and minima, 128 bytes`. Value: `d s q - dmin m`.
 pub(super) fn q4(blocks: &[u8], values: &mut [f32]) {
     each::<144, 256>(blocks, values, |block, values| {
-        let (scale, least) = (half(block, 0), half(block, 2));
+        let (scale, min) = (half(block, 0), half(block, 2));
         for (pair, values) in values.as_chunks_mut::<64>().0.iter_mut().enumerate() {
             let (first, second) = (sixes(&block[4..16], 2 * pair), sixes(&block[4..16], 2 * pair + 1));
-            let (scales, minima) = ((scale * first.0, scale * second.0), (least * first.1, least * second.1));
+            let (scales, minima) = ((scale * first.0, scale * second.0), (min * first.1, min * second.1));
             let (lows, highs) = values.split_at_mut(32);
             for ((one, other), byte) in lows.iter_mut().zip(highs).zip(&block[16 + 32 * pair..][..32]) {
                 *one = scales.0 * f32::from(low(*byte)) - minima.0;
@@ -73,14 +73,14 @@ pub(super) fn q4(blocks: &[u8], values: &mut [f32]) {
 /// Like `q4`, with 32 bytes of fifth bits before the low nibbles.
 pub(super) fn q5(blocks: &[u8], values: &mut [f32]) {
     each::<176, 256>(blocks, values, |block, values| {
-        let (scale, least) = (half(block, 0), half(block, 2));
+        let (scale, min) = (half(block, 0), half(block, 2));
         for (group, values) in values.as_chunks_mut::<32>().0.iter_mut().enumerate() {
             let (of_scale, of_least) = sixes(&block[4..16], group);
-            let (scale, least) = (scale * of_scale, least * of_least);
+            let (scale, min) = (scale * of_scale, min * of_least);
             let (bytes, fifths) = (&block[48 + group / 2 * 32..][..32], &block[16..48]);
             for ((value, byte), fifth) in values.iter_mut().zip(bytes).zip(fifths) {
                 let number = byte >> (group % 2 * 4) & 15 | (fifth >> group & 1) << 4;
-                *value = scale * f32::from(number) - least;
+                *value = scale * f32::from(number) - min;
             }
         }
     });

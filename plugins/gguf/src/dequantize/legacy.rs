@@ -18,11 +18,11 @@ pub(super) fn q4_0(blocks: &[u8], values: &mut [f32]) {
 /// Block: `d f16, m f16, 16 bytes`. Value: `d q + m`.
 pub(super) fn q4_1(blocks: &[u8], values: &mut [f32]) {
     each::<20, 32>(blocks, values, |block, values| {
-        let (scale, least) = (half(block, 0), half(block, 2));
+        let (scale, min) = (half(block, 0), half(block, 2));
         for i in 0..16 {
             let byte = block[4 + i];
-            values[i] = scale * f32::from(low(byte)) + least;
-            values[i + 16] = scale * f32::from(byte >> 4) + least;
+            values[i] = scale * f32::from(low(byte)) + min;
+            values[i + 16] = scale * f32::from(byte >> 4) + min;
         }
     });
 }
@@ -41,10 +41,10 @@ pub(super) fn q5_0(blocks: &[u8], values: &mut [f32]) {
 /// Block: `d f16, m f16, fifth bits u32, 16 bytes`. Value: `d q + m`.
 pub(super) fn q5_1(blocks: &[u8], values: &mut [f32]) {
     each::<24, 32>(blocks, values, |block, values| {
-        let (scale, least) = (half(block, 0), half(block, 2));
+        let (scale, min) = (half(block, 0), half(block, 2));
         let numbers = fives(double_word(block, 4), &block[8..]);
         for (value, number) in values.iter_mut().zip(numbers) {
-            *value = scale * f32::from(number) + least;
+            *value = scale * f32::from(number) + min;
         }
     });
 }

@@ -122,7 +122,7 @@ pub(crate) fn mxfp4(numbers: &[f32], output: &mut Vec<u8>) {
 /// Returns the codes, in which `middle` is zero, and the scale. The scale maps the value farthest
 /// from zero (the first of several) to `-middle`.
 fn quantize_symmetric(block: &[f32; 32], middle: u8) -> (f32, [u8; 32]) {
-    let farthest = block.iter().fold(block[0], |most, &x| if x.abs() > most.abs() { x } else { most });
+    let farthest = block.iter().fold(block[0], |max, &x| if x.abs() > max.abs() { x } else { max });
     let d = farthest / -f32::from(middle);
     let inverse = inverse(d);
     let code = |x: f32| (x * inverse + (f32::from(middle) + 0.5)).trunc();
@@ -130,13 +130,13 @@ fn quantize_symmetric(block: &[f32; 32], middle: u8) -> (f32, [u8; 32]) {
 }
 
 /// Returns the scale, the minimum, and each value as a number of scale steps above the minimum, at
-/// most `most`.
-fn quantize_from_min(block: &[f32; 32], most: u8) -> (f32, f32, [u8; 32]) {
-    let least = block.iter().fold(f32::MAX, |least, &x| if x < least { x } else { least });
+/// most `max`.
+fn quantize_from_min(block: &[f32; 32], max: u8) -> (f32, f32, [u8; 32]) {
+    let min = block.iter().fold(f32::MAX, |min, &x| if x < min { x } else { min });
     let greatest = block.iter().fold(f32::MIN, |greatest, &x| if x > greatest { x } else { greatest });
-    let d = (greatest - least) / f32::from(most);
+    let d = (greatest - min) / f32::from(max);
     let inverse = inverse(d);
-    (d, least, block.map(|x| byte(((x - least) * inverse + 0.5).trunc()).min(most)))
+    (d, min, block.map(|x| byte(((x - min) * inverse + 0.5).trunc()).min(max)))
 }
 
 /// Returns the largest magnitude d, and each value as 0, 1 or 2 for -d, 0 and d.
@@ -147,7 +147,7 @@ fn trits(block: &[f32; 256]) -> (f32, [u8; 256]) {
 }
 
 fn largest(block: &[f32]) -> f32 {
-    block.iter().fold(0.0, |most, x| x.abs().max(most))
+    block.iter().fold(0.0, |max, x| x.abs().max(max))
 }
 
 fn inverse(d: f32) -> f32 {

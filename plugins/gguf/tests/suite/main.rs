@@ -6,5 +6,5 @@ mod conformance;
 mod dequantize;
 mod fixtures;
 mod hostile;
+mod reported;
 mod round_trip;
-mod said;

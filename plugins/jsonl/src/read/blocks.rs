@@ -73,12 +73,12 @@ fn is_blank(line: &[u8]) -> bool {
     line.trim_ascii_start().is_empty()
 }
 
-/// Estimates the memory for decoding a line. If the result is certain to be less than `most`, it
+/// Estimates the memory for decoding a line. If the result is certain to be less than `max`, it
 /// may be too low. The text exists three times: in the buffer, in the decoder and in the column.
 /// Numbers and lists can take one byte of text and tens of bytes in memory.
-fn memory_for(line: &[u8], most: u64) -> u64 {
+fn memory_for(line: &[u8], max: u64) -> u64 {
     let text = line.len() as u64 * MEMORY_OF_A_BYTE;
-    if (line.len() as u64) * (MEMORY_OF_A_BYTE + MEMORY_OF_A_VALUE) <= most {
+    if (line.len() as u64) * (MEMORY_OF_A_BYTE + MEMORY_OF_A_VALUE) <= max {
         return text;
     }
     // This also counts the few separators within strings.
@@ -96,7 +96,7 @@ pub(super) struct Blocks {
     is_at_end: bool,
     offset: u64,
     line: u64,
-    most: u64,
+    max: u64,
 }
 
 impl Blocks {
@@ -110,7 +110,7 @@ impl Blocks {
             is_at_end: false,
             offset: range.start,
             line: 0,
-            most: limits.header_bytes,
+            max: limits.header_bytes,
         })
     }
 
@@ -144,7 +144,7 @@ impl Blocks {
             let Some(line_end) = self.line_end(&mut end)? else { break };
             let line = &self.buffer[end..line_end];
             count += usize::from(!is_blank(line));
-            if memory_for(line, self.most) > self.most {
+            if memory_for(line, self.max) > self.max {
                 return Err(self.too_long(end));
             }
             lines += 1;
@@ -182,7 +182,7 @@ impl Blocks {
             if self.is_at_end {
                 return Ok((self.filled > *start).then_some(self.filled));
             }
-            if (self.filled - *start) as u64 > self.most / MEMORY_OF_A_BYTE {
+            if (self.filled - *start) as u64 > self.max / MEMORY_OF_A_BYTE {
                 return Err(self.too_long(*start));
             }
             let moved = self.fill()?;
@@ -192,7 +192,7 @@ impl Blocks {
 
     fn too_long(&self, start: usize) -> Error {
         let offset = self.offset + (start - self.given) as u64;
-        too_long(self.most).file(self.range.file()).offset(offset)
+        too_long(self.max).file(self.range.file()).offset(offset)
     }
 
     /// Reads more bytes. Returns how far the buffer's content moved toward its beginning.

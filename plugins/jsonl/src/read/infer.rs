@@ -24,12 +24,12 @@ pub(super) struct Inferred {
     pub(super) losses: Vec<Loss>,
 }
 
-/// Scans `most` lines of each file, or all of them. In the latter case, it also sets the row count
+/// Scans `max` lines of each file, or all of them. In the latter case, it also sets the row count
 /// of each range.
-pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn Context) -> Result<Inferred> {
+pub(super) fn infer(ranges: &mut [LineRange], max: Option<u64>, context: &dyn Context) -> Result<Inferred> {
     let mut all = object();
     let mut repeated = BTreeSet::new();
-    match most {
+    match max {
         None => {
             let scanned = scan_all(ranges, context, |range| scan(range, object(), None, context));
             let mut before = 0;
@@ -53,10 +53,10 @@ pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn C
                 }
             }
         }
-        Some(most) => {
-            let mut left = most;
+        Some(max) => {
+            let mut left = max;
             for range in ranges.iter() {
-                left = if range.first_line == Some(0) { most } else { left };
+                left = if range.first_line == Some(0) { max } else { left };
                 if left > 0 {
                     let scanned = scan(range, all, Some(left), context)?;
                     left = left.saturating_sub(scanned.rows);
@@ -104,8 +104,8 @@ struct Scanned {
     repeated: BTreeSet<String>,
 }
 
-/// Scans at most `most` lines of a range, starting with the types in `known`.
-fn scan(range: &LineRange, known: ValueType, most: Option<u64>, context: &dyn Context) -> Result<Scanned> {
+/// Scans at most `max` lines of a range, starting with the types in `known`.
+fn scan(range: &LineRange, known: ValueType, max: Option<u64>, context: &dyn Context) -> Result<Scanned> {
     let most_columns = context.limits().columns;
     let columns_left = most_columns.saturating_sub(known.columns());
     let mut scanned = Scanned {
@@ -117,7 +117,7 @@ fn scan(range: &LineRange, known: ValueType, most: Option<u64>, context: &dyn Co
         most_levels: context.limits().nesting.min(MAX_LEVELS),
         repeated: BTreeSet::new(),
     };
-    let mut left = most.unwrap_or(u64::MAX);
+    let mut left = max.unwrap_or(u64::MAX);
     let mut blocks = Blocks::new(range, context.limits())?;
     while left > 0 {
         context.check_cancelled()?;
@@ -170,13 +170,13 @@ fn contradiction(conflict: &Conflict) -> Error {
         .found(conflict.came)
 }
 
-fn too_deep(most: u64) -> Error {
+fn too_deep(max: u64) -> Error {
     Error::limit("objects and lists nest too deep")
-        .expected(format!("at most {most} levels, including the line's object"))
+        .expected(format!("at most {max} levels, including the line's object"))
 }
 
-fn too_many_columns(most: u64) -> Error {
+fn too_many_columns(max: u64) -> Error {
     Error::limit("too many columns")
         .hint("pass --limit columns=N to allow more")
-        .expected(format!("at most {most}"))
+        .expected(format!("at most {max}"))
 }

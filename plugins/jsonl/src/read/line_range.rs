@@ -72,11 +72,11 @@ fn after_newline(text: &TextFile, from: u64, limits: &Limits) -> Result<u64> {
     Ok(len)
 }
 
-/// Returns the error for a line that needs more than `most` bytes of memory.
-pub(super) fn too_long(most: u64) -> Error {
+/// Returns the error for a line that needs more than `max` bytes of memory.
+pub(super) fn too_long(max: u64) -> Error {
     Error::limit("a line is too long to decode in memory")
         .hint("pass --limit header_bytes=N to allow more")
-        .expected(format!("at most {most} bytes in memory"))
+        .expected(format!("at most {max} bytes in memory"))
 }
 
 impl LineRange {

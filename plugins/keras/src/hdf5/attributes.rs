@@ -102,8 +102,8 @@ impl Attributes {
 }
 
 impl Attribute {
-    /// Returns at most the first `most` strings, or `None` if the attribute does not hold strings.
-    fn texts(&self, file: &File<'_>, most: u64) -> Result<Option<Vec<String>>> {
+    /// Returns at most the first `max` strings, or `None` if the attribute does not hold strings.
+    fn texts(&self, file: &File<'_>, max: u64) -> Result<Option<Vec<String>>> {
         let parsed = dataspace::parse(
             &mut Cursor::new(&self.dataspace),
             file.offset_size,
@@ -126,7 +126,7 @@ impl Attribute {
             found.push(String::from_utf8_lossy(text).into_owned());
             Ok(())
         };
-        texts(file, &self.data, &datatype, count.min(most), &mut each).map_err(|error| {
+        texts(file, &self.data, &datatype, count.min(max), &mut each).map_err(|error| {
             file.at(error.context(format!("the attribute {:?}", self.name)), self.address)
         })?;
         Ok(Some(found))

@@ -54,7 +54,7 @@ pub(crate) struct Index<'a> {
     pub(crate) dims: &'a [u32],
     pub(crate) indexing: Indexing,
     /// Maximum shape of the dataset.
-    pub(crate) most: Option<&'a [u64]>,
+    pub(crate) max: Option<&'a [u64]>,
     /// Whether chunks at the edges are unfiltered.
     pub(crate) has_plain_edges: bool,
 }
@@ -75,23 +75,23 @@ impl Chunks {
                 .found(format!("{:?}", self.tile)));
         }
         let len = self.tile.iter().try_fold(u64::from(self.width), |len, &dim| len.checked_mul(dim));
-        let most = MAX_CHUNK.min(limits.memory_bytes.max(1 << 20));
-        self.len = len.filter(|&len| len <= most).ok_or_else(|| {
+        let max = MAX_CHUNK.min(limits.memory_bytes.max(1 << 20));
+        self.len = len.filter(|&len| len <= max).ok_or_else(|| {
             Error::limit("a chunk is too large")
-                .expected(format!("at most {most} bytes"))
+                .expected(format!("at most {max} bytes"))
                 .found(format!("{:?} elements of {} bytes", self.tile, self.width))
         })?;
         let counts: Vec<u64> = shape.iter().zip(&self.tile).map(|(len, tile)| len.div_ceil(*tile)).collect();
         let count = counts.iter().try_fold(1_u64, |count, &more| count.checked_mul(more));
         // The other indexes store an address per chunk. An implicit index stores none, but in real
         // files its chunks are longer than an address.
-        let most = match index.indexing {
+        let max = match index.indexing {
             Indexing::Implicit => limits.entries.min(FREE_CHUNKS.saturating_add(file.len() / 8)),
             _ => limits.entries,
         };
-        self.count = count.filter(|&count| count <= most).ok_or_else(|| {
+        self.count = count.filter(|&count| count <= max).ok_or_else(|| {
             Error::limit("too many chunks")
-                .expected(format!("at most {most}"))
+                .expected(format!("at most {max}"))
                 .hint("pass --limit entries=N to raise the limit")
                 .found(format!("{counts:?}"))
         })?;
@@ -143,12 +143,12 @@ impl Chunks {
     fn entries(&self, file: &File<'_>, shape: &[u64], index: &Index<'_>) -> Result<Vec<ChunkEntry>> {
         let (os, ls, rank) = (file.offset_size, file.length_size, shape.len());
         let storage = file.storage();
-        let &Index { address, dims, indexing, most, .. } = index;
+        let &Index { address, dims, indexing, max, .. } = index;
         let ndims = u32::try_from(rank).unwrap_or(u32::MAX);
         // Fixed arrays and implicit indexes number the chunks of the dataset at its maximum size.
-        let grid = most.filter(|most| most.len() == rank).unwrap_or(shape);
+        let grid = max.filter(|max| max.len() == rank).unwrap_or(shape);
         if matches!(indexing, Indexing::Implicit | Indexing::FixedArray)
-            && grid.iter().zip(shape).any(|(most, len)| most < len || *most == UNLIMITED)
+            && grid.iter().zip(shape).any(|(max, len)| max < len || *max == UNLIMITED)
         {
             let error =
                 Error::malformed("the chunk index needs a fixed number of chunks, which the dataset lacks");
@@ -173,7 +173,7 @@ impl Chunks {
                 collect_fixed_array_chunk_entries_storage(storage, address, os, ls, grid, dims, None)
             }
             Indexing::ExtensibleArray => collect_extensible_array_chunk_entries_storage(
-                storage, address, os, ls, shape, most, dims, None,
+                storage, address, os, ls, shape, max, dims, None,
             ),
             Indexing::BTree2 => collect_v2_chunk_entries_storage(storage, address, os, ls, ndims, dims, None),
         };

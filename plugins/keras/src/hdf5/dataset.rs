@@ -131,7 +131,7 @@ struct Elements<'a> {
 
 struct Shape {
     dims: Vec<u64>,
-    most: Option<Vec<u64>>,
+    max: Option<Vec<u64>>,
 }
 
 impl Elements<'_> {
@@ -176,7 +176,7 @@ impl Elements<'_> {
                     address,
                     dims: &dims,
                     indexing,
-                    most: self.shape.most.as_deref(),
+                    max: self.shape.max.as_deref(),
                     has_plain_edges,
                 };
                 chunks.read(file, shape, &index, limits).map(DataLocation::Chunks).map_err(at)
@@ -204,9 +204,9 @@ fn shape(file: &File<'_>, message: &[u8], address: u64) -> Result<Shape> {
         dataspace::parse(&mut Cursor::new(message), file.offset_size, file.length_size, message.len());
     let space = file.parsed(parsed, "a dataset's dataspace", address)?;
     Ok(match space.dataspace_type {
-        DataspaceType::Scalar => Shape { dims: vec![], most: None },
-        DataspaceType::Null => Shape { dims: vec![0], most: None },
-        DataspaceType::Simple => Shape { dims: space.dims, most: space.max_dims },
+        DataspaceType::Scalar => Shape { dims: vec![], max: None },
+        DataspaceType::Null => Shape { dims: vec![0], max: None },
+        DataspaceType::Simple => Shape { dims: space.dims, max: space.max_dims },
     })
 }
 

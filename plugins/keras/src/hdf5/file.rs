@@ -29,23 +29,23 @@ const OVERHEAD: u64 = 64;
 
 /// Counts the paths and strings of all files of a model that are kept in memory.
 pub(crate) struct TextBudget {
-    most: u64,
+    max: u64,
     bytes: AtomicU64,
 }
 
 impl TextBudget {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { most: limits.header_bytes, bytes: AtomicU64::new(0) }
+        Self { max: limits.header_bytes, bytes: AtomicU64::new(0) }
     }
 
     /// Counts a string of `len` bytes.
     pub(crate) fn add(&self, len: usize) -> Result<()> {
         let len = OVERHEAD.saturating_add(len as u64);
-        if self.bytes.fetch_add(len, Ordering::Relaxed).saturating_add(len) <= self.most {
+        if self.bytes.fetch_add(len, Ordering::Relaxed).saturating_add(len) <= self.max {
             return Ok(());
         }
         Err(Error::limit("the paths and strings in the file are too long to keep in memory")
-            .expected(format!("at most {} bytes", self.most))
+            .expected(format!("at most {} bytes", self.max))
             .hint("pass --limit header_bytes=N to raise the limit"))
     }
 }

@@ -68,12 +68,12 @@ impl Filters {
             // Checksums that were added before this filter are part of its output.
             let earlier = self.0.iter().take(place).enumerate();
             let sums = earlier.filter(|(at, id)| **id == FLETCHER32 && mask >> at & 1 == 0).count();
-            let most = len + SUM * sums;
+            let max = len + SUM * sums;
             bytes = match *id {
-                DEFLATE => inflate(&bytes, most)?,
+                DEFLATE => inflate(&bytes, max)?,
                 SHUFFLE => unshuffle(&bytes, width),
                 FLETCHER32 => check(bytes)?,
-                _ => unlzf(&bytes, most)?,
+                _ => unlzf(&bytes, max)?,
             };
         }
         if bytes.len() == len {
@@ -108,20 +108,20 @@ impl EncodedStorage for EncodedChunk {
     }
 }
 
-fn longer(most: usize) -> Error {
-    Error::malformed("a decoded chunk is too long").expected(format!("{most} bytes"))
+fn longer(max: usize) -> Error {
+    Error::malformed("a decoded chunk is too long").expected(format!("{max} bytes"))
 }
 
-fn inflate(input: &[u8], most: usize) -> Result<Vec<u8>> {
+fn inflate(input: &[u8], max: usize) -> Result<Vec<u8>> {
     let mut inflater = Decompress::new(true);
     // A byte of deflate data yields at most 1,032 bytes, so the input bounds the buffer. One byte
     // more than allowed detects output that is too long.
-    let room = (most + 1).min(input.len().saturating_mul(1032).saturating_add(64));
+    let room = (max + 1).min(input.len().saturating_mul(1032).saturating_add(64));
     let mut output = Vec::with_capacity(room);
     let status = inflater.decompress_vec(input, &mut output, FlushDecompress::Finish);
     let status = status.map_err(|error| Error::malformed(format!("invalid deflate data: {error}")))?;
     match status {
-        _ if output.len() > most => Err(longer(most)),
+        _ if output.len() > max => Err(longer(max)),
         Status::StreamEnd => Ok(output),
         _ => Err(Error::malformed("the deflate data of a chunk is truncated")),
     }
@@ -164,9 +164,9 @@ fn check(mut input: Vec<u8>) -> Result<Vec<u8>> {
 /// Decodes LZF. A byte below 32 starts a run of literals and is one less than its length.
 /// Otherwise, three bits give the length and thirteen the distance back; both are stored smaller
 /// than they are.
-fn unlzf(input: &[u8], most: usize) -> Result<Vec<u8>> {
+fn unlzf(input: &[u8], max: usize) -> Result<Vec<u8>> {
     let cut = || Error::malformed("the lzf data of a chunk is truncated");
-    let mut output = Vec::with_capacity(most.min(input.len().saturating_mul(128)));
+    let mut output = Vec::with_capacity(max.min(input.len().saturating_mul(128)));
     let mut input = input.iter();
     while let Some(&control) = input.next() {
         let control = usize::from(control);
@@ -186,8 +186,8 @@ fn unlzf(input: &[u8], most: usize) -> Result<Vec<u8>> {
                 output.push(output[at]);
             }
         }
-        if output.len() > most {
-            return Err(longer(most));
+        if output.len() > max {
+            return Err(longer(max));
         }
     }
     Ok(output)

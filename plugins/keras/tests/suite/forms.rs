@@ -23,8 +23,8 @@ fn file_of(mut file: H5, dataset: u64) -> Vec<u8> {
 }
 
 /// A dataspace of version 2 with a maximum.
-fn space(dims: &[u64], most: &[u64]) -> Vec<u8> {
-    let numbers = dims.iter().chain(most).flat_map(|number| number.to_le_bytes());
+fn space(dims: &[u64], max: &[u64]) -> Vec<u8> {
+    let numbers = dims.iter().chain(max).flat_map(|number| number.to_le_bytes());
     [2, u8::try_from(dims.len()).unwrap(), 1, 1].into_iter().chain(numbers).collect()
 }
 
@@ -78,11 +78,11 @@ fn chunks_are_numbered_by_the_grid_of_the_maximum() {
     assert_eq!(elements(file_of(file, dataset)), [1, 2, 4, 5], "an implicit index");
 
     // A maximum below the shape, and an unlimited one.
-    for most in [[1, 2], [2, u64::MAX]] {
+    for max in [[1, 2], [2, u64::MAX]] {
         let mut file = H5::new();
         let first = file.put(&[1; 64]).to_le_bytes();
         let layout = [&[4, 2, 0, 3, 1, 1, 1, 1, 2], &first[..]].concat();
-        let messages = vec![(SPACE, space(&[2, 2], &most)), (TYPE, U8.to_vec()), (LAYOUT, layout)];
+        let messages = vec![(SPACE, space(&[2, 2], &max)), (TYPE, U8.to_vec()), (LAYOUT, layout)];
         let dataset = file.object(&messages);
         let file = file_of(file, dataset);
         let (source, context) = (MemorySource::file("m.h5", file), MemoryContext::default());

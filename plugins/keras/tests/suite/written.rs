@@ -157,9 +157,12 @@ fn variables_without_tensors_are_refused_or_kept() {
     let hint = error.details().find(|(name, _)| *name == "hint").unwrap().1;
     assert!(hint.contains("-o missing=keep"), "{hint}");
     assert!(!text.contains("optimizer") && !text.contains("\"layers/dense/vars/0\""), "{text}");
-    let said = like("sequential_compiled", KEPT, &[KERNEL]).unwrap();
-    assert!(said.iter().any(|said| said.starts_with("7 variables keep the values")), "{said:?}");
-    assert!(said.iter().any(|said| said.contains("optimizer")), "{said:?}");
+    let reported = like("sequential_compiled", KEPT, &[KERNEL]).unwrap();
+    assert!(
+        reported.iter().any(|reported| reported.starts_with("7 variables keep the values")),
+        "{reported:?}"
+    );
+    assert!(reported.iter().any(|reported| reported.contains("optimizer")), "{reported:?}");
     let error = memory::write(
         &Keras,
         &memory::pairs(KEPT),

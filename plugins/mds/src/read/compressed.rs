@@ -14,7 +14,7 @@ const NOUN: &str = "shard";
 pub(super) struct Decompressed {
     input: row_text::Decompressed,
     /// Decompressed length according to the index.
-    said: u64,
+    declared: u64,
     header_bytes: u64,
     verifier: Option<Verifier>,
 }
@@ -24,16 +24,16 @@ impl Decompressed {
         source: &Arc<dyn Source>,
         file: FileId,
         codec: Codec,
-        said: u64,
+        declared: u64,
         verifier: Option<Verifier>,
         limits: &Limits,
     ) -> Result<Self> {
         let (name, len, header_bytes) = (source.name(file), source.len(file), limits.header_bytes);
-        let most = said.min(max_expanded_len(len, limits));
-        let reader = codec.decompressed(SourceRead::new(source, file, 0, len), len, most, header_bytes);
+        let max = declared.min(max_expanded_len(len, limits));
+        let reader = codec.decompressed(SourceRead::new(source, file, 0, len), len, max, header_bytes);
         let reader = reader.map_err(|error| damaged(NOUN, error).file(name))?;
         let input = row_text::Decompressed::new(name, NOUN, reader, len, limits);
-        Ok(Self { input, said, header_bytes, verifier })
+        Ok(Self { input, declared, header_bytes, verifier })
     }
 
     /// Returns the decompressed offset of the next byte.
@@ -67,10 +67,10 @@ impl Decompressed {
     /// Checks that no bytes remain, and that the hashes match the index.
     pub(super) fn end(&mut self) -> Result<()> {
         let begin = self.offset();
-        if self.input.fill(&mut [0; 1])? != 0 || begin != self.said {
+        if self.input.fill(&mut [0; 1])? != 0 || begin != self.declared {
             let error = Error::malformed("the decompressed length of a shard differs from the index");
             let error = error.file(self.input.file_name());
-            return Err(error.expected(self.said).found(format!("{begin} or more")));
+            return Err(error.expected(self.declared).found(format!("{begin} or more")));
         }
         match self.verifier.take() {
             Some(verifier) => verifier.finish().map_err(|error| error.file(self.input.file_name())),

@@ -12,8 +12,8 @@ pub(super) fn split(sample: &[u8], columns: &[Column], ranges: &mut Vec<Range<us
             .expected(format!("{wanted} bytes"))
             .found(sample.len())
     };
-    let said = columns.iter().filter(|column| column.encoding.size().is_none()).count();
-    let mut place = 4 * said;
+    let declared = columns.iter().filter(|column| column.encoding.size().is_none()).count();
+    let mut place = 4 * declared;
     let mut sizes = sample.get(..place).ok_or_else(|| misfit(place as u64))?.chunks_exact(4);
     for column in columns {
         let size = match column.encoding.size() {

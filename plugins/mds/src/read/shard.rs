@@ -48,7 +48,7 @@ impl OpenShard {
     ) -> Result<Self> {
         let path = |file: &File| format!("{folder}{}", file.basename);
         let plain = path(&shard.raw);
-        let (name, codec, said) = match &shard.zip {
+        let (name, codec, declared) = match &shard.zip {
             Some((codec, zip)) if !source.contains(&plain)? => (path(zip), Some(*codec), zip),
             _ => (plain, None, &shard.raw),
         };
@@ -57,9 +57,9 @@ impl OpenShard {
         }
         let file = source.open(&name)?;
         let len = source.len(file);
-        if len != said.bytes {
+        if len != declared.bytes {
             let error = Error::malformed("the length of a shard differs from the index").file(name);
-            return Err(error.expected(format!("{} bytes", said.bytes)).found(len));
+            return Err(error.expected(format!("{} bytes", declared.bytes)).found(len));
         }
         Ok(Self { source: source.clone(), name, file, codec, shard, is_verified })
     }
@@ -105,16 +105,16 @@ impl OpenShard {
             let error = Error::malformed("a shard ends within its table").file(&self.name);
             return Err(error.expected(format!("{head} bytes")).found(len));
         }
-        Ok(Table { shard: self, at: 4, least: head, most: len })
+        Ok(Table { shard: self, at: 4, min: head, max: len })
     }
 
     /// Compares the file with its hashes.
     fn verify(&self) -> Result<()> {
-        let said = match (&self.shard.zip, self.codec) {
+        let declared = match (&self.shard.zip, self.codec) {
             (Some((_, zip)), Some(_)) => &zip.hashes,
             _ => &self.shard.raw.hashes,
         };
-        let mut verifier = Verifier::new(said);
+        let mut verifier = Verifier::new(declared);
         if verifier.is_empty() {
             return Ok(());
         }
@@ -138,11 +138,11 @@ impl OpenShard {
         is_verified: bool,
         limits: &Limits,
     ) -> Result<(Decompressed, Vec<u32>)> {
-        let said = &self.shard.raw;
-        let verifier = is_verified.then(|| Verifier::new(&said.hashes));
-        let mut input = Decompressed::new(&self.source, self.file, codec, said.bytes, verifier, limits)?;
+        let declared = &self.shard.raw;
+        let verifier = is_verified.then(|| Verifier::new(&declared.hashes));
+        let mut input = Decompressed::new(&self.source, self.file, codec, declared.bytes, verifier, limits)?;
         let count = u32::from_le_bytes(*input.take(4)?.first_chunk().unwrap_or(&[0; 4]));
-        let mut table = self.table(count, said.bytes)?;
+        let mut table = self.table(count, declared.bytes)?;
         let bytes = input.take(4 * (self.shard.samples + 1))?;
         let (offsets, _) = bytes.as_chunks();
         offsets.iter().try_for_each(|offset| table.next(*offset).map(drop))?;
@@ -150,7 +150,7 @@ impl OpenShard {
         let skipped = usize::try_from(first).unwrap_or(usize::MAX);
         let offsets: Vec<u32> =
             offsets.iter().skip(skipped).map(|bytes| u32::from_le_bytes(*bytes)).collect();
-        let begin = offsets.first().copied().map_or(said.bytes, u64::from);
+        let begin = offsets.first().copied().map_or(declared.bytes, u64::from);
         input.skip(begin.saturating_sub(input.offset()))?;
         Ok((input, offsets))
     }
@@ -162,29 +162,29 @@ struct Table<'a> {
     /// Position of the next offset.
     at: u64,
     /// Minimum and maximum of the next offset.
-    least: u64,
-    most: u64,
+    min: u64,
+    max: u64,
 }
 
 impl Table<'_> {
     fn next(&mut self, bytes: [u8; 4]) -> Result<u64> {
         let offset = u32::from_le_bytes(bytes).into();
-        if !(self.least..=self.most).contains(&offset) {
+        if !(self.min..=self.max).contains(&offset) {
             let error = Error::malformed("a sample does not follow the previous one within the file");
             let error = error.file(&self.shard.name).offset(self.at);
-            return Err(error.expected(format!("{} to {}", self.least, self.most)).found(offset));
+            return Err(error.expected(format!("{} to {}", self.min, self.max)).found(offset));
         }
-        (self.least, self.at) = (offset, self.at + 4);
+        (self.min, self.at) = (offset, self.at + 4);
         Ok(offset)
     }
 
     /// Checks that the last offset is the end of the shard.
     fn end(&self) -> Result<()> {
-        if self.least == self.most {
+        if self.min == self.max {
             return Ok(());
         }
         let error = Error::malformed("the last sample does not end at the end of the shard");
-        Err(error.file(&self.shard.name).offset(self.at - 4).expected(self.most).found(self.least))
+        Err(error.file(&self.shard.name).offset(self.at - 4).expected(self.max).found(self.min))
     }
 }
 

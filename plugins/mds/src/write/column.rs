@@ -104,31 +104,31 @@ impl OutColumn {
             _ => None,
         };
         let data_type = plain.as_ref().unwrap_or_else(|| field.data_type());
-        let said = field.metadata().get(ENCODING).map(String::as_str).unwrap_or_default();
+        let declared = field.metadata().get(ENCODING).map(String::as_str).unwrap_or_default();
         let is_json = options.nulls == Nulls::Json && field.is_nullable();
         let mut lose = |severity, why: String| {
             losses.push(Loss::new(LossKind::Attribute, field.name(), why).severity(severity));
         };
         let array = || {
             let (number, depth, shape) = numbers_of(data_type).filter(|(_, depth, _)| *depth > 0)?;
-            let is_array = said.starts_with("ndarray");
+            let is_array = declared.starts_with("ndarray");
             // Nested lists may have different lengths, unless the metadata marks them as arrays.
             let is_regular = depth == 1 || shape.is_some() || is_array;
-            let says_number = said == "ndarray";
-            let shape = shape.filter(|_| !is_array || said.matches(':').count() == 2);
+            let says_number = declared == "ndarray";
+            let shape = shape.filter(|_| !is_array || declared.matches(':').count() == 2);
             (is_regular && !options.lists_as_json).then_some(ArrayEncoding { number, says_number, shape })
         };
         let texts = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-        let (kind, word) = if texts && said == "json" {
+        let (kind, word) = if texts && declared == "json" {
             (ColumnKind::Slices, "json".to_owned())
         } else if is_json {
             (ColumnKind::Json, "json".to_owned())
         } else if let Some(number) = Number::of(data_type) {
             // By default, use Python's integer type, not numpy's.
-            let word = if number == Number::Int64 && said != "int64" { "int" } else { number.word() };
+            let word = if number == Number::Int64 && declared != "int64" { "int" } else { number.word() };
             (ColumnKind::Number(number), word.to_owned())
         } else if texts {
-            let word = match Encoding::parse(said) {
+            let word = match Encoding::parse(declared) {
                 Ok(Encoding::Text(text)) => text,
                 _ => "str",
             };
@@ -136,7 +136,7 @@ impl OutColumn {
         } else if let Some(array) = array() {
             let word = array.word();
             (ColumnKind::Array(array), word)
-        } else if let Some(parts) = parts_of(data_type, said) {
+        } else if let Some(parts) = parts_of(data_type, declared) {
             let word = parts.word();
             (ColumnKind::Parts(parts), word)
         } else {
@@ -149,11 +149,11 @@ impl OutColumn {
                 | DataType::LargeBinary
                 | DataType::BinaryView
                 | DataType::FixedSizeBinary(_) => {
-                    let word = match Encoding::parse(said) {
+                    let word = match Encoding::parse(declared) {
                         Ok(Encoding::Image(image)) => image,
                         _ => "bytes",
                     };
-                    if said == "pkl" {
+                    if declared == "pkl" {
                         lose(Severity::Changed, "written as bytes: ferry does not write pickles".to_owned());
                     }
                     (ColumnKind::Slices, word.to_owned())

@@ -63,11 +63,11 @@ impl Encoder {
     /// size if values are as long there as in memory. A sample takes 4 more bytes for its offset,
     /// and the shard has a header.
     pub(super) fn group(&self) -> Group {
-        let least: u64 = self.columns.iter().map(|column| column.size().unwrap_or(4)).sum::<u64>().max(1);
+        let min: u64 = self.columns.iter().map(|column| column.size().unwrap_or(4)).sum::<u64>().max(1);
         let head = 4 + 4 + self.configuration.len() as u64;
-        let most = self.options.shard_bytes.saturating_sub(head);
-        let rows = self.options.shard_rows.unwrap_or(u64::MAX).min(most / (least + 4)).max(1);
-        let bytes = (most.saturating_mul(least) / (least + 4)).max(1);
+        let max = self.options.shard_bytes.saturating_sub(head);
+        let rows = self.options.shard_rows.unwrap_or(u64::MAX).min(max / (min + 4)).max(1);
+        let bytes = (max.saturating_mul(min) / (min + 4)).max(1);
         Group { rows: usize::try_from(rows).unwrap_or(usize::MAX), bytes }
     }
 

@@ -83,8 +83,9 @@ fn is_same(column: &ArrayRef, expected: &Value) -> bool {
     if let Some(hash) = expected.get("sha256") {
         let (dtype, shape, bytes) = array(column);
         let hex = sha256(&bytes);
-        let said: Vec<u64> = expected["shape"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
-        return (Some(&*hex), Some(&*dtype), shape) == (hash.as_str(), expected["dtype"].as_str(), said);
+        let reported: Vec<u64> =
+            expected["shape"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+        return (Some(&*hex), Some(&*dtype), shape) == (hash.as_str(), expected["dtype"].as_str(), reported);
     }
     match column.data_type() {
         DataType::Utf8 => {

@@ -26,7 +26,7 @@ fn refusal(files: &Files) -> (ErrorKind, String) {
 #[test]
 fn an_index_that_cannot_be_is_refused_by_name() {
     use ErrorKind::{Malformed, Unsupported};
-    for (from, to, kind, said) in [
+    for (from, to, kind, reported) in [
         ("\"format\": \"mds\"", "\"format\": \"xsv\"", Unsupported, "xsv"),
         ("], \"version\": 2}", "], \"version\": 3}", Unsupported, "version"),
         ("\"bytes\": 489", "\"bytes\": 490", Malformed, "length"),
@@ -44,13 +44,13 @@ fn an_index_that_cannot_be_is_refused_by_name() {
     ] {
         let (found, text) = refusal(&altered("sharded_hashed", from, to));
         assert_eq!(found, kind, "{from} to {to}: {text}");
-        assert!(text.contains(said), "{from} to {to}: {text}");
+        assert!(text.contains(reported), "{from} to {to}: {text}");
     }
 }
 
 #[test]
 fn a_compressed_shard_is_held_to_what_the_index_says() {
-    for (from, to, said) in [
+    for (from, to, reported) in [
         ("\"bytes\": 292", "\"bytes\": 291", "length"),
         ("\"bytes\": 648", "\"bytes\": 600", "does not follow"),
         ("\"bytes\": 648", "\"bytes\": 700", "does not end"),
@@ -60,7 +60,7 @@ fn a_compressed_shard_is_held_to_what_the_index_says() {
         ("zstd:7", "bz2", "damaged"),
     ] {
         let (_, text) = refusal(&altered("zstd", from, to));
-        assert!(text.contains(said), "{from} to {to}: {text}");
+        assert!(text.contains(reported), "{from} to {to}: {text}");
     }
 }
 
@@ -101,9 +101,9 @@ fn shards_of_other_columns_are_no_set() {
 fn a_block_of_snappy_is_held_as_a_whole_or_refused() {
     let texts: ArrayRef = Arc::new(BinaryArray::from_vec(vec![&[7; 1000]; 1000]));
     let files = files(&[rows(vec![("a", texts)])], &[("compression", "snappy")]);
-    let opened = |most: u64| {
+    let opened = |max: u64| {
         let mut limits = Limits::default();
-        limits.header_bytes = most;
+        limits.header_bytes = max;
         let context = MemoryContext::new(limits);
         records::open(&Mds, &[], Arc::new(folder(&files)), &context)
             .and_then(|set| records::read(&*set, &tensorferry_sdk::records::Batches::default()))
@@ -111,8 +111,8 @@ fn a_block_of_snappy_is_held_as_a_whole_or_refused() {
     // Each sample has a thousand bytes, and all of them a million.
     let error = opened(500_000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-    let said = error.to_string();
-    assert!(said.contains("shard.00000.mds.snappy") && said.contains("too long"), "{said}");
+    let reported = error.to_string();
+    assert!(reported.contains("shard.00000.mds.snappy") && reported.contains("too long"), "{reported}");
     opened(2_000_000).unwrap();
 }
 

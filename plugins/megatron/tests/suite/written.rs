@@ -126,10 +126,11 @@ fn a_distributed_checkpoint_has_every_layer() {
                 name.replace("input_layernorm.", "self_attention.linear_qkv.layer_norm_")
                     .replace("pre_mlp_layernorm.", "mlp.linear_fc1.layer_norm_")
             };
-            let said: BTreeSet<&str> = output.layout.losses().iter().map(|loss| loss.what.as_str()).collect();
+            let reported: BTreeSet<&str> =
+                output.layout.losses().iter().map(|loss| loss.what.as_str()).collect();
             let others: BTreeSet<&str> =
                 before.keys().map(String::as_str).filter(|name| renamed(name) != *name).collect();
-            assert_eq!(said, others, "{case}");
+            assert_eq!(reported, others, "{case}");
             assert!(output.layout.losses().iter().all(|loss| loss.severity == Severity::Note), "{case}");
             let before: Tensors = before.into_iter().map(|(name, tensor)| (renamed(&name), tensor)).collect();
             assert!(read(&output) == before, "{case}: {:?}", before.keys());

@@ -148,7 +148,7 @@ fn paths_are_bounded() {
 fn tensors_on_one_range_are_counted() {
     let at = |name: usize| tensor(&name.to_string(), 2, &[1000], &outside(&[("location", "data")]));
     let bytes = model(&(0..100).map(at).collect::<Vec<_>>(), &[]);
-    let read = |most| limited(&bytes, &[("data", &[7; 1000])], |limits| limits.shared_bytes = most);
+    let read = |max| limited(&bytes, &[("data", &[7; 1000])], |limits| limits.shared_bytes = max);
     // The first 16 names are free.
     assert_eq!(read(84_000).unwrap(), 100);
     let error = read(83_999).unwrap_err();

@@ -115,8 +115,8 @@ fn what_no_tensor_replaces_comes_along_on_request() {
     };
     let refused = with_others(&[], only).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Usage);
-    let said = refused.to_string();
-    assert!(said.contains("no values for \"listed\", \"beside\""), "{said}");
+    let reported = refused.to_string();
+    assert!(reported.contains("no values for \"listed\", \"beside\""), "{reported}");
     for external in ["auto", "all", "none"] {
         let options = [("external", external), ("missing", "keep")];
         let tensors = read(&with_others(&options, only).unwrap());
@@ -134,8 +134,8 @@ fn tensors_of_another_shape_or_dtype_are_left_out() {
     };
     assert_eq!(with_others(&[], unlike).unwrap_err().kind(), ErrorKind::Usage);
     let output = with_others(&[("missing", "keep")], unlike).unwrap();
-    let said: Vec<&str> = output.layout.losses().iter().map(|loss| &*loss.why).collect();
-    assert!(said[0].contains("-o like= model is U8 [3]") && said.len() == 2, "{said:?}");
+    let reported: Vec<&str> = output.layout.losses().iter().map(|loss| &*loss.why).collect();
+    assert!(reported[0].contains("-o like= model is U8 [3]") && reported.len() == 2, "{reported:?}");
 }
 
 #[test]

@@ -208,8 +208,8 @@ fn chunks_that_are_not_there_are_counted_over_all_arrays() {
         let source = CountingSource { source: MemorySource::folder(files), count: AtomicU64::new(0) };
         let error = with_view(&Orbax, &source, &[], |_| ()).unwrap_err();
         assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("missing chunks"), "{error}");
-        let asked = source.count.into_inner();
-        assert!(asked < 300_000, "{asked} files were looked up");
+        let requested = source.count.into_inner();
+        assert!(requested < 300_000, "{requested} files were looked up");
     }
 }
 
@@ -235,8 +235,11 @@ fn a_chunk_that_is_not_there_is_named() {
     for files in [stored, files(json!(null))] {
         let error = with_view(&Orbax, &MemorySource::folder(files), &[], |_| ()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed);
-        let said = error.to_string();
-        assert!(said.contains("missing") && said.contains("w/1") && said.contains("tensor \"w\""), "{said}");
+        let reported = error.to_string();
+        assert!(
+            reported.contains("missing") && reported.contains("w/1") && reported.contains("tensor \"w\""),
+            "{reported}"
+        );
     }
     // Chunks that may be left out are read as the fill value, with a loss.
     let mut left_out = files(json!(7));

@@ -55,13 +55,13 @@ fn schema_of(bytes: &[u8]) -> Result<Schema> {
 }
 
 fn check_message(message: &[u8]) -> Result<Message<'_>> {
-    let most = message.len().saturating_mul(MAX_EXPANSION).saturating_add(EXTRA_BYTES);
-    let options = VerifierOptions { max_apparent_size: most, ..VerifierOptions::default() };
+    let max = message.len().saturating_mul(MAX_EXPANSION).saturating_add(EXTRA_BYTES);
+    let options = VerifierOptions { max_apparent_size: max, ..VerifierOptions::default() };
     match root_as_message_with_opts(&options, message) {
         Ok(message) => Ok(message),
         Err(flatbuffers::InvalidFlatbuffer::ApparentSizeTooLarge) => {
             Err(Error::limit("shared tables expand to too many bytes")
-                .expected(format!("at most {most} bytes from a message of {} bytes", message.len())))
+                .expected(format!("at most {max} bytes from a message of {} bytes", message.len())))
         }
         Err(error) => Err(Error::malformed(format!("invalid Arrow schema: {error:.200}"))),
     }

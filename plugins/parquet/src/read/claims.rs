@@ -135,8 +135,8 @@ const BOUNDING_BOX: Fields = &[
 
 pub(super) fn check(footer: &[u8], limits: &Limits) -> Result<()> {
     let len = footer.len() as u64;
-    let most = limits.header_bytes.min(len.saturating_mul(GROWTH).saturating_add(1 << 20));
-    let (mut memory, mut tree) = (Memory { bytes: 0, most }, Tree::new(limits.nesting));
+    let max = limits.header_bytes.min(len.saturating_mul(GROWTH).saturating_add(1 << 20));
+    let (mut memory, mut tree) = (Memory { bytes: 0, max }, Tree::new(limits.nesting));
     let mut element = Element::default();
     thrift::walk(&mut &*footer, FILE_META_DATA, &mut |path, seen| match (path, seen) {
         ([2], Event::Len(count)) => {
@@ -169,15 +169,15 @@ pub(super) fn check(footer: &[u8], limits: &Limits) -> Result<()> {
 /// Estimated memory of the parsed footer.
 struct Memory {
     bytes: u64,
-    most: u64,
+    max: u64,
 }
 
 impl Memory {
     fn add(&mut self, bytes: u64) -> Result<()> {
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes > self.most {
+        if self.bytes > self.max {
             return Err(Error::limit("too long in memory, including the paths to its columns")
-                .expected(format!("at most {} bytes", self.most)));
+                .expected(format!("at most {} bytes", self.max)));
         }
         Ok(())
     }
@@ -234,17 +234,17 @@ impl Tree {
             group.path = above.path.saturating_add(element.name).saturating_add(PATH_PART);
             group.lists = above.lists + u64::from(element.is_list);
         }
-        let nests = |what: &str, most: u64| Error::limit(what).expected(format!("at most {most}"));
+        let nests = |what: &str, max: u64| Error::limit(what).expected(format!("at most {max}"));
         if group.lists > MAX_LISTS {
             return Err(nests("the schema's lists nest too deep", MAX_LISTS));
         }
         if element.children == 0 {
             return Ok(group.path);
         }
-        let most = self.left.saturating_sub(self.awaited);
-        if element.children > most {
+        let max = self.left.saturating_sub(self.awaited);
+        if element.children > max {
             return Err(Error::malformed("a group has more children than the schema has elements")
-                .expected(format!("at most {most}"))
+                .expected(format!("at most {max}"))
                 .found(element.children));
         }
         self.awaited += element.children;

@@ -33,7 +33,7 @@ pub(super) struct ColumnChunk {
     /// Maximum values of a page, if the column has no lists.
     rows: Option<u64>,
     /// Maximum bytes of a decompressed page.
-    most: u64,
+    max: u64,
     /// The last header that was parsed, and the start of its page.
     header: Arc<Mutex<Option<(u64, PageHeader)>>>,
 }
@@ -44,7 +44,7 @@ impl ColumnChunk {
         file: &SourceFile,
         group: &RowGroupMetaData,
         index: usize,
-        most: u64,
+        max: u64,
         writer: OldWriter,
         first_error: &FirstError,
     ) -> Self {
@@ -62,7 +62,7 @@ impl ColumnChunk {
             is_always_compressed: writer == OldWriter::Cpp,
             physical: column.column_type(),
             rows: u64::try_from(group.num_rows()).ok().filter(|_| is_flat),
-            most,
+            max,
             header: Arc::default(),
         }
     }
@@ -82,7 +82,7 @@ impl ColumnChunk {
     fn check_length(&self, at: u64, bytes: &Bytes) -> Result<()> {
         let header = self.header.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((_, header)) = header.filter(|&(start, _)| start == at) else { return Ok(()) };
-        if !ignores_claimed_length(self.compression, header.compressed, self.most) {
+        if !ignores_claimed_length(self.compression, header.compressed, self.max) {
             return Ok(());
         }
         let levels = usize::try_from(header.levels).unwrap_or(usize::MAX);
@@ -109,18 +109,18 @@ impl ColumnChunk {
         let claim = |expected: String, found: u64| {
             Error::malformed("the page header claims too much").offset(at).expected(expected).found(found)
         };
-        if uncompressed > self.most {
+        if uncompressed > self.max {
             return Err(Error::limit("the decompressed page is too long")
                 .offset(at)
-                .expected(format!("at most {} bytes", self.most))
+                .expected(format!("at most {} bytes", self.max))
                 .found(uncompressed));
         }
         if let Some(ratio) = highest_ratio(self.compression)
             && uncompressed > compressed.saturating_mul(ratio).saturating_add(64)
         {
-            let most = compressed.saturating_mul(ratio).saturating_add(64);
+            let max = compressed.saturating_mul(ratio).saturating_add(64);
             return Err(claim(
-                format!("at most {most} bytes from {compressed} compressed bytes"),
+                format!("at most {max} bytes from {compressed} compressed bytes"),
                 uncompressed,
             ));
         }
@@ -151,9 +151,9 @@ impl ColumnChunk {
 
 /// Returns whether the library decompresses to the end instead of stopping at the length that a
 /// page claims.
-fn ignores_claimed_length(compression: Compression, compressed: u64, most: u64) -> bool {
+fn ignores_claimed_length(compression: Compression, compressed: u64, max: u64) -> bool {
     match compression {
-        Compression::GZIP(_) => compressed.saturating_mul(1032) > most,
+        Compression::GZIP(_) => compressed.saturating_mul(1032) > max,
         Compression::BROTLI(_) => true,
         _ => false,
     }

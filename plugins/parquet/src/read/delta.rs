@@ -14,10 +14,10 @@
 
 use tensorferry_sdk::{Error, Result};
 
-/// Checks that a page of DELTA_BINARY_PACKED or DELTA_LENGTH_BYTE_ARRAY claims at most `most`
+/// Checks that a page of DELTA_BINARY_PACKED or DELTA_LENGTH_BYTE_ARRAY claims at most `max`
 /// values.
-pub(super) fn check_count(values: &[u8], most: u64) -> Result<()> {
-    Deltas::new(values, most).map(drop)
+pub(super) fn check_count(values: &[u8], max: u64) -> Result<()> {
+    Deltas::new(values, max).map(drop)
 }
 
 /// Checks that a page of DELTA_BYTE_ARRAY has at most `most_values` values and `most_bytes` decoded
@@ -35,9 +35,9 @@ pub(super) fn check_prefixed(values: &[u8], most_values: u64, most_bytes: u64) -
         sum = sum.saturating_add(suffix);
     }
     if sum > most_bytes {
-        let most = format!("at most {most_bytes} bytes");
+        let max = format!("at most {most_bytes} bytes");
         return Err(Error::limit("a page is too long once its prefixes are expanded")
-            .expected(most)
+            .expected(max)
             .found(sum));
     }
     Ok(())
@@ -50,9 +50,9 @@ struct Deltas<'a> {
     last: i64,
     miniblocks: usize,
     miniblock_values: u64,
-    /// Bit widths of the remaining miniblocks of the block, which has the minimum delta `least`.
+    /// Bit widths of the remaining miniblocks of the block, which has the minimum delta `min`.
     widths: &'a [u8],
-    least: i64,
+    min: i64,
     /// The current miniblock.
     packed: &'a [u8],
     width: u32,
@@ -61,14 +61,14 @@ struct Deltas<'a> {
 }
 
 impl<'a> Deltas<'a> {
-    fn new(mut bytes: &'a [u8], most: u64) -> Result<Self> {
+    fn new(mut bytes: &'a [u8], max: u64) -> Result<Self> {
         let block = varint(&mut bytes)?;
         let miniblocks = varint(&mut bytes)?;
         let count = varint(&mut bytes)?;
         let last = zigzag(&mut bytes)?;
-        if count > most {
+        if count > max {
             return Err(Error::malformed("a page claims more delta-encoded values than it has")
-                .expected(format!("at most {most}"))
+                .expected(format!("at most {max}"))
                 .found(count));
         }
         let miniblock_values = block.checked_div(miniblocks).unwrap_or(0);
@@ -84,7 +84,7 @@ impl<'a> Deltas<'a> {
             miniblocks,
             miniblock_values,
             widths: &[],
-            least: 0,
+            min: 0,
             packed: &[],
             width: 0,
             index: miniblock_values,
@@ -105,13 +105,13 @@ impl<'a> Deltas<'a> {
         }
         let delta = bits(self.packed, self.index * u64::from(self.width), self.width);
         self.index += 1;
-        self.last = self.last.wrapping_add(self.least).wrapping_add(delta.cast_signed());
+        self.last = self.last.wrapping_add(self.min).wrapping_add(delta.cast_signed());
         Ok(Some(self.last))
     }
 
     fn next_miniblock(&mut self) -> Result<()> {
         if self.widths.is_empty() {
-            self.least = zigzag(&mut self.bytes)?;
+            self.min = zigzag(&mut self.bytes)?;
             self.widths = take(&mut self.bytes, self.miniblocks)?;
         }
         let (&width, widths) = self.widths.split_first().ok_or_else(ends)?;

@@ -28,21 +28,21 @@ pub(super) struct RowGroupPages {
     /// Units of the INT96 columns.
     int96: Arc<Int96Units>,
     /// Maximum decoded bytes of a page, or of all list pages for one batch.
-    pub(super) most: u64,
+    pub(super) max: u64,
     /// Decoded bytes of the list pages read for the current batch.
     pub(super) listed: Arc<AtomicU64>,
     pub(super) first_error: FirstError,
 }
 
 impl RowGroupPages {
-    /// Opens a row group whose pages may be decoded to at most `most` bytes.
-    pub(super) fn new(file: &OpenFile, index: usize, most: u64) -> Self {
+    /// Opens a row group whose pages may be decoded to at most `max` bytes.
+    pub(super) fn new(file: &OpenFile, index: usize, max: u64) -> Self {
         Self {
             file: file.file.clone(),
             metadata: file.metadata.clone(),
             index,
             int96: file.int96.clone(),
-            most,
+            max,
             listed: Arc::default(),
             first_error: FirstError::default(),
         }
@@ -57,7 +57,7 @@ impl RowGroupPages {
         let group = self.group();
         let rows = usize::try_from(group.num_rows())?;
         let writer = OldWriter::named(self.metadata.file_metadata().created_by());
-        let chunk = ColumnChunk::new(&self.file, group, column, self.most, writer, &self.first_error);
+        let chunk = ColumnChunk::new(&self.file, group, column, self.max, writer, &self.first_error);
         let metadata = group.column(column);
         let (start, len) = metadata.byte_range();
         let longer = i64::try_from(writer.chunk_len(start, len, self.file.len()))?;
@@ -71,7 +71,7 @@ impl RowGroupPages {
         let values = u64::try_from(metadata.num_values()).unwrap_or(0).max(by_bytes);
         let listed = self.listed.clone();
         let int96 = self.int96.clone();
-        Ok(CheckedPages { pages, chunk, descriptor, column, int96, most: self.most, values, listed })
+        Ok(CheckedPages { pages, chunk, descriptor, column, int96, max: self.max, values, listed })
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) struct CheckedPages {
     /// Index of the leaf column.
     column: usize,
     int96: Arc<Int96Units>,
-    most: u64,
+    max: u64,
     /// Remaining values that lists may have.
     values: u64,
     listed: Arc<AtomicU64>,
@@ -144,19 +144,19 @@ impl CheckedPages {
             // Each value has two levels.
             let bytes = values.saturating_mul(width + 4).saturating_add(page.buffer().len() as u64);
             let sum = self.listed.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-            if sum > self.most {
+            if sum > self.max {
                 return Err(Error::limit("lists are too long to decode at once")
-                    .expected(format!("at most {} bytes", self.most))
+                    .expected(format!("at most {} bytes", self.max))
                     .found(sum));
             }
         }
         // The library allocates four bytes per claimed value before it decodes any.
-        let most_values = values.min(self.most / 8);
+        let most_values = values.min(self.max / 8);
         match page.encoding() {
             Encoding::DELTA_BINARY_PACKED | Encoding::DELTA_LENGTH_BYTE_ARRAY => {
                 delta::check_count(&self.values(page)?, most_values)
             }
-            Encoding::DELTA_BYTE_ARRAY => delta::check_prefixed(&self.values(page)?, most_values, self.most),
+            Encoding::DELTA_BYTE_ARRAY => delta::check_prefixed(&self.values(page)?, most_values, self.max),
             _ => Ok(()),
         }
     }
@@ -181,11 +181,11 @@ impl CheckedPages {
             }
             Page::DataPage { buf, num_values, def_level_encoding, rep_level_encoding, .. } => {
                 let mut rest = buf.clone();
-                for (most, encoding) in [
+                for (max, encoding) in [
                     (self.descriptor.max_rep_level(), rep_level_encoding),
                     (self.descriptor.max_def_level(), def_level_encoding),
                 ] {
-                    if most == 0 {
+                    if max == 0 {
                         continue;
                     }
                     let len = if *encoding == Encoding::RLE {
@@ -194,7 +194,7 @@ impl CheckedPages {
                     } else {
                         // BIT_PACKED, used by the first writers: the bits of levels without
                         // padding.
-                        let width = u64::from(16 - most.leading_zeros());
+                        let width = u64::from(16 - max.leading_zeros());
                         (u64::from(*num_values) * width).div_ceil(8)
                     };
                     rest = from(&rest, len).ok_or_else(cut)?;

@@ -47,9 +47,9 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let (names, folders) = (source.list(&prefix)?, source.folders(&folder)?);
         seen += names.len() as u64 + folders.len() as u64;
-        let most = context.limits().entries;
-        if seen > most {
-            return Err(Error::limit("too many files").expected(format!("at most {most}")).found(seen));
+        let max = context.limits().entries;
+        if seen > max {
+            return Err(Error::limit("too many files").expected(format!("at most {max}")).found(seen));
         }
         let names = names.into_iter().filter(|name| is_member(name));
         members.extend(names.map(|name| DataFile { name, keys: keys.clone() }));

@@ -73,32 +73,32 @@ fn bounds(
     data_type: &DataType,
 ) -> Option<Bounds> {
     let statistics = group.columns().get(leaf)?.statistics()?;
-    let (least, greatest) = match metadata.file_metadata().column_order(leaf) {
+    let (min, greatest) = match metadata.file_metadata().column_order(leaf) {
         _ if statistics.is_min_max_deprecated() => (None, None),
         ColumnOrder::UNDEFINED if !data_type.is_signed_integer() => (None, None),
         ColumnOrder::TYPE_DEFINED_ORDER(SortOrder::UNDEFINED) => (None, None),
         _ => values(statistics, data_type),
     };
-    let is_ordered = match (&least, &greatest) {
-        (Some(least), Some(greatest)) => least.compare(greatest).is_some_and(Ordering::is_le),
+    let is_ordered = match (&min, &greatest) {
+        (Some(min), Some(greatest)) => min.compare(greatest).is_some_and(Ordering::is_le),
         _ => true,
     };
-    let (least, greatest) = if is_ordered { (least, greatest) } else { (None, None) };
+    let (min, greatest) = if is_ordered { (min, greatest) } else { (None, None) };
     let rows = u64::try_from(group.num_rows()).ok()?;
     // Ignore a count of more nulls than rows.
     let nulls = statistics.null_count_opt().filter(|&nulls| nulls <= rows);
-    Some(Bounds { least, greatest, nulls, rows })
+    Some(Bounds { least: min, greatest, nulls, rows })
 }
 
 /// Returns the minimum and maximum, if comparisons use the same order.
 fn values(statistics: &Statistics, data_type: &DataType) -> (Option<ComparedValue>, Option<ComparedValue>) {
     use DataType as Arrow;
     fn both<T>(
-        least: Option<&T>,
+        min: Option<&T>,
         greatest: Option<&T>,
         value: impl Fn(&T) -> Option<ComparedValue>,
     ) -> (Option<ComparedValue>, Option<ComparedValue>) {
-        (least.and_then(&value), greatest.and_then(&value))
+        (min.and_then(&value), greatest.and_then(&value))
     }
     let float = |value: f64| Some(ComparedValue::Float(value)).filter(|_| !value.is_nan());
     match (statistics, data_type) {

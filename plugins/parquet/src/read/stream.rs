@@ -43,12 +43,12 @@ fn projected(schema: &SchemaRef, paths: &[FieldPath]) -> Result<SchemaRef> {
 /// Callback with the total that has been decoded. Its error ends the stream.
 pub(super) type CountBytes = Box<dyn Fn(ExpandedBytes) -> Result<()> + Send>;
 
-/// Streams the requested columns and rows. A page or a row may be decoded to at most `most` bytes.
+/// Streams the requested columns and rows. A page or a row may be decoded to at most `max` bytes.
 pub(super) fn open(
     group: &RowGroup,
     schema: &SchemaRef,
     scan: &ScanRequest,
-    most: u64,
+    max: u64,
     count_bytes: CountBytes,
 ) -> Result<Batched> {
     let columns = paths(schema, scan);
@@ -56,7 +56,7 @@ pub(super) fn open(
     let rows = u64::try_from(group.file.metadata.row_group(group.index).num_rows()).unwrap_or(0);
     let first_row = scan.first_row.min(rows);
     let left = scan.limit.unwrap_or(rows).min(rows - first_row);
-    let pages = RowGroupPages::new(&group.file, group.index, most);
+    let pages = RowGroupPages::new(&group.file, group.index, max);
     let mut stream = Stream {
         name: group.file.file.name().to_owned(),
         fields: group.file.fields.clone(),
@@ -138,7 +138,7 @@ impl Stream {
     }
 
     /// Returns the number of rows per batch. It is based on the chunks' lengths, and small enough
-    /// that a repeated value cannot make a batch longer than `most` bytes.
+    /// that a repeated value cannot make a batch longer than `max` bytes.
     fn rows_of_a_batch(&self, request: &ScanRequest) -> Result<usize> {
         let group = self.pages.group();
         let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
@@ -173,13 +173,13 @@ impl Stream {
             row = row.saturating_add(if is_fixed { lengths.longest.max(NULL) } else { NULL });
         }
         widest = widest.max(row);
-        if widest > self.pages.most {
+        if widest > self.pages.max {
             return Err(Error::limit("values are too long")
-                .expected(format!("at most {} bytes", self.pages.most))
+                .expected(format!("at most {} bytes", self.pages.max))
                 .found(widest));
         }
         let by_bytes = u128::from(request.bytes) * u128::from(rows) / u128::from(bytes.max(1));
-        let within = u64::try_from(by_bytes).unwrap_or(u64::MAX).min(self.pages.most / widest).min(rows);
+        let within = u64::try_from(by_bytes).unwrap_or(u64::MAX).min(self.pages.max / widest).min(rows);
         Ok(usize::try_from(within).unwrap_or(usize::MAX).clamp(1, request.rows.max(1)))
     }
 

@@ -277,9 +277,9 @@ impl Chunk<'_> {
 
 /// Compresses a page and returns the compressed length.
 fn compress(codec: &mut snap::raw::Encoder, page: &[u8], compressed: &mut Vec<u8>) -> Result<usize> {
-    let most = snap::raw::max_compress_len(page.len());
-    if compressed.len() < most {
-        compressed.resize(most, 0);
+    let max = snap::raw::max_compress_len(page.len());
+    if compressed.len() < max {
+        compressed.resize(max, 0);
     }
     codec.compress(page, compressed).map_err(|_| too_long())
 }

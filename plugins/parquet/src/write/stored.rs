@@ -128,10 +128,10 @@ impl Depth {
             _ => (0, 0),
         };
         let below = parts(data_type).iter().map(|part| Self::of(part.data_type()));
-        let below = below.fold(Self::default(), |most, one| Self {
-            groups: most.groups.max(one.groups),
-            lists: most.lists.max(one.lists),
-            fields: most.fields.max(one.fields),
+        let below = below.fold(Self::default(), |max, one| Self {
+            groups: max.groups.max(one.groups),
+            lists: max.lists.max(one.lists),
+            fields: max.fields.max(one.fields),
         });
         Self { groups: groups + below.groups, lists: lists + below.lists, fields: 1 + below.fields }
     }
@@ -143,11 +143,11 @@ fn check_depth(field: &Field) -> Result<()> {
     // The schema itself is a group.
     let counted =
         [("lists", lists, MAX_LISTS), ("groups", groups, MAX_DEPTH - 1), ("fields", fields, MAX_FIELDS)];
-    match counted.into_iter().find(|(_, found, most)| found > most) {
-        Some((what, found, most)) => {
+    match counted.into_iter().find(|(_, found, max)| found > max) {
+        Some((what, found, max)) => {
             Err(Error::limit(format!("the column nests {what} too deep for Parquet"))
                 .column(field.name())
-                .expected(format!("at most {most}"))
+                .expected(format!("at most {max}"))
                 .found(found))
         }
         None => Ok(()),

@@ -100,13 +100,13 @@ fn dense_columns_are_read_as_they_were() {
 fn what_is_said_of_a_chunk_is_what_the_library_says() {
     let zeros: ArrayRef =
         Arc::new(Float32Array::from_iter_values((0..3000).map(|n| [0.0, -0.0, -1.0][n % 3])));
-    let most: ArrayRef = Arc::new(Float64Array::from_iter_values(
+    let max: ArrayRef = Arc::new(Float64Array::from_iter_values(
         (0..3000).map(|n| [f64::INFINITY, -0.0, f64::NAN, f64::NEG_INFINITY][n % 4]),
     ));
     let dense = dense(3000);
     let schema = dense.schema();
     let names = schema.fields().iter().map(|field| field.name().as_str());
-    let columns = names.zip(dense.columns().iter().cloned()).chain([("zeros", zeros), ("most", most)]);
+    let columns = names.zip(dense.columns().iter().cloned()).chain([("zeros", zeros), ("most", max)]);
     let batch = rows(columns.collect());
     let [ours, theirs] = [("auto", "snappy"), ("true", "snappy")].map(|(dictionary, codec)| {
         metadata(&file(std::slice::from_ref(&batch), &[("dictionary", dictionary), ("compression", codec)]))

@@ -233,9 +233,9 @@ fn the_zone_of_another_file_is_reported() {
     });
     let set = folder(&[("a.parquet", &rome), ("b.parquet", &utc)]);
     let losses = open(set, Limits::default()).unwrap().losses().unwrap();
-    let said: Vec<_> = losses.iter().map(|loss| (loss.what.as_str(), loss.why.as_str())).collect();
+    let reported: Vec<_> = losses.iter().map(|loss| (loss.what.as_str(), loss.why.as_str())).collect();
     let why = "\"b.parquet\" has the time zone UTC, but is read with the first file's time zone: Europe/Rome";
-    assert_eq!(said, [("t", why), ("l", why)]);
+    assert_eq!(reported, [("t", why), ("l", why)]);
 }
 
 /// Returns a list column whose only row holds these values.

@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_read_is_what_the_library_reads(samples in samples(), most in 0_u64..300) {
+    fn what_is_read_is_what_the_library_reads(samples in samples(), max in 0_u64..300) {
         let source = MemorySource::file("m.safetensors", library(&samples, None));
         let expected: BTreeMap<_, _> = samples
             .iter()
@@ -118,7 +118,7 @@ proptest! {
             })
             .collect();
         prop_assert_eq!(&with_view(&source, |view, _| contents(view)).unwrap(), &expected);
-        let output = convert(&source, &[("max_shard_size", &most.to_string())]).unwrap();
+        let output = convert(&source, &[("max_shard_size", &max.to_string())]).unwrap();
         let shards = output.files.iter().filter(|(name, _)| name.ends_with(".safetensors"));
         for (_, bytes) in shards {
             safetensors::SafeTensors::deserialize(bytes).unwrap();

@@ -190,8 +190,8 @@ fn tied_tensors_are_each_written_or_tied_again() {
         })
         .unwrap()
         .unwrap();
-        let said = context.notes();
-        assert_eq!(said.iter().filter(|note| note.contains(prefer)).count(), notes, "{said:?}");
+        let reported = context.notes();
+        assert_eq!(reported.iter().filter(|note| note.contains(prefer)).count(), notes, "{reported:?}");
     }
     assert_eq!(ties(&preferred).0, ["b", "a", "c", "d"]);
     let text = String::from_utf8_lossy(&preferred.files["model.safetensors"]).into_owned();

@@ -92,8 +92,8 @@ impl Document {
 }
 
 impl Walk<'_> {
-    /// Reads one value with all its children, or only the first `most` values.
-    fn run(&mut self, most: u64) -> Result<()> {
+    /// Reads one value with all its children, or only the first `max` values.
+    fn run(&mut self, max: u64) -> Result<()> {
         let limits = self.context.limits();
         let mut open: Vec<OpenContainer> = Vec::new();
         loop {
@@ -132,7 +132,7 @@ impl Walk<'_> {
                 let id = u32::try_from(self.items.len()).map_err(|_| Error::limit("too many values"))?;
                 self.items.push(item);
                 let Some(parent) = open.last_mut() else { return Ok(()) };
-                if u64::from(id) + 1 >= most {
+                if u64::from(id) + 1 >= max {
                     return Ok(());
                 }
                 parent.keys.extend(parent.key.take());
@@ -263,12 +263,12 @@ impl Walk<'_> {
     /// Counts bytes of texts against the limit of a single header.
     fn count_bytes(&mut self, len: u64) -> Result<()> {
         self.held = self.held.saturating_add(len);
-        let most = self.context.limits().header_bytes;
-        if self.held > most {
+        let max = self.context.limits().header_bytes;
+        if self.held > max {
             let error = Error::limit("too many bytes of text").offset(self.cursor.place());
             return Err(error
                 .hint("raise the limit with --limit header_bytes=N")
-                .expected(format!("at most {most}")));
+                .expected(format!("at most {max}")));
         }
         Ok(())
     }

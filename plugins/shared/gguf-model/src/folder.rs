@@ -16,12 +16,12 @@ impl Folder<'_> {
             return Ok(None);
         }
         let file = self.source.open(name)?;
-        let (len, most) = (self.source.len(file), self.limits.header_bytes);
-        if len > most {
+        let (len, max) = (self.source.len(file), self.limits.header_bytes);
+        if len > max {
             return Err(Error::limit("a file next to the weights is too long")
                 .file(name)
                 .hint("raise the limit with --limit header_bytes=N")
-                .expected(format!("at most {most} bytes"))
+                .expected(format!("at most {max} bytes"))
                 .found(len));
         }
         self.source.read_vec(file, 0, len, self.limits).map(Some)

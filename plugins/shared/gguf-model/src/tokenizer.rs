@@ -115,11 +115,11 @@ pub(crate) fn add_to(
             .hint("pass -o names=keep to write the tensors without a tokenizer"));
         }
     };
-    let said = settings["add_prefix_space"].as_bool().filter(|_| config.architecture.gguf == "llama");
+    let declared = settings["add_prefix_space"].as_bool().filter(|_| config.architecture.gguf == "llama");
     // llama.cpp puts a space before texts with sentencepiece tokenizers, unless the file disables
     // it.
     let lacks_space = || json.as_ref().filter(|json| !is_merged && !prepends(json)).map(|_| false);
-    if let Some(adds) = said.or_else(lacks_space) {
+    if let Some(adds) = declared.or_else(lacks_space) {
         entries.bool("tokenizer.ggml.add_space_prefix", adds);
     }
     let template = match &settings["chat_template"] {
@@ -179,14 +179,14 @@ fn added(json: &Json) -> impl Iterator<Item = (u64, &str, bool)> {
 }
 
 /// Returns placeholders for as many tokens as the configuration states, or as many as there are.
-fn empty(json: &Json, said: Option<u64>) -> Result<Vocabulary> {
+fn empty(json: &Json, declared: Option<u64>) -> Result<Vocabulary> {
     let ids = vocab(json)?.map(|(_, id)| id).chain(added(json).map(|(id, ..)| id));
     let needed = ids.max().map_or(0, |last| last.saturating_add(1));
-    match said {
-        Some(said) if said < needed => Err(malformed("a token is beyond the vocabulary")
-            .expected(format!("IDs below {said}, the vocab_size of config.json"))
+    match declared {
+        Some(declared) if declared < needed => Err(malformed("a token is beyond the vocabulary")
+            .expected(format!("IDs below {declared}, the vocab_size of config.json"))
             .found(needed - 1)),
-        said => Vocabulary::of(said.unwrap_or(needed)),
+        declared => Vocabulary::of(declared.unwrap_or(needed)),
     }
 }
 

@@ -69,19 +69,19 @@ impl Names {
 }
 
 /// Splits tensors, or other indivisible items, into files, in order. Each item comes with its
-/// length in bytes. A file is full if the next tensor would make it longer than `most` bytes. A
+/// length in bytes. A file is full if the next tensor would make it longer than `max` bytes. A
 /// tensor longer than that gets a file of its own, and the file before it continues to be filled.
 /// There is at least one file.
-pub fn split<T>(tensors: impl IntoIterator<Item = (T, u64)>, most: Option<u64>) -> Vec<Vec<T>> {
-    let most = most.unwrap_or(u64::MAX);
+pub fn split<T>(tensors: impl IntoIterator<Item = (T, u64)>, max: Option<u64>) -> Vec<Vec<T>> {
+    let max = max.unwrap_or(u64::MAX);
     let mut shards = Vec::new();
     let (mut current, mut current_bytes) = (Vec::new(), 0_u64);
     for (tensor, bytes) in tensors {
-        if bytes > most {
+        if bytes > max {
             shards.push(vec![tensor]);
             continue;
         }
-        if current_bytes.saturating_add(bytes) > most {
+        if current_bytes.saturating_add(bytes) > max {
             shards.push(std::mem::take(&mut current));
             current_bytes = 0;
         }
@@ -146,8 +146,8 @@ mod tests {
         }
     }
 
-    fn sizes(sizes: &[u64], most: Option<u64>) -> Vec<Vec<u32>> {
-        split(sizes.iter().zip(0..).map(|(&bytes, number)| (number, bytes)), most)
+    fn sizes(sizes: &[u64], max: Option<u64>) -> Vec<Vec<u32>> {
+        split(sizes.iter().zip(0..).map(|(&bytes, number)| (number, bytes)), max)
     }
 
     #[test]

@@ -95,21 +95,21 @@ impl<'o> JoinedCatalog<'o> {
         location.add(self.catalog, name).map(drop)
     }
 
-    /// Adds a tensor made of parts, cut after `most` rows if given. Fails if the dtypes or the
+    /// Adds a tensor made of parts, cut after `max` rows if given. Fails if the dtypes or the
     /// other dimensions of the parts differ.
     pub fn joined(
         &mut self,
         name: &str,
         parts: &[&Location],
         joint: JoinRule,
-        most: Option<u64>,
+        max: Option<u64>,
     ) -> Result<()> {
         let dim = joint.dim();
         let mut shape = whole_shape(parts, dim)?;
         let (dtype, total) = (parts[0].dtype, shape[dim]);
         let width = dtype.info().and_then(|info| info.element_bytes()).map(i64::from);
         let width = width.ok_or_else(|| Error::unsupported("the elements of the parts share bytes"))?;
-        let kept = most.unwrap_or(total).min(total);
+        let kept = max.unwrap_or(total).min(total);
         shape[dim] = kept;
         let (mut blocks, mut before) = (Vec::new(), 0);
         for part in parts {

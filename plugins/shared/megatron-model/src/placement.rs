@@ -131,18 +131,18 @@ pub fn is_embedding(name: &str) -> bool {
 }
 
 /// Returns whether an MLP's first module is gated: it then has twice as many rows as the second has
-/// columns. `shape_of` returns the shape of the second module's weight, and `said` is the setting
+/// columns. `shape_of` returns the shape of the second module's weight, and `declared` is the setting
 /// in the arguments. Fails if the sizes fit neither case or contradict the arguments, or if there
 /// is not enough information.
 pub fn is_gated<'s>(
     name: &str,
     rows: Option<u64>,
     shape_of: impl Fn(&str) -> Option<&'s [u64]>,
-    said: Option<bool>,
+    declared: Option<bool>,
 ) -> Result<bool> {
     let columns = second_of_mlp(name).and_then(|second| shape_of(&second)?.get(1).copied());
     let (Some(rows), Some(columns)) = (rows, columns.filter(|&columns| columns > 0)) else {
-        return said.ok_or_else(|| {
+        return declared.ok_or_else(|| {
             Error::unsupported("cannot tell whether the MLP is gated").expected("args with swiglu")
         });
     };
@@ -155,10 +155,10 @@ pub fn is_gated<'s>(
                 .found(rows));
         }
     };
-    match said {
-        Some(said) if said != found => {
+    match declared {
+        Some(declared) if declared != found => {
             Err(Error::malformed("the arguments contradict the shapes of the MLP")
-                .expected(if said {
+                .expected(if declared {
                     "swiglu: twice as many rows as the second module has columns"
                 } else {
                     "no gate: as many rows as the second module has columns"

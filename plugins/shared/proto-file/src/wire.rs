@@ -212,13 +212,13 @@ impl<'a> Wire<'a> {
         Ok(())
     }
 
-    /// Copies the bytes of a field, or returns an error if there are more than `most`.
-    pub fn bytes(&mut self, range: &Range<u64>, most: u64) -> Result<Vec<u8>> {
+    /// Copies the bytes of a field, or returns an error if there are more than `max`.
+    pub fn bytes(&mut self, range: &Range<u64>, max: u64) -> Result<Vec<u8>> {
         let len = range.end.saturating_sub(range.start);
-        if len > most {
+        if len > max {
             return Err(self
                 .located(Error::limit("a field is too long to hold in memory"), range.start)
-                .expected(format!("at most {most} bytes"))
+                .expected(format!("at most {max} bytes"))
                 .found(len));
         }
         let len = usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))?;
@@ -230,9 +230,9 @@ impl<'a> Wire<'a> {
         Ok(bytes)
     }
 
-    /// Reads a field as UTF-8, or returns an error if it has more than `most` bytes.
-    pub fn text(&mut self, range: &Range<u64>, most: u64) -> Result<String> {
-        let bytes = self.bytes(range, most)?;
+    /// Reads a field as UTF-8, or returns an error if it has more than `max` bytes.
+    pub fn text(&mut self, range: &Range<u64>, max: u64) -> Result<String> {
+        let bytes = self.bytes(range, max)?;
         String::from_utf8(bytes).map_err(|error| {
             let found = String::from_utf8_lossy(error.as_bytes()).into_owned();
             self.malformed(range.start, "a string field is not UTF-8").found(format!("{found:?}"))
@@ -264,29 +264,29 @@ impl<'a> Wire<'a> {
         Ok(())
     }
 
-    /// Reads the start of `rest` with `take`, which needs at most `most` bytes, and advances
+    /// Reads the start of `rest` with `take`, which needs at max `most` bytes, and advances
     /// `rest`.
     fn take<T>(
         &mut self,
         rest: &mut Range<u64>,
-        most: usize,
+        max: usize,
         take: impl FnOnce(&mut &[u8]) -> Result<T, WireError>,
     ) -> Result<T> {
         let left = rest.end.saturating_sub(rest.start);
-        let mut bytes = self.buffered(rest, left.min(most as u64))?;
+        let mut bytes = self.buffered(rest, left.min(max as u64))?;
         let before = bytes.len();
         let taken = take(&mut bytes);
         let len = (before - bytes.len()) as u64;
         taken.map_err(|broken| self.broken(broken, rest.start, len, left)).inspect(|_| rest.start += len)
     }
 
-    /// Returns at least `least` bytes at the start of `rest`.
-    fn buffered(&mut self, rest: &Range<u64>, least: u64) -> Result<&[u8]> {
+    /// Returns at least `min` bytes at the start of `rest`.
+    fn buffered(&mut self, rest: &Range<u64>, min: u64) -> Result<&[u8]> {
         let (bytes, start) = match self.input {
             Input::Memory { bytes, .. } => (bytes, 0),
             Input::File { source, file } => {
                 let end = self.window_start + self.window.len() as u64;
-                if rest.start < self.window_start || rest.start + least > end {
+                if rest.start < self.window_start || rest.start + min > end {
                     let len = WINDOW.min(source.len(file).saturating_sub(rest.start));
                     self.window.resize(usize::try_from(len).unwrap_or(0), 0);
                     self.window_start = rest.start;
@@ -297,8 +297,8 @@ impl<'a> Wire<'a> {
         };
         let bytes = usize::try_from(rest.start - start).ok().and_then(|from| bytes.get(from..));
         let bytes = bytes.unwrap_or_default();
-        if (bytes.len() as u64) < least {
-            return Err(self.too_short(rest.start, bytes.len() as u64).expected(format!("{least} bytes")));
+        if (bytes.len() as u64) < min {
+            return Err(self.too_short(rest.start, bytes.len() as u64).expected(format!("{min} bytes")));
         }
         let len = usize::try_from(rest.end - rest.start).map_or(bytes.len(), |len| len.min(bytes.len()));
         Ok(&bytes[..len])

@@ -42,13 +42,13 @@ pub fn uncompressed_name(name: &str) -> &str {
     SUFFIXES.iter().rev().find_map(|(suffix, _)| strip_suffix(name, suffix)).unwrap_or(name)
 }
 
-/// Returns at most the first `most` bytes of a file, decompressed from as many stored bytes. Data
+/// Returns at most the first `max` bytes of a file, decompressed from as many stored bytes. Data
 /// that is cut off in the middle is not an error here.
-pub fn beginning(source: &dyn Source, name: &str, most: u64) -> Result<Vec<u8>> {
-    let stored = source.beginning(source.open(name)?, most)?;
+pub fn beginning(source: &dyn Source, name: &str, max: u64) -> Result<Vec<u8>> {
+    let stored = source.beginning(source.open(name)?, max)?;
     let mut text = Vec::new();
     if let Ok(reader) = Codec::of_bytes(&stored).decompressed(io::Cursor::new(stored)) {
-        let _ = reader.take(most).read_to_end(&mut text);
+        let _ = reader.take(max).read_to_end(&mut text);
     }
     Ok(text)
 }

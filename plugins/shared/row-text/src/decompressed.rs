@@ -31,7 +31,7 @@ pub struct Decompressed {
     reader: Box<dyn Read + Send>,
     offset: u64,
     /// Maximum decompressed length.
-    most: u64,
+    max: u64,
     header_bytes: u64,
     /// Buffer whose first `held` bytes were read last.
     window: Vec<u8>,
@@ -49,13 +49,13 @@ impl Decompressed {
         len: u64,
         limits: &Limits,
     ) -> Self {
-        let (most, header_bytes) = (max_expanded_len(len, limits), limits.header_bytes);
+        let (max, header_bytes) = (max_expanded_len(len, limits), limits.header_bytes);
         Self {
             name: name.to_owned(),
             noun,
             reader,
             offset: 0,
-            most,
+            max,
             header_bytes,
             window: Vec::new(),
             held: 0,
@@ -92,11 +92,11 @@ impl Decompressed {
             };
             filled += read;
             self.offset += read as u64;
-            if self.offset > self.most {
+            if self.offset > self.max {
                 return Err(Error::limit(format!("the compressed {} expands to too many bytes", self.noun))
                     .file(&self.name)
                     .hint("raise the limit with --limit expanded_bytes=N")
-                    .expected(format!("at most {} bytes", self.most)));
+                    .expected(format!("at most {} bytes", self.max)));
             }
         }
         Ok(filled)

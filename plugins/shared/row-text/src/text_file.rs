@@ -57,8 +57,8 @@ impl TextFile {
         if self.is_plain() {
             return Ok(bytes);
         }
-        let most = max_expanded_len(end - start, limits);
-        Ok(Box::new(Bounded { bytes, most, left: most }))
+        let max = max_expanded_len(end - start, limits);
+        Ok(Box::new(Bounded { bytes, max, left: max }))
     }
 
     /// Converts an error of a reader: to the source's own error if it has one, and otherwise to one
@@ -81,7 +81,7 @@ impl TextFile {
 /// A reader that stops decompression bombs.
 struct Bounded<R> {
     bytes: R,
-    most: u64,
+    max: u64,
     left: u64,
 }
 
@@ -93,7 +93,7 @@ impl<R: Read> Read for Bounded<R> {
             io::Error::other(
                 error
                     .hint("raise the limit with --limit expanded_bytes=N")
-                    .expected(format!("at most {} bytes", self.most)),
+                    .expected(format!("at most {} bytes", self.max)),
             )
         })?;
         Ok(len)

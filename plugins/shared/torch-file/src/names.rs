@@ -81,10 +81,10 @@ impl Path {
         let _ = write!(self.text, "{index}");
     }
 
-    /// Truncates the key after `most` bytes: a tuple may refer to one long text a million times.
-    pub(crate) fn push_key(&mut self, graph: &Graph, key: ValueId, most: u64) {
+    /// Truncates the key after `max` bytes: a tuple may refer to one long text a million times.
+    pub(crate) fn push_key(&mut self, graph: &Graph, key: ValueId, max: u64) {
         self.begin_part();
-        push_key(&mut self.text, graph, key, most);
+        push_key(&mut self.text, graph, key, max);
     }
 
     pub(crate) fn push_text(&mut self, text: &str) {
@@ -102,14 +102,14 @@ impl Path {
 }
 
 /// Appends a key as a part of a name: a string unchanged, anything else similar to Python's `repr`.
-fn push_key(name: &mut String, graph: &Graph, key: ValueId, most: u64) {
+fn push_key(name: &mut String, graph: &Graph, key: ValueId, max: u64) {
     match graph.value(key) {
         Value::Text(text) => name.push_str(&text.escaped()),
         Value::Tuple(_) => {
             let items = graph.tuple(key).unwrap_or_default();
             name.push('(');
             for (index, &item) in items.iter().enumerate() {
-                if name.len() as u64 > most {
+                if name.len() as u64 > max {
                     break;
                 }
                 name.push_str(if index > 0 { ", " } else { "" });
@@ -117,7 +117,7 @@ fn push_key(name: &mut String, graph: &Graph, key: ValueId, most: u64) {
                     Value::Text(text) => push_quoted(name, &text.escaped()),
                     // Only one level: a hostile file may nest keys to any depth.
                     Value::Tuple(_) => name.push_str("(...)"),
-                    _ => push_key(name, graph, item, most),
+                    _ => push_key(name, graph, item, max),
                 }
             }
             name.push_str(if items.len() == 1 { ",)" } else { ")" });

@@ -180,14 +180,14 @@ impl Member {
 
 /// Checks that an entry's stored bytes can expand to the length that it claims.
 fn check_ratio(entry: &Entry) -> Result<()> {
-    let most = entry.stored_len.saturating_mul(MAX_EXPANSION);
-    if entry.method == Method::Stored || entry.len <= most {
+    let max = entry.stored_len.saturating_mul(MAX_EXPANSION);
+    if entry.method == Method::Stored || entry.len <= max {
         return Ok(());
     }
     Err(Error::malformed(format!(
         "zip entry {:?} claims to be longer than its deflate data allows",
         entry.name
     ))
-    .expected(format!("at most {most} bytes"))
+    .expected(format!("at most {max} bytes"))
     .found(entry.len))
 }

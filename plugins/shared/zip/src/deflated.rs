@@ -63,10 +63,10 @@ impl<'a> DeflatedLayout<'a> {
     ) -> Self {
         // Per entry: 46 bytes and the name in the directory, 30 bytes and the name before the
         // entry, and 32 + 20 bytes of zip64 fields. The first 0x1000 bytes cover the end records.
-        let most = entries.into_iter().fold(0x1000_u64, |most, (name, len)| {
-            most.saturating_add(max_stored_len(len)).saturating_add(128 + 2 * name.len() as u64)
+        let max = entries.into_iter().fold(0x1000_u64, |max, (name, len)| {
+            max.saturating_add(max_stored_len(len)).saturating_add(128 + 2 * name.len() as u64)
         });
-        Self { layout, file, is_wide: most >= IN_ZIP64.into(), entries: Vec::new() }
+        Self { layout, file, is_wide: max >= IN_ZIP64.into(), entries: Vec::new() }
     }
 
     /// Adds an entry of `len` bytes that contains a tensor. Returns the ID that is later passed to

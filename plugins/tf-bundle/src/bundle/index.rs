@@ -131,13 +131,13 @@ impl Contents {
         let proto = BundleEntryProto::decode(value)
             .map_err(|error| Error::malformed(format!("invalid bundle entry: {error}")))?;
         let is_slice = slice_key::decode(key).is_some();
-        let (place, most) = if is_slice {
+        let (place, max) = if is_slice {
             (&mut self.slices, context.limits().entries)
         } else {
             (&mut self.entries, context.limits().tensors)
         };
-        if place.len() as u64 >= most {
-            return Err(Error::limit("too many entries in the bundle").expected(format!("at most {most}")));
+        if place.len() as u64 >= max {
+            return Err(Error::limit("too many entries in the bundle").expected(format!("at most {max}")));
         }
         if place.len().is_multiple_of(ENTRIES_PER_CHECK) {
             context.check_cancelled()?;
@@ -149,12 +149,12 @@ impl Contents {
     /// Limits the memory of entries, because keys share bytes in the table and encoded messages are
     /// shorter.
     fn count_bytes(&mut self, key: &[u8], value: &[u8], limits: &Limits) -> Result<()> {
-        let most = limits.header_bytes;
+        let max = limits.header_bytes;
         self.held_bytes = self.held_bytes.saturating_add((key.len() + value.len()) as u64);
-        if self.held_bytes > most || value.len() as u64 > most / MESSAGE_GROWTH {
+        if self.held_bytes > max || value.len() as u64 > max / MESSAGE_GROWTH {
             return Err(Error::limit("the entries of the bundle are too long to hold in memory")
                 .hint("raise the limit with --limit header_bytes=N")
-                .expected(format!("at most {most} bytes, and {} per entry", most / MESSAGE_GROWTH))
+                .expected(format!("at most {max} bytes, and {} per entry", max / MESSAGE_GROWTH))
                 .found(format!("{}, and {}", self.held_bytes, value.len())));
         }
         Ok(())

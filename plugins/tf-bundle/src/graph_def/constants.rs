@@ -121,6 +121,6 @@ fn value(wire: &mut Wire<'_>, node: &Range<u64>) -> Result<Option<Range<u64>>> {
 }
 
 fn equals(wire: &mut Wire<'_>, range: &Range<u64>, text: &[u8]) -> Result<bool> {
-    let most = text.len() as u64;
-    Ok(range.end - range.start == most && wire.bytes(range, most)? == text)
+    let max = text.len() as u64;
+    Ok(range.end - range.start == max && wire.bytes(range, max)? == text)
 }

@@ -102,10 +102,11 @@ fn a_prefix_that_is_none_is_answered_with_those_that_are() {
     ] {
         let error = found(Entry::Prefix(prefix.into()), &names).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
-        let said = error.to_string();
+        let reported = error.to_string();
         assert!(
-            said.contains(r#"contains "model.ckpt-1000", "model.ckpt-2000""#) && said.contains(prefix),
-            "{said}"
+            reported.contains(r#"contains "model.ckpt-1000", "model.ckpt-2000""#)
+                && reported.contains(prefix),
+            "{reported}"
         );
     }
 }

@@ -26,11 +26,11 @@ use tensorferry_sdk::{Error, Limits, Result};
 const MESSAGE_GROWTH: u64 = 64;
 
 pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<TrackableObjectGraph> {
-    let most = limits.header_bytes / MESSAGE_GROWTH;
-    if bytes.len() as u64 > most {
+    let max = limits.header_bytes / MESSAGE_GROWTH;
+    if bytes.len() as u64 > max {
         return Err(Error::limit("the object graph is too long to hold in memory")
             .hint("raise the limit with --limit header_bytes=N")
-            .expected(format!("at most {most} bytes"))
+            .expected(format!("at most {max} bytes"))
             .found(bytes.len()));
     }
     TrackableObjectGraph::decode(bytes)

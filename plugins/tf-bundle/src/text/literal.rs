@@ -60,11 +60,11 @@ fn character(kind: u8, rest: &[u8]) -> Option<(char, &[u8])> {
     Some((decoded.next()?.ok()?, after))
 }
 
-fn digits(rest: &[u8], base: u32, least: usize, most: usize) -> Option<(u32, &[u8])> {
+fn digits(rest: &[u8], base: u32, min: usize, max: usize) -> Option<(u32, &[u8])> {
     let digit = |byte: &u8| char::from(*byte).to_digit(base);
-    let len = rest.iter().take(most).take_while(|byte| digit(byte).is_some()).count();
+    let len = rest.iter().take(max).take_while(|byte| digit(byte).is_some()).count();
     let value = rest[..len].iter().filter_map(digit).fold(0, |value, digit| value * base + digit);
-    (len >= least).then(|| (value, &rest[len..]))
+    (len >= min).then(|| (value, &rest[len..]))
 }
 
 /// Parses an unsigned integer: decimal, `0x` hexadecimal or `0` octal.

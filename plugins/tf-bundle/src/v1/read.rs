@@ -99,10 +99,10 @@ impl FileReading<'_> {
             let region = slice_region(slice, &listed.shape)?;
             let wanted = ListedSlice { tensor: listed.name.clone(), region, text: slice_key::text(slice) };
             if self.wanted.len() as u64 >= self.limits.entries {
-                let most = format!("at most {}", self.limits.entries);
+                let max = format!("at most {}", self.limits.entries);
                 return Err(Error::limit("the checkpoint lists too many slices")
                     .hint("raise the limit with --limit entries=N")
-                    .expected(most));
+                    .expected(max));
             }
             if let Some(twice) = self.wanted.insert(slice_key::encode(&listed.name, slice), wanted) {
                 return Err(Error::malformed("the checkpoint lists a slice twice").found(twice.text));

@@ -10,7 +10,7 @@ pub(super) fn split(lengths: &[u64], sharding: Sharding) -> Vec<Range<usize>> {
     match sharding {
         Sharding::Whole => into(lengths, 1),
         Sharding::Count(count) => into(lengths, usize::try_from(count).unwrap_or(usize::MAX)),
-        Sharding::AtMost(most) => at_most(lengths, most),
+        Sharding::AtMost(max) => at_most(lengths, max),
     }
 }
 
@@ -42,15 +42,15 @@ fn into(lengths: &[u64], count: usize) -> Vec<Range<usize>> {
     runs
 }
 
-/// Splits before a stretch that would make a shard longer than `most` bytes. A longer stretch gets
+/// Splits before a stretch that would make a shard longer than `max` bytes. A longer stretch gets
 /// its own shard.
-fn at_most(lengths: &[u64], most: u64) -> Vec<Range<usize>> {
+fn at_most(lengths: &[u64], max: u64) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0_u64;
     for (index, &len) in lengths.iter().enumerate() {
         bytes = bytes.saturating_add(len);
         match runs.last_mut() {
-            Some(run) if bytes <= most => run.end = index + 1,
+            Some(run) if bytes <= max => run.end = index + 1,
             _ => {
                 runs.push(index..index + 1);
                 bytes = len;

@@ -115,14 +115,14 @@ impl LogicalStrings<'_> {
             .found(len))
     }
 
-    /// Returns the bytes from `offset` on, at least `least` of them.
-    fn window_at(&mut self, offset: u64, least: u64) -> Result<&[u8]> {
+    /// Returns the bytes from `offset` on, at min `least` of them.
+    fn window_at(&mut self, offset: u64, min: u64) -> Result<&[u8]> {
         let held = self.start..self.start + self.window.len() as u64;
-        if offset < held.start || offset + least > held.end {
+        if offset < held.start || offset + min > held.end {
             let len = self.len.saturating_sub(offset).min(WINDOW_BYTES);
-            if len < least {
+            if len < min {
                 return Err(Error::malformed("a string tensor ends inside a length")
-                    .expected(format!("{least} bytes"))
+                    .expected(format!("{min} bytes"))
                     .found(len));
             }
             self.window.resize(usize::try_from(len).unwrap_or(0), 0);

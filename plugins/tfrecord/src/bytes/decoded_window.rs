@@ -5,8 +5,8 @@ use super::{WINDOW, Window};
 use tensorferry_sdk::{Error, Result};
 
 pub(crate) trait Decoder: Send {
-    /// Appends about `most` bytes to `output`. Returns their number, which is 0 at the end.
-    fn decode(&mut self, output: &mut Vec<u8>, most: usize) -> Result<usize>;
+    /// Appends about `max` bytes to `output`. Returns their number, which is 0 at the end.
+    fn decode(&mut self, output: &mut Vec<u8>, max: usize) -> Result<usize>;
 }
 
 pub(crate) struct DecodedWindow<D> {
@@ -25,15 +25,15 @@ impl<D: Decoder> DecodedWindow<D> {
         Self { decoder, buffer: Vec::new(), start: 0, ended: false, failed: None }
     }
 
-    /// Drops the bytes before `offset`, and decodes until `least` bytes follow it.
+    /// Drops the bytes before `offset`, and decodes until `min` bytes follow it.
     #[cold]
-    fn advance(&mut self, offset: u64, least: usize) -> Result<()> {
+    fn advance(&mut self, offset: u64, min: usize) -> Result<()> {
         loop {
             let before = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX);
             let drop = before.min(self.buffer.len());
             self.start += drop as u64;
             self.buffer.drain(..drop);
-            if drop == before && self.buffer.len() >= least || self.ended {
+            if drop == before && self.buffer.len() >= min || self.ended {
                 return Ok(());
             }
             if let Some(error) = &self.failed {
@@ -50,11 +50,11 @@ impl<D: Decoder> DecodedWindow<D> {
 
 impl<D: Decoder> Window for DecodedWindow<D> {
     #[inline]
-    fn at(&mut self, offset: u64, least: usize) -> Result<&[u8]> {
+    fn at(&mut self, offset: u64, min: usize) -> Result<&[u8]> {
         let skipped = usize::try_from(offset.wrapping_sub(self.start)).unwrap_or(usize::MAX);
-        let is_there = skipped <= self.buffer.len() && self.buffer.len() - skipped >= least;
+        let is_there = skipped <= self.buffer.len() && self.buffer.len() - skipped >= min;
         if !is_there {
-            self.advance(offset, least)?;
+            self.advance(offset, min)?;
         }
         let skipped = usize::try_from(offset.wrapping_sub(self.start)).unwrap_or(usize::MAX);
         Ok(self.buffer.get(skipped..).unwrap_or_default())

@@ -85,7 +85,7 @@ impl<S: Deref<Target: Source>> DeflateDecoder<S> {
 }
 
 impl<S: Deref<Target: Source> + Send> Decoder for DeflateDecoder<S> {
-    fn decode(&mut self, output: &mut Vec<u8>, most: usize) -> Result<usize> {
+    fn decode(&mut self, output: &mut Vec<u8>, max: usize) -> Result<usize> {
         let begin = output.len();
         loop {
             match self.state {
@@ -93,7 +93,7 @@ impl<S: Deref<Target: Source> + Send> Decoder for DeflateDecoder<S> {
                 StreamState::Between => self.begin()?,
                 StreamState::Inside => {
                     let taken_before = self.inflate.total_in();
-                    output.reserve(most);
+                    output.reserve(max);
                     let bytes = self.input.fill()?;
                     let is_end = bytes.is_empty();
                     let status = self.inflate.decompress_vec(bytes, output, FlushDecompress::None);

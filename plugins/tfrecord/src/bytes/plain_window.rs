@@ -23,10 +23,10 @@ impl<S: Deref<Target: Source>> PlainWindow<S> {
     }
 
     #[cold]
-    fn refill(&mut self, offset: u64, least: usize) -> Result<()> {
+    fn refill(&mut self, offset: u64, min: usize) -> Result<()> {
         let left = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
         // The buffer never becomes longer than the rest of the file.
-        let wanted = least.max(WINDOW).min(left);
+        let wanted = min.max(WINDOW).min(left);
         if wanted > self.buffer.len() || self.buffer.len() > 4 * WINDOW.max(wanted) {
             self.buffer = vec![0; wanted];
         }
@@ -40,12 +40,12 @@ impl<S: Deref<Target: Source>> PlainWindow<S> {
 
 impl<S: Deref<Target: Source>> Window for PlainWindow<S> {
     #[inline]
-    fn at(&mut self, offset: u64, least: usize) -> Result<&[u8]> {
+    fn at(&mut self, offset: u64, min: usize) -> Result<&[u8]> {
         let skipped = usize::try_from(offset.wrapping_sub(self.start)).unwrap_or(usize::MAX);
-        if skipped <= self.filled && self.filled - skipped >= least {
+        if skipped <= self.filled && self.filled - skipped >= min {
             return Ok(&self.buffer[skipped..self.filled]);
         }
-        self.refill(offset, least)?;
+        self.refill(offset, min)?;
         Ok(&self.buffer[..self.filled])
     }
 

@@ -20,13 +20,13 @@ const MAX_EXPANSION: u64 = 22;
 pub(crate) struct SnappyDecoder<S> {
     input: Input<S>,
     /// Maximum length of a block, compressed or decompressed.
-    most: u64,
+    max: u64,
     block: Vec<u8>,
 }
 
 impl<S: Deref<Target: Source>> SnappyDecoder<S> {
-    pub(crate) fn new(input: Input<S>, most: u64) -> Self {
-        Self { input, most, block: Vec::new() }
+    pub(crate) fn new(input: Input<S>, max: u64) -> Self {
+        Self { input, max, block: Vec::new() }
     }
 
     fn malformed(&self, start: u64, message: &str) -> Error {
@@ -37,7 +37,7 @@ impl<S: Deref<Target: Source>> SnappyDecoder<S> {
         Error::limit(format!(
             "the snappy block at byte {start} of the compressed file is too long to hold in memory"
         ))
-        .expected(format!("at most {} bytes", self.most))
+        .expected(format!("at most {} bytes", self.max))
         .found(format!("{len} bytes"))
     }
 
@@ -46,7 +46,7 @@ impl<S: Deref<Target: Source>> SnappyDecoder<S> {
         if len > self.input.left() {
             return Err(self.malformed(start, "the file ends inside a snappy block"));
         }
-        if len > self.most {
+        if len > self.max {
             return Err(self.limit(start, len));
         }
         self.block.clear();
@@ -81,7 +81,7 @@ impl<S: Deref<Target: Source> + Send> Decoder for SnappyDecoder<S> {
                     self.malformed(start, "the decompressed length is impossible for the compressed length")
                 );
             }
-            if given as u64 > self.most {
+            if given as u64 > self.max {
                 return Err(self.limit(start, given as u64));
             }
             let begin = output.len();

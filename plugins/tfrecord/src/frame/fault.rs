@@ -32,7 +32,7 @@ pub(crate) enum FaultKind {
         next: u64,
     },
     /// The record is longer than the memory limit.
-    TooLong { length: u64, most: u64 },
+    TooLong { length: u64, max: u64 },
     /// The content of the frame is not the expected message.
     Message {
         why: String,
@@ -89,8 +89,8 @@ impl Fault {
             FaultKind::Truncated { length, available } => Error::malformed(why)
                 .expected(format!("{} bytes", u128::from(length) + u128::from(OVERHEAD)))
                 .found(format!("{available} bytes")),
-            FaultKind::TooLong { length, most } => {
-                let error = Error::limit(why).expected(format!("at most {most} bytes"));
+            FaultKind::TooLong { length, max } => {
+                let error = Error::limit(why).expected(format!("at most {max} bytes"));
                 error.found(format!("{length} bytes")).hint("raise the limit with --limit header_bytes=N")
             }
             _ => Error::malformed(why),

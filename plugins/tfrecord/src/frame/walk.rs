@@ -12,7 +12,7 @@ pub(crate) struct Checks {
     /// Whether to verify the checksums of the data.
     pub(crate) data: bool,
     /// Maximum length of a record in memory.
-    pub(crate) most: u64,
+    pub(crate) max: u64,
 }
 
 /// A position between two records.
@@ -44,10 +44,10 @@ impl<W: Window> Frames<W> {
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Fault> {
         let offset = self.offset;
         let Some(len) = self.header()? else { return Ok(None) };
-        if len > self.checks.most {
-            return Err(Fault { offset, kind: FaultKind::TooLong { length: len, most: self.checks.most } });
+        if len > self.checks.max {
+            return Err(Fault { offset, kind: FaultKind::TooLong { length: len, max: self.checks.max } });
         }
-        // `len` is at most `checks.most`, or less than the length of a window in memory.
+        // `len` is at max `checks.most`, or less than the length of a window in memory.
         let data = usize::try_from(len).unwrap_or(usize::MAX - HEADER - FOOTER);
         let whole = HEADER + data + FOOTER;
         let bytes = match self.window.at(offset, whole) {

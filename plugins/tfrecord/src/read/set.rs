@@ -67,13 +67,13 @@ impl RecordSet for TfRecordSet {
         narrowed(rows, &self.schema(), &columns)
     }
 
-    fn json(&self, split: usize, most: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
+    fn json(&self, split: usize, max: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
         let piece = self.piece(split)?;
         let file = &self.shared.files[piece.file];
         let mut walk = self.shared.walk(piece);
         let mut line = Vec::new();
         let (mut number, mut shown) = (piece.first, 0);
-        while shown < most && piece.end.is_none_or(|end| walk.offset() < end) {
+        while shown < max && piece.end.is_none_or(|end| walk.offset() < end) {
             match walk.next() {
                 Ok(None) => break,
                 Ok(Some(data)) => {

@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 pub(super) struct Attempts<A> {
     units: usize,
-    most: usize,
+    max: usize,
     state: Mutex<AttemptState<A>>,
     changed: Condvar,
 }
@@ -22,11 +22,11 @@ struct AttemptState<A> {
 }
 
 impl<A> Attempts<A> {
-    /// Creates attempts at `units` units, of which at most `most` may wait. If `most` is 0, nothing
+    /// Creates attempts at `units` units, of which at max `most` may wait. If `max` is 0, nothing
     /// is attempted.
-    pub(super) fn new(units: usize, most: usize) -> Self {
+    pub(super) fn new(units: usize, max: usize) -> Self {
         let state = AttemptState { next: 0, wanted: 0, made: BTreeMap::new(), is_stopped: false };
-        Self { units, most, state: Mutex::new(state), changed: Condvar::new() }
+        Self { units, max, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, AttemptState<A>> {
@@ -41,7 +41,7 @@ impl<A> Attempts<A> {
     pub(super) fn claim(&self) -> Option<Claim<'_, A>> {
         let mut state = self.state();
         while !state.is_stopped && state.next < self.units {
-            if state.next < state.wanted + self.most {
+            if state.next < state.wanted + self.max {
                 state.next += 1;
                 return Some(Claim { ahead: self, unit: state.next - 1, made: None });
             }
@@ -52,7 +52,7 @@ impl<A> Attempts<A> {
 
     /// Returns the result of a unit. Units are taken in order, each once.
     pub(super) fn take(&self, unit: usize) -> Option<A> {
-        if self.most == 0 {
+        if self.max == 0 {
             return None;
         }
         let mut state = self.state();

@@ -78,12 +78,12 @@ fn records_are_shown_as_they_are() {
         let (lines, error) = lines(&*set);
         if expected["expect"] == "error" {
             let error = error.unwrap_or_else(|| panic!("{case} is read"));
-            let said = error.to_string();
-            assert_eq!(error.kind(), ErrorKind::Malformed, "{case}: {said}");
+            let reported = error.to_string();
+            assert_eq!(error.kind(), ErrorKind::Malformed, "{case}: {reported}");
             let before = expected["records_before_error"].as_u64().unwrap();
-            assert_eq!(lines.len() as u64, before, "{case}: {said}");
+            assert_eq!(lines.len() as u64, before, "{case}: {reported}");
             let parts = ["data.tfrecord", &format!("record {before}"), "offset"];
-            assert!(parts.iter().all(|part| said.contains(part)), "{case}: {said}");
+            assert!(parts.iter().all(|part| reported.contains(part)), "{case}: {reported}");
             continue;
         }
         assert!(error.is_none(), "{case}: {error:?}");
@@ -111,9 +111,9 @@ fn rows_are_read_or_refused() {
             if is_error || case == "example_type_changes" {
                 let error = common::refused(folder(&path), &[FILES], &threads(count));
                 assert_eq!(error.kind(), ErrorKind::Malformed, "{case}");
-                let said = error.to_string();
+                let reported = error.to_string();
                 let parts = ["int64_list", "float_list", "record 1", "column \"a\"", "data.tfrecord"];
-                assert!(is_error || parts.iter().all(|part| said.contains(part)), "{said}");
+                assert!(is_error || parts.iter().all(|part| reported.contains(part)), "{reported}");
                 continue;
             }
             let set = open(folder(&path), &[FILES], &threads(count)).unwrap();

@@ -70,9 +70,12 @@ fn messages_that_are_none_are_named_and_skipped() {
     ] {
         let file = frames(&[&good, &bad.to_vec(), &good]);
         let error = refused(&file, &[]);
-        let said = error.to_string();
-        assert_eq!(error.kind(), ErrorKind::Malformed, "{said}");
-        assert!(said.contains("record 1") && said.contains(&format!("offset {}", good.len() + 16)), "{said}");
+        let reported = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{reported}");
+        assert!(
+            reported.contains("record 1") && reported.contains(&format!("offset {}", good.len() + 16)),
+            "{reported}"
+        );
         let set = open_file(&file, &[("on_error", "skip")]).unwrap();
         assert_eq!(count_rows(&all_rows(&*set)), 2);
         let skipped = set.skipped();
@@ -96,7 +99,7 @@ fn damage_is_skipped_up_to_a_limit() {
     for record in [2, 5, 6] {
         file[whole * record + 14] ^= 1;
     }
-    let given = |most| [("on_error", "skip"), ("max_errors", most)];
+    let given = |max| [("on_error", "skip"), ("max_errors", max)];
     let set = open_file(&file, &given("3")).unwrap();
     assert_eq!(all_rows(&*set)[0].num_rows(), 7);
     let offsets: Vec<u64> = set.skipped().iter().map(|skipped| skipped.offset).collect();
@@ -148,10 +151,10 @@ fn a_schema_that_records_contradict_is_an_error() {
     ];
     // The schema of the first record has a single value.
     let error = refused(&file(&messages), &[("infer", "1")]);
-    let said = error.to_string();
+    let reported = error.to_string();
     assert!(
-        said.contains("record 1") && said.contains("column \"a\"") && said.contains("2 values"),
-        "{said}"
+        reported.contains("record 1") && reported.contains("column \"a\"") && reported.contains("2 values"),
+        "{reported}"
     );
     let error = refused(&file(&[messages[0].clone(), messages[2].clone()]), &[("infer", "1")]);
     assert!(error.to_string().contains("column \"b\""), "{error}");
@@ -208,9 +211,9 @@ fn columns_are_limited() {
     ] {
         let error = common::refused(source(Entry::Folder, files), given, &context(purpose));
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-        let said = format!("{error} {:?}", error.details().collect::<Vec<_>>());
+        let reported = format!("{error} {:?}", error.details().collect::<Vec<_>>());
         for part in [files[files.len() - 1].0, "columns=", "at most 99"] {
-            assert!(said.contains(part), "{part}: {said}");
+            assert!(reported.contains(part), "{part}: {reported}");
         }
     }
     let enough = MemorySource::file("f.tfrecord", file_of(0..99));

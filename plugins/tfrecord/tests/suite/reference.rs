@@ -303,10 +303,12 @@ fn of_several_entries_of_a_key_the_last_counts_whatever_their_kinds() {
             Ok(error) => error.unwrap(),
             Err(error) => error,
         };
-        let said = error.to_string();
+        let reported = error.to_string();
         assert!(
-            said.contains("column \"x\"") && said.contains("int64_list") && said.contains("record 1"),
-            "{said}"
+            reported.contains("column \"x\"")
+                && reported.contains("int64_list")
+                && reported.contains("record 1"),
+            "{reported}"
         );
     }
 }

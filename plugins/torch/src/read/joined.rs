@@ -113,10 +113,10 @@ impl<'c> Joined<'c> {
 
     fn count(&mut self, steps: usize) -> Result<()> {
         self.steps += steps;
-        let most = MAX_JOINS_PER_NODE * (self.nodes.len() + 1024);
-        if self.steps > most {
+        let max = MAX_JOINS_PER_NODE * (self.nodes.len() + 1024);
+        if self.steps > max {
             return Err(Error::limit("too many entries in mappings that several files share")
-                .expected(format!("at most {most} entries")));
+                .expected(format!("at most {max} entries")));
         }
         Ok(())
     }

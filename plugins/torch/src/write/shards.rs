@@ -12,8 +12,8 @@ use tensorferry_sdk::{
 };
 
 /// Returns the records of each shard, in order. There is one shard if all records fit into it.
-pub(super) fn divide(storages: &StoragePlan, most: Option<u64>) -> Vec<Vec<usize>> {
-    split(storages.records.iter().map(|record| record.len).enumerate(), most)
+pub(super) fn divide(storages: &StoragePlan, max: Option<u64>) -> Vec<Vec<usize>> {
+    split(storages.records.iter().map(|record| record.len).enumerate(), max)
 }
 
 pub(super) fn names(target: &Target) -> Names {

@@ -68,18 +68,18 @@ impl StoragePlan {
         context: &dyn Context,
     ) -> Result<Self> {
         let mut carried: Vec<Option<StorableTensor>> = Vec::new();
-        let said = ComposedTensors::of(catalog)?;
+        let declared = ComposedTensors::of(catalog)?;
         for id in catalog.tensor_ids() {
             let view = catalog.tensor(id);
             let planned = match format {
-                FileFormat::Zip => StorableTensor::of(view, said.integers.contains(&id)),
+                FileFormat::Zip => StorableTensor::of(view, declared.integers.contains(&id)),
                 // The pickle holds the values of these tensors, and the loader of streams fails on
                 // storages that no tensor names.
-                FileFormat::Legacy if said.shapes.contains(&id) => {
+                FileFormat::Legacy if declared.shapes.contains(&id) => {
                     Err("it is kept only as the size of its sparse tensor; -o format=zip keeps the tensor"
                         .to_owned())
                 }
-                FileFormat::Legacy if said.scales.contains(&id) => {
+                FileFormat::Legacy if declared.scales.contains(&id) => {
                     Err("it belongs to a quantized tensor; -o format=zip keeps it".to_owned())
                 }
                 FileFormat::Legacy => StorableTensor::of(view, false),

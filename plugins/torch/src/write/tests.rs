@@ -347,8 +347,8 @@ fn what_weights_only_refuses_is_never_written_again() {
         pickle_of(&records),
         "proto2 } ( \"key\" ] ( None None None None } ( \"import os\" None u e u ."
     );
-    let told: Vec<&str> = losses(&layout).into_iter().map(|(_, what)| what).collect();
-    assert_eq!(told, [".", "key.0", "key.1", "key.2", "key.3", "key.4", "key.4.import os"]);
+    let reported: Vec<&str> = losses(&layout).into_iter().map(|(_, what)| what).collect();
+    assert_eq!(reported, [".", "key.0", "key.1", "key.2", "key.3", "key.4", "key.4.import os"]);
     assert!(layout.losses().iter().any(|loss| loss.why.contains("builtins.eval")));
 }
 

@@ -205,10 +205,11 @@ fn mappings_of_shards_are_joined() {
     assert_eq!(keys(root), ["state_dict", "config"]);
     let (_, state_dict) = root.entries().next().unwrap();
     assert_eq!(keys(tree.get(state_dict).unwrap()), ["a", "b"]);
-    for (parts, said) in [([("a", 7), ("b", 8)], "config.epoch"), ([("a", 7), ("a", 7)], "state_dict.a")] {
+    for (parts, reported) in [([("a", 7), ("b", 8)], "config.epoch"), ([("a", 7), ("a", 7)], "state_dict.a")]
+    {
         let error = nested(parts).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed);
-        assert!(error.to_string().contains(said), "{error}");
+        assert!(error.to_string().contains(reported), "{error}");
     }
 }
 

@@ -50,10 +50,10 @@ fn a_sparse_tensor_keeps_its_shape() {
             .filter_map(|name| Some((name.strip_suffix(".shape")?.to_owned(), shape_of(&name, view)?)))
             .collect()
     };
-    let said = with("sparse.pt", "", shapes);
-    assert!(said.len() > 20, "{}", said.len());
+    let reported = with("sparse.pt", "", shapes);
+    assert!(reported.len() > 20, "{}", reported.len());
     with("sparse.pt", "densify=true", |view| {
-        for (name, shape) in &said {
+        for (name, shape) in &reported {
             assert_eq!(&view.tensor_named(name).unwrap().1, shape, "{name}");
         }
     });
@@ -174,10 +174,10 @@ fn a_module_is_its_state_dict_and_says_once_what_else_it_is() {
         }
         let keys: Vec<String> = values(view, &["whole"]).into_iter().map(|(key, _)| key).collect();
         assert_eq!(keys[..3], ["\"embedding.weight\"", "\"blocks.0.gain\"", "\"blocks.0.kept\""]);
-        let said = losses(view, LossKind::State);
+        let reported = losses(view, LossKind::State);
         let blocks: Vec<&(String, String)> =
-            said.iter().filter(|(_, why)| why.contains("__main__.Block")).collect();
-        assert_eq!(blocks.len(), 1, "{said:?}");
+            reported.iter().filter(|(_, why)| why.contains("__main__.Block")).collect();
+        assert_eq!(blocks.len(), 1, "{reported:?}");
         let (what, why) = blocks[0];
         assert_eq!(what, "whole.blocks.0");
         assert!(why.contains("3 modules") && why.contains("loose, plain"), "{why}");

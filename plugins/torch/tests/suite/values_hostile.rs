@@ -263,8 +263,8 @@ fn a_module_that_contains_itself_is_cut_there() {
     let catalog = read(&object, &[&[0]], "", Limits::default()).unwrap();
     let names: Vec<&str> = catalog.tensors().iter().map(|tensor| &*tensor.name).collect();
     assert_eq!(names, ["w", "3"]);
-    let said: Vec<&str> = catalog.losses().iter().map(|loss| &*loss.what).collect();
-    assert_eq!(said, ["me", "x", ""]);
+    let reported: Vec<&str> = catalog.losses().iter().map(|loss| &*loss.what).collect();
+    assert_eq!(reported, ["me", "x", ""]);
 }
 
 #[test]
@@ -320,8 +320,8 @@ fn parameters_of_old_torch_are_their_tensors() {
     let catalog = read(&object, &[&[7]], "", Limits::default()).unwrap();
     let names: Vec<&str> = catalog.tensors().iter().map(|tensor| &*tensor.name).collect();
     assert_eq!(names, ["m.a", "m.b", "p"]);
-    let said: Vec<&str> = catalog.losses().iter().map(|loss| &*loss.what).collect();
-    assert_eq!(said, ["p", "m"]);
+    let reported: Vec<&str> = catalog.losses().iter().map(|loss| &*loss.what).collect();
+    assert_eq!(reported, ["p", "m"]);
 }
 
 /// Returns the pickle and the storages of a file that torch wrote.

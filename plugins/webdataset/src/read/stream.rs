@@ -174,7 +174,7 @@ impl Stream {
             self.columns[place].push(key.as_bytes())?;
         }
         let (mut next, mut bytes) = (Some(first), key.len() as u64);
-        let most = self.limits.header_bytes;
+        let max = self.limits.header_bytes;
         while let Some(member) = next {
             let ending = match tar::split(&member.path) {
                 Some((of, ending)) if of == key => ending,
@@ -186,9 +186,9 @@ impl Stream {
             match self.places.get(&ending).filter(|_| row.is_some()) {
                 Some(&place) => {
                     bytes = bytes.saturating_add(member.size);
-                    if bytes > most {
+                    if bytes > max {
                         let error = Error::limit(format!("sample {key:?} is too long to hold in memory"));
-                        let expected = format!("at most {most} bytes of members");
+                        let expected = format!("at most {max} bytes of members");
                         let error = error.file(self.input.file_name()).column(&ending).offset(member.offset);
                         return Err(error
                             .hint("raise the limit with --limit header_bytes=N")

@@ -319,8 +319,8 @@ fn zeros_before_a_number_are_not_lost_in_silence() {
     ];
     let (bytes, _) = written("a.tar", &[RecordBatch::try_from_iter(columns).unwrap()], &[]).unwrap();
     let losses = |given| read(MemorySource::file("a.tar", bytes.clone()), given).unwrap().1;
-    let told: Vec<String> = losses(&[("members", "typed")]).into_iter().map(|loss| loss.what).collect();
-    assert_eq!(told, ["id"]);
+    let reported: Vec<String> = losses(&[("members", "typed")]).into_iter().map(|loss| loss.what).collect();
+    assert_eq!(reported, ["id"]);
     assert_eq!(losses(&[]), []);
 }
 
@@ -370,14 +370,14 @@ fn read_within(
 fn what_one_sample_holds_is_bounded() {
     let members: Vec<_> = (0..30).map(|n| (format!("s.m{n}"), 100_000)).collect();
     for name in ["a.tar", "a.tar.zst"] {
-        let read = |most, columns: Option<Vec<usize>>| {
-            read_within(&members, name, ("header_bytes", most), &Batches { columns, ..Batches::default() })
+        let read = |max, columns: Option<Vec<usize>>| {
+            read_within(&members, name, ("header_bytes", max), &Batches { columns, ..Batches::default() })
         };
         let error = read(1 << 20, None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-        let said = format!("{error} {:?}", error.details().collect::<Vec<_>>());
+        let reported = format!("{error} {:?}", error.details().collect::<Vec<_>>());
         for part in [name, "\"s\"", "\"m10\"", "header_bytes=N", "1100001", "100000"] {
-            assert!(said.contains(part), "{part}: {said}");
+            assert!(reported.contains(part), "{part}: {reported}");
         }
         // Unrequested members are not held in memory.
         read(1 << 20, Some(vec![0, 1, 30])).unwrap();
@@ -395,11 +395,12 @@ fn long_names_and_columns_without_end_are_refused() {
     read_within(&long(60_000), "a.tar", ("nesting", 1), &Batches::default()).unwrap();
 
     let others: Vec<_> = (0..60).map(|n| (format!("k{n}.{}{n}", "m".repeat(80)), 0)).collect();
-    for (limit, most, said) in [("columns", 50, "columns=N"), ("header_bytes", 32 << 10, "header_bytes=N")] {
-        let error = read_within(&others, "a.tar.zst", (limit, most), &Batches::default()).unwrap_err();
+    for (limit, max, reported) in [("columns", 50, "columns=N"), ("header_bytes", 32 << 10, "header_bytes=N")]
+    {
+        let error = read_within(&others, "a.tar.zst", (limit, max), &Batches::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
         let hint = error.details().find(|(name, _)| *name == "hint").map(|(_, text)| text);
-        assert!(hint.is_some_and(|hint| hint.contains(said)), "{error}");
+        assert!(hint.is_some_and(|hint| hint.contains(reported)), "{error}");
         assert!(error.to_string().contains("offset"), "{error}");
     }
     // Each row takes space in all columns, whatever members it has.

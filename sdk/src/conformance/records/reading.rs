@@ -101,8 +101,8 @@ pub(super) fn read_source(
         let mut batches = Vec::new();
         for (number, split) in set.splits().iter().enumerate() {
             let of_split = pull(rules, set.stream(number, &Batches::default())?, &schema, title)?;
-            let said = split.records.is_none_or(|records| records == count(&of_split));
-            rules.require(said, "a split has as many rows as declared", || {
+            let declared = split.records.is_none_or(|records| records == count(&of_split));
+            rules.require(declared, "a split has as many rows as declared", || {
                 let says = split.records.unwrap_or_default();
                 format!("{}, split {number} declares {says} rows, found {}", title(), count(&of_split))
             });
@@ -276,18 +276,18 @@ fn check_lines(rules: &Rules<'_>, sample: &Sample, expected: &ReadRows) {
     let set = rules.holds(set, "a sample can be shown", &title);
     let mut total = 0;
     let mut has_lines = false;
-    for most in [u64::MAX, 1] {
+    for max in [u64::MAX, 1] {
         for split in 0..set.splits().len() {
             let mut lines = Lines::default();
-            let shown = rules.catch_panic(|| title.clone(), || set.json(split, most, &mut lines));
+            let shown = rules.catch_panic(|| title.clone(), || set.json(split, max, &mut lines));
             let Some(shown) = rules.holds(shown, "a sample can be shown", &title) else { continue };
             has_lines = true;
-            let right = shown == lines.count && shown <= most;
+            let right = shown == lines.count && shown <= max;
             rules.require(right, "lines are limited as requested and counted correctly", || {
-                format!("{title}: at most {most}, returned {shown}, wrote {}", lines.count)
+                format!("{title}: at most {max}, returned {shown}, wrote {}", lines.count)
             });
             rules.require(!lines.is_broken, "a line is text without a newline", || title.clone());
-            total += if most == u64::MAX { shown } else { 0 };
+            total += if max == u64::MAX { shown } else { 0 };
         }
     }
     rules.require(!has_lines || total == expected.count(), "every row has a line", || {

@@ -72,10 +72,10 @@ fn check_ranges(
             let found = scan(rules, set, split, &request, schema, title);
             let difference = difference(&window(whole, first_row, limit), &found);
             rules.require(difference.is_none(), "a scan has exactly the rows of its range", || {
-                let most = limit.map_or("all".to_owned(), |limit| format!("at most {limit}"));
+                let max = limit.map_or("all".to_owned(), |limit| format!("at most {limit}"));
                 let difference = difference.unwrap_or_default();
                 format!(
-                    "{title}, split {split}, {most} rows from {first_row}, expected and found: {difference}"
+                    "{title}, split {split}, {max} rows from {first_row}, expected and found: {difference}"
                 )
             });
         }

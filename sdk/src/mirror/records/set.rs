@@ -65,8 +65,8 @@ impl RecordSetCalls for LentRecordSet {
         self.tickets.take(ticket).map_or(Ok(()), |error| Err(error.into()))
     }
 
-    fn json(&self, split: u32, most: u64, output: Borrowed<'_, ByteSinkTable>) -> Result<u64, Failure> {
-        let written = self.set.json(split as usize, most, &mut RemoteByteSink(output))?;
+    fn json(&self, split: u32, max: u64, output: Borrowed<'_, ByteSinkTable>) -> Result<u64, Failure> {
+        let written = self.set.json(split as usize, max, &mut RemoteByteSink(output))?;
         Ok(written.unwrap_or(UNKNOWN))
     }
 
@@ -150,10 +150,10 @@ impl RecordSet for RemoteRecordSet {
         Ok(Box::new(RemoteStream::new(stream, self.object.clone(), ticket)?))
     }
 
-    fn json(&self, split: usize, most: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
+    fn json(&self, split: usize, max: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
         let split = u32::try_from(split).map_err(|_| Error::plugin("no such split"))?;
         let mut output = LentByteSink(output);
-        let written = self.object.json(split, most, Borrowed::sink(&mut output));
+        let written = self.object.json(split, max, Borrowed::sink(&mut output));
         self.object.result_or(written, UNKNOWN).map(known)
     }
 

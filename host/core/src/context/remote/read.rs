@@ -32,9 +32,9 @@ pub trait RemotePlace: Send + Sync {
     /// `None` if nothing exists there.
     fn look(&self, path: &str) -> Result<Option<RemoteEntry>>;
 
-    /// Lists the direct entries of a folder, in any order, with a single request. More than `most`
+    /// Lists the direct entries of a folder, in any order, with a single request. More than `max`
     /// entries are an error.
-    fn list(&self, folder: &str, most: u64) -> Result<Vec<RemoteEntry>>;
+    fn list(&self, folder: &str, max: u64) -> Result<Vec<RemoteEntry>>;
 
     /// Opens the current version of a file, with a single request.
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>>;

@@ -75,7 +75,7 @@ mod tests {
         ] {
             assert_eq!(check_complete(whole), Ok(()), "{whole:?}");
         }
-        for (torn, said) in [
+        for (torn, declared) in [
             (&["d-00001-of-00002.x"][..], "1 of them, without number [0]"),
             (&["d-00000-of-00002.x", "d-00000-of-00002.y"], "number [1]"),
             (&["a/d-00000-of-00002.x", "b/d-00001-of-00002.x"], "number [1]"),
@@ -86,7 +86,7 @@ mod tests {
             (&["d-00003-of-18446744073709551615.x"], "without number [0, 1, 2, 4, 5, 6, 7, 8] and "),
         ] {
             let error = check_complete(torn).map_err(|error| error.to_string());
-            assert!(error.as_ref().is_err_and(|error| error.contains(said)), "{torn:?}: {error:?}");
+            assert!(error.as_ref().is_err_and(|error| error.contains(declared)), "{torn:?}: {error:?}");
         }
     }
 }

@@ -119,9 +119,9 @@ impl<'a> Group<'a> {
     }
 
     fn bits(&self, layer: &str) -> Result<u32> {
-        let said = self.weights.get("num_bits").unwrap_or(&Value::Null);
-        let bits = said.as_u64().and_then(|bits| u32::try_from(bits).ok());
-        bits.filter(|bits| (1..=8).contains(bits)).ok_or_else(|| odd_bits(layer, said))
+        let declared = self.weights.get("num_bits").unwrap_or(&Value::Null);
+        let bits = declared.as_u64().and_then(|bits| u32::try_from(bits).ok());
+        bits.filter(|bits| (1..=8).contains(bits)).ok_or_else(|| odd_bits(layer, declared))
     }
 
     /// Returns the rows and columns of a block that shares a scale, if scales are per block.

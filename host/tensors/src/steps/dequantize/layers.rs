@@ -152,12 +152,12 @@ impl<'a> Layer<'a> {
             .found(name(tensor.dtype)))
     }
 
-    /// Reads a tensor's bytes, if there are at most `most`.
-    pub(super) fn bytes(&self, tensor: &Tensor, most: u64) -> Result<Vec<u8>> {
-        if tensor.bytes > most {
+    /// Reads a tensor's bytes, if there are at most `max`.
+    pub(super) fn bytes(&self, tensor: &Tensor, max: u64) -> Result<Vec<u8>> {
+        if tensor.bytes > max {
             return Err(Error::malformed("a part of a quantized weight is too long")
                 .tensor(&tensor.name)
-                .expected(format!("at most {most} bytes"))
+                .expected(format!("at most {max} bytes"))
                 .found(tensor.bytes));
         }
         self.layers.read(self.extent(tensor)?).map_err(|error| error.tensor(&tensor.name))

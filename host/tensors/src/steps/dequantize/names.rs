@@ -241,9 +241,9 @@ pub(super) fn named<'a>(
     let scales = named_scales(layers.names());
     let get = |name: &str| layers.get(name);
     let described: Vec<UnknownCodes<'a>> = described(layers).collect();
-    let told: HashSet<&str> = described.iter().map(|codes| codes.name).collect();
+    let reported: HashSet<&str> = described.iter().map(|codes| codes.name).collect();
     let mut unknown: Vec<UnknownCodes<'a>> = Vec::new();
-    for name in layers.names().filter(|name| !told.contains(name)) {
+    for name in layers.names().filter(|name| !reported.contains(name)) {
         let Some((id, tensor)) = layers.id(name).zip(layers.get(name)) else { continue };
         if taken.contains(&id) || !Dtypes::Any.has(tensor.dtype) || tensor.shape.is_empty() {
             continue;
@@ -623,10 +623,10 @@ struct Comfy {
 impl Comfy {
     fn of(catalog: &Catalog) -> Result<Self> {
         let text = catalog.metadata().get(COMFY_METADATA).and_then(|value| value.as_text());
-        let said: Option<Value> = text.map(serde_json::from_str).transpose().map_err(|error| {
+        let declared: Option<Value> = text.map(serde_json::from_str).transpose().map_err(|error| {
             Error::malformed(format!("the metadata {COMFY_METADATA} is not JSON: {error}"))
         })?;
-        Ok(Self { layers: said.and_then(|said| said.get("layers").cloned()).unwrap_or_default() })
+        Ok(Self { layers: declared.and_then(|declared| declared.get("layers").cloned()).unwrap_or_default() })
     }
 
     /// Returns the tensor or the metadata entry that describes a weight, if there is one.
@@ -652,16 +652,16 @@ impl Comfy {
                 Some(tensor) => {
                     let layer = layers.layer(tensor.name.clone(), &tensor.name)?;
                     let bytes = layer.bytes(tensor, 64 << 10)?;
-                    let said = serde_json::from_slice(&bytes);
-                    Some(said.map_err(|error| {
+                    let declared = serde_json::from_slice(&bytes);
+                    Some(declared.map_err(|error| {
                         Error::malformed(format!("not JSON: {error}")).tensor(&tensor.name)
                     })?)
                 }
                 None => self.layers.get(module.trim_end_matches('.')).cloned(),
             };
-        let Some(said) = own else { return Ok(()) };
-        let format = said.get("format").and_then(Value::as_str).unwrap_or("no format");
-        let keys = said.as_object().into_iter().flatten().map(|(key, _)| key);
+        let Some(declared) = own else { return Ok(()) };
+        let format = declared.get("format").and_then(Value::as_str).unwrap_or("no format");
+        let keys = declared.as_object().into_iter().flatten().map(|(key, _)| key);
         let is_harmless = keys.clone().all(|key| HARMLESS.contains(&&**key));
         if KNOWN.contains(&format) && is_harmless {
             return Ok(());
@@ -669,6 +669,6 @@ impl Comfy {
         Err(Error::unsupported("dequantize does not support this format of ComfyUI")
             .tensor(module.trim_end_matches('.'))
             .expected(KNOWN.join(", "))
-            .found(said))
+            .found(declared))
     }
 }

@@ -175,11 +175,11 @@ impl Scales {
     pub(super) fn of(layer: &Layer<'_>, tensor: &Tensor) -> Result<Self> {
         const DTYPES: [Dtype; 6] =
             [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F8_E8M0, Dtype::U8, Dtype::F8_E4M3];
-        let lying = layer.extent_of(tensor, &DTYPES)?;
+        let stored = layer.extent_of(tensor, &DTYPES)?;
         Ok(if matches!(tensor.dtype, Dtype::U8 | Dtype::F8_E8M0) {
-            Self::Powers(lying)
+            Self::Powers(stored)
         } else {
-            Self::Plain(lying)
+            Self::Plain(stored)
         })
     }
 

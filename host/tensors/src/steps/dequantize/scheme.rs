@@ -56,11 +56,11 @@ pub(super) const CHATGLM: &str = "ChatGLM";
 impl Scheme {
     /// Returns the scheme, if the weights were quantized with one.
     pub(super) fn of(config: &ModelConfig) -> Result<Option<Self>> {
-        let Some(said) = config.quantization() else {
+        let Some(declared) = config.quantization() else {
             let bits = config.json().and_then(|config| config.get("quantization_bit")?.as_u64());
             return Ok((bits == Some(4)).then(|| Self::Uncovered(CHATGLM.to_owned())));
         };
-        said.scheme().map_err(|error| error.file(said.file))
+        declared.scheme().map_err(|error| error.file(declared.file))
     }
 
     /// Returns the common name of the method.
@@ -315,33 +315,34 @@ fn first<'a>(facts: &'a Value, keys: &[&str]) -> Option<&'a Value> {
 
 /// Returns the bits per value, which must be one of `known`.
 fn bits(facts: &Value, keys: &[&str], known: &[u32]) -> Result<u32> {
-    let said = first(facts, keys);
-    let bits = said.and_then(Value::as_u64).and_then(|bits| u32::try_from(bits).ok());
+    let declared = first(facts, keys);
+    let bits = declared.and_then(Value::as_u64).and_then(|bits| u32::try_from(bits).ok());
     bits.filter(|bits| known.contains(bits)).ok_or_else(|| {
         Error::malformed(format!("{} is not a supported number of bits", keys[0]))
             .expected(format!("one of {known:?}"))
-            .found(said.map_or_else(|| "nothing".to_owned(), Value::to_string))
+            .found(declared.map_or_else(|| "nothing".to_owned(), Value::to_string))
     })
 }
 
 fn group(facts: &Value, keys: &[&str]) -> Result<Option<u64>> {
-    match first(facts, keys).map(|said| (said, said.as_i64())) {
+    match first(facts, keys).map(|declared| (declared, declared.as_i64())) {
         None | Some((_, Some(-1))) => Ok(None),
         Some((_, Some(group))) if group > 0 => Ok(Some(group.unsigned_abs())),
-        Some((said, _)) => Err(Error::malformed(format!("{} is not a group size", keys[0]))
+        Some((declared, _)) => Err(Error::malformed(format!("{} is not a group size", keys[0]))
             .expected("a number above 0, or -1")
-            .found(said)),
+            .found(declared)),
     }
 }
 
 fn block(facts: &Value) -> Result<Option<[u64; 2]>> {
-    let Some(said) = first(facts, &["weight_block_size"]) else { return Ok(None) };
-    let dims: Option<Vec<u64>> =
-        said.as_array().map(|dims| dims.iter().filter_map(Value::as_u64).filter(|dim| *dim > 0).collect());
+    let Some(declared) = first(facts, &["weight_block_size"]) else { return Ok(None) };
+    let dims: Option<Vec<u64>> = declared
+        .as_array()
+        .map(|dims| dims.iter().filter_map(Value::as_u64).filter(|dim| *dim > 0).collect());
     match dims.as_deref() {
         Some(&[rows, columns]) => Ok(Some([rows, columns])),
         _ => Err(Error::malformed("weight_block_size is not a block")
             .expected("two numbers above 0")
-            .found(said)),
+            .found(declared)),
     }
 }

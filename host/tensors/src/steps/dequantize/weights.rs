@@ -153,8 +153,8 @@ pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedM
         Some(QuantizedWeight { name: codes.name.to_owned(), shape, place, parts })
     });
     let weights = weights.chain(unknown).collect();
-    let said = model.config.quantization();
-    let named = said.and_then(|said| said.facts.get("quant_method")?.as_str());
+    let declared = model.config.quantization();
+    let named = declared.and_then(|declared| declared.facts.get("quant_method")?.as_str());
     let method = match (&*found.method, named) {
         ("", Some(named)) => named.to_owned(),
         ("", None) => "a method that its configuration does not name".to_owned(),
@@ -172,7 +172,7 @@ const SCALES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
 pub struct StoredCodes {
     /// By the storage and the start of a tensor in it: the end of the tensor, and whether it
     /// contains scales.
-    lying: BTreeMap<(StorageId, u64), (u64, bool)>,
+    stored: BTreeMap<(StorageId, u64), (u64, bool)>,
     /// The common name of the method.
     method: String,
     /// Whether dequantize supports all weights.
@@ -190,7 +190,7 @@ impl StoredCodes {
         let Some(QuantizedModel { method, weights, problem, .. }) = quantized(catalog, model) else {
             return Self::default();
         };
-        let mut lying = BTreeMap::new();
+        let mut stored = BTreeMap::new();
         for weight in &weights {
             for id in &weight.parts {
                 let Some(tensor) = catalog.tensor(*id) else { continue };
@@ -199,16 +199,16 @@ impl StoredCodes {
                     continue;
                 }
                 for (storage, offset) in places(tensor) {
-                    lying.insert((storage, offset), (offset.saturating_add(tensor.bytes), is_scale));
+                    stored.insert((storage, offset), (offset.saturating_add(tensor.bytes), is_scale));
                 }
             }
         }
-        Self { lying, method, can_be_dequantized: problem.is_none() }
+        Self { stored, method, can_be_dequantized: problem.is_none() }
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lying.is_empty()
+        self.stored.is_empty()
     }
 
     /// Whether a tensor has bytes of codes.
@@ -250,11 +250,11 @@ impl StoredCodes {
 
     /// Whether a tensor contains scales; `None` if it contains neither codes nor scales.
     fn is_scale(&self, tensor: &Tensor) -> Option<bool> {
-        if self.lying.is_empty() {
+        if self.stored.is_empty() {
             return None;
         }
         places(tensor).find_map(|(storage, offset)| {
-            let (place, (end, is_scale)) = self.lying.range(..=(storage, offset)).next_back()?;
+            let (place, (end, is_scale)) = self.stored.range(..=(storage, offset)).next_back()?;
             (place.0 == storage && offset < *end).then_some(*is_scale)
         })
     }

@@ -25,8 +25,8 @@ pub(super) enum ChunkDictionary {
 
 /// The distinct values of a chunk.
 pub(super) struct NumberDictionary<T> {
-    least: T,
-    /// Index of each number, starting with `least`.
+    min: T,
+    /// Index of each number, starting with `min`.
     indices: Vec<u32>,
     values: Vec<T>,
     bits: u32,
@@ -34,8 +34,8 @@ pub(super) struct NumberDictionary<T> {
 
 pub(super) trait Integer: Copy + Ord + BitOr<Output = Self> {
     const ZERO: Self;
-    /// Returns the difference from `least`.
-    fn distance(self, least: Self) -> usize;
+    /// Returns the difference from `min`.
+    fn distance(self, min: Self) -> usize;
     /// Returns `self + by`.
     fn add(self, by: usize) -> Self;
     /// Appends the number in little-endian order.
@@ -48,8 +48,8 @@ macro_rules! integer {
             const ZERO: Self = 0;
 
             #[inline]
-            fn distance(self, least: Self) -> usize {
-                usize::try_from(self.wrapping_sub(least).cast_unsigned()).unwrap_or(usize::MAX)
+            fn distance(self, min: Self) -> usize {
+                usize::try_from(self.wrapping_sub(min).cast_unsigned()).unwrap_or(usize::MAX)
             }
 
             fn add(self, by: usize) -> Self {
@@ -135,18 +135,18 @@ impl<T: Integer> NumberDictionary<T> {
         if count == 0 {
             return None;
         }
-        let most = MAX_RANGE.min(1024 + 16 * count);
-        let (least, is_there) = match small_numbers(values, most) {
+        let max = MAX_RANGE.min(1024 + 16 * count);
+        let (min, is_there) = match small_numbers(values, max) {
             Some(is_there) => (T::ZERO, is_there),
             None => {
-                let (least, greatest) = extremes(values.iter().copied())?;
-                let range = greatest.distance(least);
-                if range >= most {
+                let (min, greatest) = extremes(values.iter().copied())?;
+                let range = greatest.distance(min);
+                if range >= max {
                     return None;
                 }
                 let mut is_there = vec![false; range + 1];
-                values.iter().for_each(|values| mark(values, least, &mut is_there));
-                (least, is_there)
+                values.iter().for_each(|values| mark(values, min, &mut is_there));
+                (min, is_there)
             }
         };
         let mut found = Vec::new();
@@ -155,14 +155,14 @@ impl<T: Integer> NumberDictionary<T> {
             // The index is less than the range, which is at most 2^18.
             indices.push(u32::try_from(found.len()).unwrap_or(u32::MAX));
             if is_there {
-                found.push(least.add(place));
+                found.push(min.add(place));
             }
         }
         let bits = (u64::BITS - (found.len() as u64 - 1).leading_zeros()).max(1);
         let width = 8 * size_of::<T>();
         let with = found.len() * width + count * bits as usize;
         let is_worth_it = 2 * with <= count * width;
-        Some(is_worth_it.then_some(Self { least, indices, values: found, bits }))
+        Some(is_worth_it.then_some(Self { min, indices, values: found, bits }))
     }
 
     fn extremes(&self) -> Option<(T, T)> {
@@ -184,18 +184,18 @@ impl<T: Integer> NumberDictionary<T> {
             indices.put_all(values, |value| value.distance(first) as u64);
             return;
         }
-        indices.put_all(values, |value| u64::from(self.indices[value.distance(self.least)]));
+        indices.put_all(values, |value| u64::from(self.indices[value.distance(self.min)]));
     }
 }
 
 /// Marks which numbers from zero on occur. Returns `None` if a number is negative or not less than
-/// `most`. Each run of values is read twice while it is in the cache: first its combined bits give
+/// `max`. Each run of values is read twice while it is in the cache: first its combined bits give
 /// an upper bound, which vector instructions compute.
-fn small_numbers<T: Integer>(values: &[&[T]], most: usize) -> Option<Vec<bool>> {
+fn small_numbers<T: Integer>(values: &[&[T]], max: usize) -> Option<Vec<bool>> {
     let mut is_there = vec![false];
     for run in values.iter().flat_map(|values| values.chunks(2048)) {
         let range = run.iter().fold(T::ZERO, |bits, &value| bits | value).distance(T::ZERO);
-        if range >= most {
+        if range >= max {
             return None;
         }
         if range >= is_there.len() {
@@ -206,11 +206,11 @@ fn small_numbers<T: Integer>(values: &[&[T]], most: usize) -> Option<Vec<bool>> 
     Some(is_there)
 }
 
-/// Marks each number at its distance from `least`, which must be less than the length of
+/// Marks each number at its distance from `min`, which must be less than the length of
 /// `is_there`.
-fn mark<T: Integer>(values: &[T], least: T, is_there: &mut [bool]) {
+fn mark<T: Integer>(values: &[T], min: T, is_there: &mut [bool]) {
     for value in values {
-        is_there[value.distance(least)] = true;
+        is_there[value.distance(min)] = true;
     }
 }
 

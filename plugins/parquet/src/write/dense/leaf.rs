@@ -159,19 +159,19 @@ pub(super) fn extremes<'a, T: Copy + Ord + 'a>(values: impl IntoIterator<Item = 
     let mut values = values.into_iter().filter(|values| !values.is_empty()).peekable();
     let first = values.peek()?[0];
     // Eight lanes, so that no comparison waits for the previous one.
-    let (mut least, mut greatest) = ([first; 8], [first; 8]);
+    let (mut min, mut greatest) = ([first; 8], [first; 8]);
     for values in values {
         let (eights, rest) = values.as_chunks::<8>();
         for eight in eights {
             for lane in 0..8 {
-                least[lane] = least[lane].min(eight[lane]);
+                min[lane] = min[lane].min(eight[lane]);
                 greatest[lane] = greatest[lane].max(eight[lane]);
             }
         }
         for &value in rest {
-            least[0] = least[0].min(value);
+            min[0] = min[0].min(value);
             greatest[0] = greatest[0].max(value);
         }
     }
-    Some((least.into_iter().min()?, greatest.into_iter().max()?))
+    Some((min.into_iter().min()?, greatest.into_iter().max()?))
 }

@@ -149,7 +149,7 @@ impl Tokenizer<'_> {
         if squares.fold(0, usize::saturating_add) > MAX_CUT_BYTES {
             return Err("the tokens are too long to find the merges that form them".to_owned());
         }
-        let most = self.tokens.len().saturating_mul(MAX_MERGES).saturating_add(MIN_MERGE_LIMIT);
+        let max = self.tokens.len().saturating_mul(MAX_MERGES).saturating_add(MIN_MERGE_LIMIT);
         let mut pairs: Vec<(usize, usize, usize)> = Vec::new();
         for (id, token) in self.tokens.iter().enumerate().filter(|(id, _)| is_piece(*id)) {
             let cuts = token.char_indices().skip(1).map(|(at, _)| token.split_at(at));
@@ -157,8 +157,8 @@ impl Tokenizer<'_> {
                 cuts.filter_map(|(one, other)| Some((id, *ids.get(one)?, *ids.get(other)?))).collect();
             own.sort_unstable();
             pairs.extend(own);
-            if pairs.len() > most {
-                return Err(format!("more than {most} merges form its tokens"));
+            if pairs.len() > max {
+                return Err(format!("more than {max} merges form its tokens"));
             }
         }
         pairs.sort_by(|a, b| scores[b.0].total_cmp(&scores[a.0]));

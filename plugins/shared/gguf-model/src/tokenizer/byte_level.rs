@@ -6,7 +6,12 @@ use crate::entries::Entries;
 use serde_json::Value as Json;
 use tensorferry_sdk::Result;
 
-pub(super) fn add_to(entries: &mut Entries, json: &Json, said: Option<u64>, pre: Option<&str>) -> Result<()> {
+pub(super) fn add_to(
+    entries: &mut Entries,
+    json: &Json,
+    declared: Option<u64>,
+    pre: Option<&str>,
+) -> Result<()> {
     match &json["normalizer"] {
         Json::Null => {}
         // Almost all texts are already in this form, and llama.cpp does not normalize.
@@ -21,7 +26,7 @@ pub(super) fn add_to(entries: &mut Entries, json: &Json, said: Option<u64>, pre:
                 .hint("pass -o set=tokenizer.ggml.pre=string:WORD with the word for an equivalent split")
         })?,
     };
-    let mut vocabulary = empty(json, said)?;
+    let mut vocabulary = empty(json, declared)?;
     for (token, id) in vocab(json)? {
         vocabulary.set(id, token, NORMAL, 0.0);
     }

@@ -14,8 +14,8 @@ pub(super) fn has_byte_fallback(json: &Json) -> bool {
     json["model"]["byte_fallback"] == true
 }
 
-pub(super) fn vocabulary(json: &Json, said: Option<u64>) -> Result<Vocabulary> {
-    let mut vocabulary = empty(json, said)?;
+pub(super) fn vocabulary(json: &Json, declared: Option<u64>) -> Result<Vocabulary> {
+    let mut vocabulary = empty(json, declared)?;
     let mut scores: HashMap<String, f32> = HashMap::new();
     for (place, (one, other)) in merges(json)?.into_iter().enumerate() {
         #[expect(clippy::cast_precision_loss, reason = "indices below 2^24 are exact")]

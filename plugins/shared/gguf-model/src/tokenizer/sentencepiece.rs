@@ -27,10 +27,10 @@ pub(super) fn vocabulary(
     file: &[u8],
     added: Option<&Json>,
     settings: &Json,
-    said: Option<u64>,
+    declared: Option<u64>,
 ) -> Result<Vocabulary> {
     let pieces = pieces(file)?;
-    let mut vocabulary = Vocabulary::of(said.unwrap_or(pieces.len() as u64))?;
+    let mut vocabulary = Vocabulary::of(declared.unwrap_or(pieces.len() as u64))?;
     for (id, piece) in (0..).zip(&pieces) {
         let kind = i32::try_from(piece.kind).unwrap_or(NORMAL);
         // Like llama.cpp's converter, treat sentencepiece's user-defined pieces as ordinary ones.

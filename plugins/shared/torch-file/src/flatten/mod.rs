@@ -102,7 +102,7 @@ pub fn flatten(
         to,
         nodes: vec![None; graph.len()],
         open: vec![false; graph.len()],
-        told: vec![false; graph.len()],
+        reported: vec![false; graph.len()],
         path: Path::at(under),
         path_bytes: 0,
         steps: 0,
@@ -129,7 +129,7 @@ struct Walk<'g, 'd, 'c, 'l> {
     /// Whether the walk is inside each value.
     open: Vec<bool>,
     /// Whether each call has been handled, and reported if necessary.
-    told: Vec<bool>,
+    reported: Vec<bool>,
     /// Path of the current value.
     path: Path,
     path_bytes: u64,
@@ -332,21 +332,20 @@ impl<'g> Walk<'g, '_, '_, '_> {
     pub(super) fn count_path_bytes(&mut self, added: usize, len: usize) -> Result<()> {
         let limits = self.to.context.limits();
         self.path_bytes += added as u64;
-        let most =
-            limits.header_bytes.min(MIN_NAME_BYTE_LIMIT + NAME_BYTES_OF_EACH * self.graph.len() as u64);
-        if len as u64 > limits.name_bytes || self.path_bytes > most {
+        let max = limits.header_bytes.min(MIN_NAME_BYTE_LIMIT + NAME_BYTES_OF_EACH * self.graph.len() as u64);
+        if len as u64 > limits.name_bytes || self.path_bytes > max {
             return Err(Error::limit("the names of nested values are too long")
-                .expected(format!("at most {} bytes each, {most} in all", limits.name_bytes)));
+                .expected(format!("at most {} bytes each, {max} in all", limits.name_bytes)));
         }
         Ok(())
     }
 
     fn count_steps(&mut self, steps: usize) -> Result<()> {
         self.steps += 1 + steps as u64;
-        let most = MAX_REPEATS * (self.graph.len() as u64 + 1024);
-        if self.steps > most {
+        let max = MAX_REPEATS * (self.graph.len() as u64 + 1024);
+        if self.steps > max {
             return Err(Error::limit("shared values expand to too many values")
-                .expected(format!("at most {most}, for {} values", self.graph.len())));
+                .expected(format!("at most {max}, for {} values", self.graph.len())));
         }
         Ok(())
     }

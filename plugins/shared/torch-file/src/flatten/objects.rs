@@ -22,7 +22,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let graph = self.graph;
         if let Some(rebuilt) = rebuild::tensor(graph, id).map_err(|e| e.tensor(self.path.text()))? {
             self.mark_tensor();
-            self.told[id.index()] = true;
+            self.reported[id.index()] = true;
             return self.tensor(id, rebuilt, outside);
         }
         if let Some(visit) = self.array(id)? {
@@ -220,7 +220,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
 
     /// Reports a call, unless it is known to only hold data.
     fn report(&mut self, id: ValueId, call: &Call) -> Result<()> {
-        self.told[id.index()] = true;
+        self.reported[id.index()] = true;
         match UnknownCall::of(self.graph, call) {
             Some(unknown) => {
                 let called = unknown.text(self.graph);
@@ -237,7 +237,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     /// where no reader looks.
     pub(super) fn report_hidden(&mut self) -> Result<()> {
         let (graph, object) = (self.graph, self.object);
-        let is_hidden = |(id, _): &(ValueId, &Call)| !self.told[id.index()];
+        let is_hidden = |(id, _): &(ValueId, &Call)| !self.reported[id.index()];
         let hidden: HashSet<UnknownCall> =
             graph.calls().filter(is_hidden).filter_map(|(_, call)| UnknownCall::of(graph, call)).collect();
         let hidden: BTreeSet<String> = hidden.into_iter().map(|call| call.text(graph)).collect();

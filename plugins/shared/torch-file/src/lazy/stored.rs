@@ -159,10 +159,10 @@ impl<'a> Elements<'a> {
     ) -> Result<()> {
         let width = self.view.width();
         // As many elements as fit in a chunk, both of the bytes read and of the result.
-        let most = (CHUNK / width / stride.max(1)).max(1);
+        let max = (CHUNK / width / stride.max(1)).max(1);
         let mut done = 0;
         while done < len {
-            let count = most.min(len - done);
+            let count = max.min(len - done);
             let from = first + done * stride;
             let skip = match self.held {
                 Some(held) => as_usize((from - held) * width)?,

@@ -256,12 +256,12 @@ impl<'l> Machine<'l> {
     /// Counts references that are added to a container.
     fn refer(&mut self, count: usize) -> Result<()> {
         self.references = self.references.saturating_add(count as u64);
-        let most = self.limits.nodes.saturating_mul(REFERENCES);
-        if self.references <= most {
+        let max = self.limits.nodes.saturating_mul(REFERENCES);
+        if self.references <= max {
             return Ok(());
         }
         Err(Error::limit("the pickle refers to its values too often").expected(format!(
-            "at most {most} times, {REFERENCES} for each of the limit nodes; --limit nodes=N raises it"
+            "at most {max} times, {REFERENCES} for each of the limit nodes; --limit nodes=N raises it"
         )))
     }
 

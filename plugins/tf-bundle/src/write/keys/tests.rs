@@ -143,9 +143,9 @@ fn a_variable_of_another_checkpoint_needs_its_tensor() {
 
     let error = write(&[W, "model/c"], &[("like", "like")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
-    let said = format!("{error} {:?}", error.details().collect::<Vec<_>>());
-    assert!([B, "missing=keep", "\"model/c\""].iter().all(|text| said.contains(text)), "{said}");
-    assert!(![STEP, COUNTER].iter().any(|text| said.contains(text)), "{said}");
+    let reported = format!("{error} {:?}", error.details().collect::<Vec<_>>());
+    assert!([B, "missing=keep", "\"model/c\""].iter().all(|text| reported.contains(text)), "{reported}");
+    assert!(![STEP, COUNTER].iter().any(|text| reported.contains(text)), "{reported}");
     let output = write(&[B, W], &[("like", "like")]).unwrap();
     assert_eq!(values(&output), owned(&[(B, 1), (W, 2)]));
 
@@ -230,9 +230,9 @@ fn a_tensor_has_to_fit_the_variable_of_another_checkpoint() {
     ] {
         let sample = Sample::of(&[("model/w", dtype, shape, vec![0; bytes])]);
         let error = sample.write(&[("like", "like")], &target, &context).unwrap_err();
-        let said = error.to_string();
+        let reported = error.to_string();
         assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!([W, "DT_UINT8 of shape [1]", found].iter().all(|text| said.contains(text)), "{said}");
+        assert!([W, "DT_UINT8 of shape [1]", found].iter().all(|text| reported.contains(text)), "{reported}");
     }
 }
 
@@ -263,8 +263,8 @@ fn what_another_checkpoint_has_beside_variables_is_lost_or_kept_and_said() {
     assert_eq!(output.layout.losses(), []);
     assert_eq!(keys(&output).len(), 6);
     let notes = context.notes();
-    let said = ["1 values of \"optimizer\"", "1 counters", "1 texts of objects", "1 strings"];
-    for (said, key) in said.into_iter().zip([STEP, COUNTER, CONFIG, TEXT]) {
-        assert!(notes.iter().any(|note| note.starts_with(said) && note.contains(key)), "{notes:?}");
+    let reported = ["1 values of \"optimizer\"", "1 counters", "1 texts of objects", "1 strings"];
+    for (reported, key) in reported.into_iter().zip([STEP, COUNTER, CONFIG, TEXT]) {
+        assert!(notes.iter().any(|note| note.starts_with(reported) && note.contains(key)), "{notes:?}");
     }
 }
