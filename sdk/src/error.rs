@@ -63,8 +63,9 @@ impl ErrorKind {
         }
     }
 
-    /// The words before a displayed message. The message of the other kinds needs none.
-    fn label(self) -> &'static str {
+    /// Returns the words before a displayed message, such as `malformed: `. Some kinds have none.
+    #[must_use]
+    pub fn label(self) -> &'static str {
         match self {
             Self::Malformed => "malformed: ",
             Self::Unsupported => "unsupported: ",

@@ -23,9 +23,9 @@ const DIGITS: usize = 8;
 /// # fn main() -> tensorferry_sdk::Result<()> {
 /// let given = [(ShardTag::OPTION.to_owned(), ShardTag::text(0xabc))];
 /// let tag = ShardTag::of(&Options::check(&[ShardTag::spec()], Side::Writer, &given)?)?;
-/// assert_eq!(format!("model{}-00001-of-00002", tag.behind("-")), "model-r00000abc-00001-of-00002");
+/// assert_eq!(format!("model{}-00001-of-00002", tag.with_separator("-")), "model-r00000abc-00001-of-00002");
 /// assert_eq!(ShardTag::stem_without("model-r00000abc"), "model");
-/// assert_eq!(ShardTag::default().behind("-"), "");
+/// assert_eq!(ShardTag::default().with_separator("-"), "");
 /// # Ok(())
 /// # }
 /// ```

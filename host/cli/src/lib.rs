@@ -108,7 +108,8 @@ fn set_fault() -> Result<()> {
 fn answer(arguments: &Arguments, session: &Arc<Session>) -> Result<u8> {
     let load = || Ok::<_, Error>(plugin_folders::load(arguments)?.with_session(session.clone()));
     // On cancellation, a run first ends its jobs.
-    let load_for_jobs = || Ok::<_, Error>(plugin_folders::load(arguments)?.with_session(session.with_own_progress()));
+    let load_for_jobs =
+        || Ok::<_, Error>(plugin_folders::load(arguments)?.with_session(session.with_own_progress()));
     match &arguments.command {
         Command::Convert(command) => convert::run(command, &load()?, session),
         Command::Inspect(command) => inspect::run(command, &load()?, session).map(|()| 0),

@@ -99,7 +99,7 @@ impl ModelReader<'_> {
             self.catalog.loss(Loss::new(LossKind::Graph, name, why))?;
         }
         let why = format!(
-            "the graph with {} nodes and {} functions; its {tensors} constants are read as tensors",
+            "the graph (nodes: {}, functions: {}); its constants are read as tensors ({tensors})",
             counts.nodes, counts.functions
         );
         self.catalog.loss(Loss::new(LossKind::Graph, self.name, why))

@@ -167,7 +167,8 @@ impl Profile {
     #[cold]
     fn add(&mut self, part: Part, key: &[u8]) -> Result<usize, RecordError> {
         if key.len() as u64 > self.most_name {
-            let error = Error::limit("a feature's name is too long (--limit name_bytes=N allows more)");
+            let error = Error::limit("a feature's name is too long")
+                .hint("raise the limit with --limit name_bytes=N");
             return Err(RecordError::Error(
                 error.expected(format!("at most {}", self.most_name)).found(key.len()),
             ));
@@ -181,7 +182,8 @@ impl Profile {
     /// Adds a feature whose name has been checked.
     fn add_checked(&mut self, part: Part, key: &[u8]) -> Result<usize> {
         if self.features.len() as u64 >= self.most_columns {
-            return Err(Error::limit("too many columns (--limit columns=N allows more)")
+            return Err(Error::limit("too many columns")
+                .hint("raise the limit with --limit columns=N")
                 .expected(format!("at most {}", self.most_columns)));
         }
         self.features.push(FeatureProfile::NEW);

@@ -255,8 +255,11 @@ impl Members {
         let max = limits.header_bytes / COPIES_OF_A_NAME;
         if self.bytes > max {
             let error = Error::limit("the names of columns are too long to hold in memory");
-            let expected = format!("at most {max} bytes together (--limit header_bytes=N allows more)");
-            return Err(error.expected(expected).found(self.bytes));
+            let expected = format!("at most {max} bytes together");
+            return Err(error
+                .hint("raise the limit with --limit header_bytes=N")
+                .expected(expected)
+                .found(self.bytes));
         }
         self.names.insert(name);
         Ok(())

@@ -61,7 +61,7 @@ fn mistakes_say_where_and_what_was_meant() {
         ("strip-prefix,prefx=a.", "did you mean \"prefix\""),
         ("strip-wrappers,a=b", "it has none"),
         ("strip-prefix:a", "nothing after a colon"),
-        ("@/nowhere/x.toml", "no such recipe"),
+        ("@/nowhere/x.toml", "recipe file does not exist"),
     ] {
         let error = refused(spec);
         assert!(error.contains(said) && error.contains("step 1"), "{spec}: {error}");

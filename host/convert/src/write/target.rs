@@ -236,7 +236,7 @@ mod tests {
         for tie in &[alone.with_foreign(Box::new(Writer("c"))), own("b").with(Box::new(Writer("d")))] {
             let error = id(tie, None).unwrap_err();
             assert_eq!(error.kind(), tensorferry_sdk::ErrorKind::Usage);
-            assert!(error.to_string().contains("--to"), "{error}");
+            assert!(format!("{error:?}").contains("--to"), "{error:?}");
             let longer = resolve(tie, Path::new("out.C.x"), None, &OneFile);
             assert_eq!(longer.is_ok(), tie.format("c", Side::Writer).is_ok());
         }

@@ -169,8 +169,11 @@ pub struct JobFailure {
 impl fmt::Display for JobFailure {
     /// Formats the failure as one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let details: String = self.details.iter().map(|(name, text)| format!(", {name} {text}")).collect();
-        f.write_str(&format!("{}: {}{details}", self.kind, self.message).replace('\n', " "))
+        let kind = ErrorKind::ALL.into_iter().find(|kind| kind.word() == self.kind);
+        let label = kind.map_or_else(|| format!("{}: ", self.kind), |kind| kind.label().to_owned());
+        let details: Vec<String> = self.details.iter().map(|(name, text)| format!("{name} {text}")).collect();
+        let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
+        f.write_str(&format!("{label}{}{details}", self.message).replace('\n', " "))
     }
 }
 

@@ -62,6 +62,10 @@ pub(super) fn cast(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
     Ok(Box::new(CastStep { to, only, selector: Selector::of(spec, None)? }))
 }
 
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 fn dtype(field: &Field) -> Result<Dtype> {
     let names = || dtypes().filter_map(Dtype::info).map(|info| info.name());
     dtype_called(&field.text).ok_or_else(|| {
@@ -103,12 +107,14 @@ impl TensorStep for CastStep {
         if let Some(first) = left.first().filter(|_| casts.is_empty() || !self.selector.is_all()) {
             let count = left.len();
             let why = self.why(&catalog, first);
-            effects.notes.push(format!("cast leaves {count} tensors as they are: {why}"));
+            effects.notes.push(format!("cast leaves {} unchanged: {why}", counted(count, "tensor")));
             effects.touched += count;
         } else if let Some(first) = left.iter().find(|tensor| tensor.dtype.info().is_none()) {
             let count = left.iter().filter(|tensor| tensor.dtype.info().is_none()).count();
             let why = self.why(&catalog, first);
-            effects.notes.push(format!("cast leaves {count} quantized tensors as they are: {why}"));
+            effects
+                .notes
+                .push(format!("cast leaves {} unchanged: {why}", counted(count, "quantized tensor")));
         }
         let cast = catalog.cast(&casts)?;
         effects.losses.extend(untied(&catalog, &cast));

@@ -244,7 +244,7 @@ fn entries_fit_their_files() {
         (&|proto| proto.shape = Some(shape(&[1 << 62])), "64 bits"),
         (&|proto| proto.shape = Some(shape(&[1; 300])), "too many dimensions"),
         (&|proto| proto.shape = Some(unknown.clone()), "rank"),
-        (&|proto| proto.dtype = DataType::DtString.into(), "strings"),
+        (&|proto| proto.dtype = DataType::DtString.into(), "string"),
     ];
     for (change, what) in cases {
         let error = with(change);

@@ -399,10 +399,16 @@ mod tests {
             error.to_string()
         };
         let other = refused(&["b/w"], &["a/w"]);
-        assert!(other.contains(&format!(r#"{:?} is "b/w", and "a/w" there"#, trained_key(0))), "{other}");
+        assert!(
+            other.contains(&format!(
+                r#"{:?} has the full name "b/w", but its key belongs to "a/w""#,
+                trained_key(0)
+            )),
+            "{other}"
+        );
         let several = refused(&["m/w", "x"], &["m/w", "m/w"]);
         assert!([0, 1].iter().all(|&place| several.contains(&trained_key(place))), "{several}");
-        assert!(several.contains(r#"is "m/w", as are"#), "{several}");
+        assert!(several.contains(r#"has the full name "m/w", like"#), "{several}");
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn handles_stay_in_the_file() {
         let mut table = TableBytes::default();
         table.index.push((b"k".to_vec(), bad));
         let error = error(&table.finish());
-        assert!(error.contains("block of the table") && error.starts_with("t.index: "), "{error}");
+        assert!(error.contains("table block") && error.starts_with("t.index: "), "{error}");
     }
     let mut cut = TableBytes::default();
     cut.index.push((b"k".to_vec(), vec![0x80]));

@@ -102,7 +102,7 @@ fn index_and_files_name_the_same_tensors() {
         ("\"c\":", "\"d\":", "do not contain"),
         ("\"a\": \"pytorch_model-00001", "\"a\": \"pytorch_model-00002", "do not contain"),
         ("\"c\": \"pytorch_model-00002-of-00002.bin\"", "\"c\": \"other.bin\"", "missing files"),
-        ("\"c\": \"pytorch", "\"c\": \"../pytorch", "not a file name"),
+        ("\"c\": \"pytorch", "\"c\": \"../pytorch", "leaves its folder"),
         ("\"a\":", "\"b\":", "is duplicated"),
         ("weight_map", "weights", "weight_map"),
     ] {

@@ -73,8 +73,8 @@ fn what_is_not_read_is_an_error_of_strict_commands_unless_it_is_allowed() {
     ends(&["--strict"], 0, "");
     ferry.write("in/c.jsonl.bz2", "BZh91A");
     ends(&[], 0, "lost: input \"c.jsonl.bz2\"");
-    ends(&["--strict"], 3, "--allow-loss input lets");
-    ends(&["--strict", "--allow-loss", "tensor"], 3, "--allow-loss input lets");
+    ends(&["--strict"], 3, "pass --allow-loss input");
+    ends(&["--strict", "--allow-loss", "tensor"], 3, "pass --allow-loss input");
     ends(&["--strict", "--allow-loss", "input"], 0, "lost: input \"c.jsonl.bz2\"");
     symlink("gone", ferry.at("in/d.jsonl")).unwrap();
     ends(&[], 3, "or pass --allow-loss input to skip it");
@@ -155,7 +155,7 @@ fn diff_of_models_says_what_was_not_read() {
     let folder = a.parent().unwrap();
     ferry.safetensors("a/ema.safetensors", &[("w", "F32", &[1], &[1; 4])]);
     ferry.diff(folder, &a, &[]).expect(0).says(&["lost: input \"ema.safetensors\""]);
-    ferry.diff(folder, &a, &["--strict"]).expect(3).says(&["--allow-loss input lets"]);
+    ferry.diff(folder, &a, &["--strict"]).expect(3).says(&["pass --allow-loss input"]);
     symlink("gone", ferry.at("a/b.safetensors")).unwrap();
     ferry.diff(folder, &a, &[]).expect(3).says(&["b.safetensors", "--allow-loss input"]);
     ferry.diff(&a, folder, &ALLOWED).expect(0).says(&["b.safetensors"]).prints(&["equal"]);

@@ -136,7 +136,10 @@ fn readers_with_types_of_their_own_are_asked_first() {
         assert_eq!(json!(found[name].2), tensor["dequantized_f32_sha256"], "{name}");
     }
     let clash = ["-i", "dequantize=f16", "--step", "dequantize:f32"];
-    ferry.try_convert(&case.input(), &ferry.at("b.safetensors"), &clash).expect(2).says(&["one of them"]);
+    ferry
+        .try_convert(&case.input(), &ferry.at("b.safetensors"), &clash)
+        .expect(2)
+        .says(&["contradicts the step"]);
     // The same step dequantizes torch's own quantized tensors.
     let torch = tensorferry_tests::fixtures::case("torch", "zip_quantized");
     for to in ["F32", "BF16"] {

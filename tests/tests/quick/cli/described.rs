@@ -62,7 +62,10 @@ fn a_weight_is_one_line_and_its_parts_are_shown_with_all() {
     let shown = text(&ferry, &folder, &[]);
     let line = shown.lines().find(|line| line.contains(&format!("{name}.weight"))).unwrap();
     assert!(line.contains("bits [") && line.contains("g_idx + qweight + qzeros + scales"), "{line}");
-    assert!(shown.contains("quantised: GPTQ, 4 bits in groups of") && !shown.contains(".qzeros"), "{shown}");
+    assert!(
+        shown.contains("quantization: GPTQ, 4 bits in groups of") && !shown.contains(".qzeros"),
+        "{shown}"
+    );
     assert!(text(&ferry, &folder, &["--all"]).contains(&format!("{name}.qzeros")));
     // A selection shows whole weights or the named tensors. The name of a weight selects its parts.
     let part = ferry.on("inspect", &folder, &["*.qzeros", "--json"]).expect(0).json();

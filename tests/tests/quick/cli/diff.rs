@@ -149,7 +149,7 @@ fn zeros_of_two_signs_differ_in_their_bits_alone() {
     let ferry = Ferry::new();
     let a = ferry.safetensors("a.safetensors", &[("x", "F32", &[1], &[0, 0, 0, 0])]);
     let b = ferry.safetensors("b.safetensors", &[("x", "F32", &[1], &[0, 0, 0, 128])]);
-    ferry.diff(&a, &b, &[]).expect(1).prints(&["the same numbers in other bits"]);
+    ferry.diff(&a, &b, &[]).expect(1).prints(&["the same numbers in different bits"]);
     ferry.diff(&a, &b, &["--max-diff", "0"]).expect(0);
     ferry.diff(&a, &b, &["--atol", "0"]).expect(0);
     // A different dtype is a difference for any tolerance, and numbers within the tolerance need

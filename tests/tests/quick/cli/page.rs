@@ -125,7 +125,7 @@ fn what_is_there_is_not_replaced_unasked() {
     // A page replaces only a page.
     let bytes = std::fs::read(&input).unwrap();
     let refused = ferry.run(args!["inspect", input, "--html", input, "--force"]).expect(2);
-    assert!(refused.stderr.contains("no page"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("not a page"), "{}", refused.stderr);
     assert_eq!(std::fs::read(&input).unwrap(), bytes);
     // A failed command leaves nothing.
     let absent = ferry.at("absent.html");

@@ -421,7 +421,7 @@ fn a_new_plugin_is_written_whole_and_over_nothing() {
     assert!(sample.starts_with(b"\x89MYFORMAT\r\n\x1a\n"), "{sample:?}");
     new(&["my-format"]).expect(2).says(&["already", "my-format"]);
     new(&["Mine"]).expect(2).says(&["lowercase"]);
-    new(&["torch"]).expect(2).says(&["built in"]);
+    new(&["torch"]).expect(2).says(&["built-in"]);
 
     let sdk = root().join("sdk");
     new(&["local", "--sdk", sdk.to_str().unwrap()]).expect(0);

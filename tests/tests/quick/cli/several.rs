@@ -74,7 +74,7 @@ fn patterns_choose_what_is_shown() {
         tensor["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).product::<u64>()
     };
     assert_eq!(document["parameters"], of("t_int64") + of("t_float32"));
-    ferry.on("inspect", &model, &["nothing.*"]).expect(2).says(&["nothing.*", "names such as"]);
+    ferry.on("inspect", &model, &["nothing.*"]).expect(2).says(&["nothing.*", "a name such as"]);
     // In a folder of models, each is listed with its contents.
     let models = ferry.at("models");
     for (name, step) in [("one", "drop:t_int64"), ("two", "drop:t_int8")] {
@@ -85,7 +85,7 @@ fn patterns_choose_what_is_shown() {
     let folders: Vec<&str> =
         found.as_array().unwrap().iter().map(|model| model["folder"].as_str().unwrap()).collect();
     assert_eq!(folders, ["two"]);
-    ferry.on("inspect", &models, &["nothing.*"]).expect(2).says(&["nothing.*", "names such as"]);
+    ferry.on("inspect", &models, &["nothing.*"]).expect(2).says(&["nothing.*", "a name such as"]);
     let records = fixtures::folder().join("tfrecord/example_plain/data.tfrecord");
     let schema = ferry.on("inspect", &records, &["i*", "--json"]).expect(0).json()["schema"].clone();
     assert_eq!(schema.as_array().unwrap().len(), 2);

@@ -31,7 +31,7 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
         ("rename:.*,to=x", "several tensors would have the same name"),
         ("select:nothing", "leaves no tensor"),
         ("transpose", "rank="),
-        ("@nowhere.toml", "no such recipe"),
+        ("@nowhere.toml", "recipe file does not exist"),
     ] {
         ferry.try_convert(&input, &output, &["--step", step]).expect(2).says(&[said, "step"]);
         assert_eq!(ferry.names(), ["in.safetensors"]);

@@ -88,7 +88,7 @@ fn a_url_is_an_input_as_a_path_is() {
     let _ = ferry.on("inspect", &typo, &[]).expect(2).says(&["no such file or folder", "pytorch_model.bim"]);
     let refused = ferry.try_convert(&output, &at(&url, "x.pt"), &[]);
     let _ = refused.expect(3).says(&["outputs can be written only to local folders"]);
-    let _ = ferry.on("inspect", "ftp://host/x.pt", &[]).expect(2).says(&["nothing is known that opens"]);
+    let _ = ferry.on("inspect", "ftp://host/x.pt", &[]).expect(2).says(&["unsupported URL scheme"]);
     let _ = ferry.on("inspect", &input, &["--store", "paralel=4"]).expect(2).says(&["parallel"]);
 }
 
@@ -175,7 +175,7 @@ fn a_server_without_ranges_is_named_and_where_its_file_is_kept() {
         let mut command = ferry.command([words, &["--store", &folder]].concat());
         let outcome =
             run(command.current_dir(ferry.home())).expect(0).says(&[&note, spool.to_str().unwrap()]);
-        assert_eq!(outcome.said().matches("without ranges").count(), 1, "{outcome}");
+        assert_eq!(outcome.said().matches("no range requests").count(), 1, "{outcome}");
     }
     assert_eq!(std::fs::read_dir(&spool).unwrap().count(), 0);
 }

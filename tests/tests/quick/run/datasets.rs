@@ -187,7 +187,7 @@ fn a_shard_of_a_set_is_a_file_of_its_own() {
     let _ = zoo.run(&[]).expect(0);
     assert_eq!((zoo.outputs().len(), read_all(&zoo).len()), (3, 30));
     fs::remove_file(zoo.path("in/data.tfrecord-00001-of-00003")).unwrap();
-    let _ = zoo.run(&[]).expect(2).says(&["zoo.toml:2:8", "has 3 files, and 2 of them"]);
+    let _ = zoo.run(&[]).expect(2).says(&["zoo.toml:2:8", "has 3 files, but only 2 exist"]);
 }
 
 #[test]

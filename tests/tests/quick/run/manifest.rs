@@ -75,14 +75,14 @@ fn an_unknown_format_or_option() {
         "[[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.pt\"\nto = \"safetensor\"\nfrom = \"troch\"\n\
          [[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.pb\"\n\
          [[job]]\ninput = \"in/a.safetensors\"\noutput = \"b.pt\"\noutput_options = { fromat = \"legacy\", format = \"old\" }\n\
-         input_options = { waht = 1 }\nallow_loss = [\"tensors\"]\n",
+         input_options = { stat = 1 }\nallow_loss = [\"tensors\"]\n",
         &[
             ("4:6", &["unknown format \"safetensor\" for `to`", "did you mean \"safetensors\"?"]),
             ("5:8", &["unknown format \"troch\" for `from`", "did you mean \"torch\"?"]),
             ("8:10", &["does not determine its format", "safetensors"]),
-            ("12:9", &["torch has no option \"fromat\"", "did you mean \"format\"?"]),
-            ("12:28", &["format", "legacy", "\"old\""]),
-            ("13:8", &["no option \"waht\"", "did you mean \"what\"?"]),
+            ("12:20", &["torch has no output option \"fromat\"", "did you mean \"format\"?"]),
+            ("12:39", &["format", "legacy", "\"old\""]),
+            ("13:19", &["no input option \"stat\"", "did you mean \"state\"?"]),
             ("14:15", &["unknown kind of loss \"tensors\"", "did you mean \"tensor\"?"]),
         ],
     );
@@ -94,8 +94,8 @@ fn an_unknown_step() {
         "[defaults]\nsteps = [\"drop:y\"]\n[[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.pt\"\n\
          steps = [\"drop:x\", \"renam:^a,to=b\", { step = \"transpos\", arg = \"x\" }]\n",
         &[
-            ("6:20", &["no step or recipe \"renam\"", "did you mean \"rename\"?"]),
-            ("6:37", &["no step or recipe \"transpos\"", "did you mean \"transpose\"?"]),
+            ("6:20", &["unknown step or recipe \"renam\"", "did you mean \"rename\"?"]),
+            ("6:37", &["unknown step or recipe \"transpos\"", "did you mean \"transpose\"?"]),
         ],
     );
 }
@@ -142,7 +142,7 @@ fn a_variable_without_a_value() {
     let _ = zoo.run(&["--var", "IN=in", "--var", "A=out"]).expect(0);
     assert_eq!(zoo.outputs().len(), 3);
     let unused = ["--var", "IN=in", "--var", "AA=out"];
-    let _ = zoo.run(&unused).expect(2).says(&["--var AA: the manifest has no such", "did you mean \"A\"?"]);
+    let _ = zoo.run(&unused).expect(2).says(&["--var AA: the manifest does not use", "did you mean \"A\"?"]);
 }
 
 #[test]
@@ -166,7 +166,8 @@ fn names_that_no_job_has_are_refused() {
     let _ = on_plan(&["--only", "in/aa.safetensors"]).expect(2).says(&said);
     let _ = on_plan(&["--only", "x", "--shard", "1/1"]).expect(0).says(&["no job of this shard"]);
     let file = zoo.path("zoo.plan/plan.json");
-    let _ = zoo.ferry.run(["run".as_ref(), file.as_os_str()]).expect(2).says(&["name the plan's folder"]);
+    let _ =
+        zoo.ferry.run(["run".as_ref(), file.as_os_str()]).expect(2).says(&["which is named by its folder"]);
     zoo.manifest("[[zoo]]\nroot = \"in\"\nexclude = [\"**\"]\noutput = \"out/{path}.pt\"\n");
     let _ = zoo.run(&[]).expect(2).says(&["zoo.toml:3:12", "no model is left: `exclude` matches all 3"]);
 }

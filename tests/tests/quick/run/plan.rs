@@ -120,9 +120,7 @@ fn a_worker_does_what_it_is_given_and_tells_of_it() {
         (&7.into(), &2.into())
     );
     let _ = run(&mut zoo.on_plan("run", &[])).expect(3).prints(&["1 failed, 1 done, 3 unchanged"]);
-    let _ = run(&mut zoo.on_plan("run", &["--dry-run"]))
-        .expect(2)
-        .says(&["--dry-run works only with a manifest"]);
+    let _ = run(&mut zoo.on_plan("run", &["--dry-run"])).expect(2).says(&["--dry-run is for a manifest"]);
     let _ =
         zoo.ferry.run(["run".as_ref(), zoo.path("in").as_os_str()]).expect(2).says(&["this is not a plan"]);
 }

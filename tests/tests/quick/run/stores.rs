@@ -163,7 +163,7 @@ fn a_plan_and_its_journals_lie_in_a_store() {
     let _ = run(&[]).expect(0).prints(&["3 jobs: 3 unchanged"]);
     assert_eq!(journals(), before);
     shop.is_equal(&model.display().to_string(), "s3://bucket/out/b.pt");
-    let _ = ferry(&["work", "s3://bucket/plans/one", "--pull"]).expect(3).says(&["not claimed"]);
+    let _ = ferry(&["work", "s3://bucket/plans/one", "--pull"]).expect(3).says(&["workers cannot claim"]);
     // Like a run that was killed before it could record what it had done.
     for key in before.iter().filter(|key| key.contains("/journal/00002/")) {
         let lines = String::from_utf8(shop.bucket.get(key).unwrap()).unwrap();

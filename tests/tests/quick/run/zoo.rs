@@ -115,7 +115,9 @@ fn what_the_manifest_says_otherwise_is_done_again() {
     manifest("output_options = { format = \"legacy\" }");
     let outcome = zoo.run(&["--explain"]).expect(0);
     assert!(
-        outcome.stderr.contains("runs: in/a.safetensors: out changed from nothing to format=legacy"),
+        outcome
+            .stderr
+            .contains("runs: in/a.safetensors: output_options changed from nothing to format=legacy"),
         "{outcome}"
     );
     assert_eq!(zoo.jobs("done"), ["in/a.safetensors"]);

@@ -47,7 +47,7 @@ fn places(archive: &[u8]) -> Vec<Files> {
 type Case = (&'static str, fn(&mut Zip));
 
 const CASES: [Case; 18] = [
-    ("the same name", |zip| drop(zip.add("data.pkl", b"x").clone())),
+    ("names that are equal", |zip| drop(zip.add("data.pkl", b"x").clone())),
     ("only in case", |zip| drop(zip.add("DATA.PKL", b"x").clone())),
     ("only in case", |zip| drop(zip.add("Data/0", b"x").clone())),
     ("different names", |zip| zip.entry("data/0").local.name = b"m/data/1".to_vec()),

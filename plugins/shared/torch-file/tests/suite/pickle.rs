@@ -265,7 +265,10 @@ fn budgets_hold_and_deep_nesting_is_no_recursion() {
         again(b"", b"(h\0h\0h\0t0"),
     ] {
         let error = evaluate(&bad, 0, &limits(500)).unwrap_err();
-        assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("--limit nodes=N"), "{error}");
+        assert!(
+            error.kind() == ErrorKind::Limit && format!("{error:?}").contains("--limit nodes=N"),
+            "{error}"
+        );
     }
     let deep = [&b"]".repeat(200_000)[..], &b"a".repeat(199_999), b"."].concat();
     drop(run(&deep));
