@@ -1,8 +1,8 @@
-//! The allow-list: if the user has one, ferry loads only the plugin libraries on it, besides its
-//! own.
+//! The allow-list: if the user has one, ferry loads only its own plugin libraries and those on the
+//! list.
 //!
-//! Each line has the SHA-256 of the file, two spaces, and a path for people to read, as `sha256sum`
-//! writes it.
+//! Each line contains the SHA-256 digest of a library, two spaces, and a path for people to read,
+//! in the format that `sha256sum` writes.
 
 use super::user_folders;
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// Paths by their SHA-256.
+/// Library paths, keyed by the SHA-256 digest of the file.
 pub(crate) type AllowList = BTreeMap<String, String>;
 
-/// Returns the user's list, or `None` without a list, so that every library is allowed. If this
-/// user may not enter the folder (such as the home of a service), a list may exist: then only
-/// ferry's own libraries are allowed.
+/// Returns the user's list, or `None` if there is no list and every library is allowed. If this
+/// user has no permission to look for the list (such as a service in another user's home), returns
+/// an empty list, which allows only ferry's own libraries.
 pub(crate) fn read() -> Result<Option<AllowList>> {
     user_folders::allow_list().map_or(Ok(None), |path| read_from(&path))
 }

@@ -60,13 +60,13 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
 }
 
 enum Template {
-    /// The only output.
+    /// A single output path.
     Plain(PathBuf),
     /// A template or folder, for one output per input.
     Of(String),
 }
 
-/// Splits the arguments into the inputs and their output.
+/// Splits the arguments into the inputs and the output or its template.
 fn ends(command: &Convert) -> Result<(Vec<PathBuf>, Template)> {
     let mut inputs = command.paths.clone();
     if let Some(template) = &command.output_template {
@@ -128,7 +128,7 @@ fn one(command: &Convert, input: &Path, output: &Path, registry: &Registry) -> R
     Ok(report)
 }
 
-/// Rejects options that do not work with an output to standard output.
+/// Rejects options that do not work if the output goes to standard output.
 fn check_piped(command: &Convert) -> Result<()> {
     if command.json {
         return Err(
@@ -145,13 +145,13 @@ fn check_piped(command: &Convert) -> Result<()> {
     Ok(())
 }
 
-/// Returns the summary of a conversion. `--quiet` does not suppress that of a dry run, which is the
-/// answer.
+/// Returns the summary of a conversion. `--quiet` does not suppress the summary of a dry run,
+/// because it is the result.
 fn said(command: &Convert, report: &Report) -> String {
     if command.quiet && !report.dry_run { String::new() } else { text(report) }
 }
 
-/// Returns the rate of a conversion that took long enough to measure it.
+/// Returns the throughput of a conversion, if it took long enough to measure.
 fn throughput(report: &Report) -> String {
     if report.dry_run || report.bytes == 0 || report.seconds < 1.0 {
         return String::new();

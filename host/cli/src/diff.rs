@@ -69,7 +69,7 @@ fn write(command: &Diff, page: PageFile, found: &Found) -> Result<bool> {
     Ok(found.is_within(limit))
 }
 
-/// Prints the verdict of `check`, then each difference.
+/// Prints the verdict of `ferry check`, then each difference.
 pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
     let text = || {
         let table = table(differences, |difference| difference.kind.word());
@@ -127,7 +127,7 @@ fn table(differences: &[Difference], kind: impl Fn(&Difference) -> &'static str)
     text
 }
 
-/// Returns the text of a difference after its kind and name.
+/// Returns the details of a difference, without its kind and name.
 fn detail(difference: &Difference) -> String {
     let text = difference.to_string();
     let start = format!("{}: {:?}", difference.kind.word(), difference.name);

@@ -1,4 +1,4 @@
-//! Failures: printed on stderr, and with `--json` as a document on stdout.
+//! Prints failures on stderr and, with `--json`, as a document on stdout.
 
 use super::args::{Arguments, Command, PluginCommand};
 use super::{habits, terminal};
@@ -11,7 +11,7 @@ use tensorferry_run::exit::exit_code;
 use tensorferry_run::hint::hint;
 use tensorferry_sdk::Error;
 
-/// Maximum characters of a text in a document: values from files may be megabytes long.
+/// Maximum characters of a string in a document; values from files may be megabytes long.
 const MAX_CHARACTERS: usize = 2_000;
 
 pub(super) fn is_json(command: &Command) -> bool {
@@ -54,7 +54,7 @@ pub(super) fn report(error: &Error, is_json: bool) {
     if let Some(hint) = &hint {
         terminal::message("  hint", hint);
     }
-    // A command prints one document: `verify` has printed its own.
+    // A command prints only one JSON document, and `verify` has already printed its own.
     if is_json && !terminal::has_answered() {
         print(error, hint.as_deref());
     }
@@ -68,7 +68,7 @@ pub(super) fn refuse_arguments(mut mistake: clap::Error) -> ! {
         std::process::exit(i32::from(exit_code(error.kind())));
     }
     match mistake.kind() {
-        // clap lists internal commands, too.
+        // clap would also list internal commands.
         ErrorKind::MissingSubcommand => drop(mistake.remove(ContextKind::ValidSubcommand)),
         ErrorKind::InvalidSubcommand => name_nearest(&mut mistake),
         ErrorKind::UnknownArgument => name_flag(&mut mistake),
@@ -83,7 +83,7 @@ pub(super) fn refuse_arguments(mut mistake: clap::Error) -> ! {
     mistake.exit()
 }
 
-/// Suggests the closest command; clap suggests several in no order.
+/// Suggests only the closest command. clap would suggest several in no particular order.
 fn name_nearest(mistake: &mut clap::Error) {
     let Some(ContextValue::String(typed)) = mistake.get(ContextKind::InvalidSubcommand) else { return };
     let command = Arguments::command();
@@ -94,7 +94,7 @@ fn name_nearest(mistake: &mut clap::Error) {
     }
 }
 
-/// Names the equivalent of another program's flag instead of clap's guess.
+/// If an unknown flag belongs to another program, suggests the equivalent instead of clap's guess.
 fn name_flag(mistake: &mut clap::Error) {
     let Some(ContextValue::String(typed)) = mistake.get(ContextKind::InvalidArg) else { return };
     let tip = ELSEWHERE.iter().find(|(flag, _)| flag == typed).map(|(_, tip)| StyledStr::from(*tip));
@@ -105,7 +105,7 @@ fn name_flag(mistake: &mut clap::Error) {
     }
 }
 
-/// Flags of other programs, with the equivalent here.
+/// Flags of other programs, and the equivalent in ferry.
 const ELSEWHERE: [(&str, &str); 6] = [
     ("--dtype", "convert dtypes with --step cast:DTYPE, as in --step cast:bf16"),
     ("--format", "set the output format with --to FORMAT, and the input format with --from FORMAT"),

@@ -18,7 +18,7 @@ pub(super) fn run(registry: &Registry, limits: &Limits, id: Option<&str>, as_jso
     let is_wanted = |format: &&RegisteredFormat| id.is_none_or(|id| format.description.id == id);
     let mut formats: Vec<&RegisteredFormat> = registry.formats().iter().filter(is_wanted).collect();
     if let (Some(id), true) = (id, formats.is_empty()) {
-        // The error lists the ids and suggests a similar one.
+        // An unknown id is an error, which lists the known ids and suggests a similar one.
         registry.format(id, Side::Reader)?;
     }
     formats.sort_by(|a, b| a.description.id.cmp(&b.description.id));

@@ -1,14 +1,17 @@
-//! Answers to arguments that other programs take, with the command that was meant.
+//! Errors for arguments in the style of other programs, with the equivalent ferry command as a
+//! hint.
 
 use super::steps::quoted;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::path::Path;
 use tensorferry_sdk::Error;
 
-/// Quantizations of llama.cpp that need an importance matrix or mix types, which ferry does not write.
+/// Name parts of llama.cpp quantizations that ferry does not write, because they need an importance
+/// matrix or mix types.
 const LLAMA_TYPES: [&str; 4] = ["_k", "iq", "q2", "q3"];
 
-/// Returns the error for arguments with a well-known meaning elsewhere. `arguments` are those after `ferry`.
+/// Returns an error with a hint if the arguments have a well-known meaning in another program.
+/// `arguments` are the ones after `ferry`.
 pub(super) fn answer(arguments: &[String], mistake: &clap::Error) -> Option<Error> {
     let text = |kind| match mistake.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -28,7 +31,7 @@ pub(super) fn answer(arguments: &[String], mistake: &clap::Error) -> Option<Erro
     }
 }
 
-/// `ferry version`, `ferry model.bin`, `ferry model.bin model.safetensors`.
+/// Handles `ferry version`, `ferry model.bin` and `ferry model.bin model.safetensors`.
 fn of_first_word(arguments: &[String]) -> Option<Error> {
     let first = arguments.iter().find(|argument| !argument.starts_with('-'))?;
     let unknown = Error::usage(format!("{first:?} is not a command"));
@@ -44,7 +47,7 @@ fn of_first_word(arguments: &[String]) -> Option<Error> {
     is_path.then(|| unknown.hint(format!("run `{}`", line(words))))
 }
 
-/// `ferry convert model.bin -o model.safetensors`.
+/// Handles `ferry convert model.bin -o model.safetensors`.
 fn of_output(arguments: &[String], output: &str) -> Error {
     let attached = format!("-o{output}");
     let is_option = |argument: &str| {
@@ -59,7 +62,7 @@ fn of_output(arguments: &[String], output: &str) -> Error {
     error.hint(format!("run `{}`", line(["ferry"].into_iter().chain(others).chain([output]))))
 }
 
-/// `--quantize q8_0`.
+/// Handles `--quantize q8_0`.
 fn of_quantize(arguments: &[String]) -> Error {
     let place = arguments.iter().position(|argument| argument.starts_with("--quantize"));
     let words = place.map(|place| &arguments[place..]).unwrap_or_default();

@@ -29,10 +29,10 @@ use tensorferry_sdk::{
     Catalog, Entry, Error, ErrorKind, Loss, Purpose, Result, Source, Tensor, TensorId, Value, hex,
 };
 
-/// Lines that the text has without `--all`, with the losses above it: about a screen.
+/// Maximum lines of text without `--all`, including the losses above the text: about a screen.
 const SCREEN: usize = 48;
-/// Minimum and maximum tensors in the text without `--all`; the number depends on the lines left on
-/// the screen.
+/// Minimum and maximum number of tensors in the text without `--all`. The actual number depends on
+/// how many lines of the screen are left.
 const SHOWN: std::ops::RangeInclusive<usize> = 5..=20;
 /// Maximum lines of dtypes.
 const MOST_DTYPES: usize = 6;
@@ -72,7 +72,7 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     seen.inspected.input.close()
 }
 
-/// An input with everything that is shown of it.
+/// An input, and everything that `inspect` shows about it.
 pub(super) struct InspectedModel {
     pub(super) inspected: Inspected,
     model: ModelDescription,
@@ -103,7 +103,7 @@ pub(super) fn is_folder(input: &Path, session: &Session) -> bool {
     FileSource::open(input, session).is_ok_and(|source| *source.entry() == Entry::Folder)
 }
 
-/// Describes a folder that has no model but, for example, a tokenizer.
+/// Describes a folder that contains, for example, a tokenizer but no model.
 fn no_model(command: &Inspect, folder: &Path, session: &Session) -> Option<Result<()>> {
     let source = FileSource::open(folder, session).ok()?;
     let found = Tokenizer::of_folder(&source)?;
@@ -112,8 +112,8 @@ fn no_model(command: &Inspect, folder: &Path, session: &Session) -> Option<Resul
     Some(terminal::answer(command.json, document, || description::only_tokenizer(&path, &found)))
 }
 
-/// Selects the tensors that match the patterns by their own name, or by that of a weight to which
-/// they belong.
+/// Selects the tensors that match the patterns by their own name or by the name of a weight to
+/// which they belong.
 fn narrowed(command: &Inspect, seen: Inspected, weights: &[Composite]) -> Result<Inspected> {
     let quoted = |pattern: &str| format!(",\"where={}\"", pattern.replace('"', "\"\""));
     let mut spec = format!("select{}", command.patterns.iter().map(|it| quoted(it)).collect::<String>());
@@ -162,7 +162,7 @@ fn each_seen(
     let seen =
         models.into_iter().map(|(folder, all)| Ok((folder, InspectedModel::new(command, all, session)?)));
     let (models, none): (Vec<_>, Vec<_>) = seen.partition(|seen| {
-        // If a pattern matches names of one model only, the other models are left out.
+        // Leaves out the models in which no name matches the patterns.
         !seen.as_ref().is_err_and(|error: &Error| error.kind() == ErrorKind::Usage)
     });
     let models = models.into_iter().collect::<Result<Vec<_>>>()?;
@@ -188,7 +188,7 @@ fn taken(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Optio
         options: &command.reader.reader.options,
         part: &command.reader.part,
         patterns: glob.as_ref().map_or(&command.patterns, std::slice::from_ref),
-        // A page shows histograms.
+        // A page always shows histograms.
         histograms: command.histogram || command.html.is_some(),
     };
     terminal::with_progress(session, false, |_| model_statistics(&request, session)).map(Some)
@@ -252,8 +252,8 @@ struct TensorRecord<'a> {
     attributes: BTreeMap<&'a str, serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<Digest>,
-    /// For a part of a weight: the name of that weight, which has the statistics in the model's
-    /// `weights`.
+    /// If the tensor is a part of a weight: the name of the weight. The model's `weights` contain
+    /// its statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<serde_json::Value>,
 }
@@ -300,7 +300,7 @@ fn document<'a>(seen: &'a InspectedModel) -> Document<'a> {
         metadata: values(catalog.metadata()),
         state: outline::json(catalog),
         losses: seen.losses.iter().map(LossRecord::of).collect(),
-        // DeepSpeed's files are pickles, but their catalog has no tree.
+        // DeepSpeed files are pickles, but their catalogs have no tree.
         globals: (catalog.tree().root().is_some() || !catalog.globals().is_empty())
             .then(|| catalog.globals()),
         content: match hashed {
@@ -316,13 +316,13 @@ fn document<'a>(seen: &'a InspectedModel) -> Document<'a> {
 fn values(values: &BTreeMap<String, Value>) -> BTreeMap<&str, serde_json::Value> {
     let as_json = |value: &Value| {
         let json = value.json();
-        // serde_json limits nesting more than `Value` does.
+        // serde_json rejects deep nesting that `Value` allows; such a value becomes a string.
         serde_json::from_str(&json).unwrap_or(serde_json::Value::String(json))
     };
     values.iter().map(|(key, value)| (key.as_str(), as_json(value))).collect()
 }
 
-/// Formats a value on one line: text as it is, anything else as JSON.
+/// Formats a value on one line: a string as it is, anything else as JSON.
 fn line_of(value: &Value) -> String {
     value.as_text().map_or_else(|| value.json(), str::to_owned)
 }
@@ -398,13 +398,14 @@ fn parameters_text(count: u64) -> String {
     }
 }
 
-/// Returns a line for each entry of the metadata. Those that ferry wrote itself are shown only with `--all`.
+/// Returns a line for each metadata entry. Entries that ferry itself added are shown only with
+/// `--all`.
 fn metadata(catalog: &Catalog, all: bool) -> Vec<String> {
     let shown = catalog.metadata().iter().filter(|(key, _)| all || !key.starts_with("ferry."));
     shown.map(|(key, value)| format!("{key} = {}", line_of(value))).collect()
 }
 
-/// Returns whether a global is one that PyTorch's own files of tensors have.
+/// Returns whether a global is one of those in ordinary PyTorch tensor files.
 fn is_standard(global: &str) -> bool {
     let name = global.strip_prefix("torch.storage.").or_else(|| global.strip_prefix("torch."));
     global == "collections.OrderedDict"
@@ -425,8 +426,8 @@ fn outline_line(line: &outline::Line) -> String {
     format!("{indent}{}{separator}{}", line.key, facts.join(", "))
 }
 
-/// Lists what a format with a flat list of tensors would take from a nested checkpoint, and what it
-/// would leave out.
+/// Counts the tensors of a nested checkpoint that a format without nesting would keep, and lists
+/// everything that it would leave out.
 fn flat(catalog: &Catalog, all: bool) -> Vec<String> {
     if outline::lines(catalog).iter().all(|line| line.tensors == 0) {
         return Vec::new();
@@ -446,7 +447,7 @@ fn flat(catalog: &Catalog, all: bool) -> Vec<String> {
 
 /// Arranges items side by side on at most `most` lines, and counts the rest.
 fn wrapped(items: &[String], most: usize) -> Vec<String> {
-    // Room in the last line for the number of items left out.
+    // Characters reserved in the last line for the number of items left out.
     const TAIL: usize = 40;
     const INDENT: usize = 4;
     let widest = terminal::columns().saturating_sub(INDENT);
@@ -482,7 +483,7 @@ fn section(text: &mut String, title: &str, lines: impl ExactSizeIterator<Item = 
 
 enum TensorRow<'a> {
     Tensor(usize, &'a Tensor),
-    /// A weight made of several tensors. These have lines of their own only if every tensor is
+    /// A weight made of several tensors. These tensors have their own lines only if every tensor is
     /// shown.
     Weight(&'a Composite),
 }

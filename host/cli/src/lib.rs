@@ -77,12 +77,14 @@ pub fn run_program() -> u8 {
     let session = Arc::new(session);
     let answered = prepared.and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
-            // The worker starts threads for each job.
+            // Runs outside the session's thread pool, because the worker starts threads for each
+            // job.
             let registry = plugin_folders::load(&arguments)?;
             return tensorferry_run::serve(&registry, &session, *runner).map(|()| 0);
         }
         if let Command::View(command) = &arguments.command {
-            // The server waits for requests, and its readers need the threads.
+            // Runs outside the session's thread pool, because the server waits for requests while
+            // its readers need the threads.
             let registry = plugin_folders::load(&arguments)?.with_session(session.clone());
             return view::run(command, &registry, &session).map(|()| 0);
         }
@@ -97,7 +99,7 @@ pub fn run_program() -> u8 {
     }
 }
 
-/// Sets the fault that a test asks for; only test builds know any.
+/// Sets the fault that a test requests in `FERRY_FAULT`. Only test builds support faults.
 fn set_fault() -> Result<()> {
     match std::env::var("FERRY_FAULT") {
         Ok(wanted) if fault::ARE_KNOWN => fault::set(&wanted),

@@ -3,11 +3,11 @@
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `model.rs` | the document of models: tensors by columns, description, statistics, state, losses |
-//! | `places.rs` | where tensors are in their files, if known |
+//! | `model.rs` | the document of models: tensors as columns, description, statistics, state, losses |
+//! | `places.rs` | the location of each tensor in its file, if known |
 //! | `heat.rs` | heat maps of matrices, read in slices |
-//! | `elsewhere.rs` | what other formats could not hold, by their writers' capabilities |
-//! | `records.rs` | the document of records: columns, some rows |
+//! | `elsewhere.rs` | content that other formats cannot store, by their writers' capabilities |
+//! | `records.rs` | the document of a dataset: its columns and some rows |
 //! | `sample.rs`, `pictures.rs` | distributions of the values in the first rows, and images |
 //! | `diff.rs` | the document of a comparison |
 //! | `output.rs` | the page as a file, written atomically |
@@ -36,7 +36,8 @@ fn whole(number: u64) -> Value {
     if number <= MOST { number.into() } else { number.to_string().into() }
 }
 
-/// Returns at most `most` characters of a text, and the number of its characters.
+/// Returns the first `most` characters of a string, and the number of characters of the whole
+/// string.
 fn cut(text: &str, most: usize) -> (String, usize) {
     (text.chars().take(most).collect(), text.chars().count())
 }

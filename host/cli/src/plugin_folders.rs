@@ -54,8 +54,9 @@ fn prepared(mut search: PluginSearch) -> PluginSearch {
     search
 }
 
-/// Returns the plugin folders in search order: from `--plugin-dir`, from the environment, next to
-/// the executable, of the installation, and the user's data folder.
+/// Returns the plugin folders in search order: those from `--plugin-dir`, those from
+/// `FERRY_PLUGIN_PATH`, those next to the executable, the folder of the installation, and the
+/// folder in the user's data folder.
 pub(crate) fn folders(given: &[PathBuf]) -> Vec<PluginFolder> {
     let mut folders: Vec<PluginFolder> = given.iter().map(PluginFolder::new).collect();
     if let Some(paths) = std::env::var_os("FERRY_PLUGIN_PATH") {
@@ -67,8 +68,9 @@ pub(crate) fn folders(given: &[PathBuf]) -> Vec<PluginFolder> {
     if let Some(beside) = beside.as_deref().and_then(Path::parent) {
         let own = |path: PathBuf| PluginFolder::new(path).built_in();
         folders.push(own(beside.join("plugins")));
-        // The output folder of `cargo build` also has other libraries. Users who can write to it
-        // could replace the program itself.
+        // The executable's folder may be the output folder of `cargo build`, which also contains
+        // other libraries, so only this library is loaded. The folder is trusted, because users who
+        // can write to it could replace the program itself.
         let formats = format!("{DLL_PREFIX}ferry_formats{DLL_SUFFIX}");
         folders.push(own(beside.to_owned()).only(formats).trusted());
         if let Some(prefix) = beside.parent() {

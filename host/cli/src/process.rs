@@ -14,7 +14,7 @@ use tensorferry_sdk::{Error, Result};
 const TO_END: Duration = Duration::from_secs(10);
 
 /// Sets up the process: Ctrl-C ends the run cleanly; a second Ctrl-C, or ten seconds, end it at
-/// once. A file larger than RLIMIT_FSIZE is a write error and does not end the process. The limit
+/// once. Writing beyond RLIMIT_FSIZE becomes a write error and does not end the process. The limit
 /// of open files is raised to its maximum.
 pub(super) fn prepare(session: &Session) -> Result<()> {
     let cancel = session.cancel_flag();

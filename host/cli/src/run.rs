@@ -73,7 +73,7 @@ pub(super) fn run(
     tell(command, &folder, &ended)
 }
 
-/// Rejects a file of a plan; plans are named by their folder.
+/// Rejects the path of a file in a plan; a plan is passed as its folder.
 fn refuse_plan_file(path: &Path, session: &Session) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.file_name().is_none_or(|name| name != "plan.json") || Plan::open(folder, session).is_err() {

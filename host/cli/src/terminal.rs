@@ -54,8 +54,8 @@ pub(super) fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Prints a text that begins with a verdict, such as `equal:`, in color if the terminal has it. A colon, two spaces or
-/// the end of the line ends the verdict.
+/// Prints text that begins with a verdict, such as `equal:`, in color if the terminal has it. A
+/// colon, two spaces or the end of the line ends the verdict.
 pub(super) fn print_verdict(text: &str) -> Result<()> {
     let text = escaped(text);
     let end = [":", "  ", "\n"].into_iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
@@ -86,7 +86,7 @@ pub(super) fn answer<D: Serialize>(
     if as_json { print_json(&document()) } else { print(&text()) }
 }
 
-/// Prints the answer, as text to stderr if `is_taken`: if standard output carries data.
+/// Prints the answer. If `is_taken`, standard output carries data, so text goes to stderr.
 pub(super) fn answer_beside<D: Serialize>(
     is_taken: bool,
     as_json: bool,
@@ -115,7 +115,7 @@ pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
     written.and_then(|()| pieces.write_all(b"\n")).and_then(|()| pieces.flush()).map_err(Error::from)
 }
 
-/// Prints the bytes written to it in pieces.
+/// A writer that prints the bytes in pieces.
 struct PiecedOutput(Vec<u8>);
 
 const PIECE: usize = 64 << 10;
@@ -154,7 +154,7 @@ pub(super) fn printable(text: &str) -> String {
 fn escaped(text: &str) -> Cow<'_, str> {
     let is_raw = |(at, c): &(usize, char)| match c {
         '\n' | '\t' => false,
-        // Elsewhere, a carriage return would overwrite the line.
+        // A carriage return within a line would overwrite the line.
         '\r' => !text[at + 1..].starts_with('\n'),
         c => steers(*c),
     };
@@ -196,9 +196,9 @@ impl Write for TerminalLines {
     }
 }
 
-/// Returns whether a character is a command or changes how others look: controls, direction marks,
-/// invisible characters, line and paragraph separators, and tags (Unicode categories Cc, Cf, Zl and
-/// Zp).
+/// Returns whether a character controls the terminal or changes how other characters look:
+/// controls, direction marks, invisible characters, line and paragraph separators, and tags
+/// (Unicode categories Cc, Cf, Zl and Zp).
 fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
@@ -221,7 +221,7 @@ pub(super) fn columns_or(usual: usize) -> usize {
     size.map_or(usual, |(width, _)| usize::from(width.0)).max(40)
 }
 
-/// Wraps a text between words, into lines of at most `columns` characters.
+/// Wraps text between words, into lines of at most `columns` characters.
 pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -236,14 +236,14 @@ pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Returns the width of a column with these texts, at most 60.
+/// Returns the width of a column that contains these strings, at most 60.
 pub(super) fn width(texts: &[String]) -> usize {
     texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).min(60)
 }
 
-/// Shows bytes, rate and time left while `work` runs, only on a terminal. `work` gets a function
-/// that takes the number of bytes to copy. Long calls of a plugin, reading rows, and hashing or
-/// comparing have bars of their own.
+/// Shows a progress bar with bytes, rate and time left while `work` runs, if stderr is a terminal.
+/// `work` gets a function that takes the number of bytes to copy. Long plugin calls, reading rows,
+/// and hashing or comparing have separate bars.
 pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce(&dyn Fn(u64)) -> T) -> T {
     if quiet || !std::io::stderr().is_terminal() {
         return work(&|_| ());
@@ -256,13 +256,13 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
     );
     let style = ProgressStyle::with_template(&style).unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style);
-    // Each of several conversions starts at zero.
+    // The session counts over all conversions, but each bar starts at zero.
     let before = [session.checks(), session.reads()];
     let since = |(done, expected): (u64, u64), before: (u64, u64)| {
         (done.saturating_sub(before.0), expected.saturating_sub(before.1))
     };
     let (done, to_copy) = (AtomicBool::new(false), AtomicU64::new(0));
-    // Rows to read when copying starts: those that became tensors.
+    // Bytes of files whose rows were read before copying started, because they became tensors.
     let rows_before = AtomicU64::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -270,7 +270,7 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
             while !done.load(Ordering::Relaxed) {
                 let (checked, to_check) = since(session.checks(), before[0]);
                 let (read, to_read) = since(session.reads(), before[1]);
-                // Rows written as rows progress as fast as they are read.
+                // If rows are written as rows, the bar shows the bytes of rows that have been read.
                 let is_rows = to_read > rows_before.load(Ordering::Relaxed);
                 let moved = session.moved.load(Ordering::Relaxed);
                 let to_move = if is_rows { 0 } else { to_copy.load(Ordering::Relaxed) };
@@ -283,7 +283,7 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
                 } else {
                     ("checking ", (checked, to_check))
                 };
-                // A bar without a total is not shown.
+                // A stage without a known total has no bar.
                 if of > 0 && stage != shown {
                     bar.reset();
                     bar.set_prefix(stage);

@@ -25,7 +25,8 @@ pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> R
     for path in &found.without {
         printer.without(path)?;
     }
-    // Several verdicts are printed as they come, and a progress bar would be printed between them.
+    // Several verdicts are printed as they become known, and a progress bar would appear between
+    // them.
     let quiet = found.receipts.len() > 1 && std::io::stdout().is_terminal();
     terminal::with_progress(session, quiet, |_| {
         registry.verify(&found.receipts, depth, |checked| printer.take(checked))

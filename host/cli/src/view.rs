@@ -1,5 +1,5 @@
 //! `ferry view`: serves the page of an input to a browser on this machine. The page contains the
-//! structure, and requests the values of one tensor at a time.
+//! structure of the input, and requests the values of one tensor at a time.
 
 use super::args::{Inspect, View};
 use super::inspect::{InspectedModel, paged, title};
@@ -42,7 +42,7 @@ pub(super) fn run(command: &View, registry: &Registry, session: &Session) -> Res
     server.serve(&|| cancelled.load(Ordering::Relaxed), &answer).map_err(failed)
 }
 
-/// Returns the arguments of `inspect` that show the same.
+/// Returns the arguments of an equivalent `ferry inspect` command.
 fn as_inspect(command: &View) -> Inspect {
     Inspect {
         input: command.input.clone(),
@@ -64,7 +64,7 @@ struct Values<'a> {
     command: &'a Inspect,
     models: &'a [(Option<String>, InspectedModel)],
     session: &'a Session,
-    /// Held while a tensor is read, since each read uses all threads and memory.
+    /// Locked while a tensor is read, since each read uses all threads and all of the memory.
     turn: Mutex<()>,
 }
 
@@ -78,7 +78,7 @@ impl Values<'_> {
         let Some((seen, name)) = found else { return PageResponse::NotFound };
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let read = self.session.install(|| self.of(seen, name));
-        // The answer for a tensor has its own notes.
+        // The response for a tensor contains only its own notes.
         drop(self.session.take_notes());
         match read {
             Ok(values) => PageResponse::Json(values.to_string()),

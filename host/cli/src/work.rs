@@ -66,7 +66,7 @@ impl EventListener for PieceEvents {
                 | Event::PieceFailed { .. }
         );
         if is_of_piece && let Ok(line) = serde_json::to_string(event) {
-            // A scheduler that no longer reads has ended this process, or will.
+            // A scheduler that no longer reads has ended this process or will end it.
             let _ = terminal::print(&format!("{line}\n"));
         }
     }

@@ -7,8 +7,8 @@ use tensorferry_run::template::{Fields, fill};
 use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{Error, Result, Side};
 
-/// Returns each input with its output. A folder as the template means `FOLDER/{stem}` with the
-/// extension of the format `to`.
+/// Returns pairs of an input and its output path. If the template is a folder, it stands for
+/// `FOLDER/{stem}` with the extension of the format `to`.
 pub(super) fn of(
     inputs: &[PathBuf],
     template: &str,
@@ -44,13 +44,14 @@ fn in_folder(folder: &str, to: Option<&str>, registry: &Registry) -> Result<Stri
     Ok(format!("{folder}/{{stem}}{ending}"))
 }
 
-/// Returns whether a text is a single, normal path component.
+/// Returns whether a string is a single, normal path component.
 fn is_name(text: &str) -> bool {
     matches!(Path::new(text).components().collect::<Vec<_>>()[..], [Component::Normal(name)] if name == text)
 }
 
-/// Returns the fields of a template: `{name}` is the input's file name, `{stem}` that without the
-/// extension of its format (unless only dots would remain), and `{parent}` its folder.
+/// Returns the template fields of an input. `{name}` is its file name, `{stem}` is the file name
+/// without the extension of the input's format (unless only dots would remain), and `{parent}` is
+/// its folder.
 fn fields(input: &Path, registry: &Registry) -> Fields {
     let text = |part: Option<&std::ffi::OsStr>| {
         part.map_or(String::new(), |part| part.to_string_lossy().into_owned())
@@ -66,8 +67,8 @@ fn fields(input: &Path, registry: &Registry) -> Fields {
 }
 
 fn filled(template: &str, fields: &Fields) -> Result<String> {
-    // A template that starts with `{parent}` puts the output next to the input. Any other must stay
-    // below its own folder.
+    // A template that starts with `{parent}` puts the output next to the input. With any other
+    // template, the output must stay below the template's own folder.
     let is_below = !template.starts_with("{parent}");
     let leaves = |(field, text): &&(&str, String)| match *field {
         "parent" => {

@@ -57,7 +57,7 @@ pub(super) fn tokenizer(found: &Tokenizer) -> String {
     said.join(", ")
 }
 
-/// Describes a pipeline, above its models.
+/// Describes a pipeline; the descriptions of its models follow.
 pub(super) fn pipeline(found: &Pipeline) -> String {
     let mut text = format!("{} ({})\n", found.class, found.library);
     for component in &found.components {
@@ -79,7 +79,7 @@ pub(super) fn only_tokenizer(path: &str, found: &Tokenizer) -> String {
     text
 }
 
-/// Lists the parts of a weight, without the start that they share with its name.
+/// Lists the names of a weight's parts, without the prefix that they share with the weight's name.
 pub(super) fn parts(name: &str, parts: &[String]) -> String {
     let start = name.strip_suffix("weight").unwrap_or(name);
     let short = |part: &String| {

@@ -15,9 +15,9 @@ use tensorferry_sdk::{ErrorKind, Purpose, Result};
 
 /// The contents of a page.
 pub(crate) enum Paged {
-    /// Models; each has its folder if the input is a folder of several.
+    /// Models. Each has its subfolder if the input is a folder with several models.
     Models(Vec<(Option<String>, InspectedModel)>),
-    /// The document of records, which have been read already.
+    /// The JSON document of a dataset, whose records have already been read.
     Records(Value),
 }
 

@@ -57,7 +57,8 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
     rows.close()
 }
 
-/// Returns the document of a page. Piped input is read several times from its temporary file.
+/// Returns the document of a page. Piped input is in a temporary file, so it can be read several
+/// times.
 pub(super) fn page(
     command: &Inspect,
     title: &str,
@@ -86,7 +87,7 @@ pub(super) fn page(
     Ok(document)
 }
 
-/// Checks that a column matches, before all records are read.
+/// Checks, before any records are read, that the patterns match at least one column.
 fn check_patterns(wanted: &GlobSet, schema: &Schema) -> Result<()> {
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     if wanted.is_empty() || names.iter().any(|name| wanted.is_match(name)) {
@@ -110,7 +111,7 @@ fn document(rows: &Rows<'_>, survey: &Survey, losses: &[Loss]) -> Value {
     })
 }
 
-/// Returns a column as in the schema file, with the results of the survey.
+/// Returns a column in the form of the schema file, plus the results of the survey.
 fn column_record(found: &ColumnSurvey) -> Value {
     let mut record = column(&found.field);
     record["missing"] = found.missing.into();
@@ -133,8 +134,8 @@ fn column_record(found: &ColumnSurvey) -> Value {
     record
 }
 
-/// Returns the statistics of a column. The mean of times is a time, and their deviation is in
-/// seconds.
+/// Returns the statistics of a column. For a column of times, the mean is a time and the deviation
+/// is in seconds.
 fn close_record(found: &ColumnSurvey, close: &CloseLook) -> Value {
     let mut record = json!({});
     if let Some(distinct) = &close.distinct {
@@ -152,7 +153,8 @@ fn close_record(found: &ColumnSurvey, close: &CloseLook) -> Value {
     record
 }
 
-/// Returns mean and deviation: numbers for decimals; a time and seconds for times.
+/// Returns the mean and the deviation: two numbers for decimals, or a time and a number of seconds
+/// for times.
 fn moments(found: &ColumnSurvey, close: &CloseLook) -> Option<(Value, Value)> {
     let (mean, deviation) = (close.mean()?, close.deviation()?);
     let data_type = type_and_shape(found.field.data_type()).0;
@@ -211,7 +213,7 @@ fn spread(spread: &Spread) -> Value {
     json!({ "min": spread.min, "mean": spread.mean(), "max": spread.max, "total": spread.total, "up_to": spread.up_to })
 }
 
-/// Returns the minimum and maximum: numbers, or text for times and decimals.
+/// Returns the minimum and maximum as numbers, or as strings for times and decimals.
 fn extremes(found: &ColumnSurvey) -> Option<(Value, Value)> {
     let range = &found.range;
     // A number that JSON readers would round becomes a string, as in protobuf's JSON mapping.

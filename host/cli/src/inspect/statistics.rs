@@ -1,5 +1,5 @@
-//! `ferry inspect --stats`: statistics of tensors as a table that fits the terminal, the anomalies
-//! that they show, and their form in the JSON document.
+//! `ferry inspect --stats`: formats tensor statistics as a table that fits the terminal or as JSON,
+//! and lists the anomalies in them.
 
 use crate::terminal::{self, counted, printable};
 use serde_json::{Value, json};
@@ -18,13 +18,14 @@ const MOST_NAMED: usize = 3;
 /// Maximum layers named in a finding.
 const MOST_LAYERS: usize = 12;
 
-/// Returns the statistics as JSON, by tensor name; parts of a weight refer to it by name.
+/// Returns the statistics as JSON, by tensor name. The entry for a part of a weight contains only
+/// the name of the weight.
 pub(super) fn by_name(statistics: &ModelStatistics) -> HashMap<&str, Value> {
     let mut all = HashMap::new();
     for tensor in &statistics.tensors {
         all.extend(tensor.parts.iter().map(|part| (part.as_str(), json!({ "part_of": tensor.name }))));
     }
-    // A weight may have the name of one of its parts.
+    // A weight may have the same name as one of its parts, so its entry is inserted last.
     for tensor in &statistics.tensors {
         all.insert(&tensor.name, tensor.json());
     }
@@ -44,7 +45,7 @@ pub(super) fn with_weights(model: &ModelDescription, stats: &HashMap<&str, Value
     document
 }
 
-/// Lists the anomalies: a line for each kind, or with `all` for each finding.
+/// Lists the anomalies: one line for each kind or, if `all`, for each finding.
 pub(super) fn findings(statistics: &ModelStatistics, all: bool) -> Vec<String> {
     let notes = statistics.notes.iter().cloned();
     let mut kinds: BTreeMap<FindingKind, Vec<&Finding>> = BTreeMap::new();

@@ -34,7 +34,8 @@ pub(crate) fn differences(shown: ShownDifferences<'_>) -> Value {
             } else if difference[side].is_null()
                 && let Some(difference) = difference.as_object_mut()
             {
-                // Indexing a missing key has inserted null.
+                // Indexing inserted null for a missing key. Only these kinds have a meaningful
+                // null.
                 let is_pair = matches!(difference["kind"].as_str(), Some("attribute" | "metadata"));
                 if !is_pair {
                     difference.remove(side);

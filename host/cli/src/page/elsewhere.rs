@@ -1,5 +1,6 @@
-//! What other formats could not hold of a model, by the capabilities of their writers. No
-//! conversion is planned; `ferry convert --dry-run` reports the losses of single tensors.
+//! Lists the content of a model that other formats cannot store, according to the capabilities of
+//! their writers. This does not plan conversions; `ferry convert --dry-run` reports losses tensor
+//! by tensor.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -28,7 +29,7 @@ pub(super) fn losses(catalog: &Catalog, own: &str, registry: &Registry) -> Vec<V
     others.map(|format| line(&format.description)).collect()
 }
 
-/// The content of a model besides the numbers of its tensors.
+/// The content of a model apart from the values of its tensors.
 struct Held {
     state: Vec<String>,
     metadata: Vec<String>,

@@ -1,6 +1,6 @@
 //! Heat maps: at most 64 by 64 evenly spaced values of a matrix, read as a slice. Each cell is a
-//! byte: 0 means NaN, and 1 to 255 are between two bounds, which about 1 % of the values may
-//! exceed.
+//! byte. 0 means NaN, and 1 to 255 are the range between two bounds. About 1 % of the values may be
+//! out of bounds.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -23,11 +23,11 @@ use tensorferry_sdk::{
 const MOST_CELLS: u64 = 64;
 /// Maximum maps in a page that is a file, at about 6 kB each.
 const MOST_MAPS: usize = 128;
-/// Maximum bytes of a row with packed elements, since these are read as whole rows. Matrices with
+/// Maximum bytes of a row of packed elements, because such rows are read whole. Matrices with
 /// longer rows have no map.
 const LONGEST_ROW: u64 = 16 << 20;
 
-/// A model whose tensors have values, as the source of heat maps.
+/// The source of heat maps: a model whose tensors can be read as numbers.
 pub(crate) struct Heats<'a> {
     input: Source<'a>,
     catalog: Catalog,
@@ -42,7 +42,7 @@ enum Source<'a> {
 }
 
 impl<'a> Heats<'a> {
-    /// Opens an inspected input. `look` has the options of the inspection.
+    /// Opens an inspected input. `look` contains the options of the inspection.
     pub(crate) fn open(inspected: &'a Inspected, look: Look<'_>, session: &'a Session) -> Result<Self> {
         let own = &inspected.input;
         let is_option = |spec: &OptionSpec| spec.side == Side::Reader && spec.key == READER_OPTION;
@@ -79,7 +79,7 @@ impl<'a> Heats<'a> {
     }
 
     /// Returns the maps for a page that is a file, keyed by the index of the tensor in `shown`.
-    /// They are of matrices with statistics: those with findings first, then the largest.
+    /// Only matrices with statistics have maps: first those with findings, then the largest.
     pub(crate) fn chosen(
         &self,
         shown: &Catalog,
@@ -220,7 +220,7 @@ fn cell(value: f64, low: f64, high: f64) -> u8 {
     if value.is_nan() {
         return 0;
     }
-    // Halves avoid an overflow with the largest numbers.
+    // Halving the operands avoids an overflow with the largest numbers.
     let share = if high > low { (value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0) } else { 0.5 };
     let place = (share.clamp(0.0, 1.0) * 254.0).round();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 254")]

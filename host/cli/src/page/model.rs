@@ -1,5 +1,6 @@
-//! The document of the models on a page. Tensors are stored by columns: for each of a hundred
-//! thousand tensors, a few numbers and the part of its name that differs from the previous one.
+//! The document of the models on a page. A page may have a hundred thousand tensors, so they are
+//! stored as columns: a few numbers for each tensor, and the part of its name that differs from the
+//! previous name.
 
 use super::places::Places;
 use super::{cut, elsewhere, whole};
@@ -12,7 +13,7 @@ use tensorferry::{LossRecord, Registry};
 use tensorferry_page::shared_beginnings;
 use tensorferry_sdk::Value as Said;
 
-/// Maximum characters of a metadata value; that of a tokenizer may have megabytes.
+/// Maximum characters of a metadata value; the value for a tokenizer may have megabytes.
 const MOST_OF_VALUE: usize = 2_000;
 /// Maximum items of a list in the state.
 const MOST_ITEMS: usize = 200;
@@ -21,7 +22,7 @@ const MOST_STATE: usize = 100_000;
 /// Maximum tensors with a histogram. The numbers of all tensors are kept.
 const MOST_HISTOGRAMS: usize = 10_000;
 
-/// A model with everything to show of it.
+/// A model, and everything that a page shows about it.
 pub(crate) struct ShownModel<'a> {
     /// Subfolder of the model, if the input has several.
     pub(crate) folder: Option<&'a str>,
@@ -133,7 +134,8 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
     }
 }
 
-/// Formats a value, as text or JSON, cut to the room on a page. Also returns its full length.
+/// Formats a value as a string or JSON, shortened for a page. Also returns the number of characters
+/// before it was shortened.
 fn said(value: &Said) -> (String, usize) {
     match value.as_text() {
         Some(text) => cut(text, MOST_OF_VALUE),
@@ -156,7 +158,8 @@ fn weights(shown: &ShownModel<'_>) -> Vec<Value> {
     shown.description.weights.iter().map(weight).collect()
 }
 
-/// Returns statistics by tensor index; parts of a weight refer to it by name.
+/// Returns statistics by tensor index. The entry for a part of a weight contains only the name of
+/// the weight.
 fn by_number(statistics: &ModelStatistics, by_name: &HashMap<&str, usize>) -> BTreeMap<usize, Value> {
     let mut all = BTreeMap::new();
     for tensor in &statistics.tensors {
@@ -175,9 +178,9 @@ fn by_number(statistics: &ModelStatistics, by_name: &HashMap<&str, usize>) -> BT
     all
 }
 
-/// Shrinks statistics, since a page may have a hundred thousand: removes counts of zero and,
-/// because bins are equally wide, all edges of a histogram except the first and last. Also removes
-/// the histogram of a single number.
+/// Shrinks statistics, since a page may contain a hundred thousand of them. Removes counts of zero
+/// and, because bins are equally wide, all edges of a histogram except the first and last. Also
+/// removes the histogram of a single number.
 pub(crate) fn compact(mut stats: Value) -> Value {
     let is_one = stats.get("min") == stats.get("max");
     let Some(found) = stats.as_object_mut() else { return stats };
@@ -203,8 +206,8 @@ fn finding(finding: &Finding) -> Value {
     record
 }
 
-/// Returns the state with the number of tensors in a branch instead of their names, which the tree
-/// shows.
+/// Replaces the tensor names in each branch of the state with their number, because the tensor tree
+/// shows the names.
 fn without_tensors(state: Value) -> Value {
     let is_tensor =
         |value: &Value| value.as_object().is_some_and(|it| it.len() == 1 && it.contains_key("tensor"));

@@ -10,7 +10,7 @@ use tensorferry_sdk::{Error, Result};
 /// First bytes of a page.
 const BEGINNING: &[u8] = b"<!DOCTYPE html>";
 
-/// A target path for a page that is free or may be overwritten.
+/// The target path of a page. The path is free, or its file may be overwritten.
 pub(crate) struct PageFile {
     destination: Destination,
     name: String,

@@ -1,6 +1,6 @@
-//! Images among the values of a column: bytes with the signature of PNG or JPEG and the size from
-//! their header. A browser decodes them, so only a few are kept, and none with many bytes or
-//! pixels.
+//! Finds images among the values of a column: bytes that start with the signature of PNG or JPEG.
+//! The image size is read from the header. A browser decodes the images, so only a few are kept,
+//! and none with many bytes or pixels.
 //!
 //! PNG: the signature, then the length and name of IHDR, width and height, big-endian. JPEG: FF D8,
 //! then segments with a marker and a length. A frame segment (C0 to CF except C4, C8 and CC) has

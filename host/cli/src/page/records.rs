@@ -15,15 +15,15 @@ const MOST_SAMPLED: usize = 2_000;
 /// Maximum characters of a cell.
 const MOST_OF_CELL: usize = 120;
 
-/// A dataset with everything to show of it.
+/// A dataset, and everything that a page shows about it.
 pub(crate) struct ShownRecords<'a> {
     /// The dataset, which can be read again.
     pub(crate) rows: &'a Rows<'a>,
     /// The survey of the selected columns.
     pub(crate) survey: &'a Survey,
-    /// The columns as in `--json`, in the order of the survey.
+    /// The columns as in the document of `--json`, in the order of the survey.
     pub(crate) columns: Vec<Value>,
-    /// Losses of reading.
+    /// Losses that the reader reported.
     pub(crate) losses: &'a [Loss],
 }
 

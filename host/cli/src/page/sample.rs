@@ -1,4 +1,4 @@
-//! Distributions of the values in the first rows: histograms of numbers, the most frequent texts,
+//! Distributions of the values in the first rows: histograms of numbers, the most frequent strings,
 //! and images.
 
 use super::cut;
@@ -20,20 +20,20 @@ use tensorferry_sdk::{Context, Result};
 const BINS: usize = 40;
 /// Maximum numbers per column, since a row may be a list of millions.
 const MOST_NUMBERS: usize = 1 << 18;
-/// Maximum distinct texts per column, and how many of them are shown.
+/// Maximum distinct strings per column, and maximum strings shown.
 const MOST_TEXTS: usize = 1 << 13;
 const MOST_SHOWN: usize = 8;
-/// Maximum characters of a text.
+/// Maximum characters of a string.
 const MOST_OF_TEXT: usize = 80;
 
 pub(super) struct Sample {
-    /// Names and distributions of the columns with numbers or texts.
+    /// Names and distributions of the columns with numbers or strings.
     pub(super) columns: Vec<(String, Value)>,
     /// Images found in the columns.
     pub(super) pictures: Vec<Value>,
 }
 
-/// Reads all rows of a flow.
+/// Takes a sample from all rows of `flow`.
 pub(super) fn sample(flow: &mut dyn Flow, session: &Session) -> Result<Sample> {
     let names: Vec<String> = flow.schema().fields().iter().map(|field| field.name().clone()).collect();
     let mut columns: Vec<ColumnSample> = names.iter().map(|_| ColumnSample::default()).collect();
@@ -112,7 +112,7 @@ impl ColumnSample {
         }
         let mut texts: Vec<(String, u64)> = self.texts.into_iter().collect();
         texts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        // If all texts are distinct, none is frequent.
+        // If all strings are distinct, none is frequent.
         if texts.first().is_none_or(|(_, count)| *count < 2) {
             return None;
         }
@@ -121,8 +121,8 @@ impl ColumnSample {
     }
 }
 
-/// Returns only the values of the list's own rows: a batch may be a slice that shares the values of
-/// a longer one.
+/// Returns only the values of the list's own rows: a batch may be a slice that shares a values
+/// array with a longer batch.
 fn own_values<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> ArrayRef {
     let offsets = list.value_offsets();
     let [first, last] = [offsets[0], offsets[list.len()]].map(|at| at.as_usize());
@@ -138,7 +138,7 @@ fn histogram(numbers: &[f64]) -> Value {
     }
     let mut counts = [0_u64; BINS];
     for number in numbers {
-        // Halves avoid an overflow: the range of the largest numbers is not a finite number.
+        // Halving the operands avoids an overflow: the range of the largest numbers is not finite.
         let share = (number / 2.0 - from / 2.0) / (to / 2.0 - from / 2.0);
         let place = (share * BINS as f64).clamp(0.0, (BINS - 1) as f64);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bins")]

@@ -30,7 +30,8 @@ pub(super) fn install(library: &Path, force: bool) -> Result<()> {
             .file(target.display().to_string())
             .hint("pass --force to replace it"));
     }
-    // A folder that others may write to is ignored, so the mode excludes this for any umask.
+    // ferry ignores a plugin folder that other users may write to. This mode prevents that with any
+    // umask.
     DirBuilder::new().recursive(true).mode(0o755).create(&folder).map_err(|e| failed(&folder, e))?;
     let mut file =
         tempfile::Builder::new().prefix(".new-").tempfile_in(&folder).map_err(|e| failed(&folder, e))?;
@@ -76,7 +77,8 @@ pub(super) fn remove(name: &str) -> Result<()> {
             || found::formats_of(&registry, index).contains(&name)
     };
     let libraries = registry.libraries().iter().map(|library| library.path.as_path()).enumerate();
-    // A link in the folder is listed under its target, which ferry must not remove.
+    // A symbolic link in the folder is listed under the path of its target. ferry must not remove a
+    // target that is outside the folder.
     let own = folder.canonicalize().unwrap_or_else(|_| folder.clone());
     let libraries: Vec<(usize, &Path)> = libraries.filter(|(_, path)| path.parent() == Some(&own)).collect();
     let meant: Vec<&Path> =

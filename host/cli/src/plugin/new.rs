@@ -108,7 +108,7 @@ struct Name {
     snake: String,
     /// Name of a Rust type: `MyFormat`.
     camel: String,
-    /// Name in the magic: `MYFORMAT`.
+    /// Spelling in the magic bytes: `MYFORMAT`.
     upper: String,
 }
 

@@ -1,5 +1,5 @@
 //! `ferry run --on ray`: runs the jobs of a manifest on the nodes of a Ray cluster. This process is
-//! replaced by Python, whose package brings a `ferry` to each node.
+//! replaced by Python, whose `tensorferry` package contains a `ferry` for each node.
 
 use super::super::args::{Arguments, Run as Command};
 use super::super::cluster::Cluster;
@@ -57,8 +57,8 @@ fn words(cluster: &Cluster, command: &Command, arguments: &Arguments) -> Vec<OsS
     words
 }
 
-/// Rejects options that do not reach the nodes, which run the `ferry` of the Python package with
-/// its own formats.
+/// Rejects options that cannot be passed to the nodes. The nodes run the `ferry` of the Python
+/// package with its own formats.
 fn refuse(command: &Command, arguments: &Arguments) -> Result<()> {
     let given = [
         (!arguments.plugin_dir.is_empty(), "--plugin-dir"),

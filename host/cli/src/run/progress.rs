@@ -14,7 +14,7 @@ use tensorferry_run::{Event, EventListener};
 const EVERY: Duration = Duration::from_secs(10);
 /// Maximum jobs with a bar at the same time.
 const MOST_BARS: usize = 16;
-/// Minimum bytes of a job with a bar; smaller jobs end too soon.
+/// Minimum bytes of a job with a bar; smaller jobs end too soon to need one.
 const LEAST: u64 = 4 << 20;
 
 /// Shows the progress of a run.

@@ -8,7 +8,7 @@ pub(super) const EDGE: u64 = 3;
 pub(super) struct Grid {
     /// For each axis, the number of shown items, and whether `...` is in the middle.
     pub(super) axes: Vec<(usize, bool)>,
-    /// A word for each element.
+    /// The text of each element.
     pub(super) words: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ fn rows(
     let gap_at = has_gap.then_some(count / 2);
     let mut text = String::new();
     if inner.is_empty() {
-        // Room for the bracket after the last word, and so after every word.
+        // Reserves room for the bracket after the last word of a line.
         let width = width.saturating_sub(1);
         let mut line = Line { text: &mut text, line: indent.to_owned(), indent, width };
         for place in 0..count {

@@ -38,8 +38,8 @@ fn shortest(size: f64, precision: Precision) -> Decimal {
     }
 }
 
-/// Of two equally close decimals with the same number of digits, returns the even one if it passes
-/// the check `is`.
+/// Returns `shortest`, or the decimal with as many digits that is closest to `size` (the even one
+/// if two are equally close), provided that it passes the check `is`.
 fn to_even(size: f64, shortest: &str, is: impl Fn(&str) -> bool) -> Decimal {
     let shortest = Decimal::parse(shortest);
     let places = shortest.fraction().len();
@@ -78,8 +78,8 @@ fn shortest_of(size: f64, mantissa: i32, least: i32) -> Decimal {
     exact
 }
 
-/// Formats a finite number as `1.` or `-0.25`. Returns the text before the point, and that after it
-/// with at most `most` digits.
+/// Formats a finite number as `1.` or `-0.25`. Returns the text before the point, and the text
+/// after it with at most `most` digits.
 pub(super) fn positional(value: f64, precision: Precision, most: Option<usize>) -> (String, String) {
     let sign = if value.is_sign_negative() { "-" } else { "" };
     let size = value.abs();
@@ -104,9 +104,9 @@ pub(super) fn positional(value: f64, precision: Precision, most: Option<usize>) 
     (format!("{sign}{whole}"), fraction.trim_end_matches('0').to_owned())
 }
 
-/// Formats a finite number as `-1.25e-05`. Returns the text before the point, after it, and after
-/// the `e`: the sign and at least two digits. There are at least `least` and at most `most` digits
-/// after the point.
+/// Formats a finite number as `-1.25e-05`. Returns the text before the point, the text after it,
+/// and the text after the `e`: the sign and at least two digits. There are at least `least` and at
+/// most `most` digits after the point.
 pub(super) fn scientific(
     value: f64,
     precision: Precision,

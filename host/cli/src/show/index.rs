@@ -23,7 +23,7 @@ pub(super) fn split(text: &str) -> Option<(&str, &str)> {
     text.strip_suffix(']')?.rsplit_once('[')
 }
 
-/// Returns whether a text is an index, regardless of the tensor.
+/// Returns whether a string is an index, regardless of the tensor.
 pub(super) fn is_index(text: &str) -> bool {
     let is_number = |text: &str| text.trim().is_empty() || text.trim().parse::<i128>().is_ok();
     entries(text).all(|entry| is_word(entry) || (!entry.trim().is_empty() && entry.split(':').all(is_number)))

@@ -84,7 +84,7 @@ fn matching(model: &Model, pattern: &str) -> Vec<Tensor> {
     model.tensors().filter(|tensor| glob.is_match(tensor.name())).collect()
 }
 
-/// Suggests the names that contain the given text, or otherwise the closest one.
+/// Suggests the names that contain `name`, or otherwise the closest one.
 fn unknown(model: &Model, name: &str) -> Error {
     let catalog = model.catalog();
     let names = || catalog.tensors().iter().map(|tensor| tensor.name.as_str());

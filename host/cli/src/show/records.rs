@@ -14,13 +14,14 @@ use tensorferry_sdk::{Error, Purpose, Result};
 
 /// Rows shown without `--rows`.
 const FIRST_ROWS: u64 = 10;
-/// Maximum characters of a cell. Without `--all`, cells next to others are narrower.
+/// Maximum characters of a cell. Without `--all`, the cells of a table with several columns are
+/// narrower.
 const WIDEST_CELL: usize = 10_000;
 
 /// The rows to show.
 enum Shown {
     Table(Vec<CellColumn>, u64, Option<u64>),
-    /// JSON Lines in an unnamed file.
+    /// Rows as JSON Lines in an unnamed temporary file.
     Lines(std::fs::File),
 }
 
@@ -70,7 +71,7 @@ fn read(command: &Show, rows: &Rows<'_>, width: usize, session: &Session) -> Res
     let count = range.end.saturating_sub(range.start);
     specs.extend([format!("skip:{}", range.start), format!("take:{count}")]);
     if !command.columns.is_empty() {
-        // Quoted for the step, and again for the list of names in it.
+        // Each name is quoted twice: for the step, and for the list of names in the step.
         let names: Vec<String> =
             command.columns.iter().map(|name| format!("\"\"{}\"\"", name.trim())).collect();
         specs.push(format!("map:select,\"columns={}\"", names.join(" ")));
@@ -90,7 +91,8 @@ fn read(command: &Show, rows: &Rows<'_>, width: usize, session: &Session) -> Res
     })
 }
 
-/// Parses a row range such as `10:20`, `-5:` or `7`, as Python slices rows. `known` is the number of rows, if known.
+/// Parses a row range such as `10:20`, `-5:` or `7`, as Python slices rows. `known` is the number
+/// of rows, if it is known.
 pub(crate) fn range(text: &str, known: Option<u64>) -> Result<Range<u64>> {
     let no_rows = || {
         Error::usage(format!("invalid row range {text:?}"))

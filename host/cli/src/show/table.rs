@@ -10,8 +10,8 @@ const NARROW: usize = 12;
 /// Spaces between columns.
 const GAP: usize = 2;
 
-/// Formats the table. `first` is the number of the first row, and `known` the number of all rows,
-/// if known.
+/// Formats the table. `first` is the number of the first row, and `known` is the number of all
+/// rows, if it is known.
 pub(super) fn text(
     title: &str,
     columns: &[CellColumn],

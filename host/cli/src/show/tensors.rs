@@ -27,7 +27,7 @@ pub(super) fn run(command: &Show, found: &FoundInput<'_>, registry: &Registry) -
     let mut read = 0;
     let stored: Vec<String> = requests.iter().map(|one| one.tensor.dtype_name().to_owned()).collect();
     if let Some(blocks) = requests.iter().find(|one| !has_values(one.tensor.dtype())) {
-        // For quantized blocks, users want to see the numbers.
+        // Opens the input again with quantized blocks decoded to numbers.
         if !has_option(format) || options.iter().any(|(key, _)| key == READER_OPTION) {
             return Err(without_values(command, &blocks.tensor));
         }
@@ -172,7 +172,7 @@ impl<'a> SelectedTensor<'a> {
     fn grid(&self, shape: &[u64], threshold: u64, precision: usize) -> Result<Grid> {
         let count = shape.iter().fold(1_u64, |product, &len| product.saturating_mul(len));
         let is_summary = count > threshold && !shape.contains(&0);
-        // The stretches of each axis to read.
+        // The ranges of indices to read on each axis.
         let mut stretches: Vec<Vec<AxisSlice>> = self.taken.axes.iter().map(|axis| vec![*axis]).collect();
         let mut axes = Vec::new();
         for &axis in &self.taken.kept {
@@ -200,7 +200,7 @@ impl<'a> SelectedTensor<'a> {
         Ok(Grid { axes, words })
     }
 
-    /// Reads all combinations of stretches, in the order of the tensor.
+    /// Reads every combination of the axes' ranges, in the order of the tensor.
     fn gathered(&self, stretches: &[Vec<AxisSlice>]) -> Result<Elements> {
         let tensor = &self.wanted.tensor;
         let Some(cut) = stretches.iter().position(|of_axis| of_axis.len() > 1) else {
@@ -218,7 +218,8 @@ impl<'a> SelectedTensor<'a> {
     }
 }
 
-/// Joins parts of an axis: takes one of `rows` equal runs from each part in turn.
+/// Joins parts of an axis: divides each part into `rows` equal runs, and takes the runs of all
+/// parts alternately.
 fn interleaved(parts: Vec<Elements>, rows: usize) -> Elements {
     let mut parts = parts.into_iter();
     let Some(mut all) = parts.next() else { return Elements::Integer(Vec::new()) };

@@ -63,7 +63,8 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
     shown
 }
 
-/// The common format of all floats in an array: the same digits before and after the point.
+/// The common format of all floats in an array: the same number of characters before and after the
+/// point.
 struct FloatFormat {
     precision: Precision,
     has_sign: bool,

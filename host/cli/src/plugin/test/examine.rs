@@ -25,7 +25,7 @@ pub(super) enum ExamineMessage {
     Found(Vec<Format>),
     /// The reason that the test could not start.
     Failed(String),
-    /// The process stopped before the input of `--stop-at`, and saved it here.
+    /// The process stopped before the input of `--stop-at`, and saved the input at this path.
     Kept(Option<PathBuf>),
 }
 
@@ -92,7 +92,7 @@ fn examine(command: &TestPlugin, stop_at: Option<&str>, answers: &Mutex<File>) -
         formats.push(found(&format.description.id, paths, &examination, keep.as_deref())?);
         faults.push(format.faults());
     }
-    // Faults of a format's destructor are known only after the drop.
+    // Dropping the registry runs the destructors of the formats, which may report faults.
     drop(registry);
     for (format, faults) in formats.iter_mut().zip(faults) {
         if let Some(Err(error)) = faults.map(|faults| faults.check()) {
@@ -114,7 +114,8 @@ fn format_of<'a>(
         return registry.format(id, Side::Reader);
     }
     let mut readers = registry.formats().iter().filter(|format| format.description.reads());
-    // A rule then checks that it recognizes the sample.
+    // The only format that reads is used without probing. A rule later checks that this format
+    // recognizes the sample.
     if let (Some(only), None) = (readers.next(), readers.next()) {
         return Ok(only);
     }

@@ -20,7 +20,7 @@ const MOST_MEMORY: u64 = 2 << 30;
 /// Time between checks of the memory.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Rules besides those of the suite, which runs only if the first of these holds.
+/// Rules that are checked in addition to the suite. The suite runs only if the first one holds.
 const ACCEPTED: (&str, &str) = ("B1", "the host accepts the library");
 const COMES_BACK: (&str, &str) = ("B2", "no call ends the process or hangs");
 

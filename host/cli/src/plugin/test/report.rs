@@ -27,13 +27,13 @@ pub(super) struct TestDocument {
 pub(super) struct Format {
     pub(super) id: String,
     pub(super) samples: Vec<PathBuf>,
-    /// Damaged inputs that were read.
+    /// Number of damaged inputs that were read.
     pub(super) damaged: usize,
-    /// Rows in the samples.
+    /// Number of rows in the samples.
     pub(super) rows: u64,
-    /// Catalogs or tables that were written.
+    /// Number of catalogs or tables that were written.
     pub(super) written: usize,
-    /// Reasons of the writer for each one that it rejected.
+    /// The writer's reason for each catalog or table that it rejected.
     pub(super) refused: Vec<String>,
     pub(super) rules: Vec<Rule>,
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use tensorferry_sdk::conformance::Sample;
 use tensorferry_sdk::{Entry, Error, Result};
 
-/// Maximum bytes of a sample. In a longer one only some bytes would be damaged, and the test would
-/// take minutes.
+/// Maximum bytes of a sample. With a longer sample, the test would take minutes and damage only
+/// some of the bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Loads a file, with the files next to it whose names begin with its name, or a folder with all
