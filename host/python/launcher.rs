@@ -1,5 +1,6 @@
-//! The program `ferry` of the wheel. It is a part of the extension module, since both have the engine in them: two files of it
-//! would make the wheel half as large again. This opens the module without Python, and calls it.
+//! The program `ferry` of the wheel. The engine is in the extension module. A second copy of it in
+//! a separate program would make the wheel half as large again, so this launcher opens the module
+//! without Python and calls the program in it.
 
 #![expect(unsafe_code, reason = "a library is opened, and called")]
 
@@ -9,7 +10,7 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
-/// What is given where the program cannot be had; ferry's own code of i/o.
+/// Exit code if the program cannot be loaded; `ferry` has the same code for I/O errors.
 const NO_PROGRAM: i32 = 5;
 
 type Program = unsafe extern "C" fn() -> c_int;
@@ -21,7 +22,7 @@ fn main() {
         exit(NO_PROGRAM);
     };
     match program_of(&module) {
-        // SAFETY: it is called once, by the only thread.
+        // SAFETY: the function is called once, by the only thread.
         Ok(program) => exit(unsafe { program() }),
         Err(error) => {
             eprintln!("error: {}: {error}: install tensorferry again", module.display());
@@ -31,19 +32,20 @@ fn main() {
 }
 
 fn program_of(module: &Path) -> Result<Program, libloading::Error> {
-    // SAFETY: the module was built and packed together with this program, with this symbol of this type. What it needs of
-    // Python is weak in it, and only its other entry uses that.
+    // SAFETY: the module was built and packed together with this program, and its symbol has this
+    // type. The module's references to Python are weak, and only its other entry point uses them.
     unsafe {
-        // It stays open to the end: threads of the program may outlive the call.
+        // The library is never closed, because threads of the program may outlive the call.
         let library = ManuallyDrop::new(Library::new(module)?);
         Ok(*library.get::<Program>(b"ferry_program")?)
     }
 }
 
-/// The module that lies in the package whose `_bin/ferry` this is.
+/// Returns the path of the extension module in the package that contains this program as
+/// `_bin/ferry`.
 fn module_of(program: &Path) -> Option<PathBuf> {
     let package = program.parent()?.parent()?;
-    // For any Python from one version on, or for one alone.
+    // The first name is for all Python versions from one on, and the second for a single version.
     let modules = ["_native.abi3.so", "_native.so"].map(|name| package.join(name));
     modules.into_iter().find(|module| module.exists())
 }

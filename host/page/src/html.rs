@@ -34,8 +34,8 @@ pub enum Reach {
     ItsServer,
 }
 
-/// Returns the page of a document. Its `kind` is `model`, `records` or `diff`, and `assets/js`
-/// draws it.
+/// Returns the page for a document. The document's `kind` is `model`, `records` or `diff`, and the
+/// script in `assets/js` draws it.
 #[must_use]
 pub fn html(title: &str, document: &Value, reach: Reach) -> String {
     let script = script();

@@ -8,8 +8,8 @@
 //! | `request.rs` | parsing and rejection of HTTP requests |
 //! | `server.rs` | the server: local only, with a token in the URL, and limits for all resources |
 //!
-//! This crate depends on neither models, terminals nor the engine. `ferry` provides the document,
-//! and the script in `assets/js` draws it.
+//! This crate does not depend on the engine, and has no code for models or terminals. `ferry`
+//! provides the document, and the script in `assets/js` draws it.
 
 #![forbid(unsafe_code)]
 

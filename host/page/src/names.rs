@@ -1,5 +1,5 @@
-//! Compresses lists of names. A name mostly starts like the one before it, so a page of a hundred
-//! thousand tensors stores only the length of the common prefix and the rest.
+//! Compresses lists of names. A name mostly starts like the name before it, so a page of a hundred
+//! thousand tensors stores only the length of the common prefix and the rest of each name.
 
 use serde_json::Value;
 

@@ -58,8 +58,8 @@ impl Refusal {
     }
 }
 
-/// Reads up to the end of the headers. Reads of the stream time out regularly, so that `is_ended`
-/// is checked.
+/// Reads up to the end of the headers. Reads of the stream must time out regularly, so that this
+/// function can check `is_ended`.
 pub(crate) fn read_head(stream: &mut impl Read, is_ended: &dyn Fn() -> bool) -> Result<Vec<u8>, Refusal> {
     let started = Instant::now();
     let mut head = Vec::new();
@@ -134,7 +134,7 @@ pub(crate) fn parse(head: &[u8], port: u16, token: &str) -> Result<PageRequest, 
     Ok(PageRequest { path: path.to_owned(), query: query.to_owned() })
 }
 
-/// Compares two texts in constant time.
+/// Compares two byte strings in constant time.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }

@@ -1,6 +1,6 @@
-//! A server that listens only on this machine's loopback address. Requests need the token of its
-//! URL, which has 128 random bits. The number of connections, their time and their bytes are
-//! limited.
+//! A server that listens only on this machine's loopback address. Each request must contain the
+//! token from the server's URL, which has 128 random bits. The server limits the number of
+//! connections, their duration and their bytes.
 
 use crate::html::{Reach, policy, script};
 use crate::request::{PageRequest, Refusal, is_passing, parse, read_head};
@@ -85,7 +85,8 @@ impl Server {
                 open.fetch_add(1, Ordering::Relaxed);
                 let (open, waiting, ticket) = (&open, &waiting, waiting.enter(&stream));
                 scope.spawn(move || {
-                    // An error means that the client has gone, so there is no one to report it to.
+                    // An error means that the client has gone, so it cannot be reported to the
+                    // client.
                     let _ = self.converse(stream, is_ended, answer, || waiting.leave(ticket));
                     waiting.leave(ticket);
                     open.fetch_sub(1, Ordering::Relaxed);
@@ -153,7 +154,7 @@ impl Server {
     }
 }
 
-/// Connections without a request so far, oldest first.
+/// Connections that have not sent a request yet, oldest first.
 #[derive(Default)]
 struct Waiting(Mutex<(u64, BTreeMap<u64, TcpStream>)>);
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Compares the package with what people use instead.
 
-Each measurement is the best of several runs, each in its own process and interleaved with those of the peer. It prints
-ratios of processor time (user and system) and of elapsed time.
+Each measurement is the best of several runs. The runs of the package and of the peer alternate. The script prints ratios
+of processor time (user and system) and of elapsed time.
 
     host/python/bench/peers.py [--gib 1] [--rounds 5] [--folder /dev/shm] [--only WORD]
 
 This needs torch, safetensors, pyarrow, tensorflow, tfrecord, and the package; install the wheel of `build-wheel` for useful
 numbers. Files are in the page cache. Each run has its own process, because in a loop the allocator would hide the cost of
-fresh memory. Opening the first file loads the formats, which takes 2 to 3 ms. This is most of the time of the rows that
-only map a file.
+fresh memory. Opening the first file loads the formats, which takes 2 to 3 ms. In measurements that only map a file, this
+is most of the time.
 """
 
 import argparse
@@ -153,7 +153,7 @@ def main():
             files |= maker(pathlib.Path(folder), given.gib)
         print(f"load {os.getloadavg()[0]:.1f}; ours / theirs")
         for name, file, ours, theirs in pairs:
-            # The second run finds memory that was used just before.
+            # The order alternates, because the second run finds memory that was used just before.
             turns = [(0, 1) if turn % 2 else (1, 0) for turn in range(given.rounds)]
             found = [{side: measure((ours, theirs)[side], files[file]) for side in turn} for turn in turns]
             best = [[min(round[side][kind] for round in found) for side in (0, 1)] for kind in (0, 1)]

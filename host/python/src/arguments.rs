@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use tensorferry::request::{LossPolicy, Part};
 use tensorferry::{Error, LossKind, Result};
 
-/// Options as keys and texts.
+/// Options as pairs of a key and a value.
 pub(crate) type Options = Vec<(String, String)>;
 
 /// How an input is opened.
@@ -61,7 +61,7 @@ pub(crate) struct OutputArguments {
     pub(crate) options: Options,
     /// Whether an existing output is replaced.
     pub(crate) force: bool,
-    /// Whether the output is flushed to disk before it counts as written.
+    /// Whether the output is flushed to disk.
     pub(crate) sync: bool,
 }
 

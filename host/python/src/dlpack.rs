@@ -24,7 +24,7 @@ const IS_COPIED: u64 = 2;
 /// The alignment that JAX requires, and the size of a cache line.
 const ALIGNMENT: usize = 64;
 
-/// Dtypes that `DLPack` has too: type code and bits.
+/// Dtypes that also exist in `DLPack`, with their type codes and bits.
 const DTYPES: [(Dtype, u8, u8); 26] = [
     (Dtype::BOOL, 6, 8),
     (Dtype::U8, 1, 8),

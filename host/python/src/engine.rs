@@ -11,12 +11,12 @@ use tensorferry::{Error, Limits, PluginFolder, PluginSearch, Registry, Session};
 #[pyclass(frozen, module = "tensorferry._native")]
 pub(crate) struct Engine {
     registry: Registry,
-    /// The program in the package. It loads libraries for the first time, and runs the jobs of a
-    /// manifest.
+    /// The program in the package. Its processes load libraries for the first time, and run the
+    /// jobs of a manifest.
     pub(crate) program: PathBuf,
-    /// Folders of other plugins, passed on to the processes of a run.
+    /// Folders of other plugins, which are also passed to the processes of a run.
     pub(crate) folders: Vec<PathBuf>,
-    /// Limits that the user set, passed on likewise.
+    /// Limits that the user set, which are also passed to the processes of a run.
     pub(crate) limits: BTreeMap<String, u64>,
     /// Memory that the user set.
     pub(crate) memory: Option<u64>,
@@ -26,8 +26,9 @@ pub(crate) struct Engine {
 
 #[pymethods]
 impl Engine {
-    /// Creates an engine. `own` is the package's plugin folder, which is trusted as the package is;
-    /// `folders` are more of them. `cache` keeps facts about the libraries.
+    /// Creates an engine. `own` is the package's plugin folder, which is trusted like the package
+    /// itself; `folders` are additional plugin folders. Facts about the libraries are cached in
+    /// `cache`.
     #[new]
     #[pyo3(signature = (program, own, folders, cache, threads, memory, limits, stores))]
     fn new(
@@ -55,8 +56,8 @@ impl Engine {
         Ok(Self { registry, program, folders, limits, memory, stores })
     }
 
-    /// Unpickles as the engine of the current process. Libraries such as dill meet the engine when
-    /// they pickle a function by its parts.
+    /// Unpickles as the engine of the current process. Libraries such as dill pickle the engine
+    /// along with functions that refer to it.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, ())> {
         Ok((py.import("tensorferry._engine")?.getattr("engine")?, ()))
     }

@@ -2,8 +2,8 @@
 //! file.
 //!
 //! While the engine uses the memory, it must not be freed, and must not be read while it is being
-//! filled. The owner is kept alive meanwhile, and Python users follow the usual rules for buffers
-//! passed to a function.
+//! filled. This module keeps the owner of the memory alive during that time. Python users follow
+//! the usual rules for buffers passed to a function.
 #![expect(unsafe_code, reason = "memory with other owners")]
 
 use crate::dlpack::{Lent, row_major};

@@ -53,9 +53,9 @@ fn known(name: &str, dtype: &str) -> Result<Dtype> {
 
 #[pymethods]
 impl Engine {
-    /// Writes arrays under their names. Arrays that share memory become tied tensors, and so do
-    /// tied tensors of an opened input, which is read while it is written. If `model` is set, its
-    /// metadata and state are written too.
+    /// Writes arrays under their names. Arrays that share memory become tied tensors. Tied tensors
+    /// of an opened input stay tied, and the input is read while the output is written. If `model`
+    /// is set, its metadata and state are written too.
     #[pyo3(signature = (arrays, output, metadata, model, progress))]
     fn save<'py>(
         &self,

@@ -28,7 +28,7 @@ pub(crate) struct Scan {
 #[pymethods]
 impl Engine {
     /// Opens a dataset, applies steps, and then puts the columns in the given order. `group`
-    /// selects some files by their folder and names in it, with the schema file to read them with.
+    /// selects some files: the folder, the file names in it, and the schema file to read them with.
     /// `losses` are the losses that are errors.
     #[pyo3(signature = (input, steps, columns, losses, group = None))]
     fn scan(

@@ -11,9 +11,10 @@ use tensorferry::{Error, Result, Session};
 const STEP: Duration = Duration::from_millis(50);
 
 /// Runs `work`, which stops when `session` is cancelled. `progress` is called with the bytes done,
-/// all bytes, and the stage. If it or a signal handler raises an exception, the work is cancelled
-/// and ended first. `progress` is also called before the work starts, and once when all is done: an
-/// exception then comes too late to stop it.
+/// all bytes, and the stage. If `progress` or a signal handler raises an exception, the work is
+/// cancelled, and the exception is raised when it has ended. `progress` is also called before the
+/// work starts, and once when all is done. An exception in that last call is too late to stop the
+/// work.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     session: &Session,

@@ -44,7 +44,7 @@ def test_every_tensor_of_every_fixture_is_what_was_written(section):
         with opened(case) as model:
             for name, facts in case.tensors.items():
                 if name not in model:
-                    # Some names are of a part, or of another view of the same bytes.
+                    # Some names refer to a part of a tensor, or to another view of the same bytes.
                     continue
                 tensor = model[name]
                 assert tensor.dtype == facts["dtype"], (case.name, name)

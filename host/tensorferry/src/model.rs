@@ -1,4 +1,4 @@
-//! Opened inputs: their tensors, and the bytes of these.
+//! Opened inputs, their tensors, and the tensors' bytes.
 
 mod regions;
 mod slices;
@@ -81,7 +81,7 @@ impl OpenOptions {
         Self { part: Part::parse(part), ..self }
     }
 
-    /// Skips the comparison of tensors with the checksums that the format keeps.
+    /// Skips the comparison of tensors with the checksums that are stored in the input.
     #[must_use]
     pub fn unchecked(self) -> Self {
         Self { unchecked: true, ..self }
@@ -127,7 +127,7 @@ impl Registry {
     /// request.
     ///
     /// # Errors
-    /// Returns an error that names the place if the input is missing, malformed or unsupported.
+    /// Returns an error that names the location if the input is missing, malformed or unsupported.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
         self.open_with(path, &OpenOptions::new())
     }
@@ -183,7 +183,7 @@ struct OpenedModel {
 }
 
 impl Model {
-    /// Creates a model of an inspected input, which steps may have changed.
+    /// Creates a model from an inspected input, whose catalog may be the result of steps.
     #[must_use]
     pub fn of(inspected: Inspected, session: Arc<Session>, options: OpenOptions) -> Self {
         let decoded = Arc::new(DecodedStorages::new(&inspected.catalog));
@@ -244,7 +244,7 @@ impl Model {
         self.opened.catalog.metadata()
     }
 
-    /// Returns what the input holds but this model does not show.
+    /// Returns the content of the input that this model leaves out.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         &self.opened.losses
@@ -298,8 +298,8 @@ impl Model {
         Logical::new(Stored::new(input, catalog, session, temporary()).with_decoded(decoded.clone()))
     }
 
-    /// Runs `read`, and returns an error if a file was written to meanwhile, because the bytes may
-    /// then be wrong.
+    /// Runs `read`, and then returns an error if a file of the input has changed, because the bytes
+    /// may be wrong.
     fn checked<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
         let source = &self.opened.input.source;
         let done = read().map_err(|error| source.attribute_error(error))?;
@@ -382,10 +382,10 @@ impl Tensor {
         self.facts().bytes
     }
 
-    /// Returns the tensor's bytes: row-major, little-endian. A string is its length as a
-    /// little-endian `u64`, then its bytes.
+    /// Returns the tensor's bytes: row-major, little-endian. Each string is stored as its length (a
+    /// little-endian `u64`), followed by its bytes.
     ///
-    /// The first read compares the bytes with the checksums that the format keeps. Reads of
+    /// The first read compares the bytes with the checksums that are stored in the input. Reads of
     /// [rows](Self::read_rows) and regions, and mappings, are not compared.
     ///
     /// # Errors
@@ -412,8 +412,8 @@ impl Tensor {
     /// laid out as in [`read`](Self::read).
     ///
     /// # Errors
-    /// Returns an error if the tensor is a scalar or holds strings, if the rows are out of range,
-    /// if rows of a packed dtype do not start at a byte, or if the input cannot be read.
+    /// Returns an error if the tensor is a scalar or contains strings, if the rows are out of
+    /// range, if rows of a packed dtype do not start at a byte, or if the input cannot be read.
     pub fn read_rows(&self, rows: Range<u64>) -> Result<Vec<u8>> {
         let (start, end) = self.byte_range(&rows)?;
         let mut bytes = self.room(end - start)?;
@@ -450,10 +450,10 @@ impl Tensor {
     /// # Safety
     /// The file must not change or shrink during the lifetime of the mapping. If another process
     /// changes it, reading the mapping is undefined behavior in Rust. If the file shrinks, reading
-    /// behind its end terminates the process with SIGBUS.
+    /// past its end terminates the process with SIGBUS.
     ///
     /// # Errors
-    /// Returns an error if the file does not hold the bytes as [`read`](Self::read) would return
+    /// Returns an error if the file does not contain the bytes as [`read`](Self::read) would return
     /// them, or if mapping fails.
     #[cfg(feature = "mmap")]
     #[expect(unsafe_code, reason = "the caller makes the promise that the mapping needs")]
@@ -481,7 +481,7 @@ impl Tensor {
         })
     }
 
-    /// Calls `map` with the file that holds the bytes unchanged, their offset, and their length.
+    /// Calls `map` with the file that contains the bytes unchanged, their offset, and their length.
     #[cfg(feature = "mmap")]
     fn in_its_file<T>(&self, map: impl FnOnce(&std::fs::File, u64, u64) -> Result<T>) -> Result<T> {
         let facts = self.facts();

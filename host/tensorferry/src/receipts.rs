@@ -12,8 +12,8 @@ impl Registry {
     /// the order of the receipts.
     ///
     /// # Errors
-    /// Returns an error if the session is cancelled or if `each` returns one. Problems with an
-    /// output are in its verdict.
+    /// Returns an error if the session is cancelled or if `each` returns an error. A problem with
+    /// an output is part of its verdict.
     pub fn verify(
         &self,
         receipts: &[PathBuf],

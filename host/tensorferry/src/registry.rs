@@ -30,8 +30,8 @@ impl Registry {
         Self { formats: Formats::new(), session: opening_urls(Arc::default()) }
     }
 
-    /// Adds a format that is linked into the program. If two formats have the same ID, the first
-    /// one stays.
+    /// Adds a format that is linked into the program. If two formats have the same ID, the registry
+    /// keeps the first one.
     #[must_use]
     pub fn with(mut self, format: Box<dyn Format>) -> Self {
         self.formats = self.formats.with(format);
@@ -74,7 +74,8 @@ impl Registry {
     }
 
     /// Loads every plugin library of these folders; [`search`](Self::search) has more options. If
-    /// two formats have the same ID, the first one stays. Opening a library runs its code.
+    /// two formats have the same ID, the registry keeps the first one. Opening a library runs its
+    /// code.
     #[cfg(feature = "dynamic")]
     #[must_use]
     pub fn load<F: Into<crate::PluginFolder>>(folders: impl IntoIterator<Item = F>) -> Self {

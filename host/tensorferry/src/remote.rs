@@ -72,7 +72,7 @@ fn of_file() -> Result<Vec<String>> {
         |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
     let path = folder.map(|folder| folder.join(FILE));
-    // A service may run with a home folder that it may not enter: treat that as no settings.
+    // A service may have no permission to enter its home folder: treat that as no settings.
     let Some(path) = path.filter(|path| path.symlink_metadata().is_ok()) else { return Ok(Vec::new()) };
     match std::fs::read_to_string(&path) {
         Ok(text) => {

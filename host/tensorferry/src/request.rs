@@ -1,4 +1,5 @@
-//! Conversions as documents. [`Conversion`](crate::Conversion) builds the same step by step.
+//! Conversions that a document describes. [`Conversion`](crate::Conversion) is a builder for the
+//! same conversions.
 
 use crate::{RECORDS, Registry, Report};
 use tensorferry_convert::convert;

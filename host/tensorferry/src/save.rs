@@ -34,13 +34,13 @@ enum Content {
     Bytes(SharedBytes),
     /// The content of an earlier tensor, by name.
     Of(String),
-    /// Read while it is written.
+    /// A tensor of an opened input, read while it is written.
     Opened(Tensor),
 }
 
 impl NewTensor {
-    /// Creates a tensor from its bytes: row-major, little-endian, as many as dtype and shape need.
-    /// A vector is moved, a slice is copied.
+    /// Creates a tensor from its bytes, which are row-major and little-endian. Their number must
+    /// match the dtype and shape. A vector is moved, a slice is copied.
     pub fn new(
         name: impl Into<String>,
         dtype: Dtype,
@@ -240,7 +240,7 @@ impl Registry {
             add_state(model, &ids, &is_given, &mut catalog)?;
         }
         let mut request = Request { output: options.output(path.as_ref()), ..Request::default() };
-        // Write all of it: the caller has selected the tensors.
+        // Writes the whole catalog, because the caller has already selected the tensors.
         request.input.part = Part::Whole;
         let catalog = catalog.finish()?;
         let session = self.session();
@@ -281,7 +281,8 @@ fn add_state(
     nodes.get(root.0 as usize).map_or(Ok(()), |&root| catalog.root(root))
 }
 
-/// A tensor of an opened input as an encoded storage. Its handle is its index in the list of all.
+/// A tensor of an opened input as an encoded storage. The handle of the storage is the index of the
+/// tensor in the list of all of them.
 struct OpenedTensor(Tensor);
 
 impl OpenedTensor {

@@ -94,7 +94,8 @@ pub struct Scan {
     schema: SchemaRef,
 }
 
-/// Fields are dropped in this order: the record set before the reader that created it.
+/// An opened input of records. Rust drops fields in the order of their declaration: the record set
+/// before the reader that created it.
 struct OpenedScan {
     set: Arc<dyn RecordSet>,
     /// Losses on opening.
@@ -231,7 +232,7 @@ impl Scan {
         })
     }
 
-    /// Returns what the batches cannot represent of the input, as far as it has been read.
+    /// Returns the losses found so far: content of the input that the batches cannot represent.
     ///
     /// # Errors
     /// Returns an error if the reader cannot list its losses.

@@ -18,7 +18,7 @@ pub fn signatures() -> Vec<&'static Signature> {
 /// Parses steps, which may include recipes.
 ///
 /// # Errors
-/// Returns an error that names the step and the place in it if a step is invalid.
+/// Returns an error that names the step and the position in it if a step is invalid.
 pub fn parse(texts: &[String]) -> Result<Vec<AnyStep>> {
     steps::parse(texts, RECORDS)
 }

@@ -1,4 +1,4 @@
-// The data of the page, and its conversion to text and elements. Names and texts come from
+// The data of the page, and its conversion to text and elements. Names and other strings come from
 // untrusted files, so they enter the page only through `textContent` and properties, never as
 // markup.
 
@@ -27,7 +27,7 @@ function svg(tag, attributes = {}, ...children) {
 }
 
 // Control characters, direction marks, invisible characters and lone surrogates, which could
-// disguise a text.
+// disguise text.
 const STEERS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
 /** Returns a text with such characters escaped. */

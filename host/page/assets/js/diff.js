@@ -1,4 +1,4 @@
-// The page of a difference: a list that is sorted worst first, with search and filters by kind.
+// The page of a comparison: a list of differences, worst first, with search and filters by kind.
 
 const KINDS = {
   missing: "only in A", unexpected: "only in B", shape: "different shape", dtype: "different dtype", type: "different type",

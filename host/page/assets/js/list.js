@@ -1,4 +1,4 @@
-// A list of any length. Only the visible rows are elements; all rows have the same height. The
+// A list of any length. Only visible rows have elements, and all rows have the same height. The
 // keyboard moves the active row.
 
 const ROW = 28;

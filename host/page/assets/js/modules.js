@@ -25,14 +25,15 @@ class Module {
   }
 }
 
-// Names can have thousands of dots.
+// Maximum depth of the tree; names can have thousands of dots.
 const MOST_LEVELS = 40;
 
 /** Returns the tree of all tensors, or only of those in `wanted`. Keys keep their separator, so joined keys are the name. */
 function modules(tensors, wanted = null) {
   const root = new Module("", null);
   const count = wanted ? wanted.length : tensors.count;
-  // The path to the previous tensor: consecutive names are mostly in the same module.
+  // The path to the previous tensor as modules, the ends of their keys in its name, and that name.
+  // Consecutive tensors are mostly in the same module.
   let [way, ends, last] = [[root], [0], ""];
   for (let place = 0; place < count; place++) {
     const at = wanted ? wanted[place] : place;

@@ -53,7 +53,7 @@ class Tree {
   /** Opens everything below, or only a single first module. */
   open(node, isSmall, isAll) {
     if (!node.children) return;
-    // For a chain of modules, the state of its last one counts.
+    // A chain of modules is one line, which is open if its last module is.
     unchained(node)[1].isOpen = isSmall || isAll || this.root.children.size === 1;
     if (isSmall || isAll) for (const child of node.list) this.open(child, isSmall, isAll);
   }

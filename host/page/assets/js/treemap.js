@@ -50,7 +50,7 @@ class Treemap {
     if (!width || !height) return;
     this.total = this.size(this.node) || 1;
     let room = MOST_BOXES;
-    // The largest boxes contain boxes themselves, as long as there is room.
+    // The largest boxes contain other boxes, as long as there is room.
     const waiting = [{ node: this.node, x: 0, y: 0, w: width, h: height, depth: 0 }];
     while (waiting.length) {
       const { node, x, y, w, h, depth } = waiting.shift();

@@ -251,7 +251,7 @@ class Histogram(_Document):
     counts: list[int]
 
 class Statistics(_Document):
-    # For numbers.
+    # Only for numbers.
     count: int
     finite: int
     min: float | None
@@ -267,13 +267,13 @@ class Statistics(_Document):
     zero_rows: int | None
     histogram: Histogram | None
     dequantized: bool
-    # For strings, in addition to `count`.
+    # Only for strings, in addition to `count`.
     empty: int
     min_length: int | None
     max_length: int | None
     mean_length: float | None
     total_length: int
-    # Set, without any of the others, for a dtype whose values are unknown.
+    # Only for a dtype whose values are unknown; the other entries are then missing.
     problem: str | None
 
 class TensorInfo(_Document):
@@ -320,9 +320,9 @@ class Difference(_Document):
     # The text of each side. Missing if only one side has the tensor, or if its values differ.
     a: Any
     b: Any
-    # For the kind "attribute".
+    # Only for the kind "attribute".
     attribute: str | None
-    # If both sides have numbers of the same shape.
+    # Only if both sides have numbers of the same shape.
     elements: int | None
     of: int | None
     nan: int | None
@@ -333,16 +333,16 @@ class Difference(_Document):
     relative_at: list[int] | None
     relative_values: list[float | str] | None
     cosine: float | None
-    # For a column whose values differ.
+    # Only for a column whose values differ.
     records: int | None
     first: int | None
 
 class Differences(_Document):
     equal: bool
     differences: list[Difference]
-    # For tensors.
+    # Only for tensors.
     tensors: int | None
-    # For records.
+    # Only for records.
     columns: int | None
     records: dict[str, int] | None
     def __bool__(self) -> bool: ...
@@ -386,7 +386,7 @@ class RunSummary(_Document):
     seconds: float
     report_page: str
     notes: list[str]
-    # After a dry run, which has no other entries.
+    # Only after a dry run, which sets no other entries.
     plan: dict[str, Any] | None
 
 class StateObject:

@@ -34,8 +34,8 @@ def open(path, part=None, *, from_=None, mmap=False, checksums=True, **options):
         from_: The id of the format. By default the format is detected.
         mmap: If true, arrays of whole tensors are memory mappings of the file where the file stores the bytes
             unchanged. Nothing is read until it is used, and writes to an array stay in this process. If the file
-            shrinks meanwhile, the process may crash; if the file is modified, the arrays change. Do not use it on
-            network file systems. By default every array is a copy.
+            shrinks while it is mapped, the process may crash; if the file is modified, the arrays change. Do not use
+            `mmap` on network file systems. By default every array is a copy.
         checksums: If true, a whole tensor is checked against the checksums stored in the file when it is first read,
             as `convert` does. Parts of tensors and mappings are not checked. `False` saves this time for torch and
             TensorFlow files.
@@ -47,8 +47,8 @@ def open(path, part=None, *, from_=None, mmap=False, checksums=True, **options):
 
     Raises:
         NotFoundError: The path does not exist.
-        MalformedError: The input violates the rules of its format. Reading a tensor later raises it for a wrong
-            checksum.
+        MalformedError: The input violates the rules of its format. Reading a tensor later raises this error if a
+            checksum is wrong.
         UnsupportedError: The input is valid, but this package cannot read it.
         LimitError: The input exceeds a limit.
         UsageError: An argument or option is wrong.
@@ -110,7 +110,7 @@ def _losses(strict, allow):  # type: ignore[no-untyped-def]
 
 
 def _records(path, steps, columns, part, format, options):  # type: ignore[no-untyped-def]
-    """Returns the arguments of a scan for the engine: the input, the steps with the column selection, the columns."""
+    """Returns the engine's arguments for a scan: the input, the steps with the column selection, and the columns."""
     texts = _texts(steps, "steps")
     if columns is not None:
         columns = list(columns) if not isinstance(columns, str) else columns
@@ -174,7 +174,7 @@ def convert(  # type: ignore[no-untyped-def]
         follow_links: If true, links that lead outside the input folder are followed for weights and records.
         progress: `True` shows a progress bar. A function is called with the bytes done, the total bytes, and `"read"`,
             `"copy"` or `"check"`. If the function raises an exception, the conversion ends as with Ctrl-C and leaves
-            no output, except in the last call, which reports completion when the output already exists.
+            no output. The last call reports completion: at that time, the output already exists.
 
     Returns:
         A `Report`.
@@ -335,12 +335,12 @@ def save(  # type: ignore[no-untyped-def]
     """Writes numpy, torch or jax arrays, or any objects with `__dlpack__`, under their names.
 
     Only arrays that are not contiguous are copied. Arrays that share the same memory become one tensor if the format
-    supports it. Lazy tensors of an opened input are accepted too: tensors that are tied there stay tied, and whole
-    ones are streamed through a fixed buffer. A part of a lazy tensor is read into memory first.
+    supports it. Lazy tensors of an opened input are accepted too: tensors that are tied in the input stay tied, and
+    whole tensors are streamed through a buffer of fixed size. A part of a lazy tensor is read into memory first.
 
     Args:
         tensors: A mapping of names to arrays. A `Model` is written with its metadata and state, as by `convert`; a
-            dict of its tensors has neither.
+            dict of a model's tensors is written without them.
         path: The output.
         metadata: A mapping of strings to strings.
         to: The id of the output format, if the name of the output does not imply it.
@@ -350,7 +350,7 @@ def save(  # type: ignore[no-untyped-def]
         progress: `True` shows a progress bar; a function is called as described for `convert`.
 
     Returns:
-        A `Report`. Its `losses` list what the format could not hold; lost data also causes a warning.
+        A `Report`. Its `losses` list the content that the format could not store; lost data also causes a warning.
 
     Raises:
         UsageError: The format cannot be determined from the name of the output.
@@ -396,8 +396,8 @@ def write(data, path, *, to=None, output_options=None, force=False, sync=False, 
         A `Report`.
 
     Raises:
-        UsageError: A stream failed; the message contains its text. The exception of a failed `Scan` is raised
-            unchanged.
+        UsageError: The stream failed; the message contains the text of its error. If the stream is a `Scan`, the
+            exception of the scan is raised instead.
         OutputExistsError: The output already exists.
     """
     show, end = listener(progress)
@@ -440,7 +440,7 @@ def run(  # type: ignore[no-untyped-def]
 ):
     """Runs the jobs of a manifest, each in its own process.
 
-    A second run does only what is left, and what has changed.
+    A second run does only the jobs that are not done yet or that have changed.
 
     Args:
         manifest: The manifest, a TOML file.
@@ -465,7 +465,7 @@ def _path(path):  # type: ignore[no-untyped-def]
 
 
 class _Place:
-    """The absolute path of an input that stays open, valid after a change of folder and in other processes.
+    """The absolute path of an input, which stays valid in other processes and if the working folder changes.
 
     Errors raised in its `with` block show the path as the caller passed it.
     """
@@ -541,7 +541,7 @@ def _name(name):  # type: ignore[no-untyped-def]
 
 
 def _array(name, array):  # type: ignore[no-untyped-def]
-    """Returns an array as the engine takes it: its own tensor, bytes with dtype and shape, or a DLPack object."""
+    """Returns an array in a form that the engine accepts: its own tensor, bytes with dtype and shape, or DLPack."""
     from ._dtypes import name_of
 
     module = type(array).__module__.partition(".")[0]

@@ -96,7 +96,7 @@ def _word(value: object) -> object:
 
 
 def _others() -> list[str]:
-    """Returns the folders besides its own in which the program looks for plugins, in its order."""
+    """Returns the folders, other than its own, where the program looks for plugins, in search order."""
     named = os.environ.get("FERRY_PLUGIN_PATH", "").split(os.pathsep)
     own = _folder("XDG_DATA_HOME", ".local/share", "plugins")
     return [folder for folder in [*named, own] if folder]

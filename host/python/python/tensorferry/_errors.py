@@ -125,18 +125,18 @@ _KINDS: dict[str, type[Error]] = {
     "cancelled": CancelledError,
 }
 
-# Starts of the messages of usage errors that have a Python exception of their own.
+# Prefixes of the messages of usage errors for which Python has a more specific exception.
 _USAGE: tuple[tuple[str, type[Error]], ...] = (
     ("no such file or folder", NotFoundError),
     ("no tensor of this name", TensorNotFoundError),
 )
 
-# End of the message for an existing output. The name of the output comes first.
+# The message for an existing output is the name of the output, followed by this text.
 _EXISTS = " exists; use --force to replace it"
 
 _SIDES = {"i": "input", "o": "output"}
 
-# Rewrites the program's flags as Python arguments.
+# Patterns that match the program's flags, and the Python arguments that replace them.
 _FLAGS = (
     (r"(?<![\w-])--(force|allow-empty|follow-links|strict|dry-run|receipt|sync|verify)\b", lambda m: m[1].replace("-", "_") + "=True"),
     (r"--allow-loss (\w+)", r'allow=["\1"]'),
@@ -146,7 +146,7 @@ _FLAGS = (
     (r"--from (?!with\b)([\w-]+)", r'from_="\1"'),
     (r"--from\b", "from_="),
     (r"--to\b", "to="),
-    # This is an argument of `open`, or an entry of `reader` or `writer` of `convert`.
+    # An argument of `open`, or an entry of `input_options` or `output_options` of `convert`.
     (r"(?<!\S)-([io]) '?(\w+)=([^\s,;)']+)'?", lambda m: f'{_SIDES[m[1]]} option {m[2]}="{m[3]}"'),
     (r"(?<!\S)(?:option )?-([io]) (\w+)=?", lambda m: f"{_SIDES[m[1]]} option {m[2]}"),
 )
@@ -224,7 +224,7 @@ def reword(error: Error, change: Callable[[str], str]) -> None:
 
 
 def unsupported(message: str, tensor: str | None = None, hint: str | None = None) -> UnsupportedError:
-    """What a framework cannot hold, or this package not give it."""
+    """Returns the error for a tensor that a framework cannot represent or that this package cannot pass to it."""
     where = f" (tensor {tensor!r})" if tensor is not None else ""
     error = UnsupportedError(f"unsupported: {message}{where}" + (f"\nhint: {hint}" if hint else ""))
     error.kind, error.message, error.tensor, error.hint = "unsupported", message, tensor, hint
@@ -242,7 +242,7 @@ def usage(message: str, **details: object) -> UsageError:
 
 
 def not_found(path: str) -> NotFoundError:
-    """There is nothing at a path."""
+    """Returns the error for a path where nothing exists."""
     error = NotFoundError(f"{path}: no such file or folder")
     error.kind, error.message, error.file = "usage", "no such file or folder", path
     error._of_system(errno.ENOENT)

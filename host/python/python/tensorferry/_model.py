@@ -93,7 +93,7 @@ class Model(Mapping):  # type: ignore[type-arg]
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the input contains but this model does not show, such as optimizer state that was left out."""
+        """The content of the input that this model leaves out, such as optimizer state."""
         return losses(self._raw.losses())
 
     @property

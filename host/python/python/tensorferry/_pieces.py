@@ -1,11 +1,12 @@
 """Schedules the pieces of a plan on workers on other machines: the queue, retries, timeouts and progress.
 
-A worker is a `ferry work` process somewhere. An `Engine` starts workers and talks to them; `tensorferry.ray` has the one
-for Ray. This module does not depend on Ray, and it makes all decisions itself:
+A worker is a `ferry work` process somewhere. An `Engine` starts workers and talks to them; `tensorferry.ray` contains the
+engine for Ray. This module does not depend on Ray, and it makes all decisions itself:
 
-- A worker that does not answer in time is given up, and other workers do its pieces. If it continues where it cannot be
-  reached, it does no harm, because every commit is exclusive.
-- A piece with temporary failures is retried a few times, with growing pauses. A piece with permanent failures is not.
+- A worker that does not answer in time is given up, and other workers do its pieces. If the worker is still running on a
+  machine that cannot be reached, it does no harm, because every commit is exclusive.
+- A piece with temporary failures is retried a few times, with growing pauses. A piece with permanent failures is not
+  retried.
 - A piece whose workers die repeatedly is given up.
 
 The journals of the plan record what is done, so that another run does only what is left.
@@ -42,7 +43,7 @@ _MOST_FAILURES = 100
 
 @dataclass(frozen=True)
 class Answer:
-    """A worker has answered. `moved` has, for each piece that it has begun, the ended jobs and their output bytes."""
+    """The answer of a worker. `moved` maps each piece that it has begun to its ended jobs and their output bytes."""
 
     worker: Hashable
     moved: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -208,7 +209,7 @@ def run(
         clock: Returns the time in seconds.
 
     Raises:
-        SystemFault: No worker can do anything.
+        SystemFault: No worker can do any piece.
     """
     state = _Run(pieces, engine, rules or Rules(), listen or (lambda event: None), clock)
     try:
@@ -328,7 +329,7 @@ class _Run:
         self.take_back(worker, why)
         self.tell("worker-lost", why=why)
         if not worker.was_up:
-            # It died before it began anything, and may do so every time.
+            # The worker died before it ever answered, and may do so every time it is started.
             self.note(f"a worker cannot be started: {why}")
             self.spare -= 1
         if is_gone or self.spare < 0:
@@ -336,7 +337,7 @@ class _Run:
             if self.spare >= 0:
                 self.start()
             return
-        # Its time to answer starts now, and it is soon asked again.
+        # The worker's time to answer starts now, and it is asked again soon.
         now = self.clock()
         worker.asked = worker.asked if worker.asked is not None and not worker.is_up else now
         worker.is_up, worker.next = False, now + min(self.rules.pause, _SHORTEST_PERIOD)
@@ -374,7 +375,7 @@ class _Run:
         up = sum(worker.is_up for worker in self.workers.values())
         for name, worker in self.workers.items():
             if worker.next <= now:
-                # One question at a time. The answer of a worker that was lost will not arrive, so it is asked again.
+                # A worker gets one question at a time. A lost worker will not answer its last question, so it is asked again.
                 if worker.asked is None or not worker.is_up:
                     worker.asked = worker.asked if worker.asked is not None else now
                     self.engine.ask(name)

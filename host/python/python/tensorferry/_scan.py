@@ -64,12 +64,12 @@ class Scan:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What the batches cannot represent of the input, as far as it has been read."""
+        """The losses found so far: content of the input that the batches cannot represent."""
         return losses(self._raw.losses())
 
     @property
     def error(self) -> Error | None:
-        """The error of the latest stream that failed. Consumers of a stream raise exceptions of their own."""
+        """The error of the latest stream that failed. Libraries that read a stream raise their own exceptions."""
         return self._raw.error()
 
     def split(self, number: int) -> Split:

@@ -88,7 +88,7 @@ class Tensor:
     def __eq__(self, other: object) -> bool:
         raise TypeError("lazy tensors cannot be compared: compare their numpy(), or use diff() for whole files")
 
-    # By identity, as for torch tensors.
+    # Tensors are hashed by identity, as in torch.
     __hash__ = object.__hash__
 
     def __getitem__(self, index: object) -> Tensor:

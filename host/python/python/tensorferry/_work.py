@@ -33,7 +33,7 @@ class Work:
         self._process: _Process | None = None
 
     def do(self, piece: int) -> dict[str, Any]:
-        """Does a piece, after those that other callers wait for, and returns its result.
+        """Does a piece, after the pieces that other callers wait for, and returns its result.
 
         Raises:
             TransientError: The process died.
@@ -77,7 +77,7 @@ class _Process:
         self._waiting: dict[int, SimpleQueue[dict[str, Any] | str]] = {}
         self._lock = threading.Lock()
         started: SimpleQueue[subprocess.Popen[str] | OSError] = SimpleQueue()
-        # The kernel ends the process when the thread that started it ends. The thread that reads its output starts it, too.
+        # The kernel ends the process with the thread that started it, so the thread that reads its output starts it.
         thread = threading.Thread(target=self._listen, args=(command, started), name="ferry-work", daemon=True)
         thread.start()
         process = started.get()

@@ -10,8 +10,8 @@ impl Tensor {
     /// number for each dimension.
     ///
     /// # Errors
-    /// Returns an error if the region is not inside the tensor, if the tensor holds strings, or if
-    /// the region's elements of a packed dtype do not fill whole bytes.
+    /// Returns an error if the region is not inside the tensor, if the tensor contains strings, or
+    /// if the region's elements of a packed dtype do not fill whole bytes.
     pub fn region_len(&self, origin: &[u64], shape: &[u64]) -> Result<u64> {
         self.check_region(origin, shape)?;
         let len = self.dtype_info()?.bytes_of(element_count(shape)?);
@@ -43,7 +43,7 @@ impl Tensor {
             let problem = Error::unsupported("packed elements that are not contiguous cannot be read");
             return Err(problem.tensor(self.name()).hint("read whole rows"));
         }
-        // Rows of the region are contiguous in the buffer: each thread takes some.
+        // Rows of the region are contiguous in the buffer, so each thread reads some of them.
         let rows = shape.first().copied().unwrap_or(1);
         let row = buffer.len() as u64 / rows;
         let together = (CHUNK as u64 / row.max(1)).clamp(1, rows);

@@ -15,9 +15,9 @@ impl Tensor {
     /// the session.
     ///
     /// # Errors
-    /// Returns an error if the tensor holds strings or elements that are not whole bytes, if `axes`
-    /// do not match the tensor's shape, if the buffer has the wrong length, or if the input cannot
-    /// be read.
+    /// Returns an error if the tensor contains strings or elements that are not whole bytes, if
+    /// `axes` do not match the tensor's shape, if the buffer has the wrong length, or if the input
+    /// cannot be read.
     pub fn read_slice_into(&self, axes: &[AxisSlice], buffer: &mut [u8]) -> Result<()> {
         let rows = axes.first().map_or(1, |axis| axis.len);
         let row = (buffer.len() as u64).checked_div(rows).unwrap_or(0);
@@ -73,8 +73,8 @@ impl Tensor {
         decode(dtype, &bytes).ok_or_else(unsupported)
     }
 
-    /// Returns the codes of packed elements, one byte each. Of each row of the last axis, the bytes
-    /// between the first and the last selected element are read.
+    /// Returns the codes of packed elements, one byte each. For each row of the last axis, reads
+    /// the bytes from the first to the last selected element.
     fn codes(&self, axes: &[AxisSlice], bits: u32, count: usize) -> Result<Vec<u8>> {
         let mut codes = Vec::with_capacity(count);
         let Some((last, outer)) = axes.split_last() else { return Ok(codes) };

@@ -21,7 +21,7 @@ impl Tensor {
     }
 
     /// Passes the bytes that [`read`](Self::read) returns to `each`: in order, in windows, in the
-    /// calling thread. At the end it compares them with the checksums that the format stores.
+    /// calling thread. At the end, compares the bytes with the checksums stored in the input.
     pub(crate) fn each_window(&self, each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let logical = self.model.logical().in_one_thread();
         let read = self.model.checked(|| {

@@ -1,4 +1,4 @@
-//! Reads whole tensors, and compares their storages with the checksums that the format keeps.
+//! Reads whole tensors, and compares their storages with the checksums stored in the input.
 
 use super::{CHUNK, Model, read_side_by_side};
 use rayon::prelude::*;
@@ -30,7 +30,8 @@ impl Model {
             }
             _ => read_side_by_side(logical, id, 0, buffer)?,
         }
-        // Storages that the tensor covers only in part, or in another order, are read again.
+        // Storages are read again if the tensor covers only a part of them, or in a different
+        // order.
         if !to_compare.is_empty() {
             stored.check_digests(&to_compare)?;
             self.has_compared(to_compare);
@@ -39,7 +40,7 @@ impl Model {
     }
 
     /// Compares the storages behind a tensor with their checksums in the calling thread, unless
-    /// that was done before.
+    /// they have been compared before.
     pub(super) fn compare(&self, logical: &Logical<'_>, id: TensorId) -> Result<()> {
         for storage in self.not_compared(logical, id)? {
             logical.stored().check_digests(&[storage])?;

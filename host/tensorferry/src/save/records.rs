@@ -1,4 +1,4 @@
-//! Writes records that a program has as batches.
+//! Writes batches of records from memory.
 
 use super::SaveOptions;
 use crate::registry::Registry;

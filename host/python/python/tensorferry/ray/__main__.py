@@ -1,4 +1,4 @@
-"""Run the jobs of a manifest on a Ray cluster: `python3 -m tensorferry.ray MANIFEST`. Exit codes are those of `ferry run`."""
+"""Runs the jobs of a manifest on a Ray cluster: `python3 -m tensorferry.ray MANIFEST`. Exit codes are those of `ferry run`."""
 
 from __future__ import annotations
 

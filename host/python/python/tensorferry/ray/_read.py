@@ -1,7 +1,7 @@
 """Records as a Ray dataset. The driver finds the schema once, and each task reads stretches of files.
 
 If the format's reader takes a schema as an option, a task opens only the files of its own group, with the schema that the
-driver found. Otherwise, if these files would yield another schema than all files together, the task opens all of them, as
+driver found. Otherwise, if its files would yield a different schema than all files together, the task opens all files, as
 the driver did. Blocks have the same schema in both cases.
 """
 

@@ -74,7 +74,7 @@ def run(  # type: ignore[no-untyped-def]
         only: Globs of job names. Only these jobs are planned.
         actors: The number of actors. By default, as many as the processors of the cluster allow.
         num_cpus: The processors, and threads, of each actor.
-        memory: The bytes that each actor takes of its node.
+        memory: The bytes of its node's memory that each actor uses.
         progress: `True` shows a progress bar. A function is called with each event, a mapping.
         timeout: Seconds in which an actor must answer before others do its pieces.
         piece_timeout: Seconds in which a piece must make progress. By default it is unlimited.
@@ -85,7 +85,7 @@ def run(  # type: ignore[no-untyped-def]
 
     Raises:
         UsageError: The manifest cannot be planned.
-        SystemFault: No node can do anything.
+        SystemFault: No node can do any piece.
     """
     began = time.monotonic()
     _refuse_client(address)

@@ -79,7 +79,7 @@ class _Place:
         return f"{self.stem}-{number:05}-of-{count:05}{self.suffix}"
 
     def there(self) -> list[str]:
-        """Returns the existing files of any such set."""
+        """Returns the existing files of any set with this stem and suffix."""
         name = re.compile(rf"{re.escape(self.stem)}-\d{{5}}-of-\d{{5}}{re.escape(self.suffix)}")
         try:
             return sorted(found for found in os.listdir(self.folder) if name.fullmatch(found))
@@ -96,7 +96,7 @@ class _Place:
 class _Part:
     """What one attempt has written."""
 
-    # Position of its rows among those of the other parts.
+    # Position of this part's rows among the rows of all parts.
     order: int
     name: str
     records: int
