@@ -213,7 +213,7 @@ struct Document<'a> {
     findings: Option<serde_json::Value>,
     tensors: Vec<TensorRecord<'a>>,
     metadata: BTreeMap<&'a str, serde_json::Value>,
-    /// The tree of everything besides tensors, such as a checkpoint's step or a model's signatures.
+    /// The tree of everything except tensors, such as a checkpoint's step or a model's signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<outline::State<'a>>,
     losses: Vec<LossRecord<'a>>,

@@ -248,7 +248,7 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
     if quiet || !std::io::stderr().is_terminal() {
         return work(&|_| ());
     }
-    // The units are those of the summary. The longest numbers take 49 columns besides the bar.
+    // The units are those of the summary. The numbers next to the bar take at most 49 columns.
     let width = terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0);
     let width = width.saturating_sub(50).clamp(10, 40);
     let style = format!(

@@ -20,7 +20,7 @@ use tensorferry::rows::{self, column};
 use tensorferry::{Registry, Result};
 use tensorferry_sdk::{Catalog, Loss, Purpose};
 
-/// Arguments of a conversion besides its input and output.
+/// Arguments of a conversion other than its input and output.
 struct ConversionArguments {
     steps: Vec<String>,
     verify: bool,

@@ -66,7 +66,7 @@ impl Conversion<'_> {
     }
 
     /// Converts only this branch of the input: a path such as `model.encoder`, or `.` for the whole
-    /// input. By default, if the output format cannot hold a tree, only the model of a checkpoint
+    /// input. By default, if the output format cannot store a tree, only the model of a checkpoint
     /// with optimizer state is converted.
     pub fn part(mut self, part: &str) -> Self {
         self.request.input.part = Part::parse(part);

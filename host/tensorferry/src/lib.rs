@@ -1,6 +1,6 @@
 //! Converts tensors and records between file formats. This library is the engine of `ferry`.
 //!
-//! A [`Registry`] holds the formats that a program can use: those linked into it, and those of the
+//! A [`Registry`] contains the formats that a program can use: those linked into it, and those of the
 //! plugin libraries that it loads. Everything else starts from the registry.
 //!
 //! ```

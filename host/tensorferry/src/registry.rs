@@ -97,7 +97,7 @@ impl Registry {
         Self { session: opening_urls(session.into()), ..self }
     }
 
-    /// Returns the session, which holds the threads, memory, limits and cancel token of everything
+    /// Returns the session, which owns the threads, memory, limits and cancel token of everything
     /// that this registry does.
     #[must_use]
     pub fn session(&self) -> &Arc<Session> {

@@ -132,7 +132,7 @@ impl SaveOptions {
 
     /// Also writes the metadata of a model and its state other than tensors. The tensors of the
     /// state are the output's tensors with the same names. The report lists anything that the
-    /// format cannot hold as a loss.
+    /// format cannot store as a loss.
     #[must_use]
     pub fn state_of(self, model: &Model) -> Self {
         Self { state_of: Some(model.clone()), ..self }

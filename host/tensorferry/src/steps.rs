@@ -1,4 +1,4 @@
-//! Steps of conversions: their signatures, and parsing of `--step` texts.
+//! Steps of conversions: their signatures, and the parser for the values of `--step`.
 
 use crate::RECORDS;
 pub use tensorferry_convert::steps::recipe;

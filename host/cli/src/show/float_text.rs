@@ -38,8 +38,8 @@ fn shortest(size: f64, precision: Precision) -> Decimal {
     }
 }
 
-/// Returns `shortest`, or the decimal with as many digits that is closest to `size` (the even one
-/// if two are equally close), provided that it passes the check `is`.
+/// Returns the decimal with as many digits as `shortest` that is closest to `size` (the even one if
+/// two are equally close) if it passes the check `is`, or otherwise `shortest`.
 fn to_even(size: f64, shortest: &str, is: impl Fn(&str) -> bool) -> Decimal {
     let shortest = Decimal::parse(shortest);
     let places = shortest.fraction().len();

@@ -215,7 +215,7 @@ def of_convert(text: str) -> str:
 
 
 def reword(error: Error, change: Callable[[str], str]) -> None:
-    """Applies a function to the texts of an error."""
+    """Applies a function to all strings of an error."""
     error.args = tuple(change(text) if isinstance(text, str) else text for text in error.args)
     error.message = change(error.message)
     error.file = None if error.file is None else change(error.file)

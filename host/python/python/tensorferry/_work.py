@@ -141,7 +141,7 @@ class _Process:
 
 
 def _short(told: dict[str, Any]) -> dict[str, Any]:
-    """Returns a result with long texts cut off."""
+    """Returns a result with long strings cut off."""
     failures = [
         {key: value[:_MOST_TEXT] if isinstance(value, str) else value for key, value in failure.items()}
         for failure in told.get("failures", ())
