@@ -1,5 +1,5 @@
-//! PyTorch checkpoints, in every container that torch has written, and models that are split into
-//! several files.
+//! PyTorch checkpoints in every container that torch has written, including models that are split
+//! into several files.
 //!
 //! | Container | Read | Written | Described in |
 //! |---|---|---|---|
@@ -12,16 +12,16 @@
 //!
 //! ```text
 //! <root>/data.pkl                 the object passed to torch.save; its tensors name their storages
-//! <root>/byteorder                little or big; missing in files from before torch 2.1: little
+//! <root>/byteorder                little or big; files from before torch 2.1 lack it and are little-endian
 //! <root>/data/0, data/1, ...      storages, at offsets that are multiples of 64
 //! <root>/version                  3
 //! <root>/.format_version, .storage_alignment, .data/serialization_id
 //! ```
 //! Sources: `torch/serialization.py`, `torch/_utils.py` and `caffe2/serialize/inline_container.cc`
-//! of PyTorch 2.15, and files that it wrote.
+//! of PyTorch 2.15, and files written by PyTorch 2.15.
 //!
-//! A pickle is a program. It is never run: [`tensorferry_torch_file`] evaluates it to inert values
-//! that record calls without making them. The user can see what would have been called.
+//! A pickle is a program. ferry never runs it: [`tensorferry_torch_file`] evaluates it to inert
+//! values that record calls without making them. The user can see what would have been called.
 #![forbid(unsafe_code)]
 
 mod choose;
@@ -35,13 +35,13 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{Decoding, archive};
 
-/// File name suffixes; the first one is used for outputs.
+/// File name suffixes. Outputs get the first one.
 const SUFFIXES: [&str; 5] = [".pt", ".pth", ".bin", ".ckpt", ".pth.tar"];
 
-/// Archive record for values that a torch file cannot store. It is in a folder that torch reserves
-/// for its own notes and never lists.
+/// Archive record for values that a torch file cannot store. torch reserves the folder `.data` for
+/// its own notes and never lists it.
 const SIDE_RECORD: &str = ".data/tensorferry.json";
-/// Name of the side record in errors.
+/// Name of the side record in error messages.
 const SIDE_RECORD_TITLE: &str = "the side record .data/tensorferry.json";
 
 #[derive(Debug, Clone, Copy, Default)]

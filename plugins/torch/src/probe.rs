@@ -1,5 +1,5 @@
-//! Scores how likely an input is to be of this format, mostly by its container, and for zip
-//! archives by their directory.
+//! Scores how likely an input is to be a PyTorch checkpoint, mostly by its container. For zip
+//! archives, the score depends on the archive's directory.
 
 use crate::SUFFIXES;
 use crate::choose::{NAMING, is_candidate, is_training_state};
@@ -21,7 +21,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
     let extent = Extent::whole(source, source.open(name)?);
     match Container::detect(source, extent)? {
         Container::Zip => {}
-        // Preview archives cannot be read, but the reader reports what they are.
+        // Preview archives cannot be read, but the reader's error names them.
         Container::Legacy | Container::Tar | Container::Preview => return Ok(Score::CERTAIN),
         Container::Unknown => return Ok(Score::NO),
     }
@@ -30,7 +30,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         Err(error)
             if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>
         {
-            // If the name has one of our suffixes, the reader reports what is broken.
+            // If the name has a PyTorch suffix, the reader reports how the archive is broken.
             let ours = has_any_suffix(name, SUFFIXES);
             Ok(if ours { Score::MAYBE } else { Score::NO })
         }
@@ -38,9 +38,10 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
     }
 }
 
-/// Files with these names may belong to a different format or to no model (`vocab.bin` next to a
-/// SavedModel). Indexes, and files that start like torch's, rank above TensorFlow. If only the
-/// names match, the folder ranks below every format that recognizes it.
+/// Scores a folder. Files with PyTorch suffixes may belong to a different format or to no model
+/// (`vocab.bin` next to a SavedModel). An index, or a file in a PyTorch container, ranks the folder
+/// above TensorFlow. If only the names match, the folder ranks below every format that recognizes
+/// it.
 fn in_folder(source: &dyn Source) -> Result<Score> {
     const BY_NAME: Score = Score(1);
     const MAX_OPENED: usize = 16;
@@ -50,12 +51,13 @@ fn in_folder(source: &dyn Source) -> Result<Score> {
     if names.iter().any(|name| NAMING.stem_of_index(name).is_some()) {
         return Ok(Score::MAYBE);
     }
-    // Files of ranks are not joined. Next to a model, they are its vendor's original files.
+    // The reader does not join the files of several ranks. Next to a model, they are its vendor's
+    // original files.
     let models: Vec<&str> = names.iter().map(String::as_str).collect();
     if are_ranks_of_one_model(&models) {
         return Ok(BY_NAME);
     }
-    // Next to a model in a different format, files with these names may not be checkpoints.
+    // Next to a model in a different format, files with PyTorch suffixes may not be checkpoints.
     for name in names.iter().take(MAX_OPENED) {
         let extent = Extent::whole(source, source.open(name)?);
         if Container::detect(source, extent)? != Container::Unknown {

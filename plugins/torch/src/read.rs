@@ -1,5 +1,5 @@
 //! Reads a checkpoint: parses its pickle into a graph, and fills a catalog with the graph's tensors
-//! and other values. Nothing that the pickle names is called.
+//! and other values. Functions that the pickle names are never called.
 
 mod exported;
 mod joined;
@@ -59,21 +59,21 @@ impl TensorReader for TorchReader {
     }
 }
 
-/// A read in progress, and the catalog that it fills.
+/// The state of a read: the source, the catalog that it fills, and what the files contain so far.
 struct CatalogReader<'c, 'l> {
     source: &'c dyn Source,
     to: Destination<'c, 'l>,
-    /// Globals that the pickles name.
+    /// Functions and classes that the pickles name.
     globals: BTreeSet<String>,
     /// Format that the tensors were converted from, according to the first side record.
     origin: Option<String>,
     metadata: BTreeMap<String, String>,
-    /// Whether to read a file that declares itself part of a model.
+    /// Whether to read a file even if it declares itself part of a model.
     part_is_alone: bool,
 }
 
 impl CatalogReader<'_, '_> {
-    /// Reads all files and returns the node of their content.
+    /// Reads the selected files and returns the root node of their content.
     fn model(&mut self, choice: &Choice) -> Result<NodeId> {
         match choice {
             Choice::Index(name) => {
@@ -109,13 +109,13 @@ impl CatalogReader<'_, '_> {
         Ok(self.whole(name, &object)?.node)
     }
 
-    /// Reads a `torch.save` file.
+    /// Reads a file that `torch.save` wrote.
     fn saved_object(&mut self, name: &str) -> Result<Flattened> {
         let object = self.open(self.extent(name)?)?;
         self.whole(name, &object)
     }
 
-    /// Reads a whole object and its side record.
+    /// Reads an object, with all of its tensors, and the file's side record.
     fn whole(&mut self, name: &str, object: &ObjectFile) -> Result<Flattened> {
         if let Some(part) = parts::part_of(object).filter(|_| !self.part_is_alone) {
             hub::refuse(name, &part, self.to.context)?;
@@ -130,7 +130,7 @@ impl CatalogReader<'_, '_> {
         Ok(Extent::whole(self.source, self.source.open(name)?))
     }
 
-    /// Opens a `torch.save` file and records the globals that it names.
+    /// Opens a file that `torch.save` wrote, and records the globals that it names.
     fn open(&mut self, extent: Extent) -> Result<ObjectFile> {
         let object = ObjectFile::open(self.source, extent, self.to.context)?;
         self.list_globals(&object);
@@ -150,7 +150,8 @@ impl CatalogReader<'_, '_> {
         self.add_metadata(file, &side.metadata)
     }
 
-    /// Adds the metadata of a file. If two files differ, the first value is kept.
+    /// Adds the metadata of a file. If files have different values for a key, the first value is
+    /// kept and the others are reported as losses.
     fn add_metadata(&mut self, file: &str, metadata: &BTreeMap<String, String>) -> Result<()> {
         for (key, value) in metadata {
             let first = self.metadata.entry(key.clone()).or_insert_with(|| value.clone());

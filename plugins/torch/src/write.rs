@@ -1,4 +1,4 @@
-//! Writes a checkpoint: one file or several ([`shards`]), each a zip archive or a stream
+//! Writes a checkpoint as one file or several ([`shards`]). Each file is a zip archive or a stream
 //! ([`legacy`]).
 
 mod composed;
@@ -27,10 +27,11 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{WrittenArchive, ZipPlan};
 
-/// Root folder of an archive whose file name cannot provide one. torch uses this name for streams.
+/// Root folder of an archive whose file name cannot provide one. torch uses the same name if it
+/// writes to a stream.
 const DEFAULT_ROOT: &str = "archive";
 
-/// The ID of this format, which is not recorded as an origin.
+/// The ID of this format. It is not recorded as an origin.
 const OWN_ID: &str = "torch";
 
 #[derive(Debug)]
@@ -85,7 +86,7 @@ impl TensorWriter for TorchWriter {
 struct Plan(Vec<ZipPlan>);
 
 impl Plan {
-    /// Lays out one file.
+    /// Adds one file to the layout.
     fn file(
         &mut self,
         catalog: &dyn CatalogView,
@@ -125,8 +126,8 @@ fn write_archive(
     archive.lay_out(layout, file, lens, |key, layout, file| storages.records[key].append(layout, file))
 }
 
-/// Returns the file name up to its last dot, as torch does, or [`DEFAULT_ROOT`] if that cannot name
-/// a folder.
+/// Returns the file name up to its last dot, as torch does. Returns [`DEFAULT_ROOT`] if that is not
+/// a valid folder name.
 fn root_folder(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);

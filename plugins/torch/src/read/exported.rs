@@ -1,17 +1,18 @@
-//! An exported archive (`.pt2`) holds programs as `torch.export.save` writes them.
+//! An exported archive (`.pt2`) contains programs that `torch.export.save` wrote.
 //!
 //! ```text
 //! <root>/archive_format                                 pt2
 //! <root>/models/<model>.json                            the program
 //! <root>/data/weights/<model>_weights_config.json       {"config": {name: entry}}
 //! <root>/data/weights/weight_0, ...                     the bytes of a storage, or a torch.save file
-//! <root>/data/constants/<model>_constants_config.json   the same for other tensors than parameters and buffers
+//! <root>/data/constants/<model>_constants_config.json   the same for tensors that are neither parameters nor buffers
 //! <root>/data/constants/tensor_0, custom_obj_0, ...
 //! <root>/data/sample_inputs/<model>.pt                  the sample inputs that the program was exported with
 //! ```
 //! An entry is `{"path_name", "is_param", "use_pickle", "tensor_meta": {"dtype", "sizes",
 //! "strides", "storage_offset", "requires_grad", "layout"}}`. Names with the same `path_name` are
-//! views of one storage. A config can be replaced by `<model>.pt`, a `torch.save` file.
+//! views of one storage. Instead of a config, an archive can contain `<model>.pt`, a `torch.save`
+//! file.
 //!
 //! Sources: `torch/export/pt2_archive/_package.py`, `torch/_export/serde/schema.py`.
 
@@ -23,10 +24,10 @@ use tensorferry_sdk::{Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
 use tensorferry_torch_file::archive::{Archive, Record};
 use tensorferry_torch_file::{DescribedStorage, DescribedTensor, ObjectFile, TorchDtype, flatten};
 
-/// Number of `torch.strided` in the schema's layouts.
+/// The number that means `torch.strided` in the schema.
 const STRIDED: u64 = 7;
 
-/// The schema's dtypes, by number (`ScalarType`).
+/// The dtypes of the schema, with their numbers (`ScalarType`).
 const DTYPES: [(u64, &str); 21] = [
     (1, "uint8"),
     (2, "int8"),
@@ -51,18 +52,18 @@ const DTYPES: [(u64, &str); 21] = [
     (35, "uint64"),
 ];
 
-/// Maximum number of values read again because several names refer to one pickled record. Such a
-/// record normally holds one tensor.
+/// Maximum number of values that are flattened again because several names refer to the same
+/// pickled record. Such a record normally contains one tensor.
 const MAX_REREAD_VALUES: usize = 1 << 20;
 
 /// Where a model's weights or constants are, and how their records are named.
 #[derive(Debug, Clone, Copy)]
 struct Payload {
-    /// Ends with `/`.
+    /// Folder of the records, with a slash at the end.
     folder: &'static str,
-    /// Suffix of the config's name, after the model's name.
+    /// Suffix that follows the model's name in the name of the config.
     config: &'static str,
-    /// Prefix of the records that hold tensors.
+    /// Prefix of the names of records that contain tensors.
     tensors: &'static str,
 }
 
@@ -75,8 +76,8 @@ pub(super) fn is_exported(archive: &Archive) -> bool {
     archive.contains("archive_format")
 }
 
-/// Reads the tensors of all programs. The tree is a state dict, or a mapping of program names to
-/// state dicts if there are several programs.
+/// Reads the tensors of all programs and returns the root of the tree. For one program, the tree is
+/// its state dict. For several, it maps the programs' names to their state dicts.
 pub(super) fn read(reading: &mut CatalogReader<'_, '_>, archive: &Arc<Archive>) -> Result<NodeId> {
     let programs = archive.entries().iter();
     let models: Vec<String> = programs
@@ -124,7 +125,7 @@ fn read_model(
     reading.to.catalog.node(Node::container(NodeKind::MAP, STATE_DICT, entries))
 }
 
-/// A tensor's name and location.
+/// A tensor's name, the record that contains it, and how to read it.
 struct ConfigEntry {
     name: String,
     record: String,
@@ -132,7 +133,7 @@ struct ConfigEntry {
 }
 
 enum EntryKind {
-    /// A `torch.save` file.
+    /// The record is a `torch.save` file.
     Saved,
     Tensor(TensorMeta),
     /// A tensor that cannot be converted, and the reason.
@@ -171,7 +172,7 @@ impl Config {
 }
 
 impl TensorMeta {
-    /// Returns `None` if a field is missing or has the wrong type.
+    /// Parses `tensor_meta`. Returns `None` if a field is missing or has the wrong type.
     fn parse(meta: &Value) -> Option<EntryKind> {
         let lost = |why: String| Some(EntryKind::Lost(LossKind::Tensor, why));
         let number = |value: &Value| value.get("as_int")?.as_u64();
@@ -195,7 +196,7 @@ impl TensorMeta {
     }
 }
 
-/// Returns the keys and values of the tensors, alternating.
+/// Reads the tensors that a config lists. Returns their keys and values, alternating.
 fn read_config(
     reading: &mut CatalogReader<'_, '_>,
     archive: &Arc<Archive>,
@@ -219,7 +220,8 @@ fn read_config(
     let object = ObjectFile::described(reading.source, archive, payload.folder, &described)?;
     let flat = flatten(&object, object.root(), under, &mut reading.to)?;
     let mut nodes = flat.entries.unwrap_or_default();
-    // Several names may refer to one file, and opening a file parses its pickle.
+    // Several names may refer to one record, and opening a record parses its pickle. So each is
+    // opened once.
     let mut opened: HashMap<&str, ObjectFile> = HashMap::new();
     let mut repeated = 0;
     for ConfigEntry { name, record, kind } in &config.0 {
@@ -256,7 +258,7 @@ fn read_config(
     Ok(nodes)
 }
 
-/// Returns the storage in a record. The record's length gives the number of elements.
+/// Returns the storage in a record. The number of elements follows from the record's length.
 fn storage<'a>(
     archive: &Archive,
     key: &'a str,

@@ -1,5 +1,5 @@
-//! Joins the objects of several files into one. Mappings under the same key are merged, and so are
-//! the mappings inside them.
+//! Joins the objects in several files into one object. Mappings under the same key are merged, and
+//! so are the mappings inside them.
 
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{
@@ -7,21 +7,22 @@ use tensorferry_sdk::{
     Storage, StorageId, TensorId, Value,
 };
 
-/// Maximum average number of joins per node. A shared node is joined again each time it is reached.
+/// Maximum average number of joined entries per node. A shared node is joined again each time it is
+/// reached.
 const MAX_JOINS_PER_NODE: usize = 64;
 
-/// A catalog that remembers its nodes, so that they can be joined.
+/// A catalog that remembers the nodes added to it, so that they can be joined.
 pub(super) struct Joined<'c> {
     catalog: &'c mut dyn CatalogSink,
     nodes: HashMap<NodeId, JoinedNode>,
-    /// First node with each content.
+    /// For each content, the first node that has it.
     first: HashMap<Node, NodeId>,
     steps: usize,
 }
 
 struct JoinedNode {
     node: Node,
-    /// First node with the same content, including everything below it.
+    /// The first node with the same content, including all nodes below it.
     like: NodeId,
 }
 
@@ -30,12 +31,12 @@ impl<'c> Joined<'c> {
         Self { catalog, nodes: HashMap::new(), first: HashMap::new(), steps: 0 }
     }
 
-    /// Merges the keys and values of these mappings into those of one mapping, in order.
+    /// Merges several mappings into one and returns its keys and values, in order.
     pub(super) fn entries(&mut self, mappings: &[&[NodeId]]) -> Result<Vec<NodeId>> {
         self.join_entries("", mappings)
     }
 
-    /// Removes the entries with these keys.
+    /// Removes the entries whose keys are in `keys`.
     pub(super) fn remove(&self, entries: &mut Vec<NodeId>, keys: &HashSet<String>) {
         if keys.is_empty() {
             return;
@@ -70,7 +71,7 @@ impl<'c> Joined<'c> {
         Ok(joined)
     }
 
-    /// Joins the values that the files have under one key.
+    /// Joins the values that several files have under the same key.
     fn join(&mut self, path: &str, values: &[NodeId]) -> Result<NodeId> {
         let (mut nodes, first) = (Vec::with_capacity(values.len()), values[0]);
         if values.iter().all(|&value| self.first_equal(value) == self.first_equal(first)) {
@@ -88,8 +89,8 @@ impl<'c> Joined<'c> {
         let children: Vec<&[NodeId]> = nodes.iter().map(|node| &*node.children).collect();
         let children = match first.kind {
             NodeKind::MAP => self.join_entries(path, &children)?,
-            // The attributes of a mapping describe each of its entries (such as `_metadata` of a
-            // state dict), so they are joined as well.
+            // The attributes of a mapping have an entry for each of its keys (such as `_metadata`
+            // of a state dict), so the attributes are joined as well.
             NodeKind::ATTRIBUTED => {
                 let of_all = |place: usize| -> Vec<NodeId> {
                     children.iter().filter_map(|of_one| of_one.get(place).copied()).collect()

@@ -1,10 +1,11 @@
-//! Detects files that declare other ranks. Their tensors are parts of a model's tensors, whatever
-//! the file is called.
+//! Detects files that declare that there are other ranks. The tensors in such a file are only parts
+//! of the model's tensors, whatever the name of the file is.
 
 use tensorferry_torch_file::ObjectFile;
 use tensorferry_torch_file::pickle::{Graph, ValueId};
 
-/// Where frameworks store the number of ranks, as a path of keys and attributes.
+/// Paths of keys and attributes under which frameworks store the number of ranks, and what the
+/// number counts.
 const COUNTS: [(&[&str], &str); 6] = [
     // DeepSpeed.
     (&["mp_world_size"], "tensor-parallel ranks"),
@@ -17,8 +18,8 @@ const COUNTS: [(&[&str], &str); 6] = [
     (&["args", "expert_model_parallel_size"], "expert-parallel ranks"),
 ];
 
-/// Describes the set that the file is part of: `one of 2 ranks, according to
-/// "shard_metadata.world_size"`. Returns `None` if the file does not declare any.
+/// Returns a description of the set of files that this file belongs to: `one of 2 ranks, according
+/// to "shard_metadata.world_size"`. Returns `None` if the file does not declare other ranks.
 pub(super) fn part_of(object: &ObjectFile) -> Option<String> {
     let graph = object.graph();
     COUNTS.iter().find_map(|(path, ranks)| {
@@ -29,7 +30,7 @@ pub(super) fn part_of(object: &ObjectFile) -> Option<String> {
     })
 }
 
-/// Returns the dict of a namespace's attributes, or the value itself if it is not a namespace.
+/// Returns the dict of attributes if the value is a namespace; otherwise, the value itself.
 fn attributes(graph: &Graph, value: ValueId) -> ValueId {
     let called = graph.called(value);
     let namespace = called.filter(|(global, _)| matches!(&*global.name, "Namespace" | "SimpleNamespace"));

@@ -1,4 +1,4 @@
-//! A TorchScript archive holds a module as `torch.jit.save` writes it.
+//! A TorchScript archive contains a module that `torch.jit.save` wrote.
 //!
 //! ```text
 //! <root>/data.pkl, data/              the module: an object whose attributes are tensors and modules
@@ -7,8 +7,8 @@
 //! <root>/extra/                       files that the user added
 //! <root>/traced_inputs.pkl            the inputs that a module was traced with
 //! ```
-//! A tensor's name is its path of attributes, as in `state_dict()`. The program declares parameters
-//! and buffers in lines at the start of each class:
+//! A tensor's name is the path of attributes that leads to it, as in `state_dict()`. The program
+//! declares parameters and buffers in lines at the start of each class:
 //!
 //! ```text
 //! class Linear(Module):
@@ -28,18 +28,19 @@ use tensorferry_torch_file::{ObjectFile, flatten};
 
 const CONSTANTS: &str = "constants";
 
-/// Maximum length of a user's file that becomes metadata.
+/// Maximum length of an extra file that becomes metadata.
 const MAX_EXTRA_FILE_BYTES: u64 = 1 << 20;
 
 pub(super) fn is_script(archive: &Archive) -> bool {
     archive.contains("constants.pkl")
 }
 
-/// Reads the tensors of the module and its constants. The tree is the module's state dict.
+/// Reads the tensors of the module and the constants of its code. Returns the root of the tree,
+/// which is the module's state dict.
 pub(super) fn read(reading: &mut CatalogReader<'_, '_>, archive: &Arc<Archive>) -> Result<NodeId> {
     let mut entries = Vec::new();
-    // Different places may have the same name (`d["1"]` and `d[1]`, or an attribute `constants`),
-    // but a mapping has each key only once.
+    // Tensors at different paths may have the same name (`d["1"]` and `d[1]`, or an attribute
+    // called `constants`), but a mapping can contain each key only once.
     let mut keys = UniqueNames::default();
     let module = open(reading, archive, "data.pkl", "data/")?.declaring(declared(reading, archive)?);
     for (name, tensor) in flatten(&module, module.root(), "", &mut reading.to)?.tensors {
@@ -72,7 +73,7 @@ fn open(
     Ok(object)
 }
 
-/// Returns the parameters and buffers that each class of the program declares.
+/// Returns the parameters and buffers that the program declares, by class.
 fn declared(reading: &CatalogReader<'_, '_>, archive: &Archive) -> Result<HashMap<String, HashSet<String>>> {
     let mut classes = HashMap::new();
     for (index, entry) in archive.entries().iter().enumerate() {
@@ -94,7 +95,7 @@ fn declared(reading: &CatalogReader<'_, '_>, archive: &Archive) -> Result<HashMa
                     .iter()
                     .find_map(|list| line.trim_start().strip_prefix(list)?.trim_start().strip_prefix('='))
             {
-                // The names are quoted and contain no quotes.
+                // Each name is in quotes, and no name contains a quote.
                 class.extend(list.split('"').skip(1).step_by(2).map(str::to_owned));
             }
         }
@@ -103,8 +104,8 @@ fn declared(reading: &CatalogReader<'_, '_>, archive: &Archive) -> Result<HashMa
     Ok(classes)
 }
 
-/// Reads the files of `torch.jit.save(..., _extra_files)`. Texts become metadata under their names
-/// in the archive.
+/// Reads the files that were passed to `torch.jit.save` as `_extra_files`. Each short text file
+/// becomes metadata under its name in the archive. The others are reported as losses.
 fn read_extra_files(reading: &mut CatalogReader<'_, '_>, archive: &Archive) -> Result<()> {
     for entry in archive.entries().iter().filter(|entry| entry.name.starts_with("extra/")) {
         let record = if entry.method == Method::Stored { archive.record(&entry.name)? } else { None };

@@ -1,5 +1,6 @@
-//! A split model is a state dict in parts: each file holds one part, and no tensor is in two files.
-//! The tensors of a part may be inside mappings. Mappings under the same key form one mapping.
+//! Reads split models. Each file contains a part of the state dict, and no tensor is in two files.
+//! Tensors may be inside mappings. Mappings that have the same key in several files form one
+//! mapping.
 
 use super::joined::Joined;
 use super::{CatalogReader, STATE_DICT};
@@ -9,7 +10,7 @@ use tensorferry_hub::Index;
 use tensorferry_sdk::{CatalogSink, Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
 use tensorferry_torch_file::{Destination, Flattened, Names, flatten};
 
-/// Reads the files that an index names, and checks the files and the index against each other.
+/// Reads the files that an index names, and checks that the files and the index agree.
 pub(super) fn read_indexed(reading: &mut CatalogReader<'_, '_>, index: &Index) -> Result<NodeId> {
     let files = index.files(reading.source)?;
     let root = read(reading, &files, Some(index))?;
@@ -21,7 +22,7 @@ pub(super) fn read_indexed(reading: &mut CatalogReader<'_, '_>, index: &Index) -
     Ok(root)
 }
 
-/// Reads these files and returns the node of the whole state dict.
+/// Reads the files of a split model and returns the root node of the whole state dict.
 pub(super) fn read(
     reading: &mut CatalogReader<'_, '_>,
     files: &[&str],

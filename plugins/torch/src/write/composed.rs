@@ -1,6 +1,7 @@
 //! A composed tensor is one that torch assembles from other tensors: quantized (integers and
-//! scales), sparse (indices and values) or nested (a buffer and the shapes in it). In a tree, it is
-//! the tensor of its elements, and the other tensors are among its attributes.
+//! scales), sparse (indices and values) or nested (a buffer and the shapes of its tensors). In a
+//! tree, a composed tensor is the tensor with its elements, and the other tensors are among the
+//! attributes of that tensor.
 //!
 //! Source: `_rebuild_qtensor` and `_rebuild_sparse_tensor` in `torch/_utils.py`.
 
@@ -9,13 +10,13 @@ use std::collections::HashSet;
 use tensorferry_sdk::{CatalogView, Node, NodeId, NodeKind, Result, TensorId};
 use tensorferry_torch_file::TorchDtype;
 
-/// The parts of a composed tensor, besides its elements.
+/// The parts of a composed tensor, except for its elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Composed {
-    /// A scale and a zero point, each a tensor with one number.
+    /// A scale and a zero point, each as a tensor that contains one number.
     PerTensor { scale: NodeId, zero_point: NodeId },
-    /// Tensors of scales and zero points, and the dimension that they apply to, as a tensor with
-    /// one number.
+    /// The scales, the zero points, and the dimension that they apply to. The dimension is a tensor
+    /// that contains one number.
     PerChannel { scales: NodeId, zero_points: NodeId, axis: NodeId },
     /// The layout, one or two tensors of indices, the size, the tensor that repeats the size, and
     /// whether all indices are distinct.
@@ -26,7 +27,7 @@ pub(super) enum Composed {
         shape: Option<NodeId>,
         is_coalesced: Option<bool>,
     },
-    /// The map of attributes. torch refuses to load such a tensor.
+    /// The map of the tensor's attributes. torch refuses to load a nested tensor.
     Nested { attributes: NodeId },
 }
 
@@ -35,7 +36,8 @@ const INDICES: [&[&str]; 3] =
     [&["indices"], &["crow_indices", "col_indices"], &["ccol_indices", "row_indices"]];
 
 impl Composed {
-    /// Returns the parts of a tensor with these attributes, if it is composed.
+    /// Returns the parts of a tensor, or `None` if its attributes are not those of a composed
+    /// tensor.
     pub(super) fn of(tree: &StateTree<'_>, attributed: &Node) -> Option<Self> {
         let &[_, attributes] = &*attributed.children else { return None };
         let attribute = |name: &str| {
@@ -66,7 +68,7 @@ impl Composed {
         Some(Self::Nested { attributes })
     }
 
-    /// Returns the tensors besides the elements.
+    /// Returns the parts that are tensors, except for the elements.
     pub(super) fn parts(&self, tree: &StateTree<'_>) -> Vec<NodeId> {
         match self {
             Self::PerTensor { scale, zero_point } => vec![*scale, *zero_point],
@@ -80,19 +82,19 @@ impl Composed {
     }
 }
 
-/// Tensors of a tree that the pickle combines into quantized and sparse tensors.
+/// Tensors that the pickle combines into quantized and sparse tensors.
 #[derive(Debug, Default)]
 pub(super) struct ComposedTensors {
     /// The integers of quantized tensors. torch loads them together with their scales.
     pub(super) integers: HashSet<TensorId>,
-    /// Scales, zero points and axes of the quantized tensors.
+    /// The scales, zero points and axes of quantized tensors.
     pub(super) scales: HashSet<TensorId>,
-    /// Shapes of sparse tensors.
+    /// The shapes of sparse tensors.
     pub(super) shapes: HashSet<TensorId>,
 }
 
 impl ComposedTensors {
-    /// Collects them from a catalog's tree.
+    /// Finds the tensors in a catalog's tree.
     pub(super) fn of(catalog: &dyn CatalogView) -> Result<Self> {
         let mut found = Self::default();
         let is_quantized = |id| TorchDtype::of(catalog.tensor(id).dtype).is_some_and(|row| row.quantized);

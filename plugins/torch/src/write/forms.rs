@@ -17,7 +17,7 @@ pub(super) fn read<'a>(
     context: &'a dyn Context,
 ) -> Result<StateTree<'a>> {
     let mut tree = StateTree::fetch(catalog, root, context)?;
-    // A child's ID is lower than its parent's, so children come first.
+    // A child's ID is lower than its parent's, so the forms of children are decided first.
     for id in (0..=root.0).map(NodeId) {
         let Some(node) = tree.node(id) else { continue };
         tree.check_cancelled(id)?;
@@ -29,7 +29,7 @@ pub(super) fn read<'a>(
     Ok(tree)
 }
 
-/// Returns the form of a node whose children already have theirs.
+/// Returns the form of a node. The forms of its children are already set.
 fn form_of(
     tree: &StateTree<'_>,
     id: NodeId,

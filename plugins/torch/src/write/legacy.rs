@@ -1,18 +1,18 @@
 //! Writes a legacy file, the stream of torch before 1.6: several pickles, then the storages. The
-//! layout is described with its reader (`legacy.rs` of `tensorferry_torch_file`).
+//! module that reads legacy files describes the layout (`legacy.rs` of `tensorferry_torch_file`).
 //!
 //! A legacy file cannot store metadata. Its storages are not aligned, so torch cannot memory-map
-//! it.
+//! the file.
 
 use super::storages::StoragePlan;
 use tensorferry_sdk::{CatalogView, Context, LayoutSink, Loss, LossKind, Result, Role};
 use tensorferry_torch_file::PickleWriter;
 
-/// 0x1950a86a20f9469cfc6c, little-endian.
+/// The integer 0x1950a86a20f9469cfc6c, little-endian.
 const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 const PROTOCOL_VERSION: i64 = 1001;
 
-/// Lays out a file around the object's pickle.
+/// Lays out a file that contains the object's pickle and the storages.
 pub(super) fn write(
     object: &[u8],
     storages: &StoragePlan,
@@ -32,7 +32,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Reports what such a file cannot do or store.
+/// Notes that a legacy file cannot be memory-mapped, and reports the lost metadata.
 pub(super) fn report(
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,
@@ -52,7 +52,7 @@ fn pickled(write: impl FnOnce(&mut PickleWriter)) -> Vec<u8> {
     pickle.finish()
 }
 
-/// Pickles what torch records about the machine and never reads.
+/// Pickles the information about the machine, which torch writes and never reads.
 fn system() -> Result<Vec<u8>> {
     let mut pickle = PickleWriter::new();
     pickle.empty_dict();
@@ -73,7 +73,7 @@ fn system() -> Result<Vec<u8>> {
     Ok(pickle.finish())
 }
 
-/// Pickles the keys, in the order of the storages.
+/// Pickles the storages' keys, in order.
 fn keys(count: usize) -> Result<Vec<u8>> {
     let mut pickle = PickleWriter::new();
     pickle.empty_list();

@@ -1,10 +1,10 @@
-//! Collects the losses of a tree. They are reported only once it is certain that the tree is
-//! written.
+//! Collects the losses of a tree. They are reported only after the tree has been pickled, because
+//! the writer may drop the tree.
 
 use super::tree::StateTree;
 use tensorferry_sdk::{LayoutSink, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity};
 
-/// Losses of kind `state`, with the path of each lost value.
+/// Losses of kind `state`. Each has the path of the lost value.
 #[derive(Default)]
 pub(super) struct Losses {
     first: Vec<Loss>,
@@ -15,12 +15,12 @@ impl Losses {
     /// Maximum number of losses reported individually. A hostile tree can have millions.
     const MAX_REPORTED: usize = 1000;
 
-    /// Records a loss at a node, and its reason.
+    /// Records that the value of a node is lost, and why.
     pub(super) fn add(&mut self, tree: &StateTree<'_>, id: NodeId, why: impl Into<String>) {
         self.push(tree, id, |path| Loss::new(LossKind::State, path, why));
     }
 
-    /// Records a value that is written in a different form.
+    /// Records that the value of a node is written in a different form, and why.
     pub(super) fn change(&mut self, tree: &StateTree<'_>, id: NodeId, why: impl Into<String>) {
         self.push(tree, id, |path| Loss::new(LossKind::State, path, why).severity(Severity::Changed));
     }
@@ -33,7 +33,7 @@ impl Losses {
         }
     }
 
-    /// Records a value that becomes `None`.
+    /// Records that the value of a node becomes `None`.
     pub(super) fn refuse(&mut self, tree: &StateTree<'_>, id: NodeId, node: &Node) {
         let why = match node.kind {
             NodeKind::INT => "an integer longer than 255 bytes becomes None".to_owned(),

@@ -1,7 +1,7 @@
-//! An object of a tree is a class or function and its arguments. The writer names only objects that
-//! `torch.load(weights_only=True)` accepts by default (`_get_allowed_globals` in
-//! `torch/_weights_only_unpickler.py`), with arguments that cannot make the call fail. No other
-//! part of an input's pickle is written.
+//! An object in a tree is a class or function and its arguments. The writer names only classes and
+//! functions that `torch.load(weights_only=True)` accepts by default (`_get_allowed_globals` in
+//! `torch/_weights_only_unpickler.py`), with arguments that cannot make the call fail. Other calls
+//! in an input's pickle are never written.
 
 use super::tree::StateTree;
 use tensorferry_sdk::{Node, NodeId, NodeKind};
@@ -10,7 +10,7 @@ use tensorferry_torch_file::TorchDtype;
 /// An object that torch accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Object {
-    /// `torch.float32`: a dtype's name.
+    /// A dtype such as `torch.float32`: its name.
     Dtype(&'static str),
     /// `torch.Size`.
     Size(Vec<i64>),
@@ -18,16 +18,17 @@ pub(super) enum Object {
     Device { kind: String, index: Option<i64> },
     /// `torch.serialization._get_layout`: a layout's name.
     Layout(&'static str),
-    /// `bytearray`: the node of its bytes or of a Latin-1 text; `None` if it is empty.
+    /// `bytearray`: the node that contains its bytes or a Latin-1 string; `None` if the bytearray
+    /// is empty.
     ByteArray(Option<NodeId>),
-    /// `frozenset`: the node of its members. It is written as a set because torch accepts only
-    /// sets.
+    /// `frozenset`: the node of its members. It is written as a set, because torch does not accept
+    /// frozensets.
     FrozenSet(NodeId),
-    /// `torch.nn.Parameter`; `attributes` names the attributes that are left out.
+    /// `torch.nn.Parameter`. `attributes` says which of the parameter's attributes are left out.
     Parameter { tensor: NodeId, requires_grad: bool, attributes: Option<&'static str> },
 }
 
-/// Dtypes that no tensor of a catalog can have.
+/// Dtypes that exist in torch but that no tensor in a catalog can have.
 const SHELL_DTYPES: [&str; 14] = [
     "int1", "int2", "int3", "int4", "int5", "int6", "int7", "uint1", "uint2", "uint3", "uint4", "uint5",
     "uint6", "uint7",
@@ -70,7 +71,7 @@ const LAYOUTS: [&str; 8] = [
 ];
 
 impl Object {
-    /// Returns the object of a node, if torch accepts it.
+    /// Returns the object that a node describes, if torch accepts it.
     pub(super) fn of(tree: &StateTree<'_>, id: NodeId) -> Option<Self> {
         let node = tree.node(id)?;
         if node.kind != NodeKind::OBJECT {
@@ -87,7 +88,8 @@ impl Object {
             return None;
         }
         let arguments = &*first.children;
-        // Anything after the arguments would change the result.
+        // An object with state or items besides its arguments is not accepted: they would change
+        // the result.
         match class {
             _ if !rest.is_empty() => None,
             "torch.Size" => size(tree, arguments),
@@ -107,7 +109,7 @@ fn dtype(name: &str) -> Option<&'static str> {
     TorchDtype::named(name).map(|row| row.name).or_else(shell)
 }
 
-/// The dimensions are the arguments themselves, or a sequence that is the only argument.
+/// Parses the arguments of `torch.Size`: the dimensions, or one sequence that contains them.
 fn size(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
     let dimensions = match arguments {
         [one] if matches!(tree.node(*one)?.kind, NodeKind::TUPLE | NodeKind::LIST) => {
@@ -143,8 +145,9 @@ fn layout(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
     LAYOUTS.into_iter().find(|layout| *layout == name).map(Object::Layout)
 }
 
-/// Protocol 2 stores the bytes of a bytearray as Latin-1 text. The text is checked when it is
-/// written. Here it would be checked once for each object that shares it.
+/// Parses the arguments of `bytearray`. Protocol 2 stores its bytes as a Latin-1 string. The string
+/// is checked when it is written. A check here would be repeated for each object that shares the
+/// string.
 fn byte_array(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
     let content = match *arguments {
         [] => None,
@@ -155,7 +158,7 @@ fn byte_array(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
     Some(Object::ByteArray(content))
 }
 
-/// Returns the bytes of a `bytearray`'s content, or `None` if its text is not Latin-1.
+/// Returns the bytes of a `bytearray`'s content, or `None` if its string is not Latin-1.
 pub(super) fn latin1_bytes(node: &Node) -> Option<Vec<u8>> {
     match node.as_text() {
         Some(text) => text.chars().map(|letter| u8::try_from(letter).ok()).collect(),

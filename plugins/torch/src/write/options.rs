@@ -19,7 +19,7 @@ const MAX_SHARD_SIZE: TypedOption<Option<u64>> = TypedOption::size(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileFormat {
     Zip,
-    /// The stream of torch before 1.6.
+    /// The stream that torch wrote before version 1.6.
     Legacy,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn specs() -> [OptionSpec; 3] {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteOptions {
     pub(crate) format: FileFormat,
-    /// Maximum bytes of tensors in one file; `None` for a single file.
+    /// Maximum bytes of tensors per file; `None` for a single file.
     pub(crate) max_shard_size: Option<u64>,
     /// Tag in the names of shards.
     pub(crate) shard_tag: ShardTag,

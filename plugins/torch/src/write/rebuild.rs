@@ -1,11 +1,11 @@
-//! Writes the calls in a pickle that rebuild tensors from their storages ([`WrittenTensor`]).
+//! Writes the calls that rebuild tensors from their storages ([`WrittenTensor`]).
 
 use super::FileFormat;
 use super::storages::{StoragePlan, TensorLocation};
 use tensorferry_sdk::{CatalogView, Result};
 use tensorferry_torch_file::{PickleWriter, WrittenTensor};
 
-/// Appends a tensor.
+/// Appends a stored tensor to a pickle.
 pub(super) fn tensor(
     pickle: &mut PickleWriter,
     place: &TensorLocation,
@@ -15,8 +15,8 @@ pub(super) fn tensor(
     written(place, storages).push(pickle, requires_grad)
 }
 
-/// Appends the first arguments of every call that rebuilds a stored tensor: storage, offset, shape
-/// and strides.
+/// Appends the arguments that are the first ones of every call that rebuilds a stored tensor:
+/// storage, offset, shape and strides.
 pub(super) fn view(pickle: &mut PickleWriter, place: &TensorLocation, storages: &StoragePlan) -> Result<()> {
     written(place, storages).push_view(pickle)
 }
@@ -33,20 +33,21 @@ fn written<'p>(place: &'p TensorLocation, storages: &StoragePlan) -> WrittenTens
     }
 }
 
-/// Appends empty hooks for a parameter. torch keeps the mapping, so each parameter has its own.
+/// Appends an empty mapping as the hooks of a parameter. Each parameter needs its own, because
+/// torch stores the mapping in the parameter.
 pub(super) fn backward_hooks(pickle: &mut PickleWriter) {
     pickle.call_without_arguments("collections", "OrderedDict");
 }
 
-/// Pickles a catalog without a tree: an `OrderedDict` of its tensors, in catalog order.
+/// Pickles an `OrderedDict` of the catalog's tensors, in catalog order, without the catalog's tree.
 pub(super) fn state_dict(catalog: &dyn CatalogView, storages: &StoragePlan) -> Result<Vec<u8>> {
     let mut pickle = PickleWriter::new();
     pickle.call_without_arguments("collections", "OrderedDict");
     pickle.mark();
     for id in catalog.tensor_ids() {
         if let Some(place) = storages.place(id).filter(|place| !place.dtype.quantized) {
-            // Memoized like the keys of a tree, so that reading and writing this file reproduces
-            // it.
+            // Names are memoized like the keys of a tree, so that converting this file again
+            // reproduces its bytes.
             pickle.text(catalog.tensor(id).name)?;
             tensor(&mut pickle, place, storages, false)?;
         }

@@ -1,6 +1,6 @@
-//! A shard is one file of a split model: a state dict of some of its tensors. Tensors that share a
-//! storage are in one shard and count once, as in `split_torch_state_dict_into_shards` of
-//! huggingface_hub.
+//! Splits a model into shards. Each shard is a file with a state dict of some of the tensors.
+//! Tensors that share a storage are in one shard and count once, as in
+//! `split_torch_state_dict_into_shards` of huggingface_hub.
 
 use super::storages::StoragePlan;
 use crate::choose::NAMING;
@@ -20,7 +20,7 @@ pub(super) fn names(target: &Target) -> Names {
     Names::of(&NAMING, target)
 }
 
-/// Lays out the index, which names the file of each tensor.
+/// Lays out the index, which maps each tensor's name to the name of its file.
 pub(super) fn write_index(
     catalog: &dyn CatalogView,
     names: &Names,
@@ -39,18 +39,19 @@ pub(super) fn write_index(
     Ok(())
 }
 
-/// Declares the files of an older split of the same model as superseded.
+/// Declares that the output supersedes the files of an older split of the same model.
 pub(super) fn supersede(target: &Target, names: &Names, layout: &mut dyn LayoutSink) -> Result<()> {
     let is_of_hub = match target {
         Target::Folder => true,
         Target::File(name) => has_any_suffix(name, [NAMING.suffix, NAMING.index_suffix]),
     };
-    // Next to an output with a different suffix, `model.bin` may be any file.
+    // If the output has a different suffix, a `model.bin` next to it may be an unrelated file.
     let superseded = if is_of_hub { names.superseded() } else { Vec::new() };
     superseded.into_iter().try_for_each(|(pattern, role)| layout.supersedes(&pattern, role))
 }
 
-/// Reports a loss if a tree is more than a flat list of tensors. Shards cannot store the rest.
+/// Reports a loss if the tree contains more than a flat mapping of names to tensors. Shards cannot
+/// store anything else.
 pub(super) fn report_lost_state(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<()> {
     let Some(root) = catalog.root() else { return Ok(()) };
     if is_state_dict(catalog, &catalog.node(root)?)? {
@@ -60,7 +61,7 @@ pub(super) fn report_lost_state(catalog: &dyn CatalogView, layout: &mut dyn Layo
     layout.loss(Loss::new(LossKind::State, ".", why))
 }
 
-/// Returns whether a node is a mapping of tensors by their own names.
+/// Returns whether a node is a mapping whose values are tensors and whose keys are their names.
 fn is_state_dict(catalog: &dyn CatalogView, root: &Node) -> Result<bool> {
     if root.kind != NodeKind::MAP {
         return Ok(false);

@@ -1,8 +1,8 @@
-//! Writes the state, which is everything in a pickle besides the tensors' bytes: the catalog's tree
+//! Writes the state, which is everything in a pickle except the tensors' bytes: the catalog's tree
 //! with its tensors, or a flat state dict if the catalog has no tree.
 //!
-//! Values that torch's `weights_only` loading would refuse become `None`, with a loss. A tree that
-//! would lose a tensor that way, or that does not name all tensors, is replaced by the flat state
+//! Values that torch refuses to load with `weights_only` become `None`, with a loss. If the tree
+//! would lose a tensor that way, or does not contain all tensors, it is replaced by a flat state
 //! dict.
 
 use super::composed::Composed;
@@ -17,7 +17,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{PickleWriter, TorchDtype};
 
-/// Pickles a catalog whose tensors are in these storages.
+/// Returns the pickle of a catalog whose tensors are in `storages`.
 pub(super) fn pickle(
     catalog: &dyn CatalogView,
     storages: &StoragePlan,
@@ -58,7 +58,7 @@ pub(super) fn pickle(
 
 const REFUSED_KEY: &str = "an entry whose key torch.load(weights_only=True) refuses is left out";
 
-/// Walks the tree with a stack of tasks.
+/// Writes a tree with a stack of tasks instead of recursion.
 struct StateWriter<'a> {
     catalog: &'a dyn CatalogView,
     tree: StateTree<'a>,
@@ -69,32 +69,32 @@ struct StateWriter<'a> {
     losses: Losses,
 }
 
-/// The next item of the pickle.
+/// A step of writing the pickle.
 enum Task {
-    /// A node's value, and the step that leads to it.
+    /// Writes the value of a node. The step leads from its parent to the node.
     Value(NodeId, Option<Step>),
-    /// An index as the key of a dict.
+    /// Writes an index as the key of a dict.
     Index(usize),
-    /// Memoizes the last object, which belongs to this node and is needed again.
+    /// Memoizes the last object, which is the value of this node and is used again later.
     Remember(NodeId),
     Append,
     SetItems,
     Tuple,
     /// Turns the preceding list into a set.
     Set,
-    /// Sets the preceding mapping as the attributes of the object before it.
+    /// Sets the attributes of an object to the mapping that follows it.
     Build,
     /// Turns the preceding tensor into a parameter.
     Parameter {
         requires_grad: bool,
     },
-    /// The end of a tensor that is quantized per channel.
+    /// Ends a tensor that is quantized per channel.
     PerChannel {
         axis: i64,
     },
-    /// A mark before the parts of a composed tensor.
+    /// Writes a mark before the parts of a composed tensor.
     Mark,
-    /// The end of a sparse tensor, after its size.
+    /// Ends a sparse tensor, after its size.
     Sparse {
         is_coalesced: Option<bool>,
     },
@@ -103,8 +103,8 @@ enum Task {
 impl StateWriter<'_> {
     fn run(&mut self, limits: &Limits) -> Result<()> {
         while let Some(task) = self.waiting.pop() {
-            // A value that is written again for each object that shares it could grow without
-            // limit.
+            // Some values are written again for each object that shares them, so the pickle could
+            // grow without limit.
             if self.pickle.byte_count() as u64 > limits.header_bytes {
                 return Err(Error::limit("the pickle of the non-tensor state is too long")
                     .expected(format!("at most {} bytes", limits.header_bytes)));
@@ -219,7 +219,7 @@ impl StateWriter<'_> {
         Ok(())
     }
 
-    /// Writes a mark, and schedules the members and the task that closes them.
+    /// Writes a mark, and schedules the members of a container and the task that ends it.
     fn members(&mut self, id: NodeId, node: &Node, end: Task) {
         self.pickle.mark();
         self.waiting.push(end);
@@ -292,8 +292,8 @@ impl StateWriter<'_> {
         rebuild::tensor(&mut self.pickle, place, self.storages, requires_grad)
     }
 
-    /// Returns whether torch sets `requires_grad` on such a tensor, or on a parameter that wraps
-    /// it. Records a loss otherwise.
+    /// Returns whether torch can set `requires_grad` on a tensor of this dtype, or on a parameter
+    /// that wraps the tensor. If not, records a loss.
     fn can_require_grad(&mut self, id: NodeId, dtype: &TorchDtype, wrapped: bool) -> bool {
         if !dtype.is_differentiable() {
             self.losses.add(
@@ -303,8 +303,8 @@ impl StateWriter<'_> {
             );
             return false;
         }
-        // `_rebuild_tensor_v3` sets the flag first and then the storage, which torch itself
-        // forbids.
+        // `_rebuild_tensor_v3` sets the flag first and the storage afterwards, an order that torch
+        // rejects.
         if dtype.storage_class.is_none() && !wrapped {
             let why =
                 format!("requires_grad is left out: torch cannot load a tensor of {} with it", dtype.name);
@@ -351,7 +351,7 @@ impl StateWriter<'_> {
         self.tensor(id, &inner, flag == Some(true))
     }
 
-    /// Writes a tensor that torch assembles from other tensors.
+    /// Writes a composed tensor.
     fn composed(&mut self, id: NodeId, elements: NodeId, node: &Node, composed: Composed) -> Result<()> {
         match composed {
             Composed::PerTensor { scale, zero_point } => {
@@ -369,7 +369,7 @@ impl StateWriter<'_> {
                 self.waiting.push(Task::Value(scales, Some((id, 1))));
             }
             Composed::Sparse { layout, indices, size, shape, is_coalesced } => {
-                // The size repeats the values of this tensor.
+                // The size has the same values as this tensor, so the tensor counts as written.
                 if let Some(shape) = shape.and_then(|id| self.tree.node(id)?.as_tensor()) {
                     self.written[shape.0 as usize] = true;
                 }
@@ -398,7 +398,7 @@ impl StateWriter<'_> {
         Ok(())
     }
 
-    /// Reads a tensor with one number of eight bytes, which the pickle holds as a number.
+    /// Returns the eight bytes of a tensor with one number. The pickle contains the number itself.
     fn number(&mut self, id: NodeId) -> Result<[u8; 8]> {
         let mut bytes = [0; 8];
         if let Some(tensor) = self.tree.node(id).and_then(Node::as_tensor) {
@@ -485,7 +485,8 @@ impl StateWriter<'_> {
         Ok(())
     }
 
-    /// Schedules the contents of an object of a different class, as the entries of a dict.
+    /// Writes an object whose class torch refuses as a dict: schedules its contents as the dict's
+    /// entries.
     fn unpack(&mut self, id: NodeId) {
         let class = self.tree.node(id).map(|node| node.class.clone()).unwrap_or_default();
         let why =
@@ -509,7 +510,7 @@ impl StateWriter<'_> {
         }
     }
 
-    /// Returns the dtype of a tensor's node, with or without attributes.
+    /// Returns the dtype of a node that is a tensor or a tensor with attributes.
     fn dtype_of(&self, id: NodeId) -> Option<&'static TorchDtype> {
         let node = self.tree.node(id)?;
         let node =
@@ -517,7 +518,7 @@ impl StateWriter<'_> {
         Some(self.storages.place(node.as_tensor()?)?.dtype)
     }
 
-    /// Records a change if a value of a custom class is written as a plain one.
+    /// Records a change if a value has a custom class and is written as a plain one.
     fn report_plain_class(&mut self, id: NodeId, class: &str, plain: &str) {
         if !class.is_empty() {
             let why =

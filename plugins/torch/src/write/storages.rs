@@ -1,10 +1,10 @@
-//! A storage record holds the bytes of one tensor and of those tied to it, or of several tensors
-//! that are overlapping views of one source storage.
+//! A storage record contains the bytes of one tensor and of the tensors tied to it, or of several
+//! tensors that are overlapping views of one source storage.
 //!
-//! A tensor that shares nothing is written row-major, whatever its strides were. Overlapping views
-//! keep sharing: the byte range that they cover is written once, unchanged, and each view keeps its
-//! offset and strides. Views that torch cannot represent are written separately, with a loss of
-//! kind `alias`.
+//! A tensor that does not overlap others is written row-major, whatever its strides were.
+//! Overlapping views still share their bytes: the byte range that they cover is written once,
+//! unchanged, and each view keeps its offset and strides. Views that torch cannot represent are
+//! written separately, with a loss of kind `alias`.
 
 use super::FileFormat;
 use super::composed::ComposedTensors;
@@ -16,14 +16,13 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{TorchDtype, contiguous_strides};
 
-/// Maximum length of a shared range, as a multiple of the total length of its tensors.
+/// Maximum length of a shared range, as a multiple of the total length of the tensors in it.
 const MAX_SHARED_RANGE_RATIO: u64 = 2;
 
 /// The content of each record, and the location of each tensor.
 pub(super) struct StoragePlan {
-    /// Container of the output.
     pub(super) format: FileFormat,
-    /// Records, by key.
+    /// Records. A record's index is its key.
     pub(super) records: Vec<StorageRecord>,
     /// Location of each tensor; `None` if it is omitted.
     pub(super) places: Vec<Option<TensorLocation>>,
@@ -33,7 +32,7 @@ pub(super) struct StoragePlan {
 pub(super) struct StorageRecord {
     /// Length in bytes.
     pub(super) len: u64,
-    /// Bytes per element of the storage class; 1 without a class.
+    /// Bytes per element of the storage class, or 1 if the storage has no class.
     element_bytes: u64,
     content: Content,
 }
@@ -45,17 +44,15 @@ enum Content {
     Stretch { storage: StorageId, offset: u64, swap_unit: u32 },
 }
 
-/// Location of a tensor, in torch's terms.
+/// Location of a tensor. All numbers except `key` count torch's elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TensorLocation {
     pub(super) dtype: &'static TorchDtype,
-    /// Index of its record.
+    /// Index of the record that contains the tensor.
     pub(super) key: usize,
-    /// Start in the record, in elements.
+    /// First element in the record.
     pub(super) offset: i64,
-    /// Shape in torch's elements.
     pub(super) shape: Vec<i64>,
-    /// Strides in torch's elements.
     pub(super) strides: Vec<i64>,
 }
 
@@ -128,7 +125,7 @@ impl StoragePlan {
         Ok(storages)
     }
 
-    /// Returns the same for only some of the records, whose keys are renumbered from 0.
+    /// Returns a plan that contains only some of the records. Their keys are renumbered from 0.
     pub(super) fn only(&self, records: &[usize]) -> Self {
         let mut keys = vec![None; self.records.len()];
         for (key, &record) in records.iter().enumerate() {
@@ -161,12 +158,12 @@ impl StorageRecord {
         Self { len, element_bytes: element_bytes(dtype), content }
     }
 
-    /// Returns the number of elements of its storage class.
+    /// Returns the number of elements of the storage class.
     pub(super) fn elements(&self) -> u64 {
         self.len / self.element_bytes
     }
 
-    /// Appends the bytes to `file` and returns their offset.
+    /// Appends the record's bytes to `file` and returns their offset.
     pub(super) fn append(&self, layout: &mut dyn LayoutSink, file: OutputId) -> Result<u64> {
         match self.content {
             Content::Empty => layout.bytes(file, &[]),
@@ -206,20 +203,20 @@ fn omit_reason(catalog: &dyn CatalogView, view: TensorView<'_>, why: &str) -> Re
     Ok(format!("a tensor of {}: {why}", catalog.dtype_info(view.dtype)?.name()))
 }
 
-/// Returns the bytes per element of the dtype's storage class, or 1 if it has none and is stored as
-/// bytes.
+/// Returns the bytes per element of a dtype's storage class. If the dtype has no class, it is
+/// stored as bytes, and the result is 1.
 fn element_bytes(dtype: &TorchDtype) -> u64 {
     dtype.storage_class.map_or(1, |_| dtype.element_bytes.into())
 }
 
-/// Byte ranges of source storages that several tensors share.
+/// Byte ranges in source storages, each shared by several tensors.
 #[derive(Default)]
 struct SharedRanges {
     stretches: Vec<StorageRecord>,
     views: HashMap<TensorId, SharedView>,
 }
 
-/// A tensor in a shared range.
+/// The location of a tensor in a shared range.
 struct SharedView {
     stretch: usize,
     offset: i64,
@@ -233,8 +230,8 @@ struct ViewExtent {
     bytes: Range<u64>,
 }
 
-/// Groups tensors that overlap in one storage, directly or through a third tensor. A tensor of
-/// several blocks is not a view, so it is in no group.
+/// Finds groups of tensors that overlap in one storage, directly or through other tensors. A tensor
+/// that consists of several blocks is not a view, so it is not in any group.
 fn shared_ranges(
     catalog: &dyn CatalogView,
     carried: &[Option<StorableTensor>],
@@ -285,11 +282,11 @@ fn shared_ranges(
     Ok(shared)
 }
 
-/// A record for a shared range, and each tensor's offset and strides in it.
+/// The record for a shared range, and the offset and strides of each tensor in the record.
 type Sharing = (StorageRecord, Vec<(i64, Vec<i64>)>);
 
-/// Returns how the tensors of a group share a range of their storage, or why torch cannot represent
-/// that.
+/// Returns how the tensors of a group share a byte range, or the reason why torch cannot represent
+/// the sharing.
 fn share(
     catalog: &dyn CatalogView,
     carried: &[Option<StorableTensor>],
@@ -307,7 +304,7 @@ fn share(
             return Ok(Err("one of them is omitted"));
         };
         let swap_unit = if big_endian { catalog.dtype_info(view.dtype)?.swap_unit() } else { 1 };
-        // A record has one storage class. All dtypes without a class can share an untyped storage.
+        // A record has only one storage class. Dtypes without a class can share an untyped storage.
         let (first, first_unit) = *carrier.get_or_insert((dtype, swap_unit));
         if first.storage_class != dtype.storage_class {
             return Ok(Err("they have different dtypes, and a torch storage has only one"));
@@ -341,9 +338,9 @@ fn share(
     Ok(Ok((StorageRecord { len, element_bytes, content }, views)))
 }
 
-/// Returns a block's strides as torch expects them, or `None` if one is negative. The strides of
-/// dimensions of length 1 are never used, so they are set as for a contiguous tensor. A packed
-/// block is always contiguous.
+/// Returns the strides of a block as torch expects them, or `None` if one is negative. For
+/// dimensions of length 1, the stride is never used, so it is set as in a contiguous tensor. A
+/// packed block is always contiguous.
 fn torch_strides(block: &Block, dtype: Dtype, shape: &[i64]) -> Option<Vec<i64>> {
     let mut strides = contiguous_strides(shape);
     if dtype == Dtype::F4 {

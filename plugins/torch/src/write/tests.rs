@@ -1,5 +1,5 @@
-//! Archives planned in memory and checked from outside: with the `zip` crate, and by the opcodes of
-//! their pickles.
+//! Plans archives in memory and checks them independently of the writer: with the `zip` crate, and
+//! by the opcodes of their pickles.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -20,13 +20,13 @@ fn write_to(target: &Target, fill: Fill) -> Result<MemoryOutput> {
     write(&crate::Torch, &[], &view, target, &context)
 }
 
-/// Returns the records of the written file, and the layout.
+/// Writes a catalog and returns the records of the file, and the layout.
 fn written(fill: Fill) -> (Vec<(String, Vec<u8>)>, Layout) {
     let output = write_to(&Target::File("model.v1.pt".to_owned()), fill).unwrap();
     (records(&output.files["model.v1.pt"]), output.layout)
 }
 
-/// Returns every record, after checking its checksum and its alignment.
+/// Returns all records of a file, after checking their checksums and alignment.
 fn records(file: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut archive = zip::ZipArchive::new(std::io::Cursor::new(file)).unwrap();
     (0..archive.len())
@@ -51,7 +51,7 @@ fn names(records: &[(String, Vec<u8>)]) -> Vec<&str> {
     records.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-/// Disassembles a pickle: one word per opcode, with its argument, without memo puts.
+/// Disassembles a pickle: returns each opcode with its argument, without memo puts.
 fn disassemble(pickle: &[u8]) -> String {
     let mut rest = pickle;
     let mut words = Vec::new();
@@ -230,8 +230,8 @@ fn a_shared_stretch_that_is_big_endian_is_reversed() {
 fn sharing_that_torch_cannot_say_is_an_alias_loss() {
     let (records, layout) = written(|c| {
         let storage = c.storage(Storage::inline(vec![0; 4096]))?;
-        // A different dtype, a negative stride, half an element off, and a small part of the bytes
-        // that they span.
+        // Each pair has one obstacle to sharing: different dtypes, a negative stride, an offset of
+        // half an element, or tensors that are a small part of the bytes that they span.
         c.tensor("f", Dtype::F32, &[4], storage, 0)?;
         c.tensor("i", Dtype::I32, &[4], storage, 0)?;
         c.tensor("up", Dtype::F32, &[4], storage, 100)?;
@@ -312,7 +312,7 @@ fn a_tree_keeps_its_nesting_and_scalars() {
         let (none, yes, half) = (c.node(Node::none())?, c.node(Node::bool(true))?, c.node(Node::float(0.5))?);
         let bytes = c.node(Node::scalar(NodeKind::BYTES, &[1, 255]))?;
         let list = container(c, NodeKind::LIST, "", &[none, yes, half, wide, bytes])?;
-        // The tuple contains the same list twice: one object.
+        // The tuple contains the same list object twice.
         let pair = container(c, NodeKind::TUPLE, "", &[list, list])?;
         let root = container(c, NodeKind::MAP, "", &[model, state, epoch, three, note, pair])?;
         c.root(root)
@@ -363,7 +363,7 @@ fn objects_that_weights_only_accepts_stay() {
         let arguments = container(c, NodeKind::TUPLE, "", &[weight, yes, hooks])?;
         let parameter = container(c, NodeKind::OBJECT, "torch._utils._rebuild_parameter", &[arguments])?;
         let flags = container(c, NodeKind::MAP, "", &[flag, yes])?;
-        // torch would fail to load either tensor with the flag.
+        // torch would fail to load either tensor with `requires_grad`.
         let small = whole(c, "2", Dtype::F8_E4M3, &[1], &[0])?;
         let small = c.node(Node::tensor(small))?;
         let small = container(c, NodeKind::ATTRIBUTED, "", &[small, flags])?;
@@ -419,7 +419,8 @@ fn an_object_that_torch_refuses_becomes_a_dict_of_its_tensors() {
 fn a_tree_that_would_lose_a_tensor_is_given_up() {
     for fill in [
         |c: &mut dyn CatalogSink| {
-            // The state of an object that torch refuses, in which nothing is named.
+            // The object's state is a single tensor, so the tensor has no name in it, and torch
+            // refuses the class.
             let weight = whole(c, "w", Dtype::U8, &[1], &[5])?;
             let weight = c.node(Node::tensor(weight))?;
             let arguments = container(c, NodeKind::TUPLE, "", &[])?;

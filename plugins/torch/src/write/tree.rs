@@ -1,5 +1,5 @@
-//! The part of a catalog's tree that is reachable from its root, with each node's path and its form
-//! in the pickle. Nothing here recurses.
+//! The part of a catalog's tree that is reachable from a root, with each node's path and its form
+//! in the pickle. No function in this module is recursive.
 
 use tensorferry_sdk::{CatalogView, Context, Error, Node, NodeId, NodeKind, Result};
 use tensorferry_torch_file::pickle_writer::MemoId;
@@ -12,12 +12,12 @@ pub(super) struct StateTree<'a> {
 
 struct TreeNode {
     node: Node,
-    /// Last parent that led here, and the index among its children.
+    /// The step from the parent through which the node was last reached.
     parent: Option<Step>,
-    /// Number of parents.
+    /// Number of times the node occurs as a child.
     parents: usize,
     form: Form,
-    /// Whether it is, or contains, a tensor that is written.
+    /// Whether the node is, or contains, a tensor that is written.
     holds_tensors: bool,
     memo: Option<MemoId>,
 }
@@ -29,17 +29,17 @@ pub(super) type Step = (NodeId, usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Written {
-        /// Whether Python can hash it, as required of keys and members of sets.
+        /// Whether Python can hash the value, which is required for keys and for members of sets.
         hashable: bool,
     },
-    /// An omitted tensor, or a node that needs one.
+    /// A tensor that is omitted, or a node that needs such a tensor.
     Omitted,
     /// A node that torch would refuse.
     Refused,
 }
 
 impl<'a> StateTree<'a> {
-    /// Fetches the nodes reachable from `root`. All of them are refused until
+    /// Fetches the nodes reachable from `root`. The form of each is [`Form::Refused`] until
     /// [`set_form`](Self::set_form) is called.
     pub(super) fn fetch(catalog: &dyn CatalogView, root: NodeId, context: &'a dyn Context) -> Result<Self> {
         let mut tree = Self { context, nodes: Vec::new() };
@@ -52,7 +52,7 @@ impl<'a> StateTree<'a> {
             }
             tree.check_cancelled(id)?;
             let node = catalog.node(id)?;
-            // Reversed, so that the first child's path is found first.
+            // In reverse order, so that the path through the first child is found first.
             for (index, &child) in node.children.iter().enumerate().rev() {
                 if child >= id {
                     return Err(Error::plugin(format!(
@@ -74,7 +74,7 @@ impl<'a> StateTree<'a> {
         Ok(tree)
     }
 
-    /// Returns a node, if it is reachable.
+    /// Returns a node, or `None` if it is not reachable.
     pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
         self.reached(id).map(|reached| &reached.node)
     }
@@ -83,25 +83,26 @@ impl<'a> StateTree<'a> {
         self.reached(id).map_or(Form::Refused, |reached| reached.form)
     }
 
-    /// Sets the form of a node, and whether it is, or contains, a tensor that is written.
+    /// Sets the form of a node, and whether the node is, or contains, a tensor that is written.
     pub(super) fn set_form(&mut self, id: NodeId, form: Form, holds_tensors: bool) {
         if let Some(reached) = self.reached_mut(id) {
             (reached.form, reached.holds_tensors) = (form, holds_tensors);
         }
     }
 
-    /// Returns whether a node is, or contains, a tensor that is written, once its form is set.
+    /// Returns whether a node is, or contains, a tensor that is written. The node's form must be
+    /// set.
     pub(super) fn holds_tensors(&self, id: NodeId) -> bool {
         self.reached(id).is_some_and(|reached| reached.holds_tensors)
     }
 
-    /// Returns whether a node is written once and memoized for its other parents.
+    /// Returns whether a node occurs more than once and is therefore written once and memoized.
     pub(super) fn is_shared(&self, id: NodeId) -> bool {
         let small = |kind| matches!(kind, NodeKind::NONE | NodeKind::BOOL | NodeKind::FLOAT | NodeKind::TEXT);
         self.reached(id).is_some_and(|reached| reached.parents > 1 && !small(reached.node.kind))
     }
 
-    /// Returns the memo of a node, once it is written.
+    /// Returns the memo ID of a node, or `None` if the node is not written yet.
     pub(super) fn memo(&self, id: NodeId) -> Option<MemoId> {
         self.reached(id)?.memo
     }
@@ -112,14 +113,15 @@ impl<'a> StateTree<'a> {
         }
     }
 
-    /// Sets the step by which the writer reaches a node, which may have several parents.
+    /// Sets the step that led the writer to a node, which may have several parents.
     pub(super) fn set_parent_step(&mut self, id: NodeId, step: Option<Step>) {
         if let Some(reached) = self.reached_mut(id) {
             reached.parent = step;
         }
     }
 
-    /// Returns the keys and indices on the path from the root, joined with dots; `.` for the root.
+    /// Returns the keys and indices that lead from the root to a node, joined with dots; `.` for
+    /// the root.
     pub(super) fn path(&self, id: NodeId) -> String {
         let mut steps = Vec::new();
         let mut at = self.reached(id);
@@ -146,7 +148,7 @@ impl<'a> StateTree<'a> {
         }
     }
 
-    /// Returns whether a node can be a key or a member of a set.
+    /// Returns whether a node can be a key of a mapping or a member of a set.
     pub(super) fn is_hashable(&self, id: NodeId) -> bool {
         self.form(id) == Form::Written { hashable: true }
     }

@@ -1,5 +1,6 @@
-//! Unpacks objects that contain tensors and whose classes torch refuses. Each becomes a dict with
-//! the same names that the tensors have, so that one custom object does not cost the whole tree.
+//! Unpacks objects that contain tensors and whose classes torch refuses. Each object becomes a dict
+//! whose keys are the names of its members. So one custom object does not force the writer to drop
+//! the whole tree.
 
 use super::tree::{StateTree, Step};
 use std::collections::HashSet;
@@ -7,17 +8,18 @@ use tensorferry_sdk::{Node, NodeId, NodeKind};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemberKey {
-    /// Key of an attribute or an item.
+    /// The key of an attribute or item.
     Node(NodeId, Step),
-    /// Index of an argument or of an appended value.
+    /// The index of an argument or appended value.
     Index(usize),
 }
 
-/// A key, its value, and the step to the value.
+/// A key, its value, and the step that leads to the value.
 pub(super) type Member = (MemberKey, NodeId, Step);
 
-/// Returns the contents of an object: arguments and appended values by index, attributes and items
-/// by key. Returns `None` if it is not an object, or if two members have the same name.
+/// Returns the members of an object: arguments and appended values by index, attributes and items
+/// by key. Returns `None` if the node is not an object, if a part of it has no names, or if two
+/// members have the same name.
 pub(super) fn members(tree: &StateTree<'_>, object: NodeId) -> Option<Vec<Member>> {
     let node = tree.node(object).filter(|node| node.kind == NodeKind::OBJECT)?;
     let mut members = Vec::new();
@@ -28,7 +30,8 @@ pub(super) fn members(tree: &StateTree<'_>, object: NodeId) -> Option<Vec<Member
     members.iter().all(|(key, ..)| names.insert(name(tree, *key))).then_some(members)
 }
 
-/// Adds the members of one part of an object. A pair of mappings is a state with slots.
+/// Adds the members in one part of an object. A pair of mappings is the state of a class with
+/// `__slots__`.
 fn add(tree: &StateTree<'_>, part: NodeId, members: &mut Vec<Member>) -> Option<()> {
     let node = tree.node(part)?;
     let is_attributes =
@@ -50,7 +53,7 @@ fn add(tree: &StateTree<'_>, part: NodeId, members: &mut Vec<Member>) -> Option<
             let values = node.children.iter().enumerate();
             members.extend(values.map(|(index, &value)| (MemberKey::Index(index), value, (part, index))));
         }
-        // A state that is a single value has no name.
+        // A state that is a single value does not give the value a name.
         _ => return None,
     }
     Some(())

@@ -1,5 +1,5 @@
-//! Modules and tensors whose classes have their own serialization: files of real libraries
-//! (`tests/values/make_classes.py`), compared with what torch makes of them.
+//! Modules and tensors whose classes have their own serialization. Compares files that real
+//! libraries wrote (`tests/values/make_classes.py`) with the tensors that torch loads from them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use tensorferry_torch::Torch;
 /// Dtype, shape and bytes, by name.
 type Tensors = BTreeMap<String, (String, Vec<u64>, Vec<u8>)>;
 
-/// Returns the tensors of a file, and the losses of tensors and of torchao calls.
+/// Returns the tensors of a file, and the losses that concern tensors or calls of torchao.
 fn read(name: &str, options: &[(&str, &str)]) -> Result<(Tensors, BTreeMap<String, String>)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/values/classes").join(name);
     let (source, context) = (MemorySource::file(name, fs::read(path).unwrap()), MemoryContext::default());
@@ -32,7 +32,7 @@ fn a_module_has_what_its_class_puts_into_a_state_dict() {
         let (wanted, _) = read(&format!("{name}.want.pt"), &[]).unwrap();
         assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>(), "{name}");
         assert_eq!(found, wanted, "{name}");
-        // torch's own state dict lacks these.
+        // torch's own state dict does not contain these biases.
         let biases = ["cell.bias_hh", "cell.bias_ih"];
         let biases = if name.starts_with("dynamic") { &biases[..] } else { &[] };
         assert_eq!(lost.keys().collect::<Vec<_>>(), biases, "{name}");
@@ -116,7 +116,7 @@ fn other_wrappers_are_lost_by_name() {
         assert_eq!(found.into_keys().collect::<Vec<_>>(), parts, "{name}");
         assert!(lost["w"].contains(class), "{name}: {lost:?}");
     }
-    // If the user asks for the values, the tensor is not left out.
+    // If the user requests decoded values, the reader fails instead of leaving out the tensor.
     let error = read("masked.pt", &[("dequantize", "f32")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("MaskedTensor"), "{error}");

@@ -1,4 +1,4 @@
-//! Archives and pickles built byte by byte and read through the in-memory host.
+//! Builds archives and pickles byte by byte, and reads them through the in-memory host.
 
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Limits, MemoryContext, MemorySource, Result};

@@ -1,5 +1,5 @@
-//! Runs the SDK's conformance suite on this format. The samples are files that the format wrote
-//! itself; the fixtures have files of other writers.
+//! Runs the SDK's conformance suite on this format. The samples are files that this format wrote.
+//! The fixtures are files that other programs wrote.
 
 use tensorferry_sdk::conformance::{Sample, check};
 use tensorferry_sdk::memory::{self, MemoryView};

@@ -1,5 +1,6 @@
-//! All containers except the plain archive: files of real torch (`tests/files/make.py`), read
-//! exactly. The same files are also tested damaged, or with a call in them that must not be made.
+//! All containers except the plain archive. The tests read files of real torch
+//! (`tests/files/make.py`) and compare them exactly. They also damage the files, and insert calls
+//! that must not be made.
 
 use crate::common::{catalog, read_all};
 use serde_json::Value;
@@ -75,7 +76,7 @@ fn ties_and_what_is_not_carried_are_said() {
     assert_eq!(catalog(&file("script.pt")).unwrap().metadata()["extra/note.txt"], "hello");
 }
 
-/// A TorchScript module with one tensor and more attributes.
+/// A TorchScript module with one tensor `w`, and additional attributes.
 fn script(more: &[(Vec<u8>, Vec<u8>)]) -> Zip {
     let weight = tensor(storage("FloatStorage", "0", 4), 0, &[4], &[1]);
     let attributes = [&[(text("w"), weight)], more].concat();
@@ -90,14 +91,14 @@ fn typed_lists_of_torchscript_are_lists() {
     let tag = [&global("torch.jit._pickle", "restore_type_tag")[..], b"("].concat();
     let (of_type, weight) =
         ([&text("t")[..], b"tR"].concat(), tensor(storage("FloatStorage", "0", 4), 0, &[4], &[1]));
-    // A value stays one value, however many tags it has.
+    // A value with many type tags is still read as one value.
     let value = [tag.repeat(10_000), list(&[weight]), of_type.repeat(10_000)].concat();
     let catalog = catalog(&script(&[(text("many"), value)]).bytes()).unwrap();
     let names: Vec<&str> = catalog.tensors().iter().map(|tensor| &*tensor.name).collect();
     assert_eq!(names, ["w", "many.0"]);
 }
 
-/// `{"1": w, 1: w}`, and an attribute with the same name as the constants.
+/// A dict `{"1": w, 1: w}`, and an attribute with the same name as the constants.
 #[test]
 fn places_of_torchscript_may_look_alike() {
     let weight = || tensor(storage("FloatStorage", "0", 4), 0, &[4], &[1]);
@@ -115,13 +116,13 @@ fn places_of_torchscript_may_look_alike() {
     assert_eq!(keys.collect::<Vec<_>>(), ["w", "d.1", "d.1#2", "constants", "constants#2"]);
 }
 
-/// A call that would create a file.
+/// A call that would create a file if it were made.
 fn payload() -> Vec<u8> {
     call(&global("os", "system"), &[text("touch /tmp/ferry-was-here")])
 }
 
-/// A stream of pickles: the magic number, 1001, the system information, the object, the keys; then
-/// the storages.
+/// A stream: pickles of the magic number, of 1001, of the system information, of the object and of
+/// the keys; then the storages.
 fn stream(object: &[u8], keys: &[&str], data: &[u8]) -> Vec<u8> {
     let keys: Vec<_> = keys.iter().map(|key| text(key)).collect();
     let magic = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
@@ -164,7 +165,7 @@ fn calls_are_listed_in_every_container_and_nothing_runs() {
     assert!(!Path::new("/tmp/ferry-was-here").exists());
 }
 
-/// A tar archive with one tensor, 10, and this object.
+/// A tar archive that contains this object and one tensor with the key 10.
 fn one_tensor(object: &[u8]) -> Vec<u8> {
     let storages = [
         pickle(&int(1)),
@@ -274,7 +275,7 @@ fn broken_tar_archives_are_typed_errors() {
     }
 }
 
-/// An exported archive with this config of weights and one record of 16 bytes.
+/// An exported archive with this weights config and one record of 16 bytes.
 fn exported(config: &str) -> Vec<u8> {
     let mut zip = Zip::default();
     zip.add("archive_format", b"pt2");

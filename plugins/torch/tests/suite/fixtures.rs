@@ -1,5 +1,5 @@
-//! All `zip_*`, `legacy_*` and `bad_zip_*` files that real torch wrote: exact names, dtypes, shapes
-//! and digests.
+//! Checks all `zip_*`, `legacy_*` and `bad_zip_*` fixtures, which real torch wrote. Names, dtypes,
+//! shapes and digests must be exact.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -15,14 +15,14 @@ fn source(case: &Path, expected: &Value) -> MemorySource {
     MemorySource::file(file, fs::read(case.join(file)).unwrap())
 }
 
-/// Returns whether the file contains the tensor. Dense forms and tensors without data are not in
-/// it.
+/// Returns whether the file contains the tensor. It does not contain the dense forms of sparse
+/// tensors, or tensors without data.
 fn is_there(name: &str, tensor: &Value) -> bool {
     !name.ends_with("(dense)") && tensor.get("meta").is_none()
 }
 
-/// Returns whether the descriptions of the files leave this tensor out: the scales of quantized
-/// tensors, the shapes of sparse ones, and the only numpy array.
+/// Returns whether the fixture's description leaves this tensor out: the scales of quantized
+/// tensors, the shapes of sparse tensors, and the only numpy array.
 fn is_beside(name: &str, wanted: &BTreeSet<&str>) -> bool {
     let part = name.rsplit_once('.').filter(|(tensor, _)| wanted.contains(tensor));
     let parts = ["scale", "zero_point", "scales", "zero_points", "axis"];
@@ -45,7 +45,8 @@ fn the_torchscript_case_is_exact() {
     assert_eq!(check_cases("torchscript"), (1, 3), "files and tensors seen");
 }
 
-/// Returns the number of files and tensors compared.
+/// Checks the fixtures whose names start with `prefix`. Returns the number of files and tensors
+/// compared.
 fn check_cases(prefix: &str) -> (usize, usize) {
     let (mut files, mut tensors) = (0, 0);
     for case in cases("torch", prefix) {

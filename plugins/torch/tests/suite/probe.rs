@@ -1,4 +1,4 @@
-//! The scores of this format for various inputs.
+//! Checks the scores of this format for various inputs.
 
 use tensorferry_sdk::{Format, MemoryContext, MemorySource, Score};
 use tensorferry_test_kit::pickle::{int, pickle};
@@ -46,7 +46,7 @@ fn other_containers_of_torch_are_known_at_sight() {
     assert_eq!(score("x", b"PYTORCH1"), Score::CERTAIN);
     let archive = tar(&[("storages", Vec::new())]);
     assert_eq!(score("x", &archive), Score::CERTAIN);
-    // As Python writes it: an extra member before a member holds more of its attributes.
+    // Python writes an extra member before another member, with more of that member's attributes.
     let extended = tar(&[("x", b"28 mtime=1484000000.25\n".to_vec()), ("storages", Vec::new())]);
     assert_eq!(score("x", &extended), Score::CERTAIN);
     assert_eq!(score("x", &tar(&[("other", Vec::new())])), Score::NO);

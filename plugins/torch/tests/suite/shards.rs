@@ -1,5 +1,5 @@
-//! A model in several files: split as on the Hub, read as one catalog, and checked against its
-//! index.
+//! Reads models that are split into several files, as on the Hub. Each becomes one catalog, which
+//! is checked against the index.
 
 use std::collections::BTreeMap;
 use tensorferry_sdk::memory::{self, MemoryView};
@@ -160,7 +160,8 @@ fn what_shards_have_no_place_for_is_a_loss() {
     assert_eq!(losses, [(LossKind::State, ".")]);
 }
 
-/// A shard with this tensor in `state_dict`, next to a number that all shards have.
+/// A shard with this tensor in its `state_dict`, next to the number `epoch`, which all shards
+/// contain.
 fn nested_shard(tensor: &str, epoch: i64) -> Vec<u8> {
     let (source, context) = (MemorySource::file("model", []), MemoryContext::default());
     let fill = |catalog: &mut dyn CatalogSink| {
@@ -213,7 +214,7 @@ fn mappings_of_shards_are_joined() {
     }
 }
 
-/// A file may declare the number of ranks, whatever its name is.
+/// A file may declare the number of ranks, whatever the file's name is.
 #[test]
 fn a_file_that_says_that_it_is_a_part_is_refused() {
     let of = |count: i64| {

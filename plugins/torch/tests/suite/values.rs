@@ -1,5 +1,5 @@
-//! Composed tensors, objects of other libraries, and whole modules: files of real torch
-//! (`tests/values/make.py`), read exactly, with each of the reader's options.
+//! Composed tensors, objects of other libraries, and whole modules. Reads files of real torch
+//! (`tests/values/make.py`) with each of the reader's options and compares the results exactly.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ fn file(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/values").join(name)).unwrap()
 }
 
-/// Reads a file of the folder and passes it to `look`.
+/// Reads a file in `tests/values` and passes its catalog to `look`.
 fn with<T>(name: &str, options: &str, look: impl FnOnce(&MemoryView<'_>) -> T) -> T {
     let (source, context) = (MemorySource::file(name, file(name)), MemoryContext::default());
     let given: Vec<(String, String)> =
@@ -33,7 +33,7 @@ fn losses(view: &MemoryView<'_>, kind: LossKind) -> Vec<(String, String)> {
     losses.map(|loss| (loss.what.clone(), loss.why.clone())).collect()
 }
 
-/// Returns the shape of a sparse tensor, given the name of the tensor that holds the shape.
+/// Returns the shape of a sparse tensor, given the name of the tensor that contains the shape.
 fn shape_of(name: &str, view: &MemoryView<'_>) -> Option<Vec<u64>> {
     view.tensor_named(&format!("{}.values", name.strip_suffix(".shape")?)).ok()?;
     let (dtype, shape, bytes) = view.tensor_named(name).ok()?;
@@ -82,7 +82,7 @@ fn every_tensor_is_as_torch_has_it() {
     assert_eq!((files, tensors), (10, 388), "files with options, and tensors seen");
 }
 
-/// Prints a node and everything below it on one line.
+/// Formats a node and everything below it as one line.
 fn shown(view: &MemoryView<'_>, node: &Node) -> String {
     let child = |index: usize| shown(view, &view.node(node.children[index]).unwrap());
     let children = || (0..node.children.len()).map(child).collect::<Vec<_>>().join(", ");
@@ -108,7 +108,7 @@ fn shown(view: &MemoryView<'_>, node: &Node) -> String {
     }
 }
 
-/// Returns the values of a mapping in the tree, by key.
+/// Returns the keys and values of the mapping at `path` in the tree.
 fn values(view: &MemoryView<'_>, path: &[&str]) -> Vec<(String, String)> {
     let mut node = view.node(view.root().unwrap()).unwrap();
     for key in path {

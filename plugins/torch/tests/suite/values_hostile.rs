@@ -1,5 +1,5 @@
-//! Composed tensors, arrays and modules built by hand, each invalid in one way. Each must give a
-//! typed error or a loss, without a panic, in bounded time and memory.
+//! Composed tensors, arrays and modules built by hand, each invalid in one way. Each must result in
+//! a typed error or a loss, without a panic, in bounded time and memory.
 
 use std::time::{Duration, Instant};
 use tensorferry_sdk::memory::MemoryView;
@@ -13,7 +13,7 @@ use tensorferry_torch::Torch;
 const FLOATS: &str = "dequantize";
 const DENSE: &str = "densify";
 
-/// Reads an object with storages of 64-bit numbers, and all of its tensors.
+/// Reads an object whose storages contain 64-bit integers, and all of its tensors.
 fn read(object: &[u8], storages: &[&[i64]], decoding: &str, limits: Limits) -> Result<Catalog> {
     let storages: Vec<Vec<u8>> =
         storages.iter().map(|numbers| numbers.iter().flat_map(|n| n.to_le_bytes()).collect()).collect();
@@ -35,8 +35,8 @@ fn refused(object: &[u8], storages: &[&[i64]], decoding: &str) -> String {
     error.unwrap_or_else(|| panic!("read: {}", object.escape_ascii())).to_string()
 }
 
-/// Checks that there is one loss of kind `tensor`, and that exactly these tensors are left. Returns
-/// the reason.
+/// Checks that there is exactly one loss of kind `tensor`, and that the tensors in `left` remain.
+/// Returns the reason for the loss.
 fn lost(object: &[u8], storages: &[&[i64]], decoding: &str, left: &[&str]) -> String {
     let catalog = read(object, storages, decoding, Limits::default()).unwrap();
     let names: Vec<&str> = catalog.tensors().iter().map(|tensor| &*tensor.name).collect();
@@ -113,7 +113,7 @@ fn sparse(name: &str, parts: &[Vec<u8>]) -> Vec<u8> {
     dict(&[(text("s"), call(&function, &[layout(name), tuple(parts)]))])
 }
 
-/// A sparse tensor of I64 values with one coordinate each.
+/// A sparse tensor of I64 values whose indices have one coordinate each.
 fn coo(indices: &[i64], size: i64) -> (Vec<u8>, Vec<i64>) {
     let count = i64::try_from(indices.len()).unwrap();
     let parts =
@@ -241,7 +241,7 @@ fn arrays_have_the_length_of_their_shape() {
     }
 }
 
-/// A module with these parameters and modules, each a pickled dict.
+/// A module with these parameters and submodules, each a pickled dict.
 fn module(class: &str, parameters: &[u8], modules: &[u8]) -> Vec<u8> {
     let state = [
         (text("_parameters"), parameters.to_vec()),
@@ -253,7 +253,7 @@ fn module(class: &str, parameters: &[u8], modules: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_module_that_contains_itself_is_cut_there() {
-    // The module is memoized and appears again among its own modules.
+    // The module is memoized and occurs again among its own submodules.
     let own = dict(&[(text("me"), b"h\x01".to_vec()), (text("x"), int(1))]);
     let weight = dict(&[(text("w"), longs("0", &[1], &[1], 1)), (int(3), longs("0", &[1], &[1], 1))]);
     let head = [&global("m", "M")[..], b")\x81q\x01"].concat();
@@ -270,14 +270,14 @@ fn a_module_that_contains_itself_is_cut_there() {
 #[test]
 fn modules_nest_and_unfold_within_limits() {
     let begin = Instant::now();
-    // A chain built from the inside out: each module is the only child of the next.
+    // A chain that is built from the inside out: each module is the only submodule of the next one.
     let mut chain = module("M", &dict(&[]), &dict(&[]));
     for _ in 0..300 {
         chain = module("M", &dict(&[]), &dict(&[(text("m"), chain)]));
     }
     let error = read(&chain, &[], "", Limits::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-    // Each module contains the one before it twice.
+    // Each module contains the previous one twice.
     let weight = dict(&[(text("w"), longs("0", &[1], &[1], 1))]);
     let mut object = [module("M", &weight, &dict(&[])), b"q\x00".to_vec()].concat();
     for level in 1..40_u8 {
