@@ -1,19 +1,20 @@
 //! Collects the locations of all tensors in the rank files, before it is known which tensors are
-//! needed. Each file's pickle is dropped as soon as it is read, so that a checkpoint can have many
-//! ranks.
+//! needed. The pickle of a file is dropped as soon as the file is read, so a checkpoint can have
+//! many ranks.
 
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Catalog, CatalogBuilder, Context, Error, Limits, Result, Source};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Budget, Calls, Extent, Located, Location, ObjectFile, Storages, rebuild};
 
-/// Maximum dimensions of a tensor, as in torch. A shape with a million dimensions would be slow.
+/// Maximum number of dimensions of a tensor, as in torch. Shapes with a million dimensions would be
+/// slow.
 const MAX_DIMENSIONS: usize = 64;
 
-/// The enum of stages. A pickle stores its members as calls.
+/// The enum of ZeRO stages. A pickle stores a member of an enum as a call.
 const STAGE: &str = "deepspeed.runtime.zero.config.ZeroStageEnum";
 
-/// Tensors, globals and calls of all files of a checkpoint.
+/// The tensors, globals and calls found in the files of a checkpoint.
 pub(crate) struct Collector<'s> {
     pub(crate) source: &'s dyn Source,
     pub(crate) context: &'s dyn Context,
@@ -23,7 +24,7 @@ pub(crate) struct Collector<'s> {
     /// Calls in the pickles.
     calls: Calls,
     storages: Storages<'s>,
-    /// Receives the storages. Only those that are needed are copied to the real catalog.
+    /// Receives the storages of all files. Only the needed ones are copied to the real catalog.
     catalog: CatalogBuilder<'s>,
 }
 
@@ -41,7 +42,7 @@ impl<'s> Collector<'s> {
         }
     }
 
-    /// Opens a file, reads from it, and closes it. Errors name the file.
+    /// Opens a file, passes it to a closure, and closes it. Errors name the file.
     pub(crate) fn read<T>(
         &mut self,
         name: &str,
@@ -73,7 +74,7 @@ impl<'s> Collector<'s> {
         Ok(Some(Location { shape: self.shape(location.shape)?, ..location }))
     }
 
-    /// Checks a shape against what torch supports.
+    /// Checks that torch supports a shape.
     pub(crate) fn shape(&mut self, shape: Vec<u64>) -> Result<Vec<u64>> {
         tensorferry_sdk::element_count(&shape)?;
         if shape.len() > MAX_DIMENSIONS {
@@ -84,30 +85,30 @@ impl<'s> Collector<'s> {
         self.budget.numbers(shape)
     }
 
-    /// Returns the storages by the IDs in locations, the globals, and the calls.
+    /// Returns the storages (locations refer to them by ID), the globals, and the calls.
     pub(crate) fn finish(mut self) -> Result<(Catalog, BTreeSet<String>, Calls)> {
         self.calls.forget(STAGE);
         Ok((self.catalog.finish()?, self.globals, self.calls))
     }
 }
 
-/// Returns the tensor inside a parameter, or the value itself.
+/// Returns the tensor in a parameter. A value that is not a parameter is returned unchanged.
 fn parameter(graph: &Graph, value: ValueId) -> ValueId {
     let wrapped = graph.called(value).filter(|(global, _)| rebuild::is_parameter(global));
     wrapped.and_then(|(_, call)| graph.tuple(call.arguments)?.first().copied()).unwrap_or(value)
 }
 
-/// Returns the value of a key, if it exists and is not `None`.
+/// Returns the value of a key, unless the value is missing or `None`.
 pub(crate) fn entry(graph: &Graph, mapping: ValueId, key: &str) -> Option<ValueId> {
     graph.entry(mapping, key).filter(|&value| *graph.value(value) != Value::None)
 }
 
-/// Returns the value of a required key.
+/// Returns the value of a key, or an error if the value is missing or `None`.
 pub(crate) fn require(graph: &Graph, mapping: ValueId, key: &str) -> Result<ValueId> {
     entry(graph, mapping, key).ok_or_else(|| Error::malformed(format!("the file has no {key}")))
 }
 
-/// Returns the error for a value that DeepSpeed does not write.
+/// Creates the error for a value that DeepSpeed never writes.
 pub(crate) fn unexpected_value(what: &str, expected: &str) -> Error {
     Error::malformed(format!("{what}: unexpected value")).expected(expected)
 }

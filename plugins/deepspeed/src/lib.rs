@@ -1,5 +1,5 @@
-//! DeepSpeed ZeRO checkpoints. The weights of the training run are in pieces, one file per rank, as
-//! flat vectors without names.
+//! DeepSpeed ZeRO checkpoints. The weights are flat vectors without names, which are split into
+//! pieces, with one file per rank.
 //!
 //! ```text
 //! latest                                               the name of the newest folder
@@ -10,7 +10,7 @@
 //! <tag>/mp_rank_<t>_model_states.pt                    tensor parallelism: rank t's parts of the module
 //! <tag>/layer_<n>-model_<t>-model_states.pt            pipeline parallelism: rank t's parts of one layer
 //! ```
-//! All of them are dicts saved with `torch.save`.
+//! All of these files except `latest` were saved with `torch.save`.
 //!
 //! | In the model states | Content |
 //! |---|---|
@@ -26,9 +26,10 @@
 //! | `base_optimizer_state` (1, 2), `optimizer_state_dict` (3) | the optimizer's state, in the same pieces |
 //! | `param_alignment_paddings` | unused elements between the parameters of a group |
 //!
-//! Stages 1 and 2 split each group's vector into one piece per rank, at any element. Stage 3 splits
-//! each parameter and rounds up: rank r has its elements r p to (r + 1) p, where p is the size of a
-//! share. The end of the last share may be unused.
+//! Stages 1 and 2 split the vector of each group into one piece per rank, and a piece can end
+//! inside a parameter. Stage 3 splits each parameter into one share per rank. The size p of a share
+//! is rounded up, and rank r has the elements r p to (r + 1) p. The end of the last share may be
+//! unused.
 //!
 //! The reader returns what DeepSpeed's `zero_to_fp32.py` writes: the same names in the same order,
 //! floats as F32, and integer and boolean buffers unchanged.

@@ -1,5 +1,5 @@
-//! Model states: the layout of the flat vectors, and the tensors outside of them (buffers and
-//! frozen parameters).
+//! Model states: the layout of the flat vectors, and the tensors that are not in the vectors
+//! (buffers and frozen parameters).
 
 use crate::collector::{Collector, entry, require, unexpected_value};
 use std::collections::HashSet;
@@ -11,20 +11,20 @@ use tensorferry_torch_file::{Location, ObjectFile};
 pub(crate) type NamedTensor = (String, Location);
 pub(crate) type NamedShape = (String, Vec<u64>);
 
-/// Content of rank 0's file.
+/// The content of rank 0's model states.
 #[derive(Debug)]
 pub(crate) struct ModelStates {
-    /// All tensors of the module's state dict, whole. In stage 3, the parameters are empty.
+    /// All tensors in the module's state dict, none of them split. In stage 3, the parameters are
+    /// empty.
     pub(crate) module: Vec<NamedTensor>,
-    /// Names of the module's values that are not tensors.
+    /// Names of values in the module that are not tensors.
     pub(crate) others: Vec<String>,
-    /// Names of the buffers.
     pub(crate) buffers: Vec<String>,
-    /// The parameters in each vector, in order.
+    /// For each vector, the parameters in it, in order.
     pub(crate) groups: Vec<Vec<NamedShape>>,
     /// Parameters that were not trained.
     pub(crate) frozen: Vec<NamedShape>,
-    /// Additional names for parameters: the name, and the parameter.
+    /// Additional names for parameters: pairs of the additional name and the parameter's name.
     pub(crate) shared: Vec<(String, String)>,
 }
 
@@ -111,14 +111,15 @@ fn fragments(
     frozen.iter().map(fragment).collect()
 }
 
-/// Returns the module. With pipeline parallelism, it is in other files.
+/// Returns the module, or an error if the file does not contain one. With pipeline parallelism, the
+/// module is in other files.
 fn need_module(graph: &Graph, root: ValueId) -> Result<ValueId> {
     entry(graph, root, "module").ok_or_else(|| {
         Error::unsupported("pipeline parallelism, with the module in other files, is not supported")
     })
 }
 
-/// Rejects tensor and expert parallelism, which the states also declare.
+/// Returns an error if the states declare tensor or expert parallelism.
 fn check_alone(graph: &Graph, root: ValueId) -> Result<()> {
     if let Some(size) =
         entry(graph, root, "mp_world_size").and_then(|size| graph.int(size)).filter(|&size| size > 1)
@@ -142,7 +143,7 @@ fn check_alone(graph: &Graph, root: ValueId) -> Result<()> {
     }
 }
 
-/// Parses a dict of names and shapes.
+/// Parses a dict that maps names to shapes.
 fn shapes(
     collector: &mut Collector<'_>,
     graph: &Graph,

@@ -1,5 +1,5 @@
-//! Optimizer states: a rank's piece of each flat vector, for the weights and for the optimizer's
-//! state.
+//! Optimizer states: a rank's pieces of the flat vectors, which contain the weights and the
+//! optimizer's state.
 
 use crate::collector::{Collector, entry, require, unexpected_value};
 use crate::model_states::mapping;
@@ -7,40 +7,40 @@ use tensorferry_sdk::{Dtype, Error, Result};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Location, ObjectFile};
 
-/// How the vectors are split.
+/// How the vectors are split over the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Partitioning {
-    /// Stages 1 and 2: each group's vector, at any element.
+    /// Stages 1 and 2: the vector of each group is split, and a piece can end inside a parameter.
     Groups,
-    /// Stage 3: each parameter.
+    /// Stage 3: each parameter is split.
     Parameters,
 }
 
-/// Content of a rank's file.
+/// The content of one rank's optimizer states.
 #[derive(Debug)]
 pub(crate) struct OptimizerStates {
     pub(crate) cut: Partitioning,
     /// Number of ranks.
     pub(crate) ranks: u64,
-    /// The rank's piece of each group.
+    /// The rank's piece of each group's weights.
     pub(crate) weights: Vec<Location>,
-    /// The optimizer's state of each group, in its order.
+    /// For each group, the optimizer's values and their keys, in the order of the file.
     pub(crate) kept: Vec<Vec<(String, OptimizerValue)>>,
-    /// For each group, the number of unused elements after each parameter.
+    /// For each group, the number of unused elements after each of its parameters.
     pub(crate) paddings: Option<Vec<Vec<u64>>>,
 }
 
-/// A value of the optimizer's state.
+/// A value in the optimizer's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OptimizerValue {
     Tensor(Location),
-    /// A Python number, little-endian.
+    /// A Python number, as little-endian bytes.
     Number(Dtype, [u8; 8]),
     Other,
 }
 
-/// Reads a rank's optimizer states. The state of the optimizer itself is read only with
-/// `with_kept`.
+/// Reads a rank's optimizer states. The optimizer's own state, such as its moments, is read only if
+/// `with_kept` is set.
 pub(crate) fn read(collector: &mut Collector<'_>, file: &str, with_kept: bool) -> Result<OptimizerStates> {
     collector.read(file, |collector, object| {
         let graph = object.graph();
@@ -74,13 +74,13 @@ pub(crate) fn read(collector: &mut Collector<'_>, file: &str, with_kept: bool) -
 
 fn cut(graph: &Graph, state: ValueId) -> Result<Partitioning> {
     let Some(stage) = entry(graph, state, "zero_stage") else {
-        // BF16_Optimizer does not record a stage. It splits like stage 1.
+        // BF16_Optimizer does not record a stage. It splits vectors as stage 1 does.
         return match entry(graph, state, "single_partition_of_fp32_groups") {
             Some(_) => Ok(Partitioning::Groups),
             None => Err(Error::malformed("not ZeRO optimizer states").expected("zero_stage")),
         };
     };
-    // Pickled as an enum member: ZeroStageEnum(2).
+    // The stage may be pickled as a member of an enum: ZeroStageEnum(2).
     let number = match graph.call(stage).and_then(|call| graph.tuple(call.arguments)) {
         Some(&[number]) => graph.int(number),
         _ => graph.int(stage),
@@ -93,8 +93,9 @@ fn cut(graph: &Graph, state: ValueId) -> Result<Partitioning> {
     }
 }
 
-/// Returns the number of ranks. Each group has its own number if experts are spread over fewer
-/// ranks than the rest.
+/// Returns the number of ranks. `partition_count` can have a separate number for each group. The
+/// numbers differ if experts are spread over fewer ranks than the other parameters, which is not
+/// supported.
 fn ranks(graph: &Graph, count: ValueId) -> Result<u64> {
     let counts: Option<Vec<u64>> = match graph.sequence(count) {
         Some(counts) => counts.iter().map(|&count| graph.count(count)).collect(),
@@ -112,8 +113,8 @@ fn ranks(graph: &Graph, count: ValueId) -> Result<u64> {
     }
 }
 
-/// Reads the optimizer's state: a list with an entry for each group, or the state dict of an
-/// optimizer whose parameters are the groups.
+/// Reads the optimizer's state. It is a list with an entry for each group, or the state dict of an
+/// optimizer in which each group is one parameter.
 fn kept(
     collector: &mut Collector<'_>,
     object: &ObjectFile,
@@ -151,7 +152,7 @@ fn kept(
     states.into_iter().map(group).collect()
 }
 
-/// Reads a number or a tensor of an optimizer's state.
+/// Reads a number or a tensor in an optimizer's state.
 pub(crate) fn kept_value(
     collector: &mut Collector<'_>,
     object: &ObjectFile,

@@ -11,8 +11,9 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::Location;
 
-/// Writes tensors to a catalog; `collected` has the storages of their locations. With `as_f32`,
-/// floats of other widths become F32. Returns the data behind the handles of encoded storages.
+/// Writes the selected tensors to `catalog`. Their locations refer to storages in `collected`. If
+/// `as_f32` is set, floats of other widths become F32. Returns the data for the encoded storages,
+/// in the order of their handles.
 pub(crate) fn write(
     selected: &SelectedTensors,
     collected: &Catalog,
@@ -41,11 +42,13 @@ struct Output<'o> {
     collected: &'o Catalog,
     as_f32: bool,
     catalog: &'o mut dyn CatalogSink,
-    /// Storages that are read unchanged.
+    /// Storages that are read unchanged: maps their IDs in `collected` to their IDs in `catalog`.
     declared: HashMap<StorageId, StorageId>,
-    /// Joined storages, by their ranges, so that tied tensors stay tied.
+    /// Joined storages, by the ranges that they consist of. Tied tensors share an entry, so they
+    /// stay tied.
     joined: HashMap<Vec<StorageRange>, StorageId>,
-    /// Widened storages, by start and length, so that tied tensors stay tied.
+    /// Widened storages, by storage, offset and length. Tied tensors share an entry, so they stay
+    /// tied.
     by_start: HashMap<(StorageId, u64, u64), StorageId>,
     widened: Vec<Widened>,
 }
@@ -94,13 +97,13 @@ impl Output<'_> {
         self.catalog.tensor(name, widened, shape, storage, offset)
     }
 
-    /// Returns the storage of a tensor that continues from one rank's piece to the next.
+    /// Returns the storage of a tensor whose elements are in several pieces.
     fn join(&mut self, ranges: Vec<StorageRange>, runs: &[Run], dtype: Dtype) -> Result<StorageId> {
         if let Some(&known) = self.joined.get(&ranges) {
             return Ok(known);
         }
         let first = runs.first().and_then(|run| self.collected.storage(run.storage));
-        // Widened values are decoded to little-endian.
+        // Widened values are decoded to little-endian, whatever the byte order of the source is.
         let lies_so = first.filter(|_| !(self.as_f32 && is_widened(dtype)));
         let byte_order = lies_so.map(|storage| storage.byte_order).unwrap_or_default();
         let id = self.catalog.storage(Storage::joined(ranges.clone()).byte_order(byte_order))?;
@@ -108,7 +111,7 @@ impl Output<'_> {
         Ok(id)
     }
 
-    /// Returns the dtype of the tensor in the catalog.
+    /// Returns the dtype that a tensor gets in the catalog.
     fn dtype(&mut self, name: &str, dtype: Dtype) -> Result<Dtype> {
         if !self.as_f32 || !is_widened(dtype) {
             return Ok(dtype);
@@ -120,8 +123,8 @@ impl Output<'_> {
         Ok(Dtype::F32)
     }
 
-    /// Returns the location in the catalog of `len` elements at a byte offset of a collected
-    /// storage.
+    /// Returns the location in the output catalog of `len` elements that start at a byte offset of
+    /// a collected storage.
     fn start(&mut self, storage: StorageId, offset: u64, len: u64, dtype: Dtype) -> Result<(StorageId, u64)> {
         let collected = self.collected.storage(storage);
         let collected = collected.ok_or_else(|| Error::plugin("a location in an unknown storage"))?;
@@ -149,7 +152,7 @@ impl Output<'_> {
     }
 }
 
-/// Returns the number of elements of its storage that a view spans.
+/// Returns the number of elements that a view spans in its storage.
 fn spanned_elements(location: &Location) -> Result<u64> {
     let Some(strides) = &location.strides else { return tensorferry_sdk::element_count(&location.shape) };
     let mut reach = Some(1_u64);

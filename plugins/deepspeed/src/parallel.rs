@@ -1,12 +1,13 @@
-//! Tensor and pipeline parallelism: each tensor rank has a part of each parameter, and each layer
-//! of a pipeline has its own files. The parts are joined to the module as it ran if the tensors
-//! have names of Megatron-DeepSpeed, which say how to join them ([`tensorferry_megatron_model`]).
+//! Joins checkpoints with tensor and pipeline parallelism. Each tensor rank has a part of each
+//! parameter, and each layer of a pipeline has its own files. The parts are joined to the module as
+//! it ran if the tensors have names of Megatron-DeepSpeed, which determine how to join them
+//! ([`tensorferry_megatron_model`]).
 //!
 //! ```text
 //! mp_rank_TT_model_states.pt                   `module`: the tensor rank's parts, in nested dicts
 //! layer_NN-model_TT-model_states.pt            pipelines: the parts of one layer; `module` is then None
 //! ```
-//! The name of a tensor in a pipeline starts with the number of its layer, as in `PipelineModule`:
+//! In a pipeline, a tensor's name starts with the number of its layer, as in `PipelineModule`:
 //! `3.mlp.dense_h_to_4h.weight`.
 //!
 //! Sources: `deepspeed/runtime/pipe/module.py` (`save_state_dict`, `ckpt_layer_path`) and
@@ -23,19 +24,19 @@ use tensorferry_sdk::{Catalog, CatalogSink, Context, Error, Loss, LossKind, Resu
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Location, ObjectFile};
 
-/// Maximum depth of nested modules.
+/// Maximum depth of nested dicts in a module.
 const MAX_NESTING: usize = 64;
 
-/// The parts of all parameters, in the first rank's order.
+/// The parts of all parameters. The order of the names is that of the first rank.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
     names: Vec<String>,
-    /// The file and location of each tensor rank's part.
+    /// For each name, the file and location of each tensor rank's part.
     parts: HashMap<String, Vec<(String, Location)>>,
     others: Vec<String>,
 }
 
-/// Reads the parts of all ranks.
+/// Reads the parts in the files of all ranks.
 pub(crate) fn read(collector: &mut Collector<'_>, files: &RankFiles) -> Result<Module> {
     let mut module = Module::default();
     let layers = files.layers()?;
@@ -71,7 +72,7 @@ fn check_ranks(graph: &Graph, root: ValueId, expected: u64) -> Result<()> {
     })
 }
 
-/// Returns the tensors in nested dicts, and the names of other values.
+/// Returns the tensors in nested dicts, and the names of all values that are not tensors.
 fn tensors(
     collector: &mut Collector<'_>,
     object: &ObjectFile,
@@ -143,7 +144,7 @@ impl Module {
         }
     }
 
-    /// Adds the joined tensors to a catalog.
+    /// Joins the parts of each tensor and adds the tensors to a catalog.
     pub(crate) fn write(
         &self,
         source: &dyn Source,
@@ -190,7 +191,8 @@ impl Module {
         self.others.iter().try_for_each(|name| catalog.loss(Loss::new(LossKind::State, name, why)))
     }
 
-    /// Returns how to join the parts, or `None` if all ranks have the same tensor.
+    /// Returns how to join the parts of a tensor, or `None` if the tensor must be the same on all
+    /// ranks.
     fn rule(&self, name: &str, parts: &[(String, Location)]) -> Result<Option<JoinRule>> {
         let shape = |name: &str| self.parts.get(name)?.first().map(|(_, location)| &*location.shape);
         Ok(match placement(name) {

@@ -1,14 +1,14 @@
-//! Scores how likely an input is to be of this format, by the names of its files.
+//! Scores how likely an input is to be a DeepSpeed checkpoint, by the names of its files.
 
 use crate::rank_files::is_checkpoint;
 use crate::tags::{POINTERS, newest, steps};
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
-/// Score if the folder also has a model that is ready to load, which training libraries may save
-/// next to the checkpoint. The user then means the model, so this is the lowest score of all
-/// formats.
+/// Score of a folder that also contains a model that is ready to load. Training libraries may save
+/// such a model next to the checkpoint. The user then probably means the model, so this score is
+/// low.
 const NEXT_TO_MODEL: Score = Score(20);
-/// Maximum number of a run's steps that are listed.
+/// Maximum number of step folders whose files are listed.
 const MAX_LISTED: usize = 16;
 
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
@@ -26,9 +26,10 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
         Err(error) if error.kind() == ErrorKind::Malformed => None,
         Err(error) => return Err(error),
     };
-    // Other formats also have files with this name. A missing folder cannot be listed.
+    // Other formats also use a file called `latest`, so check the folder that it names. If the
+    // folder is missing, listing it fails.
     let is_step = |tag: &String| source.list(&format!("{tag}/")).is_ok_and(|names| is_checkpoint(&names));
-    // Without a usable pointer file, the user may name the step with an option.
+    // If there is no usable pointer file, the user can still name the step with an option.
     if !tag.iter().any(is_step) && !steps(source)?.iter().take(MAX_LISTED).any(is_step) {
         return Ok(Score::NO);
     }

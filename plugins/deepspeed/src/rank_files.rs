@@ -1,7 +1,8 @@
 //! Finds the files of a checkpoint, by the ranks in their names.
 //!
-//! Files of other kinds of parallelism are not copies of rank 0's file but parts of the same
-//! tensors. They are joined or rejected by name, so that a part is never mistaken for the whole.
+//! With tensor or pipeline parallelism, the files of other ranks are not copies of rank 0's file
+//! but contain other parts of the same tensors. Such files are joined or rejected according to
+//! their names, so that a part is never mistaken for the whole.
 
 use crate::tags::{newest, only_step, tag_options};
 use std::collections::BTreeMap;
@@ -9,37 +10,38 @@ use tensorferry_sdk::{Entry, Error, ErrorKind, Result, Source, check_name};
 
 const MODEL: &str = "_model_states.pt";
 const OPTIMIZER: &str = "_optim_states.pt";
-/// Prefixes that the optimizers of half-precision training add to file names.
+/// Prefixes that the optimizers for half-precision training add to file names.
 const PREFIXES: [&str; 3] = ["", "bf16_", "fp16_"];
-/// File that only universal checkpoints have.
+/// A file that only universal checkpoints contain.
 const UNIVERSAL: &str = "zero/optimizer_state.pt";
-/// Maximum number of names that an error lists.
+/// Maximum number of file names that an error lists.
 const MAX_NAMED: usize = 20;
 
-/// The files of one checkpoint. Names are relative to the user's input.
+/// The files of one checkpoint. Their names are relative to the user's input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RankFiles {
-    /// The folder, with a slash at the end, or empty.
+    /// The folder, with a slash at the end. Empty if it is the input itself.
     pub(crate) folder: String,
     /// Whether each rank has its own model states (stage 3).
     pub(crate) is_partitioned: bool,
-    /// Whether each parameter is whole, in its own files.
+    /// Whether each parameter is stored whole, in its own files.
     pub(crate) is_universal: bool,
     /// Model states, by rank.
     model: BTreeMap<u64, String>,
     /// Optimizer states, by rank.
     optimizer: BTreeMap<u64, String>,
-    /// Model states of tensor ranks after the first, each with its parts of the module.
+    /// Model states of tensor ranks other than 0, by rank. They contain the ranks' parts of the
+    /// module.
     parts: BTreeMap<u64, String>,
-    /// Files of each layer of a pipeline, by tensor rank.
+    /// For each layer of a pipeline, its files by tensor rank.
     layers: BTreeMap<u64, BTreeMap<u64, String>>,
-    /// Vectors of tensor ranks after the first, which are not joined.
+    /// Optimizer states of tensor ranks other than 0. Their vectors cannot be joined.
     part_of_vectors: Vec<String>,
-    /// A file that shows that there are other ranks than data-parallel ones.
+    /// A file that shows that the checkpoint uses tensor or pipeline parallelism, if there is one.
     parallel: Option<String>,
 }
 
-/// The kind of a file, according to its name.
+/// What a file contains, according to its name.
 #[derive(Debug, PartialEq, Eq)]
 enum FileKind {
     Model {
@@ -48,24 +50,25 @@ enum FileKind {
     Optimizer {
         rank: u64,
     },
-    /// The module's parts of a tensor rank after the first.
+    /// A tensor rank's parts of the module. The rank is not 0.
     ModuleShard {
         rank: u64,
     },
-    /// The vectors of a tensor rank after the first.
+    /// The optimizer states of a tensor rank other than 0.
     OptimizerShard,
-    /// A tensor rank's parts of a layer of a pipeline.
+    /// A tensor rank's parts of one layer of a pipeline.
     Layer {
         layer: u64,
         rank: u64,
     },
-    /// A part that cannot be read, and the reason.
+    /// A part of the checkpoint that cannot be read, and the reason.
     Unsupported(&'static str),
     Other,
 }
 
-/// Finds the files of the checkpoint that the user means: the folder named by `tag`, or by
-/// `latest`; otherwise the input folder itself, or the only step in it.
+/// Finds the files of the checkpoint that the user means. It is in the folder named by `tag`, or
+/// else by the file `latest`. Without either name, it is the input folder itself or the only step
+/// in it.
 pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> {
     let tag = match (tag, newest(source)?) {
         (Some(tag), _) => Some(tag.to_owned()),
@@ -146,7 +149,7 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
     }
 }
 
-/// Lists the files of a folder that may not exist.
+/// Lists the files in a folder. Returns a specific error if the folder does not exist.
 pub(crate) fn list(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
     source.list(folder).map_err(|error| match error.kind() {
         ErrorKind::Io => no_folder(folder),
@@ -158,19 +161,19 @@ fn no_folder(folder: &str) -> Error {
     Error::malformed("no such folder").file(folder.trim_end_matches('/'))
 }
 
-/// Returns whether the names in a folder are those of a checkpoint.
+/// Returns whether any of these files belongs to a checkpoint, according to its name.
 pub(crate) fn is_checkpoint(names: &[String]) -> bool {
     names.iter().any(|path| kind(path.rsplit('/').next().unwrap_or_default()) != FileKind::Other)
 }
 
 impl RankFiles {
-    /// Returns whether the module is in parts of several tensor ranks, or in files for the layers
-    /// of a pipeline.
+    /// Returns whether the module is split over several tensor ranks or over the files of a
+    /// pipeline's layers.
     pub(crate) fn is_parallel(&self) -> bool {
         self.parallel.is_some()
     }
 
-    /// Checks that there are only data-parallel ranks.
+    /// Returns an error if there are tensor- or pipeline-parallel ranks.
     pub(crate) fn check_data_parallel_only(&self) -> Result<()> {
         self.parallel.as_ref().map_or(Ok(()), |file| {
             let error =
@@ -180,14 +183,14 @@ impl RankFiles {
         })
     }
 
-    /// Returns the model states of all tensor ranks.
+    /// Returns the files with the model states of all tensor ranks.
     pub(crate) fn tensor_ranks(&self) -> Result<Vec<&str>> {
         let ranks = self.parts.keys().next_back().map_or(1, |last| last.saturating_add(1));
         let file = |rank| if rank == 0 { self.model.get(&0) } else { self.parts.get(&rank) };
         self.all_ranks(ranks, self.parts.len() as u64 + 1, file, |rank| format!("mp_rank_{rank:02}{MODEL}"))
     }
 
-    /// Returns the layers of a pipeline, with the files of all tensor ranks.
+    /// Returns the layers of a pipeline. Each has the files of all tensor ranks.
     pub(crate) fn layers(&self) -> Result<Vec<(u64, Vec<&str>)>> {
         let last = self.layers.values().filter_map(|files| files.keys().next_back()).max();
         let ranks = last.map_or(1, |last| last.saturating_add(1));
@@ -218,12 +221,12 @@ impl RankFiles {
         Ok(files)
     }
 
-    /// Returns the first rank's model states.
+    /// Returns the file with rank 0's model states.
     pub(crate) fn first_model(&self) -> Result<&str> {
         self.model.get(&0).map(String::as_str).ok_or_else(|| self.missing(&[self.model_name(0)]))
     }
 
-    /// Returns any optimizer states. They contain the number of ranks.
+    /// Returns the file of any rank's optimizer states. They contain the number of ranks.
     pub(crate) fn any_optimizer(&self) -> Result<&str> {
         self.optimizer.values().next().map(String::as_str).ok_or_else(|| {
             Error::malformed("no optimizer states in the folder")
@@ -233,22 +236,24 @@ impl RankFiles {
         })
     }
 
-    /// Returns the optimizer states of all ranks, and checks that there are `ranks` of them.
+    /// Returns the files with the optimizer states of all ranks, and checks that there are `ranks`
+    /// of them.
     pub(crate) fn optimizer(&self, ranks: u64) -> Result<Vec<&str>> {
         self.complete(&self.optimizer, ranks, |rank| self.optimizer_name(rank))
     }
 
-    /// Returns the model states of all `ranks` in stage 3, otherwise of one rank.
+    /// Returns the files with model states: one for each of the `ranks` in stage 3, otherwise a
+    /// single one.
     pub(crate) fn model(&self, ranks: u64) -> Result<Vec<&str>> {
         self.complete(&self.model, if self.is_partitioned { ranks } else { 1 }, |rank| self.model_name(rank))
     }
 
-    /// Returns the number of ranks with model states.
+    /// Returns the number of ranks that have model states.
     pub(crate) fn models(&self) -> u64 {
         self.model.len() as u64
     }
 
-    /// Returns all files with states.
+    /// Returns all files with model states or optimizer states.
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         let layers = self.layers.values().flat_map(BTreeMap::values);
         let files = self.model.values().chain(self.optimizer.values()).chain(self.parts.values());
@@ -289,7 +294,8 @@ impl RankFiles {
         }
     }
 
-    /// Returns the name of a rank's file, with the same prefix as the existing files.
+    /// Returns the name that a rank's optimizer states should have, with the same prefix as the
+    /// existing files.
     fn optimizer_name(&self, rank: u64) -> String {
         let known = self.optimizer.values().next().and_then(|path| path.get(self.folder.len()..));
         let prefix =
@@ -430,7 +436,7 @@ mod tests {
                 files.is_parallel() && refusal.contains(part) && refusal.contains("state=model"),
                 "{refusal}"
             );
-            // Files that are not needed also count as part of the checkpoint.
+            // Files that are not needed also belong to the checkpoint.
             assert!(files.all().any(|file| file == part), "{part}");
         }
         let files = find(&source(&[first, "mp_rank_02_model_states.pt"]), None).unwrap();

@@ -1,5 +1,5 @@
-//! Joins the ranks' optimizer states: reassembles the parameters from flat vectors that are split
-//! over the ranks.
+//! Joins the optimizer states of all ranks: assembles the parameters from flat vectors that are
+//! split over the ranks.
 
 use crate::collector::Collector;
 use crate::model_states::NamedShape;
@@ -11,17 +11,18 @@ use std::cmp::min;
 use tensorferry_sdk::{Dtype, Error, Result, element_count};
 use tensorferry_torch_file::Location;
 
-/// The optimizer states of all ranks of one run. There is at least one rank.
+/// The optimizer states of all ranks in a run. There is at least one rank.
 pub(crate) struct Ranks {
     cut: Partitioning,
     states: Vec<OptimizerStates>,
 }
 
-/// For each rank and each group, its piece of a vector; `None` if there is no such vector.
+/// For each rank and each group, the rank's piece of a vector; `None` if the group has no such
+/// vector.
 pub(crate) type Pieces<'r> = Vec<Vec<Option<&'r Location>>>;
 
 impl Ranks {
-    /// Reads the files of all ranks.
+    /// Reads the optimizer states of all ranks.
     pub(crate) fn read(collector: &mut Collector<'_>, files: &RankFiles, with_kept: bool) -> Result<Self> {
         let any = files.any_optimizer()?;
         let first = optimizer_states::read(collector, any, with_kept)?;
@@ -49,12 +50,12 @@ impl Ranks {
         self.states.len() as u64
     }
 
-    /// Returns the pieces of the weights.
+    /// Returns the pieces of the vectors that contain the weights.
     pub(crate) fn weights(&self) -> Pieces<'_> {
         self.states.iter().map(|rank| rank.weights.iter().map(Some).collect()).collect()
     }
 
-    /// Returns the pieces of the optimizer's vectors with this key.
+    /// Returns the pieces of the vectors that the optimizer stores under this key.
     pub(crate) fn kept(&self, key: &str) -> Pieces<'_> {
         let ranks = self.states.iter().map(|rank| {
             let groups = rank.weights.iter().zip(&rank.kept);
@@ -63,7 +64,7 @@ impl Ranks {
         ranks.collect()
     }
 
-    /// Returns the keys of the optimizer's vectors, in its order.
+    /// Returns the keys under which the optimizer stores vectors, in the order of the file.
     pub(crate) fn vector_keys(&self) -> Vec<&str> {
         let mut keys = Vec::new();
         for (weights, kept) in self.groups() {
@@ -76,7 +77,7 @@ impl Ranks {
         keys
     }
 
-    /// Returns the optimizer's values for a whole group, such as the number of steps.
+    /// Returns the values that the optimizer stores once per group, such as the number of steps.
     pub(crate) fn of_whole_group(&self, group: usize) -> impl Iterator<Item = (&str, &OptimizerValue)> {
         let group = self.groups().nth(group);
         group.into_iter().flat_map(|(weights, kept)| {
@@ -85,7 +86,7 @@ impl Ranks {
         })
     }
 
-    /// Returns the parameters' elements, in the order of `groups`; `None` for parameters without a
+    /// Returns the elements of each parameter, in the order of `groups`; `None` if the group has no
     /// vector.
     pub(crate) fn join(
         &self,
@@ -98,7 +99,8 @@ impl Ranks {
         }
     }
 
-    /// Joins parameters if each group's vector is the concatenation of the ranks' pieces.
+    /// Joins parameters in stages 1 and 2, where the vector of a group is the concatenation of the
+    /// ranks' pieces.
     fn join_groups(&self, groups: &[Vec<NamedShape>], pieces: &Pieces<'_>) -> Result<Vec<Option<Elements>>> {
         let first = &self.states[0];
         if groups.len() != first.weights.len() {
@@ -119,7 +121,8 @@ impl Ranks {
             let dtype = same_dtype(pieces.iter().copied())?;
             let mut vector = SplitVector::new(width(dtype));
             for (piece, rank) in pieces.into_iter().zip(&self.states) {
-                // The optimizer's vectors end with padding, which the weights do not have.
+                // The optimizer's vectors end with padding that the weights do not have, so take
+                // the weights' length.
                 vector.push(piece, element_count(&rank.weights[index].shape)?)?;
             }
             let paddings = match &first.paddings {
@@ -156,7 +159,7 @@ impl Ranks {
             let padding = paddings.map_or(0, |paddings| paddings[index]);
             at = len.checked_add(padding).and_then(|step| at.checked_add(step)).ok_or_else(too_large)?;
         }
-        // Vectors are padded to a multiple of this, or were before the padding was removed.
+        // Each vector was padded to a multiple of `unit`. The padding may have been removed.
         let unit = 2 * self.count();
         if at.div_ceil(unit) != vector.len().div_ceil(unit) {
             let name = parameters.first().map_or("", |(name, _)| name);
@@ -166,8 +169,8 @@ impl Ranks {
         Ok(())
     }
 
-    /// Joins parameters if each parameter is the concatenation of the ranks' shares. A rank's
-    /// vectors are concatenated as well, across groups.
+    /// Joins parameters in stage 3, where each parameter is the concatenation of the ranks' shares.
+    /// The groups' vectors are concatenated for each rank first.
     fn join_parameters(
         &self,
         groups: &[Vec<NamedShape>],
@@ -209,7 +212,7 @@ impl Ranks {
         }
     }
 
-    /// Returns rank 0's groups: the weights, and the optimizer's state.
+    /// Returns rank 0's groups: for each, the weights and the optimizer's values.
     fn groups(&self) -> impl Iterator<Item = (&Location, &[(String, OptimizerValue)])> {
         let first = &self.states[0];
         first.weights.iter().zip(first.kept.iter().map(Vec::as_slice))
@@ -220,7 +223,7 @@ fn under<'k>(kept: &'k [(String, OptimizerValue)], key: &str) -> Option<&'k Opti
     kept.iter().find(|(other, _)| other == key).map(|(_, kept)| kept)
 }
 
-/// Returns the value if it has an element for each weight.
+/// Returns the location of the value if it is a vector with at least one element for each weight.
 fn vector<'k>(weights: &Location, kept: &'k OptimizerValue) -> Option<&'k Location> {
     let OptimizerValue::Tensor(location) = kept else { return None };
     match (&*location.shape, &*weights.shape) {
@@ -229,7 +232,7 @@ fn vector<'k>(weights: &Location, kept: &'k OptimizerValue) -> Option<&'k Locati
     }
 }
 
-/// Returns the dtype that all pieces have.
+/// Returns the dtype of the pieces, or an error if their dtypes differ.
 pub(crate) fn same_dtype<'p>(mut pieces: impl Iterator<Item = &'p Location>) -> Result<Dtype> {
     let dtype = pieces.next().map_or(Dtype::F32, |piece| piece.dtype);
     match pieces.find(|piece| piece.dtype != dtype) {

@@ -13,7 +13,7 @@ use tensorferry_sdk::{
 pub(crate) enum Selection {
     /// The trained weights in full precision.
     Fp32,
-    /// The module as it ran, in its own precision.
+    /// The module in the precision that it was trained with.
     Model,
     /// The state of the optimizer.
     Optimizer,
@@ -85,7 +85,7 @@ impl TensorReader for Reader {
         }
         files.check_data_parallel_only()?;
         let selected = self.select(&mut collector, &files)?;
-        // Files that the user does not need also count as part of the checkpoint, so open all of
+        // Files that are not needed for the selection also belong to the checkpoint, so open all of
         // them.
         files.all().try_for_each(|file| source.open(file).map(drop))?;
         let (storages, globals, calls) = collector.finish()?;

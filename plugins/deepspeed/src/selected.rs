@@ -11,10 +11,10 @@ use tensorferry_torch_file::Location;
 pub(crate) enum Elements {
     /// A view of a storage in one file.
     View(Location),
-    /// Pieces of flat vectors, row-major.
+    /// Pieces of flat vectors. Together, they are the elements in row-major order.
     Split { dtype: Dtype, shape: Vec<u64>, runs: Vec<Run> },
-    /// A value in one file that belongs to many parameters. Each has its own copy, so that they do
-    /// not count as tied.
+    /// A value in one file that belongs to many parameters. Each parameter gets its own copy, so
+    /// that the copies do not count as tied tensors.
     Shared(Location),
     /// A Python number.
     Number(Dtype, [u8; 8]),
@@ -23,7 +23,7 @@ pub(crate) enum Elements {
 /// The selected tensors, and the losses.
 #[derive(Debug, Default)]
 pub(crate) struct SelectedTensors {
-    /// Tied names share their elements.
+    /// The tensors in order. Tied tensors share their `Elements`.
     pub(crate) tensors: Vec<(String, Rc<Elements>)>,
     pub(crate) losses: Vec<Loss>,
 }
@@ -33,7 +33,7 @@ impl SelectedTensors {
         self.tensors.push((name.to_owned(), Rc::new(elements)));
     }
 
-    /// Adds a value that the optimizer stores for all parameters of a group.
+    /// Adds a value that the optimizer stores once for all parameters of a group.
     pub(crate) fn add_kept(&mut self, name: &str, kept: &OptimizerValue) {
         match kept {
             OptimizerValue::Tensor(location) => self.add(name, Elements::Shared(location.clone())),
@@ -42,7 +42,7 @@ impl SelectedTensors {
         }
     }
 
-    /// Adds an additional name for an existing tensor.
+    /// Adds a second name for the elements of an existing tensor.
     pub(crate) fn tie(&mut self, alias: &str, elements: &Rc<Elements>) {
         self.tensors.push((alias.to_owned(), Rc::clone(elements)));
     }

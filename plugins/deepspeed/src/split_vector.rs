@@ -1,11 +1,11 @@
-//! A flat vector whose elements are in several runs, each contiguous in one storage. A tensor that
-//! is a range of the vector has a storage joined from these runs.
+//! A flat vector whose elements are in several runs. Each run is contiguous in one storage. For a
+//! tensor that is a range of the vector, a storage is joined from these runs.
 
 use std::cmp::min;
 use tensorferry_sdk::{Error, Result, StorageId};
 use tensorferry_torch_file::Location;
 
-/// Contiguous elements.
+/// Elements that are contiguous in a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) storage: StorageId,
@@ -21,7 +21,7 @@ pub(crate) struct SplitVector {
     /// Bytes per element.
     width: u64,
     runs: Vec<Run>,
-    /// Start of each run in the vector.
+    /// For each run, the index of its first element in the vector.
     starts: Vec<u64>,
     len: u64,
 }
@@ -53,7 +53,8 @@ impl SplitVector {
         Ok(())
     }
 
-    /// Returns the runs of `len` elements from `start` on, or `None` if the vector is too short.
+    /// Returns the runs that contain the `len` elements from `start` on, or `None` if the vector is
+    /// too short.
     pub(crate) fn range(&self, start: u64, len: u64) -> Option<Vec<Run>> {
         let end = start.checked_add(len).filter(|&end| end <= self.len)?;
         let first = self.starts.partition_point(|&run| run <= start).saturating_sub(1);

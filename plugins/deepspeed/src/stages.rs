@@ -1,4 +1,4 @@
-//! Selects the tensors of a checkpoint of stages 1 to 3, in DeepSpeed's order.
+//! Selects the tensors in a checkpoint of ZeRO stages 1 to 3, in DeepSpeed's order.
 
 use crate::collector::Collector;
 use crate::model_states::{self, ModelStates, NamedShape};
@@ -11,7 +11,7 @@ use std::rc::Rc;
 use tensorferry_sdk::{Error, LossKind, Result, element_count};
 use tensorferry_torch_file::Location;
 
-/// Selects the module as it ran: all tensors of its state dict.
+/// Selects all tensors in the module's state dict, in the precision that they were trained with.
 pub(crate) fn module(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     if files.is_partitioned {
         let error = Error::usage("stage 3 saves the module without its weights")
@@ -29,7 +29,7 @@ pub(crate) fn module(collector: &mut Collector<'_>, files: &RankFiles) -> Result
     Ok(selected)
 }
 
-/// Selects the weights, as in `zero_to_fp32.py`.
+/// Selects the weights, like `zero_to_fp32.py`.
 pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     let model = model_states::read(collector, files.first_model()?)?;
     let ranks = Ranks::read(collector, files, false)?;
@@ -43,7 +43,7 @@ pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Resul
     Ok(selected)
 }
 
-/// Selects the state of the optimizer: `<parameter>.exp_avg` and so on.
+/// Selects the optimizer's state: `<parameter>.exp_avg` and so on.
 pub(crate) fn optimizer(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     let model = model_states::read(collector, files.first_model()?)?;
     let ranks = Ranks::read(collector, files, true)?;
@@ -69,7 +69,8 @@ pub(crate) fn optimizer(collector: &mut Collector<'_>, files: &RankFiles) -> Res
     Ok(selected)
 }
 
-/// Adds buffers and frozen parameters, and reports the parameters that no file has.
+/// Adds buffers and frozen parameters, and reports a loss for each parameter that is not in any
+/// file.
 pub(crate) fn add_untrained(
     collector: &mut Collector<'_>,
     files: &RankFiles,
@@ -114,7 +115,7 @@ pub(crate) fn add_untrained(
     Ok(())
 }
 
-/// Adds the additional names of selected tensors.
+/// Adds the additional names that selected tensors have.
 pub(crate) fn add_shared(model: &ModelStates, selected: &mut SelectedTensors) {
     let known: HashMap<String, Rc<Elements>> = selected.tensors.iter().cloned().collect();
     for (alias, source) in &model.shared {
@@ -128,7 +129,7 @@ pub(crate) fn add_shared(model: &ModelStates, selected: &mut SelectedTensors) {
     }
 }
 
-/// Returns the fragment of a parameter in a stage that does not split parameters.
+/// Returns a frozen parameter in stages 1 and 2, where its only fragment is the whole tensor.
 fn whole((_, shape): &NamedShape, fragments: &[&Location]) -> Result<Elements> {
     match fragments {
         [fragment] if fragment.shape == *shape => Ok(Elements::View((*fragment).clone())),
@@ -138,7 +139,7 @@ fn whole((_, shape): &NamedShape, fragments: &[&Location]) -> Result<Elements> {
     }
 }
 
-/// Joins the fragments of all ranks, without the padding of the last.
+/// Joins all ranks' fragments of a frozen parameter, without the padding in the last fragment.
 fn joined_fragments((_, shape): &NamedShape, fragments: &[&Location]) -> Result<Elements> {
     let len = element_count(shape)?;
     let share = len.div_ceil((fragments.len() as u64).max(1));

@@ -1,23 +1,26 @@
-//! A tag is the name of a folder with one checkpoint of a run. The file `latest` names the newest.
+//! A tag is the name of a folder that contains one checkpoint of a run. The file `latest` contains
+//! the newest tag.
 
 use tensorferry_sdk::{Entry, Error, Result, Source, check_name};
 
-/// Files that name the newest folder, the usual one first.
+/// Files that contain the name of the newest folder. The usual one comes first.
 pub(crate) const POINTERS: [&str; 2] = ["latest", "latest_universal"];
-/// Prefix of a step's folder, before its number.
+/// Prefix of the name of a step's folder, before the step's number.
 const STEP: &str = "global_step";
-/// Maximum length of a file that names a folder.
+/// Maximum length of a file that contains a tag.
 const MAX_TAG_BYTES: u64 = 4096;
 /// Maximum number of tags that an error lists.
 const MAX_LISTED: usize = 20;
 
-/// Returns the folders of a run's steps, with DeepSpeed's default names. Each may be a checkpoint.
+/// Returns the folders in a run that have DeepSpeed's default names for steps. Each may be a
+/// checkpoint.
 pub(crate) fn steps(source: &dyn Source) -> Result<Vec<String>> {
     let folders = source.folders("")?;
     Ok(folders.into_iter().filter(|folder| folder.starts_with(STEP)).collect())
 }
 
-/// Returns the step of a folder, if there is only one.
+/// Returns the only step in the input folder, or `None` if there are no steps. Several steps are an
+/// error.
 pub(crate) fn only_step(source: &dyn Source) -> Result<Option<String>> {
     match &mut *steps(source)? {
         [] => Ok(None),
@@ -27,14 +30,14 @@ pub(crate) fn only_step(source: &dyn Source) -> Result<Option<String>> {
     }
 }
 
-/// Returns the options that select the steps of a folder, for messages.
+/// Returns the options that select the steps in the input folder, for error messages.
 pub(crate) fn tag_options(source: &dyn Source) -> Option<String> {
     let steps = steps(source).ok().filter(|steps| !steps.is_empty())?;
     let tags: Vec<String> = steps.iter().take(MAX_LISTED).map(|step| format!("-i tag={step}")).collect();
     Some(tags.join(" or "))
 }
 
-/// Returns the folder that `latest` names, if the file exists.
+/// Returns the folder that the pointer file names, or `None` if there is no such file.
 pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
     let named = match source.entry() {
         Entry::File(name) => Some(name.as_str()),

@@ -1,5 +1,5 @@
-//! Selects the tensors of a universal checkpoint, which stores each parameter whole, in its own
-//! files, for any number of ranks.
+//! Selects the tensors in a universal checkpoint. It stores each parameter whole, in its own files,
+//! so it does not depend on the number of ranks.
 
 use crate::collector::{Collector, entry};
 use crate::model_states;
@@ -12,11 +12,11 @@ use crate::stages::{add_shared, add_untrained};
 use tensorferry_sdk::{Error, Result, element_count};
 use tensorferry_torch_file::{Location, ObjectFile};
 
-/// File with a parameter's weights.
+/// The file that contains a parameter's weights.
 const WEIGHTS: &str = "fp32.pt";
 const SUFFIX: &str = ".pt";
 
-/// Selects the weights, with the names and the order of the original run.
+/// Selects the weights. Their names and their order are those of the original run.
 pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     let model = model_states::read(collector, files.first_model()?)?;
     let mut selected = SelectedTensors::default();
@@ -34,7 +34,7 @@ pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Resul
     Ok(selected)
 }
 
-/// Selects the state of the optimizer: `<parameter>.exp_avg` and so on.
+/// Selects the optimizer's state: `<parameter>.exp_avg` and so on.
 pub(crate) fn optimizer(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     let model = model_states::read(collector, files.first_model()?)?;
     let mut selected = SelectedTensors::default();
@@ -61,8 +61,8 @@ fn folder(files: &RankFiles, parameter: &str) -> String {
     format!("{}zero/{parameter}/", files.folder)
 }
 
-/// Reads a file: a dict with the tensor under `param`, or the tensor or number itself. Also returns
-/// whether the padding rows of a vocabulary were removed.
+/// Reads a file, which is a dict with a tensor under `param`, or a tensor or number. Also returns
+/// whether the padding rows of a vocabulary were removed from the tensor.
 fn parameter(collector: &mut Collector<'_>, object: &ObjectFile) -> Result<(OptimizerValue, bool)> {
     let (graph, root) = (object.graph(), object.root());
     if graph.entries(root).is_none() {
@@ -73,7 +73,8 @@ fn parameter(collector: &mut Collector<'_>, object: &ObjectFile) -> Result<(Opti
     Ok((kept_value(collector, object, value)?, is_cut))
 }
 
-/// Returns the tensor in its parameter's shape. Stage 3 saves tensors as vectors.
+/// Returns a tensor with the shape of its parameter. Stage 3 saves tensors as vectors, which are
+/// reshaped.
 fn reshaped(location: Location, shape: &[u64], is_cut: bool) -> Result<Elements> {
     let is_cut = || is_cut && location.shape.len() == shape.len() && location.shape[1..] == shape[1..];
     if location.shape == shape || is_cut() {

@@ -1,5 +1,5 @@
-//! Converts floats of other widths to F32, like all floats in `zero_to_fp32.py`. The bytes are
-//! converted in chunks when they are requested.
+//! Converts floats of other widths to F32, as `zero_to_fp32.py` does. The bytes are converted in
+//! chunks when they are requested.
 
 use half::f16;
 use tensorferry_sdk::{
@@ -7,29 +7,30 @@ use tensorferry_sdk::{
     StorageLocation,
 };
 
-/// Bytes to read at a time.
+/// Number of bytes to read at a time.
 const CHUNK: u64 = 1 << 20;
 
-/// Contiguous elements in a file.
+/// Elements that are contiguous in a file and are converted to F32.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Widened {
     file: FileId,
-    /// Offset of the first element.
+    /// Byte offset of the first element.
     offset: u64,
     elements: u64,
     from: Dtype,
     byte_order: ByteOrder,
-    /// Digest of the bytes, if they are exactly the bytes that the format has a digest for.
+    /// Digest of the bytes, if the storage has one and these are all of its bytes.
     digest: Option<Digest>,
 }
 
-/// Returns whether a dtype becomes F32. F64 does as well, and loses digits.
+/// Returns whether a dtype is converted to F32. This includes F64, which loses digits.
 pub(crate) fn is_widened(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F64)
 }
 
 impl Widened {
-    /// Takes `elements` of `storage` from byte `offset` on. The storage must contain them.
+    /// Creates a conversion of the `elements` that start at byte `offset` of `storage`. The storage
+    /// must contain them.
     pub(crate) fn new(storage: &Storage, offset: u64, elements: u64, from: Dtype) -> Result<Self> {
         let StorageLocation::File { file, offset: start } = storage.location else {
             return Err(Error::unsupported("a tensor with computed values, such as a conjugate"));
@@ -39,7 +40,7 @@ impl Widened {
         Ok(Self { file, offset: start + offset, elements, from, byte_order: storage.byte_order, digest })
     }
 
-    /// Returns the number of bytes as F32.
+    /// Returns the number of bytes after the conversion.
     pub(crate) fn len(&self) -> Result<u64> {
         self.elements.checked_mul(4).ok_or_else(|| Error::malformed("a length does not fit in 64 bits"))
     }
@@ -87,7 +88,7 @@ fn width(dtype: Dtype) -> u64 {
     if dtype == Dtype::F64 { 8 } else { 2 }
 }
 
-/// Converts the bytes of one element.
+/// Converts one element to F32.
 fn widen(element: &[u8], from: Dtype) -> f32 {
     match (element, from) {
         (&[low, high], Dtype::F16) => f16::from_le_bytes([low, high]).to_f32(),
@@ -98,7 +99,7 @@ fn widen(element: &[u8], from: Dtype) -> f32 {
     }
 }
 
-/// Rounds to the nearest value, like torch.
+/// Rounds to the nearest F32 value, as torch does.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
 fn narrow(value: f64) -> f32 {
     value as f32

@@ -1,5 +1,5 @@
-//! Assembles tensors from chunks. Each chunk is a part of a tensor, saved by its own `torch.save`
-//! call. It becomes a block that reads the bytes in place.
+//! Assembles tensors from chunks. A chunk is a part of a tensor that was saved with its own
+//! `torch.save` call. Each chunk becomes blocks that refer to its bytes in the file.
 
 use crate::megatron::BlockTensor;
 use crate::table::{ArchiveLocation, Tensor};
@@ -7,19 +7,19 @@ use std::collections::{BTreeSet, HashSet};
 use tensorferry_sdk::{Block, CatalogSink, Context, Dtype, Error, FileId, Result, Source};
 use tensorferry_torch_file::{Calls, Extent, Located, Location, ObjectFile, Storages, TorchDtype, rebuild};
 
-/// The files of a checkpoint, and what was found while reading them.
+/// The files of a checkpoint, and the storages, globals and calls found in them.
 pub(crate) struct Files<'s, 'l> {
     pub(crate) source: &'s dyn Source,
     pub(crate) context: &'s dyn Context,
     pub(crate) storages: Storages<'l>,
     pub(crate) opened: ReadBudget,
     pub(crate) globals: BTreeSet<String>,
-    /// Calls in the pickles of chunks, of which only the tensor is used.
+    /// Calls in the pickles of chunks. Only the tensor in such a pickle is used.
     pub(crate) calls: Calls,
 }
 
-/// Counts the bytes of all archives opened so far. A table may place a million tensors at one
-/// location, and opening an archive parses its pickle.
+/// Counts the bytes of all archives opened so far. Opening an archive parses its pickle, and a
+/// hostile table can name one location for a million tensors.
 #[derive(Debug, Default)]
 pub(crate) struct ReadBudget {
     bytes: u64,
@@ -27,11 +27,11 @@ pub(crate) struct ReadBudget {
     bytes_of_files: u64,
 }
 
-/// Maximum bytes opened, as a multiple of the files' lengths. Archives that fill their files need
-/// 1; ranks that did not coordinate may share some archives.
+/// Maximum number of bytes opened, as a multiple of the files' lengths. A ratio of 1 is enough if
+/// each archive is opened once. Ranks that did not coordinate may share some archives.
 const MAX_READ_RATIO: u64 = 4;
 
-/// Bytes that are always allowed, so that small files can be read any number of times.
+/// Number of bytes that is always allowed in addition, so that small files can be read many times.
 const FREE_BYTES: u64 = 1 << 20;
 
 impl ReadBudget {
@@ -51,7 +51,7 @@ impl ReadBudget {
 }
 
 impl Files<'_, '_> {
-    /// Opens an archive inside a file.
+    /// Opens an archive at a location in one of the files.
     pub(crate) fn open(&mut self, stored: &ArchiveLocation) -> Result<ObjectFile> {
         let object = self.source.open(&stored.file).and_then(|file| {
             let extent = Extent::within(self.source, file, stored.offset, stored.len)?;
@@ -115,13 +115,13 @@ impl Files<'_, '_> {
     }
 }
 
-/// Returns the start of a chunk, in the catalog's elements.
+/// Returns the first index of a chunk in each dimension, in the catalog's elements.
 fn origin(dtype: &TorchDtype, offsets: &[u64], rank: usize) -> Option<Vec<u64>> {
     let mut origin = offsets.to_vec();
     if let Some(last) = origin.last_mut() {
         *last = last.checked_mul(dtype.packing())?;
     }
-    // A packed scalar is a pair of elements, with one more dimension.
+    // A packed scalar is a pair of elements, so the catalog's tensor has one more dimension.
     origin.resize(rank, 0);
     Some(origin)
 }

@@ -1,5 +1,5 @@
-//! Joins the two halves of a gated MLP, which some Megatron checkpoints store separately, into one
-//! tensor of the model.
+//! Joins the two halves of a gated MLP into one tensor of the model. Some Megatron checkpoints
+//! store the halves separately.
 
 use crate::megatron::BlockTensor;
 use crate::table::TableEntry;
@@ -7,10 +7,10 @@ use std::collections::{HashMap, HashSet};
 use tensorferry_megatron_model::halves;
 use tensorferry_sdk::{Error, Result};
 
-/// Halves that are not joined yet.
+/// Matches the halves of tensors and keeps those that are not joined yet.
 #[derive(Default)]
 pub(crate) struct Halves {
-    /// For each half, the name of the whole, and whether this is the first half.
+    /// By the name of a half: the name of the joined tensor, and whether this is the first half.
     pairs: HashMap<String, (String, bool)>,
     waiting: HashMap<String, (BlockTensor, bool)>,
 }
@@ -32,8 +32,9 @@ impl Halves {
         Self { pairs, waiting: HashMap::new() }
     }
 
-    /// Returns the tensor itself, or the whole if this is its second half to arrive. Returns `None`
-    /// if the other half is still missing.
+    /// Joins a tensor with its other half. Returns the joined tensor if the other half was passed
+    /// before, and `None` if it is still missing. A tensor that is not a half is returned
+    /// unchanged.
     pub(crate) fn join(&mut self, tensor: BlockTensor) -> Result<Option<BlockTensor>> {
         let Some((whole, is_first)) = self.pairs.get(&tensor.name).cloned() else { return Ok(Some(tensor)) };
         let Some((other, other_is_first)) = self.waiting.remove(&whole) else {
@@ -47,8 +48,8 @@ impl Halves {
                 .expected(format!("{:?}", first.shape))
                 .found(format!("{:?}", second.shape))
         };
-        // There is no leading dimension of experts: models with these halves have separate tensors
-        // per layer.
+        // The first dimension counts rows, never experts: models that store these halves have
+        // separate tensors for each layer.
         let rows = *first
             .shape
             .first()

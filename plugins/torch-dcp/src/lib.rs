@@ -2,9 +2,9 @@
 //! files, and a table records the location of each part.
 //!
 //! ```text
-//! .metadata          a pickle: the table. If the ranks did not coordinate, each has its own,
-//!                    __<rank>.metadata, and together they are the table
-//! __<rank>_<n>.distcp  parts one after another; each is a complete archive of torch.save
+//! .metadata          a pickle: the table. Ranks that did not coordinate each write their own,
+//!                    __<rank>.metadata; together, these tables are the table of the checkpoint
+//! __<rank>_<n>.distcp  parts one after another; each is a complete archive that torch.save wrote
 //! ```
 //!
 //! | In the table | Content |
@@ -13,16 +13,17 @@
 //! | `storage_data` | for each name and chunk: the file, and the byte range in it |
 //! | `planner_data` | for each name: its path of keys and indices in the nested state |
 //!
-//! The second variant (`HuggingFaceStorageWriter`) has no table. Its files are safetensors files,
-//! and the metadata key `DCP_SHARDING_INFO` of each file gives the position of its parts in the
-//! whole tensors.
+//! A second variant (`HuggingFaceStorageWriter`) does not have a table. Its files are safetensors
+//! files. The metadata key `DCP_SHARDING_INFO` of each file gives the positions of the file's parts
+//! in the whole tensors.
 //!
 //! ```text
 //! shard-<rank + 1>-model-<file>-of-<files>.safetensors
 //! {"DCP_SHARDING_INFO": "{NAME: {\"saved_offsets\": [...]}, ...}", "DCP_VERSION": "1.0", "format": "pt"}
 //! ```
-//! This key does not give the size of a tensor, so the tensor ends where its last part ends.
-//! Missing files at the end of every tensor cannot be detected.
+//! This key does not give the size of a tensor, so the reader assumes that a tensor ends where its
+//! last part ends. If all files with the last parts of a tensor are missing, the reader cannot
+//! detect it.
 //!
 //! Sources: `torch/distributed/checkpoint/` of PyTorch 2.15 (`metadata.py`, `filesystem.py`,
 //! `_nested_dict.py`, `hf_storage.py`, `_hf_utils.py`), and files that it wrote.
@@ -47,7 +48,7 @@ use tensorferry_sdk::{
     TensorWriter,
 };
 
-/// Metadata key of a safetensors file that is a shard of a distributed checkpoint.
+/// Metadata key in safetensors files that are shards of a distributed checkpoint.
 const SHARDING_KEY: &str = "DCP_SHARDING_INFO";
 
 #[derive(Debug, Clone, Copy, Default)]

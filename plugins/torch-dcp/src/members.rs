@@ -1,8 +1,8 @@
-//! Finds the files of a checkpoint by their names.
+//! Finds the files in a checkpoint by their names.
 
 use tensorferry_sdk::{Entry, Result, Source};
 
-/// Name of the table of ranks that coordinated.
+/// Name of the table that ranks write together.
 pub(crate) const TABLE: &str = ".metadata";
 /// Suffix of a rank's data files.
 pub(crate) const DATA_SUFFIX: &str = ".distcp";
@@ -13,13 +13,14 @@ const SAFETENSORS_SUFFIX: &str = ".safetensors";
 pub(crate) struct Members {
     /// Tables to read, in the order of their ranks.
     pub(crate) tables: Vec<String>,
-    /// Whether there are data files, which need a table.
+    /// Whether there are data files. They cannot be read without a table.
     pub(crate) has_data: bool,
-    /// Files of the safetensors variant.
+    /// Files of the variant that uses safetensors.
     pub(crate) shards: Vec<String>,
 }
 
-/// Returns the members of the folder, if the user named it or one of its members.
+/// Returns the files of the checkpoint. The result is empty unless the user named the folder or one
+/// of these files.
 pub(crate) fn members(source: &dyn Source) -> Result<Members> {
     match source.entry() {
         Entry::Folder => {}
@@ -31,7 +32,7 @@ pub(crate) fn members(source: &dyn Source) -> Result<Members> {
         names.iter().filter_map(|name| Some((rank_of_table(name)?, name.clone()))).collect();
     of_ranks.sort();
     let tables = if names.iter().any(|name| name == TABLE) {
-        // If there are both, torch uses this one.
+        // torch also prefers this table to the tables of single ranks.
         vec![TABLE.to_owned()]
     } else {
         of_ranks.into_iter().map(|(_, name)| name).collect()
@@ -45,7 +46,7 @@ fn is_member(name: &str) -> bool {
     name == TABLE || rank_of_table(name).is_some() || name.ends_with(DATA_SUFFIX) || is_shard(name)
 }
 
-/// Returns the rank in `__<rank>.metadata`.
+/// Returns the rank in a name such as `__3.metadata`.
 fn rank_of_table(name: &str) -> Option<u64> {
     name.strip_prefix("__")?.strip_suffix(TABLE)?.parse().ok()
 }

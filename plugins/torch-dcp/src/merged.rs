@@ -1,5 +1,5 @@
-//! Merges the tables of ranks that each wrote their own. Each table has the rank's chunks of
-//! tensors that are spread over the ranks, and its copy of everything that all ranks have.
+//! Merges the tables of ranks that did not coordinate. Each rank's table contains its own chunks of
+//! the tensors that are spread over the ranks, and a copy of everything that all ranks have.
 
 use crate::table::{ArchiveLocation, Chunk, Content, Table, TableEntry};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -10,19 +10,20 @@ use tensorferry_torch_file::Calls;
 #[derive(Debug, Default)]
 pub(crate) struct MergedTables {
     pub(crate) items: Vec<TableEntry>,
-    /// Copies of objects in later ranks: the item, and the copy's location.
+    /// Copies of objects that other ranks also saved: the index of the item, and the location of
+    /// the copy.
     pub(crate) copies: Vec<(usize, ArchiveLocation)>,
-    /// Names that are stored but not described.
+    /// Names that have a location but no description.
     pub(crate) unlisted: BTreeSet<String>,
     /// All functions and classes that the pickles name.
     pub(crate) globals: BTreeSet<String>,
-    /// Calls in the pickles.
+    /// Calls in the tables' pickles.
     pub(crate) calls: Calls,
     places: HashMap<String, usize>,
     chunks: HashSet<ChunkKey>,
 }
 
-/// An item, and a chunk's offsets and sizes.
+/// The index of an item, and the offsets and sizes of a chunk.
 type ChunkKey = (usize, Vec<u64>, Vec<u64>);
 
 pub(crate) fn read(source: &dyn Source, tables: &[String], context: &dyn Context) -> Result<MergedTables> {
@@ -55,7 +56,7 @@ impl MergedTables {
         Ok(())
     }
 
-    /// Adds the entry of one more rank to an item.
+    /// Adds the entry in a different rank's table to an item.
     fn merge(&mut self, place: usize, other: TableEntry) -> Result<()> {
         let TableEntry { name, content, .. } = other;
         match (&mut self.items[place].content, content) {
@@ -64,7 +65,7 @@ impl MergedTables {
                 if tensor.dtype == other.dtype && tensor.size == other.size =>
             {
                 let chunks = &mut self.chunks;
-                // A chunk that all ranks have is the same in each table and is read only once.
+                // If all ranks have a chunk, each table lists it, but it is read only once.
                 tensor
                     .chunks
                     .extend(other.chunks.into_iter().filter(|chunk| chunks.insert(key(place, chunk))));

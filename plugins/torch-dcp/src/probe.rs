@@ -1,10 +1,10 @@
-//! Scores how likely an input is to be of this format, mostly by the names in the folder.
+//! Scores how likely an input is to be a distributed checkpoint, mostly by the names of the files.
 
 use crate::members::members;
 use crate::shards;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
-/// First byte of a pickle of protocol 2 or later.
+/// The first byte of a pickle that uses protocol 2 or later.
 const PICKLE: u8 = 0x80;
 
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
@@ -17,7 +17,8 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
             source.len(file) > 0 && source.read_at(file, 0, &mut first).is_ok() && first == [PICKLE];
         return Ok(match (members.has_data, is_pickle) {
             (true, _) => Score::CERTAIN,
-            // Data files may have other names, but other programs may also write a `.metadata`.
+            // Data files may have other names. But other programs may also write a file
+            // `.metadata`.
             (false, true) => Score::LIKELY,
             (false, false) => Score::NO,
         });
@@ -31,6 +32,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
             Err(error) => Err(error),
         };
     }
-    // The reader reports data without a table. A single file may be a plain archive.
+    // The reader's error explains that the table is missing. A single file may be an ordinary
+    // archive.
     Ok(if members.has_data && is_folder { Score::LIKELY } else { Score::NO })
 }

@@ -1,5 +1,5 @@
-//! Reads a checkpoint: the tables or the shards' headers become tensors whose chunks are blocks,
-//! and a tree of everything else.
+//! Reads a checkpoint. Tensors come from the tables or from the headers of shards; their chunks
+//! become blocks. All other values become a tree.
 
 use crate::chunks::{Files, ReadBudget};
 use crate::halves::Halves;
@@ -53,7 +53,8 @@ fn describe(
     let storages = Storages::new(context.limits());
     let mut files = Files { source, context, storages, opened: ReadBudget::default(), globals, calls };
     let mut names = Names::default();
-    // Tensors in the table come before tensors inside objects, so that they keep the table's names.
+    // Reserve the names of tensors in the table first, so that tensors inside objects cannot take
+    // them.
     items.iter().filter(|item| matches!(item.content, Content::Tensor(_))).for_each(|item| {
         names.take(&item.name);
     });
@@ -99,7 +100,8 @@ fn describe(
     Ok(files.storages.into_lazy_views())
 }
 
-/// Returns the path of a slice: the path of the whole, with the slice's own name at the end.
+/// Returns the path of a slice, which is the path of the stack, with the slice's name as its last
+/// step.
 fn slice_path(path: &[Step], name: &str) -> Vec<Step> {
     let above = path.split_last().map_or(&[][..], |(_, above)| above);
     let dotted = |step: &Step| match step {
@@ -111,8 +113,8 @@ fn slice_path(path: &[Step], name: &str) -> Vec<Step> {
     above.iter().cloned().chain([Step::Key(own.to_owned())]).collect()
 }
 
-/// Adds an object that is not a tensor, and the tensors inside it. Returns `None` for a module's
-/// extra state if it is empty.
+/// Adds an object that is not a tensor, and the tensors inside it. Returns `None` if the object is
+/// an empty extra state of a module.
 fn add_object(
     files: &mut Files<'_, '_>,
     name: &str,
@@ -136,8 +138,8 @@ fn add_object(
     Ok(Some(flatten(&object, object.root(), name, &mut to)?.node))
 }
 
-/// Reports a loss if a rank's copy of an object differs from the one that is read. Ranks that did
-/// not coordinate each have a copy.
+/// Reports a loss if a rank's copy of an object differs from the copy that is read. Ranks that did
+/// not coordinate each save a copy.
 fn check_copy(
     files: &Files<'_, '_>,
     item: &TableEntry,

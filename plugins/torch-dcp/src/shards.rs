@@ -1,5 +1,5 @@
-//! Reads checkpoints of safetensors files (shards), each of which holds parts of tensors and their
-//! positions. The headers are parsed by the safetensors library.
+//! Reads checkpoints that consist of safetensors files (shards). Each shard contains parts of
+//! tensors and the positions of these parts. The safetensors library parses the headers.
 
 use crate::SHARDING_KEY;
 use safetensors::tensor::Metadata;
@@ -10,13 +10,13 @@ use tensorferry_sdk::{
     row_major_strides,
 };
 
-/// Bytes of the length field before the header.
+/// Number of bytes in the field before the header, which contains the header's length.
 const WORD: usize = 8;
 
-/// Metadata keys that describe the file, not the model.
+/// Metadata keys that describe the file rather than the model.
 const OTHER_KEYS: [&str; 3] = [SHARDING_KEY, "DCP_VERSION", "format"];
 
-/// Entry of [`SHARDING_KEY`] for a part of a tensor.
+/// The entry for a tensor in [`SHARDING_KEY`].
 #[derive(Debug, Deserialize)]
 struct SavedPosition {
     saved_offsets: Vec<u64>,
@@ -28,11 +28,11 @@ pub(crate) fn is_shard(source: &dyn Source, file: FileId, limits: &Limits) -> Re
     Ok(header.metadata().as_ref().is_some_and(|metadata| metadata.contains_key(SHARDING_KEY)))
 }
 
-/// A tensor, according to the shards read so far.
+/// What the shards read so far contain of a tensor.
 struct ShardedTensor {
     name: String,
     dtype: Dtype,
-    /// End of its last part in each dimension.
+    /// In each dimension, the end of the last part.
     shape: Vec<u64>,
     parts: Vec<ShardPart>,
 }
@@ -124,7 +124,7 @@ fn read_shard(
     Ok(())
 }
 
-/// Returns the header and the location of the tensors' bytes.
+/// Returns the header, and the storage that contains the tensors' bytes.
 fn header(source: &dyn Source, file: FileId, limits: &Limits) -> Result<(Metadata, Storage)> {
     let mut word = [0; WORD];
     source.read_at(file, 0, &mut word)?;
@@ -142,7 +142,7 @@ fn header(source: &dyn Source, file: FileId, limits: &Limits) -> Result<(Metadat
     Ok((header, Storage::file(file, start, len)))
 }
 
-/// Shortens a parser's message, which may quote the file.
+/// Returns the beginning of a parser's message, because the message may quote the file.
 fn truncated_message(error: &serde_json::Error) -> String {
     error.to_string().chars().take(1000).collect()
 }

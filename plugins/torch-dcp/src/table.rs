@@ -1,4 +1,5 @@
-//! Reads a table, one pickled `Metadata`: names, chunks, and the location of each chunk.
+//! Reads a table, which is one pickled `Metadata` object: names, chunks, and the location of each
+//! chunk.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{Context, Error, Result, Source};
@@ -6,36 +7,37 @@ use tensorferry_torch_file::pickle::{self, Graph, Value, ValueId};
 use tensorferry_torch_file::rebuild::counts;
 use tensorferry_torch_file::{Budget, Calls, Extent, TorchDtype};
 
-/// Enum members, which pickles store as calls: a tensor's layout in memory, under the names that
-/// the class has had.
+/// Enum members for a tensor's layout in memory. Pickles store them as calls. The class has had
+/// several names.
 const KNOWN_CALLS: [&str; 3] = [
     "torch.distributed.checkpoint.metadata._MEM_FORMAT_ENCODING",
     "torch.distributed._shard.sharded_tensor.metadata.MEM_FORMAT_ENCODING",
     "torch.distributed._shard.checkpoint.metadata._MEM_FORMAT_ENCODING",
 ];
 
-/// Maximum number of attributes of an object in the table. torch's objects have seven.
+/// Maximum number of attributes of an object in the table. Objects that torch writes have seven.
 const MAX_ATTRIBUTES: usize = 64;
 
-/// Maximum average number of chunks per value of the pickle. torch writes an object for each chunk.
-/// A hostile table can have one chunk, and a million tensors that each use it a million times.
+/// Maximum average number of chunks per value in the pickle. torch writes an object for each chunk.
+/// But a hostile table can contain one chunk and a million tensors that each use it a million
+/// times.
 const MAX_CHUNKS_PER_VALUE: usize = 4;
 
-/// The content of a table, in its order.
+/// The content of a table, in the table's order.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) items: Vec<TableEntry>,
-    /// Names that are stored but not described.
+    /// Names that have a location but no description.
     pub(crate) unlisted: Vec<String>,
     /// All functions and classes that the pickle names.
     pub(crate) globals: Vec<String>,
 }
 
-/// One name of the flattened state.
+/// The entry for one name in the flattened state.
 #[derive(Debug)]
 pub(crate) struct TableEntry {
     pub(crate) name: String,
-    /// Path in the nested state.
+    /// The path of the name in the nested state.
     pub(crate) path: Vec<Step>,
     pub(crate) content: Content,
 }
@@ -49,11 +51,12 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) enum Content {
     Tensor(Tensor),
-    /// Any other object, as `torch.save` wrote it.
+    /// An object of any other type, as `torch.save` wrote it.
     Object(ArchiveLocation),
 }
 
-/// A tensor in torch's terms: a packed dtype has half the elements in the last dimension.
+/// A tensor. The sizes count torch's elements, so the last dimension of a packed dtype is half as
+/// long as in the catalog.
 #[derive(Debug)]
 pub(crate) struct Tensor {
     pub(crate) dtype: &'static TorchDtype,
@@ -69,7 +72,7 @@ pub(crate) struct Chunk {
     pub(crate) stored: ArchiveLocation,
 }
 
-/// Location of a complete archive inside a file.
+/// The location of a complete archive inside a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ArchiveLocation {
     pub(crate) file: String,
@@ -106,7 +109,8 @@ struct TableReader<'g> {
     chunks: usize,
 }
 
-/// The content of a `MetadataIndex`: a chunk if it has offsets, otherwise an object.
+/// The content of a `MetadataIndex`: a name, and the offsets of a chunk. Without offsets, it refers
+/// to an object.
 type Index<'g> = (&'g str, Option<Vec<u64>>);
 
 impl<'g> TableReader<'g> {
@@ -119,7 +123,8 @@ impl<'g> TableReader<'g> {
         let described = entries("state_dict_metadata").ok_or_else(|| missing_key("state_dict_metadata"))?;
         let mut stored =
             self.storage(&entries("storage_data").ok_or_else(|| missing_key("storage_data"))?)?;
-        // A planner can store anything here. The default planner stores a dict of paths.
+        // A planner can store anything here. The default planner stores a dict that maps names to
+        // paths.
         let mut paths: HashMap<&str, ValueId> = HashMap::new();
         for (key, path) in entries("planner_data").unwrap_or_default() {
             paths.extend(graph.text(key).map(|name| (name, path)));
@@ -186,14 +191,14 @@ impl<'g> TableReader<'g> {
             }
             let index = (name, Some(offsets));
             let found = stored.remove(&index);
-            // The rank has nothing of this tensor. Several such chunks may start at the tensor's
-            // end.
+            // The rank does not have any part of this tensor. Several such chunks may start at the
+            // end of the tensor.
             if sizes.contains(&0) {
                 continue;
             }
             let offsets = index.1.unwrap_or_default();
             let stored = found.ok_or_else(|| {
-                // This also happens if two chunks start at the same place.
+                // The lookup also fails if two chunks have the same offsets.
                 Error::malformed("the table does not record the location of a chunk")
                     .found(format!("the chunk at {offsets:?}"))
             })?;
@@ -202,7 +207,7 @@ impl<'g> TableReader<'g> {
         Ok(Content::Tensor(Tensor { dtype, size, chunks }))
     }
 
-    /// Parses `storage_data`.
+    /// Parses `storage_data`: the location of each chunk and object.
     fn storage(&mut self, entries: &[(ValueId, ValueId)]) -> Result<HashMap<Index<'g>, ArchiveLocation>> {
         let graph = self.graph;
         let mut stored = HashMap::with_capacity(entries.len());
@@ -224,7 +229,7 @@ impl<'g> TableReader<'g> {
         Ok(stored)
     }
 
-    /// Parses a `_StorageInfo`.
+    /// Parses a `_StorageInfo` object.
     fn place(&mut self, value: ValueId) -> Result<ArchiveLocation> {
         let graph = self.graph;
         let place = self
@@ -246,8 +251,8 @@ impl<'g> TableReader<'g> {
         }
     }
 
-    /// Parses `TensorProperties`, whose state is a tuple that starts with the dtype. Returns an
-    /// error if the dtype is unknown.
+    /// Parses `TensorProperties`, whose state is a tuple that starts with the dtype. Returns `None`
+    /// if the value is not such an object, and an error if the dtype is unknown.
     fn dtype(&self, properties: ValueId) -> Option<Result<&'static TorchDtype>> {
         let graph = self.graph;
         let (_, call) = graph.called(properties).filter(|(global, _)| &*global.name == "TensorProperties")?;
@@ -274,11 +279,13 @@ impl<'g> TableReader<'g> {
         steps.iter().map(step).collect()
     }
 
-    /// Returns the attributes of an object of this class. The class's module has had several names.
+    /// Returns the attributes of an object if it is of this class. Only the start of the module's
+    /// name is checked, because the module has had several names.
     fn state(&self, value: ValueId, class: &str) -> Option<ValueId> {
         let (global, call) = self.graph.called(value)?;
         let is_such = &*global.name == class && global.module.starts_with("torch.distributed");
-        // Each lookup searches the attributes, and many objects may share them.
+        // Limit the number of attributes: each lookup searches them, and many objects may share
+        // them.
         call.state.filter(|&state| is_such && self.graph.entry_count(state) <= MAX_ATTRIBUTES)
     }
 }

@@ -1,13 +1,15 @@
 //! Builds the nested state from the paths of its parts.
 //!
-//! Keys become a MAP and indices a LIST. If indices are missing (in a list of tensors and empty
-//! dicts, which are not stored), the result is a MAP of numbers, so that the names do not change.
+//! A branch whose steps are keys becomes a MAP, and a branch whose steps are indices becomes a
+//! LIST. If some indices are missing, the branch becomes a MAP with numbers as keys, so that the
+//! names do not change. This happens for lists that contain tensors and empty dicts, because empty
+//! dicts are not stored.
 
 use crate::table::Step;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{CatalogSink, Error, Node, NodeId, NodeKind, Result};
 
-/// The parts, by path. A branch comes after its parent.
+/// The parts of the state, by path. In `branches`, a branch comes after its parent.
 #[derive(Debug)]
 pub(crate) struct NestedState {
     branches: Vec<Branch>,
@@ -15,7 +17,6 @@ pub(crate) struct NestedState {
 
 #[derive(Debug, Default)]
 struct Branch {
-    /// In the order of insertion.
     children: Vec<(Step, Child)>,
     places: BTreeMap<Step, usize>,
 }
@@ -33,7 +34,7 @@ impl Default for NestedState {
 }
 
 impl NestedState {
-    /// Puts a node at the end of a path.
+    /// Inserts a node at the end of a path.
     pub(crate) fn put(&mut self, path: Vec<Step>, leaf: NodeId) -> Result<()> {
         let taken = || Error::malformed("its path is the path of a different name, or goes through it");
         let mut at = 0;
@@ -59,7 +60,7 @@ impl NestedState {
         Ok(())
     }
 
-    /// Adds the nodes, and the root of the tree, to the catalog.
+    /// Adds all nodes to the catalog, and sets the root of its tree.
     pub(crate) fn add_nodes(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
         let mut nodes: Vec<Option<NodeId>> = vec![None; self.branches.len()];
         for (place, branch) in self.branches.iter().enumerate().rev() {
@@ -77,7 +78,7 @@ impl Branch {
                 nodes[branch].ok_or_else(|| Error::plugin("a branch comes before its parent"))
             }
         };
-        // Keys are sorted, indices first.
+        // The map is sorted: indices come before keys.
         let is_list = !self.children.is_empty()
             && self.places.keys().zip(0..).all(|(step, index)| *step == Step::Index(index));
         if is_list {

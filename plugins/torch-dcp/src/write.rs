@@ -1,4 +1,4 @@
-//! Plans checkpoints in which each tensor is a single chunk.
+//! Plans the output: a checkpoint in which each tensor is a single chunk.
 
 use crate::members::DATA_SUFFIX;
 use crate::written::{DcpChunk, DcpTensor, lay_out, unsupported_reason};
@@ -44,7 +44,7 @@ impl TensorWriter for Writer {
             });
         }
         let plan = lay_out(&tensors, &[], "", self.tag, catalog, layout)?;
-        // Files of other ranks and of earlier runs.
+        // These may be files of other ranks or of earlier runs.
         layout.supersedes(&format!("__*{DATA_SUFFIX}"), Role::Data)?;
         Ok(Box::new(plan))
     }

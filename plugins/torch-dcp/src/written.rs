@@ -1,13 +1,13 @@
 //! Writes a checkpoint: one data file and its table.
 //!
 //! ```text
-//! __0_0.distcp   for each chunk an archive of torch.save with one tensor, at multiples of 64
+//! __0_0.distcp   for each chunk, an archive with one tensor as torch.save writes it, at a multiple of 64
 //! .metadata      Metadata, protocol 2: the description of each tensor, and the location of its chunks
 //! ```
 //!
 //! Sources: `metadata.py`, `filesystem.py` and `default_planner.py` of
-//! `torch/distributed/checkpoint`. Objects have the state of their dataclasses, so that older and
-//! newer versions of torch use the fields that they know.
+//! `torch/distributed/checkpoint`. The pickled objects store their fields by name, so that older
+//! and newer versions of torch use the fields that they know.
 
 use crate::members::{DATA_SUFFIX, TABLE};
 use tensorferry_sdk::{
@@ -16,31 +16,31 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{PickleWriter, TorchDtype, WholeTensor, WrittenArchive, ZipPlan};
 
-/// Root folder of an archive without a name, as in torch.
+/// Root folder of an archive that has no file name. torch uses the same name.
 const ROOT: &str = "archive";
-/// Alignment of archives, and so of the tensors in them.
+/// Alignment of archives. It also aligns the tensors in them.
 const ALIGNMENT: u64 = 64;
 const METADATA: &str = "torch.distributed.checkpoint.metadata";
 
-/// A tensor of the checkpoint.
+/// A tensor to write.
 #[derive(Debug, Clone)]
 pub struct DcpTensor {
     pub name: String,
     pub dtype: Dtype,
     /// Shape in the catalog's elements.
     pub shape: Vec<u64>,
-    /// Chunks that tile the tensor.
+    /// The chunks. Together, they cover each element of the tensor exactly once.
     pub chunks: Vec<DcpChunk>,
 }
 
-/// A chunk of a tensor: a complete tensor of the catalog.
+/// A chunk of a written tensor. In the catalog, it is a complete tensor.
 #[derive(Debug, Clone)]
 pub struct DcpChunk {
-    /// Tensor whose bytes are written.
+    /// The catalog's tensor whose bytes are written.
     pub tensor: TensorId,
-    /// First index in each dimension of the whole.
+    /// First index in each dimension of the whole tensor.
     pub offsets: Vec<u64>,
-    /// Shape, with as many dimensions as the whole.
+    /// Shape of the chunk, with as many dimensions as the whole tensor.
     pub sizes: Vec<u64>,
 }
 
@@ -49,7 +49,7 @@ pub struct DcpChunk {
 pub struct DcpPlan(Vec<ZipPlan>);
 
 impl DcpPlan {
-    /// Adds an archive that is written next to the checkpoint.
+    /// Adds an archive next to the checkpoint, so that `seal` fills in its checksums as well.
     #[must_use]
     pub fn with(mut self, archive: ZipPlan) -> Self {
         self.0.push(archive);
@@ -68,17 +68,17 @@ impl TensorPlan for DcpPlan {
     }
 }
 
-/// Returns the reason why torch does not support such a tensor, if it does not.
+/// Returns why torch does not support tensors with this dtype and shape, or `None` if it does.
 #[must_use]
 pub fn unsupported_reason(dtype: Dtype, shape: &[u64]) -> Option<String> {
     WholeTensor::new(dtype, shape, 0).err()
 }
 
-/// Lays out a checkpoint in `folder`, which is empty or ends in a slash. The name of the data file
-/// contains `tag`.
+/// Lays out a checkpoint in `folder`, which is empty or ends with a slash. The name of the data
+/// file contains `tag`.
 ///
-/// Each name in `nothing` gets a list with one `None`. Megatron saves this for modules without
-/// state besides their parameters, and does not load without it.
+/// For each name in `nothing`, the checkpoint contains a list with one `None`. Megatron saves this
+/// list for modules whose only state is their parameters, and cannot load a checkpoint without it.
 pub fn lay_out(
     tensors: &[DcpTensor],
     nothing: &[String],
@@ -124,7 +124,8 @@ pub fn lay_out(
     Ok(DcpPlan(plans))
 }
 
-/// Appends an archive with at most one tensor. Returns its first byte and its length.
+/// Appends an archive that contains at most one tensor. Returns the offset and the length of the
+/// archive.
 fn archive(
     layout: &mut dyn LayoutSink,
     file: OutputId,
@@ -152,7 +153,8 @@ fn whole_of(tensor: &DcpTensor, chunk: &DcpChunk, bytes: u64) -> Result<WholeTen
     whole(tensor.dtype, &chunk.sizes, bytes).map_err(|error| error.tensor(&tensor.name))
 }
 
-/// Converts offsets to torch's elements. The last dimension of a packed dtype has half as many.
+/// Converts offsets to torch's elements. In the last dimension of a packed dtype, torch counts half
+/// as many elements as the catalog.
 fn numbers(offsets: &[u64], dtype: &TorchDtype) -> Result<Vec<i64>> {
     let torch = dtype.torch_shape(offsets).or_else(|| offsets.is_empty().then(Vec::new));
     let fits: Option<Vec<i64>> =
@@ -163,7 +165,7 @@ fn numbers(offsets: &[u64], dtype: &TorchDtype) -> Result<Vec<i64>> {
 struct WrittenTable<'t> {
     file: &'t str,
     rows: Vec<Row<'t>>,
-    /// Names of empty states, and the location of the list that they share.
+    /// Names of modules without extra state. They share the list at `place`.
     nothing: &'t [String],
     place: (u64, u64),
 }
@@ -175,7 +177,7 @@ struct Row<'t> {
     chunks: Vec<Stored>,
 }
 
-/// A chunk in torch's elements, with its first byte and its length.
+/// A chunk in torch's elements. `place` is the offset and the length of its archive.
 struct Stored {
     offsets: Vec<i64>,
     sizes: Vec<i64>,
@@ -199,7 +201,7 @@ impl WrittenTable<'_> {
         Ok(pickle.finish())
     }
 
-    /// Writes the description of each tensor.
+    /// Writes `state_dict_metadata`: the description of each tensor.
     fn described(&self, pickle: &mut PickleWriter) -> Result<()> {
         pickle.empty_dict();
         pickle.mark();
@@ -236,7 +238,7 @@ impl WrittenTable<'_> {
         Ok(())
     }
 
-    /// Writes the location of each chunk.
+    /// Writes `storage_data`: the location of each chunk.
     fn stored(&self, pickle: &mut PickleWriter) -> Result<()> {
         pickle.empty_dict();
         pickle.mark();
@@ -250,7 +252,8 @@ impl WrittenTable<'_> {
         Ok(())
     }
 
-    /// Writes a name, the offsets and number of a chunk, and its first byte and length.
+    /// Writes an entry of `storage_data`: the name, the offsets and number of the chunk if there is
+    /// one, and the location.
     fn row(
         &self,
         pickle: &mut PickleWriter,
@@ -285,7 +288,7 @@ impl WrittenTable<'_> {
     }
 }
 
-/// Writes an object; `state` writes the keys and values of its attributes.
+/// Writes an object. The closure `state` writes the names and values of its attributes.
 fn object(
     pickle: &mut PickleWriter,
     module: &'static str,
@@ -304,7 +307,7 @@ fn object(
 }
 
 /// Writes `TensorProperties`, whose state is a tuple: dtype, layout, `requires_grad`, memory
-/// format, and whether memory is pinned.
+/// format, and whether the memory is pinned.
 fn properties(pickle: &mut PickleWriter, dtype: &TorchDtype) -> Result<()> {
     pickle.global(METADATA, "TensorProperties");
     pickle.tuple(0);
@@ -316,7 +319,7 @@ fn properties(pickle: &mut PickleWriter, dtype: &TorchDtype) -> Result<()> {
     pickle.call(1);
     pickle.bool(false);
     pickle.global(METADATA, "_MEM_FORMAT_ENCODING");
-    // TORCH_CONTIGUOUS_FORMAT.
+    // The value 0 is TORCH_CONTIGUOUS_FORMAT.
     pickle.int(0);
     pickle.call(1);
     pickle.bool(false);

@@ -1,4 +1,4 @@
-//! Checkpoints built by hand and read through the in-memory host.
+//! Builds checkpoints by hand and reads them through the in-memory host.
 
 use tensorferry_deepspeed::DeepSpeed;
 pub(crate) use tensorferry_sdk::memory::pairs as options;
@@ -13,7 +13,7 @@ pub(crate) type Entries = Vec<(&'static str, Vec<u8>)>;
 pub(crate) const NONE: &[u8] = b"N";
 pub(crate) const MODEL: &str = "mp_rank_00_model_states.pt";
 
-/// A `torch.save` file: a dict, and the storages of its tensors.
+/// A file as `torch.save` writes it: a dict, and the storages of its tensors.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Saved {
     pub(crate) entries: Entries,
@@ -21,7 +21,7 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
-    /// Returns an F32 tensor in a new storage.
+    /// Adds a storage with these values and returns an F32 tensor in it.
     pub(crate) fn floats(&mut self, values: &[f32], dims: &[i64]) -> Vec<u8> {
         self.tensor("FloatStorage", values.iter().flat_map(|value| value.to_le_bytes()).collect(), 4, dims)
     }
@@ -43,7 +43,7 @@ impl Saved {
         self.wrapped(|dict| dict)
     }
 
-    /// Returns the file, with its dict passed through `wrap`.
+    /// Returns the file. The pickled dict is passed through `wrap` first.
     pub(crate) fn wrapped(&self, wrap: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Vec<u8> {
         let entries: Vec<_> = self.entries.iter().map(|(key, value)| (text(key), value.clone())).collect();
         let storages: Vec<&[u8]> = self.storages.iter().map(Vec::as_slice).collect();
@@ -60,9 +60,9 @@ pub(crate) fn size(dims: &[i64]) -> Vec<u8> {
     call(&global("torch", "Size"), &[ints(dims)])
 }
 
-/// A run of two ranks. One group has the parameters `a` [3] and `b` [2, 3], the other has `c` [2].
-/// `tied` is an additional name for `b`, and `frozen` [3] was not trained. `count` is an I64
-/// buffer, `mean` a BF16 buffer.
+/// A run of two ranks. The first group has the parameters `a` [3] and `b` [2, 3], and the second
+/// group has `c` [2]. `tied` is an additional name for `b`, and `frozen` [3] was not trained.
+/// `count` is an I64 buffer, and `mean` is a BF16 buffer.
 pub(crate) struct Run {
     pub(crate) stage: u8,
     pub(crate) model: Vec<Saved>,
@@ -94,7 +94,7 @@ impl Run {
         }
     }
 
-    /// Returns the files, in a folder that `latest` names.
+    /// Returns the files, which are in a folder that `latest` names.
     pub(crate) fn files(&self) -> Files {
         let model = (0..).zip(&self.model).map(|(rank, saved)| (self.model_name(rank), saved.bytes()));
         let optimizer =
@@ -113,7 +113,7 @@ impl Run {
 fn model_states(stage: u8, rank: usize) -> Saved {
     let mut saved = Saved::default();
     let count = saved.tensor("LongStorage", 5_i64.to_le_bytes().to_vec(), 8, &[]);
-    // 1.5 and -2.0 in BF16.
+    // The values 1.5 and -2.0 in BF16.
     let mean = saved.tensor("BFloat16Storage", vec![0xc0, 0x3f, 0x00, 0xc0], 2, &[2]);
     let (mut module, fragment);
     if stage == 3 {
@@ -139,7 +139,7 @@ fn model_states(stage: u8, rank: usize) -> Saved {
     saved
 }
 
-/// Returns the rank's pieces of the two groups.
+/// Returns a rank's pieces of the two groups.
 pub(crate) fn pieces(stage: u8, rank: usize) -> [Vec<f32>; 2] {
     match (stage, rank) {
         // Two elements of `a`, three of `b` and one of `c`; the rest is padding.
@@ -179,7 +179,7 @@ fn optimizer_states(stage: u8, rank: usize) -> Saved {
         ("partition_count", partitions),
         (weights_key, list(&weights)),
         (kept_key, kept),
-        // An object that is built from its class, without a call.
+        // An object that is created from its class, without a call of a function.
         ("loss_scaler", [&global("deepspeed.runtime.fp16.loss_scaler", "LossScaler")[..], b")\x81"].concat()),
     ];
     saved.set("optimizer_state_dict", names(&entries));

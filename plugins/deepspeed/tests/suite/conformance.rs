@@ -5,7 +5,8 @@ use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::Entry;
 use tensorferry_sdk::conformance::{Sample, check};
 
-/// Each stage has its own test: they take seconds and run in parallel.
+/// Checks one stage. Each stage has its own test, because a check takes seconds and tests run in
+/// parallel.
 fn conforms(stage: u8) {
     let sample = Sample::set(Entry::Folder, Run::of_stage(stage).files());
     let report = check(&DeepSpeed, &[sample.holding(&["a", "b", "c", "tied", "frozen", "mean"])]);

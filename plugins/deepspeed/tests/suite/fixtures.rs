@@ -1,5 +1,5 @@
-//! Checkpoints that DeepSpeed's engine wrote. The result is identical to that of `zero_to_fp32.py`,
-//! byte for byte.
+//! Reads checkpoints that DeepSpeed's engine wrote. The results must be identical to those of
+//! `zero_to_fp32.py`, byte for byte.
 
 use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::memory::MemoryView;

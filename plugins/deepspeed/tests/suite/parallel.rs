@@ -1,4 +1,5 @@
-//! Joins tensor- and pipeline-parallel checkpoints, laid out as DeepSpeed saves Megatron's modules.
+//! Joins tensor- and pipeline-parallel checkpoints. Their layout is the one that DeepSpeed uses for
+//! Megatron's modules.
 
 use crate::common::{Saved, names, options, with_hint};
 use tensorferry_deepspeed::DeepSpeed;
@@ -7,7 +8,7 @@ use tensorferry_sdk::{LossKind, MemoryContext, MemorySource, Result};
 use tensorferry_test_kit::Files;
 use tensorferry_test_kit::pickle::{int, list};
 
-/// F32 tensors, by name.
+/// F32 tensors: name, shape and values.
 type Tensors<'t> = [(&'t str, &'t [i64], &'t [f32])];
 
 fn dict(saved: &mut Saved, tensors: &Tensors<'_>) -> Vec<u8> {
@@ -49,7 +50,7 @@ const FC1: &str = "layers.0.mlp.dense_h_to_4h.weight";
 const FC2: &str = "layers.0.mlp.dense_4h_to_h.weight";
 const NORM: &str = "layers.0.input_layernorm.weight";
 
-/// Two tensor ranks; the second has this norm.
+/// Two tensor ranks. `norm` is the value of the norm on the second rank.
 fn tensor_parallel(norm: f32, odd: Option<f32>) -> Files {
     let of = |base: f32, norm: f32, odd: Option<f32>| {
         let (two, four) = ([base, base + 1.0], [base, base + 1.0, base + 2.0, base + 3.0]);
@@ -85,7 +86,8 @@ fn tensor_ranks_are_joined_by_their_names() {
         of("embedding.word_embeddings.weight", &[4, 1], &[0.0, 1.0, 10.0, 11.0]),
         of(&format!("encoder.{QKV}"), &[4, 1], &[0.0, 1.0, 10.0, 11.0]),
         of(&format!("encoder.{DENSE}"), &[1, 4], &[0.0, 1.0, 10.0, 11.0]),
-        // Twice as many rows as the second matrix has columns: the gates come first.
+        // This matrix has twice as many rows as the second matrix has columns, so its first half is
+        // the gates.
         of(&format!("encoder.{FC1}"), &[8, 1], &[0.0, 1.0, 10.0, 11.0, 2.0, 3.0, 12.0, 13.0]),
         of(&format!("encoder.{FC2}"), &[1, 4], &[0.0, 1.0, 10.0, 11.0]),
         of(&format!("encoder.{NORM}"), &[1], &[5.0]),
@@ -154,8 +156,7 @@ fn a_pipelines_layers_are_joined_one_by_one() {
         files.insert(file(13, rank), layer(&[("norm.weight", &[1], &[4.0])]));
         files.insert(file(14, rank), layer(&[("final_linear.weight", &[2, 1], &values)]));
     }
-    // Such a file holds the training state. With a pipeline, there are more of them than tensor
-    // ranks.
+    // These files contain training state. In a pipeline, there are more of them than tensor ranks.
     for rank in 0..4 {
         let mut states = Saved::default();
         states.set("module", b"N".to_vec());

@@ -268,7 +268,7 @@ fn a_universal_checkpoint_is_read_whole() {
         let mut saved = Saved::default();
         let flat = [i64::try_from(values.len()).unwrap()];
         let tensor = saved.floats(values, dims.unwrap_or(&flat));
-        // Stage 3 saves only the vector.
+        // In stage 3, the file contains only the flat vector.
         let bytes = match dims {
             Some(_) => {
                 saved.set("param", tensor);
@@ -298,13 +298,14 @@ fn a_universal_checkpoint_is_read_whole() {
     assert!(error(files).contains("step/zero/c/fp32.pt"));
 }
 
-/// The paddings between the parameters of the first group. The second group has one parameter.
+/// The paddings after the parameters of the first group. The second group has a single parameter,
+/// without padding.
 fn paddings(first: &[i64]) -> Vec<u8> {
     let first: Vec<_> = first.iter().map(|&padding| int(padding)).collect();
     list(&[list(&first), list(&[int(0)])])
 }
 
-/// Adds an entry to a rank's state. If a key occurs twice, the last entry counts.
+/// Adds an entry to a rank's optimizer state. If a key occurs twice, the last entry counts.
 fn add_state(run: &mut Run, rank: usize, key: &str, value: &[u8]) {
     let saved = &mut run.optimizer[rank];
     let state = saved.entries.pop().unwrap().1;

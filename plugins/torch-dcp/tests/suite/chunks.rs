@@ -34,7 +34,7 @@ fn a_chunk_may_be_a_strided_view() {
 fn a_rank_may_have_nothing() {
     let mut sample = Sample::new();
     let nothing: (&[i64], &[i64]) = (&[3, 0], &[0, 2]);
-    // Two ranks with nothing give two chunks at the same place.
+    // Two ranks that have no part of the tensor add two empty chunks with the same offsets.
     sample.describe(&[CHUNKS[0], CHUNKS[1], nothing, nothing]);
     assert_eq!(values(sample.files(), "model.w").0, [3, 2]);
 }
@@ -206,7 +206,7 @@ fn ranks_that_did_not_coordinate_are_merged() {
     let mut files = sample.files.clone();
     let mut tables = [sample.table.clone(), sample.table.clone()];
     for (rank, table) in tables.iter_mut().enumerate() {
-        // Each table has only the rank's own chunk, and a copy of the object.
+        // Each rank's table contains only the rank's own chunk, and its copy of the object.
         table.described.remove(0);
         table.tensor("model.w", "float32", &[3, 2], &[CHUNKS[rank]]);
         table.stored.remove(1 - rank);
@@ -215,7 +215,7 @@ fn ranks_that_did_not_coordinate_are_merged() {
     assert_eq!(values(files.clone(), "model.w").1, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     assert!(catalog(files.clone()).unwrap().losses().is_empty());
 
-    // A different object in the second rank's file.
+    // The second rank's file contains a different object.
     let other = saved(&int(8));
     tables[1].stored.pop();
     tables[1].stored("epoch", None, &At::new("__1_1.distcp", 0, other.len()));
@@ -224,7 +224,7 @@ fn ranks_that_did_not_coordinate_are_merged() {
     let losses = catalog(files.clone()).unwrap().losses().to_vec();
     assert!(losses.len() == 1 && losses[0].what == "epoch" && losses[0].why.contains("__1_1"), "{losses:?}");
 
-    // A rank whose tensor has a different size.
+    // In the second rank's table, the tensor has a different size.
     tables[1].described.pop();
     tables[1].tensor("model.w", "float32", &[4, 2], &[CHUNKS[1]]);
     files.insert("__1.metadata".to_owned(), tables[1].bytes());

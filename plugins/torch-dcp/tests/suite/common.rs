@@ -1,4 +1,4 @@
-//! Checkpoints built by hand and read through the in-memory host.
+//! Builds checkpoints by hand and reads them through the in-memory host.
 
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Context, MemoryContext, MemorySource, Result};
@@ -15,7 +15,7 @@ const FILESYSTEM: &str = "torch.distributed.checkpoint.filesystem";
 
 pub(crate) const NONE: &[u8] = b"N";
 
-/// An object whose state is a dict.
+/// A pickled object whose state is a dict.
 pub(crate) fn object(module: &str, class: &str, state: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let state: Vec<_> = state.iter().map(|(key, value)| (text(key), value.clone())).collect();
     [&global(module, class)[..], b")\x81", &dict(&state), b"b"].concat()
@@ -25,7 +25,7 @@ pub(crate) fn size(dims: &[i64]) -> Vec<u8> {
     call(&global("torch", "Size"), &[ints(dims)])
 }
 
-/// The three dicts of a table.
+/// The entries of the dicts in a table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
     pub(crate) described: Vec<(Vec<u8>, Vec<u8>)>,
@@ -33,7 +33,7 @@ pub(crate) struct Table {
     pub(crate) paths: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Location of an archive.
+/// The location of an archive.
 #[derive(Debug, Clone)]
 pub(crate) struct At {
     pub(crate) file: String,
@@ -49,7 +49,7 @@ impl At {
 }
 
 impl Table {
-    /// Describes a tensor with these chunks.
+    /// Adds the description of a tensor with these chunks.
     pub(crate) fn tensor(&mut self, name: &str, dtype: &str, dims: &[i64], chunks: &[(&[i64], &[i64])]) {
         let state = [global("torch", dtype), global("torch", "strided"), b"\x89".to_vec()];
         let properties = [&global(METADATA, "TensorProperties")[..], b")\x81", &tuple(&state), b"b"].concat();
@@ -98,23 +98,24 @@ impl Table {
     }
 }
 
-/// An archive with an F32 tensor.
+/// An archive that contains an F32 tensor.
 pub(crate) fn archive(values: &[f32], dims: &[i64], strides: &[i64]) -> Vec<u8> {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let len = i64::try_from(values.len()).unwrap();
     Zip::torch(&pickle(&tensor(storage("FloatStorage", "0", len), 0, dims, strides)), &[&bytes]).bytes()
 }
 
-/// An archive with an object that is not a tensor.
+/// An archive that contains an object without tensors.
 pub(crate) fn saved(object: &[u8]) -> Vec<u8> {
     Zip::torch(&pickle(object), &[]).bytes()
 }
 
-/// A checkpoint of two ranks: an object, and `model.w` with three rows, two of them in rank 0.
+/// A checkpoint of two ranks: an object, and `model.w` with three rows, two of which are in rank
+/// 0's file.
 pub(crate) struct Sample {
     pub(crate) table: Table,
     pub(crate) files: Files,
-    /// Locations of the chunks of `model.w` and of the object.
+    /// Locations of the two chunks of `model.w` and of the object.
     pub(crate) places: [At; 3],
 }
 

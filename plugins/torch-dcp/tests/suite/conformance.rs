@@ -1,4 +1,4 @@
-//! Runs the SDK's conformance suite on both variants.
+//! Runs the SDK's conformance suite on both variants of the format.
 
 use crate::common::Sample;
 use tensorferry_sdk::Entry;

@@ -1,4 +1,4 @@
-//! A checkpoint that real torch wrote: exact names, dtypes, shapes and digests.
+//! Reads a checkpoint that real torch wrote. Names, dtypes, shapes and digests must be exact.
 
 use tensorferry_sdk::MemoryContext;
 use tensorferry_sdk::memory::MemoryView;

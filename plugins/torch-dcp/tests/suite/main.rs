@@ -1,4 +1,4 @@
-//! Reads distributed checkpoints of torch in memory.
+//! Reads torch's distributed checkpoints in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod chunks;

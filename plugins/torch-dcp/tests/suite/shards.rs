@@ -1,4 +1,4 @@
-//! The variant that uses safetensors files.
+//! Tests the variant that uses safetensors files.
 
 use crate::common::{catalog, error, values};
 use tensorferry_sdk::{Format, MemoryContext, MemorySource, Score};
@@ -13,7 +13,7 @@ fn shard(tensors: &str, metadata: &str, values: &[f32]) -> Vec<u8> {
     file
 }
 
-/// A shard with a part of `w`: rows of two values, starting at row `from`.
+/// A shard with a part of `w`: rows with two values each, starting at row `from`.
 fn rows(from: i64, values: &[f32]) -> Vec<u8> {
     let tensor = format!(
         "\"w\":{{\"dtype\":\"F32\",\"shape\":[{},2],\"data_offsets\":[0,{}]}}",
