@@ -1,15 +1,15 @@
-//! The plain values among a run's arguments. Megatron pickles its `argparse.Namespace`, which is
-//! only inert data here.
+//! Parses the arguments of a run, as far as they are plain values. Megatron pickles an
+//! `argparse.Namespace`; here, it is only inert data.
 
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result, Value};
 use tensorferry_torch_file::Budget;
 use tensorferry_torch_file::pickle::{self, Graph, ValueId};
 
-/// Maximum items of a list. Longer lists are dataset paths and similar values.
+/// Maximum number of items in a list. Longer lists, such as dataset paths, are ignored.
 const MAX_ITEMS: usize = 64;
 
-/// Arguments that decide how ranks are joined. They must be the same on all ranks.
+/// Arguments that determine how to join the ranks. They must be the same on all ranks.
 const DECIDING: [&str; 15] = [
     "tensor_model_parallel_size",
     "pipeline_model_parallel_size",
@@ -28,22 +28,22 @@ const DECIDING: [&str; 15] = [
     "num_experts",
 ];
 
-/// Names and plain values.
+/// The plain values among the arguments, by name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Args(BTreeMap<String, Value>);
 
 impl Args {
-    /// The arguments of a file without any.
+    /// The arguments of a file that does not contain any.
     pub(crate) const NONE: Self = Self(BTreeMap::new());
 
-    /// Returns the dict of a namespace's attributes, or the value itself if it is not a namespace.
+    /// Returns the dict of attributes if the value is a namespace; otherwise, the value itself.
     pub(crate) fn entries(graph: &Graph, value: ValueId) -> ValueId {
         let called = graph.called(value);
         let namespace = called.filter(|(global, _)| matches!(&*global.name, "Namespace" | "SimpleNamespace"));
         namespace.and_then(|(_, call)| call.state).unwrap_or(value)
     }
 
-    /// Reads the plain values of a namespace or dict. Returns no arguments for other values.
+    /// Reads the plain values in a namespace or dict. For any other value, the result is empty.
     pub(crate) fn read(graph: &Graph, value: ValueId, budget: &mut Budget) -> Result<Self> {
         let mut args = BTreeMap::new();
         for (key, value) in graph.entries(Self::entries(graph, value)).unwrap_or_default() {
@@ -55,12 +55,13 @@ impl Args {
         Ok(Self(args))
     }
 
-    /// Returns a non-negative integer.
+    /// Returns an argument that is a non-negative integer.
     pub(crate) fn count(&self, key: &str) -> Option<u64> {
         u64::try_from(self.0.get(key)?.root().as_int()?).ok()
     }
 
-    /// Returns whether the arguments declare a run with one rank of each kind.
+    /// Returns whether the arguments declare only one tensor rank, one pipeline stage and one
+    /// expert rank.
     pub(crate) fn declares_one_rank(&self) -> bool {
         let is_one = |key, unsaid| self.count(key).or(unsaid) == Some(1);
         let tensor = ["tensor_model_parallel_size", "model_parallel_size"];
@@ -70,19 +71,19 @@ impl Args {
                 .all(|key| is_one(key, Some(1)))
     }
 
-    /// Returns a flag, or `None` if it is missing.
+    /// Returns an argument that is a boolean.
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         self.0.get(key)?.root().as_bool()
     }
 
-    /// Returns whether MLPs are gated, if the arguments show it.
+    /// Returns whether MLPs are gated, or `None` if the arguments do not show it.
     pub(crate) fn gated(&self) -> Option<bool> {
         let gates = ["swiglu", "quick_geglu", "geglu", "gated_linear_unit"].map(|key| self.flag(key));
         let has_gate = self.0.get("glu_activation").is_some_and(|value| value.as_text().is_some());
         if has_gate || gates.contains(&Some(true)) { Some(true) } else { self.flag("swiglu") }
     }
 
-    /// Returns all arguments as one value.
+    /// Returns all arguments as one mapping, or `None` if there are none.
     pub(crate) fn value(&self) -> Result<Option<Value>> {
         if self.0.is_empty() {
             return Ok(None);
@@ -90,7 +91,8 @@ impl Args {
         Value::map(self.0.iter().map(|(key, value)| (Value::text(key), value.clone()))).map(Some)
     }
 
-    /// Checks that the arguments that decide how ranks are joined equal another rank's.
+    /// Checks that another rank has the same values for the arguments that determine how to join
+    /// ranks.
     pub(crate) fn check_same(&self, other: &Self) -> Result<()> {
         let different = DECIDING.into_iter().find(|&key| self.0.get(key) != other.0.get(key));
         let said = |args: &Self, key| args.0.get(key).map_or_else(|| "nothing".to_owned(), Value::json);
@@ -111,7 +113,7 @@ fn plain(graph: &Graph, value: ValueId, budget: &mut Budget, lists: bool) -> Res
             Some(text) => Some(Value::text(&budget.name(text)?)),
             None => None,
         },
-        // A dtype, such as `torch.bfloat16`.
+        // This is usually a dtype, such as `torch.bfloat16`.
         pickle::Value::Global(_) => {
             let path = graph.global(value).map(pickle::Global::path);
             path.map(|path| budget.name(&path)).transpose()?.map(|path| Value::text(&path))

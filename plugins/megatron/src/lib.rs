@@ -1,5 +1,5 @@
 //! Megatron-LM checkpoints of several ranks. Each rank of tensor, pipeline and expert parallelism
-//! has a folder with its part of every layer. The ranks are read as one model.
+//! has a folder with its part of the model. The reader joins the ranks into one model.
 //!
 //! ```text
 //! latest_checkpointed_iteration.txt          a decimal number, or `release`
@@ -16,14 +16,15 @@
 //! | `checkpoint_version` | below 2: a different row order of `query_key_value` |
 //! | `iteration`, `optimizer`, `rng_state`, ... | training state |
 //!
-//! The file does not contain how to join the parts: only the running model knows it
-//! (`partition_dim`, `partition_stride`). It follows from the names
-//! ([`tensorferry_megatron_model`]), and for gated MLPs from the arguments and shapes. Each stage
-//! counts its layers from 0. Tensors that all ranks share are compared byte by byte.
+//! The files do not say how to join the parts of a parameter: only the running model knows it
+//! (`partition_dim`, `partition_stride`). The reader derives it from the parameter's name
+//! ([`tensorferry_megatron_model`]), and for gated MLPs from the arguments and shapes. Each
+//! pipeline stage counts its layers from 0. Tensors that several ranks share are compared byte by
+//! byte.
 //!
 //! Sources: `megatron/training/checkpointing.py`, `tools/checkpoint/` and
-//! `megatron/core/tensor_parallel` of Megatron-LM with megatron-core 0.16.1, and models of up to
-//! twelve ranks that it wrote and joined.
+//! `megatron/core/tensor_parallel` of Megatron-LM with megatron-core 0.16.1, and models with up to
+//! twelve ranks that megatron-core wrote and joined.
 #![forbid(unsafe_code)]
 
 mod probe;

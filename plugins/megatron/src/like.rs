@@ -1,5 +1,5 @@
-//! The run named by `-o like=`. Megatron needs its arguments next to the weights, and ferry cannot
-//! derive them.
+//! Reads the run named by `-o like=`. Megatron needs a run's arguments next to the weights, and
+//! ferry cannot derive them from the weights.
 
 use crate::args::Args;
 use crate::run_folder;
@@ -8,9 +8,9 @@ use tensorferry_sdk::{Context, Error, LayoutSink, Loss, LossKind, Result, Source
 use tensorferry_torch_file::pickle::ValueId;
 use tensorferry_torch_file::{Budget, ClassName, Extent, ObjectFile, PickleWriter, push_plain};
 
-/// File of a `torch_dist` checkpoint with everything except its tensors.
+/// The file in a `torch_dist` checkpoint that contains everything except the tensors.
 pub(crate) const COMMON: &str = "common.pt";
-/// Enumerations among the arguments.
+/// Enumerations that occur as values of arguments.
 const ENUMS: [ClassName; 7] = [
     ("megatron.core.transformer.enums", "AttnBackend"),
     ("megatron.core.transformer.enums", "AttnMaskType"),
@@ -20,7 +20,7 @@ const ENUMS: [ClassName; 7] = [
     ("megatron.core.transformer.enums", "ModelType"),
     ("megatron.core.enums", "ModelType"),
 ];
-/// Arguments for other ways to divide layers over stages, which are not used.
+/// Arguments that divide layers over stages in other ways. The output does not use them.
 const OTHER_STAGES: [&str; 6] = [
     "virtual_pipeline_model_parallel_size",
     "num_layers_per_virtual_pipeline_stage",
@@ -32,7 +32,7 @@ const OTHER_STAGES: [&str; 6] = [
 const OTHER_SHARES: [&str; 2] =
     ["account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"];
 
-/// Argument that is `torch` or `torch_dist`.
+/// The argument that selects the format of checkpoints: `torch` or `torch_dist`.
 const FORM: &str = "ckpt_format";
 
 pub(crate) struct TemplateRun {
@@ -43,7 +43,7 @@ pub(crate) struct TemplateRun {
 }
 
 impl TemplateRun {
-    /// Reads the arguments of any rank.
+    /// Opens a run and reads the arguments of one of its ranks.
     pub(crate) fn open(path: &str, context: &dyn Context) -> Result<Self> {
         Self::read(&*context.open(path)?, context).map_err(|error| error.context(format!("-o like={path}")))
     }
@@ -79,8 +79,8 @@ impl TemplateRun {
         }
     }
 
-    /// Appends the arguments as an `argparse.Namespace`, with the sizes of a different grid.
-    /// Returns those that are left out.
+    /// Appends the arguments as an `argparse.Namespace`, with the sizes of the output's grid.
+    /// Returns the names of the arguments that are left out.
     pub(crate) fn push(&self, size: GridSize, form: &str, pickle: &mut PickleWriter) -> Result<Vec<String>> {
         let sizes = [
             ("tensor_model_parallel_size", size.tensor),
@@ -104,7 +104,8 @@ impl TemplateRun {
             let size = sizes.iter().find(|(name, _)| *name == key).map(|(_, size)| size.cast_signed());
             let is_replaced =
                 size.is_some() || OTHER_STAGES.contains(&key) || OTHER_SHARES.contains(&key) || key == FORM;
-            // A trial run: the pickle must not get a key without a value.
+            // Pickle the value into a discarded pickle first, so that the output never contains a
+            // key without a value.
             if !is_replaced && !push_plain(graph, value, &ENUMS, &mut PickleWriter::new())? {
                 left_out.push(key.to_owned());
                 continue;
@@ -123,7 +124,7 @@ impl TemplateRun {
         Ok(left_out)
     }
 
-    /// Reports the arguments that are left out.
+    /// Reports a loss for each argument that is left out.
     pub(crate) fn report(left_out: &[String], layout: &mut dyn LayoutSink) -> Result<()> {
         let why = "an argument of the -o like= run that is neither a plain value nor a dtype";
         left_out

@@ -1,5 +1,5 @@
-//! The parameters of the whole model: the ranks' parameters under their names in the model, with
-//! layers and experts numbered over all ranks.
+//! Collects the parameters of the whole model: gives the ranks' parameters the names that they have
+//! in the model, with layers and experts numbered over all ranks.
 
 use crate::args::Args;
 use crate::rank_file::RankFile;
@@ -8,8 +8,8 @@ use tensorferry_megatron_model::{GridSize, Rank, expert, is_counted, numbered};
 use tensorferry_sdk::{Error, Result};
 use tensorferry_torch_file::Location;
 
-/// A group of tensor ranks that has a parameter: the virtual stage in the order of its layers, the
-/// pipeline rank that holds it, and the expert rank.
+/// The tensor ranks that share a pipeline rank and an expert rank, for one virtual stage. Virtual
+/// stages are numbered in the order of their layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Group {
     virtual_stage: u64,
@@ -23,7 +23,7 @@ impl Group {
     }
 }
 
-/// A parameter of the model, with each tensor rank's part, in every group that has it.
+/// A parameter of the model: each tensor rank's part, in each group that has the parameter.
 #[derive(Debug)]
 pub(crate) struct Parameter {
     pub(crate) name: String,
@@ -32,14 +32,14 @@ pub(crate) struct Parameter {
 }
 
 impl Parameter {
-    /// Returns the groups, with the parts of all ranks. The parameter is taken from the first
-    /// group.
+    /// Returns the groups that have the parameter, each with the parts of its tensor ranks. The
+    /// first group's parts are used; the parts of the other groups are copies.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (Group, Vec<&Location>)> {
         self.groups.iter().map(|(&group, parts)| (group, parts.values().collect()))
     }
 }
 
-/// Returns the model's parameters, in the order of its layers.
+/// Returns the model's parameters, in the order of the virtual stages.
 pub(crate) fn parameters(
     size: GridSize,
     files: &BTreeMap<Rank, RankFile>,
@@ -110,7 +110,7 @@ impl Collected {
     }
 }
 
-/// Counts the layers of a rank, by stack.
+/// Returns the number of layers that a rank has in each stack.
 fn layers(part: &[(String, Location)]) -> Result<HashMap<String, u64>> {
     let mut stacks: HashMap<&str, BTreeSet<u64>> = HashMap::new();
     for (stack, number, _) in part.iter().filter_map(|(name, _)| numbered(name, "layers")) {
@@ -126,7 +126,7 @@ fn layers(part: &[(String, Location)]) -> Result<HashMap<String, u64>> {
     stacks.into_iter().map(count).collect()
 }
 
-/// Returns the number of experts on the expert ranks before this one.
+/// Returns the number of experts on the expert ranks before this rank.
 fn experts_before(size: GridSize, rank: Rank, args: &Args, part: &[(String, Location)]) -> Result<u64> {
     if rank.expert == 0 {
         return Ok(0);
@@ -149,7 +149,8 @@ fn experts_before(size: GridSize, rank: Rank, args: &Args, part: &[(String, Loca
         .ok_or_else(|| Error::malformed("the number of experts does not fit in 64 bits"))
 }
 
-/// Returns the name in the whole model, and whether it belongs to an expert.
+/// Returns the name that a parameter has in the whole model, and whether the parameter belongs to
+/// an expert.
 fn global_name(name: &str, layers_before: &HashMap<String, u64>, experts_before: u64) -> (String, bool) {
     let mut global = match numbered(name, "layers") {
         Some((stack, number, after)) => {
@@ -167,7 +168,7 @@ fn global_name(name: &str, layers_before: &HashMap<String, u64>, experts_before:
     (global, is_expert)
 }
 
-/// Checks the number of layers against the arguments.
+/// Checks that the number of layers matches the arguments.
 fn check_layers(layers: &HashMap<String, u64>, args: &Args) -> Result<()> {
     let counted: Vec<_> = layers.iter().filter(|(stack, _)| is_counted(stack)).collect();
     match (&*counted, args.count("num_layers")) {
@@ -185,7 +186,8 @@ fn check_complete(parameter: &Parameter, size: GridSize) -> Result<()> {
     let mut stages: Vec<Group> = groups.iter().map(|&group| Group { expert: 0, ..group }).collect();
     stages.dedup();
     for stage in stages {
-        // An expert is on only one expert rank; all other parameters are on each of them.
+        // An expert is on only one of the expert ranks. All other parameters are on every expert
+        // rank.
         let experts =
             groups.iter().filter(|group| Group { expert: 0, ..**group } == stage).map(|group| group.expert);
         let experts: Vec<u64> =

@@ -1,4 +1,4 @@
-//! Reads a rank's file: its parameters by name, and the other values.
+//! Reads a rank's file: the parameters and their names, the arguments, and what else it contains.
 
 use crate::args::Args;
 use std::collections::BTreeSet;
@@ -6,13 +6,15 @@ use tensorferry_sdk::{Catalog, CatalogBuilder, Context, Error, Result, Source, e
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Budget, Calls, Extent, Located, Location, ObjectFile, Storages, rebuild};
 
-/// Maximum dimensions of a tensor, as in torch. A shape with a million dimensions would be slow.
+/// Maximum number of dimensions of a tensor, as in torch. Shapes with a million dimensions would be
+/// slow.
 const MAX_DIMENSIONS: usize = 64;
 /// Maximum depth of nested modules. Megatron's models have up to ten levels.
 const MAX_NESTING: usize = 64;
-/// Maximum number of virtual stages. If there were more stages than layers, some would be empty.
+/// Maximum number of virtual stages. Models have fewer, because each stage needs at least one
+/// layer.
 const MAX_CHUNKS: usize = 4096;
-/// Keys besides the model that are read.
+/// Keys that are read in addition to the model.
 const READ: [&str; 3] = ["args", "checkpoint_version", "iteration"];
 
 /// A rank's part of the model.
@@ -21,7 +23,7 @@ pub(crate) struct RankFile {
     pub(crate) args: Args,
     pub(crate) version: Option<f64>,
     pub(crate) iteration: Option<i64>,
-    /// Parameters of each virtual stage.
+    /// For each virtual stage, the names and locations of its parameters.
     pub(crate) chunks: Vec<Vec<(String, Location)>>,
 }
 
@@ -32,27 +34,27 @@ impl RankFile {
     }
 }
 
-/// Reads the files of all ranks. Each pickle is dropped as soon as it is read.
+/// Reads the files of all ranks. The pickle of a file is dropped as soon as the file is read.
 pub(crate) struct RankReader<'s> {
     source: &'s dyn Source,
     context: &'s dyn Context,
     budget: Budget,
     storages: Storages<'s>,
-    /// Receives the storages. Only those that are needed are copied to the real catalog.
+    /// Receives the storages of all files. Only the needed ones are copied to the real catalog.
     catalog: CatalogBuilder<'s>,
     pub(crate) found: OtherContent,
 }
 
-/// Content of the files besides parameters.
+/// What the files contain in addition to parameters.
 #[derive(Debug, Default)]
 pub(crate) struct OtherContent {
     pub(crate) globals: BTreeSet<String>,
     pub(crate) calls: Calls,
-    /// Keys of the training state.
+    /// Keys of values that are training state.
     pub(crate) training: BTreeSet<String>,
-    /// Names of the model's values that are neither tensors nor `None`.
+    /// Names of values in the model that are neither tensors nor `None`.
     pub(crate) no_tensors: BTreeSet<String>,
-    /// Number of non-empty extra states of modules.
+    /// Number of modules' extra states that are not `None`.
     pub(crate) extra_states: u64,
 }
 
@@ -108,7 +110,7 @@ impl<'s> RankReader<'s> {
         Ok(rank)
     }
 
-    /// Returns the tensors in a model's nested dicts.
+    /// Returns the names and locations of the tensors in a model's nested dicts.
     fn parameters(&mut self, object: &ObjectFile, model: ValueId) -> Result<Vec<(String, Location)>> {
         let graph = object.graph();
         let entries = |value| graph.entries(value).map(Vec::into_iter);
@@ -164,7 +166,7 @@ impl<'s> RankReader<'s> {
         Ok(Some(Location { shape, ..location }))
     }
 
-    /// Returns the storages by the IDs in locations, and the other content.
+    /// Returns the storages (locations refer to them by ID), and the other content.
     pub(crate) fn finish(self) -> Result<(Catalog, OtherContent)> {
         Ok((self.catalog.finish()?, self.found))
     }

@@ -1,5 +1,5 @@
-//! Reads a run: finds its ranks, reads their files, compares the tensors that ranks share, and
-//! fills the catalog.
+//! Reads a run: finds its ranks, reads their files, compares the tensors that several ranks share,
+//! and fills the catalog.
 
 use crate::args::Args;
 use crate::like::COMMON;
@@ -19,14 +19,14 @@ use tensorferry_sdk::{
 use tensorferry_torch_dcp::TorchDcp;
 use tensorferry_torch_file::{Budget, Extent, Location, ObjectFile};
 
-/// What to do if ranks differ in a tensor that they share.
+/// What to do if the values of a tensor that several ranks share differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Difference {
     Refuse,
     TakeFirst,
 }
 
-/// Row order of fused attention.
+/// Row order of fused attention weights in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FusedOrder {
     Stored,
@@ -63,7 +63,7 @@ const SHARD_IS_ALONE: TypedOption<bool> = TypedOption::choice(
     "refuse the folder of a single rank, or read only that rank's part",
 );
 
-/// Reason for leaving out values besides the model.
+/// Reason for leaving out values that are not part of the model.
 const OF_TRAINING: &str = "training state, which is not part of the model";
 
 pub(crate) fn options() -> Vec<OptionSpec> {
@@ -90,7 +90,7 @@ impl Reader {
         })
     }
 
-    /// Checks that reading one rank's part of a model is what the user wants.
+    /// Checks that the user wants to read only one rank's part of a model. Returns an error if not.
     fn check_part_allowed(&self, context: &dyn Context) -> Result<()> {
         if !self.shard_is_alone && context.purpose().has(Purpose::SHOW) {
             context.note("this is one rank's part of a model: the parent folder has the whole model");
@@ -158,7 +158,8 @@ impl TensorReader for Reader {
     }
 }
 
-/// Reports the content of a distributed checkpoint besides its tensors.
+/// Adds the arguments of a distributed checkpoint to the metadata, and reports what is lost from
+/// its file `common.pt`.
 fn report_common(
     source: &dyn Source,
     name: &str,
@@ -200,13 +201,13 @@ struct RunReader {
     files: BTreeMap<Rank, RankFile>,
     collected: Catalog,
     found: OtherContent,
-    /// Files that are not part of the model.
+    /// Files in the ranks' folders that are not part of the model.
     others: Vec<String>,
 }
 
 impl RunReader {
-    /// Reads the ranks in these folders. With `is_alone`, reads the only folder and ignores what
-    /// its arguments declare about other ranks.
+    /// Reads the ranks in these folders. If `is_alone` is set, there is only one folder, and what
+    /// its arguments declare about other ranks is ignored.
     fn read(
         source: &dyn Source,
         folders: Vec<RankFolder>,
@@ -214,7 +215,8 @@ impl RunReader {
         context: &dyn Context,
     ) -> Result<Self> {
         let mut reader = RankReader::new(source, context);
-        // Any rank's arguments have the number of ranks.
+        // The arguments contain the number of ranks. They are the same on all ranks, so read the
+        // first one.
         let (any, first) = match folders.first() {
             Some(folder) => (folder.path.clone(), reader.read(&folder.file(source)?)?),
             None => return Err(Error::plugin("a run without ranks")),
@@ -223,8 +225,9 @@ impl RunReader {
         let mut known = BTreeMap::new();
         let mut second_is_expert = false;
         if let Some(last) = run_folder::last_ambiguous(&folders, args) {
-            // Pipeline stages have different names: only the first has the embedding, and only the
-            // last has the output layer. Expert ranks have the same names.
+            // Parameters have different names in the first and the last pipeline stage: only the
+            // first stage has the embedding, and only the last one has the output layer. All expert
+            // ranks have the same names.
             let file = reader.read(&last.file(source)?)?;
             second_is_expert = file.names() == first.names();
             known.insert(last.path.clone(), file);
@@ -262,7 +265,7 @@ impl RunReader {
         self.folders.get(&rank).map_or("", |folder| &folder.path)
     }
 
-    /// Adds the tensors of the only rank, unchanged.
+    /// Adds the tensors of the only rank, without joining anything.
     fn add_part(&self, catalog: &mut dyn CatalogSink) -> Result<Box<dyn TensorDecoder>> {
         let mut output = JoinedCatalog::new(&self.collected, catalog);
         for parameter in parameters(self.size, &self.files, &Args::NONE)? {
@@ -273,7 +276,8 @@ impl RunReader {
         Ok(Box::new(NothingEncoded))
     }
 
-    /// Reports the content besides parameters.
+    /// Adds the metadata and the globals, and reports the losses of everything that is not a
+    /// parameter.
     fn report(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
         let OtherContent { globals, calls, training, no_tensors, extra_states } = &self.found;
         globals.iter().try_for_each(|global| catalog.global(global))?;
@@ -315,16 +319,16 @@ fn check_of_one_run(first: &RankFile, rank: &RankFile) -> Result<()> {
         .found(said(rank)))
 }
 
-/// Joins parameters one by one.
+/// Joins the parameters of a run, one after another.
 struct Joining<'j, 'o> {
     reader: &'j Reader,
     source: &'j dyn Source,
     context: &'j dyn Context,
     run: &'j RunReader,
     output: JoinedCatalog<'o>,
-    /// Shape of the first rank's part of each parameter.
+    /// For each parameter, the shape of the first rank's part.
     shapes: HashMap<&'j str, Vec<u64>>,
-    /// Whether the old row order was already noted.
+    /// Whether the user was already told about the old row order.
     told_order: bool,
 }
 
@@ -353,8 +357,8 @@ impl Joining<'_, '_> {
         let fused = self.fused(name)?;
         match placement {
             Placement::Vocabulary => self.check_vocabulary(name, &parts)?,
-            // Not even if one tensor rank has a whole expert: other expert ranks have the other
-            // experts.
+            // This applies even if each expert is whole on one tensor rank, because other expert
+            // ranks have other experts.
             Placement::Unsupported(what) if ranks > 1 || self.run.size.experts > 1 => {
                 return Err(Error::unsupported(what));
             }
@@ -384,7 +388,7 @@ impl Joining<'_, '_> {
         self.output.joined(name, &parts, joint, max)
     }
 
-    /// Adds the first rank's tensor, after checking that the others are the same.
+    /// Adds the first rank's tensor, after checking that the other ranks have the same tensor.
     fn replicated(&mut self, name: &str, group: Group, parts: &[&Location], is_unknown: bool) -> Result<()> {
         for (tensor, copy) in (1..).zip(&parts[1..]) {
             let ranks = [group.rank(0), group.rank(tensor)];
@@ -413,7 +417,8 @@ impl Joining<'_, '_> {
         Ok(())
     }
 
-    /// Compares a rank's tensor with another rank's.
+    /// Checks that two ranks have the same tensor. Depending on the option, a difference is an
+    /// error or a loss.
     fn check_copy(&mut self, pair: (&Location, &Location), ranks: [Rank; 2], name: &str) -> Result<()> {
         let [first, other] = ranks.map(|rank| self.run.path(rank));
         if (pair.0.dtype, &pair.0.shape) != (pair.1.dtype, &pair.1.shape) {
@@ -448,14 +453,15 @@ impl Joining<'_, '_> {
         same_bytes(self.source, &self.run.collected, (first, other), self.context)
     }
 
-    /// Returns whether a parameter repeats the embedding, according to the arguments or its name.
+    /// Returns whether a parameter is a copy of the embedding, according to the arguments or its
+    /// name.
     fn is_tied(&self, name: &str) -> bool {
         let untied = self.run.args().flag("untie_embeddings_and_output_weights");
         is_output(name) && (untied == Some(false) || name.contains("word_embeddings_for_head"))
     }
 
-    /// Returns how to convert rows of fused attention to the current order, or `None` if they are
-    /// in it or stay as stored.
+    /// Returns how to convert the rows of fused attention weights to the current order. Returns
+    /// `None` if the rows already have this order or are kept as stored.
     fn fused(&mut self, name: &str) -> Result<Option<JoinRule>> {
         let version = self.run.first().and_then(|file| file.version).unwrap_or(0.0);
         let Some(fused) = fused(name).filter(|_| version < 2.0) else { return Ok(None) };
@@ -472,7 +478,7 @@ impl Joining<'_, '_> {
         Ok(Some(JoinRule::Fused { heads: heads / self.run.size.tensor, fused, heads_inside: version < 1.0 }))
     }
 
-    /// Checks the number of rows of the embedding against the arguments.
+    /// Checks that the number of rows in the embedding matches the arguments.
     fn check_vocabulary(&self, name: &str, parts: &[&Location]) -> Result<()> {
         let Some(expected) = self.run.args().count("padded_vocab_size").filter(|_| is_embedding(name)) else {
             return Ok(());

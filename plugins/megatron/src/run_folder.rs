@@ -1,28 +1,28 @@
-//! Finds the folders of a run's ranks: selects the iteration, and derives each folder's place in
-//! the grid from its name.
+//! Finds the folders of a run's ranks: selects the iteration, and derives each rank's position in
+//! the grid from the folder's name.
 
 use crate::args::Args;
 use std::collections::BTreeMap;
 use tensorferry_megatron_model::{GridSize, Rank};
 use tensorferry_sdk::{Entry, Error, ErrorKind, Result, Source};
 
-/// File that names the newest iteration.
+/// The file that contains the number of the newest iteration.
 pub(crate) const TRACKER: &str = "latest_checkpointed_iteration.txt";
-/// Maximum length of the tracker, which holds a number.
+/// Maximum length of the tracker. It normally contains a single number.
 const MAX_TRACKER_BYTES: u64 = 64;
-/// File that distributed checkpoints have.
+/// A file that only distributed checkpoints contain.
 const DISTRIBUTED: &str = "metadata.json";
 pub(crate) const RELEASE: &str = "release";
 /// Maximum number of ranks.
 const MAX_RANKS: u64 = 4096;
-/// Maximum number of names that an error lists.
+/// Maximum number of folders that an error lists.
 const MAX_LISTED: usize = 20;
-/// Prefix of rank folders.
+/// Prefix of the names of rank folders.
 const RANK: &str = "mp_rank_";
-/// Names of a rank's file. The second is used if the optimizer has its own file.
+/// Possible names of a rank's file. Megatron uses the second one if the optimizer has its own file.
 const FILES: [&str; 2] = ["model_optim_rng.pt", "model_rng.pt"];
 
-/// A rank's folder: its path, and the numbers in its name.
+/// The folder of a rank: its path, and the numbers in its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RankFolder {
     pub(crate) path: String,
@@ -30,7 +30,7 @@ pub(crate) struct RankFolder {
 }
 
 impl RankFolder {
-    /// Returns the file with the rank's part of the model.
+    /// Returns the path of the file that contains the rank's part of the model.
     pub(crate) fn file(&self, source: &dyn Source) -> Result<String> {
         for name in FILES {
             let path = format!("{}{name}", self.prefix());
@@ -41,12 +41,14 @@ impl RankFolder {
         Err(Error::malformed("the rank folder has no model file").file(&self.path).expected(FILES[0]))
     }
 
-    /// Returns the prefix of its files' names.
+    /// Returns the folder's path with a slash at the end, or an empty string for the input folder
+    /// itself.
     fn prefix(&self) -> String {
         if self.path.is_empty() { String::new() } else { format!("{}/", self.path) }
     }
 
-    /// Returns the files in it that are not part of the model: those of the sharded optimizer.
+    /// Returns the files in the folder that are not part of the model: those of the sharded
+    /// optimizer.
     pub(crate) fn others(&self, source: &dyn Source) -> Result<Vec<String>> {
         let names = source.list(&self.prefix())?;
         let is_other = |name: &String| !FILES.contains(&name.rsplit('/').next().unwrap_or_default());
@@ -54,10 +56,10 @@ impl RankFolder {
     }
 }
 
-/// Returns the input as the folder of a single rank, if it has a rank's file and nothing of a run.
-/// The name of such a folder is unknown here.
+/// Returns the input as a rank folder if it contains a rank's file, but neither rank folders nor a
+/// tracker. The name of the input folder is not known, so its numbers are unknown as well.
 pub(crate) fn one_rank(source: &dyn Source) -> Result<Option<RankFolder>> {
-    // List the folder first, so that remote inputs are not asked for each name.
+    // List the folder first, so that remote inputs need one request instead of one per name.
     let is_one = *source.entry() == Entry::Folder
         && !source.folders("")?.iter().any(|name| name.starts_with(RANK))
         && !source.contains(TRACKER)?
@@ -65,8 +67,8 @@ pub(crate) fn one_rank(source: &dyn Source) -> Result<Option<RankFolder>> {
     Ok(is_one.then(|| RankFolder { path: String::new(), numbers: vec![0] }))
 }
 
-/// Returns the rank folders of the iteration that the user means: the requested iteration, the
-/// newest one, or the input folder itself.
+/// Returns the rank folders of the iteration that the user means: the requested iteration, or else
+/// the newest one. Without a tracker, the input folder itself contains the rank folders.
 pub(crate) fn find(source: &dyn Source, iteration: Option<&str>) -> Result<Vec<RankFolder>> {
     let folder = folder(source, iteration)?;
     let folders = rank_folders(source, &folder)?;
@@ -91,8 +93,8 @@ fn folder(source: &dyn Source, iteration: Option<&str>) -> Result<String> {
     folder_named(text).ok_or_else(refused)
 }
 
-/// Returns the folder of the iteration that the user means, with a slash at the end, if it is a
-/// distributed checkpoint.
+/// Returns the folder of the iteration that the user means, if it is a distributed checkpoint. The
+/// folder ends with a slash unless it is empty.
 pub(crate) fn distributed(source: &dyn Source, iteration: Option<&str>) -> Result<Option<String>> {
     let folder = folder(source, iteration)?;
     let folder = if folder.is_empty() { folder } else { format!("{folder}/") };
@@ -100,7 +102,7 @@ pub(crate) fn distributed(source: &dyn Source, iteration: Option<&str>) -> Resul
     Ok(Some(folder).filter(|_| is_distributed))
 }
 
-/// Returns the folder that the tracker names, if there is a tracker.
+/// Returns the folder that the tracker names, or `None` if there is no tracker.
 pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
     if !source.contains(TRACKER)? {
         return Ok(None);
@@ -130,7 +132,7 @@ fn number(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-/// Returns the rank folders in a folder that may not exist.
+/// Returns the rank folders in a folder. Returns a specific error if the folder does not exist.
 pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<RankFolder>> {
     let paths = source.folders(folder).map_err(|error| match error.kind() {
         ErrorKind::Io => Error::malformed("no such folder").file(folder),
@@ -152,9 +154,9 @@ pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<Rank
     Ok(folders)
 }
 
-/// Returns the last folder if the second numbers may be pipeline ranks or expert ranks; the names
-/// in the folder then decide. Returns `None` if there are no such numbers, or if the arguments
-/// decide.
+/// If the second number in each folder's name can be a pipeline rank or an expert rank, returns the
+/// folder with the highest one. The names of its parameters show which it is. Returns `None` if
+/// there are no second numbers, or if the arguments declare the numbers of ranks.
 pub(crate) fn last_ambiguous<'f>(folders: &'f [RankFolder], args: &Args) -> Option<&'f RankFolder> {
     let is_said = ["pipeline_model_parallel_size", "expert_model_parallel_size"]
         .into_iter()
@@ -164,8 +166,9 @@ pub(crate) fn last_ambiguous<'f>(folders: &'f [RankFolder], args: &Args) -> Opti
     last.filter(|folder| !is_said && are_two && folder.numbers[1] > 0)
 }
 
-/// Returns the grid according to a rank's arguments, or otherwise to the names, and each rank's
-/// folder. If the arguments do not define the second number, `second_is_expert` does.
+/// Returns the size of the grid, and each rank's folder. The size follows from the arguments of a
+/// rank, or from the folders' names if the arguments do not contain it. In the latter case,
+/// `second_is_expert` determines what the second number in a name means.
 pub(crate) fn grid(
     folders: Vec<RankFolder>,
     args: &Args,

@@ -1,8 +1,8 @@
-//! A folder of a source, as a separate source.
+//! Makes a folder in a source look like a source of its own.
 
 use tensorferry_sdk::{Entry, FileId, FileRange, Result, Source};
 
-/// The files below a folder, whose path is empty or ends in a slash.
+/// The files below a folder. The folder's path is empty or ends with a slash.
 pub(crate) struct Subfolder<'s> {
     pub(crate) source: &'s dyn Source,
     pub(crate) folder: String,

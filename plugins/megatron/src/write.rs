@@ -1,4 +1,5 @@
-//! Plans runs: a `torch_dist` checkpoint, or rank folders for the user's grid.
+//! Plans the output: a `torch_dist` checkpoint, or rank folders for the grid that the user
+//! requests.
 
 mod dist;
 mod ranks;
@@ -25,7 +26,7 @@ pub(crate) fn options() -> Vec<OptionSpec> {
 #[derive(Debug)]
 pub(crate) struct Writer {
     like: Option<String>,
-    /// Grid of the rank folders, if the user asks for them.
+    /// Grid of the rank folders. `None` means a `torch_dist` checkpoint.
     size: Option<GridSize>,
 }
 

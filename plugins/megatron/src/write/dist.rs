@@ -1,5 +1,5 @@
-//! A `torch_dist` checkpoint: a distributed checkpoint of torch in which all layers of a stack form
-//! one tensor.
+//! Writes a `torch_dist` checkpoint: a distributed checkpoint of torch in which each tensor
+//! contains all layers of a stack.
 //!
 //! ```text
 //! metadata.json            the library that wrote it
@@ -23,7 +23,6 @@ use tensorferry_torch_file::{PickleWriter, WrittenArchive, ZipPlan};
 
 const CONFIG: &[u8] = br#"{"sharded_backend": "torch_dist", "sharded_backend_version": 1, "common_backend": "torch", "common_backend_version": 1}"#;
 
-/// Lays out the checkpoint.
 pub(super) fn plan(
     catalog: &dyn CatalogView,
     like: Option<&TemplateRun>,
@@ -35,7 +34,7 @@ pub(super) fn plan(
     let embedding = catalog.tensor_ids().find(|&id| is_embedding(catalog.tensor(id).name));
     for id in catalog.tensor_ids() {
         let view = catalog.tensor(id);
-        // Megatron splits these into several tensors.
+        // Megatron splits tensors with these names into several tensors.
         let refused = match placement(view.name) {
             _ if is_before_core(view.name) => Some(OLD_NAME),
             Placement::Unsupported(what) => Some(what),
@@ -46,8 +45,8 @@ pub(super) fn plan(
         }
         let of = embedding.filter(|&of| is_output(view.name) && catalog.tied_to(of) == catalog.tied_to(id));
         match (of, unsupported_reason(view.dtype, view.shape)) {
-            // As in Megatron: a model whose output layer is the embedding has no separate output
-            // layer.
+            // If the output layer is tied to the embedding, Megatron does not save a separate
+            // output layer.
             (Some(of), _) => {
                 layout.alias(id, of)?;
                 layout.written_as(id, catalog.tensor(of).name)?;
@@ -103,8 +102,8 @@ fn names(catalog: &dyn CatalogView) -> HashSet<&str> {
     catalog.tensor_ids().map(|id| catalog.tensor(id).name).collect()
 }
 
-/// Returns the tensors of the checkpoint that are made of these slices, or `None` if the slices of
-/// a tensor differ.
+/// Combines slices into the tensors of the checkpoint. Returns `None` if the slices of a tensor
+/// differ in dtype or shape, or if the tensors of a stack differ in the number of layers.
 fn stacks(catalog: &dyn CatalogView, ids: &[TensorId], is_stacked: bool) -> Option<Vec<DcpTensor>> {
     let names = names(catalog);
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -136,7 +135,7 @@ fn stacks(catalog: &dyn CatalogView, ids: &[TensorId], is_stacked: bool) -> Opti
         }
         whole.chunks.push(DcpChunk { tensor: id, offsets, sizes });
     }
-    // All stacked tensors must have the same number of layers.
+    // All tensors in a stack must have the same number of layers.
     let layers =
         |tensor: &DcpTensor| tensor.shape.len() > catalog.tensor(tensor.chunks[0].tensor).shape.len();
     let counts: BTreeSet<(&str, u64)> = tensors
@@ -148,7 +147,7 @@ fn stacks(catalog: &dyn CatalogView, ids: &[TensorId], is_stacked: bool) -> Opti
     (counts.len() == stacks.len()).then_some(tensors)
 }
 
-/// Returns whether there is a slice for each index.
+/// Returns whether the slices cover the whole tensor, each index once.
 fn is_tiled(tensor: &DcpTensor) -> bool {
     let slices = tensor.chunks.iter().map(|chunk| &chunk.offsets).collect::<BTreeSet<_>>();
     let own = tensor.chunks.first().map_or(0, |chunk| {
@@ -157,7 +156,7 @@ fn is_tiled(tensor: &DcpTensor) -> bool {
     slices.len() == tensor.chunks.len() && (tensor.chunks.len() as u64 == own || own == 1)
 }
 
-/// Pickles the content of the checkpoint besides its tensors.
+/// Pickles everything in the checkpoint that is not a tensor.
 fn common(like: Option<&TemplateRun>, is_stacked: bool, layout: &mut dyn LayoutSink) -> Result<Vec<u8>> {
     let mut pickle = PickleWriter::new();
     pickle.empty_dict();

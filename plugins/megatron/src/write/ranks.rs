@@ -1,5 +1,6 @@
-//! Rank folders: each rank's file is an archive of its parts of the tensors. A tensor that several
-//! ranks share is written from the catalog for one rank, and as a copy for the others.
+//! Writes rank folders. Each rank's file is an archive that contains the rank's parts of the
+//! tensors. If several ranks share a tensor, one rank's file gets the tensor itself, and the other
+//! files get copies of its bytes.
 
 use crate::like::TemplateRun;
 use std::collections::HashMap;
@@ -10,21 +11,22 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{PickleWriter, WholeTensor, WrittenArchive, ZipPlan};
 
-/// Name of a rank's file, and of the root folder in its archive.
+/// Name of a rank's file, and name of the root folder in its archive.
 const FILE: (&str, &str) = ("model_optim_rng.pt", "model_optim_rng");
-/// Checkpoint version of megatron-core: rows of fused attention are in groups.
+/// Checkpoint version that megatron-core writes. In this version, the rows of fused attention
+/// weights are grouped.
 const VERSION: f64 = 3.0;
-/// Bytes of a copy to read at a time.
+/// Number of bytes to read at a time when a copy is written.
 const CHUNK: u64 = 1 << 20;
 
-/// Archives whose checksums `seal` fills in, and the copies in them.
+/// Archives whose checksums `seal` fills in, and the copies that they contain.
 #[derive(Debug, Default)]
 pub(super) struct RankPlan {
     archives: Vec<ZipPlan>,
     copies: HashMap<EncodedId, CopiedRows>,
 }
 
-/// Bytes of a tensor that are also in another rank's file.
+/// A range of a tensor's bytes that a different rank's file also contains.
 #[derive(Debug, Clone, Copy)]
 struct CopiedRows {
     tensor: TensorId,
@@ -32,7 +34,6 @@ struct CopiedRows {
     len: u64,
 }
 
-/// Lays out the files of all ranks.
 pub(super) fn plan(
     catalog: &dyn CatalogView,
     size: GridSize,
@@ -71,7 +72,7 @@ fn stored(catalog: &dyn CatalogView, part: &Part) -> Result<WholeTensor> {
     stored.map_err(|why| Error::unsupported(why).tensor(view.name))
 }
 
-/// Returns the pickle of a rank's file, and the arguments that it leaves out.
+/// Returns the pickle of a rank's file, and the names of the arguments that it leaves out.
 fn pickle(
     parts: &[Part],
     stored: &[WholeTensor],
@@ -99,7 +100,7 @@ fn pickle(
     Ok((pickle.finish(), left_out))
 }
 
-/// Appends a part's bytes and returns their offset.
+/// Appends the bytes of a part and returns their offset.
 fn append(
     catalog: &dyn CatalogView,
     part: &Part,

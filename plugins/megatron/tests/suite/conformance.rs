@@ -1,4 +1,4 @@
-//! Runs the SDK's conformance suite on runs of several ranks.
+//! Runs the SDK's conformance suite on runs that have several ranks.
 
 use crate::common::{Rank, one, run};
 use tensorferry_megatron::Megatron;

@@ -1,5 +1,5 @@
-//! Checkpoints saved by megatron-core. The result is identical to its own resharding to one rank,
-//! byte for byte.
+//! Reads checkpoints that megatron-core saved. The results must be identical, byte for byte, to
+//! what megatron-core saves after it joins the ranks itself.
 
 use crate::common::options;
 use serde_json::Value;

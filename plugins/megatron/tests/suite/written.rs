@@ -1,4 +1,4 @@
-//! Writes runs and reads them again, for all kinds of grids.
+//! Writes runs with all kinds of grids and reads them again.
 
 use crate::common::{Rank, one, options, run};
 use crate::fixtures::files;
@@ -18,7 +18,7 @@ fn tensors(view: &MemoryView<'_>) -> Tensors {
     names.map(|name| (name.clone(), view.tensor_named(&name).unwrap())).collect()
 }
 
-/// Writes the content of one run, with the arguments of another.
+/// Writes the tensors of the run `files`, with the arguments of the run `like`.
 fn written(files: &Files, like: &Files, given: &[(&str, &str)]) -> (Tensors, Result<MemoryOutput>) {
     let (source, mut context) = (MemorySource::folder(files.clone()), MemoryContext::default());
     let like: Arc<dyn Source> = Arc::new(MemorySource::folder(like.clone()));
@@ -76,7 +76,8 @@ fn rank_folders_are_joined_to_what_they_were_cut_of() {
 
 #[test]
 fn ranks_are_what_megatron_itself_wrote() {
-    // Written again, every rank's files have the same parts as before.
+    // If a run is written again with the same grid, each rank's file contains the same parts as
+    // before.
     for (case, files) in runs() {
         let stages = if case == "gpt_tp2_pp2" { "2" } else { "1" };
         let given = [("like", "run"), ("tensor_parallel", "2"), ("pipeline_parallel", stages)];
@@ -92,7 +93,7 @@ fn ranks_are_what_megatron_itself_wrote() {
     }
 }
 
-/// Returns the tensors of one rank's file.
+/// Returns the tensors in the file of one rank.
 fn one_rank(bytes: &[u8]) -> Tensors {
     let (source, context) = (MemorySource::file("rank.pt", bytes), MemoryContext::default());
     let view = MemoryView::made("rank", &source, &context, |catalog| {
@@ -139,7 +140,7 @@ fn a_distributed_checkpoint_has_every_layer() {
             let view = MemoryView::read(&Megatron, &[], &source, &context).unwrap();
             assert_eq!(view.catalog().losses(), []);
             assert_eq!(view.catalog().metadata().contains_key("args"), !given.is_empty(), "{case}");
-            // The output can provide the arguments of another run.
+            // The output can be used as the run that provides the arguments.
             if !given.is_empty() {
                 let given = [("like", "run"), ("tensor_parallel", "2")];
                 let (_, again) = written(&files, &output.files, &given);
@@ -200,7 +201,7 @@ fn experts_of_a_distributed_checkpoint_are_one_by_one_again() {
     let table = String::from_utf8_lossy(&output.files["release/.metadata"]).into_owned();
     assert!(table.contains("decoder.layers.mlp.experts.experts.linear_fc2.weight"), "{table}");
     assert_eq!(read(&output), before);
-    // One layer has no experts, so each layer has separate tensors, and a note says so.
+    // One of the layers has no experts, so each layer gets separate tensors. A note reports this.
     model.truncate(2);
     model.push(one("decoder.layers.1.mlp.linear_fc2.weight", &[1, 2], &[7.0, 8.0]));
     let files = run(&[("00", Rank { chunks: vec![model], ..Rank::default() })]);
