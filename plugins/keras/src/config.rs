@@ -1,14 +1,14 @@
-//! Converts JSON to nodes of the tree. A configuration is kept as it is, and nothing that it names
-//! is looked up.
+//! Converts JSON to nodes of the tree. A configuration is kept unchanged. The classes that it names
+//! are never looked up.
 
 use serde_json::Value;
 use tensorferry_sdk::{CatalogSink, Error, Limits, Node, NodeId, NodeKind, Result};
 
-/// Maximum depth of a configuration.
+/// Maximum depth of nested values in a configuration.
 const MAX_DEPTH: usize = 64;
 
 pub(crate) fn parse(bytes: &[u8], what: &str, limits: &Limits) -> Result<Value> {
-    // Parsed values take about a hundred times the memory of their text.
+    // Parsed values can take about a hundred times as much memory as their text.
     let nodes = nodes(bytes);
     if nodes > limits.nodes {
         return Err(Error::limit(format!("{what} has too many values"))
@@ -28,11 +28,11 @@ pub(crate) fn parse(bytes: &[u8], what: &str, limits: &Limits) -> Result<Value> 
     Err(Error::limit(format!("{what} is nested too deeply")).expected(format!("at most {MAX_DEPTH} levels")))
 }
 
-/// Overhead of a map besides its keys and values, in nodes: its tables have room for more entries.
+/// Memory overhead of a map, as a number of nodes: its tables have room for more entries.
 const MAP: u64 = 2;
 
-/// Returns an upper bound for the number of values and keys in a JSON text. Each of them, except
-/// the first, follows one of these marks.
+/// Returns an upper bound for the number of values and keys in a JSON text, with the overhead of
+/// maps. All values and keys except the first follow one of the characters `{`, `[`, `,` and `:`.
 fn nodes(bytes: &[u8]) -> u64 {
     let (mut count, mut in_text, mut is_escaped) = (1, false, false);
     for &byte in bytes {

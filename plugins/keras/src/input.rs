@@ -1,5 +1,5 @@
-//! Finds the files of an input: an HDF5 file, one in an archive or a folder with the configuration
-//! next to it, or shards and their map.
+//! Finds the files of an input. An input is an HDF5 file, an archive or folder with an HDF5 file
+//! and its configuration, or a set of shards and their map.
 
 use crate::{ARCHIVE_SUFFIX, CONFIG, MAP_SUFFIX, METADATA, WEIGHTS, WEIGHTS_SUFFIX, config};
 use serde_json::Value;
@@ -9,8 +9,8 @@ use tensorferry_sdk::file_name::{has_any_suffix, has_suffix, strip_suffix};
 use tensorferry_sdk::{Context, Entry, Error, Limits, Purpose, Result, ShardName, Source, check_name};
 use tensorferry_zip::{Archive, Extent, MAGIC, Member, Method, Names};
 
-/// Deflated members longer than this are rejected if they are over a hundred times as long as their
-/// stored bytes, as in Keras.
+/// A deflated member of an archive is rejected if it is longer than this and more than a hundred
+/// times as long as its stored bytes. Keras has the same rule.
 const MAX_UNCHECKED: u64 = 1 << 20;
 const MAX_EXPANSION: u64 = 100;
 
@@ -20,13 +20,13 @@ pub(crate) struct Input {
     /// Content of `config.json` and `metadata.json`, if they exist.
     pub(crate) config: Option<Vec<u8>>,
     pub(crate) metadata: Option<Vec<u8>>,
-    /// Map of shards: the groups, and the files that contain each.
+    /// Map of the shards: each group, and the files that contain it.
     pub(crate) map: Option<Vec<(String, Vec<String>)>>,
-    /// Archive that contains the weights.
+    /// The archive, if the input is one.
     pub(crate) archive: Option<Archive>,
-    /// Other files in the archive.
+    /// Names of the other files in the archive, which are not read.
     pub(crate) others: Vec<String>,
-    /// Shards next to a map that does not name them. Empty if the host accounts for the whole
+    /// Shards next to a map that does not name them. It is empty if the host accounts for the whole
     /// folder.
     pub(crate) unmapped: Vec<String>,
 }
@@ -45,20 +45,19 @@ pub(crate) fn has_keras_suffix(name: &str) -> bool {
     !name.starts_with('.') && (has_any_suffix(name, [ARCHIVE_SUFFIX, MAP_SUFFIX]) || is_h5 && !is_shard(name))
 }
 
-/// Returns whether a file is named like a Keras shard: `x_00000.weights.h5`.
+/// Returns whether a file has the name of a Keras shard, such as `x_00000.weights.h5`.
 pub(crate) fn is_shard(name: &str) -> bool {
     stem_of_shard(name).is_some()
 }
 
-/// Returns the part of a shard's name before its number. The name of the map starts with the same
-/// part.
+/// Returns the part before the number in a shard's name. The map's name starts with the same part.
 fn stem_of_shard(name: &str) -> Option<&str> {
     let (stem, number) = strip_suffix(name, WEIGHTS_SUFFIX)?.rsplit_once('_')?;
     (number.len() == 5 && number.bytes().all(|b| b.is_ascii_digit())).then_some(stem)
 }
 
 impl Input {
-    /// Finds the files of an input. A single shard is accepted only with `shard_is_alone`.
+    /// Finds the files of an input. A single shard is accepted only if `shard_is_alone` is set.
     pub(crate) fn find(source: &dyn Source, shard_is_alone: bool, context: &dyn Context) -> Result<Self> {
         let limits = context.limits();
         let name = match source.entry() {
@@ -86,9 +85,9 @@ impl Input {
     }
 }
 
-/// Rejects a shard, since the user may mean the whole model or only the shard. If it is only shown,
-/// a note is enough. The set is recognized only by its map, since the weights of an epoch can have
-/// the same kind of name.
+/// Rejects a shard, because the user may mean the whole model or only the shard. If the input is
+/// only shown, a note is enough. Without a map next to it, a file with a Keras shard's name is
+/// accepted, because the weights of a training epoch can have the same kind of name.
 fn refuse_shard(source: &dyn Source, name: &str, context: &dyn Context) -> Result<()> {
     let map = stem_of_shard(name).map(|stem| format!("{stem}{MAP_SUFFIX}"));
     let map = source.first_of(map)?;
@@ -110,7 +109,8 @@ fn refuse_shard(source: &dyn Source, name: &str, context: &dyn Context) -> Resul
     Err(Error::usage("the file is only one shard of a model").file(name).hint(hint))
 }
 
-/// Returns whether a file is named like a transformers shard: `tf_model-00001-of-00002.h5`.
+/// Returns whether a file has the name of a transformers shard, such as
+/// `tf_model-00001-of-00002.h5`.
 fn is_counted_shard(name: &str) -> bool {
     ShardName::parse(name).is_some_and(|shard| shard.count > 1)
 }
@@ -183,7 +183,7 @@ fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input
     Ok(Input { config, metadata, archive: Some(archive), others, ..Input::of(vec![weights]) })
 }
 
-/// A context for reading a member silently.
+/// A context that drops all messages, for reading small members of an archive.
 struct SilentContext<'a>(&'a Limits);
 
 impl Context for SilentContext<'_> {

@@ -1,4 +1,5 @@
-//! Keras files: `.weights.h5` and `.h5` are HDF5, `.keras` is a zip archive with such a file.
+//! Keras files. Files named `.weights.h5` and `.h5` are HDF5 files, and a `.keras` file is a zip
+//! archive that contains one.
 //!
 //! ```text
 //! model.keras             zip: metadata.json, config.json, model.weights.h5, assets/...; or a folder of these
@@ -19,12 +20,13 @@
 //! | references, lists of variable length, times, other structures | left out, with a loss |
 //!
 //! The host copies contiguous data and unfiltered chunks directly from the file. Each compressed
-//! chunk (deflate, lzf, shuffle, fletcher32) is a storage and is decoded on all threads. A variable
-//! that was never written reads as its fill value. Soft links are resolved; links and data in other
-//! files, and files that Keras itself rejects for their size, are rejected.
+//! chunk (deflate, lzf, shuffle, fletcher32) is a storage, and chunks are decoded on all threads. A
+//! variable that was never written reads as its fill value. Soft links inside the file are
+//! resolved. The reader rejects links to other files, data in other files, and files that Keras
+//! itself rejects for their size.
 //!
-//! The tree has the parts `model` and `optimizer`, and the configuration as JSON. Classes that the
-//! configuration names are never looked up.
+//! The tree has the parts `model`, `optimizer` and `metrics`, and the configuration as JSON.
+//! Classes that the configuration names are never looked up.
 //!
 //! | File | Content |
 //! |---|---|
@@ -56,7 +58,7 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// Name of the weights in an archive or a folder. A folder with this file is a model.
+/// Name of the HDF5 file in an archive or folder. A folder that contains this file is a model.
 const WEIGHTS: &str = "model.weights.h5";
 const CONFIG: &str = "config.json";
 const METADATA: &str = "metadata.json";

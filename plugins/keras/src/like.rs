@@ -1,5 +1,5 @@
-//! Rewrites a different file (`-o like=`) with these tensors in place of its own. All of its other
-//! bytes are kept: the HDF5 structure around the weights, the configuration, the assets.
+//! Copies an existing file (`-o like=`) with new tensors in place of its own. All other bytes are
+//! kept: the HDF5 structure around the weights, the configuration, the assets.
 
 use crate::hdf5::{DataLocation, Dataset, Element, File, Header, TextBudget};
 use crate::input::{Input, Weights};
@@ -17,33 +17,33 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::{Archive, Extent, ZipLayout, ZipPlan};
 
-/// Folder of files that layers load on their own.
+/// Folder of files that layers load themselves.
 const ASSETS: &str = "assets";
 
-/// The file passed as `-o like=`.
+/// The file that the user passed as `-o like=`.
 pub(crate) struct Template {
     like: String,
     source: Arc<dyn Source>,
     input: Input,
-    /// Location of the HDF5 file.
+    /// Location of the HDF5 file in the source.
     weights: Extent,
-    /// Its datasets, by path.
+    /// The datasets of the HDF5 file, by path.
     slots: HashMap<String, Slot>,
-    /// Path of each dataset, by the names of its layer and variable. TensorFlow checkpoints and
-    /// files read with `-i names=name` use these names.
+    /// For the name that a dataset has after its layer and variable, the dataset's path. TensorFlow
+    /// checkpoints and files read with `-i names=name` use such names.
     paths: HashMap<String, String>,
 }
 
-/// A dataset of the file.
+/// A dataset in the file. A tensor can replace its elements.
 struct Slot {
-    /// Its dtype, if it has one.
+    /// Dtype and byte order, if there is a dtype for the elements.
     number: Option<(Dtype, ByteOrder)>,
     shape: Vec<u64>,
-    /// Location of its elements, if they are contiguous.
+    /// Location of the elements, if they are contiguous.
     extent: Option<Extent>,
 }
 
-/// A tensor and its location in the output.
+/// A tensor, and the location of the elements that it replaces.
 struct Replacement<'a> {
     tensor: TensorId,
     path: &'a str,
@@ -52,10 +52,10 @@ struct Replacement<'a> {
 }
 
 impl Template {
-    /// Reads the structure of the file.
+    /// Opens the file and reads its structure.
     pub(crate) fn open(like: &str, context: &dyn Context) -> Result<Self> {
         let source = context.open(like)?;
-        // Sets of shards cannot be rewritten, so a shard can only mean that one file.
+        // Sets of shards cannot be copied, so a user who passes a shard means only that file.
         let input = Input::find(&*source, true, context)?;
         let [Weights::At(weights)] = &*input.weights else {
             return Err(Error::unsupported("-o like= cannot use sharded or compressed weights")
@@ -81,7 +81,7 @@ impl Template {
         Ok(Self { like: like.to_owned(), source, input, weights, slots, paths })
     }
 
-    /// Lays out the file with new tensors.
+    /// Lays out a copy of the file with the tensors of `catalog`.
     pub(crate) fn write(
         &self,
         catalog: &dyn CatalogView,
@@ -127,8 +127,8 @@ impl Template {
         }
     }
 
-    /// Returns the tensors that replace the file's own, in the order of the file, and the names of
-    /// tensors without a match.
+    /// Matches tensors with datasets. Returns the replacements in the order of the file, and the
+    /// names of tensors that match no dataset.
     fn choose<'a>(
         &'a self,
         catalog: &'a dyn CatalogView,
@@ -145,8 +145,8 @@ impl Template {
                 unmatched.push(view.name);
                 continue;
             };
-            // If no variable may be missing, a variable whose tensor cannot be written is an error
-            // as well.
+            // If no variable may be missing, it is also an error if the tensor for a variable
+            // cannot be written.
             let mut leave = |error: Error| match missing {
                 MissingValues::Refused => {
                     let found = format!("{}, as {:?}", form(Some(view.dtype), view.shape), view.name);
@@ -196,8 +196,8 @@ impl Template {
         Ok((chosen, unmatched))
     }
 
-    /// Reports the values that stay as in the file: the state of optimizers and metrics, and
-    /// variables if they may be kept.
+    /// Reports the values that are copied from the file: the state of optimizers and metrics, and
+    /// variables without a tensor. Returns an error if variables may not be missing.
     fn check_unmatched(
         &self,
         chosen: &[Replacement<'_>],
@@ -207,7 +207,7 @@ impl Template {
         context: &dyn Context,
     ) -> Result<()> {
         let paths: HashSet<&str> = chosen.iter().map(|chosen| chosen.path).collect();
-        // Two links to the same data are one variable.
+        // If two links refer to the same data, they are one variable.
         let offsets: HashSet<u64> =
             chosen.iter().filter(|c| c.extent.len > 0).map(|c| c.extent.offset).collect();
         let is_written = |path: &str, slot: &Slot| {
@@ -242,7 +242,7 @@ impl Template {
         Ok(())
     }
 
-    /// Appends the HDF5 file and returns its offset.
+    /// Appends the HDF5 file with its new tensors and returns its offset.
     fn weights(
         &self,
         file: OutputId,
@@ -270,7 +270,7 @@ impl Template {
         Ok(start.or(copied).unwrap_or(0))
     }
 
-    /// Appends the files of the archive besides the weights, the configuration and the metadata.
+    /// Adds the archive's other files: all except the weights, the configuration and the metadata.
     fn other_files(&self, layout: &mut dyn LayoutSink, context: &dyn Context) -> Result<()> {
         let Some(archive) = &self.input.archive else { return self.lose_assets(layout) };
         for (index, entry) in archive.entries().iter().enumerate() {
@@ -360,7 +360,7 @@ impl Slot {
         };
         let extent = match dataset.place {
             DataLocation::File(extent) => Some(extent),
-            // A dataset without bytes fits anywhere.
+            // An empty dataset has no bytes to replace, so any location is right.
             DataLocation::Empty => Some(file.extent(0, 0)?),
             _ => None,
         };
@@ -372,7 +372,7 @@ impl Slot {
     }
 }
 
-/// Formats a dtype and a shape for messages.
+/// Formats a dtype and a shape for error messages.
 fn form(dtype: Option<Dtype>, shape: &[u64]) -> String {
     let dtype = dtype.and_then(Dtype::info).map_or("elements without a dtype", |info| info.name());
     format!("{dtype} of shape {shape:?}")

@@ -1,4 +1,5 @@
-//! The content of a model's files: datasets, and the attributes that describe layers and variables.
+//! The content of a model's files: the datasets, and the attributes that describe layers and
+//! variables.
 
 use crate::config;
 use crate::hdf5::{Attributes, File, Object, walk};
@@ -9,28 +10,28 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use tensorferry_sdk::{CatalogSink, Context, Error, Limits, Node, NodeId, Result, TensorId};
 
-/// A dataset, with the number of its file.
+/// A dataset, and the number of the file that contains it.
 #[derive(Debug)]
 pub(crate) struct FoundDataset {
     pub(crate) file: usize,
     pub(crate) path: String,
     pub(crate) address: u64,
-    /// Whether its elements are numbers of one byte, which are codes in a quantized layer.
+    /// Whether its elements are numbers of one byte. In a quantized layer, such numbers are codes.
     pub(crate) is_narrow: bool,
 }
 
-/// The soft links and the groups of a file.
+/// The soft links and groups in a file.
 #[derive(Default)]
 struct Links {
-    /// Path of each link, path of its target, and address of its group.
+    /// For each link: its path, its target's path, and the address of the group that contains it.
     links: Vec<(String, String, u64)>,
     groups: HashSet<String>,
 }
 
 impl Links {
-    /// Returns the targets of soft links, with the paths that they have through the links. A target
-    /// must be a dataset or group with a path of hard links. Links below a target are not followed,
-    /// so there are no cycles.
+    /// Returns the datasets that soft links refer to, with the paths that they have through the
+    /// links. The target of a link must be a dataset or group that can be reached through hard
+    /// links. Links below a target are not followed, so there are no cycles.
     fn resolve(
         &self,
         datasets: &[FoundDataset],
@@ -65,7 +66,7 @@ impl Links {
                 add(link.clone(), dataset)?;
             } else if self.groups.contains(&path) {
                 let inside = if path.is_empty() { String::new() } else { format!("{path}/") };
-                // A link to a group that contains it adds nothing new.
+                // A link to a group that contains the link does not add any datasets.
                 if link.starts_with(&inside) {
                     continue;
                 }
@@ -87,17 +88,18 @@ impl Links {
 #[derive(Default)]
 pub(crate) struct Model {
     pub(crate) datasets: Vec<FoundDataset>,
-    /// Attribute `name` of each group `vars`, by the path of the object that contains the group.
+    /// The attribute `name` of each group `vars`. The key is the path of the object that contains
+    /// the group.
     layer_names: HashMap<String, String>,
     pub(crate) is_legacy: bool,
-    /// Names of variables in files of Keras 1 and 2, by path.
+    /// In files of Keras 1 and 2: the name of each variable, by path.
     weight_names: HashMap<String, String>,
     pub(crate) metadata: Vec<(&'static str, String)>,
-    /// Values for the tree besides tensors.
+    /// Parts of the tree that are not tensors.
     pub(crate) parts: Vec<(&'static str, Value)>,
 }
 
-/// Returns the part of a model's state that a dataset belongs to.
+/// Returns which part of a model's state a dataset belongs to.
 pub(crate) fn part(path: &str) -> &'static str {
     match path.split('/').next() {
         Some("optimizer" | "optimizer_weights") => "optimizer",
@@ -107,10 +109,10 @@ pub(crate) fn part(path: &str) -> &'static str {
 }
 
 impl Model {
-    /// Collects the datasets of a file, and its attributes.
+    /// Adds the datasets and the attributes of a file.
     pub(crate) fn scan(&mut self, file: &File<'_>, number: usize, context: &dyn Context) -> Result<()> {
         let mut lists: HashMap<String, Rc<Vec<String>>> = HashMap::new();
-        // The list of a group is stored only once, even if many links refer to the group.
+        // If several links refer to a group, its list is stored only once.
         let mut list_of: HashMap<u64, Option<Rc<Vec<String>>>> = HashMap::new();
         let mut order: Option<(String, Vec<String>)> = None;
         let first = self.datasets.len();
@@ -169,7 +171,7 @@ impl Model {
         }
     }
 
-    /// Reads the attributes of a whole model of Keras 1 and 2.
+    /// Reads the attributes that files of Keras 1 and 2 have if they contain a whole model.
     fn root_attributes(&mut self, file: &File<'_>, attributes: &Attributes, limits: &Limits) -> Result<()> {
         for name in ["keras_version", "backend"] {
             if let Some(text) = attributes.text(file, name)? {
@@ -184,7 +186,7 @@ impl Model {
         Ok(())
     }
 
-    /// Checks the lists of layers and weights against the datasets.
+    /// Checks that the listed layers and weights exist, and records the weights' names.
     fn legacy(
         &mut self,
         root: &str,
@@ -193,7 +195,7 @@ impl Model {
     ) -> Result<()> {
         self.is_legacy = true;
         let there: HashSet<&str> = self.datasets.iter().map(|found| &*found.path).collect();
-        // A repeated name needs no second check.
+        // If a name is repeated, check it only once.
         for layer in layers.iter().collect::<BTreeSet<_>>() {
             let group = if root.is_empty() { layer.clone() } else { format!("{root}/{layer}") };
             let names = lists.get(&group).ok_or_else(|| {
@@ -212,8 +214,8 @@ impl Model {
         Ok(())
     }
 
-    /// Returns whether the configuration of an older file has bfloat16 weights. Nothing else in the
-    /// file declares them.
+    /// Returns whether a configuration mentions the dtype bfloat16. In older files, nothing else
+    /// shows that weights are BF16.
     pub(crate) fn has_bfloat16(&self) -> bool {
         let mut open: Vec<&Value> = self.parts.iter().map(|(_, value)| value).collect();
         while let Some(value) = open.pop() {
@@ -227,7 +229,7 @@ impl Model {
         false
     }
 
-    /// Checks that each group in a map of shards is in the files that the map names.
+    /// Checks that each file contains the groups that the map of shards assigns to it.
     pub(crate) fn check_map(&self, map: &[(String, Vec<String>)], files: &[&str]) -> Result<()> {
         let there: HashSet<(&str, usize)> = self
             .datasets
@@ -248,8 +250,8 @@ impl Model {
         Ok(())
     }
 
-    /// Returns the datasets' names: their paths, or with `own` the names of layers and variables if
-    /// these are unique.
+    /// Returns the names of the datasets. By default, these are their paths. If `own` is set, they
+    /// are the names of layers and variables where these are unique.
     pub(crate) fn names(&self, own: bool) -> Vec<String> {
         let keys = || self.datasets.iter().map(|found| found.path.clone());
         if !own {
@@ -277,7 +279,7 @@ impl Model {
     }
 
     /// Adds the tree: the tensors of the model, the optimizer and the metrics, and the
-    /// configuration.
+    /// configuration. A model that consists only of weights gets no tree.
     pub(crate) fn tree(
         self,
         names: &[String],

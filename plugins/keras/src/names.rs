@@ -1,11 +1,12 @@
-//! Derives names from layers and variables. The file stores the names of layers in an attribute.
-//! The names of variables follow from the layer's class and their order, which is fixed for
-//! built-in Keras layers.
+//! Derives names for variables from their layers. The file contains the names of layers in
+//! attributes. The name of a variable follows from the layer's class and the variable's number:
+//! built-in Keras layers have a fixed order of variables.
 
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// The variables of Keras layers, in order, and the option that a variable depends on, if any.
+/// For each class of layers, the variables in order. A variable may depend on an option of the
+/// layer.
 const VARIABLES: &[(&[&str], &[(&str, Option<&str>)])] = &[
     (
         &[
@@ -45,23 +46,23 @@ const VARIABLES: &[(&[&str], &[(&str, Option<&str>)])] = &[
     (&["PReLU"], &[("alpha", None)]),
     (&["Normalization"], &[("mean", None), ("variance", None), ("count", None)]),
 ];
-/// The first variables of every optimizer. The rest belong to the model's variables, in their
-/// order.
+/// The first variables of every optimizer. Each of its other variables belongs to a variable of the
+/// model, in the model's order.
 const OPTIMIZER: &[&str] = &["iteration", "learning_rate"];
 
-/// A layer of a configuration.
+/// A layer in a configuration.
 struct Layer<'a> {
     class: &'a str,
     config: &'a Value,
 }
 
-/// The facts that names are derived from.
+/// What is needed to derive the names.
 pub(crate) struct LayerNames<'a> {
     layer_names: &'a HashMap<String, String>,
     layers: HashMap<&'a str, Layer<'a>>,
     /// Number of variables in each group `vars`.
     counts: HashMap<&'a str, usize>,
-    /// Groups of quantized layers, which have additional variables in a different order.
+    /// Groups of quantized layers. They have additional variables, and a different order.
     quantized: HashSet<&'a str>,
 }
 
@@ -80,8 +81,8 @@ impl<'a> LayerNames<'a> {
         Self { layer_names, layers: layers(config), counts, quantized }
     }
 
-    /// Returns the name of the variable at a path, or the path itself if the variable is outside of
-    /// a group `vars` or in a quantized layer.
+    /// Returns the name of the variable at a path. Returns the path itself if it is not in a group
+    /// `vars`, or if the layer is quantized.
     pub(crate) fn of(&self, path: &str) -> String {
         let variable = path.rsplit_once('/').and_then(|(group, number)| {
             let object = group.strip_suffix("vars")?;
@@ -110,8 +111,9 @@ impl<'a> LayerNames<'a> {
         parts.join("/")
     }
 
-    /// Returns the name of a variable of a built-in Keras layer. In a list of layers, the group is
-    /// named after the layer's class.
+    /// Returns the name of a variable in a built-in Keras layer. The layer's class follows from the
+    /// configuration. Without one, it follows from the group's name, since Keras names the groups
+    /// of layers in a list after their classes.
     fn variable(&self, own: Option<&str>, last: &str, count: usize, index: usize) -> Option<&'static str> {
         let layer = own.and_then(|own| self.layers.get(own));
         let (_, all) = VARIABLES.iter().find(|(classes, _)| {
@@ -121,8 +123,8 @@ impl<'a> LayerNames<'a> {
             let declared = option.and_then(|option| layer?.config.get(option));
             declared.is_none_or(|declared| declared.as_bool().unwrap_or(!declared.is_null()))
         };
-        // Without a configuration, only the full list of variables is certain, and the variables
-        // before the first optional one.
+        // Without a configuration, it is not known which optional variables exist. Names are
+        // certain only for the variables before the first optional one, or if all variables exist.
         let sure = all.iter().take_while(|(_, option)| option.is_none()).count();
         if layer.is_none() && count != all.len() && index >= sure {
             return None;
@@ -131,7 +133,7 @@ impl<'a> LayerNames<'a> {
     }
 }
 
-/// Returns whether a group is named after a class, as `batch_normalization_1` after
+/// Returns whether a group is named after a class: `batch_normalization_1` is named after
 /// `BatchNormalization`.
 fn is_called(group: &str, class: &str) -> bool {
     let stem = match group.rsplit_once('_') {
@@ -142,7 +144,8 @@ fn is_called(group: &str, class: &str) -> bool {
     letters(stem) == letters(class) || letters(group) == letters(class)
 }
 
-/// Returns the layers of a configuration by name, without names that occur with two classes.
+/// Returns the layers in a configuration, by name. If different layers have the same name, the name
+/// is left out.
 fn layers(config: Option<&Value>) -> HashMap<&str, Layer<'_>> {
     let mut found: HashMap<&str, Option<Layer<'_>>> = HashMap::new();
     let mut open: Vec<&Value> = config.into_iter().collect();
@@ -207,7 +210,7 @@ mod tests {
         let names = [("layers/batch_normalization", "bn")];
         let paths = ["layers/batch_normalization/vars/0", "layers/batch_normalization/vars/1"];
         assert_eq!(of(config, &names, &paths), ["bn/beta", "bn/moving_mean"]);
-        // It is unknown which two of the four variables these are.
+        // The layer has four possible variables, and it is not known which two of them these are.
         assert_eq!(of("{}", &names, &paths), ["bn/0", "bn/1"]);
     }
 }

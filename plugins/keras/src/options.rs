@@ -4,7 +4,7 @@ use tensorferry_hub::SHARD_OPTION;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::{Dtype, Error, OptionSpec, Options, Result, TypedOption};
 
-/// How to read untyped elements.
+/// How to read elements that have no type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opaque {
     Refuse,
@@ -43,12 +43,11 @@ const MISSING: TypedOption<MissingValues> = TypedOption::choice(
     "variables of like without a tensor: refuse them, or keep their values",
 );
 
-/// What to do with variables that have no tensor.
+/// What to do with variables for which there is no tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingValues {
-    /// Report an error.
     Refused,
-    /// Keep their values.
+    /// Keep the values that the copied file has.
     Kept,
 }
 
@@ -58,10 +57,10 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadOptions {
-    /// Whether tensors are named after layers and variables.
+    /// Whether to name tensors after their layers and variables.
     pub(crate) own_names: bool,
     pub(crate) opaque: Opaque,
-    /// Whether to read a shard without the rest of its set.
+    /// Whether to read a shard without the other shards of its set.
     pub(crate) shard_is_alone: bool,
 }
 
@@ -77,9 +76,9 @@ impl ReadOptions {
 
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// File to copy with new weights.
+    /// The file to copy with new weights.
     pub(crate) like: Option<String>,
-    /// What to do with its variables that have no tensor.
+    /// What to do with variables of that file for which there is no tensor.
     pub(crate) missing: MissingValues,
 }
 

@@ -1,5 +1,5 @@
-//! Scores how likely an input is to be of this format, by the first bytes of a file, or the names
-//! in an archive or a folder.
+//! Scores how likely an input is to be a Keras file, by the first bytes of a file, or by the names
+//! in an archive or folder.
 
 use crate::hdf5::find_signature;
 use crate::input::{has_keras_suffix, is_shard};
@@ -8,12 +8,13 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_zip::{Directory, Extent, MAGIC, Names};
 
-/// Score for a folder: below the formats that are a model's original form (see the host's order),
-/// and above its exports.
+/// Score of a folder. It is lower than the scores of formats in which models are originally
+/// published (see the host's order), and higher than the scores of formats to which models are
+/// exported.
 const IN_A_FOLDER: Score = Score(16);
 
-/// Returns the score of a source. A file with a matching name but wrong bytes may still be one of
-/// this format; the reader then reports what is wrong.
+/// Scores a source. If a file's name matches but its bytes are wrong, it may still be a broken
+/// Keras file. The reader's error then explains what is wrong.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {

@@ -1,5 +1,5 @@
-//! Reads each dataset of the file as a tensor, named by its path. Data that the host can copy
-//! directly stays in the file; compressed chunks are decoded one by one.
+//! Reads each dataset as a tensor. Its path is the tensor's name. The host copies uncompressed data
+//! directly from the file. Compressed chunks are decoded one by one.
 
 use crate::hdf5::{Chunks, DataLocation, Dataset, Element, EncodedChunk, File, Header, TextBudget};
 use crate::input::{Input, Weights};
@@ -16,12 +16,12 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::Extent;
 
-/// Values of the attribute `dtype` that mark elements without an HDF5 type.
+/// Values of the attribute `dtype` that mark elements for which HDF5 has no type.
 const MARKS: &[(&str, Dtype)] =
     &[("bfloat16", Dtype::BF16), ("float8_e4m3fn", Dtype::F8_E4M3), ("float8_e5m2", Dtype::F8_E5M2)];
-/// Allowed missing chunks: 16 per existing chunk, plus `entries / 64`.
+/// Allowed number of missing chunks: 16 per existing chunk, plus `entries / 64`.
 const MAX_MISSING_CHUNKS: (u64, u64) = (16, 64);
-/// Bytes to copy at a time.
+/// Number of bytes to copy at a time.
 const PIECE: usize = 64 << 10;
 
 pub(crate) struct Reader {
@@ -46,8 +46,8 @@ impl TensorReader for Reader {
                 model.metadata.push(("keras_version", version.to_owned()));
             }
         }
-        // HDF5 is not read sequentially, so a deflated member is inflated once and read from
-        // memory.
+        // HDF5 files are not read sequentially. So a deflated member is inflated once and then read
+        // from memory.
         let mut memory = None;
         if let [Weights::Deflated(member)] = &*input.weights {
             if member.len > context.limits().header_bytes {
@@ -125,29 +125,29 @@ impl Weights {
     }
 }
 
-/// State of filling a catalog with datasets.
+/// What is needed to add datasets to a catalog as tensors.
 struct Tensors<'a> {
     catalog: &'a mut dyn CatalogSink,
     context: &'a dyn Context,
     options: ReadOptions,
-    /// Whether unmarked elements of two bytes are BF16.
+    /// Whether elements of two bytes are BF16 if no attribute marks them.
     bf16: bool,
     memory: Option<Arc<MemorySource>>,
     /// Encoded storages, by handle.
     encoded: Vec<Encoded>,
-    /// Datasets already read, so that two links to one dataset read it once.
+    /// Datasets that were already read, so that a dataset with two links is read only once.
     known: HashMap<(usize, u64), ReadDataset>,
-    /// Decoded bytes of chunks, minus their stored bytes.
+    /// Number of bytes that the chunks seen so far expand by when they are decoded.
     expanded: u64,
-    /// Number of existing chunks.
+    /// Number of existing chunks in all datasets.
     chunks: u64,
-    /// Number of missing chunks, in all tensors.
+    /// Number of missing chunks in all tensors.
     absent: u64,
 }
 
 /// A dataset that was already read.
 enum ReadDataset {
-    /// A dataset without a dtype, and the reason.
+    /// There is no dtype for the dataset. The string is the reason.
     Lost(String),
     Data {
         dtype: Dtype,
@@ -166,7 +166,8 @@ enum StoredData {
 }
 
 impl Tensors<'_> {
-    /// Adds a dataset. Returns `None` if it has no dtype, which is a loss.
+    /// Adds a dataset as a tensor. If there is no dtype for its elements, reports a loss and
+    /// returns `None`.
     fn add(&mut self, file: &File<'_>, found: &FoundDataset, name: &str) -> Result<Option<TensorId>> {
         let key = (found.file, found.address);
         let known = match self.known.remove(&key) {
@@ -212,8 +213,8 @@ impl Tensors<'_> {
         let header = Header::read(file, address)?;
         let mut dataset = match Dataset::read(file, &header, self.context.limits()) {
             Ok(dataset) => dataset,
-            // A table next to the weights does not prevent reading them. Data in other files and
-            // unknown filters do.
+            // A dataset without a dtype, such as a table next to the weights, is only a loss. Data
+            // in other files and unknown filters are errors.
             Err(fault) if fault.is_datatype => {
                 return Ok(ReadDataset::Lost(fault.error.message().to_owned()));
             }
@@ -241,8 +242,8 @@ impl Tensors<'_> {
         Ok(ReadDataset::Data { dtype, shape: dataset.shape, has_names, placed })
     }
 
-    /// Returns how to read elements without an HDF5 type, according to the attribute `dtype`, the
-    /// configuration, or the user.
+    /// Returns how to read elements for which HDF5 has no type, according to the attribute `dtype`,
+    /// the configuration, or the user's option.
     fn opaque(&self, file: &File<'_>, dataset: &Dataset) -> Result<Option<Opaque>> {
         let width = dataset.datatype.width;
         let fits = |dtype: Dtype| {
@@ -303,7 +304,7 @@ impl Tensors<'_> {
         })
     }
 
-    /// Returns a storage of bytes that are stored unchanged in the file.
+    /// Returns a storage whose bytes are unchanged in the file.
     fn range(&mut self, extent: Extent) -> Storage {
         if self.memory.is_none() {
             return Storage::file(extent.file, extent.offset, extent.len);
@@ -316,7 +317,7 @@ impl Tensors<'_> {
         Storage::encoded(self.encoded.len() as u64 - 1, len)
     }
 
-    /// Returns the storage of a single number that all elements repeat.
+    /// Returns the storage of a number that is the value of all elements.
     fn fill(&mut self, fill: &[u8], dtype: Dtype, order: ByteOrder) -> Result<StorageId> {
         let width = dtype.info().and_then(|info| info.element_bytes()).unwrap_or(1) as usize;
         let (first, rest) = fill.split_at_checked(width).unwrap_or((fill, &[]));
@@ -361,7 +362,7 @@ impl Tensors<'_> {
         Ok(StoredData::Grid { grid, absent })
     }
 
-    /// Counts the missing chunks of one more tensor. A few bytes can declare millions of them.
+    /// Counts the missing chunks of a tensor. A few bytes of a file can declare millions of them.
     fn count_absent(&mut self, count: u64) -> Result<()> {
         self.absent = self.absent.saturating_add(count);
         self.check_absent(self.absent)
@@ -378,7 +379,8 @@ impl Tensors<'_> {
         Err(error.expected(format!("at most {max}")).found(absent))
     }
 
-    /// Limits the total growth of chunks when they are decoded.
+    /// Counts the bytes that a chunk expands by, and returns an error if all chunks together expand
+    /// too much.
     fn count_expanded(&mut self, len: u64, stored: u64) -> Result<()> {
         self.expanded = self.expanded.saturating_add(len.saturating_sub(stored));
         let max = self.context.limits().expanded_bytes;
@@ -392,7 +394,7 @@ impl Tensors<'_> {
     }
 }
 
-/// A storage that has to be decoded, or that is in an inflated member.
+/// An encoded storage: a chunk to decode, or bytes of a member that was inflated into memory.
 #[derive(Debug)]
 struct Encoded {
     bytes: Bytes,

@@ -1,5 +1,6 @@
-//! Writes `.weights.h5` from tensors, with their names as paths. `load_weights` accepts it if the
-//! names are Keras paths. All other outputs are copies of a different file (`like.rs`).
+//! Writes tensors to a new `.weights.h5`, with their names as paths. Keras's `load_weights` accepts
+//! the file if the names are Keras paths. All other outputs are copies of an existing file
+//! (`like.rs`).
 
 use crate::hdf5::write::{NewDataset, check_path, has_datatype, plan};
 use crate::like::Template;
@@ -12,7 +13,7 @@ use tensorferry_sdk::{
     TensorPlan, TensorWriter,
 };
 
-/// Maximum number of dimensions in HDF5.
+/// Maximum number of dimensions that HDF5 allows.
 const MAX_RANK: usize = 32;
 
 pub(crate) struct Writer {
@@ -61,7 +62,7 @@ fn write_weights(
     context: &dyn Context,
 ) -> Result<()> {
     let names: HashSet<&str> = catalog.tensor_ids().map(|id| catalog.tensor(id).name).collect();
-    // Names that would also be groups, such as `a` next to `a/b`.
+    // Names that cannot be datasets because they are groups, such as `a` next to `a/b`.
     let groups: HashSet<&str> =
         names.iter().flat_map(|name| name.match_indices('/').map(|(end, _)| &name[..end])).collect();
     let (mut datasets, mut ids, mut numbers) = (Vec::new(), Vec::new(), HashMap::new());

@@ -1,4 +1,5 @@
-//! Attributes describe an object. Those of Keras are strings and lists of strings.
+//! Reads attributes, which describe an object. The attributes that Keras writes are strings and
+//! lists of strings.
 //!
 //! ```text
 //! version u8, flags u8, lengths of name, datatype and dataspace, each u16; [charset u8 in version 3];
@@ -17,11 +18,11 @@ use tensorferry_sdk::{Error, Result};
 #[derive(Debug, Default)]
 pub(crate) struct Attributes(Vec<Attribute>);
 
-/// One attribute, with its undecoded value.
+/// An attribute. Its value is not decoded yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Attribute {
     pub(crate) name: String,
-    /// Address of the message, for errors.
+    /// Address for error messages.
     address: u64,
     datatype: Vec<u8>,
     dataspace: Vec<u8>,
@@ -57,14 +58,15 @@ impl Attributes {
         self.0.iter().find(|attribute| attribute.name == name)
     }
 
-    /// Returns the string with this name, if there is one.
+    /// Returns the string in the attribute `name`, or `None` if the attribute is missing or not a
+    /// string.
     pub(crate) fn text(&self, file: &File<'_>, name: &str) -> Result<Option<String>> {
         let Some(attribute) = self.get(name) else { return Ok(None) };
         Ok(attribute.texts(file, 1)?.and_then(|texts| texts.into_iter().next()))
     }
 
-    /// Returns the strings of `name`, or of `name0`, `name1`, and so on. An attribute has at most
-    /// 64 KiB, so Keras splits long lists.
+    /// Returns the strings in the attribute `name`, or else in the attributes `name0`, `name1`, and
+    /// so on. Keras splits long lists because an attribute can have at most 64 KiB.
     pub(crate) fn list(&self, file: &File<'_>, name: &str) -> Result<Option<Vec<String>>> {
         let texts = |attribute: &Attribute| -> Result<Vec<String>> {
             attribute.texts(file, u64::MAX)?.ok_or_else(|| {
@@ -133,7 +135,7 @@ impl Attribute {
     }
 }
 
-/// Passes each string of a run of elements to `each`.
+/// Passes each of `count` consecutive strings to `each`.
 pub(crate) fn texts(
     file: &File<'_>,
     data: &[u8],
@@ -151,8 +153,8 @@ pub(crate) fn texts(
     })
 }
 
-/// Reads a string in a global heap, given its length, the heap's address, and its number in the
-/// heap.
+/// Reads a string in a global heap. The element contains the string's length, the heap's address,
+/// and the string's number in the heap.
 fn variable(file: &File<'_>, element: &[u8], each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let mut cursor = Cursor::new(element);
     let place = cursor
@@ -185,8 +187,8 @@ fn parse(file: &File<'_>, message: &[u8], address: u64) -> Result<Attribute> {
     let (name, datatype, dataspace) = (take(len(0))?, take(len(2))?, take(len(4))?);
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
-    // A named datatype is in a different object header. Values with a datatype that cannot be
-    // fetched are not needed.
+    // A named datatype is in a different object header. If it cannot be read, the attribute's value
+    // has no datatype, which is an error only if the value is needed.
     let fetched = |flag: u8, kind: u16, bytes: Vec<u8>| {
         if version > 1 && flags & flag != 0 {
             shared_data(file, kind, &bytes, address).unwrap_or_default()

@@ -1,5 +1,6 @@
-//! Chunks are tiles of a dataset. Each is stored separately and found through one of six kinds of
-//! index. Chunks that were never written are missing and read as the fill value.
+//! Finds the chunks of a dataset. Chunks are tiles that are stored separately, and an index of one
+//! of six kinds contains their locations. Chunks that were never written are missing and read as
+//! the fill value.
 
 use super::file::File;
 use super::filters::Filters;
@@ -15,11 +16,11 @@ use std::sync::Arc;
 use tensorferry_sdk::{Error, Limits, Result};
 use tensorferry_zip::Extent;
 
-/// Maximum length of a chunk. Real chunks have a few megabytes.
+/// Maximum length of a chunk in bytes. Real chunks have a few megabytes.
 const MAX_CHUNK: u64 = 256 << 20;
-/// Number of chunks in a dataset that is always allowed, however short the chunks are.
+/// Number of chunks that an implicit index may always have, even if the file is short.
 const FREE_CHUNKS: u64 = 1 << 18;
-/// Maximum number of dimensions in HDF5.
+/// Maximum number of dimensions that HDF5 allows.
 const MAX_RANK: usize = 32;
 
 /// The chunks of a dataset.
@@ -33,21 +34,21 @@ pub(crate) struct Chunks {
     pub(crate) len: u64,
     pub(crate) fill: Vec<u8>,
     pub(crate) filters: Arc<Filters>,
-    /// Number of chunks if all were written.
+    /// Number of chunks that the dataset has if all of them are written.
     pub(crate) count: u64,
-    /// Existing chunks, sorted by their positions among all chunks in row-major order of the tiles.
+    /// Existing chunks. They are sorted by their positions in the row-major order of all chunks.
     pub(crate) found: Vec<(u64, Chunk)>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chunk {
-    /// Location of the stored bytes.
+    /// Location of the chunk's bytes in the file.
     pub(crate) stored: Extent,
-    /// Filters that were skipped.
+    /// Bit mask of the filters that were skipped for this chunk.
     pub(crate) mask: u32,
 }
 
-/// Location of an index, and the facts needed to read it.
+/// Location of a chunk index, and what is needed to read it.
 pub(crate) struct Index<'a> {
     pub(crate) address: u64,
     /// Shape of a chunk.
@@ -55,12 +56,12 @@ pub(crate) struct Index<'a> {
     pub(crate) indexing: Indexing,
     /// Maximum shape of the dataset.
     pub(crate) max: Option<&'a [u64]>,
-    /// Whether chunks at the edges are unfiltered.
+    /// Whether chunks at the edges of the dataset are stored without filters.
     pub(crate) has_plain_edges: bool,
 }
 
 impl Chunks {
-    /// Finds the chunks of a dataset of `shape`.
+    /// Finds the chunks of a dataset with this shape.
     pub(crate) fn read(
         mut self,
         file: &File<'_>,
@@ -104,7 +105,7 @@ impl Chunks {
                 return Err(malformed("has fewer dimensions than its dataset"));
             }
             let offsets = &entry.offsets[..rank];
-            // A leftover chunk of a dataset that was made smaller.
+            // The dataset was made smaller, and this chunk was left over.
             if offsets.iter().zip(shape).any(|(offset, len)| offset >= len) {
                 continue;
             }
@@ -186,7 +187,7 @@ fn from_leaf((key, address): (BTreeV1Key, u64)) -> Option<ChunkEntry> {
         BTreeV1Key::RawData { chunk_size, filter_mask, offsets } => {
             Some(ChunkEntry { address, size: chunk_size.into(), filter_mask, offsets })
         }
-        // A B-tree of links has no chunks.
+        // Such a B-tree contains links instead of chunks.
         BTreeV1Key::Group { .. } => None,
     }
 }

@@ -1,4 +1,5 @@
-//! A dataset has a shape, the type of its elements, and their location.
+//! Reads datasets. A dataset has a shape, a type for its elements, and the location of the
+//! elements.
 
 use super::attributes::{Attributes, texts};
 use super::chunks::Chunks;
@@ -20,7 +21,7 @@ use tensorferry_zip::Extent;
 #[derive(Debug)]
 pub(crate) struct Dataset {
     pub(crate) datatype: Datatype,
-    /// Dimensions of the dataset, and those of its elements.
+    /// The dimensions of the dataset, followed by the dimensions of its elements.
     pub(crate) shape: Vec<u64>,
     pub(crate) place: DataLocation,
     pub(crate) attributes: Attributes,
@@ -30,7 +31,7 @@ pub(crate) struct Dataset {
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: Error,
-    /// Whether the dataset is valid, but its elements have no dtype.
+    /// Whether the dataset is valid, but there is no dtype for its elements.
     pub(crate) is_datatype: bool,
 }
 
@@ -43,25 +44,25 @@ impl From<Error> for Fault {
 /// Location of a dataset's elements.
 #[derive(Debug)]
 pub(crate) enum DataLocation {
-    /// A dataset without elements.
+    /// The dataset has no elements.
     Empty,
-    /// Contiguous elements in the file.
+    /// The elements are contiguous in the file.
     File(Extent),
-    /// Elements inside the object header.
+    /// The elements are in the object header.
     Inline(Vec<u8>),
-    /// The value of each element of a dataset that was never written.
+    /// The elements were never written. All of them have this value.
     Fill(Vec<u8>),
     Chunks(Chunks),
 }
 
 impl Dataset {
-    /// Reads the description of an object's data from its header.
+    /// Reads a dataset's description from its object header.
     pub(crate) fn read(file: &File<'_>, header: &Header, limits: &Limits) -> Result<Self, Fault> {
         let at = |error: Error| file.at(error, header.address);
         let need = |kind: u16, what: &str| {
             header.get(kind).ok_or_else(|| at(Error::malformed(format!("a dataset without {what}"))))
         };
-        // Checked first, because the address of such data looks undefined.
+        // Check this first, because the address of external data looks undefined.
         if header.get(EXTERNAL_FILES).is_some() {
             return Err(
                 at(Error::unsupported("its data is in a different file, which ferry does not open")).into()
@@ -118,12 +119,12 @@ impl Dataset {
     }
 }
 
-/// The elements that a layout places.
+/// What is needed to find the elements of a dataset.
 struct Elements<'a> {
     header: &'a Header,
     datatype: &'a Datatype,
     shape: &'a Shape,
-    /// Number of dimensions, without those of an element.
+    /// Number of the dataset's dimensions, without the dimensions of its elements.
     outer: usize,
     bytes: u64,
     fill: Vec<u8>,

@@ -1,5 +1,5 @@
-//! A datatype is the type of an element: a number with a dtype of this project, a string, or
-//! untyped bytes.
+//! Parses datatypes. A datatype is the type of an element: a number for which ferry has a dtype, a
+//! string, or untyped bytes.
 //!
 //! ```text
 //! class and version u8, class's bits u24, bytes of an element u32, then by class:
@@ -22,13 +22,13 @@ pub(crate) enum Element {
     Number(Dtype, ByteOrder),
     /// A string of fixed length.
     FixedText(Padding),
-    /// A string in a heap.
+    /// A string of variable length, in a heap.
     VariableText,
     /// Untyped bytes.
     Opaque,
 }
 
-/// Padding of a string that is shorter than its field.
+/// How a string is padded that is shorter than its field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Padding {
     /// The string ends at the first NUL.
@@ -42,17 +42,18 @@ pub(crate) struct Datatype {
     pub(crate) element: Element,
     /// Bytes per element.
     pub(crate) width: u64,
-    /// Dimensions of an element.
+    /// Dimensions of an element that is an array.
     pub(crate) inner: Vec<u64>,
-    /// Whether its values have names, which are not kept.
+    /// Whether the values of the type have names. Names are not kept.
     pub(crate) has_names: bool,
 }
 
 /// Maximum depth of nested types.
 const MAX_DEPTH: u32 = 8;
 
-/// Known float layouts: the element's bytes; from the message, the bit offset and precision, the
-/// exponent's position and length, the mantissa's, and the bias; the sign's position; the dtype.
+/// Known layouts of floats. Each entry has the number of bytes, twelve bytes of the message, the
+/// position of the sign, and the dtype. The twelve bytes contain the bit offset, the precision, the
+/// positions and lengths of exponent and mantissa, and the bias.
 const FLOATS: &[(u32, [u8; 12], u8, Dtype)] = &[
     (2, [0, 0, 16, 0, 10, 5, 0, 10, 15, 0, 0, 0], 15, Dtype::F16),
     (2, [0, 0, 16, 0, 7, 8, 0, 7, 127, 0, 0, 0], 15, Dtype::BF16),
@@ -61,7 +62,7 @@ const FLOATS: &[(u32, [u8; 12], u8, Dtype)] = &[
 ];
 
 impl Padding {
-    /// Returns the string in a field.
+    /// Returns the string in a field, without its padding.
     pub(crate) fn trim(self, place: &[u8]) -> &[u8] {
         let len = match self {
             Self::Terminated => place.iter().position(|&byte| byte == 0).unwrap_or(place.len()),
@@ -79,7 +80,7 @@ impl Datatype {
     }
 }
 
-/// A fully parsed datatype, or the reason why a tensor cannot hold its elements.
+/// A datatype, or the reason why a tensor cannot contain its elements.
 type Parsed = Result<Datatype, String>;
 
 struct Parser<'a> {
@@ -108,8 +109,8 @@ impl<'a> Parser<'a> {
         Ok(&rest[..len])
     }
 
-    /// Parses a type to its end, even if a tensor cannot hold its elements: other types may follow
-    /// it.
+    /// Parses a datatype to its end, even if a tensor cannot contain its elements, because other
+    /// datatypes may follow.
     fn datatype(&mut self, depth: u32) -> Result<Parsed> {
         if depth > MAX_DEPTH {
             return Err(Error::unsupported("datatypes are nested too deeply")
@@ -136,8 +137,8 @@ impl<'a> Parser<'a> {
                 let of = |&&(bytes, known, place, _): &&(u32, [u8; 12], u8, Dtype)| {
                     bytes == width && known == layout && u32::from(place) == sign
                 };
-                // 0x40 with the first bit is VAX byte order; 0x30 is the normalization of the
-                // mantissa.
+                // Bit 6 (0x40) together with bit 0 means VAX byte order. The bits 0x30 are the
+                // normalization of the mantissa.
                 let is_known = bits & 0x40 == 0 && bits & 0x30 == 0x20;
                 let known = FLOATS.iter().find(of).filter(|_| is_known).map(|&(.., dtype)| dtype);
                 number(known.ok_or_else(|| format!("a float of {width} bytes in an unknown layout")), order)
@@ -161,7 +162,7 @@ impl<'a> Parser<'a> {
             8 => self.enumeration(version, bits & 0xffff, depth)?,
             9 => {
                 let is_text = bits & 15 == 1;
-                // The type of its elements.
+                // Skip the type of the list's or string's elements.
                 let _ = self.datatype(depth + 1)?;
                 if !is_text {
                     return refused("lists of variable length");
@@ -177,7 +178,8 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses a compound, which is a complex number or a type that a tensor cannot hold.
+    /// Parses a compound type, which is either a complex number or a type that a tensor cannot
+    /// contain.
     fn compound(
         &mut self,
         version: u32,
@@ -190,7 +192,7 @@ impl<'a> Parser<'a> {
             let name = self.name(version < 3)?;
             let offset_len = if version < 3 { 4 } else { (32 - width.leading_zeros()).div_ceil(8) as usize };
             let offset = self.number(offset_len)?;
-            // Version 1 stores the dimensions of a member here.
+            // In version 1, the dimensions of a member are stored here.
             let is_array = version == 1 && self.take(28)?[0] != 0;
             let member = self.datatype(depth + 1)?.ok().filter(|_| !is_array);
             if members == 2 {
@@ -314,7 +316,7 @@ mod tests {
         assert_eq!(number(&f32.replace("11201f00", "11211f00")), (Dtype::F32, ByteOrder::Big));
         assert_eq!(number("11200f00 02000000 00001000 07080007 7f000000").0, Dtype::BF16);
         assert_eq!(number("11200f00 02000000 00001000 0a05000a 0f000000").0, Dtype::F16);
-        // VAX byte order, a different bias, an integer of 20 bits.
+        // Unsupported: VAX byte order, a different bias, and an integer of 20 bits.
         for hex in [
             f32.replace("11201f00", "11611f00"),
             f32.replace("7f000000", "80000000"),
@@ -329,8 +331,8 @@ mod tests {
     #[test]
     fn members_of_a_table_are_parsed_to_their_ends() {
         // Strings in a heap, an opaque type with a tag, a reference, a time, an enumeration of 24
-        // bits and an array of strings. Each is before a number whose datatype would be malformed
-        // at any other offset.
+        // bits and an array of strings. Each is followed by a number, whose datatype would be
+        // malformed if the parser did not find the end of the type before it.
         let text = "19010000 10000000 13000000 01000000";
         let opaque = "15080000 02000000 7461670000000000";
         let reference = "17000000 08000000";

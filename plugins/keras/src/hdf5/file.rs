@@ -1,7 +1,7 @@
-//! A file has a superblock and bounded reads. Each read is bounded by the file's length, and all
-//! reads together by a budget, so that overlapping structures cannot cause more work than the
-//! file's length justifies. Bytes copied out of a structure, such as a string in a heap, count as
-//! read again.
+//! An HDF5 file: its superblock, and bounded reads. The file's length bounds each read. A budget
+//! bounds the sum of all reads, so that overlapping structures cannot cause more work than the
+//! file's length justifies. If bytes are copied out of a structure, such as a string in a heap,
+//! they count against the budget again.
 //!
 //! ```text
 //! 0, 512, 1024, 2048, ...   89 "HDF" 0d 0a 1a 0a: the superblock; all addresses are relative to it
@@ -17,17 +17,17 @@ use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::{Error, Limits, Result, Source};
 use tensorferry_zip::Extent;
 
-/// First bytes of an HDF5 file's superblock.
+/// The first bytes of a superblock.
 pub(crate) const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
-/// Maximum length of a structure. Real structures have a few kilobytes.
+/// Maximum length of a structure in bytes. Real structures have a few kilobytes.
 const MAX_STRUCTURE_BYTES: u64 = 64 << 20;
-/// Maximum bytes to read, in addition to eight times the file's length.
+/// Maximum number of bytes to read, in addition to eight times the file's length.
 const MAX_EXTRA_READS: u64 = 64 << 20;
-/// Memory overhead of a string or a path.
+/// Memory overhead of a string or path, in bytes.
 const OVERHEAD: u64 = 64;
 
-/// Counts the paths and strings of all files of a model that are kept in memory.
+/// Limits the memory for paths and strings in all files of a model.
 pub(crate) struct TextBudget {
     max: u64,
     bytes: AtomicU64,
@@ -38,7 +38,7 @@ impl TextBudget {
         Self { max: limits.header_bytes, bytes: AtomicU64::new(0) }
     }
 
-    /// Counts a string of `len` bytes.
+    /// Counts a string of `len` bytes. Returns an error if the limit is exceeded.
     pub(crate) fn add(&self, len: usize) -> Result<()> {
         let len = OVERHEAD.saturating_add(len as u64);
         if self.bytes.fetch_add(len, Ordering::Relaxed).saturating_add(len) <= self.max {
@@ -50,7 +50,7 @@ impl TextBudget {
     }
 }
 
-/// An HDF5 file, which may be part of a different file.
+/// An HDF5 file. It may be a range of a larger file, such as a member of an archive.
 pub(crate) struct File<'s> {
     part: Part<'s>,
     heaps: Mutex<Heaps>,
@@ -62,7 +62,7 @@ pub(crate) struct File<'s> {
 }
 
 impl<'s> File<'s> {
-    /// Finds and reads the superblock.
+    /// Finds the superblock and reads it.
     pub(crate) fn open(
         source: &'s dyn Source,
         extent: Extent,
@@ -79,7 +79,7 @@ impl<'s> File<'s> {
         let superblock = Superblock::parse_from_storage(&part)
             .map_err(|fault| part.convert_fault(&fault, "the superblock", 0))?;
         let Superblock { offset_size, length_size, .. } = superblock;
-        // Some writers count the end from the start of the file, others from the superblock.
+        // Some writers count this length from the start of the file, others from the superblock.
         if superblock.eof_address > extent.len {
             return Err(Error::malformed("the file is shorter than the superblock says")
                 .file(name)
@@ -100,12 +100,13 @@ impl<'s> File<'s> {
         self.part.read(address, len).map_err(|error| error.context(what))
     }
 
-    /// Counts bytes that are copied out of a structure.
+    /// Counts bytes that are copied out of a structure against the read budget.
     pub(crate) fn copied(&self, address: u64, len: usize) -> Result<()> {
         self.part.spend(address, len as u64)
     }
 
-    /// Passes the first `len` bytes of an object in the global heap at `address` to `each`.
+    /// Passes the first `len` bytes of an object to `each`. The object is in the global heap at
+    /// `address`.
     pub(crate) fn heap_object(
         &self,
         address: u64,
@@ -126,12 +127,12 @@ impl<'s> File<'s> {
         each(bytes)
     }
 
-    /// Returns the address of a part of this file.
+    /// Returns the HDF5 address of an extent in this file.
     pub(crate) fn address(&self, extent: Extent) -> u64 {
         extent.offset.saturating_sub(self.part.extent.offset)
     }
 
-    /// Returns the location, in the source's file, of bytes at an address. Checks that they exist.
+    /// Returns the extent of the bytes at an HDF5 address, after checking that they exist.
     pub(crate) fn extent(&self, address: u64, len: u64) -> Result<Extent> {
         let part = self.part.extent;
         let start = part.offset.checked_add(address);
@@ -139,7 +140,7 @@ impl<'s> File<'s> {
         part.part(self.part.source, start, len)
     }
 
-    /// Converts a fault of `hdf5-reader` to an error of this project.
+    /// Converts an error that `hdf5-reader` returned.
     pub(crate) fn parsed<T>(&self, parsed: Result<T, Fault>, what: &str, address: u64) -> Result<T> {
         parsed.map_err(|fault| self.part.convert_fault(&fault, what, address))
     }
@@ -154,22 +155,23 @@ impl<'s> File<'s> {
         self.part.extent.len
     }
 
-    /// Returns whether an address is undefined.
+    /// Returns whether an address is the value that means "undefined".
     pub(crate) fn is_undefined(&self, address: u64) -> bool {
-        // `hdf5-reader` uses `u64::MAX` for chunks in pages that were never written, for any width
-        // of addresses.
+        // For chunks in pages that were never written, `hdf5-reader` returns `u64::MAX`, whatever
+        // the width of addresses is.
         address == u64::MAX || Cursor::is_undefined_offset(address, self.offset_size)
     }
 
-    /// Adds an address of this file to an error.
+    /// Adds the file and an address in it to an error.
     pub(crate) fn at(&self, error: Error, address: u64) -> Error {
         self.part.at(error, address)
     }
 }
 
-/// Returns the root group's object header. In versions 0 and 1, the superblock ends with a symbol
-/// table entry, which starts with the offset of a name. The offset has the width of a length, but
-/// `hdf5-reader` uses the width of an address, as the specification says.
+/// Returns the address of the root group's object header in superblocks of versions 0 and 1. Such a
+/// superblock ends with a symbol table entry, which starts with the offset of a name. In real
+/// files, this offset is as wide as a length, but the specification and `hdf5-reader` make it as
+/// wide as an address.
 fn old_root(storage: &dyn Storage, version: u8, offset_size: u8, length_size: u8) -> Result<u64, Fault> {
     let before = if version == 0 { 24 } else { 28 } + 4 * usize::from(offset_size);
     let entry = usize::from(length_size) + usize::from(offset_size);
@@ -179,7 +181,7 @@ fn old_root(storage: &dyn Storage, version: u8, offset_size: u8, length_size: u8
     cursor.read_offset(offset_size)
 }
 
-/// Returns the offset of the superblock in the file, or `None` if it is missing.
+/// Returns the offset of the superblock in an extent, or `None` if there is no superblock.
 pub(crate) fn find_signature(source: &dyn Source, extent: Extent) -> Result<Option<u64>> {
     let mut at = 0_u64;
     while at.checked_add(8).is_some_and(|end| end <= extent.len) {
@@ -192,14 +194,15 @@ pub(crate) fn find_signature(source: &dyn Source, extent: Extent) -> Result<Opti
     Ok(None)
 }
 
-/// The bytes from the superblock on.
+/// The bytes of an HDF5 file, from its superblock on.
 struct Part<'s> {
     source: &'s dyn Source,
     extent: Extent,
     most_at_once: u64,
-    /// Bytes that may still be read.
+    /// Number of bytes that may still be read.
     left: AtomicU64,
-    /// Error of a failed read, which the errors of `hdf5-reader` cannot hold.
+    /// The error of a failed read. It is stored here because errors of `hdf5-reader` cannot contain
+    /// it.
     failure: Mutex<Option<Error>>,
 }
 
@@ -235,7 +238,7 @@ impl<'s> Part<'s> {
                 .expected(format!("at most {} bytes", self.most_at_once));
             return Err(self.at(error.found(len), address));
         }
-        // At most the length of the file, and at most 64 MiB.
+        // The length is at most that of the file, and at most 64 MiB.
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
         self.source.read_at(self.extent.file, self.extent.offset + address, &mut bytes)?;
         Ok(bytes)
@@ -252,8 +255,8 @@ impl<'s> Part<'s> {
         Err(self.at(error.found(format!("{len} bytes more")), address))
     }
 
-    /// Converts a fault of `hdf5-reader` to an error. If a read failed, returns the error of that
-    /// read.
+    /// Converts an error of `hdf5-reader`. If the cause is a failed read, returns that read's
+    /// error.
     fn convert_fault(&self, fault: &Fault, what: &str, address: u64) -> Error {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(error) = failure {

@@ -1,5 +1,5 @@
-//! Undoes the filters that were applied to a chunk before it was stored, in reverse order. The
-//! result is never longer than the chunk, even for hostile input.
+//! Decodes chunks: undoes the filters that were applied to a chunk, in reverse order. Even for
+//! hostile input, the result is never longer than the chunk.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use hdf5_reader::checksum::fletcher32;
@@ -11,7 +11,7 @@ const DEFLATE: u16 = 1;
 const SHUFFLE: u16 = 2;
 const FLETCHER32: u16 = 3;
 const LZF: u16 = 32000;
-/// Unsupported filters, for error messages.
+/// Filters that are not supported, with their names for error messages.
 const OTHERS: &[(u16, &str)] = &[
     (4, "szip"),
     (5, "nbit"),
@@ -24,7 +24,7 @@ const OTHERS: &[(u16, &str)] = &[
     (32015, "zstd"),
     (32026, "blosc2"),
 ];
-/// Bytes of a checksum.
+/// Number of bytes in a checksum.
 const SUM: usize = 4;
 
 /// The filters of a dataset, in the order in which they were applied.
@@ -53,19 +53,19 @@ impl Filters {
         self.0.is_empty()
     }
 
-    /// Returns whether a chunk with this mask skipped all filters.
+    /// Returns whether this mask skips all filters.
     pub(crate) fn are_skipped(&self, mask: u32) -> bool {
         (0..self.0.len()).all(|place| mask >> place & 1 == 1)
     }
 
-    /// Decodes a chunk of `len` bytes.
+    /// Decodes a chunk to `len` bytes.
     fn undo(&self, stored: Vec<u8>, mask: u32, width: usize, len: usize) -> Result<Vec<u8>> {
         let mut bytes = stored;
         for (place, id) in self.0.iter().enumerate().rev() {
             if mask >> place & 1 == 1 {
                 continue;
             }
-            // Checksums that were added before this filter are part of its output.
+            // Checksums that were appended before this filter was applied are part of its output.
             let earlier = self.0.iter().take(place).enumerate();
             let sums = earlier.filter(|(at, id)| **id == FLETCHER32 && mask >> at & 1 == 0).count();
             let max = len + SUM * sums;
@@ -92,7 +92,7 @@ pub(crate) struct EncodedChunk {
     pub(crate) mask: u32,
     /// Bytes per element.
     pub(crate) width: u32,
-    /// Bytes of the decoded chunk.
+    /// Length of the decoded chunk in bytes.
     pub(crate) len: u64,
 }
 
@@ -127,7 +127,7 @@ fn inflate(input: &[u8], max: usize) -> Result<Vec<u8>> {
     }
 }
 
-/// Reorders bytes that are grouped by their position in an element.
+/// Undoes the shuffle filter, which groups bytes by their position in an element.
 fn unshuffle(input: &[u8], width: usize) -> Vec<u8> {
     if width < 2 {
         return input.to_vec();
@@ -139,7 +139,7 @@ fn unshuffle(input: &[u8], width: usize) -> Vec<u8> {
             element[place] = byte;
         }
     }
-    // Bytes that do not form a whole element follow unchanged.
+    // The bytes after the last whole element were not reordered.
     output.extend_from_slice(&input[count * width..]);
     output
 }
@@ -151,7 +151,7 @@ fn check(mut input: Vec<u8>) -> Result<Vec<u8>> {
     let sum = input.split_off(len);
     let sum = sum.iter().rev().fold(0_u32, |sum, &byte| sum << 8 | u32::from(byte));
     let found = fletcher32(&input);
-    // Files from before HDF5 1.6.3 have the bytes of each half swapped.
+    // In files from before HDF5 1.6.3, the two bytes of each half are swapped.
     let swapped = (found & 0x00ff_00ff) << 8 | (found & 0xff00_ff00) >> 8;
     if sum == found || sum == swapped {
         return Ok(input);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn lzf_copies_what_overlaps() {
-        // "ab", then six bytes from two bytes back.
+        // The literals "ab", then six bytes that start two bytes back.
         assert_eq!(unlzf(&[1, b'a', b'b', 4 << 5, 1], 8).unwrap(), b"abababab");
         assert!(unlzf(&[1, b'a', b'b', 4 << 5, 1], 7).is_err());
         assert!(unlzf(&[0, b'a', 1 << 5, 1], 99).is_err());

@@ -1,5 +1,5 @@
-//! An object header is a list of messages that describe an object and the location of its other
-//! parts.
+//! Reads object headers. An object header is a list of messages that describe an object and the
+//! locations of its other parts.
 //!
 //! ```text
 //! version 1   1, 0, count u16, references u32, length u32, 0 u32; then messages:
@@ -29,10 +29,10 @@ pub(crate) const ATTRIBUTE: u16 = 12;
 pub(crate) const SYMBOL_TABLE: u16 = 17;
 pub(crate) const ATTRIBUTE_INFO: u16 = 21;
 const CONTINUATION: u16 = 16;
-/// Highest kind of message in the format.
+/// The highest kind of message that HDF5 defines.
 const LAST_KIND: u16 = 24;
 
-/// Maximum bytes of one header with all its continuations. The longest message has 64 KiB.
+/// Maximum bytes of a header, including all of its continuations. A message has at most 64 KiB.
 const MAX_BYTES: u64 = 16 << 20;
 const SHARED: u8 = 0x02;
 const FAIL_IF_UNKNOWN: u8 = 0x80;
@@ -44,14 +44,14 @@ pub(crate) struct Message {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// An object's messages.
+/// The messages of an object.
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) address: u64,
     pub(crate) messages: Vec<Message>,
 }
 
-/// Layout of the messages in a header.
+/// How the messages of a header are laid out.
 #[derive(Clone, Copy)]
 enum Form {
     One,
@@ -59,7 +59,8 @@ enum Form {
 }
 
 impl Header {
-    /// Reads the messages at an address, and fetches those that are stored elsewhere.
+    /// Reads the messages of the object header at an address, including messages that it shares
+    /// with other headers.
     pub(crate) fn read(file: &File<'_>, address: u64) -> Result<Self> {
         let mut messages = read(file, address)?;
         for message in &mut messages {
@@ -169,7 +170,7 @@ fn continuation(file: &File<'_>, address: u64, len: u64, form: Form) -> Result<V
         .ok_or_else(|| file.at(Error::malformed(format!("{WHAT} has no signature")), address))
 }
 
-/// Reads `len` bytes and checks them against the checksum that follows.
+/// Reads `len` bytes and the checksum after them, and compares the two.
 fn checked(file: &File<'_>, address: u64, len: u64) -> Result<Vec<u8>> {
     let mut block = file.bytes(address, len.saturating_add(4), "an object header")?;
     let sum = block.split_off(block.len().saturating_sub(4));
@@ -182,7 +183,7 @@ fn checked(file: &File<'_>, address: u64, len: u64) -> Result<Vec<u8>> {
     Err(file.at(error.expected(format!("{sum:08x}")).found(format!("{found:08x}")), address))
 }
 
-/// Splits a block into messages, each with its offset.
+/// Splits a block into messages. Each is returned with its offset in the block.
 fn split(block: &[u8], form: Form) -> Result<Vec<(u64, Message)>> {
     let prefix_len = match form {
         Form::One => 8,
@@ -191,7 +192,7 @@ fn split(block: &[u8], form: Form) -> Result<Vec<(u64, Message)>> {
     };
     let mut found = Vec::new();
     let mut at = 0_usize;
-    // A rest that is shorter than a prefix is a gap.
+    // If the bytes that remain are shorter than a prefix, they are a gap.
     while let Some(prefix) = block.get(at..at + prefix_len) {
         let (kind, len, flags) = match (form, prefix) {
             (Form::One, [k0, k1, l0, l1, flags, ..]) => {
@@ -217,7 +218,8 @@ fn split(block: &[u8], form: Form) -> Result<Vec<(u64, Message)>> {
     Ok(found)
 }
 
-/// Returns the message that a shared message refers to, in the object header of a named datatype.
+/// Returns the message that a shared message refers to. It is in the object header of a named
+/// datatype.
 fn shared(file: &File<'_>, message: &Message, address: u64) -> Result<Message> {
     shared_data(file, message.kind, &message.bytes, address).map(|bytes| Message {
         bytes,
@@ -226,7 +228,8 @@ fn shared(file: &File<'_>, message: &Message, address: u64) -> Result<Message> {
     })
 }
 
-/// Returns the data of the message of this kind that these bytes refer to.
+/// Returns the data of a message that is in a different object header. `bytes` is the reference to
+/// it.
 pub(crate) fn shared_data(file: &File<'_>, kind: u16, bytes: &[u8], address: u64) -> Result<Vec<u8>> {
     let other = shared_address(bytes, file.offset_size, file.length_size);
     let Some(other) = file.parsed(other, "a shared message", address)? else {
@@ -240,9 +243,9 @@ pub(crate) fn shared_data(file: &File<'_>, kind: u16, bytes: &[u8], address: u64
         .ok_or_else(|| file.at(Error::malformed("a shared message is missing"), other))
 }
 
-/// Returns the address of the object header with a shared message, or `None` if the message is in
-/// the file's table. Version 1 has a symbol table entry, with the offset of a name before the
-/// address.
+/// Parses a reference to a shared message. Returns the address of the object header that contains
+/// the message, or `None` if the message is in the file's table. In version 1, the reference is a
+/// symbol table entry: the address comes after the offset of a name.
 fn shared_address(bytes: &[u8], offset_size: u8, length_size: u8) -> Parsed<Option<u64>> {
     const IN_TABLE: u8 = 1;
     let mut cursor = Cursor::new(bytes);

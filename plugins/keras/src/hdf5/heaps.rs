@@ -1,20 +1,20 @@
-//! Global heaps hold strings of variable length. A few heaps are cached, because consecutive
-//! strings are in the same heap, and those of all attributes often are.
+//! Caches global heaps, which contain strings of variable length. A few heaps are enough:
+//! consecutive strings are in the same heap, and the strings of all attributes often are.
 
 use hdf5_reader::error::Error as Fault;
 use hdf5_reader::global_heap::GlobalHeapCollection;
 use hdf5_reader::storage::Storage;
 use std::collections::HashMap;
 
-/// Maximum bytes in the cache. Most heaps have 4 KiB.
+/// Maximum number of bytes in the cache. Most heaps have 4 KiB.
 const MAX_KEPT: usize = 16 << 20;
-/// Memory overhead of an object.
+/// Memory overhead of an object in a heap, in bytes.
 const OVERHEAD: usize = 64;
 
 /// The objects of a heap, by number.
 type Objects = HashMap<u16, Vec<u8>>;
 
-/// The most recently read heaps, by address.
+/// The cached heaps, by address.
 #[derive(Default)]
 pub(super) struct Heaps {
     kept: HashMap<u64, Objects>,
@@ -22,7 +22,7 @@ pub(super) struct Heaps {
 }
 
 impl Heaps {
-    /// Returns the objects of the heap at an address.
+    /// Returns the objects in the heap at an address.
     pub(super) fn objects(
         &mut self,
         storage: &dyn Storage,

@@ -1,4 +1,4 @@
-//! A layout message has the location of a dataset's elements.
+//! Parses layout messages, which contain the location of a dataset's elements.
 //!
 //! ```text
 //! version 1, 2   version u8, rank u8, class u8, 0 x 5, [address: not of class 0], dimensions u32 each,
@@ -10,18 +10,18 @@
 //! class          0 in this message, 1 contiguous, 2 in chunks, 3 virtual
 //! ```
 //!
-//! The parser of `hdf5-reader` is not used. It skips three reserved bytes instead of five in
-//! version 2, expects an address in compact messages of versions 1 and 2, and uses fixed widths
-//! where the superblock defines them.
+//! The parser of `hdf5-reader` is not used, for three reasons. In version 2, it skips three
+//! reserved bytes instead of five. In versions 1 and 2, it expects an address in compact messages.
+//! It also uses fixed widths for numbers whose widths are defined by the superblock.
 
 use hdf5_reader::error::{Error as Fault, Result};
 use hdf5_reader::io::Cursor;
 
-/// A layout, with the dimensions of a chunk but without the bytes per element.
+/// The layout of a dataset. The dimensions of a chunk do not include the bytes per element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DataLayout {
     Compact(Vec<u8>),
-    /// Missing in versions 1 and 2.
+    /// The length is missing in versions 1 and 2.
     Contiguous {
         address: u64,
         len: Option<u64>,
@@ -30,7 +30,7 @@ pub(crate) enum DataLayout {
         address: u64,
         tile: Vec<u32>,
         indexing: Indexing,
-        /// Whether chunks at the edges are unfiltered.
+        /// Whether chunks at the edges of the dataset are stored without filters.
         has_plain_edges: bool,
     },
     Virtual,
@@ -40,19 +40,20 @@ pub(crate) enum DataLayout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Indexing {
     BTree1,
-    /// A single chunk; its length and skipped filters, if it is filtered.
+    /// There is only one chunk. If it is filtered, its stored length and the mask of skipped
+    /// filters are given.
     Single {
         stored: u64,
         mask: u32,
     },
-    /// No index: all chunks are contiguous.
+    /// There is no index, because all chunks are contiguous.
     Implicit,
     FixedArray,
     ExtensibleArray,
     BTree2,
 }
 
-/// Flags of version 4.
+/// Flags of a chunked layout in version 4.
 const PLAIN_EDGES: u8 = 1;
 const SINGLE_IS_FILTERED: u8 = 2;
 
@@ -112,7 +113,7 @@ fn new(cursor: &mut Cursor<'_>, version: u8, offset_size: u8, length_size: u8) -
                 }
                 1 => Indexing::Single { stored: 0, mask: 0 },
                 2 => Indexing::Implicit,
-                // The index repeats these parameters.
+                // The skipped parameters are repeated in the index itself.
                 3 => cursor.skip(1).map(|()| Indexing::FixedArray)?,
                 4 => cursor.skip(5).map(|()| Indexing::ExtensibleArray)?,
                 5 => cursor.skip(6).map(|()| Indexing::BTree2)?,
@@ -127,7 +128,8 @@ fn new(cursor: &mut Cursor<'_>, version: u8, offset_size: u8, length_size: u8) -
     }
 }
 
-/// Reads the dimensions of a chunk. The last number of the message is the bytes per element.
+/// Reads the dimensions of a chunk. The last number in the message is not a dimension but the bytes
+/// per element.
 fn dimensions(cursor: &mut Cursor<'_>, rank: u8, width: u8) -> Result<Vec<u32>> {
     if !(1..=8).contains(&width) {
         return Err(Fault::InvalidData(format!("a chunk's dimensions have {width} bytes each")));

@@ -1,5 +1,5 @@
-//! Lists the children of a group. Links to other files are rejected, as in Keras, so that nothing
-//! outside of the file is opened.
+//! Lists the children of a group. Links to other files are rejected, as in Keras, so that ferry
+//! never opens a file that the input names.
 
 use super::file::File;
 use super::header::{ATTRIBUTE, Header, LINK, LINK_INFO, SYMBOL_TABLE};
@@ -13,7 +13,7 @@ use hdf5_reader::messages::{link_info, symbol_table_msg};
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Result};
 
-/// Kind of a symbol table entry that is a soft link.
+/// Kind of symbol table entries that are soft links.
 const SOFT: u32 = 2;
 
 pub(crate) fn is_group(header: &Header) -> bool {
@@ -21,7 +21,7 @@ pub(crate) fn is_group(header: &Header) -> bool {
     header.messages.iter().any(|message| kinds.contains(&message.kind))
 }
 
-/// Target of a link.
+/// The target of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Address of an object header.
@@ -30,7 +30,7 @@ pub(crate) enum Target {
     Soft(String),
 }
 
-/// Returns the names and targets of a group's children, in the file's order.
+/// Returns the names and targets of a group's children, in the order of the file.
 pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, Target)>> {
     let (os, ls) = (file.offset_size, file.length_size);
     let mut found = Vec::new();
@@ -67,7 +67,7 @@ pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, T
     Ok(found)
 }
 
-/// Parses a link message: the link's name and its target.
+/// Parses a link message. Returns the link's name and its target.
 fn linked(file: &File<'_>, address: u64, message: &[u8]) -> Result<(String, Target)> {
     let parsed = link::parse(&mut Cursor::new(message), file.offset_size, file.length_size, message.len());
     let LinkMessage { name, target, .. } = file.parsed(parsed, "a link", address)?;
@@ -83,8 +83,8 @@ fn linked(file: &File<'_>, address: u64, message: &[u8]) -> Result<(String, Targ
     }
 }
 
-/// Returns the children of a group in files with superblock 0: symbol tables in a B-tree, and names
-/// in a heap.
+/// Returns the children of a group in the old format: a B-tree of symbol tables, and a heap that
+/// contains the names.
 fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, Target)>) -> Result<()> {
     let (os, ls) = (file.offset_size, file.length_size);
     let leaves = collect_btree_v1_leaves_storage(file.storage(), tree, os, ls, None, &[], None);
@@ -109,8 +109,8 @@ fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, 
         file.copied(heap, text.len())?;
         Ok(text.to_owned())
     };
-    // The offset of a name has the width of a length. The specification and `hdf5-reader` say the
-    // width of an address.
+    // In real files, the offset of a name is as wide as a length. The specification and
+    // `hdf5-reader` make it as wide as an address.
     let entry_len = u64::from(ls) + u64::from(os) + 24;
     for (_, node) in leaves {
         let prefix = file.bytes(node, 8, "a symbol table")?;
@@ -138,8 +138,8 @@ fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, 
     Ok(())
 }
 
-/// Returns the objects of a fractal heap that a B-tree of names lists. They are messages without
-/// prefixes.
+/// Returns the objects in a fractal heap. A B-tree lists them by name. They are links or
+/// attributes: messages without prefixes.
 pub(crate) fn heap_objects(file: &File<'_>, heap: u64, tree: u64) -> Result<Vec<Vec<u8>>> {
     const WHAT: &str = "a heap of links or attributes";
     let (os, ls) = (file.offset_size, file.length_size);

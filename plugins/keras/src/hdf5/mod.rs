@@ -1,4 +1,4 @@
-//! Reads untrusted HDF5 files: their content and its location.
+//! Reads untrusted HDF5 files: what they contain, and where it is. Also plans new HDF5 files.
 //!
 //! | File | Content |
 //! |---|---|
@@ -16,9 +16,9 @@
 //! | `write.rs` | planning of new files |
 //!
 //! The crate `hdf5-reader` parses the intricate parts: the superblock, B-trees, heaps, and the six
-//! chunk indexes. Its own traversal of a file is not used, because it follows soft links and
-//! ignores broken links. Its datatypes have neither the layout of floats nor the precision of
-//! integers, so it would silently read some of them wrong.
+//! chunk indexes. Its traversal of a file is not used, because it follows soft links and ignores
+//! broken links. Its parser for datatypes is not used either: it drops the layout of floats and the
+//! precision of integers, so some of them would silently be read wrong.
 
 mod attributes;
 mod chunks;

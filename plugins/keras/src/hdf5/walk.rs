@@ -1,6 +1,6 @@
-//! Visits all objects of a file through hard links, without recursion. Two links to the same object
-//! share its data. Links from a group to itself or to a group that contains it, and named
-//! datatypes, which have no data, are skipped.
+//! Visits all objects in a file by following hard links, without recursion. An object with two
+//! links is visited under each of its paths. Links from a group to itself, or to a group that
+//! contains it, are skipped. Named datatypes are also skipped, because they have no data.
 
 use super::file::File;
 use super::header::{DATASPACE, DATATYPE, Header, LAYOUT};
@@ -11,7 +11,8 @@ use tensorferry_sdk::{Context, Error, Result};
 /// Maximum depth of nested groups.
 const MAX_DEPTH: usize = 64;
 
-/// An object with its path: the names of links from the root, joined with `/`; empty for the root.
+/// An object and its path. The path consists of the names of the links from the root, joined with
+/// `/`. It is empty for the root.
 pub(crate) enum Object {
     Group {
         path: String,
@@ -21,7 +22,7 @@ pub(crate) enum Object {
         path: String,
         header: Header,
     },
-    /// A soft link in the group whose header is at an address.
+    /// A soft link. `address` is the address of the group that contains it.
     Link {
         path: String,
         target: String,
@@ -29,8 +30,9 @@ pub(crate) enum Object {
     },
 }
 
-/// Passes each object of a file to `each`: a group before its children, and children sorted by
-/// name, with numbers compared as numbers. Soft links are not followed.
+/// Passes each object in a file to `each`. A group comes before its children. Children are sorted
+/// by name, and names that are numbers are compared as numbers. Soft links are passed but not
+/// followed.
 pub(crate) fn walk(
     file: &File<'_>,
     context: &dyn Context,
@@ -91,7 +93,7 @@ pub(crate) fn walk(
     Ok(())
 }
 
-/// The groups that contain an object.
+/// A list of the groups that contain an object.
 #[derive(Default)]
 struct Ancestors {
     depth: usize,
@@ -112,8 +114,8 @@ impl Ancestors {
     }
 }
 
-/// Sort key of names: numbers come first and are compared as numbers, so that `vars/2` is before
-/// `vars/10`.
+/// Returns the key by which a name is sorted. Numbers come first and are compared as numbers, so
+/// that `vars/2` comes before `vars/10`.
 fn natural(name: &str) -> (bool, u64, &str) {
     let number = name.parse().ok();
     (number.is_none(), number.unwrap_or(0), name)

@@ -1,5 +1,5 @@
-//! Plans a new file in the smallest form that the HDF5 library, h5py and Keras read. Everything
-//! except the tensors' bytes is at the front.
+//! Plans a new file in the simplest form that the HDF5 library, h5py and Keras can read. Everything
+//! except the tensors' bytes is at the start of the file.
 //!
 //! ```text
 //! superblock 2, [a global heap with the string that marks BF16], object headers of version 2, each at a multiple of 8;
@@ -15,17 +15,18 @@ const SUPERBLOCK_LEN: u64 = 48;
 const HEAP_LEN: u64 = 4096;
 const ALIGNMENT: u64 = 64;
 const NOWHERE: u64 = u64::MAX;
-/// Maximum length of a link's name, so that its message fits in 64 KiB.
+/// Maximum length of a link's name. It ensures that the link message fits in 64 KiB.
 pub(crate) const MAX_NAME_BYTES: usize = 60_000;
 
-/// A dataset of a new file.
+/// A dataset to write.
 pub(crate) struct NewDataset<'a> {
     pub(crate) path: &'a str,
     pub(crate) dtype: Dtype,
     pub(crate) shape: &'a [u64],
-    /// Bytes of all elements.
+    /// Number of bytes of all elements.
     pub(crate) len: u64,
-    /// An earlier dataset that this name also refers to.
+    /// Index of an earlier dataset with the same data. This path becomes a second link to that
+    /// dataset.
     pub(crate) same_as: Option<usize>,
 }
 
@@ -33,11 +34,11 @@ pub(crate) struct NewDataset<'a> {
 pub(crate) struct NewFile {
     /// All bytes before the tensors.
     pub(crate) front: Vec<u8>,
-    /// Offset of each dataset's elements.
+    /// For each dataset, the offset of its elements.
     pub(crate) offsets: Vec<u64>,
 }
 
-/// Returns an error if a name cannot be a path in an HDF5 file.
+/// Returns an error if a name is not valid as a path in an HDF5 file.
 pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
     let is_name =
         |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0') && name.len() <= MAX_NAME_BYTES;
@@ -48,7 +49,7 @@ pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Returns whether HDF5 has a datatype for this dtype.
+/// Returns whether a dtype can be written to an HDF5 file.
 pub(crate) fn has_datatype(dtype: Dtype) -> bool {
     datatype(dtype).is_some()
 }
@@ -59,8 +60,8 @@ struct Node {
     dataset: Option<usize>,
 }
 
-/// Plans a file of datasets. [`check_path`] must accept their paths, and no path may be a group of
-/// another.
+/// Plans a file with these datasets. [`check_path`] must accept their paths, and no path may be the
+/// path of a group that contains another dataset.
 pub(crate) fn plan(datasets: &[NewDataset<'_>]) -> Result<NewFile> {
     let mut nodes = vec![Node::default()];
     let mut node_of = vec![0; datasets.len()];
@@ -83,8 +84,8 @@ pub(crate) fn plan(datasets: &[NewDataset<'_>]) -> Result<NewFile> {
         nodes[at].dataset.get_or_insert(number);
     }
     let has_heap = datasets.iter().any(|dataset| dataset.dtype == Dtype::BF16);
-    // The lengths of headers do not depend on addresses, so a first pass with dummy addresses
-    // measures them.
+    // The length of a header does not depend on addresses, so build the headers with dummy
+    // addresses first to measure them.
     let nowhere = vec![NOWHERE; nodes.len().max(datasets.len())];
     let mut end = SUPERBLOCK_LEN + if has_heap { HEAP_LEN } else { 0 };
     let mut addresses = Vec::with_capacity(nodes.len());
@@ -127,8 +128,8 @@ fn superblock(end: u64, root: u64) -> Vec<u8> {
     with_sum(bytes)
 }
 
-/// Builds a heap with one string, "bfloat16". Keras accepts the mark only as a string of variable
-/// length.
+/// Builds a global heap with the string "bfloat16". Keras accepts this mark only as a string of
+/// variable length.
 fn heap() -> Vec<u8> {
     let mut bytes = b"GCOL\x01\0\0\0".to_vec();
     bytes.extend(HEAP_LEN.to_le_bytes());
@@ -148,12 +149,12 @@ fn with_sum(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Builds an object header, given the addresses of nodes and the offsets of datasets.
+/// Builds the object header of a node.
 fn header(node: &Node, datasets: &[NewDataset<'_>], addresses: &[u64], offsets: &[u64]) -> Vec<u8> {
     let mut messages = Vec::new();
     let mut push = |kind: u8, data: &[u8]| {
         messages.push(kind);
-        // Link messages are the longest, and names are limited.
+        // This always fits: link messages are the longest ones, and the length of names is limited.
         messages.extend(u16::try_from(data.len()).unwrap_or(u16::MAX).to_le_bytes());
         messages.push(0);
         messages.extend(data);
@@ -199,7 +200,7 @@ fn header(node: &Node, datasets: &[NewDataset<'_>], addresses: &[u64], offsets: 
     with_sum(bytes)
 }
 
-/// Builds the attribute `dtype` = `bfloat16`.
+/// Builds the attribute `dtype` with the value `bfloat16`.
 fn mark() -> Vec<u8> {
     let mut bytes = vec![3, 0, 6, 0, 16, 0, 4, 0, 1];
     bytes.extend(b"dtype\0");

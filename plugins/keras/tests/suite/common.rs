@@ -1,11 +1,11 @@
-//! Builds sources from bytes, and reads and writes them in memory.
+//! Builds sources from bytes and from fixtures.
 
 use std::path::Path;
 use tensorferry_sdk::{Entry, MemorySource};
 use tensorferry_test_kit::fixtures::files_below;
 use tensorferry_test_kit::zip::Zip;
 
-/// Builds a `.keras` archive from these files.
+/// Builds a `.keras` archive that contains these files.
 pub(crate) fn archive(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut zip = Zip::default();
     for (name, bytes) in files {
@@ -19,7 +19,7 @@ pub(crate) fn archive(files: &[(&str, &[u8])]) -> Vec<u8> {
     zip.bytes()
 }
 
-/// Returns the input of a case: a file and its neighbors, or a folder.
+/// Returns the input of a fixture: a folder, or a file and its neighbors.
 pub(crate) fn source(case: &Path, entry: &str) -> MemorySource {
     let path = case.join(entry);
     let folder = if path.is_dir() { &*path } else { path.parent().unwrap() };

@@ -1,4 +1,4 @@
-//! Files that Keras and h5py wrote, and files that they or this format reject.
+//! Reads files that Keras and h5py wrote, and files that Keras, h5py or this format reject.
 
 use crate::common::{archive, source};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use tensorferry_sdk::{Entry, ErrorKind, MemoryContext, MemorySource, Purpose, Re
 use tensorferry_test_kit::fixtures::{all_facts, all_facts_of, cases, expected, name_of, refused_case};
 use tensorferry_test_kit::tensors::with_view;
 
-/// Returns the facts of each tensor by name, and the losses.
+/// Returns the dtype, shape and digest of each tensor, by name, and the losses.
 fn read(source: &MemorySource) -> Result<(BTreeMap<String, Value>, Vec<String>)> {
     with_view(&Keras, source, &[], |view| {
         let facts = all_facts(view)?;
@@ -37,7 +37,8 @@ fn every_case_is_read_or_refused() {
     assert_eq!((ok, refused.len()), (16, 15), "{refused:#?}");
 }
 
-/// Reads one file of a case for a purpose. Returns the number of tensors, and the notes.
+/// Reads these files of a sharded fixture for a purpose. Returns the number of tensors, and the
+/// notes.
 fn read_for(
     purpose: Purpose,
     options: &[(&str, &str)],
@@ -54,7 +55,7 @@ fn read_for(
     Ok((view.catalog().tensors().len(), context.notes()))
 }
 
-/// The hint has both options.
+/// The error's hint names the map and the option `shard=alone`.
 #[test]
 fn a_shard_is_not_taken_for_its_set() {
     let (map, shard) = ("model.weights.json", "model_00001.weights.h5");
@@ -71,18 +72,19 @@ fn a_shard_is_not_taken_for_its_set() {
     assert!(count < whole && notes.is_empty(), "{count} of {whole}, {notes:?}");
     let (shown, notes) = read_for(Purpose::SHOW, &[], named(), &all).unwrap();
     assert!(shown == count && notes[0].contains(map), "{notes:?}");
-    // A shard with the counted name of transformers is recognized without a map.
+    // A shard of transformers is recognized without a map, because its name contains the number of
+    // shards.
     let source = MemorySource::file("tf_model-00001-of-00002.h5", []);
     let mut context = MemoryContext::default();
     context.purpose = Purpose::FLAT;
     let error = MemoryView::read(&Keras, &[], &source, &context).err().unwrap();
     let hint = error.details().find(|(name, _)| *name == "hint").unwrap().1;
     assert!(hint.contains("shard=alone"), "{hint}");
-    // Without a map, the file may hold the weights of an epoch.
+    // Without a map, the file may contain the weights of a training epoch.
     assert_eq!(read_for(Purpose::FLAT, &[], named(), &[shard]).unwrap(), (count, Vec::new()));
 }
 
-/// `TextVectorization` saves its vocabulary this way.
+/// `TextVectorization` saves its vocabulary as such a file.
 #[test]
 fn files_of_an_archive_that_are_not_read_are_losses() {
     let weights = cases("keras", "h5_minimal_writer").remove(0).join("min.weights.h5");

@@ -1,4 +1,4 @@
-//! Valid files that h5py, or most programs, do not write.
+//! Reads valid files of kinds that h5py, or most programs, never write.
 
 use crate::h5::{FIXED, H5, LAYOUT, LINK, NOWHERE, SPACE, TYPE, U8, VARIABLE, link};
 use hdf5_reader::checksum::jenkins_lookup3;
@@ -11,12 +11,12 @@ fn with_view<T>(file: Vec<u8>, check: impl FnOnce(&MemoryView<'_>) -> T) -> T {
     check(&MemoryView::read(&Keras, &pairs(&[]), &source, &context).unwrap())
 }
 
-/// Returns the elements of the dataset `w`.
+/// Returns the bytes of the dataset `w`.
 fn elements(file: Vec<u8>) -> Vec<u8> {
     with_view(file, |view| view.tensor_named("w").unwrap().2)
 }
 
-/// Builds a file with the dataset `w` in the root.
+/// Builds a file whose root contains the dataset `w`.
 fn file_of(mut file: H5, dataset: u64) -> Vec<u8> {
     let root = file.object(&vec![link("w", dataset)]);
     file.end(root)
@@ -54,7 +54,7 @@ fn layouts_of_files_before_1_6_3() {
     }
 }
 
-/// A dataset of shape 2 x 2 that can grow to 2 x 3, in chunks of one element.
+/// A dataset of shape 2 x 2 that can grow to 2 x 3. Its chunks have one element each.
 fn growing(file: &mut H5, index: u8, parameters: &[u8], address: u64) -> u64 {
     let chunk = [&[4, 2, 0, 3, 1, 1, 1, 1, index][..], parameters, &address.to_le_bytes()].concat();
     file.object(&vec![(SPACE, space(&[2, 2], &[2, 3])), (TYPE, U8.to_vec()), (LAYOUT, chunk)])
@@ -91,12 +91,12 @@ fn chunks_are_numbered_by_the_grid_of_the_maximum() {
     }
 }
 
-/// A file with a table, a named datatype, strings, and a group that a link leads back to.
+/// A file that contains a table, a named datatype, strings, and a group with a link to itself.
 pub(crate) fn with_a_table() -> Vec<u8> {
     let mut file = H5::new();
     let named = file.object(&vec![(TYPE, U8.to_vec())]);
     let numbers = file.elements(U8, 2, &[7, 8]);
-    // Two columns: a string in a heap, and a byte.
+    // The table has two columns: a string in a heap, and a byte.
     let table = [&[0x36, 2, 0, 0, 17, 0, 0, 0][..], b"a\0\0", VARIABLE, b"b\0\x10", U8].concat();
     let table = file.elements(&table, 1, &[0; 17]);
     let texts = file.elements(FIXED, 2, b"ab");
@@ -127,7 +127,7 @@ fn what_holds_no_numbers_does_not_keep_others_from_being_read() {
     });
 }
 
-/// A soft link.
+/// The message of a soft link.
 fn soft(name: &str, target: &str) -> (u16, Vec<u8>) {
     let len = |text: &str| u16::try_from(text.len()).unwrap().to_le_bytes();
     let name_len = [len(name)[0]];
@@ -153,7 +153,7 @@ fn links_by_name_are_other_names_of_what_is_there() {
         assert_eq!(view.tensor_named("c").unwrap().2, [8]);
         assert_eq!(view.tensor_named("b/w").unwrap().2, [7]);
     });
-    // Targets that do not exist, a link to itself, and the target of a different soft link.
+    // Invalid targets: missing ones, the link itself, and the path of a different soft link.
     for (name, target) in [("b", "/nothing"), ("b", "b"), ("b", "a/own"), ("b", "a/w/x")] {
         let source = MemorySource::file("m.h5", file_of(&[(name, target)]));
         let context = MemoryContext::default();

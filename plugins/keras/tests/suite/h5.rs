@@ -3,14 +3,14 @@
 use hdf5_reader::checksum::jenkins_lookup3;
 
 pub(crate) const NOWHERE: [u8; 8] = [0xff; 8];
-/// Kinds of messages.
+/// Kinds of messages in an object header.
 pub(crate) const SPACE: u16 = 1;
 pub(crate) const TYPE: u16 = 3;
 pub(crate) const LINK: u16 = 6;
 pub(crate) const LAYOUT: u16 = 8;
 pub(crate) const ATTRIBUTE: u16 = 12;
 pub(crate) const U8: &[u8] = &[0x10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0];
-/// A string of one byte, and a string in a heap.
+/// Datatypes: a string of one byte, and a string of variable length in a heap.
 pub(crate) const FIXED: &[u8] = &[0x13, 0, 0, 0, 1, 0, 0, 0];
 pub(crate) const VARIABLE: &[u8] = &[0x19, 1, 1, 0, 16, 0, 0, 0, 0x13, 0x10, 0, 0, 1, 0, 0, 0];
 
@@ -52,14 +52,14 @@ impl H5 {
         self.object(&vec![(SPACE, space(count)), (TYPE, datatype.to_vec()), (LAYOUT, layout)])
     }
 
-    /// Appends a dataset with these elements.
+    /// Appends a dataset that contains these elements.
     pub(crate) fn elements(&mut self, datatype: &[u8], count: u64, elements: &[u8]) -> u64 {
         let at = self.put(elements).to_le_bytes();
         let len = (elements.len() as u64).to_le_bytes();
         self.dataset(datatype, count, [&[3, 1], &at[..], &len].concat())
     }
 
-    /// Appends a global heap with these strings. The last one has the number 1.
+    /// Appends a global heap that contains these strings. The last string has the number 1.
     pub(crate) fn heap(&mut self, texts: &[&[u8]]) -> u64 {
         let mut objects = Vec::new();
         for (text, number) in texts.iter().zip((1..=texts.len()).rev()) {
@@ -104,7 +104,7 @@ pub(crate) fn attribute(name: &str, datatype: &[u8], count: u64, data: &[u8]) ->
     (ATTRIBUTE, [&[3, 0], &lens.concat()[..], &[1], name.as_bytes(), &[0], datatype, &space, data].concat())
 }
 
-/// Builds the layout of chunks of one byte with a B-tree at this address.
+/// Builds the layout message of a dataset with chunks of one byte and a B-tree at this address.
 pub(crate) fn chunked(address: [u8; 8]) -> Vec<u8> {
     [&[3, 2, 2], &address[..], &1_u32.to_le_bytes(), &1_u32.to_le_bytes()].concat()
 }

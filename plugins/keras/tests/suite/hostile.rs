@@ -1,5 +1,5 @@
-//! Files that declare far more than they contain. Each is rejected, or read with time and memory in
-//! proportion to its real content.
+//! Tests files that declare far more than they contain. Each must be rejected, or read with time
+//! and memory in proportion to its real content.
 
 use crate::common::archive;
 use crate::h5::{FIXED, H5, NOWHERE, U8, VARIABLE, attribute, chunked, link, links};
@@ -8,14 +8,14 @@ use tensorferry_keras::Keras;
 use tensorferry_sdk::memory::{MemoryView, pairs};
 use tensorferry_sdk::{ErrorKind, Limits, MemoryContext, MemorySource, Result};
 
-/// Maximum memory of this process, with all of its tests, and maximum time of one attack.
+/// Maximum memory of this process, which runs all tests, and maximum time of each attack.
 const MAX_COST: (u64, Duration) = (768 << 20, Duration::from_secs(30));
 /// Returns `count` references to the first `len` bytes of a string in a heap.
 fn references(count: usize, len: u32, heap: u64, number: u32) -> Vec<u8> {
     [&len.to_le_bytes()[..], &heap.to_le_bytes(), &number.to_le_bytes()].concat().repeat(count)
 }
 
-/// 100,000 elements that refer to a string of 60,000 bytes in a heap.
+/// 100,000 elements that all refer to one string of 60,000 bytes in a heap.
 fn one_text() -> Vec<u8> {
     let mut file = H5::new();
     let heap = file.heap(&[&[b'x'; 60_000]]);
@@ -24,7 +24,7 @@ fn one_text() -> Vec<u8> {
     file.end(root)
 }
 
-/// Half a million elements that refer to the last object of a heap with 65,000 objects.
+/// Half a million elements that all refer to the last of 65,000 objects in a heap.
 fn far_in_its_heap() -> Vec<u8> {
     let mut file = H5::new();
     let heap = file.heap(&vec![&b"x"[..]; 65_000]);
@@ -33,7 +33,7 @@ fn far_in_its_heap() -> Vec<u8> {
     file.end(root)
 }
 
-/// 16 million strings of one byte.
+/// A dataset with 16 million strings of one byte.
 fn short_texts() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(FIXED, 16_000_000, &vec![b'x'; 16_000_000]);
@@ -41,7 +41,7 @@ fn short_texts() -> Vec<u8> {
     file.end(root)
 }
 
-/// 900 links to a group with a list of 60,000 names.
+/// 900 links to one group, which has a list of 60,000 names.
 fn one_list() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(U8, 1, &[0]);
@@ -51,7 +51,7 @@ fn one_list() -> Vec<u8> {
     file.end(root)
 }
 
-/// 900 links to a million strings of one byte.
+/// 900 links to one dataset, which has a million strings of one byte.
 fn one_dataset() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(FIXED, 1_000_000, &vec![b'x'; 1_000_000]);
@@ -59,7 +59,7 @@ fn one_dataset() -> Vec<u8> {
     file.end(root)
 }
 
-/// 100,000 links in a group with a name of 60,000 bytes.
+/// 100,000 links in a group whose name has 60,000 bytes.
 fn long_paths() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(U8, 1, &[0]);
@@ -68,7 +68,8 @@ fn long_paths() -> Vec<u8> {
     file.end(root)
 }
 
-/// A list with the same layer 60,000 times, whose list has the same weight 60,000 times.
+/// A list that names the same layer 60,000 times. The layer's list names the same weight 60,000
+/// times.
 fn lists_of_lists() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(U8, 1, &[0]);
@@ -78,7 +79,7 @@ fn lists_of_lists() -> Vec<u8> {
     file.end(root)
 }
 
-/// 16 million chunks, all missing.
+/// A dataset with 16 million chunks, all of which are missing.
 fn no_chunk() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.dataset(U8, 16_000_000, chunked(NOWHERE));
@@ -86,7 +87,7 @@ fn no_chunk() -> Vec<u8> {
     file.end(root)
 }
 
-/// Datasets of `chunks` chunks, only one of which exists, under `names` names.
+/// A dataset with `chunks` chunks, of which only one exists, and `names` links to the dataset.
 fn one_chunk(chunks: u64, names: usize) -> Vec<u8> {
     let mut file = H5::new();
     let chunk = file.put(&[7]);
@@ -98,13 +99,13 @@ fn one_chunk(chunks: u64, names: usize) -> Vec<u8> {
     file.end(root)
 }
 
-/// A configuration of 32 MB with eleven million lists.
+/// A configuration of 32 MB that contains eleven million lists.
 fn long_configuration() -> Vec<u8> {
     let lists = format!("[[]{}]", ",[]".repeat(11_000_000));
     archive(&[("config.json", lists.as_bytes()), ("model.weights.h5", &no_chunk())])
 }
 
-/// Reads a file with a limit of 256 MiB for headers, and returns the number of tensors.
+/// Reads a file with a header limit of 256 MiB. Returns the number of tensors.
 fn read(name: &str, bytes: Vec<u8>) -> Result<usize> {
     let mut limits = Limits::default();
     limits.header_bytes = 256 << 20;

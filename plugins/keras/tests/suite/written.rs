@@ -1,4 +1,4 @@
-//! Writes files and reads them again: new files, and copies of a different file.
+//! Writes new files and copies of existing files, and reads them again.
 
 use crate::common::{archive, source};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn every_dtype_comes_back() {
         catalog.tensor("layers/none/vars/0", Dtype::F32, &[0, 4], storage, 0)?;
         catalog.tensor(&"n".repeat(300), Dtype::F32, &[1], storage, 0)?;
         catalog.tensor("layers/tied/vars/0", Dtype::F32, &[2, 3], storage, 0)?;
-        // Paths that are not allowed, and a dtype that does not exist.
+        // Two names that are not valid paths, and a dtype that HDF5 does not have.
         catalog.tensor("layers", Dtype::F32, &[], storage, 0)?;
         catalog.tensor("a//b", Dtype::F32, &[], storage, 0)?;
         catalog.tensor("f8", Dtype::F8_E4M3, &[3], storage, 0).map(drop)
@@ -62,7 +62,7 @@ fn every_dtype_comes_back() {
 
 #[test]
 fn another_file_is_written_again() {
-    // Names of layers and variables refer to the same variables as paths.
+    // Tensors can be matched with variables by path, or by the names of layers and variables.
     let own: &[(&str, &str)] = &[("names", "name")];
     for (case, name, names) in [
         ("bfloat16", "model.keras", &[][..]),
@@ -80,7 +80,7 @@ fn another_file_is_written_again() {
         context.sources.insert("like".to_owned(), Arc::new(like.clone()));
         let options = memory::pairs(&[("like", "like")]);
         let none = MemorySource::file("model", []);
-        // Each tensor's bytes, inverted.
+        // The template's own tensors, with their bytes in reverse order.
         let tensors: Vec<(String, Dtype, Vec<u64>, Vec<u8>)> = with_view(&Keras, &like, names, |view| {
             let tensors = view.catalog().tensors().iter();
             tensors
@@ -112,7 +112,7 @@ fn another_file_is_written_again() {
     }
 }
 
-/// Writes tensors of zeros into a copy of a case's file. Returns the losses and notes.
+/// Writes tensors of zeros into a copy of a fixture's file. Returns the losses and notes.
 fn like(case: &str, options: &[(&str, &str)], tensors: &[(&str, Dtype, &[u64])]) -> Result<Vec<String>> {
     let folder = cases("keras", case).remove(0);
     let like = source(&folder, expected(&folder)["entry"].as_str().unwrap());
@@ -147,7 +147,7 @@ fn another_file_that_has_none_of_the_tensors_is_refused() {
     }
 }
 
-/// Users must request an output that mixes old and new values.
+/// An output that mixes old and new values must be requested by the user.
 #[test]
 fn variables_without_tensors_are_refused_or_kept() {
     let error = like("sequential_compiled", &[], &[KERNEL]).unwrap_err();
@@ -174,7 +174,7 @@ fn variables_without_tensors_are_refused_or_kept() {
     assert_eq!(error.map(|_| ()).unwrap_err().kind(), ErrorKind::Usage);
 }
 
-/// A cast tensor has the name of a variable, but not its dtype.
+/// A cast tensor has a variable's name, but a different dtype.
 #[test]
 fn tensors_that_do_not_fit_say_both_forms() {
     let cast = (KERNEL.0, Dtype::F16, KERNEL.2);
@@ -182,7 +182,7 @@ fn tensors_that_do_not_fit_say_both_forms() {
     assert!(text.contains("F32 of shape [6, 5]") && text.contains("found F16 of shape [6, 5]"), "{text}");
     let text = like("sequential_compiled", KEPT, &[cast]).unwrap_err().to_string();
     assert!(text.contains("F16 of shape [6, 5]"), "{text}");
-    // A file of Keras 2 does not mark elements as BF16.
+    // Files of Keras 2 do not mark elements as BF16, so BF16 does not fit.
     let path = "model_weights/first/first/kernel:0";
     assert!(like("legacy_h5_model", &[], &[(path, Dtype::BF16, &[6, 5])]).is_err());
 }
@@ -197,7 +197,7 @@ fn what_needs_a_model_says_so() {
     }
 }
 
-/// Paths that are not variables of layers have no other names.
+/// A path that is not a variable of a layer has no name to derive.
 #[test]
 fn names_that_change_nothing_are_noted() {
     for (path, is_noted) in [("a/b", true), ("layers/dense/vars/0", false)] {
