@@ -1,5 +1,4 @@
-//! Arrays become tensors: a header is checked against the bytes that exist, then the array is
-//! declared in the catalog.
+//! Adds arrays to the catalog as tensors, after checking each header against the bytes that exist.
 
 use crate::dtype::Element;
 use crate::encoded::{ArrayBytes, Encoded, FieldBytes, collect};
@@ -19,9 +18,9 @@ pub(crate) struct Arrays<'a> {
     pub(crate) catalog: &'a mut dyn CatalogSink,
     pub(crate) context: &'a dyn Context,
     pub(crate) options: ReadOptions,
-    /// Storages to decode, indexed by handle.
+    /// Storages to decode. Their indices are the handles of encoded storages.
     pub(crate) encoded: Vec<Encoded>,
-    /// Total decoded bytes of deflated members beyond their stored bytes.
+    /// Number of bytes that the deflated members expand by when they are decoded.
     pub(crate) expanded: u64,
     pub(crate) names: UniqueNames,
 }
@@ -33,12 +32,12 @@ struct ElementLayout<'s> {
     byte_order: ByteOrder,
     /// Dimensions of the array.
     shape: &'s [u64],
-    /// Dimensions of each element, row-major.
+    /// Dimensions of each element. Inside an element, the order is row-major.
     inner: &'s [u64],
 }
 
 impl Arrays<'_> {
-    /// Adds the array at the start of these bytes and returns the number of bytes after it.
+    /// Adds the array at the start of `array`. Returns the number of bytes that follow it.
     pub(crate) fn add(&mut self, name: &str, array: &ArrayBytes) -> Result<u64> {
         let limits = self.context.limits();
         let header = Header::read(limits, &|len| array.front(self.source, len, limits))?;
@@ -67,7 +66,8 @@ impl Arrays<'_> {
         Ok(after)
     }
 
-    /// Adds the consecutive arrays of a file. They have no names, so several arrays are numbered.
+    /// Adds the arrays in a file, which follow one another. They have no names, so if there are
+    /// several, they are numbered.
     pub(crate) fn add_all(&mut self, name: &str, file: Extent) -> Result<()> {
         let (mut start, mut number) = (0, 0_u64);
         loop {
@@ -100,7 +100,7 @@ impl Arrays<'_> {
         Ok(())
     }
 
-    /// Returns the number of bytes after an array.
+    /// Returns the number of bytes that follow the array at the start of an extent.
     fn length(&self, file: Extent) -> Result<u64> {
         let (limits, array) = (self.context.limits(), ArrayBytes::File(file));
         let header = Header::read(limits, &|len| array.front(self.source, len, limits))?;
@@ -138,7 +138,7 @@ impl Arrays<'_> {
         self.tensor(name, dtype, ElementLayout { inner: &inner, ..lie }, storage, offset)
     }
 
-    /// Declares the storage of an array, and returns it with the offset of the elements.
+    /// Declares the storage of an array. Returns the storage and the offset of the elements in it.
     fn storage(
         &mut self,
         array: &ArrayBytes,
@@ -160,8 +160,8 @@ impl Arrays<'_> {
         Ok((self.catalog.storage(storage.byte_order(byte_order))?, offset))
     }
 
-    /// Returns the elements of a stored member. The archive's checksum covers the header and
-    /// elements together.
+    /// Returns the storage of a stored member's elements. The archive's checksum covers the header
+    /// as well, so the checksum of the elements is derived from it.
     fn stored(&self, member: &Member, header_len: u64) -> Result<Storage> {
         let header = member.front(self.source, header_len, self.context.limits())?;
         let (crc, data) = (member.crc_after(&header), member.stored.after(header_len));
@@ -175,7 +175,8 @@ impl Arrays<'_> {
         Ok(Storage::file(data.file, data.offset, data.len).digest(Digest::crc32(crc)))
     }
 
-    /// Limits the total expansion of all deflated members.
+    /// Counts the bytes that a deflated member expands by. Returns an error if all members together
+    /// expand too much.
     fn count_expanded(&mut self, array: &ArrayBytes) -> Result<()> {
         let ArrayBytes::Member(member) = array else { return Ok(()) };
         self.expanded = self.expanded.saturating_add(member.len.saturating_sub(member.stored.len));
@@ -194,7 +195,7 @@ impl Arrays<'_> {
         Storage::encoded(self.encoded.len() as u64 - 1, len)
     }
 
-    /// Adds each field of a structured array.
+    /// Adds each field of a structured array as a tensor.
     fn add_fields(
         &mut self,
         name: &str,
@@ -203,7 +204,7 @@ impl Arrays<'_> {
         structure: &Structure,
         data_len: u64,
     ) -> Result<()> {
-        // Rows without bytes take no space, whatever their number.
+        // If rows have no bytes, there is nothing to read, whatever their number is.
         let rows = data_len.checked_div(structure.width).unwrap_or(0);
         for field in &structure.fields {
             let name = format!("{name}.{}", field.name);
@@ -301,14 +302,15 @@ impl Arrays<'_> {
     }
 }
 
-/// Returns the strides of a column-major array whose elements are row-major arrays.
+/// Returns the strides of an array that is column-major but whose elements are row-major arrays.
 fn column_major_strides(shape: &[u64], inner: &[u64]) -> Vec<i64> {
     let signed = |dim: u64| i64::try_from(dim).unwrap_or(i64::MAX);
     let mut stride = inner.iter().fold(1_i64, |product, &dim| product.saturating_mul(signed(dim)));
     let mut strides = Vec::with_capacity(shape.len() + inner.len());
     for &dim in shape {
         strides.push(stride);
-        // The element count fits, so this does too. The stride after the last dimension is unused.
+        // The number of elements fits in 64 bits, so this product fits too. The value after the
+        // last dimension is not used.
         stride = stride.saturating_mul(signed(dim));
     }
     strides.extend(row_major_strides(inner));

@@ -1,4 +1,4 @@
-//! Archives of deflated arrays. Members are compressed concurrently and independently.
+//! Writes archives of deflated arrays. The members are independent and are compressed concurrently.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{
@@ -7,27 +7,27 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::{DeflatedLayout, DeflatedPlan, Deflater};
 
-/// Bytes of a tensor per read.
+/// Number of bytes of a tensor to read at a time.
 const PIECE: u64 = 256 << 10;
 
-/// An array of an archive.
+/// An array to write to an archive.
 pub(crate) struct Array {
     pub(crate) tensor: TensorId,
-    /// Name of its member.
+    /// Name of the archive's member.
     pub(crate) name: String,
     pub(crate) header: Vec<u8>,
-    /// Bytes of header and elements.
+    /// Number of bytes of the header and the elements, before they are deflated.
     pub(crate) size: u64,
 }
 
-/// Arrays by segment, and the archive around them.
+/// The arrays, by the ID of the encoded output, and the archive that contains them.
 pub(crate) struct DeflatedArrays {
     arrays: HashMap<EncodedId, Array>,
     archive: DeflatedPlan,
 }
 
 impl DeflatedArrays {
-    /// Lays out a member for each array.
+    /// Plans an archive with a member for each array.
     pub(crate) fn plan(layout: &mut dyn LayoutSink, file: OutputId, arrays: Vec<Array>) -> Result<Self> {
         let sizes = arrays.iter().map(|array| (&*array.name, array.size));
         let mut archive = DeflatedLayout::new(layout, file, sizes);

@@ -1,9 +1,10 @@
-//! A descr is numpy's description of an element: byte order, kind and width (`<f4`), or a name.
+//! Parses descrs. A descr is numpy's description of an element: byte order, kind and width (`<f4`),
+//! or a name.
 
 use tensorferry_sdk::{ByteOrder, Dtype, Error, Result};
 
-/// Dtypes that numpy and the SDK share: kind and width, and the names and one-character codes that
-/// `np.dtype` accepts.
+/// Dtypes that both numpy and the SDK have. Each comes with its kind and width, and with the names
+/// and one-character codes that `np.dtype` accepts.
 const SHARED: [(&str, Dtype, &[&str]); 14] = [
     ("b1", Dtype::BOOL, &["bool", "bool_", "?"]),
     ("i1", Dtype::I8, &["int8", "byte", "b"]),
@@ -21,7 +22,8 @@ const SHARED: [(&str, Dtype, &[&str]); 14] = [
     ("c16", Dtype::C128, &["complex128", "cdouble", "complex", "D"]),
 ];
 
-/// Dtypes that ml_dtypes adds to numpy, by the names that `np.dtype` accepts after the import.
+/// Dtypes that the package ml_dtypes adds to numpy. `np.dtype` accepts these names after ml_dtypes
+/// is imported.
 pub(crate) const ML_DTYPES: [(&str, Dtype); 7] = [
     ("bfloat16", Dtype::BF16),
     ("float8_e4m3fn", Dtype::F8_E4M3),
@@ -32,23 +34,24 @@ pub(crate) const ML_DTYPES: [(&str, Dtype); 7] = [
     ("float8_e8m0fnu", Dtype::F8_E8M0),
 ];
 
-/// Type of an array's elements.
+/// The type of an array's elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Element {
-    /// A number in this byte order.
+    /// A number, and its byte order.
     Number(Dtype, ByteOrder),
-    /// A date or duration, stored as a 64-bit integer: numpy's name with the unit.
+    /// A date or duration, which is stored as a 64-bit integer. The string is numpy's name,
+    /// including the unit.
     Date(String, ByteOrder),
-    /// A string with this number of UTF-32 code units.
+    /// A string with a fixed number of UTF-32 code units.
     Unicode(u64, ByteOrder),
-    /// A string with this number of bytes.
+    /// A string with a fixed number of bytes.
     Text(u64),
-    /// This number of bytes without a type.
+    /// A fixed number of bytes without a type.
     Void(u64),
 }
 
 impl Element {
-    /// Bytes of an element, or `None` if they do not fit 64 bits.
+    /// Returns the bytes of an element, or `None` if their number does not fit in 64 bits.
     pub(crate) fn width(&self) -> Option<u64> {
         match self {
             Self::Number(dtype, _) => dtype.info()?.element_bytes().map(u64::from),
@@ -74,8 +77,8 @@ pub(crate) fn parse(descr: &str) -> Result<Element> {
     if let Some((_, dtype)) = ML_DTYPES.iter().find(|(name, _)| *name == descr) {
         return Ok(Element::Number(*dtype, ByteOrder::Little));
     }
-    // Without a mark, or with `=`, the byte order is that of the reading machine, taken as
-    // little-endian.
+    // Without a mark, or with `=`, the byte order is that of the machine that reads the file. ferry
+    // assumes little-endian.
     let (order, rest) = match descr.as_bytes().first() {
         Some(b'>') => (ByteOrder::Big, &descr[1..]),
         Some(b'<' | b'=' | b'|') => (ByteOrder::Little, &descr[1..]),
@@ -116,8 +119,8 @@ pub(crate) fn parse(descr: &str) -> Result<Element> {
     }
 }
 
-/// Returns numpy's name of a date (`M`) or duration (`m`): `8`, optionally with a unit that has a
-/// count before it.
+/// Returns numpy's name of a date (`M`) or duration (`m`). `rest` is `8`, optionally followed by a
+/// unit in brackets, which may start with a count.
 fn date(kind: char, rest: &str) -> Option<String> {
     const UNITS: [&str; 14] =
         ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"];
@@ -131,13 +134,13 @@ fn date(kind: char, rest: &str) -> Option<String> {
     UNITS.contains(&word).then(|| format!("{name}{unit}"))
 }
 
-/// Returns the descr that `np.save` writes for a dtype, or `None` if numpy does not have it.
+/// Returns the descr that `np.save` writes for a dtype, or `None` if numpy does not have the dtype.
 pub(crate) fn descr(dtype: Dtype) -> Option<String> {
     let (kind, ..) = SHARED.iter().find(|(_, shared, _)| *shared == dtype)?;
     Some(format!("{}{kind}", if kind.ends_with('1') { '|' } else { '<' }))
 }
 
-/// Returns ml_dtypes' name of a dtype that it adds to numpy.
+/// Returns the name of a dtype that ml_dtypes adds to numpy, or `None` for all other dtypes.
 pub(crate) fn ml_name(dtype: Dtype) -> Option<&'static str> {
     ML_DTYPES.iter().find(|(_, added)| *added == dtype).map(|(name, _)| *name)
 }

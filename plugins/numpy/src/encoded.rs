@@ -1,17 +1,16 @@
-//! The bytes of an array, header and elements: a separate file, or a member of an archive. Deflated
-//! members and fields of rows cannot be copied by the host and are decoded from them.
+//! The bytes of an array (header and elements), in a file or in a member of an archive. The host
+//! cannot copy deflated members or the fields of rows, so this module decodes them.
 
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Limits, Result, Source};
 use tensorferry_zip::{Extent, Member};
 
-/// Bytes per read and write.
+/// Number of bytes to read and write at a time.
 const PIECE: usize = 64 << 10;
 
-/// Location of an array's bytes.
+/// Location of an array's header and elements.
 #[derive(Debug, Clone)]
 pub(crate) enum ArrayBytes {
     File(Extent),
-    /// A member of an archive.
     Member(Member),
 }
 
@@ -23,7 +22,7 @@ impl ArrayBytes {
         }
     }
 
-    /// Reads the first `len` bytes.
+    /// Reads the first `len` bytes of the array.
     pub(crate) fn front(&self, source: &dyn Source, len: u64, limits: &Limits) -> Result<Vec<u8>> {
         match self {
             Self::File(file) => source.read_vec(file.file, file.offset, len, limits),
@@ -31,7 +30,7 @@ impl ArrayBytes {
         }
     }
 
-    /// Writes all bytes.
+    /// Writes all bytes of the array.
     pub(crate) fn write(
         &self,
         source: &dyn Source,
@@ -57,9 +56,9 @@ impl ArrayBytes {
 /// A storage that is decoded on demand.
 #[derive(Debug, Clone)]
 pub(crate) enum Encoded {
-    /// A whole deflated member.
+    /// All bytes of a deflated member.
     Whole(ArrayBytes),
-    /// One field of each row.
+    /// A field of a structured array.
     Field(FieldBytes),
 }
 
@@ -76,25 +75,25 @@ impl EncodedStorage for Encoded {
 #[derive(Debug, Clone)]
 pub(crate) struct FieldBytes {
     pub(crate) array: ArrayBytes,
-    /// Bytes before the first row.
+    /// Number of bytes before the first row.
     pub(crate) header_len: u64,
     /// Number of rows.
     pub(crate) rows: u64,
-    /// Bytes of a row.
+    /// Length of a row in bytes.
     pub(crate) row_len: u64,
-    /// Offset of the field in a row; its length is `width`.
+    /// Offset of the field in a row. The field's length is `width`.
     pub(crate) offset: u64,
     pub(crate) width: u64,
 }
 
 impl FieldBytes {
-    /// Bytes of the field in all rows.
+    /// Returns the number of bytes that the field has in all rows.
     pub(crate) fn len(&self) -> u64 {
-        // At most the bytes of the rows, which fit.
+        // The result is at most the number of bytes of the rows, which fits in 64 bits.
         self.rows.saturating_mul(self.width)
     }
 
-    /// Writes the field, row by row.
+    /// Writes the bytes of the field, row by row.
     pub(crate) fn write(
         &self,
         source: &dyn Source,
@@ -108,10 +107,10 @@ impl FieldBytes {
     }
 }
 
-/// Accepts the bytes of an array in order, and passes on those of one field.
+/// Receives all bytes of an array in order, and passes on only the bytes of one field.
 struct FieldExtractor<'a> {
     field: &'a FieldBytes,
-    /// Bytes received so far.
+    /// Number of bytes received so far.
     at: u64,
     picked: Vec<u8>,
     output: &'a mut dyn ByteSink,
@@ -123,7 +122,7 @@ impl ByteSink for FieldExtractor<'_> {
         let end = field.header_len + field.rows.saturating_mul(field.row_len);
         let mut rest = bytes;
         while !rest.is_empty() && self.at < end && field.width > 0 {
-            // Distance to the next offset at which the field begins or ends.
+            // `until` is the distance to the next offset at which the field begins or ends.
             let in_row =
                 if self.at < field.header_len { 0 } else { (self.at - field.header_len) % field.row_len };
             let (until, is_field) = match in_row {
@@ -149,7 +148,8 @@ impl ByteSink for FieldExtractor<'_> {
     }
 }
 
-/// Collects the bytes that `write` writes, if `len` is within the limit for headers.
+/// Returns the bytes that `write` produces. `len` is their number, which must be within the limit
+/// for headers.
 pub(crate) fn collect(
     len: u64,
     limits: &Limits,

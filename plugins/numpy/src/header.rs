@@ -1,4 +1,4 @@
-//! The header of an array: element type, order of elements, and shape.
+//! The header of an array: the type of the elements, their order, and the shape.
 
 use crate::dtype::{self, Element};
 use crate::literal::{self, Literal, PythonVersion};
@@ -7,9 +7,10 @@ use tensorferry_sdk::{Error, Limits, Order, Result};
 
 pub(crate) const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
-/// numpy aligns the elements to a multiple of this.
+/// numpy aligns the elements to a multiple of this number of bytes.
 const ALIGNMENT: usize = 64;
-/// numpy reserves this many digits so that the growing dimension can be updated in place.
+/// numpy reserves room for this many digits, so that the dimension that can grow can be updated in
+/// place.
 const GROWTH_DIGITS: usize = 21;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub(crate) struct Header {
     pub(crate) descr: Descr,
     pub(crate) order: Order,
     pub(crate) shape: Vec<u64>,
-    /// Bytes before the elements.
+    /// Number of bytes before the elements.
     pub(crate) len: u64,
 }
 
@@ -30,8 +31,8 @@ pub(crate) enum Descr {
 
 impl Header {
     /// Reads a header. `front` returns the requested number of bytes from the start of the array,
-    /// or fails. Memory for a claimed length is therefore only allocated if the array has these
-    /// bytes.
+    /// or fails. So memory is allocated for the length in the header only if the array really has
+    /// that many bytes.
     pub(crate) fn read(limits: &Limits, front: &dyn Fn(u64) -> Result<Vec<u8>>) -> Result<Self> {
         let start = front(10)?;
         if !start.starts_with(MAGIC) {
@@ -102,8 +103,8 @@ impl Header {
         Ok(Self { descr, order, shape, len })
     }
 
-    /// Returns the bytes of the elements. Shapes whose product overflows are rejected, even if a
-    /// dimension is zero.
+    /// Returns the number of bytes of the elements. Returns an error if the product of the
+    /// dimensions overflows, even if one of them is zero.
     pub(crate) fn data_len(&self) -> Result<u64> {
         let width = match &self.descr {
             Descr::Element(element) => element.width(),
@@ -136,9 +137,9 @@ fn malformed(expected: &str) -> Error {
     Error::malformed("the array's header is not the dict that numpy writes").expected(expected)
 }
 
-/// Encodes the bytes before the elements, as `np.save` writes them.
+/// Encodes the bytes before the elements as `np.save` does.
 pub(crate) fn encode(descr: &str, order: Order, shape: &[u64]) -> Result<Vec<u8>> {
-    // With fewer than two dimensions both orders are the same, and numpy calls them C.
+    // With fewer than two dimensions, the two orders are the same, and numpy writes C order.
     let is_fortran = order == Order::Fortran && shape.len() > 1;
     let tuple = match shape {
         [one] => format!("({one},)"),
@@ -273,7 +274,7 @@ mod tests {
             bytes[6..8].copy_from_slice(&version);
             assert_eq!(read(&bytes).unwrap_err().kind(), ErrorKind::Unsupported);
         }
-        // A header that claims 4 GiB.
+        // A header that declares a length of 4 GiB.
         let mut long = good;
         long[6] = 2;
         long[8..12].copy_from_slice(&[0xff; 4]);

@@ -1,4 +1,4 @@
-//! NumPy files: `.npy` is one array, `.npz` a zip archive of arrays.
+//! NumPy files. A `.npy` file contains one array, and a `.npz` file is a zip archive of arrays.
 //!
 //! ```text
 //! 0          6 bytes   93 "NUMPY"
@@ -9,7 +9,7 @@
 //! then       elements  row-major, or column-major if fortran_order, in descr's byte order
 //! ```
 //!
-//! Member `NAME.npy` of an archive is the array NAME, stored (`np.savez`) or deflated
+//! A member `NAME.npy` of an archive is the array NAME. It is stored (`np.savez`) or deflated
 //! (`np.savez_compressed`, and `-o compression=deflate`).
 //!
 //! | descr | dtype |
@@ -22,7 +22,7 @@
 //! | a list of fields | rejected, or with `-i structured=fields` a tensor for each field |
 //! | `O`, `f16`, `c32` | rejected: pickles, and long doubles with a machine-dependent layout |
 //!
-//! In an archive, a rejected array is a loss, and the other arrays are read.
+//! If an array in an archive is rejected, this is a loss, and the other arrays are still read.
 //!
 //! Sources: `numpy/lib/_format_impl.py` and `numpy/lib/_npyio_impl.py` of NumPy 2.4, and files that
 //! it wrote.
@@ -46,7 +46,8 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// Suffix of a file with one array, and of every array's member in an archive.
+/// Suffix of a file that contains one array. In an archive, the members that are arrays have the
+/// same suffix.
 const ARRAY_SUFFIX: &str = ".npy";
 /// Suffix of an archive of arrays.
 const ARCHIVE_SUFFIX: &str = ".npz";

@@ -1,12 +1,13 @@
-//! Parses the Python literal in a header: dicts, lists, tuples, strings, integers and booleans. It
-//! is scanned from left to right, without recursion, and never evaluated.
+//! Parses the Python literal in a header: dicts, lists, tuples, strings, integers and booleans. The
+//! text is scanned from left to right, without recursion, and never evaluated.
 //!
-//! `ast.literal_eval` also accepts floats, sets, bytes and sums, but numpy accepts none of them in
-//! a header.
+//! `ast.literal_eval` also accepts floats, sets, bytes and sums, but numpy does not accept any of
+//! these in a header.
 
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum nesting of brackets: the header's dict, a structure, its fields, and nested structures.
+/// Maximum depth of nested brackets: the header's dict, a structure, its fields, and nested
+/// structures.
 const MAX_DEPTH: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,10 +20,10 @@ pub(crate) enum Literal {
     Dict(Vec<(Literal, Literal)>),
 }
 
-/// The Python version that wrote the text.
+/// Python versions that may have written the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PythonVersion {
-    /// Python 2 or 3: integers may end in `L`.
+    /// Python 2 or 3. In Python 2, integers may end with `L`.
     Any,
     Three,
 }
@@ -62,7 +63,7 @@ pub(crate) fn parse(text: &str, offset: u64, python: PythonVersion, max: u64) ->
             }
             _ => scanner.atom()?,
         };
-        // The value ends here, and may be the last item of enclosing brackets.
+        // The value is complete. It may also be the last item in one or more enclosing brackets.
         loop {
             let Some(innermost) = open.last_mut() else {
                 scanner.skip_blank();
@@ -102,12 +103,13 @@ pub(crate) fn parse(text: &str, offset: u64, python: PythonVersion, max: u64) ->
     }
 }
 
-/// An open bracket.
+/// A bracket that is not closed yet.
 enum OpenBracket {
     List(Vec<Literal>),
-    /// The items, and whether a comma was seen: `(3)` is a number.
+    /// The items, and whether a comma was seen. Without a comma, `(3)` is a number instead of a
+    /// tuple.
     Tuple(Vec<Literal>, bool),
-    /// The entries, and the key whose value comes next.
+    /// The entries, and the key whose value is expected next.
     Dict(Vec<(Literal, Literal)>, Option<Literal>),
 }
 
@@ -158,7 +160,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips blanks, consumes `byte` if it comes next, and returns whether it did.
+    /// Skips whitespace and comments, and consumes `byte` if it comes next. Returns whether it did.
     fn take(&mut self, byte: u8) -> bool {
         self.skip_blank();
         let is_next = self.peek() == Some(byte);
@@ -170,7 +172,7 @@ impl<'a> Scanner<'a> {
         if self.take(byte) { Ok(()) } else { Err(self.error(&char::from(byte).to_string())) }
     }
 
-    /// Enters a bracket.
+    /// Opens a bracket and consumes its first byte.
     fn begin(&mut self, open: &mut Vec<OpenBracket>, bracket: OpenBracket) -> Result<()> {
         if open.len() == MAX_DEPTH {
             return Err(self.error(&format!("at most {MAX_DEPTH} nested brackets")));
@@ -180,7 +182,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Parses a string, an integer, True or False.
+    /// Parses a string, an integer, `True` or `False`.
     fn atom(&mut self) -> Result<Literal> {
         let rest = self.rest();
         let unprefixed = rest.strip_prefix(b"u").or(rest.strip_prefix(b"U")).unwrap_or(rest);
@@ -223,11 +225,11 @@ impl<'a> Scanner<'a> {
                 byte => bytes.push(byte),
             }
         }
-        // The text was UTF-8 and is only split at ASCII characters.
+        // The text is UTF-8, and it is split only at ASCII characters, so this does not fail.
         String::from_utf8(bytes).map_err(|_| self.error("UTF-8"))
     }
 
-    /// Parses an escape sequence after its backslash.
+    /// Parses the part of an escape sequence that follows the backslash.
     fn escaped(&mut self) -> Result<char> {
         let kind = self.peek();
         let digits = match kind {

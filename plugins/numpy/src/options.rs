@@ -80,15 +80,15 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadOptions {
-    /// Whether a file with a part of a model is read on its own.
+    /// Whether to read a file that contains only a part of a model.
     pub(crate) shard_is_alone: bool,
-    /// Whether each field of a structured array becomes a tensor.
+    /// Whether to read each field of a structured array as a tensor.
     pub(crate) fields: bool,
-    /// Whether untyped elements are read as bytes.
+    /// Whether to read untyped elements as bytes.
     pub(crate) bytes: bool,
-    /// Dtype of untyped elements of one byte.
+    /// Dtype for untyped elements of one byte.
     pub(crate) v1: Option<Dtype>,
-    /// Dtype of untyped elements of two bytes.
+    /// Dtype for untyped elements of two bytes.
     pub(crate) v2: Option<Dtype>,
 }
 
@@ -104,7 +104,7 @@ impl ReadOptions {
     }
 }
 
-/// Handling of dtypes that numpy has only with ml_dtypes.
+/// What to do with dtypes that numpy supports only with the package ml_dtypes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MlDtypes {
     Omit,

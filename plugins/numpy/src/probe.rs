@@ -1,4 +1,5 @@
-//! Probing by the first bytes of a file, and the member names of an archive.
+//! Scores how likely an input is to be a NumPy file, by the first bytes of a file, and by the names
+//! of an archive's members.
 
 use crate::header::MAGIC;
 use crate::read::{has_suffix_of_format, is_archive};
@@ -7,12 +8,12 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_zip::{Directory, Extent, Names};
 
-/// Arrays next to a model in a different format accompany it (tokens, statistics), so they rank
-/// below all other formats.
+/// Score of a folder. Arrays next to a model in a different format contain additional data, such as
+/// tokens or statistics, so they rank below all other formats.
 const IN_A_FOLDER: Score = Score(10);
 
-/// Rates how likely the source is of this format. A file with the right name may still be one if
-/// its bytes are wrong; the reader then reports the error.
+/// Scores a source. If a file's name matches but its bytes are wrong, it may still be a broken
+/// NumPy file. The reader's error then explains what is wrong.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {

@@ -1,5 +1,5 @@
-//! The reader of one array, or of the arrays in an archive. Stored elements are file ranges that
-//! the host copies; deflated members are decoded.
+//! Reads a file of arrays, or the arrays in an archive. The host copies stored elements directly
+//! from the file. Deflated members are decoded.
 
 use crate::array::Arrays;
 use crate::encoded::ArrayBytes;
@@ -12,7 +12,6 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::{Archive, EMPTY_MAGIC, Extent, MAGIC, Names};
 
-/// Reader of arrays and archives.
 pub(crate) struct Reader {
     pub(crate) options: ReadOptions,
 }
@@ -48,19 +47,19 @@ impl TensorReader for Reader {
     }
 }
 
-/// Whether a file has one of this format's suffixes.
+/// Returns whether the name of a file has one of this format's suffixes.
 pub(crate) fn has_suffix_of_format(name: &str) -> bool {
     !name.starts_with('.') && has_any_suffix(name, [ARRAY_SUFFIX, ARCHIVE_SUFFIX])
 }
 
-/// Whether a file starts like a zip archive.
+/// Returns whether a file starts with the signature of a zip archive.
 pub(crate) fn is_archive(source: &dyn Source, file: Extent) -> Result<bool> {
     let mut start = [0; 4];
     let start = file.read_start(source, &mut start)?;
     Ok(start == MAGIC || start == EMPTY_MAGIC)
 }
 
-/// Returns a file's name without its folder and suffix, which is the name of its array.
+/// Returns the file name without its folder and suffix. This is the name of the array in the file.
 pub(crate) fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     strip_suffix(name, ARRAY_SUFFIX).unwrap_or(name)
@@ -81,8 +80,8 @@ fn read_archive(arrays: &mut Arrays<'_>, extent: Extent) -> Result<()> {
         let member = archive.member(index)?;
         let offset = member.stored.offset;
         match arrays.add(name, &ArrayBytes::Member(member)) {
-            // An unsupported array, such as one of Python objects, does not prevent reading the
-            // others.
+            // If an array is unsupported, such as an array of Python objects, the other arrays are
+            // still read.
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 arrays.catalog.loss(Loss::new(LossKind::Tensor, name, error.message()))?;
             }

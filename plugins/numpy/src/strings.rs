@@ -1,10 +1,10 @@
-//! Conversion of strings. In numpy they have a fixed width and NUL padding. In a tensor of strings,
-//! each string follows its length as u64.
+//! Converts strings. In numpy, strings have a fixed width and are padded with NULs. In a tensor,
+//! each string comes after its length, which is a u64.
 
 use crate::dtype::Element;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Order, Result};
 
-/// Returns the logical bytes of a tensor of strings for an array's elements.
+/// Converts an array's strings to the bytes of a tensor of strings.
 pub(crate) fn logical(
     elements: &[u8],
     element: &Element,
@@ -13,7 +13,8 @@ pub(crate) fn logical(
     limits: &Limits,
 ) -> Result<Vec<u8>> {
     let count = shape.iter().try_fold(1_u64, |count, &dim| count.checked_mul(dim));
-    // Bytes of the length prefixes, which are all the memory that zero-width strings take.
+    // The length prefixes take eight bytes per string. For strings of width zero, they are the only
+    // memory.
     let held = count.and_then(|count| count.checked_mul(8)).filter(|&len| len <= limits.header_bytes);
     let Some((count, _)) = count.zip(held) else {
         return Err(Error::limit("too many strings to hold in memory")
@@ -44,12 +45,12 @@ pub(crate) fn logical(
     Ok(logical)
 }
 
-/// Converts an index in row-major order to column-major order.
+/// Converts an index in row-major order to an index in column-major order.
 fn column_major_place(index: u64, shape: &[u64]) -> u64 {
     let mut rest = index;
     let mut stride = shape.iter().product::<u64>();
     let mut place = 0;
-    // From the last dimension, which has the largest stride.
+    // Start at the last dimension, which has the largest stride in column-major order.
     for &dim in shape.iter().rev() {
         stride /= dim;
         place += rest % dim * stride;

@@ -1,7 +1,7 @@
-//! A structure is a dtype of named fields, like a row of a table. numpy writes it as a list of
-//! tuples: `[('id', '<i4'), ('w', '<f8', (2,)), ('', '|V4')]`. The last field here is padding. The
-//! name of a field may be a pair of a title and a name. Its descr may be a nested list, or a pair
-//! of a descr and a shape.
+//! Parses structures. A structure is a dtype that consists of named fields, like a row of a table.
+//! numpy writes it as a list of tuples: `[('id', '<i4'), ('w', '<f8', (2,)), ('', '|V4')]`. In this
+//! example, the last field is padding. Instead of a name, a field can have a pair of a title and a
+//! name. Its descr can be a nested list, or a pair of a descr and a shape.
 //!
 //! As in `numpy.lib.format.descr_to_dtype`, a field with an empty name is padding only if it has no
 //! type (`V`).
@@ -10,12 +10,12 @@ use crate::dtype::{self, Element};
 use crate::literal::Literal;
 use tensorferry_sdk::{Error, Result};
 
-/// A dtype of named fields.
+/// A dtype that consists of named fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Structure {
-    /// Fields except padding. Fields of nested structures are named `outer.inner`.
+    /// The fields, without padding. Fields of nested structures are named `outer.inner`.
     pub(crate) fields: Vec<Field>,
-    /// Bytes of a row.
+    /// Length of a row in bytes.
     pub(crate) width: u64,
 }
 
@@ -23,11 +23,11 @@ pub(crate) struct Structure {
 pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) element: Element,
-    /// Dimensions of a field that is an array.
+    /// Dimensions of the field, if it is an array.
     pub(crate) shape: Vec<u64>,
-    /// Byte offset in a row.
+    /// Byte offset of the field in a row.
     pub(crate) offset: u64,
-    /// Bytes per row.
+    /// Number of bytes that the field has in a row.
     pub(crate) width: u64,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn parse(list: &[Literal]) -> Result<Structure> {
 }
 
 impl Structure {
-    /// Appends the fields of a list. The literal parser limits the nesting depth.
+    /// Appends the fields in a list. The parser of literals limits the depth of nested lists.
     fn add(&mut self, list: &[Literal], prefix: &str) -> Result<()> {
         for item in list {
             let Literal::Tuple(parts) = item else { return Err(malformed("a tuple for each field")) };
@@ -57,7 +57,7 @@ impl Structure {
                 _ => return Err(malformed("a field's name")),
             };
             let path = format!("{prefix}{name}");
-            // A sub-array, whose elements may be sub-arrays again.
+            // The field is a sub-array. Its elements may be sub-arrays as well.
             while let Literal::Tuple(pair) = descr {
                 let [inner, inner_shape] = &**pair else { return Err(malformed("a descr and a shape")) };
                 shape.extend(dimensions(inner_shape)?);
@@ -94,7 +94,7 @@ impl Structure {
     }
 }
 
-/// Returns the dimensions in a tuple of integers or a single integer.
+/// Returns the dimensions in a shape, which is a tuple of integers or a single integer.
 fn dimensions(shape: &Literal) -> Result<Vec<u64>> {
     let items = match shape {
         Literal::Tuple(items) => items,

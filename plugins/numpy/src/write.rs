@@ -1,6 +1,6 @@
-//! The writer creates a `.npy` for one tensor, or an archive with stored arrays as `np.savez` does.
-//! Elements start at multiples of 64 bytes, so that they can be memory-mapped. With `-o
-//! compression=deflate`, each array is deflated (`deflate.rs`).
+//! Writes a `.npy` file for a single tensor, or an archive of stored arrays like `np.savez`. The
+//! elements start at multiples of 64 bytes, so that they can be memory-mapped. With `-o
+//! compression=deflate`, the arrays are deflated (`deflate.rs`).
 
 use crate::deflate::{Array, DeflatedArrays};
 use crate::options::{MlDtypes, WriteOptions};
@@ -13,9 +13,9 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::{ZipLayout, ZipPlan};
 
-/// File name of an archive in a folder.
+/// File name of the archive if the output is a folder.
 const IN_A_FOLDER: &str = "arrays.npz";
-/// Maximum bytes of a zip entry's name.
+/// Maximum length of a zip entry's name in bytes.
 const MAX_NAME_BYTES: usize = 0xffff;
 
 pub(crate) struct Writer {
@@ -113,7 +113,7 @@ impl Writer {
         Ok(Box::new(ArchivePlan(archive.finish()?)))
     }
 
-    /// Returns the header of a tensor, or the reason why numpy cannot hold it.
+    /// Returns the header for a tensor, or the reason why numpy does not support the tensor.
     fn header(
         &self,
         catalog: &dyn CatalogView,
@@ -145,7 +145,8 @@ impl Writer {
         header::encode(&descr, self.order(catalog, tensor), view.shape).map(Ok)
     }
 
-    /// Returns the order of the elements. With fewer than two dimensions both orders are the same.
+    /// Returns the order in which to write the elements. With fewer than two dimensions, the two
+    /// orders are the same, and the result is C order.
     fn order(&self, catalog: &dyn CatalogView, tensor: TensorId) -> Order {
         if catalog.tensor(tensor).shape.len() > 1 { self.options.order } else { Order::C }
     }
@@ -155,7 +156,7 @@ impl Writer {
     }
 }
 
-/// An archive whose checksums are filled in by `seal`.
+/// An archive whose checksums `seal` fills in.
 struct ArchivePlan(ZipPlan);
 
 impl TensorPlan for ArchivePlan {

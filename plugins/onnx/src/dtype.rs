@@ -1,32 +1,32 @@
-//! ONNX's dtypes. Each has a number and a list field for its values (`TensorProto.DataType` and the
-//! comments in onnx.proto).
+//! The dtypes of ONNX. Each has a number, and a list field that can contain its values
+//! (`TensorProto.DataType` and the comments in onnx.proto).
 
 use tensorferry_sdk::Dtype;
 
-/// A dtype of ONNX.
+/// A dtype that ONNX defines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OnnxDtype {
     pub(crate) number: u64,
     pub(crate) dtype: Dtype,
-    /// Number of the list field for its values.
+    /// Number of the list field that can contain its values.
     pub(crate) field: u32,
     pub(crate) item: WireItem,
 }
 
-/// The wire form of a list item, and the tensor bytes it becomes.
+/// How a list item is encoded in the message, and which bytes of a tensor it becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WireItem {
     /// Four raw bytes: an f32, or half of a complex number.
     Fixed4,
     /// Eight raw bytes.
     Fixed8,
-    /// A signed varint in this range, of which `bytes` bytes are stored in the tensor.
+    /// A signed varint from `least` to `most`. It becomes `bytes` bytes of the tensor.
     Signed {
         min: i64,
         max: i64,
         bytes: usize,
     },
-    /// An unsigned varint up to `max`, of which `bytes` bytes are stored in the tensor.
+    /// An unsigned varint of at most `most`. It becomes `bytes` bytes of the tensor.
     Unsigned {
         max: u64,
         bytes: usize,
@@ -34,7 +34,7 @@ pub(crate) enum WireItem {
     Text,
 }
 
-/// Field numbers of value lists: float, int32, string, int64, double, uint64.
+/// Numbers of the list fields: float, int32, string, int64, double, uint64.
 pub(crate) const LISTS: [u32; 6] = [4, 5, 6, 7, 10, 11];
 
 const F32_DATA: u32 = 4;
@@ -87,7 +87,7 @@ pub(crate) fn of_number(number: u64) -> Option<OnnxDtype> {
 }
 
 impl WireItem {
-    /// Tensor bytes per item; for a string, the bytes of its length prefix.
+    /// Returns the bytes that an item becomes. For a string, this is only the length prefix.
     pub(crate) fn width(self) -> u64 {
         match self {
             Self::Fixed4 => 4,
@@ -96,7 +96,8 @@ impl WireItem {
         }
     }
 
-    /// Returns the tensor bytes of a varint in the lowest bytes, or `None` if it is out of range.
+    /// Returns the tensor bytes of a varint, in the lowest bytes of the result. Returns `None` if
+    /// the varint is out of range.
     pub(crate) fn of_varint(self, value: u64) -> Option<[u8; 8]> {
         let inside = match self {
             Self::Signed { min, max, .. } => {

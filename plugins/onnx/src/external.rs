@@ -1,16 +1,16 @@
-//! The location of elements outside of the model: a file below the model's folder, an offset and a
-//! length. Names that leave the folder are rejected. The host also rejects links that leave it,
-//! except in the Hub's cache, which consists of links.
+//! Finds elements that are stored outside of the model: in a file below the model's folder, at an
+//! offset. Names that lead out of the folder are rejected. The host also rejects links that lead
+//! out of it, except in the Hub's cache, which consists of links.
 
 use tensorferry_sdk::{Error, FileId, Result, Source, check_name, check_range};
 
 /// The location of a tensor's elements in a separate file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Location {
-    /// Path relative to the model's folder.
+    /// Path of the file, relative to the model's folder.
     pub(crate) file: Option<String>,
     offset: u64,
-    /// `None` means to the end of the file.
+    /// Length in bytes; `None` if the elements extend to the end of the file.
     length: Option<u64>,
 }
 
@@ -35,7 +35,8 @@ impl Location {
         Ok(())
     }
 
-    /// Returns the file and offset of `len` bytes of elements, for a model with this name.
+    /// Returns the file and offset of the elements, which must be `len` bytes long. `model` is the
+    /// path of the model.
     pub(crate) fn find(&self, source: &dyn Source, model: &str, len: u64) -> Result<(FileId, u64)> {
         let location = self.file.as_deref().unwrap_or_default();
         let name = location.strip_prefix("./").unwrap_or(location);

@@ -1,8 +1,8 @@
-//! ONNX: the tensors of a model, and models with replaced tensors.
+//! ONNX: reads the tensors of a model, and writes models with replaced tensors.
 //!
 //! A model is one protobuf message, `ModelProto`, without a magic number. `walk.rs` finds and names
-//! its tensors, and `tensor_proto.rs` reads a tensor. The file is walked in place and no message
-//! object is built, because `raw_data` may have 2 GB.
+//! its tensors, and `tensor_proto.rs` reads a tensor. The messages are parsed in place, field by
+//! field, instead of being decoded into objects, because `raw_data` may have 2 GB.
 //!
 //! | `data_type` | dtypes |
 //! |---|---|
@@ -12,8 +12,8 @@
 //!
 //! Elements in separate files (`external_data`) are read from below the model's folder.
 //!
-//! Tensors do not make a graph. The writer therefore takes the graph of an existing model, and
-//! copies all its bytes except those of the tensors that it replaces (`splice.rs`).
+//! A graph cannot be derived from tensors. The writer therefore takes the graph of an existing
+//! model, and copies all bytes of that model except the tensors that it replaces (`splice.rs`).
 //!
 //! Sources: `onnx/onnx.proto`, `onnx/external_data_helper.py` and `onnx/numpy_helper.py` of ONNX
 //! 1.23, and files that it wrote.

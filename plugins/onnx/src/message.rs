@@ -1,11 +1,11 @@
-//! A protobuf message as ranges of a file. If a message field occurs twice, protobuf merges the
-//! occurrences, so a message may consist of several parts.
+//! A protobuf message, as ranges of a file. If a message field occurs several times, protobuf
+//! merges the occurrences, so a message may consist of several parts.
 
 use std::ops::Range;
 use tensorferry_proto_file::{Field, Value, Wire};
 use tensorferry_sdk::{Error, Result};
 
-/// The unread parts of a message, in file order.
+/// A message. `next` advances through its fields, in file order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Message {
     parts: Vec<Range<u64>>,
@@ -14,12 +14,12 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Creates a message of one part.
+    /// Creates a message that consists of one part.
     pub(crate) fn of_range(part: Range<u64>) -> Self {
         Self { parts: vec![part], next: 0 }
     }
 
-    /// Returns the range of the message if it has exactly one part.
+    /// Returns the range of the message, or `None` if it does not consist of exactly one part.
     pub(crate) fn only_part(&self) -> Option<Range<u64>> {
         match &*self.parts {
             [part] => Some(part.clone()),
@@ -27,12 +27,12 @@ impl Message {
         }
     }
 
-    /// Returns the offset of the first part, for errors.
+    /// Returns the offset of the first part, for error messages.
     pub(crate) fn start(&self) -> u64 {
         self.parts.first().map_or(0, |part| part.start)
     }
 
-    /// Whether the message has at least one part.
+    /// Returns whether the message has at least one part.
     pub(crate) fn exists(&self) -> bool {
         !self.parts.is_empty()
     }
@@ -65,7 +65,8 @@ impl Message {
         Ok(())
     }
 
-    /// Returns the message in the fields with this number, with all its parts.
+    /// Returns the message in the field with this number. If the field occurs several times, each
+    /// occurrence is a part of the message.
     pub(crate) fn message(&self, wire: &mut Wire<'_>, number: u32) -> Result<Self> {
         let mut parts = Vec::new();
         self.each(wire, number, &mut |_, part| {

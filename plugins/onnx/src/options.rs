@@ -26,14 +26,14 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
     vec![LIKE.spec(), MISSING.spec(), EXTERNAL.spec()]
 }
 
-/// Handling of model tensors that the input does not replace.
+/// What to do with the model's tensors that the input does not replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingValues {
     Refused,
     Kept,
 }
 
-/// Elements to store outside of the model.
+/// Which elements to store outside of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum External {
     Auto,
@@ -43,7 +43,7 @@ pub(crate) enum External {
 
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// Path of the model that supplies the graph.
+    /// Path of the model that provides the graph.
     pub(crate) like: Option<String>,
     pub(crate) missing: MissingValues,
     pub(crate) external: External,

@@ -1,5 +1,5 @@
-//! Probing. A model has no magic number, so the fields of the model and of its graph are checked
-//! for the right types.
+//! Scores how likely an input is to be an ONNX model. A model has no magic number, so the probe
+//! checks that the fields of the model and of its graph have the right types.
 
 use crate::SUFFIX;
 use std::ops::Range;
@@ -7,11 +7,12 @@ use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
-/// Next to a model in a different format, an ONNX file is an export of it and ranks lower. It ranks
-/// below GGUF and above arrays.
+/// Score of a folder. Next to a model in a different format, an ONNX file is an export, so it ranks
+/// below that model. It ranks below GGUF and above arrays.
 const IN_A_FOLDER: Score = Score(12);
 
-/// Field numbers of a message: integer fields and length-delimited fields.
+/// Numbers of the fields in a message that must be integers, and of those that must be
+/// length-delimited.
 struct FieldTypes {
     integers: &'static [u32],
     lengths: &'static [u32],
@@ -20,8 +21,8 @@ struct FieldTypes {
 const MODEL: FieldTypes = FieldTypes { integers: &[1, 5], lengths: &[2, 3, 4, 6, 7, 8, 14, 20, 25, 26] };
 const GRAPH: FieldTypes = FieldTypes { integers: &[], lengths: &[1, 2, 5, 10, 11, 12, 13, 14, 15, 16] };
 
-/// Rates how likely the source is a model. A file with the right name may still be one if its bytes
-/// are wrong; the reader then reports the error.
+/// Scores a source. If a file's name matches but its bytes are wrong, it may still be a broken
+/// model. The reader's error then explains what is wrong.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {
@@ -53,8 +54,8 @@ fn is_model(wire: &mut Wire<'_>) -> Result<bool> {
 }
 
 impl FieldTypes {
-    /// Returns the contents of the fields with one number, or `None` if a field has the wrong type.
-    /// The number of fields is limited, to keep the probe short.
+    /// Returns the contents of all fields with this number, or `None` if any field of the message
+    /// has the wrong type. Only the first fields are checked, to keep the probe short.
     fn fields_of(
         &self,
         wire: &mut Wire<'_>,

@@ -1,5 +1,5 @@
-//! The reader of all tensors of a model. Elements stored in tensor layout are copied by the host;
-//! lists of values are decoded on demand.
+//! Reads all tensors of a model. The host copies elements that are stored in tensor layout. Lists
+//! of values are decoded on demand.
 
 use crate::SUFFIX;
 use crate::external::Location;
@@ -16,7 +16,7 @@ use tensorferry_sdk::{
     TensorDecoder, TensorId, TensorReader, Value, element_count,
 };
 
-/// Dtypes that are never used for quantized codes.
+/// Dtypes that quantized codes never have.
 const NEVER_CODES: [Dtype; 7] =
     [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::I64, Dtype::BOOL, Dtype::STR];
 
@@ -47,7 +47,7 @@ impl TensorReader for Reader {
     }
 }
 
-/// State while a model is read into a catalog.
+/// What is needed to read a model into a catalog.
 struct ModelReader<'a> {
     source: &'a dyn Source,
     catalog: &'a mut dyn CatalogSink,
@@ -55,9 +55,9 @@ struct ModelReader<'a> {
     name: &'a str,
     file: FileId,
     names: Names,
-    /// Lists of values, indexed by handle.
+    /// Lists of values to decode. Their indices are the handles of encoded storages.
     values: Vec<Values>,
-    /// Tensors that may hold codes, by their names in the model.
+    /// Tensors that may contain quantized codes, by their names in the model.
     narrow: HashMap<String, TensorId>,
     /// Storages by range. Tensors with the same range share a storage, so that they stay tied.
     storages: HashMap<(FileId, u64, u64), StorageId>,
@@ -105,7 +105,7 @@ impl ModelReader<'_> {
         self.catalog.loss(Loss::new(LossKind::Graph, self.name, why))
     }
 
-    /// Reads `metadata_props`.
+    /// Adds the entries of `metadata_props` to the metadata.
     fn metadata(&mut self, wire: &mut Wire<'_>) -> Result<()> {
         let limits = self.context.limits();
         let mut keys = HashMap::new();
@@ -197,7 +197,7 @@ impl ModelReader<'_> {
         self.catalog.storage(storage)
     }
 
-    /// Adds the parts of a sparse tensor.
+    /// Adds the three parts of a sparse tensor.
     fn add_sparse(&mut self, wire: &mut Wire<'_>, name: &str, message: &Message) -> Result<()> {
         let sparse = Sparse::read(wire, name, message)?;
         let (values, indices) = (self.add(wire, &sparse.values)?, self.add(wire, &sparse.indices)?);
@@ -213,7 +213,8 @@ impl ModelReader<'_> {
         self.catalog.tensor(&name, Dtype::I64, &[sparse.shape.len() as u64], storage, 0).map(drop)
     }
 
-    /// Returns a unique name for a tensor: its own, or one with a number if that is taken.
+    /// Returns a unique name for a tensor. If a different tensor has the same name, appends a
+    /// number and reports a loss.
     fn own_name(&mut self, found: &str) -> Result<String> {
         let name = self.names.unique(found);
         if name != found {

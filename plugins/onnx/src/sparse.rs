@@ -1,26 +1,25 @@
-//! A `SparseTensorProto` has the nonzero values of a tensor, their positions, and the dense shape.
-//! They are read as `name.values`, `name.indices` and `name.shape`.
+//! A `SparseTensorProto` contains the nonzero values of a tensor, their positions, and the dense
+//! shape. The reader adds them as `name.values`, `name.indices` and `name.shape`.
 
 use crate::message::{Message, varint};
 use crate::walk::FoundTensor;
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Dtype, Result};
 
-/// Larger than the rank of any framework's tensors.
+/// Maximum number of dimensions, which is more than any framework supports.
 const MAX_DIMENSIONS: usize = 254;
 
-/// A sparse tensor of a model.
 #[derive(Debug, Clone)]
 pub(crate) struct Sparse {
     pub(crate) values: FoundTensor,
     pub(crate) indices: FoundTensor,
-    /// Name of the tensor that holds its shape.
+    /// Name of the tensor that contains the shape.
     pub(crate) shape_name: String,
     pub(crate) shape: Vec<u64>,
 }
 
 impl Sparse {
-    /// Reads the parts of a sparse tensor with this name.
+    /// Reads the parts of the sparse tensor in `message`.
     pub(crate) fn read(wire: &mut Wire<'_>, name: &str, message: &Message) -> Result<Self> {
         let mut part = |number: u32, word: &str| -> Result<FoundTensor> {
             let part = message.message(wire, number)?;
@@ -37,7 +36,8 @@ impl Sparse {
         Ok(Self { values, indices, shape_name: format!("{name}.shape"), shape })
     }
 
-    /// Whether the shapes of values and indices match, and the indices have the right dtype.
+    /// Returns whether the shapes of the values and indices match, and the indices have the right
+    /// dtype.
     pub(crate) fn fits(&self, values: &[u64], indices: &[u64], dtype: Dtype) -> bool {
         let rank = self.shape.len() as u64;
         let counts = match (values, indices) {

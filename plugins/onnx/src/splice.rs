@@ -1,8 +1,8 @@
-//! Splicing replaces the content of some messages, and copies everything else except the lengths of
-//! enclosing messages. It needs no schema: a field is entered if one of the replaced ranges is
-//! inside it.
+//! Replaces the content of some messages in a file. Everything else is copied, except for the
+//! lengths of enclosing messages. No schema is needed: a field is entered if one of the replaced
+//! ranges is inside it.
 //!
-//! Messages are not decoded and encoded again, because prost drops unknown fields.
+//! Messages are not decoded and encoded again, because that would drop unknown fields.
 
 use std::ops::Range;
 use tensorferry_proto::wire::put_varint;
@@ -12,10 +12,10 @@ use tensorferry_sdk::{FileId, Result, TensorId};
 /// A part of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// A range of a file of the `-o like=` model, copied unchanged.
+    /// A range of a file that belongs to the `-o like=` model. It is copied unchanged.
     Kept(FileId, Range<u64>),
     Bytes(Vec<u8>),
-    /// The elements of a tensor, with their length in bytes.
+    /// The elements of a tensor, and their length in bytes.
     Tensor(TensorId, u64),
 }
 
@@ -23,12 +23,12 @@ pub(crate) enum Piece {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Pieces {
     pub(crate) pieces: Vec<Piece>,
-    /// Total bytes.
+    /// Total number of bytes.
     pub(crate) len: u64,
 }
 
 impl Pieces {
-    /// Appends a piece, and merges it with the last one if it continues that.
+    /// Appends a piece. If it continues the last piece, the two are merged.
     pub(crate) fn push(&mut self, piece: Piece) {
         self.len += match &piece {
             Piece::Kept(_, range) => range.end - range.start,
@@ -60,16 +60,16 @@ impl Pieces {
     }
 }
 
-/// The replacement of a message.
+/// New content for a message.
 #[derive(Debug, Clone)]
 pub(crate) struct Edit {
-    /// Range of the message's content.
+    /// Range of the message's old content.
     pub(crate) place: Range<u64>,
     pub(crate) content: Pieces,
 }
 
-/// Returns the message in `range` of `file` with these edits, which must be inside it, disjoint and
-/// in order.
+/// Applies edits to the message in `range` of `file` and returns the result. The edits must be
+/// inside the range, disjoint and in order.
 pub(crate) fn splice(
     wire: &mut Wire<'_>,
     file: FileId,
@@ -96,7 +96,7 @@ pub(crate) fn splice(
             [edit] if edit.place == content => edit.content.clone(),
             several => splice(wire, file, &content, several)?,
         };
-        // Content of the same length keeps its original tag and length bytes.
+        // If the length is unchanged, keep the original bytes of the tag and length.
         if replaced.len == content.end - content.start {
             spliced.push(Piece::Kept(file, field.at..content.start));
         } else {
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{MemorySource, Source};
 
-    /// A hand-made model: 1: 5, 2 { 1 { "ab" }, 3: 7, 1 { "cd" } }, 9 { "x" }.
+    /// A model built by hand: 1: 5, 2 { 1 { "ab" }, 3: 7, 1 { "cd" } }, 9 { "x" }.
     const BYTES: [u8; 17] =
         [0x08, 5, 0x12, 10, 0x0a, 2, b'a', b'b', 0x18, 7, 0x0a, 2, b'c', b'd', 0x4a, 1, b'x'];
 

@@ -1,4 +1,5 @@
-//! A `TensorProto` is a tensor in a model: dtype, shape, and the location of its elements.
+//! Reads `TensorProto` messages. Each describes a tensor in a model: dtype, shape, and the location
+//! of the elements.
 //!
 //! ```text
 //! 1  dims             9  raw_data: row-major, little-endian
@@ -18,34 +19,34 @@ use std::ops::Range;
 use tensorferry_proto_file::{Field, Value, Wire};
 use tensorferry_sdk::{Dtype, Error, Limits, Result, element_count};
 
-/// Fields with elements or their location, which are replaced together with the elements.
+/// Fields that contain elements or their location. If the elements are replaced, these fields are.
 pub(crate) const ELEMENT_FIELDS: [u32; 9] = [4, 5, 6, 7, RAW_DATA, 10, 11, EXTERNAL_DATA, DATA_LOCATION];
 pub(crate) const RAW_DATA: u32 = 9;
 pub(crate) const EXTERNAL_DATA: u32 = 13;
 pub(crate) const DATA_LOCATION: u32 = 14;
 
-/// Larger than the rank of any framework's tensors.
+/// Maximum number of dimensions, which is more than any framework supports.
 const MAX_DIMENSIONS: usize = 254;
-/// Maximum bytes of a key or value in `external_data`, which is a path or a number.
+/// Maximum bytes of a key or value in `external_data`. Real ones are paths or numbers.
 const MAX_ENTRY_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone)]
 pub(crate) struct TensorProto {
     pub(crate) row: OnnxDtype,
     pub(crate) dims: Vec<u64>,
-    /// Bytes of its elements; 0 for strings.
+    /// Number of bytes of the elements; 0 for strings.
     pub(crate) len: u64,
     pub(crate) elements: Elements,
 }
 
-/// The location of the elements.
+/// Where the elements of a tensor are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Elements {
-    /// No elements.
+    /// The tensor has no elements.
     Empty,
     /// In `raw_data`, in tensor layout.
     Raw(Range<u64>),
-    /// In the list field of their dtype.
+    /// In the list field that belongs to the dtype.
     Listed,
     /// In a separate file.
     External(Location),
@@ -87,13 +88,13 @@ impl TensorProto {
     }
 }
 
-/// The fields of a tensor as stored.
+/// The fields of a `TensorProto`, before they are checked.
 #[derive(Default)]
 struct Fields {
     dims: Vec<u64>,
     data_type: u64,
     raw: Option<Range<u64>>,
-    /// Numbers of non-empty list fields.
+    /// Numbers of the list fields that are not empty.
     lists: Vec<u32>,
     location: Location,
     is_external: bool,
@@ -130,7 +131,7 @@ impl Fields {
                     }
                 }
                 number if LISTS.contains(&number) => {
-                    // An empty string is still an element.
+                    // In a list of strings, an empty string is still an element.
                     let is_empty =
                         number != 6 && matches!(&field.value, Value::Bytes(range) if range.is_empty());
                     if !is_empty && !fields.lists.contains(&number) {
@@ -168,8 +169,8 @@ impl Fields {
         Ok(())
     }
 
-    /// Returns the location of the elements, after checking that they are in one place and have the
-    /// right length.
+    /// Returns the location of the elements, after checking that there is only one location and
+    /// that the length is right.
     fn elements(&self, wire: &Wire<'_>, at: u64, row: OnnxDtype, count: u64, len: u64) -> Result<Elements> {
         let raw = self.raw.clone().filter(|raw| !raw.is_empty());
         let places = self.lists.len() + usize::from(raw.is_some()) + usize::from(self.is_external);

@@ -1,4 +1,4 @@
-//! Elements stored in a list field. They are found and counted before any of them is decoded.
+//! Reads elements that are stored in a list field. All of them are counted before any is decoded.
 
 use crate::dtype::{OnnxDtype, WireItem};
 use crate::message::Message;
@@ -6,23 +6,23 @@ use std::ops::Range;
 use tensorferry_proto_file::{Field, Value, Wire};
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, FileId, Result, Source};
 
-/// Bytes written at once.
+/// Number of bytes to write at a time.
 const PIECE: usize = 64 << 10;
 
-/// The elements of a tensor in its list field.
+/// The elements of a tensor that are stored in a list field.
 #[derive(Debug, Clone)]
 pub(crate) struct Values {
     file: FileId,
     message: Message,
     row: OnnxDtype,
-    /// Bytes of the tensor.
+    /// Number of bytes that the elements take in the tensor.
     len: u64,
-    /// Range of the list, if it is a single field whose bytes equal the tensor's.
+    /// Range of the list, if it is a single field whose bytes are the same as the tensor's.
     plain: Option<Range<u64>>,
 }
 
 impl Values {
-    /// Finds the values of the tensor in a message of `file`.
+    /// Finds the list field in a tensor's message and counts its elements.
     pub(crate) fn find(wire: &mut Wire<'_>, file: FileId, message: &Message, row: OnnxDtype) -> Result<Self> {
         let (mut len, mut fields, mut plain) = (0_u64, 0_u64, None);
         let mut rest = message.clone();
@@ -33,8 +33,8 @@ impl Values {
             fields += 1;
             plain = None;
             if let (WireItem::Fixed4 | WireItem::Fixed8, Value::Bytes(range)) = (row.item, &field.value) {
-                // Such a list may be as large as a whole model, so it is counted without reading
-                // it.
+                // Such a list may be as large as a whole model, so count its elements by its
+                // length, without reading it.
                 let bytes = range.end - range.start;
                 if !bytes.is_multiple_of(row.item.width()) {
                     return Err(wire
@@ -53,12 +53,12 @@ impl Values {
         Ok(Self { file, message: message.clone(), row, len, plain: plain.filter(|_| fields == 1) })
     }
 
-    /// Bytes of the tensor.
+    /// Returns the number of bytes that the elements take in the tensor.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Range of the values, if they are stored in tensor layout.
+    /// Returns the range of the list, or `None` if it is not stored in tensor layout.
     pub(crate) fn plain(&self) -> Option<Range<u64>> {
         self.plain.clone()
     }
@@ -87,7 +87,7 @@ impl EncodedStorage for Values {
     }
 }
 
-/// Returns the number of strings in the list of a message.
+/// Returns the number of strings in a tensor's list field.
 pub(crate) fn count_texts(wire: &mut Wire<'_>, message: &Message, row: OnnxDtype) -> Result<u64> {
     let mut count = 0;
     message.each(wire, row.field, &mut |_, _| {
@@ -97,7 +97,7 @@ pub(crate) fn count_texts(wire: &mut Wire<'_>, message: &Message, row: OnnxDtype
     Ok(count)
 }
 
-/// Passes the tensor bytes of each item of a field to `visit`.
+/// Passes the bytes that each item of a list field becomes in the tensor to `visit`.
 fn each_item(
     wire: &mut Wire<'_>,
     field: &Field,

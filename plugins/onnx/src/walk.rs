@@ -1,4 +1,4 @@
-//! The walk finds every tensor of a model and names it.
+//! Finds every tensor in a model and names it.
 //!
 //! ```text
 //! ModelProto          graph = 7, metadata_props = 14, training_info = 20, functions = 25
@@ -10,7 +10,7 @@
 //! SparseTensorProto   values = 1
 //! ```
 //!
-//! | Place | Name |
+//! | Location | Name |
 //! |---|---|
 //! | initializer of the main graph | its own |
 //! | `value` of a Constant node | the node's output; in a function `function/output` |
@@ -20,25 +20,25 @@
 //! | `training_info` | `training_info.0.initialization/name`, `training_info.0.algorithm/name` |
 //! | sparse | `name.values`, `name.indices`, `name.shape` (`sparse.rs`) |
 //!
-//! A node without a name is called by its operation. A repeated name gets a number.
+//! If a node has no name, the name of its operation is used. A repeated name gets a number.
 
 use crate::message::{Message, content};
 use std::collections::HashSet;
 use tensorferry_proto_file::{Names, Wire};
 use tensorferry_sdk::{Context, Error, Result};
 
-/// Maximum nesting of graphs. Each level nests three messages, and protobuf's own readers allow a
-/// hundred.
+/// Maximum depth of nested graphs. Each level nests three messages, and protobuf's own readers
+/// allow a depth of a hundred messages.
 const MAX_GRAPHS: usize = 32;
-/// Allowed bytes of paths per byte of the model. A tensor's path has the names of all enclosing
-/// graphs.
+/// Allowed bytes of paths per byte of the model. The path of a tensor contains the names of all
+/// enclosing graphs.
 const PATH_BYTES: u64 = 64;
 const FREE_PATH_BYTES: u64 = 1 << 20;
-/// Attributes of a Constant node that hold numbers or strings directly.
+/// Attributes of a Constant node that contain numbers or strings instead of a tensor.
 const PLAIN_ATTRIBUTES: [&str; 6] =
     ["value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"];
 
-/// Operations, and the indices of their inputs that are quantized codes.
+/// Operations that use quantized codes, and the indices of the inputs that are codes.
 const QUANTIZED_INPUTS: [(&str, &[usize]); 10] = [
     ("DequantizeLinear", &[0]),
     ("QLinearConv", &[0, 3]),
@@ -52,44 +52,44 @@ const QUANTIZED_INPUTS: [(&str, &[usize]); 10] = [
     ("GatherBlockQuantized", &[0]),
 ];
 
-/// A tensor of a model.
+/// A tensor in a model.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundTensor {
-    /// Path used as its name.
+    /// The tensor's path, which is used as its name.
     pub(crate) name: String,
-    /// Its `TensorProto`.
+    /// The tensor's `TensorProto`.
     pub(crate) message: Message,
 }
 
-/// An item found by the walk.
+/// Something that the walk finds.
 #[derive(Debug, Clone)]
 pub(crate) enum WalkItem {
     Dense(FoundTensor),
-    /// A sparse tensor, with its path and its `SparseTensorProto`.
+    /// A sparse tensor: its path and its `SparseTensorProto`.
     Sparse {
         name: String,
         message: Message,
     },
-    /// An attribute of a Constant node that is not a tensor, with its path.
+    /// An attribute of a Constant node that is not a tensor: the path and the attribute's name.
     Plain {
         name: String,
         attribute: String,
     },
-    /// An operation that uses the tensor or value of this name as codes.
+    /// An operation that uses the tensor or value with this name as quantized codes.
     Codes {
         name: String,
         operation: &'static str,
     },
 }
 
-/// Counts of other things in a model.
+/// Numbers of nodes and functions in a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) nodes: u64,
     pub(crate) functions: u64,
 }
 
-/// Passes every tensor of the model in `wire` to `visit`.
+/// Passes every tensor and related item in the model to `visit`.
 pub(crate) fn each_tensor(
     wire: &mut Wire<'_>,
     context: &dyn Context,
@@ -123,13 +123,13 @@ struct Walk<'a> {
     context: &'a dyn Context,
     visit: &'a mut dyn FnMut(&mut Wire<'_>, WalkItem) -> Result<()>,
     counts: Counts,
-    /// Total bytes of the paths so far.
+    /// Total bytes of the paths so far, which are limited.
     path_bytes: u64,
 }
 
 impl Walk<'_> {
-    /// Counts a new path. The file has the name of a graph once, but the path of every tensor in it
-    /// has a copy.
+    /// Counts the bytes of a new path. The file contains the name of a graph only once, but the
+    /// path of every tensor in the graph contains a copy.
     fn count_path(&mut self, wire: &Wire<'_>, at: u64, path: &str) -> Result<()> {
         let paid = wire.whole().end.saturating_mul(PATH_BYTES).saturating_add(FREE_PATH_BYTES);
         let max = self.context.limits().header_bytes.min(paid);
@@ -145,7 +145,7 @@ impl Walk<'_> {
         message.text(wire, number, self.context.limits().name_bytes)
     }
 
-    /// Walks a graph. The names of its tensors start with `prefix`.
+    /// Visits the tensors in a graph. Their paths start with `prefix`.
     fn graph(&mut self, wire: &mut Wire<'_>, graph: &Message, prefix: &str, depth: usize) -> Result<()> {
         if depth > MAX_GRAPHS {
             let error = wire.malformed(graph.start(), "graphs are nested too deep");
@@ -177,7 +177,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Returns the name of an initializer. A sparse one has the name of its values.
+    /// Returns the name of an initializer. The name of a sparse initializer is that of its values.
     fn initializer_name(&self, wire: &mut Wire<'_>, message: &Message, is_sparse: bool) -> Result<String> {
         if is_sparse {
             let values = message.message(wire, 1)?;
@@ -233,7 +233,7 @@ impl Walk<'_> {
         let output = if is_constant { self.first_text(wire, node, 2)? } else { None };
         let own = self.text(wire, node, 3)?;
         let called = if own.is_empty() { operation } else { own };
-        // The node's name is made unique only if it is used.
+        // The node's name is made unique only if a path needs it.
         let mut path = None;
         node.each(wire, 5, &mut |wire, attribute| {
             let attribute = Message::of_range(attribute);
@@ -265,7 +265,8 @@ impl Walk<'_> {
         first.map(|range| wire.text(&range, self.context.limits().name_bytes)).transpose()
     }
 
-    /// Walks the tensors and graphs of an attribute. `name_of` makes a path from its name.
+    /// Visits the tensors and graphs in an attribute. `name_of` converts the attribute's name to a
+    /// path.
     fn attribute(
         &mut self,
         wire: &mut Wire<'_>,

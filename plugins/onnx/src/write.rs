@@ -1,8 +1,8 @@
-//! The writer: copies an existing model (`-o like=`) with the catalog's tensors in place of its
-//! own. All other bytes stay the same, except for the lengths of messages that enclose a tensor.
+//! Writes a copy of an existing model (`-o like=`) with the catalog's tensors in place of its own.
+//! All other bytes stay the same, except for the lengths of messages that enclose a tensor.
 //!
-//! External elements are stored in one file, `NAME.onnx.data`, as `onnx.save_model` does. Long ones
-//! start at multiples of 4096, so that they can be memory-mapped.
+//! External elements are stored in one file, `NAME.onnx.data`, as `onnx.save_model` does. Elements
+//! of at least 1 MiB start at multiples of 4096, so that they can be memory-mapped.
 
 use crate::SUFFIX;
 use crate::message::Message;
@@ -22,13 +22,14 @@ use tensorferry_sdk::{
     Target, TensorId, TensorPart, TensorPlan, TensorWriter,
 };
 
-/// File name of a model in a folder.
+/// File name of the model if the output is a folder.
 const FOLDER_FILE_NAME: &str = "model.onnx";
-/// Maximum length of a protobuf message.
+/// Maximum length of a protobuf message in bytes.
 const MAX_MODEL_BYTES: u64 = i32::MAX as u64;
-/// Minimum bytes of external elements, as in `onnx.save_model`.
+/// Minimum number of bytes to store externally, as in `onnx.save_model`.
 const MIN_EXTERNAL_BYTES: u64 = 1024;
-/// Elements of at least this many bytes are aligned to a page, shorter ones to a cache line.
+/// Elements with at least this many bytes are aligned to a page; shorter ones are aligned to a
+/// cache line.
 const LONG: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 const LINE: u64 = 64;
@@ -68,29 +69,29 @@ impl TensorWriter for Writer {
     }
 }
 
-/// The `-o like=` model.
+/// The model that the user passed as `-o like=`.
 struct Template {
     source: Arc<dyn Source>,
     name: String,
     file: FileId,
     slots: Vec<Slot>,
-    /// Shapes of its sparse tensors by name, as bytes of I64 tensors.
+    /// For each sparse tensor, the name of its shape and the shape as the bytes of an I64 tensor.
     shapes: HashMap<String, Vec<u8>>,
 }
 
-/// A tensor of the template.
+/// A tensor of the template, which can be replaced.
 struct Slot {
     name: String,
     message: Message,
     tensor: TensorProto,
-    /// Location of its external elements, if any.
+    /// File and offset of the elements, if they are external.
     outside: Option<(FileId, u64)>,
 }
 
-/// The two files of the output.
+/// The content of the two output files.
 struct OutputFiles {
     model: Pieces,
-    /// External elements in order, each with its alignment.
+    /// External elements in order. Each is preceded by its alignment.
     data: Vec<(u64, Piece)>,
 }
 
@@ -126,7 +127,8 @@ impl Template {
         Ok(Self { source, name, file, slots, shapes })
     }
 
-    /// Chooses the tensor that replaces each of the model's. Omits tensors without a counterpart.
+    /// Returns, for each tensor of the model, the tensor that replaces it. Tensors of the catalog
+    /// that do not replace any are omitted.
     fn choose(
         &self,
         catalog: &dyn CatalogView,
@@ -163,9 +165,9 @@ impl Template {
         Ok(chosen)
     }
 
-    /// Returns the number and names of tensors that keep their values, or `None` if all are
-    /// replaced. Tensors without values, and strings, which cannot be replaced, count as part of
-    /// the graph.
+    /// Returns the number and names of the tensors that keep their values, or `None` if all are
+    /// replaced. Tensors without elements are not counted, and neither are strings, which cannot be
+    /// replaced. They belong to the graph.
     fn kept(&self, chosen: &[Option<TensorId>]) -> Option<(usize, String)> {
         let kept = || {
             let slots = self.slots.iter().zip(chosen);
@@ -174,8 +176,8 @@ impl Template {
         list(kept().map(|(slot, _)| format!("{:?}", slot.name))).map(|names| (kept().count(), names))
     }
 
-    /// Handles the shape of a sparse tensor. The model must already have the same shape, because
-    /// ferry cannot change it.
+    /// Checks the shape of a sparse tensor. ferry cannot change it, so the model must already have
+    /// the same shape. Otherwise, the tensor is omitted.
     fn check_sparse_shape(
         &self,
         catalog: &dyn CatalogView,
@@ -194,7 +196,7 @@ impl Template {
         layout.omit(tensor, "the sparse tensor in the -o like= model has a different shape")
     }
 
-    /// Returns the model with replaced tensors.
+    /// Returns the model with its tensors replaced, and the external elements.
     fn rewrite(
         &self,
         catalog: &dyn CatalogView,
@@ -271,8 +273,8 @@ impl Template {
         Ok(OutputFiles { model: splice(&mut wire, self.file, &whole, &edits)?, data })
     }
 
-    /// Returns the elements to write for a slot: those of the new tensor, or its own if they are
-    /// stored in tensor layout.
+    /// Returns the elements to write for a slot: those of the new tensor, or the template's own.
+    /// Returns `None` if the template's elements are not stored in tensor layout.
     fn elements(&self, catalog: &dyn CatalogView, slot: &Slot, tensor: Option<TensorId>) -> Option<Piece> {
         if let Some(tensor) = tensor {
             return Some(Piece::Tensor(tensor, catalog.tensor(tensor).bytes));
@@ -286,8 +288,8 @@ impl Template {
         }
     }
 
-    /// Returns a `TensorProto` with new elements, which take the position of the first old element
-    /// field.
+    /// Returns a `TensorProto` with new elements. They are inserted where the first of the old
+    /// element fields was.
     fn message(
         &self,
         wire: &mut Wire<'_>,
@@ -311,7 +313,7 @@ impl Template {
         Ok(pieces)
     }
 
-    /// Lays out the data first, and then the model, which refers to it.
+    /// Lays out the external elements first, and then the model, which refers to them.
     fn lay_out(
         &self,
         written: OutputFiles,
@@ -321,8 +323,8 @@ impl Template {
     ) -> Result<()> {
         let mut held = TemplateBytes { template: self, context, bytes: 0 };
         if written.data.is_empty() {
-            // Replaces the data file of an older model with this name. Names with glob characters
-            // would act as patterns.
+            // If an older model with this name had a data file, the output supersedes it. Names
+            // with glob characters would match other files, so they are skipped.
             if !path.contains(['*', '?', '[']) {
                 layout.supersedes(&data_name(path), Role::Data)?;
             }
@@ -346,7 +348,7 @@ impl Template {
     }
 }
 
-/// Counts the bytes of the template that are held in memory for the layout.
+/// Limits the bytes of the template that are kept in memory for the layout.
 struct TemplateBytes<'a> {
     template: &'a Template,
     context: &'a dyn Context,
@@ -384,13 +386,13 @@ impl TemplateBytes<'_> {
     }
 }
 
-/// Returns the name of the file with external elements.
+/// Returns the name of the file that contains external elements.
 fn data_name(path: &str) -> String {
     let stem = strip_suffix(path, SUFFIX).unwrap_or(path);
     format!("{stem}{SUFFIX}.data")
 }
 
-/// Appends the location of external elements.
+/// Appends the fields that contain the location of external elements.
 fn push_location(pieces: &mut Pieces, location: &str, offset: u64, len: u64) {
     for (key, value) in
         [("location", location), ("offset", &offset.to_string()), ("length", &len.to_string())]

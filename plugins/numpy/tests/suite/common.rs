@@ -1,6 +1,6 @@
 //! Builds arrays from bytes.
 
-/// An array with this header dict and these elements, padded as by numpy.
+/// An array with this header dict and these elements. The header is padded as numpy does.
 pub(crate) fn array(dict: &str, elements: &[u8]) -> Vec<u8> {
     let width = (10 + dict.len() + 1).next_multiple_of(64) - 11;
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();

@@ -1,4 +1,4 @@
-//! The SDK's conformance suite for this format.
+//! Runs the SDK's conformance suite on this format.
 
 use crate::common::{array, dict};
 use std::io::{Cursor, Write as _};
@@ -9,7 +9,7 @@ use tensorferry_test_kit::tensors::write_file;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// An archive with these members, as packed by other programs.
+/// An archive of these members, as another program may write it.
 fn archive(members: &[(&str, CompressionMethod, Vec<u8>)]) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, method, bytes) in members {

@@ -1,4 +1,4 @@
-//! Files written by numpy, and files that it or this format rejects.
+//! Reads files that numpy wrote, and files that numpy or this format rejects.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ fn source(folder: &Path, expected: &Value) -> MemorySource {
     MemorySource::file(name, fs::read(folder.join(name)).unwrap())
 }
 
-/// The facts of every tensor by name, and the number of losses.
+/// Returns the dtype, shape and digest of each tensor, by name, and the number of losses.
 fn read(source: &MemorySource) -> Result<(BTreeMap<String, Value>, usize)> {
     with_view(&Numpy, source, &[], |view| {
-        // Reading the data checks it against the checksums.
+        // This also reads the data, so the archive's checksums are checked.
         Ok((all_facts(view)?, view.catalog().losses().len()))
     })?
 }

@@ -1,4 +1,4 @@
-//! NumPy files, written and read in memory.
+//! Writes and reads NumPy files in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! Builds models by hand, field by field, and sources with them.
+//! Builds models by hand, field by field, and sources that contain them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(crate) fn tensor(name: &str, data_type: u64, dims: &[u64], rest: &[u8]) -> V
     dims.chain(number(2, data_type)).chain(rest.iter().copied()).chain(field(8, name.as_bytes())).collect()
 }
 
-/// Fields for elements in a separate file.
+/// The fields of a tensor whose elements are in a separate file.
 pub(crate) fn outside(entries: &[(&str, &str)]) -> Vec<u8> {
     let entries = entries
         .iter()
@@ -39,7 +39,7 @@ pub(crate) fn outside(entries: &[(&str, &str)]) -> Vec<u8> {
     entries.chain(number(14, 1)).collect()
 }
 
-/// A model with these initializers and additional fields of the graph.
+/// A model whose graph has these initializers and these additional fields.
 pub(crate) fn model(initializers: &[Vec<u8>], graph: &[u8]) -> Vec<u8> {
     let initializers = initializers.iter().flat_map(|tensor| field(5, tensor));
     let graph: Vec<u8> =
@@ -47,23 +47,23 @@ pub(crate) fn model(initializers: &[Vec<u8>], graph: &[u8]) -> Vec<u8> {
     [number(1, 10), field(2, b"by hand"), field(7, &graph)].concat()
 }
 
-/// A model in a folder with other files.
+/// A model in a folder that also contains other files.
 pub(crate) fn source(model: &[u8], others: &[(&str, &[u8])]) -> MemorySource {
     let others = others.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec()));
     let files: BTreeMap<_, _> = others.chain([("m.onnx".to_owned(), model.to_vec())]).collect();
     MemorySource::new(Entry::File("m.onnx".to_owned()), files)
 }
 
-/// The files of a case, with the entry that its expectation names.
+/// The files of a fixture. The entry is the one that its expectation names.
 pub(crate) fn case_source(folder: &Path, expected: &serde_json::Value) -> MemorySource {
-    // The source is the model's folder.
+    // Only the files next to the model are part of the source.
     let input = expected["input"].as_str().unwrap();
     let (below, name) = input.rsplit_once('/').unwrap_or(("", input));
     let files = files_below(&folder.join(below)).into_iter().filter(|(name, _)| !name.contains('/'));
     MemorySource::new(Entry::File(name.to_owned()), files.collect())
 }
 
-/// Dtype, shape and bytes of each tensor by name.
+/// Returns the dtype, shape and bytes of each tensor, by name.
 pub(crate) fn contents(source: &dyn Source) -> Result<BTreeMap<String, (String, Vec<u64>, Vec<u8>)>> {
     with_view(&Onnx, source, &[], tensors::contents)?
 }

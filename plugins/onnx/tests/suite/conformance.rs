@@ -1,5 +1,5 @@
-//! The SDK's conformance suite for this format's reader. The writer needs a template, so it would
-//! reject everything that the suite creates; `written.rs` has its tests.
+//! Runs the SDK's conformance suite on this format's reader. The writer needs a template, so it
+//! would reject everything that the suite creates. `written.rs` tests the writer.
 
 use crate::common::{field, model, number, outside, tensor};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Models written by the onnx package, and models that it or this format rejects.
+//! Reads models that the onnx package wrote, and models that the package or this format rejects.
 
 use crate::common::{case_source, field, model, source, tensor};
 use tensorferry_onnx::Onnx;
@@ -14,7 +14,8 @@ fn every_case_is_read_or_refused() {
         let case = folder.display();
         let read = with_view(&Onnx, &case_source(&folder, &expected), &[], |view| {
             let mut facts = all_facts(view)?;
-            // Only this format adds the shapes of sparse tensors.
+            // Only ferry adds the shapes of sparse tensors as tensors, so the fixtures do not list
+            // them.
             facts.retain(|name, _| !(name_of(&folder).starts_with("sparse_") && name.ends_with(".shape")));
             Ok(facts)
         })

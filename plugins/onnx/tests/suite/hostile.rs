@@ -1,5 +1,5 @@
-//! Malformed models and models that ask for too much. Each gives a typed error that names the
-//! tensor.
+//! Tests malformed models and models that would need too much memory. Each must result in a typed
+//! error that names the tensor.
 
 use crate::common::{field, model, number, outside, source, tensor};
 use tensorferry_onnx::Onnx;
@@ -90,7 +90,7 @@ fn shapes_ask_for_nothing() {
 
 #[test]
 fn graphs_end_somewhere() {
-    // Each graph is in an attribute of a node of the enclosing graph.
+    // Each graph is in an attribute of a node in the enclosing graph.
     let mut graph = field(5, &tensor("w", 2, &[1], &field(9, &[1])));
     let read = |graph: &[u8]| {
         with_view(&Onnx, &source(&model(&[], graph), &[]), &[], |view| view.catalog().tensors().len())
@@ -127,7 +127,7 @@ fn limited(model: &[u8], others: &[(&str, &[u8])], bound: impl Fn(&mut Limits)) 
     MemoryView::read(&Onnx, &[], &source(model, others), &context).map(|view| view.catalog().tensors().len())
 }
 
-/// A graph's name is in the file once, but in the path of every tensor in the graph.
+/// The file contains a graph's name once, but the path of every tensor in the graph contains it.
 #[test]
 fn paths_are_bounded() {
     let in_graph = |name: usize| {
@@ -149,14 +149,15 @@ fn tensors_on_one_range_are_counted() {
     let at = |name: usize| tensor(&name.to_string(), 2, &[1000], &outside(&[("location", "data")]));
     let bytes = model(&(0..100).map(at).collect::<Vec<_>>(), &[]);
     let read = |max| limited(&bytes, &[("data", &[7; 1000])], |limits| limits.shared_bytes = max);
-    // The first 16 names are free.
+    // The first 16 tensors in the range are not counted.
     assert_eq!(read(84_000).unwrap(), 100);
     let error = read(83_999).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit);
     assert!(error.details().any(|(_, text)| text.contains("--limit expanded_bytes=N")), "{error}");
 }
 
-/// Attributes of a Constant node other than `value` are not tensors. Their loss must be reported.
+/// The attributes of a Constant node other than `value` are not tensors. Their loss must be
+/// reported.
 #[test]
 fn constants_without_a_tensor_are_lost_by_name() {
     let constant = |output: &str, attribute: &[u8]| {

@@ -1,4 +1,4 @@
-//! ONNX models, read and written in memory.
+//! Reads and writes ONNX models in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! Rewriting a model with other tensors keeps everything else byte for byte.
+//! Checks that replacing the tensors of a model keeps everything else byte for byte.
 
 use crate::common::{case_source, contents, field, model, number, outside, source, tensor};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_test_kit::fixtures::{cases, expected};
 
-/// Writes `like` with the tensors of `from` and these options.
+/// Writes a copy of `like` with the tensors of `from` and these options.
 fn rewrite(from: &MemorySource, like: &MemorySource, options: &[(&str, &str)]) -> Result<MemoryOutput> {
     let mut context = MemoryContext::default();
     context.sources.insert("like".to_owned(), Arc::new(like.clone()));
@@ -42,7 +42,7 @@ fn a_model_like_itself_is_itself() {
         let mut bytes = vec![0; usize::try_from(source.len(file)).unwrap()];
         source.read_at(file, 0, &mut bytes).unwrap();
         let output = rewrite(&source, &source, &[]).unwrap();
-        // If elements are in raw_data, the output is identical.
+        // If all elements are in raw_data, the output is identical to the template.
         if ["raw_all_dtypes", "subgraph_initializers", "odd_names"].iter().any(|name| folder.ends_with(name))
         {
             assert!(output.files["out.onnx"] == bytes, "{}", folder.display());
@@ -52,7 +52,7 @@ fn a_model_like_itself_is_itself() {
     assert_eq!(same, 3);
 }
 
-/// A model with elements in each form, and a node that must be kept.
+/// A model that stores elements in every possible way, and contains a node that must be kept.
 fn forms() -> (MemorySource, Vec<u8>) {
     let node = field(1, &[field(4, b"Relu"), number(100, 7)].concat());
     let initializers = [
@@ -75,7 +75,7 @@ fn others(catalog: &mut dyn CatalogSink) -> Result<()> {
     Ok(())
 }
 
-/// Writes the model of `forms` with other tensors and these options.
+/// Writes a copy of the model in `forms`, with other tensors and these options.
 fn with_others(
     options: &[(&str, &str)],
     fill: impl FnOnce(&mut dyn CatalogSink) -> Result<()>,
