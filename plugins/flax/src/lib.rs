@@ -3,8 +3,9 @@
 //!
 //! A file is one msgpack value, almost always a map. The crate `tensorferry-flax-file` parses it.
 //!
-//! The name of a tensor consists of its keys, joined with `.`. The name of a dtype has no byte
-//! order: Flax stores a big-endian array byte-swapped, and the file does not record it.
+//! The name of a tensor consists of its keys, joined with `.`. The file does not record the byte
+//! order of an array: Flax stores the bytes of a big-endian array without converting them, under a
+//! dtype name that has no byte order.
 //!
 //! Sources: `flax/serialization.py` of Flax 0.12, the specification of msgpack, and files written
 //! by Flax.
@@ -22,7 +23,7 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// File names of a model on the Hub.
+/// File names that models have on the Hugging Face Hub.
 const NAMING: Naming =
     Naming { title: "Flax", stem: "flax_model", suffix: ".msgpack", index_suffix: ".msgpack.index.json" };
 

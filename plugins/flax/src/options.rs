@@ -18,7 +18,7 @@ const CHUNK_SIZE: TypedOption<Option<u64>> = TypedOption::size(
     "maximum bytes of an array before it is cut into chunks, which Flax joins (default: 1GiB, as in Flax)",
 );
 
-/// Flax's own chunk size, followed by the maximum that msgpack for Python reads.
+/// The chunk size that Flax itself uses, and the longest value that msgpack for Python reads.
 const FLAX_CHUNK_SIZE: u64 = 1 << 30;
 const MAX_CHUNK_SIZE: u64 = (1 << 31) - (1 << 10);
 
@@ -28,11 +28,11 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteOptions {
-    /// Maximum bytes of tensors per file; `None` for one file.
+    /// Maximum bytes of tensors per file; `None` for a single file.
     pub(crate) max_shard_size: Option<u64>,
     /// Tag in the names of shards.
     pub(crate) shard_tag: ShardTag,
-    /// Maximum bytes of an array that is not cut.
+    /// Maximum bytes of an array. Longer arrays are split into chunks.
     pub(crate) chunk_size: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The tree of a file to write. If the catalog's tree leads to all tensors by their names, it is
-//! used; otherwise the tree is made from the names, split at dots.
+//! Plans the tree of a file. If the catalog's tree contains all tensors under their names, it is
+//! used. Otherwise, a tree is made from the names, which are split at dots.
 
 use rmp::encode as msgpack;
 use std::collections::{HashMap, HashSet};
@@ -10,7 +10,7 @@ use tensorferry_sdk::{
     CatalogView, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, TensorId,
 };
 
-/// Maximum parts of a name that become maps. The rest stays one key.
+/// Maximum number of keys that a name is split into. The last key contains the rest of the name.
 const MAX_PARTS: usize = MAX_NESTING / 2;
 
 /// A value to write.
@@ -26,24 +26,24 @@ pub(crate) enum PlannedValue {
     },
 }
 
-/// All values, and the index of the root.
+/// All values of a file, and the index of the root.
 #[derive(Debug)]
 pub(crate) struct Outline {
     pub(crate) items: Vec<PlannedValue>,
     pub(crate) root: u32,
 }
 
-/// Result of using a catalog's tree.
+/// The outcome of an attempt to use the catalog's tree.
 pub(crate) enum FromTree {
-    /// The tree is written, with these losses.
+    /// The tree can be written, with these losses.
     Kept(Outline, Vec<Loss>),
-    /// The tree does not lead to each tensor exactly once and by its name. `has_state` is set if it
-    /// holds other values.
+    /// The tree cannot be used: it does not contain each tensor exactly once, under its name.
+    /// `has_state` is set if it also contains other values.
     Unusable { has_state: bool },
 }
 
-/// Splits a name into keys. A name with a prefix that is also a name stays whole, because it would
-/// be ambiguous.
+/// Splits a name into keys. If a prefix of the name is also a name, the name is not split, because
+/// the prefix would have to be both a map and a tensor.
 pub(crate) fn parts(name: &str, is_name: impl Fn(&str) -> bool) -> Vec<&str> {
     if name.match_indices('.').any(|(at, _)| is_name(&name[..at])) {
         vec![name]
@@ -53,7 +53,7 @@ pub(crate) fn parts(name: &str, is_name: impl Fn(&str) -> bool) -> Vec<&str> {
 }
 
 impl Outline {
-    /// Makes a tree from the names of tensors.
+    /// Creates a tree from the names of the tensors.
     pub(crate) fn of_names(
         catalog: &dyn CatalogView,
         tensors: &[TensorId],
@@ -74,7 +74,7 @@ impl Outline {
         Ok(nest.finish(root))
     }
 
-    /// Uses the catalog's own tree, if it leads to all these tensors.
+    /// Uses the catalog's tree if it contains all these tensors.
     pub(crate) fn of_tree(
         catalog: &dyn CatalogView,
         root: NodeId,
@@ -84,7 +84,8 @@ impl Outline {
         let mut walk = TreeWalk {
             catalog,
             context,
-            // Keys with dots are module names, except in a tree of the same kind, which keeps them.
+            // Keys with dots are paths of modules and are split. Trees from Flax and Orbax keep
+            // such keys.
             cuts: !matches!(&*catalog.origin(), "flax" | "orbax"),
             wanted: tensors.iter().copied().collect(),
             written: HashSet::new(),
@@ -100,11 +101,11 @@ impl Outline {
     }
 }
 
-/// An outline under construction.
+/// An outline that is being built.
 #[derive(Default)]
 struct TreeBuilder {
     items: Vec<PlannedValue>,
-    /// Maps made from split names, by parent and key.
+    /// Maps that were created for the keys of split names, by parent and key.
     made: HashMap<(u32, String), u32>,
 }
 
@@ -144,7 +145,7 @@ impl TreeBuilder {
     }
 }
 
-/// A non-recursive walk over a catalog's tree.
+/// Walks a catalog's tree without recursion.
 struct TreeWalk<'a> {
     catalog: &'a dyn CatalogView,
     context: &'a dyn Context,
@@ -157,19 +158,19 @@ struct TreeWalk<'a> {
     visits: u64,
 }
 
-/// A container that is being walked.
+/// A container whose children are being visited.
 struct OpenContainer {
     name: String,
     parts: Vec<(Key, NodeId)>,
     next: usize,
     item: u32,
     is_list: bool,
-    /// The string keys of this map, if keys are split at dots.
+    /// The keys of a map that are strings, if keys are split at dots.
     texts: HashSet<String>,
 }
 
 impl TreeWalk<'_> {
-    /// Returns the root, or `None` if the tree cannot be used.
+    /// Walks the tree. Returns the index of the root, or `None` if the tree cannot be used.
     fn run(&mut self, root: NodeId) -> Result<Option<u32>> {
         let mut open: Vec<OpenContainer> = Vec::new();
         let Some(whole) = self.visit(root, String::new(), &mut open)? else { return Ok(None) };
@@ -211,11 +212,12 @@ impl TreeWalk<'_> {
         Ok(Some(whole))
     }
 
-    /// Plans a node and pushes its children. Returns `None` if the tree cannot be used.
+    /// Plans a node, and pushes it to `open` if it has children. Returns `None` if the tree cannot
+    /// be used.
     fn visit(&mut self, mut id: NodeId, name: String, open: &mut Vec<OpenContainer>) -> Result<Option<u32>> {
         self.visits += 1;
         let limits = self.context.limits();
-        // Shared nodes are walked again, so the walk needs a bound.
+        // Shared nodes are visited several times, so the number of visits must be limited.
         if self.visits > limits.nodes {
             return Ok(None);
         }
@@ -309,8 +311,8 @@ impl TreeWalk<'_> {
             let is_scalar = &*node.class == SCALAR_CLASS && self.catalog.tensor(id).shape.is_empty();
             return self.nest.push(PlannedValue::Tensor { id, is_scalar }).map(Some);
         }
-        // An omitted tensor already has its loss. A tensor that was already written would be
-        // written twice.
+        // The tensor is not wanted. Either it is omitted, which was already reported, or it occurs
+        // twice in the tree, which cannot be written.
         match (self.written.contains(&id), is_in_list) {
             (true, _) => Ok(None),
             (false, true) => self.nest.push(PlannedValue::Leaf(vec![0xc0])).map(Some),
@@ -325,15 +327,15 @@ impl TreeWalk<'_> {
     }
 }
 
-/// Placeholder for an omitted value.
+/// The index that stands for an omitted value.
 const OMITTED: u32 = u32::MAX;
 
-/// Whether msgpack can hold an integer.
+/// Returns whether msgpack can represent an integer.
 fn fits(number: i128) -> bool {
     i64::try_from(number).is_ok() || u64::try_from(number).is_ok()
 }
 
-/// Encodes a value without children. Returns `None` if msgpack or Flax cannot hold it.
+/// Encodes a value without children. Returns `None` if msgpack or Flax cannot represent it.
 fn leaf(node: &Node) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     match node.kind {

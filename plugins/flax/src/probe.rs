@@ -1,5 +1,5 @@
-//! Probing. msgpack has no magic number, so the first values of a file decide, or the names in a
-//! folder.
+//! Scores how likely an input is to be a Flax file. msgpack has no magic number, so the score
+//! depends on the first values in a file, or on the names in a folder.
 
 use crate::NAMING;
 use tensorferry_flax_file::document::Document;
@@ -7,11 +7,10 @@ use tensorferry_hub::is_member;
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
-/// A folder on the Hub with the same model for a different framework is read in that framework's
-/// format.
+/// Score of a folder. If a folder on the Hub contains the same model for several frameworks, the
+/// formats of the other frameworks rank higher.
 const IN_A_FOLDER: Score = Score(18);
 
-/// Rates how likely the source is of this format.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let has_members =
         |prefix| -> Result<bool> { Ok(source.list(prefix)?.iter().any(|name| is_member(&NAMING, name))) };
@@ -20,8 +19,8 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         Entry::File(name) => {
             let by_name = if has_suffix(name, NAMING.suffix) { Score::MAYBE } else { Score::NO };
             match Document::starts_with_arrays(source, source.open(name)?, context) {
-                // Only Flax writes an array like this. In a file with the right name, no other
-                // format needs to be probed.
+                // Only Flax writes arrays in this way. If the name also matches, the score is
+                // certain, so that no other format needs to be probed.
                 Ok(true) if by_name != Score::NO => Ok(Score::CERTAIN),
                 Ok(true) => Ok(Score::LIKELY),
                 Ok(false) => Ok(by_name),

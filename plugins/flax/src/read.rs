@@ -1,4 +1,5 @@
-//! The reader: arrays become tensors named by their keys, and other values become the tree.
+//! Reads files. Arrays become tensors that are named by their keys, and other values become the
+//! tree.
 
 use crate::NAMING;
 use std::collections::HashSet;
@@ -12,9 +13,9 @@ use tensorferry_sdk::{
     Source, TensorDecoder, TensorReader, UniqueNames,
 };
 
-/// Reader of files and sharded sets.
+/// Reads single files and sets of shards.
 pub(crate) struct Reader {
-    /// Whether a named shard is read without the others.
+    /// Whether to read a shard without the other shards of its set.
     pub(crate) shard_is_alone: bool,
 }
 
@@ -52,8 +53,8 @@ impl TensorReader for Reader {
     }
 }
 
-/// Declares a file's tensors, and its tree if it is the only file. Returns the tensor paths as an
-/// index has them.
+/// Declares the tensors of a file, and its tree if it is the only file. Returns the paths of the
+/// tensors, in the form in which an index contains them.
 fn read_file(
     source: &dyn Source,
     name: &str,
@@ -64,13 +65,13 @@ fn read_file(
 ) -> Result<Vec<String>> {
     let file = source.open(name)?;
     let document = Document::read(source, file, context)?;
-    // If the whole file is a model, its modules are nested maps, and a flat target only needs the
-    // names of the arrays.
+    // If the file contains nothing but a model, its tree only repeats the names of the arrays. An
+    // output without a tree does not need it.
     let is_alone = is_alone && !(context.purpose() == Purpose::FLAT && is_all_model(&document));
     let places = Positions::of(&document);
     let mut paths = Vec::new();
-    // Keys may contain dots, so equal names within a file are made unique. A name that a different
-    // file also has is an error.
+    // Keys may contain dots, so different keys can give the same name. Within a file, such names
+    // are made unique. The same name in two files is an error.
     let mut names = UniqueNames::default();
     let mut nodes: Vec<Option<NodeId>> = Vec::with_capacity(document.items.len());
     for (id, item) in document.items.iter().enumerate() {
@@ -119,14 +120,14 @@ fn read_file(
     Ok(paths)
 }
 
-/// Returns the error for a file that has references in place of arrays.
+/// Returns the error for a file that contains references to arrays instead of the arrays.
 fn placeholder_error(name: &str, text: &str) -> Error {
     let error =
         Error::usage(format!("the file has {text:?} in place of an array, which is in a folder next to it"));
     error.file(name).hint("pass the folder to convert the whole checkpoint")
 }
 
-/// Whether a file holds only maps and arrays, none of which belongs to an optimizer.
+/// Returns whether a file contains only maps and arrays, and no state of an optimizer.
 fn is_all_model(document: &Document) -> bool {
     document.items.iter().all(|item| match item {
         Item::Map(entries) => !entries.iter().any(|(key, _)| key.to_string() == "opt_state"),

@@ -1,5 +1,5 @@
-//! The writer: creates the bytes that `flax.serialization.msgpack_serialize` makes of the same
-//! tree. All headers are known in advance, and tensors are copied between them.
+//! Writes the bytes that `flax.serialization.msgpack_serialize` creates for the same tree. All
+//! headers are known in advance, and the host copies the tensors between them.
 
 use crate::NAMING;
 use crate::options::WriteOptions;
@@ -16,7 +16,8 @@ use tensorferry_sdk::{
     Role, Target, TensorId, TensorPart, TensorPlan, TensorWriter,
 };
 
-/// Maximum bytes of an array in one piece, for arrays in lists, whose chunks Flax does not join.
+/// Maximum bytes of an array in a list. Such an array cannot be split, because Flax does not join
+/// chunks in lists.
 const MAX_UNCHUNKED: u64 = u32::MAX as u64 - 1024;
 
 pub(crate) struct Writer {
@@ -78,7 +79,7 @@ impl TensorWriter for Writer {
 }
 
 impl Writer {
-    /// Writes the index of a sharded set. Its names are keys joined with slashes.
+    /// Writes the index of a set of shards. The names in it are keys joined with slashes.
     fn index(
         &self,
         catalog: &dyn CatalogView,
@@ -106,7 +107,7 @@ impl Writer {
     }
 }
 
-/// Returns the tensors that Flax can hold, and omits the others with a reason.
+/// Returns the tensors that Flax can represent. The others are omitted, with a reason.
 fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<TensorId>> {
     let mut tensors = Vec::new();
     for id in catalog.tensor_ids() {
@@ -123,20 +124,20 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
     Ok(tensors)
 }
 
-/// A file during layout.
+/// A file that is being laid out.
 struct FileLayout<'a> {
     catalog: &'a dyn CatalogView,
     layout: &'a mut dyn LayoutSink,
     file: OutputId,
-    /// Bytes before the next tensor.
+    /// Bytes to write before the next tensor.
     pending: Vec<u8>,
     chunk_size: u64,
 }
 
 impl FileLayout<'_> {
     fn outline(&mut self, outline: &Outline) -> Result<()> {
-        // Items still to be written, last first: a key, or a value with a flag that is set inside
-        // of lists.
+        // A task writes a key or a value. The flag of a value is set if the value is inside a list.
+        // The tasks are on a stack, so the last one is next.
         enum Task<'o> {
             Key(&'o Key),
             Value(u32, bool),
@@ -233,8 +234,8 @@ fn count(len: usize) -> Result<u32> {
     u32::try_from(len).map_err(|_| Error::unsupported("too many entries for msgpack"))
 }
 
-/// Returns the elements from `start` to `end` of a row-major tensor as consecutive boxes, fewer
-/// than two per dimension.
+/// Returns the regions that together contain the elements from `start` to `end` of a row-major
+/// tensor, in order. There are fewer than two regions per dimension.
 fn regions(shape: &[u64], start: u64, end: u64) -> Vec<Region> {
     let mut strides = vec![1_u64; shape.len()];
     for dim in (1..shape.len()).rev() {
@@ -244,7 +245,7 @@ fn regions(shape: &[u64], start: u64, end: u64) -> Vec<Region> {
     let mut at = start;
     while at < end {
         let origin: Vec<u64> = (0..shape.len()).map(|dim| at / strides[dim] % shape[dim]).collect();
-        // The outermost dimension of which whole rows fit.
+        // Take the outermost dimension in which at least one whole row fits.
         let fits = |&dim: &usize| at.is_multiple_of(strides[dim]) && strides[dim] <= end - at;
         let Some(dim) = (0..shape.len()).find(fits) else { break };
         let rows = ((end - at) / strides[dim]).min(shape[dim] - origin[dim]);

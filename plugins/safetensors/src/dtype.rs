@@ -1,9 +1,9 @@
-//! The dtypes of safetensors. The SDK uses the same names.
+//! The dtypes that safetensors has. The SDK uses the same names for them.
 
 use tensorferry_sdk::Dtype;
 
-/// In the order of `Dtype` in the `safetensors` crate, which sorts tensors in a file by it: by
-/// rising alignment, then by position in this list.
+/// The dtypes in the order of the enum `Dtype` in the `safetensors` crate: by rising alignment. The
+/// crate sorts the tensors in a file by this order.
 const DTYPE_ORDER: [Dtype; 22] = [
     Dtype::BOOL,
     Dtype::F4,
@@ -29,26 +29,26 @@ const DTYPE_ORDER: [Dtype; 22] = [
     Dtype::U64,
 ];
 
-/// Returns the sort rank of a dtype; tensors with a higher rank come earlier in the file. `None` if
-/// safetensors does not have it.
+/// Returns the position of a dtype in [`DTYPE_ORDER`], or `None` if safetensors does not have the
+/// dtype. Tensors with a higher rank come earlier in the file.
 pub(crate) fn rank(dtype: Dtype) -> Option<usize> {
     DTYPE_ORDER.iter().position(|&known| known == dtype)
 }
 
-/// Returns the dtype with this name in a header.
+/// Returns the dtype with this name, or `None` if safetensors does not have it.
 pub(crate) fn named(name: &str) -> Option<Dtype> {
     Dtype::named(name).filter(|&dtype| rank(dtype).is_some())
 }
 
-/// All names, for messages.
+/// Returns the names of all dtypes, for error messages.
 pub(crate) fn names() -> String {
     let names: Vec<&str> =
         DTYPE_ORDER.iter().filter_map(|dtype| dtype.info()).map(|info| info.name()).collect();
     names.join(", ")
 }
 
-/// Suggests how to convert a dtype that safetensors does not have. Complex numbers and elements of
-/// less than a byte have no cast.
+/// Suggests what to do with a dtype that safetensors does not have. Complex numbers and elements of
+/// less than a byte cannot be cast.
 pub(crate) fn suggestion(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::STR => "write a format with strings",

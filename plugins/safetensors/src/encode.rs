@@ -1,5 +1,6 @@
-//! Encodes a header like the library: compact JSON, metadata first, then tensors in data order. It
-//! is padded with spaces so that the data starts at a multiple of 8.
+//! Encodes headers as the library does: compact JSON, with the metadata first and then the tensors
+//! in the order of their data. A header is padded with spaces so that the data starts at a multiple
+//! of 8.
 
 use crate::METADATA_KEY;
 use crate::header::{MAX_LEN, WORD};
@@ -8,7 +9,7 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result};
 
-/// A tensor to write. Its data follows that of the previous tensor.
+/// A tensor to write. Its data comes directly after that of the previous tensor.
 pub(crate) struct OutputTensor<'a> {
     pub(crate) name: &'a str,
     pub(crate) dtype: &'a str,
@@ -16,7 +17,7 @@ pub(crate) struct OutputTensor<'a> {
     pub(crate) bytes: u64,
 }
 
-/// Fields in the order of the library's `TensorInfo`.
+/// The fields have the same order as in the library's `TensorInfo`.
 #[derive(Serialize)]
 struct Info<'a> {
     dtype: &'a str,
@@ -24,7 +25,7 @@ struct Info<'a> {
     data_offsets: (u64, u64),
 }
 
-/// Encodes the bytes before the data: the header's length and the header.
+/// Encodes everything before the data: the length of the header, and the header.
 pub(crate) fn encode(metadata: &BTreeMap<String, String>, tensors: &[OutputTensor<'_>]) -> Result<Vec<u8>> {
     let mut bytes = vec![0; WORD];
     write_json(&mut bytes, metadata, tensors)

@@ -1,4 +1,4 @@
-//! Parses the tensors and metadata in a header's JSON, before they are checked against the file.
+//! Parses the tensors and metadata in a header's JSON. They are checked against the file later.
 
 use crate::{METADATA_KEY, dtype};
 use serde::Deserialize;
@@ -8,22 +8,22 @@ use std::fmt;
 use tensorferry_hub::json::{ParseState, Scalar, UniqueMap};
 use tensorferry_sdk::Dtype;
 
-/// A tensor of a header.
+/// The description of a tensor in a header.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<u64>,
-    /// Start of its bytes in the data.
+    /// Offset of the tensor's first byte in the data.
     pub(crate) begin: u64,
-    /// End of its bytes in the data, exclusive.
+    /// Offset of the end of the tensor's bytes in the data.
     pub(crate) end: u64,
 }
 
-/// Deserializes a header into tensors and metadata.
+/// Deserializes a header to its tensors and metadata.
 pub(crate) struct Entries<'a>(pub(crate) &'a ParseState<'a>);
 
-/// Tensors and metadata of a header, in header order.
+/// The tensors in the order of the header, and the metadata.
 pub(crate) type Contents = (Vec<Entry>, BTreeMap<String, String>);
 
 impl<'de> DeserializeSeed<'de> for Entries<'_> {
@@ -59,7 +59,7 @@ impl<'de> Visitor<'de> for Entries<'_> {
     }
 }
 
-/// Deserializes the metadata, which may be `null` as in the library.
+/// Deserializes the metadata. Like the library, it accepts `null`.
 struct OptionalMap<'a>(&'a ParseState<'a>);
 
 impl<'de> DeserializeSeed<'de> for OptionalMap<'_> {
@@ -86,7 +86,7 @@ impl<'de> Visitor<'de> for OptionalMap<'_> {
     }
 }
 
-/// The description of a tensor. Other keys are skipped, as in the library.
+/// The value of a tensor's key in the header. Unknown fields are ignored, as in the library.
 struct TensorInfo {
     dtype: Dtype,
     shape: Vec<u64>,

@@ -1,4 +1,4 @@
-//! safetensors: a JSON header, followed by the tensors' bytes without gaps.
+//! safetensors files. They consist of a JSON header and the tensors' bytes, without gaps.
 //!
 //! ```text
 //! 0      8 bytes   n: the header's length, little-endian, at most 100,000,000
@@ -9,8 +9,8 @@
 //!                  tensors cover the data up to the end of the file without gaps or overlaps
 //! ```
 //!
-//! A model in several files has an index, `model.safetensors.index.json`, that names the file of
-//! each tensor.
+//! A model that consists of several files has an index, `model.safetensors.index.json`, which maps
+//! the name of each tensor to its file.
 //!
 //! Sources: the format's description and the Rust library in `huggingface/safetensors` (release
 //! 0.8.0, `safetensors/src/tensor.rs`). This crate enforces the library's rules and writes the same
@@ -33,17 +33,17 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// File names of a model on the Hub.
+/// File names that models have on the Hugging Face Hub.
 const NAMING: Naming = Naming {
     title: "safetensors",
     stem: "model",
     suffix: ".safetensors",
     index_suffix: ".safetensors.index.json",
 };
-/// The header's key for metadata, which is not allowed as a tensor name.
+/// The key for metadata in a header. No tensor can have this name.
 const METADATA_KEY: &str = "__metadata__";
 /// The metadata key for the framework that wrote the file. transformers does not load a file
-/// without it.
+/// without this key.
 const FRAMEWORK_KEY: &str = "format";
 
 /// The safetensors format.

@@ -52,7 +52,7 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// Maximum bytes of tensors per file; `None` for one file.
+    /// Maximum bytes of tensors per file; `None` for a single file.
     pub(crate) max_shard_size: Option<u64>,
     /// Tag in the names of shards.
     pub(crate) shard_tag: ShardTag,
@@ -60,27 +60,26 @@ pub(crate) struct WriteOptions {
     pub(crate) framework: Framework,
 }
 
-/// Handling of tied tensors.
+/// What to do with tied tensors.
 #[derive(Debug, Clone)]
 pub(crate) enum Tied {
-    /// Writes each of them.
+    /// Write each of the tied tensors.
     Keep,
-    /// Writes one of them, preferably one that matches the glob.
+    /// Write only one of the tied tensors, preferably one whose name matches the glob.
     Dedupe(Option<GlobMatcher>),
 }
 
 /// The framework to record in the metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framework {
-    /// The framework of the input format, unless the metadata already names one.
+    /// The framework of the input format, unless the metadata already contains one.
     Auto,
     Named(&'static str),
-    /// Adds nothing.
+    /// Do not add a framework.
     Omit,
 }
 
 impl WriteOptions {
-    /// Parses checked options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let prefer = PREFER.get(options)?.map(|prefer| glob(&prefer)).transpose()?;
         let tied = match (DEDUPES.get(options)?, prefer) {
@@ -105,8 +104,9 @@ fn glob(text: &str) -> Result<GlobMatcher> {
 }
 
 impl Framework {
-    /// Returns the word to add for tensors from the format `origin`. `is_said` is set if the
-    /// metadata already has one. A safetensors file without one stays unchanged.
+    /// Returns the name of the framework to add to the metadata, or `None` to add nothing. `origin`
+    /// is the format that the tensors come from. `is_said` is set if the metadata already contains
+    /// a framework.
     pub(crate) fn word(self, origin: &str, is_said: bool) -> Option<&'static str> {
         match self {
             Self::Named(word) => Some(word),

@@ -1,5 +1,5 @@
-//! The reader builds a catalog from headers, and checks them against the index if there is one.
-//! Each file's data is one storage, which makes tied tensors visible.
+//! Builds a catalog from the headers, and checks them against the index if there is one. The data
+//! of each file is a single storage, so the host can see which tensors are tied.
 
 use crate::header::Header;
 use crate::{NAMING, tied};
@@ -10,9 +10,9 @@ use tensorferry_sdk::{
     TensorDecoder, TensorReader,
 };
 
-/// Reader of files and sharded sets.
+/// Reads single files and sets of shards.
 pub(crate) struct Reader {
-    /// Whether a named shard is read without the others.
+    /// Whether to read a shard without the other shards of its set.
     pub(crate) shard_is_alone: bool,
 }
 
@@ -35,7 +35,8 @@ impl TensorReader for Reader {
     }
 }
 
-/// Bytes prefetched from each file of a model, which may be remote. Most headers are shorter.
+/// Number of bytes to prefetch from each file of a model, which may be remote. Most headers are
+/// shorter.
 const PREFETCH_BYTES: u64 = 64 << 10;
 
 struct Set {
@@ -66,14 +67,15 @@ impl Set {
         Ok(Self { shards: shards.collect::<Result<_>>()? })
     }
 
-    /// Returns each tensor name with its file.
+    /// Returns the name of each tensor and the name of its file.
     fn tensors_with_files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.shards
             .iter()
             .flat_map(|shard| shard.header.tensors.iter().map(move |tensor| (&*tensor.name, &*shard.name)))
     }
 
-    /// Returns the file of each tensor. Without an index, a name in two files is ambiguous.
+    /// Returns the file of each tensor. Returns an error if two files contain a tensor with the
+    /// same name.
     fn unique(&self) -> Result<HashMap<&str, &str>> {
         let mut files = HashMap::new();
         for (tensor, file) in self.tensors_with_files() {
@@ -115,7 +117,8 @@ impl Set {
         Ok(())
     }
 
-    /// Merges the metadata of all files and of the index. If values differ, the first one is kept.
+    /// Merges the metadata of all files and of the index. If they have different values for a key,
+    /// the first value is kept, and a loss is reported.
     fn metadata(
         &self,
         index: Option<&Index>,

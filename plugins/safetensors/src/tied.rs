@@ -1,19 +1,20 @@
-//! Tied tensors are several names of one tensor. A file stores it once, under the kept name, and
-//! has a metadata entry `{dropped: kept}` for each other name. `save_model` of `safetensors.torch`
-//! and huggingface_hub do the same.
+//! Tied tensors are several names for one tensor. A file stores the tensor once, under the name
+//! that is kept. For each other name, the metadata has an entry `{dropped: kept}`. `save_model` in
+//! `safetensors.torch` and huggingface_hub do the same.
 
 use crate::FRAMEWORK_KEY;
 use globset::GlobMatcher;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{CatalogView, TensorId};
 
-/// Whether a metadata entry is a tie: it maps a name that is not a tensor to one that is. The
-/// framework's key is never a tie, even if there is a tensor named `pt`.
+/// Returns whether a metadata entry is a tie. Such an entry maps a name that is not a tensor to the
+/// name of a tensor. The key for the framework is never a tie, even if there is a tensor named
+/// `pt`.
 pub(crate) fn is_tie(key: &str, value: &str, is_tensor: impl Fn(&str) -> bool) -> bool {
     key != FRAMEWORK_KEY && is_tensor(value) && !is_tensor(key)
 }
 
-/// Removes the ties from metadata, and returns the sorted dropped names by kept name.
+/// Removes the ties from the metadata. Returns the sorted dropped names, by the name that was kept.
 pub(crate) fn restore(
     metadata: &mut BTreeMap<String, String>,
     is_tensor: impl Fn(&str) -> bool,
@@ -29,9 +30,10 @@ pub(crate) fn restore(
     ties
 }
 
-/// Chooses the tensors to drop, each with the one that is kept. Of tied tensors, the first by name
-/// that `prefer` matches is kept, or the first by name. If a name is already a metadata key, the
-/// tie cannot be recorded, so that tensor is written.
+/// Chooses the tensors to drop. Returns, for each of them, the tensor that is kept. Of several tied
+/// tensors, the one whose name comes first is kept, but names that match `prefer` come before all
+/// others. If a name is already a metadata key, the tie cannot be recorded, so that tensor is not
+/// dropped.
 pub(crate) fn dedupe(
     catalog: &dyn CatalogView,
     tensors: &[TensorId],

@@ -1,8 +1,8 @@
-//! The writer: writes what safetensors can hold of a catalog, in the layout of the library and the
-//! Hub.
+//! Writes the tensors and metadata that safetensors supports, with the same layout as the library
+//! and the Hub.
 //!
-//! The catalog is first split into files in its own order. Within a file, tensors are sorted by
-//! falling dtype rank, then by name.
+//! The tensors are first split into files, in the order of the catalog. Within a file, they are
+//! sorted by falling rank of their dtypes, then by name.
 
 use crate::encode::{OutputTensor, encode};
 use crate::options::{Tied, WriteOptions};
@@ -55,7 +55,7 @@ impl TensorWriter for Writer {
     }
 }
 
-/// Notes a preference that matches no tensor, which is probably misspelled.
+/// Adds a note if a preference does not match any tensor, because it is probably misspelled.
 fn note_unused_prefer(
     prefer: Option<&GlobMatcher>,
     catalog: &dyn CatalogView,
@@ -68,7 +68,7 @@ fn note_unused_prefer(
     }
 }
 
-/// Returns the tensors that safetensors can hold, and omits the others with a reason.
+/// Returns the tensors that safetensors supports. The others are omitted, with a reason.
 fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<TensorId>> {
     let mut tensors = Vec::new();
     for id in catalog.tensor_ids() {
@@ -89,7 +89,7 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
     Ok(tensors)
 }
 
-/// Drops metadata that a reader would mistake for ties, and therefore for tensors.
+/// Drops metadata entries that a reader would mistake for ties.
 fn drop_apparent_ties(
     catalog: &dyn CatalogView,
     tensors: &[TensorId],
@@ -115,7 +115,7 @@ fn drop_apparent_ties(
     Ok(())
 }
 
-/// Lays out the shards, and the index if there are several.
+/// Lays out the files, and an index if there are several.
 fn write(
     catalog: &dyn CatalogView,
     names: &Names,

@@ -1,4 +1,4 @@
-//! Files written by Flax, and files that it or this format rejects.
+//! Reads files that Flax wrote, and files that Flax or this format rejects.
 
 use crate::written::again;
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ fn source(folder: &Path, expected: &Value) -> MemorySource {
     )
 }
 
-/// The values of a tree that are not tensors, by their keys.
+/// Returns the values in a tree that are not tensors, by their keys.
 fn state(tree: &Tree) -> Map<String, Value> {
     let mut found = Map::new();
     let mut open = vec![(tree.root().unwrap(), String::new())];

@@ -1,4 +1,4 @@
-//! Hand-made documents that each break one rule.
+//! Tests documents built by hand, each of which breaks one rule.
 
 use tensorferry_flax::Flax;
 use tensorferry_sdk::{ErrorKind, Format, MemoryContext, MemorySource, Result, Score};
@@ -8,7 +8,7 @@ fn read(bytes: &[u8]) -> Result<usize> {
     with_view(&Flax, &MemorySource::file("x.msgpack", bytes), &[], |view| view.catalog().tensors().len())
 }
 
-/// An extension of this type with a payload.
+/// A msgpack extension with this type and payload.
 fn extension(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&[0xc7, u8::try_from(payload.len()).unwrap(), kind], payload].concat()
 }
@@ -91,7 +91,7 @@ fn chunks_are_joined_in_the_order_of_their_numbers() {
     ] {
         assert_eq!(read(&wrong).unwrap_err().kind(), ErrorKind::Malformed);
     }
-    // Flax does not look for chunks in a list.
+    // In a list, Flax does not join chunks.
     let in_list = [b"\x91".to_vec(), document(1, &[part("0", 7)])].concat();
     let names = with_view(&Flax, &MemorySource::file("x.msgpack", in_list), &[], |view| {
         view.catalog().tensors()[0].name.clone()

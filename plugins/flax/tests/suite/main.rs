@@ -1,4 +1,4 @@
-//! Flax files, written and read in memory.
+//! Writes and reads Flax files in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod conformance;

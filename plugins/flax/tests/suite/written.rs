@@ -1,4 +1,4 @@
-//! The writer with tensors from other formats.
+//! Writes tensors that come from other formats.
 
 use tensorferry_flax::Flax;
 use tensorferry_sdk::memory::{self, MemoryOutput, pairs};
@@ -63,7 +63,7 @@ fn a_name_that_is_a_part_of_another_keeps_both() {
     .unwrap();
 }
 
-/// `{"a.b": x, "a": {"b": y}}`
+/// The file is `{"a.b": x, "a": {"b": y}}`, so two tensors have the name `a.b`.
 #[test]
 fn keys_that_are_one_name_when_they_are_joined_are_told_apart() {
     let array = |n: u8| [&b"\xc7\x0c\x01\x93\x91\x01\xa5uint8\xc4\x01"[..], &[n]].concat();

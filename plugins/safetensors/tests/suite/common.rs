@@ -11,7 +11,7 @@ pub(crate) fn file(json: &str, data: &[u8]) -> Vec<u8> {
     [&(json.len() as u64).to_le_bytes(), json.as_bytes(), data].concat()
 }
 
-/// A file of consecutive U8 tensors, with metadata.
+/// A file with this metadata and these U8 tensors, one after another.
 pub(crate) fn bytes_file(metadata: &str, tensors: &[(&str, &[u8])]) -> Vec<u8> {
     let mut json = format!("{{\"__metadata__\":{metadata}");
     let mut data = Vec::new();
@@ -26,7 +26,7 @@ pub(crate) fn bytes_file(metadata: &str, tensors: &[(&str, &[u8])]) -> Vec<u8> {
     file(&(json + "}"), &data)
 }
 
-/// A folder with these files.
+/// A folder that contains these files.
 pub(crate) fn folder(files: &[(&str, Vec<u8>)]) -> MemorySource {
     MemorySource::new(
         Entry::Folder,
@@ -34,7 +34,7 @@ pub(crate) fn folder(files: &[(&str, Vec<u8>)]) -> MemorySource {
     )
 }
 
-/// Reads a source and passes the view to `check`.
+/// Reads a source and passes its view to `check`.
 pub(crate) fn with_view<T>(
     source: &dyn Source,
     check: impl FnOnce(&MemoryView<'_>, &MemoryContext) -> T,
@@ -68,7 +68,7 @@ pub(crate) fn reopen(output: &MemoryOutput) -> MemorySource {
     MemorySource::folder(output.files.clone())
 }
 
-/// Dtype, shape and bytes of each tensor by name.
+/// Returns the dtype, shape and bytes of each tensor, by name.
 pub(crate) fn contents(view: &MemoryView<'_>) -> BTreeMap<String, (String, Vec<u64>, Vec<u8>)> {
     tensors::contents(view).unwrap()
 }

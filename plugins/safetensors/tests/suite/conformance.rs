@@ -1,4 +1,4 @@
-//! The SDK's conformance suite for this format.
+//! Runs the SDK's conformance suite on this format.
 
 use crate::common::{bytes_file, file};
 use std::collections::BTreeMap;

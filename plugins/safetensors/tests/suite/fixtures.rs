@@ -1,4 +1,4 @@
-//! Files written by the official library, and files that it rejects.
+//! Reads files that the official library wrote, and files that it rejects.
 
 use crate::common::{convert, reopen, with_view};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::path::Path;
 use tensorferry_sdk::{CatalogView, Entry, ErrorKind, MemorySource};
 use tensorferry_test_kit::fixtures::{all_facts, all_facts_of, cases, expected, files_of};
 
-/// The case's files. The entry is the only file, or the folder.
+/// The files of a fixture. The input is the only file, or the folder if there are several.
 fn source(folder: &Path, expected: &Value) -> MemorySource {
     let files = files_of(folder, expected, "");
     let entry = match files.keys().next() {
@@ -18,7 +18,7 @@ fn source(folder: &Path, expected: &Value) -> MemorySource {
     MemorySource::new(entry, files)
 }
 
-/// The facts of every tensor by name.
+/// Returns the dtype, shape and digest of each tensor, by name.
 fn read_facts(source: &MemorySource) -> BTreeMap<String, Value> {
     with_view(source, |view, _| all_facts(view)).unwrap().unwrap()
 }
@@ -59,7 +59,8 @@ fn what_the_library_wrote_is_written_again() {
         let output = convert(&source, &[]).unwrap();
         let library = fs::read(folder.join("model.safetensors")).unwrap();
         let ours = &output.files["model.safetensors"];
-        // The library's order of several metadata keys is random, so these bytes are not compared.
+        // If there are several metadata keys, the library writes them in random order, so their
+        // bytes are not compared.
         let skipped = match expected["metadata"].as_object() {
             Some(several) => {
                 8 + format!(r#"{{"__metadata__":{}"#, serde_json::to_string(several).unwrap()).len()

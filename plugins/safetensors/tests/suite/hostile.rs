@@ -1,5 +1,5 @@
-//! Hostile inputs. Each gives an error, never a panic, and is never read in a different way than by
-//! the library.
+//! Tests hostile inputs. Each must result in an error instead of a panic, and no file may be read
+//! differently than the library reads it.
 
 use crate::common::{bytes_file, contents, file, refusal, with_view};
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ fn a_file_cut_anywhere_is_malformed() {
     }
 }
 
-/// If ferry accepts a file, the library accepts it too and finds the same tensors.
+/// Checks that if ferry accepts a file, the library also accepts it and finds the same tensors.
 fn assert_no_laxer_than_the_library(bytes: &[u8]) {
     let source = MemorySource::file("m.safetensors", bytes);
     let context = MemoryContext::default();

@@ -1,4 +1,4 @@
-//! Compares bytes with those of the `safetensors` library, for random tensors.
+//! Compares ferry's output with that of the `safetensors` library, for random tensors.
 
 use crate::common::{contents, convert, file, reopen, with_view};
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ struct Sample {
 fn sample() -> impl Strategy<Value = Sample> {
     let dtype = (0..DTYPES.len()).prop_map(|index| DTYPES[index]);
     (dtype, prop::collection::vec(0_usize..5, 0..4), any::<u8>()).prop_map(|(dtype, mut shape, seed)| {
-        // Four elements of any dtype fill whole bytes.
+        // Four elements fill whole bytes, whatever the dtype is.
         if shape.iter().product::<usize>() * dtype.bitsize() % 8 != 0 {
             shape.push(4);
         }
@@ -59,7 +59,8 @@ fn samples() -> impl Strategy<Value = BTreeMap<String, Sample>> {
     )
 }
 
-/// The value is longer than any name, because otherwise it might be a tie.
+/// A metadata entry whose value is longer than any tensor name. With a shorter value, it could be a
+/// tie.
 fn one_entry() -> impl Strategy<Value = Option<(String, String)>> {
     prop::option::of((".{0,8}", "longer than a name.{0,8}"))
 }
@@ -71,7 +72,7 @@ fn library(samples: &BTreeMap<String, Sample>, metadata: Option<(String, String)
     serialize(views, metadata.map(|entry| HashMap::from([entry]))).unwrap()
 }
 
-/// The same tensors with a different data order and different whitespace.
+/// A file with the same tensors, but with a different order of the data and different whitespace.
 fn shuffled(samples: &BTreeMap<String, Sample>, metadata: Option<&(String, String)>, seed: u64) -> Vec<u8> {
     let mut order: Vec<_> = samples.iter().collect();
     order.sort_by_key(|(name, _)| {

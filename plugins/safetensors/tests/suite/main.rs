@@ -1,4 +1,4 @@
-//! safetensors files and sets, written and read in memory.
+//! Writes and reads safetensors files and sets of shards in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! Sets of files and tied tensors, read and written.
+//! Reads and writes sets of shards, and tied tensors.
 
 use crate::common::{bytes_file, contents, convert, folder, refusal, reopen, with_view, write};
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ fn an_index_is_held_against_its_files() {
     assert!(message(r#"{"a":"1.safetensors","a":"1.safetensors"}"#).contains("is duplicated"));
 }
 
-/// The index defines the model, even if the files hold more tensors.
+/// The index defines the model, even if the files contain more tensors.
 #[test]
 fn an_index_decides_which_tensors_are_read() {
     let set = folder(&[
@@ -124,7 +124,7 @@ fn a_shard_alone_is_read_alone() {
     })
     .unwrap();
     assert_eq!(names.len(), 1);
-    // The tied tensor is in a different file.
+    // The metadata entry is kept, because the tensor that it ties is in a different file.
     assert_eq!(metadata["x"], "b");
     assert!(notes[0].contains("one of 2 shards"));
 }
@@ -148,7 +148,7 @@ fn metadata_of_shards_is_one() {
     assert_eq!(lost, [(LossKind::Metadata, "k"), (LossKind::Metadata, "list")]);
 }
 
-/// Tied tensors `b`, `a` and `c`, and the separate tensor `d`.
+/// A file with the tied tensors `b`, `a` and `c`, and a separate tensor `d`.
 fn tied() -> MemorySource {
     MemorySource::file("m.safetensors", bytes_file(r#"{"b":"a","c":"a"}"#, &[("a", b"aaaa"), ("d", b"dd")]))
 }
@@ -203,7 +203,8 @@ fn ties_live_in_sets() {
     let output = convert(&tied(), &[("tied", "dedupe"), ("max_shard_size", "4")]).unwrap();
     assert_eq!(output.files.len(), 3);
     assert_eq!(ties(&output).2, [0, 0, 0, 3]);
-    // huggingface_hub stores them in the index, and other programs list the dropped names there.
+    // huggingface_hub stores ties in the metadata of the index. Other programs list the dropped
+    // names in `weight_map`.
     let set = folder(&[
         ("1.safetensors", bytes_file("{}", &[("a", b"1")])),
         (INDEX, br#"{"metadata":{"b":"a"},"weight_map":{"a":"1.safetensors","b":"1.safetensors"}}"#.to_vec()),
@@ -211,7 +212,7 @@ fn ties_live_in_sets() {
     assert_eq!(with_view(&set, |view, _| contents(view).len()).unwrap(), 2);
 }
 
-/// Writes a catalog made by the reader of a different format.
+/// Writes a catalog that `make` fills like the reader of a different format.
 fn write_made(
     make: fn(&mut dyn CatalogSink) -> Result<()>,
     options: &[(&str, &str)],
