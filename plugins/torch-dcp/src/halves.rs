@@ -10,7 +10,8 @@ use tensorferry_sdk::{Error, Result};
 /// Matches the halves of tensors and keeps those that are not joined yet.
 #[derive(Default)]
 pub(crate) struct Halves {
-    /// By the name of a half: the name of the joined tensor, and whether this is the first half.
+    /// Maps the name of a half to the name of the joined tensor, and to whether the half is the
+    /// first one.
     pairs: HashMap<String, (String, bool)>,
     waiting: HashMap<String, (BlockTensor, bool)>,
 }

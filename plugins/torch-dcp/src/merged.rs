@@ -56,7 +56,7 @@ impl MergedTables {
         Ok(())
     }
 
-    /// Adds the entry in a different rank's table to an item.
+    /// Merges an entry from a different rank's table into the item with the same name.
     fn merge(&mut self, place: usize, other: TableEntry) -> Result<()> {
         let TableEntry { name, content, .. } = other;
         match (&mut self.items[place].content, content) {

@@ -10,7 +10,7 @@ use tensorferry_sdk::{
     row_major_strides,
 };
 
-/// Number of bytes in the field before the header, which contains the header's length.
+/// Number of bytes in the field that precedes the header. The field contains the header's length.
 const WORD: usize = 8;
 
 /// Metadata keys that describe the file rather than the model.
@@ -28,7 +28,7 @@ pub(crate) fn is_shard(source: &dyn Source, file: FileId, limits: &Limits) -> Re
     Ok(header.metadata().as_ref().is_some_and(|metadata| metadata.contains_key(SHARDING_KEY)))
 }
 
-/// What the shards read so far contain of a tensor.
+/// The parts of a tensor that were found in the shards read so far.
 struct ShardedTensor {
     name: String,
     dtype: Dtype,

@@ -109,8 +109,8 @@ struct TableReader<'g> {
     chunks: usize,
 }
 
-/// The content of a `MetadataIndex`: a name, and the offsets of a chunk. Without offsets, it refers
-/// to an object.
+/// The content of a `MetadataIndex`: a name, and the offsets of a chunk. An index without offsets
+/// refers to an object.
 type Index<'g> = (&'g str, Option<Vec<u64>>);
 
 impl<'g> TableReader<'g> {

@@ -49,7 +49,7 @@ pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Co
     }
 }
 
-/// Returns whether the name of a file in a folder is that of a checkpoint.
+/// Returns whether a file in a folder may be a checkpoint, according to its name.
 pub(crate) fn is_candidate(name: &str) -> bool {
     !name.starts_with('.') && (has_any_suffix(name, SUFFIXES) || is_index(name))
 }

@@ -15,7 +15,7 @@ const MAX_JOINS_PER_NODE: usize = 64;
 pub(super) struct Joined<'c> {
     catalog: &'c mut dyn CatalogSink,
     nodes: HashMap<NodeId, JoinedNode>,
-    /// For each content, the first node that has it.
+    /// Maps the content of a node to the first node with that content.
     first: HashMap<Node, NodeId>,
     steps: usize,
 }

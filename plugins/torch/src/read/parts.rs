@@ -1,5 +1,5 @@
-//! Detects files that declare that there are other ranks. The tensors in such a file are only parts
-//! of the model's tensors, whatever the name of the file is.
+//! Detects files that declare more than one rank. Such a file contains only parts of the model's
+//! tensors, whatever its name is.
 
 use tensorferry_torch_file::ObjectFile;
 use tensorferry_torch_file::pickle::{Graph, ValueId};

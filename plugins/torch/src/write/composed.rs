@@ -94,7 +94,7 @@ pub(super) struct ComposedTensors {
 }
 
 impl ComposedTensors {
-    /// Finds the tensors in a catalog's tree.
+    /// Finds the parts of composed tensors in a catalog's tree.
     pub(super) fn of(catalog: &dyn CatalogView) -> Result<Self> {
         let mut found = Self::default();
         let is_quantized = |id| TorchDtype::of(catalog.tensor(id).dtype).is_some_and(|row| row.quantized);

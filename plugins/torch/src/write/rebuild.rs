@@ -15,8 +15,8 @@ pub(super) fn tensor(
     written(place, storages).push(pickle, requires_grad)
 }
 
-/// Appends the arguments that are the first ones of every call that rebuilds a stored tensor:
-/// storage, offset, shape and strides.
+/// Appends the arguments with which every call that rebuilds a stored tensor starts: storage,
+/// offset, shape and strides.
 pub(super) fn view(pickle: &mut PickleWriter, place: &TensorLocation, storages: &StoragePlan) -> Result<()> {
     written(place, storages).push_view(pickle)
 }

@@ -485,8 +485,8 @@ impl StateWriter<'_> {
         Ok(())
     }
 
-    /// Writes an object whose class torch refuses as a dict: schedules its contents as the dict's
-    /// entries.
+    /// Writes a dict in place of an object whose class torch refuses. The contents of the object
+    /// are scheduled as the dict's entries.
     fn unpack(&mut self, id: NodeId) {
         let class = self.tree.node(id).map(|node| node.class.clone()).unwrap_or_default();
         let why =

@@ -419,8 +419,8 @@ fn an_object_that_torch_refuses_becomes_a_dict_of_its_tensors() {
 fn a_tree_that_would_lose_a_tensor_is_given_up() {
     for fill in [
         |c: &mut dyn CatalogSink| {
-            // The object's state is a single tensor, so the tensor has no name in it, and torch
-            // refuses the class.
+            // The object's state is a single tensor without a name, and torch refuses the object's
+            // class.
             let weight = whole(c, "w", Dtype::U8, &[1], &[5])?;
             let weight = c.node(Node::tensor(weight))?;
             let arguments = container(c, NodeKind::TUPLE, "", &[])?;

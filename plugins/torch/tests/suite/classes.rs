@@ -1,4 +1,4 @@
-//! Modules and tensors whose classes have their own serialization. Compares files that real
+//! Tests modules and tensors whose classes have their own serialization. Compares files that real
 //! libraries wrote (`tests/values/make_classes.py`) with the tensors that torch loads from them.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! All containers except the plain archive. The tests read files of real torch
-//! (`tests/files/make.py`) and compare them exactly. They also damage the files, and insert calls
-//! that must not be made.
+//! Tests all containers except the plain archive. Files that real torch wrote
+//! (`tests/files/make.py`) are read and compared exactly. The tests also damage the files, and
+//! insert calls that must not be made.
 
 use crate::common::{catalog, read_all};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Archives that torch would never write, each invalid in one way. Each must result in a typed
-//! error, without a panic, in bounded time and memory.
+//! Tests archives that torch would never write, each invalid in one way. Each must result in a
+//! typed error, without a panic, in bounded time and memory.
 
 use crate::common::{catalog, error, read_all, with_limits};
 use std::time::{Duration, Instant};

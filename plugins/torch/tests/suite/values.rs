@@ -1,5 +1,6 @@
-//! Composed tensors, objects of other libraries, and whole modules. Reads files of real torch
-//! (`tests/values/make.py`) with each of the reader's options and compares the results exactly.
+//! Tests composed tensors, objects of other libraries, and whole modules. Files that real torch
+//! wrote (`tests/values/make.py`) are read with each of the reader's options, and the results are
+//! compared exactly.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! Composed tensors, arrays and modules built by hand, each invalid in one way. Each must result in
-//! a typed error or a loss, without a panic, in bounded time and memory.
+//! Tests composed tensors, arrays and modules that are built by hand, each invalid in one way. Each
+//! must result in a typed error or a loss, without a panic, in bounded time and memory.
 
 use std::time::{Duration, Instant};
 use tensorferry_sdk::memory::MemoryView;

@@ -156,7 +156,7 @@ class Wrapper(torch.Tensor):
 
 
 class Call:
-    """Pickled as a call of a function."""
+    """An object that is pickled as a call of a function."""
 
     def __init__(self, function, *arguments):
         self.call = (function, arguments)

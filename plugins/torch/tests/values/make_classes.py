@@ -2,7 +2,7 @@
 
     python make_classes.py      # torch, torchao and bitsandbytes
 
-X.pt is the object. X.want.pt is what torch makes of it: the state dict of a module, or the
+X.pt contains the object. X.want.pt contains what torch loads from it: the state dict of a module, or the
 dequantized tensors of torchao.
 """
 import os
