@@ -42,7 +42,7 @@ impl<'s> Collector<'s> {
         }
     }
 
-    /// Opens a file, passes it to a closure, and closes it. Errors name the file.
+    /// Opens a file, calls `read` with its content, and closes it. Errors name the file.
     pub(crate) fn read<T>(
         &mut self,
         name: &str,

@@ -1,5 +1,5 @@
-//! DeepSpeed ZeRO checkpoints. The weights are flat vectors without names, which are split into
-//! pieces, with one file per rank.
+//! DeepSpeed ZeRO checkpoints. The weights are stored as flat vectors without names. Each rank's
+//! file contains its pieces of the vectors.
 //!
 //! ```text
 //! latest                                               the name of the newest folder

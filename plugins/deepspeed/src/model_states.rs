@@ -14,8 +14,8 @@ pub(crate) type NamedShape = (String, Vec<u64>);
 /// The content of rank 0's model states.
 #[derive(Debug)]
 pub(crate) struct ModelStates {
-    /// All tensors in the module's state dict, none of them split. In stage 3, the parameters are
-    /// empty.
+    /// All tensors in the module's state dict. None of them is split. In stage 3, the parameters
+    /// are empty.
     pub(crate) module: Vec<NamedTensor>,
     /// Names of values in the module that are not tensors.
     pub(crate) others: Vec<String>,

@@ -26,8 +26,8 @@ pub(crate) struct Input {
     pub(crate) archive: Option<Archive>,
     /// Names of the other files in the archive, which are not read.
     pub(crate) others: Vec<String>,
-    /// Shards next to a map that does not name them. It is empty if the host accounts for the whole
-    /// folder.
+    /// Shards next to a map that does not name them. The list is empty if the host accounts for the
+    /// whole folder.
     pub(crate) unmapped: Vec<String>,
 }
 

@@ -29,8 +29,8 @@ pub(crate) struct Template {
     weights: Extent,
     /// The datasets of the HDF5 file, by path.
     slots: HashMap<String, Slot>,
-    /// For the name that a dataset has after its layer and variable, the dataset's path. TensorFlow
-    /// checkpoints and files read with `-i names=name` use such names.
+    /// Maps the name that consists of a dataset's layer and variable to the dataset's path.
+    /// TensorFlow checkpoints and files read with `-i names=name` use such names.
     paths: HashMap<String, String>,
 }
 

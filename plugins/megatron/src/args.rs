@@ -1,5 +1,5 @@
-//! Parses the arguments of a run, as far as they are plain values. Megatron pickles an
-//! `argparse.Namespace`; here, it is only inert data.
+//! Parses the plain values among the arguments of a run. Megatron pickles the arguments as an
+//! `argparse.Namespace`, which is only inert data here.
 
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result, Value};

@@ -1,4 +1,4 @@
-//! Reads untrusted HDF5 files: what they contain, and where it is. Also plans new HDF5 files.
+//! Reads untrusted HDF5 files: their content and the location of the data. Also plans new files.
 //!
 //! | File | Content |
 //! |---|---|

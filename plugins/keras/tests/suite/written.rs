@@ -40,7 +40,7 @@ fn every_dtype_comes_back() {
         catalog.tensor("layers/none/vars/0", Dtype::F32, &[0, 4], storage, 0)?;
         catalog.tensor(&"n".repeat(300), Dtype::F32, &[1], storage, 0)?;
         catalog.tensor("layers/tied/vars/0", Dtype::F32, &[2, 3], storage, 0)?;
-        // Two names that are not valid paths, and a dtype that HDF5 does not have.
+        // Two names that are not valid paths, and a tensor whose dtype HDF5 does not have.
         catalog.tensor("layers", Dtype::F32, &[], storage, 0)?;
         catalog.tensor("a//b", Dtype::F32, &[], storage, 0)?;
         catalog.tensor("f8", Dtype::F8_E4M3, &[3], storage, 0).map(drop)
