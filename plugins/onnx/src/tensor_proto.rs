@@ -19,7 +19,7 @@ use std::ops::Range;
 use tensorferry_proto_file::{Field, Value, Wire};
 use tensorferry_sdk::{Dtype, Error, Limits, Result, element_count};
 
-/// Fields that contain elements or their location. If the elements are replaced, these fields are.
+/// Fields that contain elements or their location. All of them are replaced with new elements.
 pub(crate) const ELEMENT_FIELDS: [u32; 9] = [4, 5, 6, 7, RAW_DATA, 10, 11, EXTERNAL_DATA, DATA_LOCATION];
 pub(crate) const RAW_DATA: u32 = 9;
 pub(crate) const EXTERNAL_DATA: u32 = 13;

@@ -91,7 +91,7 @@ struct Slot {
 /// The content of the two output files.
 struct OutputFiles {
     model: Pieces,
-    /// External elements in order. Each is preceded by its alignment.
+    /// The alignment and the elements of each external tensor, in order.
     data: Vec<(u64, Piece)>,
 }
 
