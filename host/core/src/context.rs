@@ -1,6 +1,5 @@
-//! Basics that all other modules use: the session with its threads, memory and limits; losses;
-//! windows of bytes; opening files without blocking; stamps that detect changed files; faults for
-//! tests.
+//! Basics that all other modules use: the session with its threads, memory and limits; losses; byte
+//! windows; opening files without blocking; stamps that detect changed files; and faults for tests.
 
 pub mod fault;
 pub mod folder_names;

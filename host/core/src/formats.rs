@@ -1,4 +1,4 @@
-//! Formats: which ones are available, where they come from, and which of them an input has.
+//! Formats: which formats are available, where they come from, and which format an input has.
 
 #[cfg(feature = "dynamic")]
 mod cache;

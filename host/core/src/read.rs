@@ -1,5 +1,5 @@
-//! An input: its files, the catalog that its reader makes of them, and the parts that can be taken
-//! from it.
+//! An input: its files, the catalog that its reader makes from the files, and the parts that can be
+//! selected.
 
 pub mod account;
 pub mod attributes;

@@ -37,8 +37,8 @@ pub const STAGES: [&str; 18] = [
     "committed",
 ];
 
-/// The stages of the `ferry run` process itself, around each journal record and each schema that it
-/// stores.
+/// The stages of the `ferry run` process itself: before and after each journal record and each
+/// schema that it stores.
 pub const RUN_STAGES: [&str; 8] = [
     "journal-begun",
     "journal-scanned",
@@ -122,12 +122,12 @@ mod armed {
         }
         match fault.kind {
             Kind::Signal(signal) => {
-                // Only once: a process that is resumed continues.
+                // Fail only once: a suspended process that is resumed continues normally.
                 fault.passes.store(u32::MAX, Ordering::Relaxed);
                 // A process may always signal itself, and SIGKILL does not return.
                 let _ = kill_process(getpid(), signal);
-                // SIGSTOP reaches each thread at its own time: this thread must not continue
-                // before.
+                // SIGSTOP does not stop all threads at the same moment. This thread must not
+                // continue before it is stopped.
                 std::thread::sleep(Duration::from_millis(100));
                 Ok(())
             }

@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The names in folders when they were first listed, without what the run's own jobs have written
-/// since.
+/// The names in folders when they were first listed. Files that the run's own jobs wrote later are
+/// not included.
 #[derive(Debug, Default)]
 pub struct FolderNames {
-    /// The last folder: consecutive jobs usually share it.
+    /// Only the most recently used folder is cached, because consecutive jobs usually share a
+    /// folder.
     last: Mutex<Option<(PathBuf, Names)>>,
 }
 

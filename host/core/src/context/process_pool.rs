@@ -1,5 +1,6 @@
-//! The threads of a session. They are started on first use, and again in a forked process: a fork
-//! does not copy threads, and waiting for those of the parent would never end.
+//! The threads of a session. They are started on first use. A forked process starts its own
+//! threads, because a fork does not copy the parent's threads, and waiting for them would never
+//! end.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +16,8 @@ struct OfProcess {
 }
 
 impl ProcessPool {
-    /// Returns the threads of this process, and starts `threads` of them if needed.
+    /// Returns this process's thread pool. Starts a pool of `threads` threads if the process has
+    /// none.
     pub(super) fn get(&self, threads: usize) -> Result<Arc<ThreadPool>> {
         let process = std::process::id();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Opening of regular files only. A pipe without a writer would block its reader forever, and a
+//! Opens only regular files. Opening a pipe without a writer would block forever, and reading a
 //! device may never end.
 
 use rustix::fs::OFlags;

@@ -1,8 +1,8 @@
 //! A session holds what conversions use and must respect: threads, memory, limits, a cancel token,
-//! and a place for notes and progress.
+//! notes, and progress.
 //!
-//! `--memory` bounds the buffers of a conversion. Only the catalog and the plan of the copy grow,
-//! with the number of tensors and not with their bytes.
+//! `--memory` bounds the buffers of a conversion. In addition, the catalog and the copy plan take
+//! memory that grows with the number of tensors, but not with their size.
 
 use crate::context::folder_names::FolderNames;
 use crate::context::process_pool::ProcessPool;
@@ -21,7 +21,7 @@ pub struct Session {
     pub limits: Limits,
     /// Number of threads that copy.
     pub threads: usize,
-    /// Bytes of buffers, for all threads together.
+    /// Maximum bytes of all buffers of all threads together.
     pub memory: u64,
     /// Maximum bytes per second.
     pub rate: Option<u64>,
@@ -38,13 +38,13 @@ pub struct Session {
     expected: AtomicU64,
     /// Started on first use; shared by sessions with the same number of threads.
     pool: Arc<ProcessPool>,
-    /// Initial names in output folders, if the session serves many jobs.
+    /// The names that output folders contained at the start, if the session serves many jobs.
     folders: Option<Arc<FolderNames>>,
     /// Progress of checks in bytes; shared with child sessions.
     checks: Arc<Amount>,
     /// Progress of a plugin's long call in bytes; shared with child sessions.
     call: Arc<Amount>,
-    /// Progress of reading rows, in bytes of their files; shared with child sessions.
+    /// Progress of reading rows, in bytes of the input files; shared with child sessions.
     reads: Arc<Amount>,
 }
 
@@ -53,12 +53,12 @@ pub struct Session {
 pub struct LinkRules {
     /// `--follow-links`: weights and records may be links to files elsewhere.
     pub follow: bool,
-    /// The folder that was searched for the input, if the input was not named itself. Links may
-    /// lead into this folder.
+    /// The folder that was searched for the input, if the user did not name the input itself. Links
+    /// may lead into this folder.
     pub root: Option<PathBuf>,
 }
 
-/// Progress: bytes done, of bytes expected.
+/// A progress counter: bytes done and bytes expected.
 #[derive(Debug, Default)]
 struct Amount {
     expected: AtomicU64,
@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// Returns a session with the same threads, memory and limits, but its own cancel token, notes
-    /// and progress. Programs use one per task with a shared registry.
+    /// and progress. A program that runs several tasks creates one such session per task.
     #[must_use]
     pub fn with_own_progress(&self) -> Self {
         Self {
@@ -110,8 +110,8 @@ impl Session {
         Self { folders: Some(Arc::default()), ..self }
     }
 
-    /// Returns the names in output folders as the run's first job saw them, if this session belongs
-    /// to a run.
+    /// Returns the names that output folders contained when the run's first job listed them, if
+    /// this session belongs to a run.
     #[must_use]
     pub fn folders(&self) -> Option<&FolderNames> {
         self.folders.as_deref()
@@ -157,8 +157,8 @@ impl Session {
         }
     }
 
-    /// Runs `work` with this session's threads for everything parallel in it. The process's global
-    /// threads are not used.
+    /// Runs `work` so that all parallel code in it uses this session's threads instead of the
+    /// process's global threads.
     pub fn install<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.pool.get(self.threads)?.install(work)
     }
@@ -176,7 +176,8 @@ impl Session {
         size(share).clamp(256 << 10, 8 << 20)
     }
 
-    /// Returns the bytes of a slab. In addition, a thread holds a tile as stored and as cast.
+    /// Returns the maximum bytes of a slab. In addition to the slab, a thread keeps one tile in its
+    /// stored form and one in its cast form.
     #[must_use]
     pub fn slab_bytes(&self) -> usize {
         self.gather_bytes() / 2
@@ -202,8 +203,9 @@ impl Session {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Discards a failed attempt before it is repeated: its notes, which are those after the first
-    /// `noted`, and its progress. With a rate limit, the copied bytes stay counted.
+    /// Discards the notes and the progress of a failed attempt before it is repeated. The attempt's
+    /// notes are those after the first `noted`. If there is a rate limit, the copied bytes stay
+    /// counted.
     pub fn start_over(&self, noted: usize) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).truncate(noted);
         if self.rate.is_none() {
@@ -233,7 +235,7 @@ impl Session {
         self.checks.done.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the bytes checked so far, and the total for all checks that have started.
+    /// Returns the bytes checked so far, and the total bytes of all checks that have started.
     #[must_use]
     pub fn checks(&self) -> (u64, u64) {
         (self.checks.done.load(Ordering::Relaxed), self.checks.expected.load(Ordering::Relaxed))
@@ -249,14 +251,15 @@ impl Session {
         self.reads.done.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the bytes of files read as rows so far, and the total for all files that have
-    /// started. Parts that no step needs count as read when the rest of their split has been read.
+    /// Returns the bytes read as rows so far, and the total bytes of all files whose reading has
+    /// started. Parts of a split that no step needs count as read when the rest of the split has
+    /// been read.
     #[must_use]
     pub fn reads(&self) -> (u64, u64) {
         (self.reads.done.load(Ordering::Relaxed), self.reads.expected.load(Ordering::Relaxed))
     }
 
-    /// Sets the progress of a plugin's latest long call.
+    /// Sets the progress of the plugin call that reported last.
     pub(crate) fn progress_of_call(&self, done: u64, total: u64) {
         self.call.done.store(done, Ordering::Relaxed);
         self.call.expected.store(total, Ordering::Relaxed);
@@ -269,7 +272,8 @@ impl Session {
         (self.call.done.load(Ordering::Relaxed), self.call.expected.load(Ordering::Relaxed))
     }
 
-    /// Cancels all work in this session. It ends with an error and leaves nothing half-written.
+    /// Cancels all work in this session. Canceled work ends with an error and leaves no partial
+    /// output.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -318,8 +322,8 @@ impl Context for Session {
             Level::Error => format!("error: {message}"),
         };
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        // Bounded and without duplicates: a plugin cannot fill the memory or the terminal, and an
-        // input may be probed several times.
+        // The notes are limited in number, so that a plugin cannot fill the memory or the terminal.
+        // They contain no duplicates, because an input may be probed several times.
         if notes.len() < 1000 && !notes.contains(&message) {
             notes.push(message);
         }

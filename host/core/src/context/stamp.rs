@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     pub device: u64,
-    /// The inode number on the device.
+    /// The inode number of the file on its device.
     pub inode: u64,
     pub len: u64,
     /// The time of the last change of the content: seconds and nanoseconds.

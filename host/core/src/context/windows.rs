@@ -1,4 +1,4 @@
-//! Windows: pieces of a long byte range that are processed one after the other.
+//! Windows are pieces of a long byte range that are processed one after the other.
 
 use std::ops::Range;
 

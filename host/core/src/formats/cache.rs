@@ -1,10 +1,10 @@
 //! The cache of plugin library descriptions. With it, a program opens only the libraries that it
 //! uses.
 //!
-//! Each library and program has one small file, named by the hash of both, with the library's
-//! stamp. An entry is ignored if its stamp differs from the file's, if it is damaged, or if another
-//! user may have written it. Safety does not depend on the cache: an opened library is checked
-//! again.
+//! Each pair of a library and a program has one small cache file. The file name is a hash of both,
+//! and the file contains the library's stamp. An entry is ignored if its stamp differs from the
+//! file's, if it is damaged, or if another user may have written it. Safety does not depend on the
+//! cache: an opened library is checked again.
 
 use crate::context::stamp::Stamp;
 use crate::formats::plugin::Inspection;
@@ -22,7 +22,7 @@ use std::time::SystemTime;
 const VERSION: u32 = 2;
 /// Maximum number of entries; beyond that, the older half is deleted.
 const MAX_ENTRIES: usize = 1_000;
-/// Maximum bytes of an entry. Real entries have a few kilobytes.
+/// Maximum bytes of an entry. Real entries are a few kilobytes long.
 const MAX_BYTES: u64 = 4 << 20;
 
 #[derive(Debug)]
@@ -36,7 +36,8 @@ pub(super) struct Cache {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
     version: u32,
-    /// Only for people: the entry is found by the hash of the path.
+    /// The path of the library, for people who read the file. The entry itself is found by the hash
+    /// of the path.
     library: String,
     pub(super) stamp: Stamp,
     pub(super) sha256: String,
@@ -102,8 +103,8 @@ impl Cache {
         self.prune()
     }
 
-    /// Deletes the older half of too many entries: libraries and programs that no longer exist
-    /// leave entries behind.
+    /// Deletes the older half of the entries if there are too many. Libraries and programs that no
+    /// longer exist leave entries behind.
     fn prune(&self) -> std::io::Result<()> {
         let entries = std::fs::read_dir(&self.folder)?.filter_map(Result::ok);
         let age = |entry: std::fs::DirEntry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()));
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!(changed(|stamp| stamp.device += 1), None);
         assert_eq!(changed(|stamp| stamp.modified.1 += 1), None);
         assert_eq!(changed(|stamp| stamp.changed.1 += 1), None);
-        // Another program has its own entries.
+        // Each program has its own entries.
         let other = Cache { host: "another".to_owned(), ..Cache::at(&place).unwrap() };
         assert_eq!(other.get(&library, &entry.stamp), None);
     }
@@ -204,11 +205,11 @@ mod tests {
         }
         set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         assert!(cache.get(&library, &entry.stamp).is_some());
-        // A link instead of the entry.
+        // Replace the entry with a link.
         std::fs::rename(&path, place.join("elsewhere")).unwrap();
         std::os::unix::fs::symlink("elsewhere", &path).unwrap();
         assert_eq!(cache.get(&library, &entry.stamp), None);
-        // A folder that others may write to.
+        // Other users may write to the folder.
         set_permissions(&place, Permissions::from_mode(0o777)).unwrap();
         assert!(Cache::at(&place).is_none());
         assert!(Cache::at(&library).is_none());

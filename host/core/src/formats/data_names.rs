@@ -17,7 +17,7 @@ pub struct DataNames {
     patterns: GlobSet,
     /// Format IDs of the patterns, in the same order.
     of_patterns: Vec<String>,
-    /// Format IDs by names without a wildcard: `latest`, `saved_model.pb`.
+    /// Format IDs by exact names, without a wildcard: `latest`, `saved_model.pb`.
     exact: HashMap<String, String>,
 }
 
@@ -45,8 +45,8 @@ impl DataNames {
         Ok(Self { suffixes, patterns: globs(&patterns, true)?, of_patterns, exact })
     }
 
-    /// Returns the format that declares files of this name. Also looks below the suffixes of
-    /// compressed and unfinished files, and below the number of a rotated log.
+    /// Returns the format that declares files of this name. Also tries the name without the suffix
+    /// of a compressed or unfinished file, and without the number of a rotated log.
     pub fn format_of(&self, file: &str) -> Option<&str> {
         self.declared(file).or_else(|| bare_names(file).find_map(|name| self.declared(name)))
     }
@@ -91,8 +91,8 @@ fn without_temporary(file: &str) -> Option<&str> {
     if is_tmp { Some(name) } else { hidden() }
 }
 
-/// Returns the names below the suffixes of an unfinished file, of a compression, and of a rotated
-/// log or archive volume.
+/// Returns the names that remain after the suffix of an unfinished file, a compressed file, a
+/// rotated log, or an archive volume is removed.
 pub(crate) fn bare_names(file: &str) -> impl Iterator<Item = &str> {
     let partial = PARTIAL.iter().find_map(|suffix| strip_suffix(file, suffix));
     let finished = partial.or_else(|| without_temporary(file)).unwrap_or(file);
@@ -115,7 +115,8 @@ fn is_volume(end: &str) -> bool {
 pub fn globs(patterns: &[&str], case_insensitive: bool) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
-        // A plugin's invalid pattern matches nothing, and keeps its index.
+        // An invalid pattern from a plugin becomes a glob that matches nothing, so that the indices
+        // of the other patterns stay the same.
         let glob =
             GlobBuilder::new(pattern).case_insensitive(case_insensitive).literal_separator(true).build();
         let never = || GlobBuilder::new("/").build();

@@ -10,15 +10,15 @@ use tensorferry_sdk::{
     Context, Description, Error, Format, Level, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// A library, and the descriptions of its formats from when it was inspected.
+/// A library, and the descriptions that its formats had when the library was inspected.
 pub(super) struct LazyLibrary {
     path: PathBuf,
     name: String,
     declared: Vec<Arc<Description>>,
     formats: OnceLock<Result<Vec<RemoteFormat>, Refusal>>,
-    /// Messages for the user from when the library was opened.
+    /// Messages for the user that the library produced when it was opened.
     lines: OnceLock<Vec<(Level, String)>>,
-    /// Whether these messages were reported.
+    /// Whether these messages were already reported.
     is_told: AtomicBool,
 }
 
@@ -100,7 +100,8 @@ impl LazyFormat {
         }
     }
 
-    /// Returns the faults of the library's destructors, or `None` if it was not used yet.
+    /// Returns the faults of the library's destructors, or `None` if the library has not been used
+    /// yet.
     pub(super) fn faults(&self) -> Option<&Arc<PluginFaults>> {
         let formats = self.library.formats.get()?.as_ref().ok()?;
         formats.get(self.place).map(RemoteFormat::faults)

@@ -1,14 +1,15 @@
-//! A plugin's file that has been opened and checked.
+//! A plugin library file that has been opened and checked.
 //!
-//! Unsafe: opening a library runs its constructors, and only its manifest tells what its symbols
-//! are. The file is therefore checked before it is opened (`trust.rs`).
+//! Opening a library is unsafe: it runs the library's constructors, and only the manifest describes
+//! the library's symbols. The file is therefore checked before it is opened (`trust.rs`).
 //!
 //! The manifest is plain data under one symbol, which is read before any function is called. A
 //! library of a different major revision, or one that needs a later minor revision, is refused at
-//! this point. The `abi_stable` twin of a Rust library is compared in both directions, because the
-//! check of `abi_stable` only accepts libraries newer than the host. The twin must have the same
-//! `init` as the manifest. A library in C has only its manifest and the sizes of its tables.
-//! Libraries are never unloaded.
+//! this point. A Rust library also exports its tables as an `abi_stable` module, its twin. The
+//! twin's layout is compared with the host's in both directions, because the check in `abi_stable`
+//! accepts only libraries that are newer than the host. The twin must have the same `init` as the
+//! manifest. A library in C has only its manifest and the sizes of its tables. Libraries are never
+//! unloaded.
 #![expect(unsafe_code, reason = "symbols of a foreign library have no types")]
 
 use crate::formats::refusal::Refusal;
@@ -24,15 +25,15 @@ use tensorferry_sdk::{Error, Level};
 pub(super) struct Library {
     pub(super) manifest: Manifest,
     pub(super) formats: Vec<Owned<FormatTable>>,
-    /// Messages for the user from its start.
+    /// Messages for the user that the library produced when it was opened.
     pub(super) lines: Vec<(Level, String)>,
 }
 
 /// Opens a library and queries its formats. It is never unloaded.
 pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
-    // All symbols are bound now, so that a missing one is reported here and not during a
-    // conversion. SAFETY: this runs the library's constructors; the caller has checked that its
-    // folder is trusted.
+    // `RTLD_NOW` binds all symbols at once, so that a missing symbol is reported here and not
+    // during a conversion. SAFETY: this runs the library's constructors; the caller has checked
+    // that its folder is trusted.
     let library = unsafe { Opened::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
     let library = library.map_err(|e| Refusal::CannotOpen(source_message(&e)))?;
     let manifest = manifest(&library)?;

@@ -2,14 +2,14 @@
 //! formats to use.
 //!
 //! - A library is opened when one of its formats is used (`lazy.rs`). Until then, its descriptions
-//!   come from the cache (`cache.rs`). A library that describes different formats than its cache
-//!   entry is refused.
+//!   come from the cache (`cache.rs`). A library is refused if its formats differ from those in its
+//!   cache entry.
 //! - An unknown library is first opened in a child process (`scan.rs`).
 //! - The IDs of built-in formats are reserved. Built-in means: in a library next to the program or
 //!   in `../lib/ferry/plugins`. Another library gets such an ID only with `--allow-shadow`.
 //!
-//! `Registry::load` in an embedding program uses neither the cache nor child processes.
-//! `PluginSearch` uses both.
+//! `Registry::load` in an embedding program uses neither the cache nor child processes. Programs
+//! that use `PluginSearch` directly can enable both.
 
 use crate::context::stamp::Stamp;
 use crate::formats::cache::{Cache, Entry};
@@ -30,8 +30,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::hex;
 
-/// Two changes of a file within this time may leave the same timestamps: file systems count in
-/// ticks of a few milliseconds, some in seconds.
+/// Two changes of a file within this time may leave the same timestamps. The time resolution of
+/// file systems is a few milliseconds, and up to seconds on some.
 const TICK: Duration = Duration::from_millis(50);
 const COARSE_TICK: Duration = Duration::from_secs(2);
 /// Bytes of a library that are hashed at a time.
@@ -106,7 +106,7 @@ impl PluginSearch {
         self
     }
 
-    /// Inspects every library again, regardless of the cache, and shows what it prints.
+    /// Inspects every library again, regardless of the cache, and shows what the libraries print.
     #[must_use]
     pub fn ignore_cache(mut self) -> Self {
         self.looks_again = true;
@@ -116,9 +116,9 @@ impl PluginSearch {
         self
     }
 
-    /// Returns the formats of these libraries. An unusable library does not end the search:
-    /// [`Formats::libraries`] lists the reason, and [`Formats::notes`] the folders that were
-    /// skipped.
+    /// Returns the formats of these libraries. An unusable library does not end the search.
+    /// [`Formats::libraries`] contains the reason for each unusable library, and [`Formats::notes`]
+    /// lists the folders that were skipped.
     #[must_use]
     pub fn load(&self) -> Formats {
         let mut registry = Formats::default();
@@ -258,21 +258,21 @@ struct FoundLibrary {
     /// The path with links resolved.
     path: PathBuf,
     built_in: bool,
-    /// Why it is not opened.
+    /// The reason why the library is not opened.
     refused: Option<Refusal>,
-    /// `None` if there is no such file.
+    /// `None` if the file does not exist.
     stamp: Option<Stamp>,
     sha256: Option<String>,
     known: Option<LibraryState>,
 }
 
-/// The source of what is known about a library.
+/// The source of the information about a library.
 enum LibraryState {
-    /// The cache.
+    /// The inspection result is from the cache.
     Cached(Result<Inspection, Refusal>),
-    /// A child process that has just opened it.
+    /// A child process has just opened the library.
     New(Result<Inspection, Refusal>),
-    /// This program, which has opened it.
+    /// This program has opened the library.
     Open(Result<OpenPlugin, Refusal>),
 }
 
@@ -295,7 +295,7 @@ impl LibraryState {
                     let library = LazyLibrary::closed(path.to_owned(), look.identity.name.clone(), declared);
                     return (Ok(look.identity), library.formats());
                 }
-                // Safe to open: an earlier inspection succeeded.
+                // The library is safe to open, because an earlier inspection succeeded.
                 None => open(path),
             },
         };
@@ -312,7 +312,8 @@ fn missing_file() -> Refusal {
     Refusal::CannotOpen("no such file".to_owned())
 }
 
-/// Caches the result for a library, unless inspecting the same file again may give a different one.
+/// Caches the inspection result for a library, unless a second inspection of the same file may give
+/// a different result.
 fn keep(cache: &Cache, library: &FoundLibrary, outcome: Result<Inspection, Refusal>) {
     let (Some(stamp), Some(sha256)) = (library.stamp, &library.sha256) else { return };
     let is_quarantined = matches!(outcome, Err(Refusal::Quarantined(_)));
@@ -323,7 +324,7 @@ fn keep(cache: &Cache, library: &FoundLibrary, outcome: Result<Inspection, Refus
     cache.put(&library.path, &Entry::new(&library.path, stamp, sha256.clone(), outcome));
 }
 
-/// Whether the file is still the one that was inspected, and any later change will show in its
+/// Whether the file is still the file that was inspected, and any later change will change its
 /// stamp.
 fn is_certain(path: &Path, stamp: &Stamp) -> bool {
     let (seconds, nanoseconds) = stamp.changed;

@@ -7,7 +7,7 @@ use tensorferry_sdk::{Capabilities, Description, Error, OptionKind, OptionSpec, 
 pub(crate) const CODES: &str = "codes";
 const CODES_ARE: [&str; 2] = ["weights", "numbers"];
 
-/// Options of text files that mean the same to the writer and the reader.
+/// Options that have the same meaning for the writer and the reader of a text file.
 const OF_TEXT: [&str; 4] = ["delimiter", "header", "quote", "nulls"];
 
 /// Returns the writer's options that the reader of its output needs too.
@@ -41,8 +41,8 @@ pub fn is_of_host(description: &Description, key: &str) -> bool {
     key == CODES && !is_declared && description.capabilities.has(Capabilities::READ)
 }
 
-/// Separates the host's own options from a reader's: returns the others, and whether codes are
-/// plain numbers.
+/// Separates the host's own options from the reader's. Returns the reader's options, and whether
+/// codes are treated as plain numbers.
 pub(crate) fn of_host(
     description: &Description,
     given: &[(String, String)],
@@ -56,8 +56,8 @@ pub(crate) fn of_host(
     Ok((others, own.last().is_some_and(|(_, value)| value == CODES_ARE[1])))
 }
 
-/// Checks the options of one side of a format. For an unknown key, the error suggests the key that
-/// was probably meant.
+/// Checks the options of a format's reader or writer. For an unknown key, the error suggests the
+/// key that was probably meant.
 pub fn check(description: &Description, side: Side, given: &[(String, String)]) -> Result<Options> {
     let specs = &description.options;
     let unknown = given.iter().find(|(key, _)| !specs.iter().any(|spec| spec.key == *key));

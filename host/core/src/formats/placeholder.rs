@@ -4,9 +4,10 @@
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Error, ErrorKind, Source};
 
-/// First bytes of a Git LFS pointer (`docs/spec.md` of git-lfs: at most 1,024 bytes long).
+/// The first bytes of a Git LFS pointer. According to `docs/spec.md` of git-lfs, a pointer has at
+/// most 1,024 bytes.
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
-/// First bytes of web pages, in lowercase. Stores report errors in XML.
+/// First bytes of web pages, in lowercase. Object stores report errors in XML.
 const PAGES: [&[u8]; 3] = [b"<!doctype html", b"<html", b"<?xml"];
 /// Suffixes that programs add while they download or copy a file: huggingface_hub, curl and wget
 /// wrappers, Chrome, Firefox, Safari and Opera, aria2, WinSCP, Hadoop, Flink.
@@ -22,7 +23,7 @@ pub(crate) const PARTIAL: [&str; 10] = [
     "._copying_",
     ".inprogress",
 ];
-/// Containers that may hold the expected data: offset, magic bytes, and the message.
+/// Containers that may contain the expected data: offset, magic bytes, and message.
 const WRAPPED: [(usize, &[u8], &str); 12] = [
     (0, b"\x1f\x8b", "the file is compressed with gzip: decompress it first"),
     (0, b"\x28\xb5\x2f\xfd", "the file is compressed with zstd: decompress it first"),
@@ -38,10 +39,11 @@ const WRAPPED: [(usize, &[u8], &str); 12] = [
     (0, b"\x80\x05", PICKLE),
 ];
 const PICKLE: &str = "the file is a pickle that torch.save did not write, and ferry never runs pickles";
-/// Bytes that are examined.
+/// Number of bytes that are examined at the start of a file.
 const LOOKED_AT: u64 = 512;
 
-/// Returns a clearer error for a source that could not be read, if its file shows what is wrong.
+/// Returns a clearer error for a source that could not be read, if the first bytes of its file show
+/// the cause.
 pub fn explain(source: &dyn Source, error: Error) -> Error {
     if !matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) {
         return error;
@@ -92,7 +94,7 @@ impl Start {
         Some(Self { len, bytes })
     }
 
-    /// Describes what the file is instead of data.
+    /// Describes what the file contains instead of data.
     fn placeholder(&self, name: &str) -> Option<&'static str> {
         let bytes = &*self.bytes;
         let text =
@@ -166,7 +168,7 @@ mod tests {
             let unknown = || Error::unsupported("no format matches this file");
             let text = explain_unknown(&source, unknown()).to_string();
             assert!(text.contains("unsupported: the file is") && text.contains(declared), "{text}");
-            // A reader that knows the file reports what is wrong with it.
+            // If a reader recognizes the file, the reader's own error is kept.
             assert_eq!(explain(&source, unknown()).to_string(), unknown().to_string());
         }
     }

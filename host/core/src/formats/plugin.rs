@@ -14,11 +14,12 @@ pub struct PluginLibrary {
     pub path: PathBuf,
     /// Its manifest, or the reason why it was refused.
     pub outcome: Result<PluginIdentity, Refusal>,
-    /// The SHA-256 of the file in hexadecimal; `None` if it was not read.
+    /// The SHA-256 of the file in hexadecimal; `None` if the file was not read.
     pub sha256: Option<String>,
-    /// Whether it comes from a folder of the program's own formats.
+    /// Whether the library comes from a folder of the program's own formats.
     pub built_in: bool,
-    /// Whether it was opened now to inspect it; otherwise the cache was used.
+    /// Whether the library was opened by this inspection. Otherwise, the cached inspection was
+    /// used.
     pub is_new: bool,
 }
 
@@ -26,12 +27,12 @@ pub struct PluginLibrary {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PluginIdentity {
-    /// The package name.
+    /// The name of the package that contains the plugin.
     pub name: String,
     pub version: String,
-    /// The version of the SDK that it was built with.
+    /// The version of the SDK that the library was built with.
     pub sdk_version: String,
-    /// The ABI revision that it was built for, major and minor.
+    /// The ABI revision that the library was built for: major and minor.
     pub revision: (u32, u32),
 }
 
@@ -50,7 +51,7 @@ mod dynamic {
     pub(in crate::formats) struct OpenPlugin {
         pub(in crate::formats) identity: PluginIdentity,
         pub(in crate::formats) formats: Vec<RemoteFormat>,
-        /// Messages for the user from its start.
+        /// Messages for the user that the library produced when it was opened.
         pub(in crate::formats) lines: Vec<(Level, String)>,
     }
 
@@ -82,7 +83,8 @@ mod dynamic {
     }
 
     impl Inspection {
-        /// Returns the descriptions of its formats, or `None` if it must be opened to get them.
+        /// Returns the descriptions of the plugin's formats, or `None` if the plugin must be opened
+        /// to get them.
         pub(in crate::formats) fn descriptions(&self) -> Option<Vec<Description>> {
             Some(self.formats.as_ref()?.iter().map(SavedDescription::restore).collect())
         }

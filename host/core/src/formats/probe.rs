@@ -1,10 +1,10 @@
-//! Probing finds the format of an input: first from what formats declare, then by asking those that
-//! fit.
+//! Probing finds the format of an input. ferry first compares the input with what the formats
+//! declare, and then calls the probes of the formats that fit.
 //!
-//! A score is at most 100, plus 20 for the extension. A format whose score cannot exceed the best
-//! one so far is not asked, so its library stays closed. If scores are equal, a built-in format
-//! wins. If two others tie, the error lists both and asks for `--from`. A probe that fails is a
-//! note.
+//! A score is at most 100, plus 20 for the extension. If a format's score cannot exceed the best
+//! score so far, its probe is not called, so its library stays closed. If scores are equal, a
+//! built-in format wins. If two other formats tie, the error lists both and asks for `--from`. If a
+//! probe fails, ferry adds a note.
 //!
 //! In a folder, a score of at most [`ACCOMPANIES_A_MODEL`] does not make the folder a model of that
 //! format.
@@ -16,17 +16,17 @@ use std::cmp::Reverse;
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Context, Description, Entry, Error, ErrorKind, Result, Score, Side, Source};
 
-/// Scores of declared properties, on the scale of [`Score`].
+/// Scores for properties that formats declare, on the same scale as [`Score`].
 const BY_MAGIC: u32 = 70;
 const BY_MEMBER: u32 = 60;
 const BY_SUFFIX: u32 = 20;
 
 /// Returns the format of `source`: the one that the user named, or the one with the highest score.
-/// On a tie, a built-in format wins. Formats that cannot win are not asked, so that their libraries
-/// stay closed. A format whose probe fails is noted and skipped.
+/// On a tie, a built-in format wins. The probes of formats that cannot win are not called, so that
+/// their libraries stay closed. A format whose probe fails is noted and skipped.
 ///
-/// Two formats with the same highest score are a usage error. If no format knows the source, a
-/// failed probe's error is returned, or "unsupported".
+/// Two formats with the same highest score are a usage error. If no format recognizes the source,
+/// the error of a failed probe is returned, or otherwise an "unsupported" error.
 pub fn probe<'a>(
     registry: &'a Formats,
     source: &dyn Source,
@@ -57,7 +57,7 @@ pub fn best_match<'a>(
     let mut scored: Vec<(u32, &RegisteredFormat)> = Vec::new();
     let mut failure = None;
     for candidate in candidates {
-        // The remaining candidates cannot have a higher score than this one.
+        // Whether none of the remaining candidates can have a higher score than this one.
         let is_beaten = |(score, best): &(u32, &RegisteredFormat)| {
             let wins_ties = best.is_built_in() && !candidate.format.is_built_in();
             *score > candidate.max_score() || *score == candidate.max_score() && wins_ties
@@ -104,7 +104,7 @@ pub fn accompanies_a_model(registry: &Formats, id: &str, folder: &dyn Source, co
 
 struct Candidate<'a> {
     format: &'a RegisteredFormat,
-    /// Score of the input's name.
+    /// Score of the suffix of the input's name.
     suffix: u32,
 }
 
@@ -179,7 +179,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tensorferry_sdk::{Capabilities, Format, MemorySource};
 
-    /// A format with the suffix `.a` or none, whose probe returns this.
+    /// A format with a suffix such as `.a`, or without one. `gives` is the result of its probe.
     struct Sure {
         id: &'static str,
         suffix: Option<&'static str>,
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Formats, some of them foreign, and how often they were asked.
+    /// A registry of formats, some of them foreign, and the number of probe calls so far.
     #[derive(Default)]
     struct AskedFormats {
         registry: Formats,
@@ -225,7 +225,7 @@ mod tests {
             Self { registry: self.registry.with_foreign(format), ..self }
         }
 
-        /// Returns the format of a file with this name, how many formats were asked, and the notes.
+        /// Returns the format of a file with this name, the number of probe calls, and the notes.
         fn probe(&self, name: &str) -> (Result<String>, usize, Vec<String>) {
             let session = Session::new(1, 1 << 20);
             self.requested.store(0, Ordering::Relaxed);
@@ -240,11 +240,11 @@ mod tests {
         let formats =
             AskedFormats::default().own("b", "", 90).own("a", ".a", 100).foreign("c", ".c", Ok(Some(100)));
         assert_eq!(formats.probe("x.a"), (Ok("a".to_owned()), 1, Vec::new()));
-        // Without a suffix, each could win; on a tie, the built-in one does.
+        // Without a matching suffix, either built-in format could win, so both are probed.
         assert_eq!(formats.probe("x"), (Ok("a".to_owned()), 2, Vec::new()));
         let (found, requested, _) = formats.probe("x.c");
         assert_eq!((found.unwrap().as_str(), requested), ("c", 1));
-        // An uncertain format does not prevent others from being asked.
+        // A format with a lower score does not prevent other formats from being probed.
         let formats = AskedFormats::default().own("b", "", 100).own("a", ".a", 70);
         assert_eq!(formats.probe("x.a"), (Ok("b".to_owned()), 2, Vec::new()));
     }

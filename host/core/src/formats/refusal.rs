@@ -13,38 +13,39 @@ pub enum Refusal {
     NotAPlugin,
     /// Its manifest's symbol is not a valid manifest.
     BadManifest(String),
-    /// It was built for the ABI before 1.0.
+    /// It was built for the preview ABI, before version 1.0.
     Preview,
     OtherRevision {
-        /// The library's revision, major and minor.
+        /// The library's ABI revision: major and minor.
         found: (u32, u32),
     },
-    /// A type of the ABI has a different layout in it.
+    /// The library was built with a different layout of an ABI type.
     OtherLayout(String),
-    /// Its init function failed.
+    /// The library's init function failed.
     InitFailed(String),
-    /// Users other than the current one and root may write to it, to a folder above it, or to a
-    /// link's target.
+    /// Users other than the current user and root may write to the library, to a folder above it,
+    /// or to the target of a link.
     Untrusted(String),
     /// The program opens only listed libraries, and this SHA-256 is not on the list.
     NotListed(String),
     /// Its bytes do not match the SHA-256 in the file next to it.
     Changed,
-    /// The process that inspected it crashed or hung. It is not opened again until it changes.
+    /// The process that inspected the library crashed or hung. ferry does not open the library
+    /// again until its file changes.
     Quarantined(String),
-    /// Its formats differ from those of the inspection.
+    /// The library's formats differ from those of its inspection.
     OtherFormats,
 }
 
 impl Refusal {
-    /// Returns the refusal for an error of the library's init.
+    /// Returns the refusal for an error that the library's init function returned.
     #[cfg(feature = "dynamic")]
     pub(super) fn by_init(error: &Error) -> Self {
         Self::InitFailed(error.message().to_owned())
     }
 
-    /// Whether inspecting the same file again would give the same result. It may not if the result
-    /// depends on the environment, such as a missing library or a failing `init`.
+    /// Whether inspecting the same file again would give the same result. This is not certain if
+    /// the result depends on the environment, such as a missing library or a failing `init`.
     #[cfg(feature = "dynamic")]
     pub(super) fn is_lasting(&self) -> bool {
         matches!(

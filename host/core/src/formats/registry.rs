@@ -1,6 +1,6 @@
-//! A registry is the set of formats that a program can use: those that it links, and those of the
-//! plugin libraries that it loads. No library is searched for or opened unless the program requests
-//! it.
+//! A registry is the set of formats that a program can use: the formats that it links, and the
+//! formats in the plugin libraries that it loads. No library is searched for or opened unless the
+//! program requests it.
 
 use crate::context::suggest::suggest;
 use crate::formats::data_names::DataNames;
@@ -21,7 +21,8 @@ pub struct RegisteredFormat {
     format: Arc<dyn Format>,
     pub description: Arc<Description>,
     built_in: bool,
-    /// The library that it comes from; `None` if it is linked into the program.
+    /// The library that the format was loaded from; `None` if the format is linked into the
+    /// program.
     library: Option<FromLibrary>,
 }
 
@@ -47,13 +48,15 @@ impl RegisteredFormat {
         Self { format: format.clone(), description, built_in, library: Some(FromLibrary { index, format }) }
     }
 
-    /// Returns the index of its library in [`Formats::libraries`], if it was loaded.
+    /// Returns the index of the format's library in [`Formats::libraries`], if the format was
+    /// loaded from one.
     #[must_use]
     pub fn library(&self) -> Option<usize> {
         self.library.as_ref().map(|library| library.index)
     }
 
-    /// Whether it is one of the program's own formats: linked, or from a folder of its own formats.
+    /// Whether this is one of the program's own formats: linked, or from a folder of the program's
+    /// own formats.
     #[must_use]
     pub fn is_built_in(&self) -> bool {
         self.built_in
@@ -94,8 +97,7 @@ impl RegisteredFormat {
         self.made(Side::Writer, given, context, |format, options| format.record_writer(options))
     }
 
-    /// Checks the options and makes a reader or writer. Attributes the plugin's errors to the
-    /// plugin.
+    /// Checks the options and makes a reader or writer. Errors of the plugin name the plugin.
     fn made<T>(
         &self,
         side: Side,
@@ -136,8 +138,8 @@ impl RegisteredFormat {
         Ok(())
     }
 
-    /// Returns the faults of the plugin's destructors, which stay available after the format is
-    /// dropped. `None` if its library was not opened.
+    /// Returns the faults of the plugin's destructors, or `None` if its library was not opened. The
+    /// faults stay available after the format is dropped.
     #[cfg(feature = "dynamic")]
     #[must_use]
     pub fn faults(&self) -> Option<Arc<tensorferry_sdk::mirror::PluginFaults>> {
@@ -175,7 +177,7 @@ impl std::fmt::Debug for RegisteredFormat {
     }
 }
 
-/// Whether a format contains only records: tensors, if any, are made of them by its reader.
+/// Whether a format contains only records. Any tensors are made from the records by its reader.
 #[must_use]
 pub fn holds_records(description: &Description) -> bool {
     let has = |capability| description.capabilities.has(capability);
@@ -200,8 +202,8 @@ impl Formats {
         Self::default()
     }
 
-    /// Adds a format that is linked into the program. If two formats have the same ID, the first
-    /// one stays.
+    /// Adds a format that is linked into the program. If a format with the same ID was added
+    /// before, the earlier format is kept.
     #[must_use]
     pub fn with(mut self, format: Box<dyn Format>) -> Self {
         let format = RegisteredFormat::linked(format);
@@ -235,7 +237,7 @@ impl Formats {
         formats.into_iter().fold(self, Self::with)
     }
 
-    /// Adds a library, and those of its formats whose IDs are not taken yet.
+    /// Adds a library, and its formats whose IDs are not taken yet.
     #[cfg(feature = "dynamic")]
     pub(super) fn add_library(&mut self, library: PluginLibrary, formats: Vec<LazyFormat>) {
         let index = self.libraries.len();
@@ -293,13 +295,15 @@ impl Formats {
         self.data_names.get_or_init(|| DataNames::of(readers).map(Arc::new)).clone()
     }
 
-    /// Returns notes about the search for people: folders that were skipped, duplicate IDs.
+    /// Returns notes for the user about the plugin search: folders that were skipped, duplicate
+    /// IDs.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Returns the format with this ID, if it supports this side. The error lists the IDs that do.
+    /// Returns the format with this ID, if it supports this side (reading or writing). The error
+    /// lists the IDs of the formats that do.
     pub fn format(&self, id: &str, side: Side) -> Result<&RegisteredFormat> {
         self.check_any()?;
         let format = self.known(id);
@@ -319,8 +323,8 @@ impl Formats {
         })
     }
 
-    /// Returns a hint, in parentheses, that libraries were refused: one of them may have the
-    /// missing format.
+    /// Returns a hint, in parentheses, that libraries were refused, because a refused library may
+    /// contain the missing format.
     pub(super) fn refusals(&self) -> String {
         match self.libraries.iter().filter(|library| library.outcome.is_err()).count() {
             0 => String::new(),
@@ -329,8 +333,8 @@ impl Formats {
         }
     }
 
-    /// Fails if no format is available. The I/O error lists where plugins were searched for and
-    /// what was refused.
+    /// Fails if no format is available. The I/O error lists the folders that were searched for
+    /// plugins, and the libraries that were refused.
     pub fn check_any(&self) -> Result<()> {
         if !self.formats.is_empty() {
             return Ok(());

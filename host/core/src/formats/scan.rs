@@ -1,7 +1,8 @@
 //! A scan opens libraries in a child process to inspect them, so that a library that crashes, exits
-//! or hangs does so there.
+//! or hangs affects only the child.
 //!
-//! The child receives the libraries' paths. It prints `ready` once, then one line per library.
+//! The child receives the libraries' paths. The child prints `ready` once, then one line per
+//! library.
 //!
 //! A library that ends the child process, or does not answer within ten seconds, is quarantined.
 //! The cache stores this, and ferry does not open the library again until it changes or `ferry
@@ -24,19 +25,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{Error, Result};
 
-/// Line that the child prints when it has started: a library causes any later failure.
+/// The line that the child prints when it has started. Any later failure is caused by a library.
 const READY: &str = "ready";
-/// Libraries per child process, so that their paths fit its command line.
+/// Maximum number of libraries per child process, so that their paths fit in its command line.
 const MAX_LIBRARIES: usize = 100;
-/// Time limit for opening a library. It usually takes milliseconds, but disks may be slow and
-/// machines busy.
+/// Time limit for opening a library. Opening usually takes milliseconds, but disks may be slow and
+/// machines may be busy.
 const TIME: Duration = Duration::from_secs(10);
-/// Interval of checks whether the child has exited after closing its pipe.
+/// How often to check whether the child has exited after it closed its pipe.
 const TICK: Duration = Duration::from_millis(2);
-/// Signals that people and systems send to processes that work correctly.
+/// Signals that users and systems send to processes that work correctly.
 const ENDED_FROM_OUTSIDE: [i32; 4] = [1, 2, 3, 15];
 
-/// Returns the time limit for opening a library. In test builds, a test may set the seconds.
+/// Returns the time limit for opening a library. In test builds, a test may set the limit in
+/// seconds.
 pub(super) fn time() -> Duration {
     let requested = || std::env::var("FERRY_FAULT_SCAN_SECONDS").ok();
     fault::ARE_KNOWN
@@ -50,7 +52,7 @@ pub(super) fn time() -> Duration {
 #[derive(Debug, Clone)]
 pub(super) struct Scanner {
     pub(super) program: PathBuf,
-    /// Arguments before the libraries' paths.
+    /// Arguments that precede the paths of the libraries.
     pub(super) arguments: Vec<OsString>,
     pub(super) time: Duration,
     /// Whether to show what the libraries print when they are opened.
@@ -71,7 +73,7 @@ const CRASHES: [(i32, &str); 6] = [
 pub(super) type ScanResult = std::result::Result<Inspection, Refusal>;
 
 impl Scanner {
-    /// Inspects these libraries, and returns the results in order. `None` if no process can be
+    /// Inspects these libraries, and returns the results in order, or `None` if no process can be
     /// started.
     pub(super) fn scan(&self, libraries: &[&Path]) -> Option<Vec<ScanResult>> {
         let mut found = Vec::new();
@@ -91,8 +93,8 @@ impl Scanner {
         let mut process = command.spawn().ok()?;
         let stdout = process.stdout.take()?;
         let (sender, lines) = channel();
-        // The thread ends when the pipe closes. A process that a library started may keep the pipe
-        // open.
+        // The thread ends when the pipe closes. The pipe may stay open if a process that a library
+        // started still uses it.
         let read = move || {
             let lines = BufReader::new(stdout).lines().map_while(std::result::Result::ok);
             lines.map(|line| sender.send(line)).find(std::result::Result::is_err);
@@ -108,8 +110,9 @@ struct ScanProcess {
 }
 
 impl ScanProcess {
-    /// Returns the results for up to `count` libraries. If the child ends early, also returns why,
-    /// which applies to the next library. Returns `None` if the child ended before it opened any.
+    /// Returns the results for up to `count` libraries. If the child ends early, also returns the
+    /// refusal for the next library, which caused the end. Returns `None` if the child ended before
+    /// it opened any library.
     fn answers(&mut self, count: usize, time: Duration) -> Option<(Vec<ScanResult>, Option<Refusal>)> {
         if self.lines.recv_timeout(time).ok()? != READY {
             return None;
@@ -130,7 +133,8 @@ impl ScanProcess {
         Some((found, None))
     }
 
-    /// Returns how a process that has closed its pipe ended. A library may close pipes as well.
+    /// Returns the refusal that describes how a process ended after it closed its pipe. A library
+    /// may close the pipe without ending the process.
     fn ended(&mut self, time: Duration) -> Refusal {
         let start = Instant::now();
         while start.elapsed() < time {
@@ -146,7 +150,8 @@ impl ScanProcess {
 
 impl Drop for ScanProcess {
     fn drop(&mut self) {
-        // Also after the last answer: what libraries do when the process exits is not relevant.
+        // The child is killed even after the last answer, because what libraries do when the
+        // process exits is not relevant.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -183,7 +188,7 @@ pub fn scan_plugins(libraries: impl IntoIterator<Item = impl Into<PathBuf>>) -> 
     // Crashes are expected here: write no core files, and leave nothing running.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    // Keep the output of libraries out of the answers.
+    // Libraries may print to standard output; keep their output separate from the answers.
     let answers = rustix::io::fcntl_dupfd_cloexec(stdout(), 3).map_err(|e| failed(e.into()))?;
     dup2_stdout(stderr()).map_err(|e| failed(e.into()))?;
     let mut answers = File::from(answers);
@@ -191,7 +196,7 @@ pub fn scan_plugins(libraries: impl IntoIterator<Item = impl Into<PathBuf>>) -> 
     for library in libraries {
         let found: ScanResult = open(&library.into()).map(|plugin| {
             let found = inspect(&plugin);
-            // Not dropped: destructors may crash too, and are not inspected.
+            // The plugin is not dropped: its destructors may crash too, and they are not inspected.
             std::mem::forget(plugin);
             found
         });
@@ -224,7 +229,7 @@ mod tests {
         scripted(script).scan(&libraries)
     }
 
-    /// A script that first runs each library's name as a command, and then answers `not a plugin`.
+    /// A script that runs each library's name as a command, and then answers `not a plugin` for it.
     const RUNS_NAMES: &str =
         r#"echo ready; for library; do eval "$library"; echo '{"Err":"NotAPlugin"}'; done"#;
 

@@ -8,13 +8,14 @@ use tensorferry_sdk::{Error, Result};
 #[non_exhaustive]
 pub struct PluginFolder {
     pub path: PathBuf,
-    /// The only library name to use, if the folder has other libraries too, such as a build folder.
+    /// The only library name to use. Needed if the folder also contains other libraries, as a build
+    /// folder does.
     pub only: Option<String>,
-    /// Whether to use the folder regardless of who may write to it. For example, a user who can
-    /// write to the program's own folder could replace the program anyway.
+    /// Whether to use the folder regardless of who may write to it. This is safe for the program's
+    /// own folder: a user who can write there could replace the program anyway.
     pub trusted: bool,
-    /// Whether it contains the program's own formats. Formats of other folders cannot take their
-    /// IDs, and lose to them on equal scores.
+    /// Whether the folder contains the program's own formats. Formats from other folders cannot use
+    /// the IDs of built-in formats, and lose to built-in formats if scores are equal.
     pub built_in: bool,
 }
 
@@ -37,7 +38,7 @@ impl PluginFolder {
         Self { trusted: true, ..self }
     }
 
-    /// Marks the folder as that of the program's own formats.
+    /// Marks the folder as a folder of the program's own formats.
     #[must_use]
     pub fn built_in(self) -> Self {
         Self { built_in: true, ..self }
@@ -50,7 +51,7 @@ impl<P: Into<PathBuf>> From<P> for PluginFolder {
     }
 }
 
-/// Returns the libraries in a folder, sorted; none if the folder does not exist.
+/// Returns the libraries in a folder, sorted; an empty list if the folder does not exist.
 pub(super) fn libraries(folder: &PluginFolder, trust: &Trust) -> Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(&folder.path) {
         Ok(entries) => entries,

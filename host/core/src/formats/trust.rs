@@ -1,8 +1,10 @@
-//! Opening a library runs its code. Only the user and root may therefore be able to write or
-//! replace it. This applies to the file, every link on the way to it, and every folder above both.
+//! Opening a library runs its code. Therefore, only the user and root may be able to write or
+//! replace the library. This applies to the file, to every link that leads to the file, and to
+//! every folder above the file or a link.
 //!
-//! A folder above others is safe if it is sticky. The folder that the program trusts like itself,
-//! the one next to `ferry`, is safe. Below it, files that the same users may write to are safe too.
+//! A folder that others may write to is safe if it is sticky and does not directly contain the
+//! library. The folder next to `ferry` is safe, because the program trusts it like itself. Files
+//! below that folder are safe if only the users who may write to the folder may write to the files.
 //!
 //! Plugins come only from named folders, not from a search path like `LD_LIBRARY_PATH`.
 
@@ -12,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Maximum number of links to follow for one file, as in Linux.
 const MAX_LINKS: u32 = 40;
-/// Group and others may write.
+/// Mode bits: the group and others may write.
 const OTHERS_WRITE: u32 = 0o022;
 /// In a folder with this bit, only the owner of an entry or of the folder may remove or rename the
 /// entry.
@@ -27,14 +29,14 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    /// Trusts root, the user of this process, and these folders, regardless of who may write to
-    /// them.
+    /// Trusts root and the user of this process. Also trusts these folders, regardless of who may
+    /// write to them.
     pub(super) fn new<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Self {
         let folders = folders.into_iter().filter_map(|folder| folder.canonicalize().ok()).collect();
         Self { user: rustix::process::geteuid().as_raw(), folders }
     }
 
-    /// Returns an error, in one line, if a plugin file or folder must not be used.
+    /// Checks that a plugin file or folder may be used. The error is one line.
     pub(super) fn check(&self, path: &Path) -> Result<(), String> {
         let mut links = 0;
         let mut path = std::path::absolute(path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -60,8 +62,8 @@ impl Trust {
                 continue;
             }
             if component == Component::ParentDir {
-                // No links above, so `..` is the parent folder; the parent's own path is checked
-                // again.
+                // No component so far is a link, so `..` is the parent folder, whose own path is
+                // checked again.
                 at.pop();
                 return Ok(Some(at.join(components.as_path())));
             }
@@ -103,7 +105,7 @@ impl Trust {
     /// Returns why this file or folder is not safe. `trusted` is a trusted folder above it.
     fn fault(&self, path: &Path, metadata: &Metadata, trusted: Option<&Metadata>) -> Option<String> {
         let mut writers = metadata.mode() & OTHERS_WRITE;
-        // Users who may write to the trusted folder may write here.
+        // Users who may write to the trusted folder may also write to this entry.
         if let Some(trusted) = trusted.filter(|trusted| trusted.mode() & STICKY == 0) {
             match trusted.mode() & OTHERS_WRITE {
                 all if all & 0o002 != 0 => writers = 0,
@@ -206,12 +208,12 @@ mod tests {
             assert_eq!(check(path), Ok(()));
         }
         assert!(check(&links.join("loop")).unwrap_err().contains("links"));
-        // The link is in a safe folder, but its target is not.
+        // The folder of the link is safe, but the folder of the target is not.
         chmod(file.parent().unwrap(), 0o777);
         for path in [&links.join("absolute"), &links.join("relative"), &through] {
             assert!(check(path).unwrap_err().contains("inner"), "{}", path.display());
         }
-        // And the other way round.
+        // The folder of the target is safe, but the folder of the link is not.
         chmod(file.parent().unwrap(), 0o755);
         chmod(&links, 0o777);
         assert!(check(&links.join("absolute")).unwrap_err().contains("links"));
@@ -243,7 +245,7 @@ mod tests {
         // In a sticky folder, others can add files but not change existing ones.
         assert_eq!(ok(0o1777, 0o644, 0o755), (true, true));
         assert_eq!(ok(0o1777, 0o666, 0o777), (false, false));
-        // The target of a link in it is checked separately.
+        // If a file in the folder is a link, its target is checked separately.
         chmod(inner, 0o777);
         symlink("plugin.so", inner.join("same.so")).unwrap();
         assert_eq!(trust.check(&inner.join("same.so")), Ok(()));

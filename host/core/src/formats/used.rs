@@ -1,8 +1,8 @@
-//! The record of a format that took part in a conversion: its ID and its output revision.
+//! A record of a format that was used in a conversion: its ID and its output revision.
 
 use crate::formats::registry::RegisteredFormat;
 
-/// A format that took part, and the revision of its output.
+/// A format that was used, and the revision of its output.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct UsedFormat {
@@ -11,7 +11,7 @@ pub struct UsedFormat {
 }
 
 impl UsedFormat {
-    /// Returns the record of each format once.
+    /// Returns one record for each distinct format.
     #[must_use]
     pub fn all<'a>(formats: impl Iterator<Item = &'a RegisteredFormat>) -> Vec<Self> {
         let mut used: Vec<Self> = formats.map(Self::of).collect();

@@ -1,4 +1,4 @@
-//! What the engine needs from remote places that it reads.
+//! The traits for reading from remote places.
 
 use super::stamp::RemoteStamp;
 use super::write::{NewObject, RemoteUpload};
@@ -16,13 +16,13 @@ pub trait Remote: Debug + Send + Sync {
     /// at the path.
     fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>>;
 
-    /// Returns and clears messages for users about how files were opened.
+    /// Returns and clears the user messages that were recorded while files were opened.
     fn take_notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Files by path: relative, parts separated by `/`.
+/// A remote place with files. Paths are relative, and their parts are separated by `/`.
 pub trait RemotePlace: Send + Sync {
     /// Returns a path's URL for display, without secrets. The empty path gives the place itself.
     fn url(&self, path: &str) -> String;
@@ -39,14 +39,15 @@ pub trait RemotePlace: Send + Sync {
     /// Opens the current version of a file, with a single request.
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>>;
 
-    /// Announces which files will be opened, in this order. As a hint, several may be opened at
-    /// once ahead of their use, so that opening a hundred files takes as long as opening a few.
+    /// Announces which files will be opened, in this order. The implementation may open several
+    /// files ahead of their use, so that opening a hundred files takes about as long as opening a
+    /// few.
     fn will_open(&self, paths: &[&str]) {
         let _ = paths;
     }
 
     /// Returns the stamp of the file that is at a path now, or `None` if no file exists. The file
-    /// may change right after.
+    /// may change immediately afterwards.
     fn stamp(&self, path: &str) -> Result<Option<RemoteStamp>> {
         Err(read_only(self.url(path)))
     }
@@ -62,8 +63,8 @@ pub trait RemotePlace: Send + Sync {
         Err(read_only(self.url(path)))
     }
 
-    /// Aborts uncommitted uploads below a prefix that were started longer ago than `older_than`.
-    /// Returns their names for display.
+    /// Aborts uncommitted uploads below a prefix that are older than `older_than`. Returns their
+    /// names for display.
     fn end_uploads(&self, prefix: &str, older_than: Duration) -> Result<Vec<String>> {
         let _ = older_than;
         Err(read_only(self.url(prefix)))
@@ -88,16 +89,16 @@ pub trait RemoteFile: Send + Sync {
     /// Returns the stamp of the file when it was opened.
     fn stamp(&self) -> &RemoteStamp;
 
-    /// Fills `buffer` with the bytes from `offset` on. The range is inside the file. Fails with a
-    /// transient error if the file has changed, or if the place stays unreachable after all
-    /// retries.
+    /// Fills `buffer` with the bytes from `offset` on. The caller must pass a range inside the
+    /// file. Fails with a transient error if the file has changed, or if the place stays
+    /// unreachable after all retries.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Announces ranges that will be read next, in this order, after those announced before. As a
-    /// hint, they may be prefetched within the memory limit of the remote.
+    /// Announces ranges that will be read next, in this order, after those announced before. The
+    /// implementation may prefetch these ranges within its memory limit.
     fn advise(&self, ranges: &[Range<u64>]);
 
-    /// Checks that the file is still the same, if more was read than came with the opening request.
-    /// Fails with a transient error if it has changed.
+    /// Checks that the file is unchanged. The check is skipped if all bytes that were read came
+    /// with the opening request. Fails with a transient error if it has changed.
     fn check_unchanged(&self) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! What the engine needs from remote places that it writes.
+//! The traits for writing to remote places.
 
 use super::stamp::RemoteStamp;
 use std::ops::Range;
@@ -8,12 +8,12 @@ use tensorferry_sdk::Result;
 pub struct NewObject {
     /// The size in bytes, if known.
     pub len: Option<u64>,
-    /// Ranges whose bytes are known only after all others. They are [written
-    /// late](RemoteUpload::write_late), regardless of what was written there before.
+    /// Ranges whose bytes are known only after all others. [`write_late`](RemoteUpload::write_late)
+    /// writes these bytes and replaces any earlier bytes in the ranges.
     pub late: Vec<Range<u64>>,
 }
 
-/// What may exist under an object's name at commit.
+/// What may exist under an object's name when the object is committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// No object.
@@ -25,11 +25,11 @@ pub enum Condition {
 }
 
 /// An object that is being written. Several threads may write its bytes in any order, and parts are
-/// uploaded meanwhile. Nothing is visible before the commit. Dropping an uncommitted upload leaves
-/// nothing behind.
+/// uploaded while others are still being written. Nothing is visible before the commit. Dropping an
+/// uncommitted upload leaves nothing behind.
 pub trait RemoteUpload: Send + Sync {
     /// Writes bytes at their offset; each byte is written once. Blocks if bytes arrive faster than
-    /// they can be sent. Returns any failure so far, including one of earlier bytes.
+    /// they can be sent. Returns an error if this write or the upload of earlier bytes has failed.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
     /// Writes bytes of one of the [late](NewObject::late) ranges.
@@ -38,11 +38,12 @@ pub trait RemoteUpload: Send + Sync {
     /// Sets the final length, if it was unknown at the start.
     fn ends_at(&self, len: u64) -> Result<()>;
 
-    /// Returns the length, or the number of bytes so far if the length was unknown at the start.
+    /// Returns the final length, or the number of bytes written so far if the length was unknown at
+    /// the start.
     fn bytes(&self) -> u64;
 
-    /// Waits until the place has received every byte. Bytes that were never written give a plugin
-    /// error.
+    /// Waits until the place has received every byte. Returns a plugin error if some bytes were
+    /// never written.
     fn finish(&self) -> Result<()>;
 
     /// Makes the complete object visible. Returns a message for the user, if there is something to
