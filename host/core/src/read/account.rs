@@ -3,16 +3,16 @@
 //! | Class | Entries | In a report |
 //! |---|---|---|
 //! | read | files that the reader opened | count |
-//! | companion | files that are copied along with a model, and indexes of records | count, a sample |
+//! | companion | files that are copied along with a model, and index files of record files | count, a sample |
 //! | superseded | another form of the same model, by the table in `account/superseded.rs` | count, a sample |
 //! | no data | names in the table of `account/names.rs`, receipts, journals | count, a sample |
 //! | left out | files that may contain tensors or records | a loss each |
-//! | not examined | names that tell nothing | count, a sample |
+//! | not examined | files whose names give no information | count, a sample |
 //!
-//! Names decide. Files without a suffix are opened to find their format, but only on local disks
-//! and at most `MAX_SNIFFED` per input. They are taken from the folder and from the first
-//! `MAX_LISTED` entries of its sub-folders. Sub-folders are listed only on local disks, up to
-//! `MAX_ENTERED` entries in total.
+//! The names of entries decide their class. Files without a suffix are opened to find their format,
+//! but only on local disks and at most `MAX_SNIFFED` per input. ferry looks for such files in the
+//! folder and in the first `MAX_LISTED` entries of its sub-folders. Sub-folders are listed only on
+//! local disks, up to `MAX_ENTERED` entries in total.
 
 mod names;
 mod superseded;
@@ -41,7 +41,7 @@ use tensorferry_sdk::{Entry, Error, Loss, LossKind, Result, Source};
 
 /// Maximum number of files without a suffix to open.
 pub(crate) const MAX_SNIFFED: usize = 16;
-/// Maximum number of entries in sub-folders to search for such files.
+/// Maximum number of entries in sub-folders to search for files without a suffix.
 const MAX_LISTED: usize = 1_000;
 /// Maximum number of entries in sub-folders to list.
 pub(crate) const MAX_ENTERED: usize = 100_000;
@@ -49,9 +49,9 @@ pub(crate) const MAX_ENTERED: usize = 100_000;
 const MAX_NAMED: u64 = 1 << 20;
 /// Maximum depth of sub-folders.
 const MAX_DEPTH: usize = 32;
-/// Maximum number of names per class in a report, except for entries that were left out.
+/// Maximum number of names per class in a report. The class "left out" has no such limit.
 const MAX_SAMPLE: usize = 3;
-/// Suffixes of a record file's index.
+/// Suffixes of the index of a record file.
 const INDEXES: [&str; 2] = [".idx", ".index"];
 
 /// The class of an input's entry.
@@ -59,15 +59,15 @@ const INDEXES: [&str; 2] = [".idx", ".index"];
 pub enum EntryClass {
     /// A reader opened it.
     Read,
-    /// It belongs to what was read, and is copied along with a model.
+    /// It belongs to the data that was read. If the data is a model, the entry is copied along.
     Companion,
-    /// Another form of the same model.
+    /// It is a different form of the same model.
     Superseded,
     /// It is known to contain no data.
     NoData,
     /// It may contain data, and was not read.
     LeftOut,
-    /// Its name tells nothing, and it was not opened.
+    /// Its name gives no information, and it was not opened.
     NotExamined,
 }
 
@@ -75,7 +75,7 @@ impl EntryClass {
     pub const ALL: [Self; 6] =
         [Self::Read, Self::Companion, Self::Superseded, Self::NoData, Self::LeftOut, Self::NotExamined];
 
-    /// Returns the name of the class in documents.
+    /// Returns the name of the class in JSON documents.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -100,7 +100,7 @@ pub struct Account {
     pub models: u64,
 }
 
-/// An account, as serialized in documents.
+/// An account in the form in which it is stored in JSON documents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountRecord {
     #[serde(default)]
@@ -111,7 +111,7 @@ pub struct AccountRecord {
     /// All entries that were left out.
     #[serde(default)]
     pub left_out: Vec<String>,
-    /// Some names of the other classes.
+    /// A sample of the names in the other classes.
     #[serde(default)]
     pub samples: BTreeMap<String, Vec<String>>,
 }
@@ -142,7 +142,8 @@ impl AccountRecord {
         format!("{models}{}", EntryClass::ALL.iter().filter_map(counted).collect::<Vec<_>>().join(", "))
     }
 
-    /// Whether it has more than files that were read and companions of one model.
+    /// Whether the account contains anything besides files that were read and companions of a
+    /// single model.
     #[must_use]
     pub fn is_notable(&self) -> bool {
         let plain = [EntryClass::Read, EntryClass::Companion].map(EntryClass::word);
@@ -170,7 +171,7 @@ impl Account {
         self.losses.push(Loss::new(LossKind::Input, name, why));
     }
 
-    /// Adds an entry whose class follows from its kind, or from a name that means no data. Returns
+    /// Adds an entry if its kind, or a name that means no data, determines its class. Returns
     /// whether it was added.
     pub fn add_special(&mut self, folder: &FileSource, entry: &FolderEntry, names: &DataNames) -> bool {
         let file = entry.name.rsplit('/').next().unwrap_or_default();
@@ -196,7 +197,7 @@ impl Account {
         self.counts.get(&class).copied().unwrap_or_default()
     }
 
-    /// Returns some names of a class; for the class "left out", all.
+    /// Returns a sample of the names in a class; for the class "left out", all names.
     #[must_use]
     pub fn sample(&self, class: EntryClass) -> &[String] {
         self.samples.get(&class).map_or(&[], Vec::as_slice)
@@ -214,7 +215,7 @@ impl Account {
     }
 
     /// Checks that every entry that some format would read is readable. `is_allowed` is the user's
-    /// choice for such entries; `None` if the command has no such option.
+    /// choice for unreadable entries, or `None` if the command has no option for them.
     pub fn check(&self, is_allowed: Option<bool>) -> Result<()> {
         let advice = match is_allowed {
             Some(true) => return Ok(()),
@@ -240,7 +241,7 @@ impl Account {
         }
     }
 
-    /// Returns a note for the user about files that are another form of the model.
+    /// Returns a note for the user about files that are a different form of the model.
     pub fn note(&self) -> Option<String> {
         let names = self.sample(EntryClass::Superseded);
         let quoted = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
@@ -250,7 +251,7 @@ impl Account {
     }
 }
 
-/// The file list of a dataset that `datasets` has saved.
+/// The file in which the library `datasets` lists the files of a saved dataset.
 pub const STATE: &str = "state.json";
 
 /// Entries of a folder that belong together by their names.
@@ -259,7 +260,7 @@ pub(crate) trait EntrySet: Debug + Send + Sync {
     fn contains(&self, entry: &FolderEntry) -> bool;
 }
 
-/// Which entries an input includes, and the file names that formats declare.
+/// The entries that an input includes, and the file names that formats declare.
 #[derive(Debug)]
 pub struct InputScope {
     reach: ScopeKind,
@@ -268,8 +269,8 @@ pub struct InputScope {
     sniffed: BTreeMap<String, String>,
 }
 
-/// Whether `rest`, which follows a model's prefix in a file name, belongs to the same model:
-/// `ckpt-1` has `ckpt-1.index`, but not `ckpt-10.index`.
+/// Whether a file name belongs to the same model as its prefix. `rest` is the part after the
+/// prefix: `ckpt-1.index` belongs to `ckpt-1`, but `ckpt-10.index` does not.
 fn continues_model_name(rest: &str) -> bool {
     let number = rest.strip_prefix('-').unwrap_or_default();
     rest.starts_with('.') || number.starts_with(|first: char| first.is_ascii_digit())
@@ -277,7 +278,7 @@ fn continues_model_name(rest: &str) -> bool {
 
 #[derive(Debug, Clone)]
 enum ScopeKind {
-    /// Everything in the folder.
+    /// All entries in the folder.
     Folder,
     /// Names with this prefix.
     Prefix(String),
@@ -288,8 +289,8 @@ enum ScopeKind {
 }
 
 impl InputScope {
-    /// Returns the scope of a source as the user named it; `files` is the option of that name. A
-    /// file that was named has no scope, and neither have files that were listed one by one.
+    /// Returns the scope of a source as the user named it; `files` is the value of the option
+    /// `files`. Returns `None` if the user named a single file, or listed files one by one.
     pub fn of(source: &FileSource, files: Option<&str>, registry: &Formats) -> Result<Option<Self>> {
         let reach = match (files, source.pattern(), source.entry()) {
             (Some(glob), ..) | (None, Some(glob), _) => ScopeKind::Glob(glob.to_owned()),
@@ -307,7 +308,7 @@ impl InputScope {
         Ok(Self { reach: ScopeKind::Set(set), names: registry.data_names()?, sniffed: BTreeMap::new() })
     }
 
-    /// Opens files whose names tell nothing, to find their formats.
+    /// Opens files whose names give no information, to find their formats.
     pub(crate) fn sniff(&mut self, source: &FileSource, registry: &Formats, session: &Session) {
         if !source.is_local() || !matches!(self.reach, ScopeKind::Folder) {
             return;
@@ -341,7 +342,7 @@ impl InputScope {
     }
 
     /// Returns the account of an input that was read as one format, without the files in
-    /// sub-folders of a model. `is_read` tells which files were read.
+    /// sub-folders of a model. `is_read` returns whether a file was read.
     pub fn account(
         &self,
         source: &FileSource,
@@ -360,14 +361,15 @@ impl InputScope {
             ScopeKind::Prefix(_) => false,
         };
         let mut account = Account::of_models(u64::from(!holds_records));
-        // Folders to visit, each with the targets of links on the way, since links may form a
-        // circle.
+        // Folders to visit, each with the targets of the links that lead to it, because links may
+        // form a cycle.
         let mut open = vec![(String::new(), Vec::new())];
         let mut entered = 0;
         while let Some((folder, targets)) = open.pop() {
             let entries = match root.entries(&folder) {
                 Ok(entries) => entries,
-                // Some servers list nothing: then only the named entries are known.
+                // Some servers cannot list files. In that case, only the entries that the user
+                // named are known.
                 Err(error) if !root.is_local() && error.kind() == Unsupported => break,
                 Err(error) if folder.is_empty() => return Err(error),
                 Err(error) => {
@@ -404,7 +406,7 @@ impl InputScope {
                 if entry.kind == EntryKind::File && is_read(&entry.name) {
                     account.add(EntryClass::Read, &entry.name);
                 } else if account.add_special(&root, entry, &self.names) {
-                    // Classified by `add_special`.
+                    // `add_special` has classified this entry.
                 } else if entry.kind == EntryKind::Folder {
                     let is_deep = entry.name.split('/').count() > MAX_DEPTH;
                     if let Some(what) = other_data(base(&entry.name)).filter(|_| holds_records) {
@@ -443,7 +445,7 @@ impl InputScope {
         if is_index {
             account.add(EntryClass::Companion, name);
         } else if is_read(uncompressed(name)) {
-            // The same records, compressed.
+            // A compressed file with the same records.
             account.add(EntryClass::Superseded, name);
         } else if let Some(format) = self.names.format_of(file).or(self.sniffed.get(name).map(String::as_str))
         {
@@ -475,7 +477,7 @@ impl InputScope {
     }
 }
 
-/// Returns the targets of the links on the way into a folder, or `None` if they form a circle.
+/// Returns the targets of the links that lead into a folder, or `None` if the links form a cycle.
 fn followed(root: &FileSource, entry: &FolderEntry, targets: &[PathBuf]) -> Option<Vec<PathBuf>> {
     if !entry.is_link {
         return Some(targets.to_vec());
@@ -487,7 +489,7 @@ fn followed(root: &FileSource, entry: &FolderEntry, targets: &[PathBuf]) -> Opti
     (!is_circle).then(|| [targets, &[target]].concat())
 }
 
-/// Whether a file's name is that of a repository's document.
+/// Whether a file is a document of a repository, such as a README, judging by its name.
 fn is_document(file: &str) -> bool {
     ["README", "LICENSE", "LICENCE", "NOTICE", "COPYING", "AUTHORS", "CODEOWNERS", "Makefile", "Dockerfile"]
         .iter()
@@ -498,7 +500,7 @@ fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// Returns why an entry is unreadable, if it is.
+/// Returns why an entry is unreadable, or `None` if it is readable.
 pub fn unreadable(folder: &FileSource, entry: &FolderEntry) -> Option<String> {
     match entry.kind {
         EntryKind::Unnameable => return Some("has a name that is not UTF-8".to_owned()),
@@ -588,7 +590,7 @@ mod tests {
             record.line()
         );
         assert!(found.losses().iter().all(|loss| loss.kind == LossKind::Input), "{:?}", found.losses());
-        // A pattern includes only what it matches.
+        // A pattern includes only the files that it matches.
         let named = account(home.path(), Some("*.jsonl"), &["a.jsonl"]);
         assert_eq!((named.count(EntryClass::Read), named.counts.len()), (1, 1));
     }

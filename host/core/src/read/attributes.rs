@@ -1,11 +1,11 @@
 //! Attributes of a flat list of tensors, such as the `_metadata` of a torch state dict with the
-//! version of each module. In a target without a tree they are stored in the metadata, and are
-//! restored from there.
+//! version of each module. If a target format has no tree, the attributes are stored in the
+//! metadata, and are restored from the metadata later.
 //!
-//! The entry `ferry.attributes` is JSON. Null, booleans, integers and text stay as they are. A
-//! plain mapping is an object, and a mapping with a class is `["CLASS", {...}]`. Keys are text, in
-//! their order. `{"class": CLASS, "attributes": {...}}` is the list itself: its own class and the
-//! attributes set on it.
+//! The entry `ferry.attributes` is JSON. Null, booleans, integers and strings are written as JSON
+//! values. A plain mapping is an object, and a mapping with a class is `["CLASS", {...}]`. Keys are
+//! strings, in their original order. `{"class": CLASS, "attributes": {...}}` describes the flat
+//! list itself: its class and the attributes that are set on it.
 
 use crate::read::entries::Entries;
 use serde::de::value::MapAccessDeserializer;
@@ -30,7 +30,7 @@ enum Value {
     MapOfClass(String, Entries<Value>),
 }
 
-/// The list itself: its own class, and the attributes set on it.
+/// The flat list itself: its class, and the attributes that are set on it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Attributed {
@@ -38,8 +38,8 @@ struct Attributed {
     attributes: Value,
 }
 
-/// Moves the attributes of the tree's root into the metadata. Returns whether there were any and
-/// all of them could be stored.
+/// Moves the attributes of the tree's root into the metadata. Returns whether the root had
+/// attributes and all of them could be stored.
 pub fn fold(catalog: &mut Catalog) -> bool {
     let Some((class, attributes)) = of_root(catalog.tree()) else { return false };
     let Ok(json) = serde_json::to_string(&Attributed { class, attributes }) else { return false };
@@ -52,8 +52,8 @@ pub fn fold(catalog: &mut Catalog) -> bool {
     true
 }
 
-/// Moves the attributes out of the metadata, and turns the flat list into a tree that carries them.
-/// Other metadata under this key stays as it is.
+/// Moves the attributes out of the metadata, and turns the flat list into a tree with these
+/// attributes. Metadata under this key that is not an attribute list stays as it is.
 pub fn unfold(catalog: Catalog) -> Result<Catalog> {
     let found = catalog.metadata().get(KEY).and_then(|value| from_json(value.as_text()?));
     let (Some(Attributed { class, attributes }), None) = (found, catalog.tree().root()) else {
@@ -75,7 +75,7 @@ pub fn unfold(catalog: Catalog) -> Result<Catalog> {
     catalog.with_metadata(metadata).with_tree(tree)
 }
 
-/// Returns the class and the attributes of a root that is a mapping with attributes.
+/// Returns the class and the attributes of the tree's root, if it is a mapping with attributes.
 fn of_root(tree: &Tree) -> Option<(String, Value)> {
     let root = tree.get(tree.root()?)?;
     let &[value, attributes] = &*root.children else { return None };
@@ -91,7 +91,7 @@ fn from_json(json: &str) -> Option<Attributed> {
 }
 
 impl Value {
-    /// Returns the value of a node, if it can be represented. The depth is limited as in
+    /// Converts a node to a value, if the node can be represented. The depth is limited as in
     /// serde_json.
     fn of(tree: &Tree, id: NodeId, depth: u32) -> Option<Self> {
         let node = tree.get(id).filter(|_| depth < 32)?;
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{CatalogBuilder, CatalogSink, Dtype, MemorySource, Storage};
 
-    /// Each level costs only its own bytes, at any depth.
+    /// At any depth, parsing a level takes time in proportion to the bytes of that level only.
     #[test]
     fn deep_attributes_are_read_once() {
         let nested = |depth: usize| {

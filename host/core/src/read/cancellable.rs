@@ -1,5 +1,6 @@
-//! A cancellable source fails when its session is canceled. Record readers get no session in some
-//! calls, such as a scan; with this source, these calls end with their next read.
+//! A cancellable source fails when its session is canceled. Some calls of record readers, such as a
+//! scan, get no session. With this source, these calls fail at their next read after a
+//! cancellation.
 
 use crate::context::session::Session;
 use crate::read::source::FileSource;

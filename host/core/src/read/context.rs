@@ -1,9 +1,10 @@
-//! What plugins get from the host while they read an input or plan an output, and the additional
-//! inputs that they open.
+//! The interface that the host offers to plugins while they read an input or plan an output, and
+//! the additional inputs that plugins open.
 //!
-//! The size of an input limits what it may request. Limits apply in every plugin and again when a
-//! catalog crosses the boundary. The limits of expansion grow with the input. Headers and pages are
-//! limited by `--memory`; if it is passed explicitly, so are values, tensors and entries.
+//! The size of an input determines what the input may request. Limits apply in every plugin, and
+//! again when a catalog crosses the plugin boundary. The expansion limits grow with the size of the
+//! input. Headers and pages are limited by `--memory`. If the user passes `--memory`, it also
+//! limits values, tensors and entries.
 
 use crate::context::session::Session;
 use crate::formats::registry::holds_records;
@@ -19,20 +20,20 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Level, Limits, Loss, LossKind, Purpose, Result, Source,
 };
 
-/// The context in which plugins read one input: its purpose and the session's limits.
+/// The context in which plugins read one input. It contains the purpose and the session's limits.
 pub struct ReadContext<'a> {
     session: &'a Session,
     purpose: Purpose,
     output_is_new: bool,
-    /// The folder of the model, if it is a folder.
+    /// The model's folder, if the input is a folder.
     folder: Option<FileSource>,
-    /// Which entries the user named, for the account of the input.
+    /// The entries that the user named, for the account of the input.
     scope: Option<Arc<InputScope>>,
-    /// Whether unreadable entries are losses instead of errors; `None` if the command has no such
-    /// option.
+    /// Whether unreadable entries are losses instead of errors; `None` if the command has no option
+    /// for this.
     allows_unreadable: Option<bool>,
     account: OnceLock<Account>,
-    /// Each with the path that it was opened by.
+    /// The additional inputs, each with the path that it was opened by.
     additional_inputs: Mutex<Vec<(String, Arc<FileSource>)>>,
 }
 
@@ -69,15 +70,15 @@ impl<'a> ReadContext<'a> {
         Self { scope, ..self }
     }
 
-    /// Sets whether unreadable entries are losses or errors; `None` if the command has no such
-    /// option.
+    /// Sets whether unreadable entries are losses instead of errors; `None` if the command has no
+    /// option for this.
     #[must_use]
     pub fn allowing_unreadable(self, allows: Option<bool>) -> Self {
         Self { allows_unreadable: allows, ..self }
     }
 
-    /// Takes the account of an input with a scope, after its reader has opened its files. Returns
-    /// the losses.
+    /// Makes the account of an input that has a scope, after its reader has opened the files.
+    /// Returns the losses.
     pub fn take_account(
         &self,
         source: &FileSource,
@@ -90,9 +91,9 @@ impl<'a> ReadContext<'a> {
         Ok(self.account.get_or_init(|| account).losses())
     }
 
-    /// Returns a loss for each requested file that was not read because a link leads elsewhere.
-    /// Covers the input and the additional inputs that plugins open, except for files that the
-    /// account already lists.
+    /// Returns a loss for each requested file that was not read because it is a link that leads out
+    /// of its folder. Covers the input and the additional inputs that plugins open, except for
+    /// files that the account already lists.
     pub fn unfollowed(&self, source: &FileSource) -> Vec<Loss> {
         let told =
             |name: &String| self.account().is_some_and(|it| it.sample(EntryClass::LeftOut).contains(name));
@@ -109,12 +110,12 @@ impl<'a> ReadContext<'a> {
         names.into_iter().map(loss).collect()
     }
 
-    /// Stores an account that was taken during the search for companions.
+    /// Stores the account that was made during the search for companions.
     pub fn keep_account(&self, account: Account) {
         self.account.get_or_init(|| account);
     }
 
-    /// Returns the account of the input, if it was taken.
+    /// Returns the account of the input, if it was made.
     #[must_use]
     pub fn account(&self) -> Option<&Account> {
         self.account.get()
@@ -125,7 +126,7 @@ impl<'a> ReadContext<'a> {
         CancellableSource::new(source, self.session)
     }
 
-    /// Whether a plugin has opened a file of the model's folder in addition to those of its reader.
+    /// Whether a plugin has opened a file in the model's folder as an additional input.
     #[must_use]
     pub fn has_read(&self, name: &str) -> bool {
         let folder = self.folder.as_ref().map(FileSource::folder);
@@ -140,14 +141,14 @@ impl<'a> ReadContext<'a> {
         inputs.iter().map(|(_, source)| source.clone()).collect()
     }
 
-    /// Returns the files of these inputs, as in [`FileSource::stamped`].
+    /// Returns the files of the additional inputs, in the form of [`FileSource::stamped`].
     #[must_use]
     pub fn additional_files(&self) -> Vec<(PathBuf, FileIdentity)> {
         let inputs = self.additional_inputs();
         inputs.iter().flat_map(|source| source.stamped()).map(|(path, id)| (path.to_owned(), id)).collect()
     }
 
-    /// Checks that these inputs have not changed since they were opened.
+    /// Checks that the additional inputs have not changed since they were opened.
     pub fn check_additional_inputs(&self) -> Result<()> {
         self.additional_inputs().iter().try_for_each(|source| source.check_unchanged())
     }
@@ -166,13 +167,15 @@ pub fn purpose(source: &Description, target: &Description) -> Purpose {
 }
 
 /// Bytes that tensors and records may have for each byte of an input, in addition to the limit
-/// `expanded_bytes`. The maximum below applies to their sum, since an input may be a sparse file.
+/// `expanded_bytes`. The sum of these bytes is at most `MAX_EXPANSION`, because a sparse file may
+/// have any length.
 const EXPANSION: u64 = 1_000;
 const MAX_EXPANSION: u64 = 60 << 30;
-/// Additional bytes for each byte of an input, for tensors and records that share bytes.
+/// For each byte of an input, the limit `shared_bytes` is at least this many bytes.
 const SHARING: u64 = 4;
 
-/// The context in which one source is opened: the limit on its expansion grows with its size.
+/// The context in which one source is opened: the expansion limit grows with the size of the
+/// source.
 pub struct SourceContext<'a> {
     context: &'a ReadContext<'a>,
     limits: Limits,
@@ -265,7 +268,7 @@ impl Context for ReadContext<'_> {
 
     fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
         let mut inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);
-        // Planning and copying must use the same files.
+        // Planning and copying must use the same files, so an input that is already open is reused.
         if let Some((_, source)) = inputs.iter().find(|(known, _)| known == path) {
             return Ok(source.clone());
         }
@@ -277,7 +280,7 @@ impl Context for ReadContext<'_> {
     fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let mut inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);
-        // The NUL distinguishes this key from any path that a plugin opens.
+        // The NUL byte distinguishes this key from all paths that plugins open.
         let key = format!("\0{}", folder.folder().display());
         if let Some((_, source)) = inputs.iter().find(|(known, _)| *known == key) {
             return Ok(Some(source.clone()));

@@ -1,13 +1,13 @@
-//! A file group is a number of dataset files that are converted together, into one output.
+//! A file group is a group of dataset files that are converted together into one output.
 //!
 //! All groups of a dataset are read with the same schema. The host passes the schema and the
 //! group's files to any reader that declares options for them, by these names:
 //!
 //! | Option | Kind | Value passed by the host |
 //! |---|---|---|
-//! | `schema` | a source | a file as printed by `ferry inspect --schema`: read these columns, and do not infer any |
-//! | `infer` | | never passed with `schema`, since it tells the reader how to infer one |
-//! | `files` | text | `**`: exactly the files that the source lists, without others that belong to them by name |
+//! | `schema` | a source | the output of `ferry inspect --schema`: read these columns instead of inferring columns |
+//! | `infer` | | never passed with `schema`, because it controls how the reader infers a schema |
+//! | `files` | text | `**`: read exactly the files that the source lists, and no other files with related names |
 
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
@@ -20,7 +20,7 @@ use tensorferry_sdk::{Entry, OptionKind, Result, Side};
 /// The option for a schema.
 pub const SCHEMA: &str = "schema";
 const INFER: &str = "infer";
-/// The option for a glob.
+/// The option for a glob of files.
 pub const FILES: &str = "files";
 const EVERY_FILE: &str = "**";
 
@@ -32,7 +32,8 @@ pub struct FileGroup {
     pub folder: PathBuf,
     /// The files, relative to the folder, sorted.
     pub files: Vec<String>,
-    /// The schema file for all groups, once it is known. Its name contains its digest.
+    /// The schema file for all groups, or `None` if it is not known yet. The file name contains the
+    /// file's digest.
     pub schema: Option<PathBuf>,
 }
 
@@ -42,8 +43,8 @@ impl FileGroup {
         Ok(FileSource::below_path(&self.folder, Entry::Folder, session)?.with_files(self.files.clone()))
     }
 
-    /// Returns the reader's options: the user's, the files, and the schema if the reader accepts
-    /// one.
+    /// Returns the reader's options: the user's options, the group's files, and the schema if the
+    /// reader accepts a schema.
     #[must_use]
     pub fn reader_options(
         &self,
@@ -60,7 +61,7 @@ impl FileGroup {
         options
     }
 
-    /// Describes how the group differs from `old`.
+    /// Describes how this group differs from the group `old`.
     #[must_use]
     pub fn differs_from(&self, old: &Self) -> Option<String> {
         let lacks = |of: &Self, name: &String| !of.files.contains(name);
@@ -86,7 +87,7 @@ impl FileGroup {
     }
 }
 
-/// Returns the options with which a reader reads exactly the files that its source lists.
+/// Returns reader options with which the reader reads exactly the files that its source lists.
 #[must_use]
 pub fn files_alone(format: &RegisteredFormat, given: &[(String, String)]) -> Vec<(String, String)> {
     let mut options = given.to_vec();
@@ -105,7 +106,7 @@ pub fn accepts_schema(format: &RegisteredFormat, given: &[(String, String)]) -> 
     }
     let mut options: Vec<(String, String)> = given.iter().filter(|(key, _)| key != INFER).cloned().collect();
     options.push((SCHEMA.to_owned(), String::new()));
-    // The user's options may contradict any schema, such as those for raw records.
+    // Some user options, such as the options for raw records, cannot be combined with a schema.
     format.takes(Side::Reader, &options)
 }
 
@@ -143,8 +144,8 @@ pub fn first_difference(old: &Value, new: &Value) -> Option<(String, Option<Stri
     Some((changed.clone(), of(&old), of(&new)))
 }
 
-/// Returns the type of a column, such as `int64 [28, null]`, with the format's other facts about
-/// it.
+/// Returns the type of a column, such as `int64 [28, null]`, and the format's other properties of
+/// the column.
 fn type_of(column: &Value) -> String {
     let mut text = column["type"].as_str().unwrap_or_default().to_owned();
     for (key, value) in column.as_object().into_iter().flatten() {

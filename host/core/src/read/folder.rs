@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
 
-/// A folder with files. Their names are relative to it, separated by `/`.
+/// A folder with files. File names are relative to the folder, and their parts are separated by
+/// `/`.
 #[derive(Clone)]
 pub struct InputFolder {
     /// The path, or the URL of a remote folder.
@@ -37,9 +38,9 @@ enum FolderLocation {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FolderEntry {
-    /// The name, relative to the folder on which the listing was requested.
+    /// The name, relative to the folder that was listed.
     pub name: String,
-    /// The kind; for a link, that of its target.
+    /// The kind of the entry. For a link, this is the kind of the link's target.
     pub kind: EntryKind,
     /// Whether it is a symbolic link.
     pub is_link: bool,
@@ -47,16 +48,16 @@ pub struct FolderEntry {
     pub len: Option<u64>,
 }
 
-/// The kind of a folder's entry.
+/// The kind of an entry in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryKind {
     File,
     Folder,
     /// A pipe, a device, a link without a target, or a file without read permission.
     Other,
-    /// A link that leads out of the folder, and is not followed.
+    /// A link that leads out of the folder and is not followed.
     Outside,
-    /// An entry whose name is not UTF-8; a placeholder is used as its name.
+    /// An entry whose name is not UTF-8. A placeholder is used as its name.
     Unnameable,
 }
 
@@ -85,21 +86,21 @@ impl InputFolder {
         self.map_links(|links| links.following(follow))
     }
 
-    /// Marks this file as named by the user: it is followed wherever it leads.
+    /// Marks this file as named by the user. If it is a link, it is followed wherever it leads.
     #[must_use]
     pub(super) fn naming(self, name: &str) -> Self {
         let file = self.local_path(name);
         self.map_links(|links| links.naming(file))
     }
 
-    /// Restricts the folder to files whose bytes go into an output unchanged: none is taken from
-    /// elsewhere.
+    /// Restricts the folder to files whose bytes go into an output unchanged. Links out of the
+    /// folder are not followed.
     #[must_use]
     pub(super) fn of_companions(self) -> Self {
         self.map_links(|links| links.with_purpose(Purpose::Companions))
     }
 
-    /// Restricts the folder to files that are only checked: links are followed.
+    /// Uses the folder only to check files. All links are followed.
     #[must_use]
     pub(super) fn for_checks(self) -> Self {
         self.map_links(|links| links.with_purpose(Purpose::Check))
@@ -122,8 +123,9 @@ impl InputFolder {
         ))
     }
 
-    /// Returns the folder that contains a URL's target, and the target's name in it, which is empty
-    /// for the top of a place. Returns `None` if this is not a URL.
+    /// Returns the folder that contains a URL's target, and the target's name in that folder. The
+    /// name is empty if the target is the top folder of a place. Returns `None` if this is not a
+    /// URL.
     pub(super) fn around_url(url: &Path, session: &Session) -> Result<Option<(Self, String)>> {
         let Some((place, path)) = place_of(url, session)? else { return Ok(None) };
         let tree = RemoteTree::new(place, session.limits.entries);
@@ -135,7 +137,7 @@ impl InputFolder {
         Self { path: PathBuf::from(tree.url(&folder)), place: FolderLocation::Remote(tree, folder) }
     }
 
-    /// Returns a sub-folder; with an empty name, this folder.
+    /// Returns a sub-folder, or this folder if the name is empty.
     #[must_use]
     pub fn in_folder(&self, folder: &str) -> Self {
         match &self.place {
@@ -157,7 +159,7 @@ impl InputFolder {
         matches!(self.place, FolderLocation::Local(_))
     }
 
-    /// Returns the path or URL of a name in it.
+    /// Returns the path or URL of a file with this name in the folder.
     #[must_use]
     pub fn path_of(&self, name: &str) -> PathBuf {
         match &self.place {
@@ -173,7 +175,7 @@ impl InputFolder {
     }
 
     /// Returns the kind of the entry with this name, or `None` if there is no such entry. An empty
-    /// name means the folder's own path.
+    /// name means the folder itself.
     pub fn kind(&self, name: &str) -> Result<Option<EntryKind>> {
         match &self.place {
             FolderLocation::Local(links) => match std::fs::metadata(self.local_path(name)) {
@@ -287,8 +289,8 @@ pub fn place_of(url: &Path, session: &Session) -> Result<Option<(Arc<dyn RemoteP
     remote.place(url)?.ok_or_else(|| unknown("unsupported URL scheme")).map(Some)
 }
 
-/// Whether a text begins like a URL, with a scheme and `://` (RFC 3986, section 3.1). The URL of a
-/// local file is a path instead: see [`local_path`].
+/// Whether a string begins like a URL, with a scheme and `://` (RFC 3986, section 3.1). The URL of
+/// a local file is a path instead: see [`local_path`].
 #[must_use]
 pub fn is_url(text: &str) -> bool {
     let is_local = file_url::path_of(text).is_some();
@@ -298,8 +300,8 @@ pub fn is_url(text: &str) -> bool {
     })
 }
 
-/// Returns a path or URL for display, without possible secrets of a URL: user and password, a
-/// signed query.
+/// Returns a path or URL for display. Removes possible secrets from a URL: the user and password,
+/// and a signed query.
 #[must_use]
 pub fn shown(path: &Path) -> String {
     let text = path.display().to_string();
@@ -307,7 +309,7 @@ pub fn shown(path: &Path) -> String {
     let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?..."));
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = match authority.rsplit_once('@') {
-        // An Azure container is written the same way, and is not a secret.
+        // The container in an Azure URL has the same syntax as a user name, and is not a secret.
         Some((user, host)) if user.contains(':') || scheme.starts_with("http") => host,
         _ => authority,
     };
@@ -334,7 +336,7 @@ pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// Whether the error is a cycle of links.
+/// Whether the error reports a cycle of links.
 pub(super) fn is_loop(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }

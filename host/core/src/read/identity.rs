@@ -1,4 +1,5 @@
-//! A file's identity stays the same when the file is renamed, and changes with its content.
+//! The identity of a file stays the same when the file is renamed, and changes when its content
+//! changes.
 
 use crate::context::remote::RemoteStamp;
 use crate::context::stamp::Stamp;
@@ -6,12 +7,13 @@ use serde::{Deserialize, Serialize};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// Distinguishes files of the same name. The device is not included, since its
-/// number may change with a restart. Length and time are included, since inode numbers are reused.
+/// Distinguishes different files that have the same name. The device number is not included,
+/// because it may change when the machine restarts. The length and the time are included, because
+/// inode numbers are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// The inode number. For a remote file, 64 bits of a digest of the tag that identifies its
-    /// content.
+    /// The inode number of a local file. For a remote file, 64 bits of a digest of the tag that
+    /// identifies its content.
     pub inode: u64,
     pub len: u64,
     /// Modification time in seconds and nanoseconds.
@@ -27,8 +29,8 @@ impl FileIdentity {
         Self { inode: stamp.inode, len: stamp.len, modified: stamp.modified }
     }
 
-    /// Returns the identity of an object that is being written. The rest is known only when it
-    /// becomes visible.
+    /// Returns the identity of an object that is being written. Only its length is known until the
+    /// object becomes visible.
     pub fn of_len(len: u64) -> Self {
         Self { inode: 0, len, modified: (0, 0) }
     }
@@ -39,7 +41,7 @@ impl FileIdentity {
         (self.inode, self.modified) == (0, (0, 0))
     }
 
-    /// That of a file beyond a network.
+    /// Returns the identity of a remote file.
     pub fn of_remote(stamp: &RemoteStamp) -> Self {
         let digest = blake3::hash(stamp.tag.as_bytes());
         let first = digest.as_bytes().first_chunk().copied().unwrap_or_default();

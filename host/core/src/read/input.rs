@@ -12,7 +12,7 @@ use tensorferry_sdk::{
     Result, TensorDecoder,
 };
 
-/// The format of tensors that are not in any file.
+/// The placeholder format of tensors that are in memory and not in any file.
 struct InMemory;
 
 impl Format for InMemory {
@@ -29,7 +29,7 @@ pub struct Input {
     pub catalog: Catalog,
     /// Whether codes of quantized weights are treated as plain numbers.
     pub codes_are_numbers: bool,
-    /// `None` if the host made the tensors from records.
+    /// The decoder of encoded storages; `None` if the host made the tensors from records.
     decoder: Option<Box<dyn TensorDecoder>>,
 }
 
@@ -74,7 +74,7 @@ impl Input {
         self.decoder.is_none()
     }
 
-    /// Sets the decoder.
+    /// Sets the decoder of encoded storages.
     pub fn decoded_by(self, decoder: impl TensorDecoder + 'static) -> Self {
         Self { decoder: Some(Box::new(decoder)), ..self }
     }

@@ -1,7 +1,7 @@
 //! The words in a key: `grad_scaler` and `gradScaler` contain the word `scaler`, but `upscaler`
-//! does not. They tell the purpose of a branch of a checkpoint, or of a file next to a model.
+//! does not. Such words show the purpose of a branch of a checkpoint, or of a file next to a model.
 
-/// Words for what only training needs: optimizers, schedulers, gradient scalers.
+/// Words for state that only training needs: optimizers, schedulers, gradient scalers.
 const OF_TRAINING: [&str; 12] = [
     "optim",
     "optims",
@@ -31,7 +31,8 @@ pub fn names_training_state(key: &str) -> bool {
         || names_random_state(key)
 }
 
-/// Whether a folder's name is that of training state, such as `optimizer_0` from Accelerate.
+/// Whether a folder contains training state, judging by its name, such as Accelerate's
+/// `optimizer_0`.
 pub fn is_training_folder(name: &str) -> bool {
     let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_');
     ["optimizer", "optimizers", "optim", "scheduler"].contains(&stem)

@@ -1,5 +1,5 @@
-//! Losses that the host detects: contents for which a target's format has no place, regardless of
-//! its writer.
+//! Losses that the host detects: contents that a target format cannot represent, regardless of its
+//! writer.
 
 use crate::read::marks::Marks;
 use crate::read::part::{TreeWalk, join};
@@ -11,11 +11,11 @@ use tensorferry_sdk::{
     Segment, Severity,
 };
 
-/// Maximum number of losses of one kind to list; the rest is counted.
+/// Maximum number of losses of one kind to list. The remaining losses are only counted.
 const MAX_LISTED: usize = 200;
 
-/// Returns the losses of a tree for a target without one: [its values](of_values), and its marks on
-/// tensors.
+/// Returns the losses that occur when a tree is written to a target without a tree: [the
+/// values](of_values) in the tree, and the marks on its tensors.
 #[must_use]
 pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     let mut losses = of_values(catalog, folded);
@@ -23,8 +23,9 @@ pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     losses
 }
 
-/// Returns the losses of non-tensor state below the root for a target without a tree, one per
-/// branch without tensors. `folded` means that the root's attributes went into the metadata.
+/// Returns the losses of non-tensor state below the root, for a target without a tree. Each branch
+/// without tensors is one loss. `folded` means that the root's attributes were moved into the
+/// metadata.
 #[must_use]
 pub fn of_values(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     let mut paths = Vec::new();
@@ -40,8 +41,8 @@ pub fn of_values(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     listed(LossKind::State, &paths, "values", "the target holds only tensors")
 }
 
-/// Returns the losses of marks on tensors for a target without a tree: attributes of a tensor, or a
-/// wrapper around it.
+/// Returns the losses of marks on tensors, for a target without a tree. A mark is an attribute of a
+/// tensor, or a wrapper around the tensor.
 #[must_use]
 pub fn of_marks(catalog: &Catalog) -> Vec<Loss> {
     let (mut attributes, mut composed, mut marked) = (Vec::new(), Vec::new(), 0_u64);
@@ -69,7 +70,8 @@ pub fn of_marks(catalog: &Catalog) -> Vec<Loss> {
     losses
 }
 
-/// Visits the tree from its root down to tensors, and to branches without any.
+/// Visits the tree from its root down to the tensors, and down to the branches that contain no
+/// tensors.
 fn walk_values(catalog: &Catalog, mut visit: impl FnMut(&TreeWalk<'_>, &str, NodeId)) {
     let Some(root) = catalog.tree().root() else { return };
     let walk = TreeWalk::new(catalog);
@@ -122,7 +124,8 @@ pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabiliti
     for mut members in written.into_values() {
         members.sort_unstable();
         members.dedup();
-        // One of them is written in any case, and need not be the reader's first.
+        // One member of the tie is written in any case. It need not be the first one that the
+        // reader returned.
         let Some((&first, again)) = members.split_first() else { continue };
         for &member in again {
             let why = format!("tied to {:?} and written again", view.tensor(first).name);
@@ -132,7 +135,7 @@ pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabiliti
     losses
 }
 
-/// Which losses end a conversion.
+/// The losses that make a conversion fail.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LossPolicy {
@@ -162,7 +165,8 @@ impl LossPolicy {
         self.allowed.contains(&kind)
     }
 
-    /// Returns an error for the first loss that ends the conversion, with the flag that allows it.
+    /// Returns an error for the first loss that makes the conversion fail. The error names the flag
+    /// that allows the loss.
     pub fn check(&self, losses: &[Loss]) -> Result<()> {
         let ends = |loss: &&Loss| match loss.severity {
             Severity::Lost => true,

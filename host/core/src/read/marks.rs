@@ -1,5 +1,5 @@
-//! Marks are what a tree records about a tensor besides its elements: that it is a parameter, that
-//! it is sparse or quantized, and any other attributes.
+//! Marks are the information that a tree records about a tensor in addition to its elements: that
+//! it is a parameter, that it is sparse or quantized, and any other attributes.
 
 use crate::read::part::TreeWalk;
 use tensorferry_sdk::{NodeId, NodeKind};
@@ -10,13 +10,13 @@ pub(super) enum Marks {
     None,
     /// It is a parameter or requires a gradient.
     Parameter,
-    /// It is one of several tensors that form one.
+    /// It is one of several tensors that together represent one tensor.
     Parts,
-    /// It has other attributes: their keys, if they are text.
+    /// It has other attributes. The value contains the attribute keys that are strings.
     Attributes(Vec<String>),
 }
 
-/// The attribute that only training needs; it says nothing about the content.
+/// An attribute that only training needs. It does not affect the content of a tensor.
 const OF_TRAINING: &str = "requires_grad";
 
 impl Marks {
@@ -26,7 +26,7 @@ impl Marks {
             let node = walk.node(id);
             match (node.kind, &*node.children) {
                 (NodeKind::ATTRIBUTED, &[value, attributes]) => {
-                    // A layout without tensors means that the reader lost the parts.
+                    // If there is a layout but no tensors, the reader did not keep the parts.
                     let is_layout = |(key, _): (String, NodeId)| key == "layout";
                     if walk.tensors_below(attributes) > 0 || walk.children(attributes).any(is_layout) {
                         return Self::Parts;
@@ -63,8 +63,8 @@ mod tests {
         Storage,
     };
 
-    /// Returns the losses of a mapping `{"t": ...}`. `mark` gets the node of a tensor and that of a
-    /// second one.
+    /// Returns the losses of a mapping `{"t": ...}`. `mark` gets the nodes of two tensors, and
+    /// returns the node for the key `t`.
     fn losses(
         mark: impl FnOnce(&mut CatalogBuilder<'_>, NodeId, NodeId) -> NodeId,
     ) -> Vec<(LossKind, Severity, String)> {

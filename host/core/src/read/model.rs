@@ -1,5 +1,6 @@
-//! A model is what one reader reads of the input. Most inputs are one model. A folder may contain
-//! more in its sub-folders: a diffusers pipeline has one for each of its parts.
+//! A model is the part of an input that one reader reads. Most inputs consist of one model. The
+//! sub-folders of an input folder may contain more models: a diffusers pipeline has one model for
+//! each of its parts.
 
 use crate::read::context::ReadContext;
 use crate::read::identity::FileIdentity;
@@ -7,23 +8,23 @@ use crate::read::input::Input;
 use std::path::PathBuf;
 use tensorferry_sdk::{Loss, Result};
 
-/// A model of the input that has been read.
+/// A model that has been read from the input.
 pub struct InputModel<'a> {
-    /// Its folder, relative to the input's; empty for the input itself.
+    /// The model's folder, relative to the input's folder; empty for the input itself.
     pub folder: String,
     pub input: Input,
-    /// The context of its plugins.
+    /// The context of the plugins that read the model.
     pub context: ReadContext<'a>,
 }
 
 impl InputModel<'_> {
-    /// Returns the path of one of the model's names in the input.
+    /// Converts a path in the model to a path in the input.
     #[must_use]
     pub fn path_of(&self, name: &str) -> String {
         if self.folder.is_empty() { name.to_owned() } else { format!("{}/{name}", self.folder) }
     }
 
-    /// Returns a loss of this model as a loss of the whole input.
+    /// Converts a loss of this model to a loss of the whole input.
     #[must_use]
     pub fn place(&self, loss: &Loss) -> Loss {
         let mut placed = loss.clone();
@@ -31,21 +32,22 @@ impl InputModel<'_> {
         placed
     }
 
-    /// Returns the files that it was read from, with their identities at that time.
+    /// Returns the files that the model was read from, with the identities that the files had when
+    /// they were opened.
     #[must_use]
     pub fn files(&self) -> Vec<(PathBuf, FileIdentity)> {
         let own = self.input.source.stamped().map(|(path, identity)| (path.to_owned(), identity));
         own.chain(self.context.additional_files()).collect()
     }
 
-    /// Checks that everything it was read from is unchanged. Fails if the reader's destructor
-    /// panicked.
+    /// Checks that all files that the model was read from are unchanged. Fails if the reader's
+    /// destructor panicked.
     pub fn close(self) -> Result<()> {
         self.input.close()?;
         self.context.check_additional_inputs()
     }
 
-    /// Whether its reader, or the writer of its output, has opened this file of the input.
+    /// Whether the model's reader, or the writer of its output, has opened this file of the input.
     #[must_use]
     pub fn has_read(&self, name: &str) -> bool {
         let own = if self.folder.is_empty() {

@@ -1,5 +1,5 @@
-//! An outline shows a catalog's tree to people: the state, and which parts contain how many
-//! tensors. The tensors themselves are listed elsewhere.
+//! An outline shows a catalog's tree to users: the non-tensor state, and the number of tensors in
+//! each part. The tensors themselves are listed elsewhere.
 
 use crate::read::part::TreeWalk;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -10,17 +10,17 @@ use tensorferry_sdk::{Catalog, Node, NodeId, NodeKind};
 
 /// Maximum lines of an outline.
 const MAX_LINES: usize = 20;
-/// Maximum children of a node to show; the rest is counted.
+/// Maximum number of children of a node to show. The remaining children are only counted.
 const MAX_CHILDREN: usize = 10;
-/// Maximum characters of a value.
+/// Maximum number of characters of a value to show.
 const MAX_CHARACTERS: usize = 100;
 /// Maximum items of a list to show in a line.
 const MAX_ITEMS: usize = 4;
-/// Maximum values to visit for one line: a pickle contains a long list once, and may refer to it
-/// often.
+/// Maximum number of values to visit for one line. The limit is needed because a pickle can refer
+/// many times to a single long list.
 const MAX_EXAMINED: usize = 256;
 
-/// Maximum depth of a tree written as JSON; JSON readers have a similar limit.
+/// Maximum depth of a tree that is written as JSON. JSON readers have a similar limit.
 const MAX_DEPTH: usize = 120;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Line {
     pub level: usize,
     /// The key, which may contain any character.
     pub key: String,
-    /// The value of a leaf, or a class.
+    /// The value of a leaf, or the class of an object.
     pub value: String,
     /// Number of tensors below.
     pub tensors: u64,
@@ -43,9 +43,8 @@ impl Line {
     }
 }
 
-/// Returns the lines of a catalog's tree; none if it has no tree. Nodes near the root come first: a
-/// node is expanded if all nodes at its level before it were visited, and there is room for its
-/// children.
+/// Returns the lines for a catalog's tree, or no lines if it has no tree. Nodes near the root are
+/// expanded first. A node is expanded if there is room for its children.
 #[must_use]
 pub fn lines(catalog: &Catalog) -> Vec<Line> {
     let Some(root) = catalog.tree().root() else { return Vec::new() };
@@ -57,8 +56,8 @@ pub fn lines(catalog: &Catalog) -> Vec<Line> {
         let children = || walk.children(node).filter(|(_, child)| !walk.is_leaf(*child));
         let count = children().count();
         let places = if level == 0 { MAX_LINES } else { MAX_CHILDREN };
-        // Not expanded: its own line shows everything, or it has many similar children, which are
-        // counted.
+        // A node is not expanded if its own line shows everything, or if it has many similar
+        // children, which are only counted.
         let is_said = in_one_line(catalog, &walk, node).is_some();
         if level > 0 && (is_said || (count > MAX_CHILDREN && walk.tensors_below(node) > 0)) {
             continue;
@@ -84,7 +83,7 @@ pub fn lines(catalog: &Catalog) -> Vec<Line> {
     in_order(&shown, &top)
 }
 
-/// Orders parents before their children.
+/// Sorts the lines so that parents come before their children.
 fn in_order(shown: &[(Line, Vec<usize>)], top: &[usize]) -> Vec<Line> {
     let mut lines = Vec::with_capacity(shown.len());
     let mut open: Vec<usize> = top.iter().rev().copied().collect();
@@ -105,8 +104,9 @@ fn line(catalog: &Catalog, walk: &TreeWalk<'_>, level: usize, key: &str, node: N
     }
 }
 
-/// Returns a mapping of values as `lr=0.001, betas=[0.9, 0.999]`, a list of scalars, or the first
-/// of a list of such mappings. `None` for nodes that contain more.
+/// Formats a node in one line: a mapping of values as `lr=0.001, betas=[0.9, 0.999]`, a list of
+/// scalars, or the first item of a list of such mappings. Returns `None` for nodes that contain
+/// more.
 fn in_one_line(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<String> {
     let node = catalog.tree().get(walk.value(id))?;
     if node.kind == NodeKind::MAP {
@@ -129,8 +129,8 @@ fn in_one_line(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<Str
     })
 }
 
-/// Returns the values of a mapping. It may contain another mapping, with the same limit on its
-/// length as a list.
+/// Formats the values of a mapping. The mapping may contain one level of mappings, whose length is
+/// limited like that of a list.
 fn pairs(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId, may_nest: bool) -> Option<String> {
     let value = |id: NodeId| {
         let node = catalog.tree().get(walk.value(id))?;
@@ -152,7 +152,7 @@ fn pairs(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId, may_nest: bool) -> 
     pairs.filter(|pairs| !pairs.is_empty()).map(|pairs| pairs.join(", "))
 }
 
-/// Returns a list of scalars if it is short; otherwise their number.
+/// Formats a short list of scalars. For a longer list, returns the number of items.
 fn items(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<String> {
     let node = catalog.tree().get(walk.value(id))?;
     if !matches!(node.kind, NodeKind::LIST | NodeKind::TUPLE | NodeKind::SET) || node.children.is_empty() {
@@ -190,8 +190,9 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Returns the tree as JSON: mappings and lists as such, tensors by name, objects by class. It is
-/// serialized node by node, and is never in memory as a whole. `None` without a tree.
+/// Returns the tree as JSON: mappings and lists as such, tensors by name, objects by class. The
+/// tree is serialized node by node, so that the JSON is never in memory as a whole. Returns `None`
+/// if the catalog has no tree.
 #[must_use]
 pub fn json(catalog: &Catalog) -> Option<State<'_>> {
     let root = catalog.tree().root()?;
@@ -222,7 +223,7 @@ impl Serialize for State<'_> {
     }
 }
 
-/// A node and its descendants; `left` is the number of values that may still be shown.
+/// A node and its descendants. `left` is the number of values that may still be written.
 #[derive(Clone, Copy)]
 struct Below<'a> {
     catalog: &'a Catalog,
@@ -236,7 +237,7 @@ impl<'a> Below<'a> {
         Self { id, depth: self.depth + 1, ..self }
     }
 
-    /// Returns the node as the key of a mapping.
+    /// Formats the node as the key of a mapping.
     fn key(self) -> String {
         match self.catalog.tree().get(self.id).and_then(Node::as_text) {
             Some(text) => text.to_owned(),

@@ -1,4 +1,5 @@
-//! ferry's own files next to data, which are not data: receipts, and the journals of runs.
+//! Files that ferry itself writes next to data, and that are not data: receipts, and the journals
+//! of runs.
 
 use crate::context::regular_file;
 use crate::read::folder::is_url;
@@ -11,14 +12,14 @@ pub const RECEIPT: &str = ".ferry.json";
 /// First bytes of every journal.
 const JOURNAL_BEGINS: &[u8] = b"{\"event\":\"begin\",\"at\":\"";
 
-/// Whether a file in a folder is one of ferry's own.
+/// Whether a file in a folder was written by ferry itself and is not data.
 pub fn is_own(folder: &Path, name: &str) -> bool {
     name.ends_with(RECEIPT) || is_journal(folder, name)
 }
 
 /// Whether a file in a folder is a journal: `NAME.journal.jsonl`, or `NAME.journal.1-of-2.jsonl`
-/// for a shard. Data may have such a name, but begins differently. In a store, only plans have
-/// journals.
+/// for a shard. A data file may have such a name, but begins with different bytes. In an object
+/// store, only plans have journals.
 #[must_use]
 pub fn is_journal(folder: &Path, name: &str) -> bool {
     if !name.contains(".journal.") || !name.ends_with(".jsonl") || folder.to_str().is_some_and(is_url) {

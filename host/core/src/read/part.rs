@@ -1,5 +1,5 @@
-//! A part is what is taken of an input: all of it, one branch of its tree, or the model. The model
-//! is the default if the target is a flat list. It is the one mapping of names to tensors that is
+//! A part is what is taken from an input: all of it, one branch of its tree, or the model. If the
+//! target is a flat list, the default is the model: the only mapping of names to tensors that is
 //! not optimizer, scheduler or random state.
 
 use crate::read::key_words::{names_a_model, names_random_state, names_training_state};
@@ -9,11 +9,11 @@ use tensorferry_sdk::{
     Catalog, Dtype, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Tensor, TensorId, Tree,
 };
 
-/// What the user wants of the input.
+/// The part of the input that the user requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Part {
-    /// The model for a flat target, otherwise everything.
+    /// The model if the target is flat; otherwise everything.
     #[default]
     Auto,
     Whole,
@@ -55,11 +55,12 @@ impl fmt::Display for Part {
     }
 }
 
-/// Takes a part of a catalog. `flat` means that the target is a flat list of tensors. Also returns
-/// what `auto` left out. Fails if the path does not exist, or if `auto` finds several mappings;
-/// then the error lists a command for each.
+/// Takes a part of a catalog. `flat` means that the target is a flat list of tensors. Also returns,
+/// as losses, what `auto` left out. Fails if the path does not exist, or if `auto` finds several
+/// mappings; then the error lists a command for each.
 pub fn take(catalog: Catalog, part: &Part, flat: bool) -> Result<(Catalog, Vec<Loss>)> {
-    // A tree without tensors only describes: the tensors are a flat list next to it.
+    // A tree without tensors only describes the model. In that case, the tensors are a flat list
+    // next to the tree.
     let holds_tensors = |root: &NodeId| TreeWalk::new(&catalog).tensors_below(*root) > 0;
     let branch = match (part, catalog.tree().root().filter(holds_tensors)) {
         (Part::Whole, _) | (Part::Auto, None) => return Ok((catalog, Vec::new())),
@@ -94,8 +95,8 @@ pub fn has(catalog: &Catalog, path: &str) -> bool {
     }
 }
 
-/// Removes the children of the branch that are not taken. Other values in it stay visible to the
-/// user.
+/// Removes the children of the branch that are not taken. Other values in the branch stay, so that
+/// users still see them.
 fn pruned(catalog: Catalog, branch: &Branch) -> Result<(Catalog, NodeId)> {
     if branch.without.is_empty() {
         return Ok((catalog, branch.node));
@@ -104,7 +105,7 @@ fn pruned(catalog: Catalog, branch: &Branch) -> Result<(Catalog, NodeId)> {
     // Removing the tree from the catalog makes it uniquely owned, so that it can be extended
     // without a copy.
     let catalog = catalog.with_tree(Tree::default())?;
-    // The nodes from the branch through its attributes to the container itself.
+    // The nodes from the branch to the container itself, through the attributes around it.
     let mut way = vec![branch.node];
     let mut node = node_of(&tree, branch.node)?;
     while let (NodeKind::ATTRIBUTED, Some(&inner)) = (node.kind, node.children.first()) {
@@ -148,29 +149,30 @@ fn by_prefix(catalog: &Catalog, path: &str) -> Result<Catalog> {
     catalog.select(&kept, None)
 }
 
-/// Why something is not in the chosen part.
+/// The reason why something is not in the chosen part.
 const LEFT_OUT: &str = "outside the part that --part auto took; --part . takes everything";
-/// Maximum number of values without tensors to list; the rest is counted.
+/// Maximum number of values without tensors to list. The remaining values are only counted.
 const MAX_LISTED: usize = 200;
 
 /// The chosen part.
 struct Branch {
     node: NodeId,
     path: String,
-    /// Nodes below it that are not taken.
+    /// Nodes below the branch that are not taken.
     without: Vec<NodeId>,
     left_out: Vec<Loss>,
 }
 
-/// A catalog's tree, with facts about the descendants of each node.
+/// A catalog's tree, with properties of the descendants of each node.
 pub(crate) struct TreeWalk<'a> {
     catalog: &'a Catalog,
     tree: &'a Tree,
-    /// Number of tensors.
+    /// For each node, the number of tensors in it.
     below: Vec<u64>,
-    /// Whether it is or contains a mapping of names to tensors.
+    /// For each node, whether it is or contains a mapping of names to tensors.
     mapping: Vec<bool>,
-    /// Whether it is or contains a state dict: a mapping whose names are module paths.
+    /// For each node, whether it is or contains a state dict: a mapping whose names are module
+    /// paths.
     state_dict: Vec<bool>,
 }
 
@@ -183,7 +185,7 @@ impl<'a> TreeWalk<'a> {
             let own = u64::from(node.kind == NodeKind::TENSOR);
             let count = node.children.iter().fold(own, |sum, c| sum.saturating_add(walk.below[c.0 as usize]));
             walk.below.push(count);
-            // The contents of an object of an unknown class are not searched.
+            // Objects of unknown classes are not searched for mappings.
             let is_open = node.kind != NodeKind::OBJECT;
             let any_below = |of: &[bool]| is_open && node.children.iter().any(|c| of[c.0 as usize]);
             let (mut maps, mut has_paths) = (any_below(&walk.mapping), any_below(&walk.state_dict));
@@ -206,7 +208,7 @@ impl<'a> TreeWalk<'a> {
         &self.tree.nodes()[id.0 as usize]
     }
 
-    /// Follows attributes to the node that they are set on.
+    /// Returns the node that the attributes at `id` are set on; other nodes are returned unchanged.
     pub(crate) fn value(&self, mut id: NodeId) -> NodeId {
         while self.node(id).kind == NodeKind::ATTRIBUTED {
             id = self.node(id).children[0];
@@ -214,8 +216,8 @@ impl<'a> TreeWalk<'a> {
         id
     }
 
-    /// Iterates over the named children of a container. Names are made one by one, since a list may
-    /// have millions.
+    /// Iterates over the named children of a container. Names are made one at a time, because a
+    /// list may have millions of items.
     pub(crate) fn children(&self, id: NodeId) -> impl DoubleEndedIterator<Item = (String, NodeId)> {
         let node = self.node(self.value(id));
         let (is_map, count) = match node.kind {
@@ -253,7 +255,7 @@ impl<'a> TreeWalk<'a> {
         first.is_some_and(|first| self.node(self.value(first)).kind == NodeKind::TENSOR)
     }
 
-    /// Returns an object's first argument.
+    /// Returns the first argument of an object.
     pub(crate) fn wrapped(&self, object: &Node) -> Option<NodeId> {
         self.arguments(object).first().copied()
     }
@@ -263,14 +265,14 @@ impl<'a> TreeWalk<'a> {
         arguments.filter(|node| node.kind == NodeKind::TUPLE).map_or(&[], |node| &node.children)
     }
 
-    /// Returns the keys of mappings among an object's arguments.
+    /// Returns the keys of the mappings among an object's arguments.
     pub(crate) fn mark_keys(&self, object: &Node) -> impl Iterator<Item = String> {
         let mappings =
             self.arguments(object).iter().skip(1).filter(|id| self.node(**id).kind == NodeKind::MAP);
         mappings.flat_map(|id| self.children(*id)).map(|(key, _)| key)
     }
 
-    /// Returns the tensors below a node.
+    /// Returns the tensors below a node, except for those below the nodes in `without`.
     pub(crate) fn tensors(&self, root: NodeId, without: &[NodeId]) -> Vec<TensorId> {
         let mut open = vec![root];
         let mut found = Vec::new();
@@ -284,7 +286,8 @@ impl<'a> TreeWalk<'a> {
         found
     }
 
-    /// Descends as long as only one branch contains a model's mapping of names to tensors.
+    /// Descends into the tree as long as exactly one branch contains a model's mapping of names to
+    /// tensors.
     fn choose(&self, root: NodeId) -> Result<Branch> {
         let mut branch =
             Branch { node: root, path: String::new(), without: Vec::new(), left_out: Vec::new() };
@@ -295,15 +298,16 @@ impl<'a> TreeWalk<'a> {
                 children.iter().partition(|(key, child)| self.is_training_state(key, *child));
             let mappings: Vec<&(String, NodeId)> =
                 rest.iter().copied().filter(|(_, child)| self.mapping[child.0 as usize]).collect();
-            // A mapping without weights next to a model is not a model, for example a callback's
-            // best loss.
+            // A mapping next to a model is not a model if it has no weights, for example a mapping
+            // with a callback's best loss.
             let (others, models): (Vec<_>, Vec<_>) =
                 mappings.iter().copied().partition(|(_, child)| self.holds_no_weights(*child));
             let models = if models.is_empty() { others } else { models };
             let is_model = self.is_model(branch.node, &rest, &models)
                 || (branch.node != root && self.are_layers(&models));
             if models.is_empty() || is_model {
-                // If there is only training state, the user wants that.
+                // If the checkpoint contains only training state, the user wants the training
+                // state.
                 for (key, child) in training.into_iter().filter(|_| !rest.is_empty()) {
                     branch.left_out.push(self.left_out(&branch.path, key, *child));
                     branch.without.push(*child);
@@ -315,7 +319,7 @@ impl<'a> TreeWalk<'a> {
             };
             let mut more = 0;
             for (other, child) in self.children(branch.node).filter(|(_, child)| child != model) {
-                // There may be millions of numbers.
+                // A branch may have millions of values, so only some of them are listed.
                 if branch.left_out.len() < MAX_LISTED || self.tensors_below(child) > 0 {
                     branch.left_out.push(self.left_out(&branch.path, &other, child));
                 } else {
@@ -331,9 +335,9 @@ impl<'a> TreeWalk<'a> {
     }
 
     /// Whether a mapping is itself a model that contains other mappings: a state dict with a
-    /// module's own state, or the layers of a parameter tree. A checkpoint may have a tensor next
-    /// to its models (class weights, a history of losses) but is not a model: its models are state
-    /// dicts or have the names of models.
+    /// module's own state, or the layers of a parameter tree. A checkpoint that has a tensor next
+    /// to its models (class weights, a loss history) is not itself a model: its models are state
+    /// dicts, or their names are typical of models.
     fn is_model(&self, id: NodeId, children: &[&(String, NodeId)], models: &[&(String, NodeId)]) -> bool {
         let is_weight = |child: &&&(String, NodeId)| self.is_leaf(child.1) && !self.holds_no_weights(child.1);
         let mut weights = children.iter().filter(is_weight).map(|(key, _)| key.as_str()).peekable();
@@ -345,8 +349,8 @@ impl<'a> TreeWalk<'a> {
         !is_beside || weights.any(|key| is_path(key) || OF_MODULES.contains(&key))
     }
 
-    /// Whether several mappings within the chosen part are layers of a parameter tree: none of them
-    /// is a state dict or has the name of a model.
+    /// Whether several mappings within the chosen part are layers of a parameter tree: none of the
+    /// mappings is a state dict, or has a name that is typical of models.
     fn are_layers(&self, models: &[&(String, NodeId)]) -> bool {
         models.len() > 1
             && !models.iter().any(|(key, model)| self.state_dict[model.0 as usize] || names_a_model(key))
@@ -361,7 +365,7 @@ impl<'a> TreeWalk<'a> {
             }
             let node = self.node(id);
             let tensor = node.as_tensor().and_then(|id| self.catalog.tensor(id));
-            // A tensor with its own class is another library's array, or a history of losses.
+            // A tensor with its own class is an array of another library, or a loss history.
             if tensor.is_some_and(|tensor| node.class.is_empty() && may_be_a_weight(tensor)) {
                 return false;
             }
@@ -371,9 +375,9 @@ impl<'a> TreeWalk<'a> {
     }
 
     /// Whether a branch is training state. Optimizers, schedulers, gradient scalers and random
-    /// state have the same names everywhere, and an optimizer's state also shows by its structure.
-    /// A single tensor with such a name may belong to a model, so that only the length of a random
-    /// generator's state decides.
+    /// state have the same names everywhere, and the state of an optimizer can also be recognized
+    /// by its structure. A single tensor with such a name may belong to a model. It counts as
+    /// training state only if it has the length of a random generator's state.
     fn is_training_state(&self, key: &str, id: NodeId) -> bool {
         if self.is_leaf(id) {
             return names_random_state(key)
@@ -420,7 +424,8 @@ impl<'a> TreeWalk<'a> {
     }
 }
 
-/// Names of a module's own parameters. The state dict of a single module has them without a path.
+/// Names of a module's own parameters. In the state dict of a single module, these names have no
+/// path.
 const OF_MODULES: [&str; 4] = ["weight", "bias", "kernel", "embedding"];
 
 /// Whether a key is the path of a parameter: `fc.weight`, `dense/kernel`.
@@ -428,7 +433,7 @@ fn is_path(key: &str) -> bool {
     key.contains(['.', '/'])
 }
 
-/// Whether a tensor could be a weight. Single numbers are steps and losses.
+/// Whether a tensor could be a weight. Single numbers are usually step counts and losses.
 fn may_be_a_weight(tensor: &Tensor) -> bool {
     tensor.shape.iter().product::<u64>() > 1 && !is_generator(tensor)
 }

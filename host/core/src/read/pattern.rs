@@ -1,26 +1,26 @@
 //! Patterns for the files of a dataset: globs, and braces that expand as in a shell or `webdataset`
 //! (`data-{00000..00063}.tar`, `{train,extra}-*.tar`).
 //!
-//! A glob matches existing files. A name that results from braces must exist, so that a missing
-//! file does not go unnoticed.
+//! A glob matches any number of existing files. Every name that results from braces must exist, so
+//! that a missing file does not go unnoticed.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Result};
 
-/// Characters that mark a glob.
+/// Characters that make a string a glob.
 const GLOB_SIGNS: [char; 3] = ['*', '?', '['];
 
 /// One or more patterns, after the expansion of braces.
 #[derive(Debug)]
 pub(super) struct FilePattern {
     globs: GlobSet,
-    /// Names without a glob, in their order.
+    /// Names without glob characters, in their original order.
     names: Vec<String>,
 }
 
 impl FilePattern {
-    /// Whether a text is a pattern at all.
+    /// Whether a string is a pattern.
     pub(super) fn is_pattern(text: &str) -> bool {
         text.contains(GLOB_SIGNS) || first_braces(text).is_some()
     }
@@ -52,7 +52,7 @@ impl FilePattern {
         self.globs.is_match(name) || self.names.iter().any(|known| known == name)
     }
 
-    /// Returns the matching names, in their order; none if a glob matches nothing.
+    /// Returns the matching names, in order. If a glob matches nothing, the result is empty.
     pub(super) fn matching(&self, mut there: Vec<String>) -> Result<Vec<String>> {
         let known: HashSet<&str> = there.iter().map(String::as_str).collect();
         if let Some(missing) = self.names.iter().find(|name| !known.contains(name.as_str())) {
@@ -105,8 +105,8 @@ fn first_braces(text: &str) -> Option<(usize, usize, Choices<'_>)> {
 enum Choices<'t> {
     /// `a,b,c`
     Words(Vec<&'t str>),
-    /// `008..010`, inclusive. If one number begins with a zero, all have the digits of the longer
-    /// one.
+    /// `008..010`, inclusive. If one number begins with a zero, all numbers are padded to the
+    /// length of the longer one.
     Numbers { first: u64, last: u64, width: usize },
 }
 

@@ -6,16 +6,16 @@ use crate::read::folder::{EntryKind, InputFolder, absolute};
 use crate::read::source::FileSource;
 use tensorferry_sdk::{Entry, Error, Result, Source};
 
-/// The reader option, with its value, for reading a single part.
+/// The reader option, with its value, that reads a single part.
 const ALONE: (&str, &str) = ("shard", "alone");
 
-/// Whether the reader's options request a single part.
+/// Whether the reader's options request that only a single part is read.
 #[must_use]
 pub fn is_alone(options: &[(String, String)]) -> bool {
     options.iter().any(|(key, value)| (key.as_str(), value.as_str()) == ALONE)
 }
 
-/// Returns a folder next to the source's that contains a different rank of the same set.
+/// Returns a folder next to the source's folder that contains a different rank of the same set.
 pub fn sibling(source: &FileSource, session: &Session) -> Result<Option<String>> {
     let is_one = matches!(source.entry(), Entry::Folder | Entry::File(_)) && !source.is_listed()
         || source.pattern().is_some();
@@ -31,8 +31,8 @@ pub fn sibling(source: &FileSource, session: &Session) -> Result<Option<String>>
     Ok(sibling_among(name, folders.map(|entry| entry.name.as_str())))
 }
 
-/// Does the same as [`sibling`], for a folder among these. Ranks count from 0: other numbers may be
-/// anything.
+/// Searches these folders for a different rank, as [`sibling`] does. Ranks count from 0. If the
+/// numbers do not start at 0, they may have a different meaning.
 pub fn sibling_among<'n>(name: &str, folders: impl Iterator<Item = &'n str>) -> Option<String> {
     let (set, is_first) = set_of(name)?;
     let others = folders.filter(|other| *other != name);
@@ -47,8 +47,8 @@ pub fn refusal(folder: &str, sibling: &str) -> Error {
         .hint("pass the whole model, or -i shard=alone to read only this part")
 }
 
-/// Returns the name of a folder with `#` for its numbers, and whether all of them are 0; `None` if
-/// it is not a rank's folder.
+/// Replaces the numbers in a folder's name with `#`. Returns the result, and whether all of the
+/// numbers are 0, or `None` if the folder is not a rank's folder.
 fn set_of(name: &str) -> Option<(String, bool)> {
     let is_digit = |c: char| c.is_ascii_digit();
     let is_rank = |(at, word): (usize, &str)| {

@@ -1,14 +1,14 @@
-//! Decides which files of a record input are read. A named file is that file. A folder, or the
-//! common prefix of several files, is one dataset. If the names show several sets or splits, the
-//! user must choose: they are never combined without a request.
+//! Decides which files of a record input are read. If the user names a file, only that file is
+//! read. A folder, or the common prefix of several files, is one dataset. If the names show several
+//! sets or splits, the user must choose. Sets and splits are only combined if the user requests it.
 //!
 //! Splits are recognized by the words that the Hub's library `datasets` uses
 //! (`datasets/data_files.py`), and by the names in a `dataset_info.json` of `datasets` or
 //! `tensorflow_datasets`. If a folder has no file in a known format, its splits may be in
 //! sub-folders, in `data/` or in folders with the names of splits.
 //!
-//! Numbered names (`train-00000-of-00002.parquet`) tell how many files a set has. An incomplete set
-//! is refused, unless the user lists the files.
+//! Numbered names (`train-00000-of-00002.parquet`) tell how many files a set has. ferry refuses an
+//! incomplete set, unless the user lists its files.
 
 mod saved_dataset;
 mod sets;
@@ -35,14 +35,14 @@ use std::sync::Arc;
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, LossKind, Purpose, Result, Source};
 
-/// The folder for a dataset's files on the Hub.
+/// The folder in which a repository on the Hub has a dataset's files.
 const DATA: &str = "data";
 /// Maximum depth of sub-folders.
 const MAX_DEPTH: usize = 16;
 /// Maximum number of files to find.
 const MAX_FILES: usize = 1 << 20;
 
-/// The user's options for an input.
+/// The user's options for selecting and reading an input.
 #[derive(Debug, Clone, Copy)]
 pub struct InputChoice<'a> {
     pub from: Option<&'a str>,
@@ -58,14 +58,14 @@ pub struct FoundInput<'r> {
     pub format: &'r RegisteredFormat,
     /// The reader's options.
     pub options: Vec<(String, String)>,
-    /// Whether the part was one of these splits: then everything in it is taken.
+    /// Whether the user chose a split as the part. In that case, everything in the split is taken.
     pub is_split: bool,
     /// The set that the user chose in the folder.
     chosen: Option<ChosenSet>,
-    /// The entries that the user named, if these are more than the files.
+    /// The entries that the user named, if the user named more than the files that are read.
     pub scope: Option<Arc<InputScope>>,
-    /// Whether unreadable entries are losses instead of errors; `None` if the command has no such
-    /// option.
+    /// Whether unreadable entries are losses instead of errors; `None` if the command has no option
+    /// for this.
     allows_unreadable: Option<bool>,
 }
 
@@ -80,7 +80,7 @@ pub fn find<'r>(
     find_from(FileSource::open(path, session)?, choice, registry, session)
 }
 
-/// Does the same as [`find`], for an opened source.
+/// Finds the format and files of an opened source, as [`find`] does for a path.
 pub fn find_from<'r>(
     source: FileSource,
     choice: InputChoice<'_>,
@@ -100,7 +100,8 @@ pub fn find_from<'r>(
     Ok(found)
 }
 
-/// Does the same as [`find_from`], without a note on other ranks' parts.
+/// Finds the format and files of an opened source, as [`find_from`] does, but without a note about
+/// parts of other ranks.
 pub fn find_in<'r>(
     source: FileSource,
     choice: InputChoice<'_>,
@@ -129,7 +130,7 @@ pub fn find_in<'r>(
                     let error = unknown::explain(error, &source, registry, session);
                     let scope = InputScope::of(&named, None, registry)?;
                     let account = scope.and_then(|scope| scope.account(&named, "", true, &|_| false).ok());
-                    // A link without a target may be the only entry.
+                    // The folder may contain nothing but a link whose target is missing.
                     let unreadable = account.as_ref().and_then(|account| account.unreadable());
                     return Err(match unreadable {
                         Some((name, why)) if why == LEADS_OUT => leads_out(name),
@@ -157,7 +158,7 @@ pub fn find_in<'r>(
     Ok(FoundInput { scope, allows_unreadable, ..found })
 }
 
-/// Chooses the record files to read. Tensor inputs and listed files stay as they are.
+/// Chooses the record files to read. Tensor inputs and listed files are returned unchanged.
 fn choose<'r>(
     source: FileSource,
     format: &'r RegisteredFormat,
@@ -170,8 +171,8 @@ fn choose<'r>(
     choose_among(source, format, choice, session)
 }
 
-/// Returns the record files of the splits in sub-folders. Returns `None` if another sub-folder is a
-/// model, since a pipeline of models may have its own `test/`.
+/// Returns the record files of the splits in sub-folders. Returns `None` if one of the sub-folders
+/// is a model, because a pipeline of models may have a folder `test/` that is not a split.
 fn below<'r>(
     source: &FileSource,
     part: &Part,
@@ -221,7 +222,7 @@ fn choose_among<'r>(
         return Ok(all.only(names));
     }
     let listed = match all.source.entry() {
-        // This file was found in a sub-folder: the user did not name it.
+        // The user did not name this file. It was found in a sub-folder.
         Entry::File(name) if all.source.is_listed() => vec![name.clone()],
         Entry::File(_) => return Ok(all),
         Entry::Folder => all.source.list("")?,
@@ -239,7 +240,8 @@ fn choose_among<'r>(
     let sets = splits.sets(&listed, format);
     let wanted = match (part, all.source.entry()) {
         (Part::Path(name), _) => Some(name),
-        // `data` means the set `data-?????-of-00004`, even if `data-old-?????-of-00002` exists too.
+        // `data` means the set `data-?????-of-00004`, even if the set `data-old-?????-of-00002`
+        // also exists.
         (_, Entry::Prefix(prefix)) => Some(prefix),
         _ => None,
     };
@@ -284,13 +286,14 @@ fn note_unlisted(saved: &[String], listed: &[String], format: &RegisteredFormat,
     }
 }
 
-/// Whether a reader that lists the files itself would read ferry's own files as data: a journal
-/// among JSON Lines files, or a receipt if no file has the format's suffix.
+/// Whether a reader that lists the files itself would read ferry's own files as data. This happens
+/// if a journal is among JSON Lines files, or if a receipt is in a folder where no file has the
+/// format's suffix.
 fn would_read_own_files(source: &FileSource, listed: &[String], format: &RegisteredFormat) -> bool {
     let (own, others): (Vec<&String>, Vec<&String>) =
         listed.iter().partition(|name| is_own(source.folder(), name));
     let are_called = |names: &[&String]| names.iter().any(|name| has_format_suffix(format, name));
-    // For a format without suffixes, an index tells which files are data.
+    // If the format has no suffixes, an index determines which files are data.
     let has_endings = !format.description.suffixes.is_empty();
     has_endings && !own.is_empty() && (are_called(&own) || !are_called(&others))
 }
@@ -340,7 +343,7 @@ impl FoundInput<'_> {
     }
 }
 
-/// Returns the visible files of a folder whose paths match.
+/// Returns the visible files of a folder whose paths match the pattern.
 fn matching(source: &FileSource, pattern: &str) -> Result<Vec<String>> {
     let option = |error: Error| error.context(format!("option {FILES}"));
     let mut names = Vec::new();
@@ -362,7 +365,7 @@ fn walk(source: &FileSource, folder: &str, names: &mut Vec<String>, depth: usize
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         names.extend(source.list(&prefix)?.into_iter().filter(is_data));
         folders += 1;
-        // Links between folders may form a circle.
+        // Folders may be links that form a cycle.
         if names.len() + folders > MAX_FILES {
             return Err(Error::limit("too many files").file(folder).expected(format!("at most {MAX_FILES}")));
         }

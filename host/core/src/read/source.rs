@@ -1,9 +1,10 @@
-//! A source is what the user named, and the files next to it. Files are opened by relative name,
-//! stamped when they are first opened, and read by position.
+//! A source is the file or folder that the user named, together with the files next to it. Files
+//! are opened by relative name, stamped when they are first opened, and read by position.
 //!
 //! Files are checked again before the commit, and before an error of a reader is reported
-//! (`FileSource::attribute_error`): a changed file is the better explanation. The folder of a named file is
-//! listed only if a format asks for other files in it.
+//! (`FileSource::attribute_error`): if a file has changed, the change is reported instead of the
+//! reader's error. The folder of a named file is listed only if a format asks for other files in
+//! it.
 
 use crate::context::regular_file;
 use crate::context::remote::RemoteFile;
@@ -32,8 +33,8 @@ use tensorferry_sdk::{
     Entry, Error, ErrorKind, FileId, FileRange, Limits, Result, Source, check_name, check_range, split_ranges,
 };
 
-/// A source may keep open one `PART_OPEN`-th of the process's file descriptors, within the bounds
-/// `OPEN`. The least recently used ones are closed, and reopened when needed.
+/// A source may keep open one `PART_OPEN`-th of the file descriptors that the process may use,
+/// limited to the range `OPEN`. The least recently used files are closed, and reopened when needed.
 const PART_OPEN: u64 = 4;
 const OPEN: RangeInclusive<u64> = 64..=4096;
 
@@ -43,21 +44,22 @@ pub(crate) const ALLOW_INPUT: &str = "or pass --allow-loss input to skip it";
 /// How unreadable files and folders are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unreadable {
-    /// As an error.
+    /// Reported as an error.
     Refused,
-    /// As an error that names the option to skip them.
+    /// Reported as an error that names the option to skip them.
     Advised,
-    /// Not listed as files and folders.
+    /// Left out of the listed files and folders.
     LeftOut,
 }
 
 /// Files of a folder.
 pub struct FileSource {
     folder: InputFolder,
-    /// If set, the first file names the others: this is the folder for all files except the first.
+    /// If set, the first file contains the names of the other files. This is the folder for all
+    /// files except the first one.
     named_by_first: Option<InputFolder>,
     entry: Entry,
-    /// The names to list, if they are not the folder's own.
+    /// The names to list, if not all names in the folder are listed.
     only: Option<Vec<String>>,
     /// The glob that matched these names.
     pattern: Option<String>,
@@ -76,13 +78,13 @@ pub struct FileSource {
 struct OpenFiles {
     by_name: HashMap<String, u32>,
     open: HashMap<u32, OpenFile>,
-    /// Counter of descriptor uses.
+    /// Counts the uses of descriptors.
     uses: u64,
 }
 
 struct OpenFile {
     file: Arc<File>,
-    /// Value of the counter at its last use.
+    /// The value of `uses` when this file was last used.
     used: u64,
 }
 
@@ -104,13 +106,13 @@ enum FilePlace {
 
 impl FileSource {
     /// Opens what the user named: a file, a folder, the common prefix of several files, or a glob.
-    /// It is a local path, or a URL that the session's [remote](Session::remote) opens.
+    /// `input` is a local path, or a URL that the session's [remote](Session::remote) opens.
     pub fn open(input: &Path, session: &Session) -> Result<Self> {
         Self::open_with(input, session.links.clone(), session)
     }
 
-    /// Does the same as [`open`](Self::open), for an input whose bytes go into an output unchanged:
-    /// links out of it are not followed.
+    /// Opens an input whose bytes go into an output unchanged. Unlike [`open`](Self::open), does
+    /// not follow links out of the folder.
     pub(crate) fn open_companions(input: &Path, session: &Session) -> Result<Self> {
         Self::open_with(input, LinkRules::default(), session).map(|source| source.of_companions())
     }
@@ -126,7 +128,7 @@ impl FileSource {
         }
     }
 
-    /// Does the same as [`open`](Self::open), for a local path.
+    /// Opens a local path, as [`open`](Self::open) does.
     pub(super) fn open_local(input: &Path, links: LinkRules, limits: &Limits) -> Result<Self> {
         let metadata = std::fs::metadata(input);
         if metadata.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
@@ -140,7 +142,7 @@ impl FileSource {
             _ => PathBuf::from("."),
         };
         let found = match metadata {
-            // Whether it is a regular file is checked when it is opened.
+            // Any other kind of file is rejected when it is opened.
             Ok(_) => Some(EntryKind::File),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) if is_loop(&error) => {
@@ -152,7 +154,7 @@ impl FileSource {
     }
 
     /// Returns the source for a name in a folder, where `found` is what exists at that name.
-    /// `input` is the user's text, for errors.
+    /// `input` is the path that the user typed, for error messages.
     fn named(
         folder: InputFolder,
         name: String,
@@ -166,8 +168,8 @@ impl FileSource {
             None => {}
         }
         let source = Self::of(folder, Entry::Prefix(name.clone()), limits);
-        // Locally, a failed listing usually means that the folder is missing; errors of stores are
-        // reported.
+        // For a local folder, a failed listing usually means that the folder is missing. Errors
+        // from remote places are reported.
         let is_told = |error: &Error| !source.is_local() || error.kind() == ErrorKind::Limit;
         let found =
             source.list(&name).map_err(|error| if is_told(&error) { error } else { not_found(input) })?;
@@ -175,7 +177,7 @@ impl FileSource {
             return Ok(source);
         }
         let names = source.list("")?;
-        // A quoted pattern that the shell did not expand.
+        // A pattern in quotes, which the shell did not expand.
         if FilePattern::is_pattern(&name) {
             let matching = source.matching(&name, names.clone())?;
             if !matching.is_empty() {
@@ -220,15 +222,15 @@ impl FileSource {
         }
     }
 
-    /// Returns a source of only these files, with names relative to a local folder. If there is one
-    /// name, that file is the entry. Other files of the folder are not listed, but can be opened by
-    /// name, such as an index next to a file.
+    /// Returns a source of only these files, with names relative to a local folder. If there is
+    /// only one name, that file is the entry. Other files of the folder are not listed, but can be
+    /// opened by name, such as an index next to a file.
     #[must_use]
     pub fn of_files(folder: PathBuf, names: Vec<String>) -> Self {
         Self::at(folder, Entry::Folder, &Limits::default()).with_files(names)
     }
 
-    /// Returns a source of only these files of the same folder, as [`of_files`](Self::of_files)
+    /// Returns a source of only these files in the same folder, as [`of_files`](Self::of_files)
     /// does.
     #[must_use]
     pub fn with_files(&self, names: Vec<String>) -> Self {
@@ -239,7 +241,8 @@ impl FileSource {
         Self { only: Some(names), entry, ..self.in_folder("") }
     }
 
-    /// Returns a source of all files in a sub-folder; with an empty name, in this source's folder.
+    /// Returns a source of all files in a sub-folder. With an empty name, returns all files in this
+    /// source's folder.
     #[must_use]
     pub fn in_folder(&self, folder: &str) -> Self {
         Self {
@@ -249,8 +252,8 @@ impl FileSource {
         }
     }
 
-    /// Returns the same source for files that go into an output unchanged: links out of it are not
-    /// followed.
+    /// Returns the same source for files whose bytes go into an output unchanged. Links out of the
+    /// folder are not followed.
     #[must_use]
     pub fn of_companions(&self) -> Self {
         let (entry, only) = (self.entry.clone(), self.only.clone());
@@ -258,8 +261,8 @@ impl FileSource {
         Self { only, most_listed: self.most_listed, ..of }
     }
 
-    /// Returns the same source with nothing opened yet, where the first opened file names the
-    /// others. For those, links out of the folder are not followed.
+    /// Returns the same source with no open files, for a first file that contains the names of the
+    /// other files. For the other files, links out of the folder are not followed.
     #[must_use]
     pub(crate) fn named_by_first(&self) -> Self {
         Self { named_by_first: Some(self.folder.clone().of_companions()), ..self.reopen() }
@@ -271,7 +274,7 @@ impl FileSource {
         named.unwrap_or(&self.folder)
     }
 
-    /// Returns the same source for checks only: links are followed.
+    /// Returns the same source for checks only. All links are followed.
     #[must_use]
     pub fn for_checks(&self) -> Self {
         let (entry, only) = (self.entry.clone(), self.only.clone());
@@ -284,7 +287,7 @@ impl FileSource {
         self.unfollowed_names().iter().cloned().collect()
     }
 
-    /// Checks that every requested part of weights or records is in the folder.
+    /// Checks that no requested file with weights or records is a link out of the folder.
     pub fn check_links(&self) -> Result<()> {
         let names = self.unfollowed_names();
         names.iter().find(|name| !is_companion(Path::new(name))).map_or(Ok(()), |name| Err(leads_out(name)))
@@ -306,15 +309,15 @@ impl FileSource {
         self.pattern.as_deref()
     }
 
-    /// Returns the same source with nothing opened yet: files that probing opened do not count as
-    /// read.
+    /// Returns the same source with no open files, so that files that were opened for probing do
+    /// not count as read.
     #[must_use]
     pub fn reopen(&self) -> Self {
         let (entry, only, pattern) = (self.entry.clone(), self.only.clone(), self.pattern.clone());
         Self { entry, only, pattern, ..self.in_folder("") }
     }
 
-    /// Returns the same source, in which unreadable files and folders are [`EntryKind::Other`].
+    /// Returns the same source, but lists unreadable files and folders as [`EntryKind::Other`].
     #[must_use]
     pub(crate) fn without_unreadable(mut self) -> Self {
         self.only = self.only.take().map(|mut names| {
@@ -324,8 +327,8 @@ impl FileSource {
         Self { unreadable: Unreadable::LeftOut, ..self }
     }
 
-    /// Returns the same source, with errors for unreadable files and folders that name the option
-    /// to skip them.
+    /// Returns the same source, but its errors for unreadable files and folders name the option to
+    /// skip them.
     #[must_use]
     pub(crate) fn advising(self) -> Self {
         let is_one_file = matches!(self.entry, Entry::File(_)) && self.only.is_none();
@@ -340,21 +343,21 @@ impl FileSource {
         error
     }
 
-    /// Returns why a local file or folder is unreadable, if it is.
+    /// Returns the reason why a local file or folder is unreadable, or `None` if it is readable.
     pub fn why_unreadable(&self, name: &str) -> Option<std::io::Error> {
         let path = self.is_local().then(|| self.path(name))?;
-        // Opening a folder's files also requires the permission to search it.
+        // Opening files in a folder also requires permission to search the folder.
         let reads = if path.is_dir() { Access::READ_OK | Access::EXEC_OK } else { Access::READ_OK };
         rustix::fs::access(path, reads).err().map(std::io::Error::from)
     }
 
-    /// Returns the path or URL of a name in this source.
+    /// Returns the path or URL of a file with this name in the source.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path_of(name)
     }
 
-    /// Returns the path or URL that the user named.
+    /// Returns the path or URL of the file or folder that the user named.
     #[must_use]
     pub fn entry_path(&self) -> PathBuf {
         self.path(self.entry.name())
@@ -366,13 +369,13 @@ impl FileSource {
         self.folder.path()
     }
 
-    /// Whether its folder is on this machine.
+    /// Whether the source's folder is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.folder.is_local()
     }
 
-    /// Lists the direct entries of a sub-folder, sorted by name; with an empty name, of the
+    /// Lists the direct entries of a sub-folder, sorted by name. With an empty name, lists the
     /// source's folder.
     pub fn entries(&self, folder: &str) -> Result<Vec<FolderEntry>> {
         self.entries_from(folder, "")
@@ -397,7 +400,7 @@ impl FileSource {
             Entry::File(name) => vec![name.clone()],
             entry => self.list(entry.name()).unwrap_or_default(),
         };
-        // Saturating: sparse files may have any length.
+        // The sum saturates, because sparse files may have any length.
         names.iter().map(|name| self.folder.len(name)).fold(0, u64::saturating_add)
     }
 
@@ -407,7 +410,7 @@ impl FileSource {
         self.read.swap(0, Ordering::Relaxed)
     }
 
-    /// Whether a file of this name has been opened.
+    /// Whether the source has opened a file with this name.
     #[must_use]
     pub fn is_open(&self, name: &str) -> bool {
         self.state().by_name.contains_key(name)
@@ -435,7 +438,8 @@ impl FileSource {
         self.open_files().any(is_it)
     }
 
-    /// Iterates over all opened files, with their identities at that time.
+    /// Iterates over all opened files, with the identities that the files had when they were
+    /// opened.
     pub fn stamped(&self) -> impl Iterator<Item = (&Path, FileIdentity)> {
         self.open_files().filter_map(|file| match &file.place {
             FilePlace::Path(path, stamp) => Some((&**path, FileIdentity::of_stamp(stamp))),
@@ -444,7 +448,7 @@ impl FileSource {
         })
     }
 
-    /// Returns the SHA-256, in hexadecimal, that the place reports for a remote file.
+    /// Returns the SHA-256, in hexadecimal, that the remote place reports for a file.
     pub fn stated_sha256(&self, id: FileId) -> Option<&str> {
         match &self.get(id).ok()?.place {
             FilePlace::Remote(_, remote) => remote.stamp().tag.strip_prefix("sha256:"),
@@ -471,8 +475,8 @@ impl FileSource {
         Ok(())
     }
 
-    /// Checks that the contents of the open files are unchanged. A file stays valid if another file
-    /// has taken its name.
+    /// Checks that the contents of the open files are unchanged. An open file stays valid if a
+    /// different file has replaced it at its path.
     pub fn check_content(&self) -> Result<()> {
         let open: Vec<_> = self.state().open.iter().map(|(&id, open)| (id, open.file.clone())).collect();
         for (id, open) in open {
@@ -486,8 +490,8 @@ impl FileSource {
         Ok(())
     }
 
-    /// Returns the real cause of a failure to read these files, if one of them has changed or is a
-    /// link that is not followed. For example, half of a new file is not a damaged file.
+    /// Returns the real cause of an error, if a file has changed or is a link that is not followed.
+    /// For example, a new file that is only half written is not a damaged file.
     #[must_use]
     pub fn attribute_error(&self, error: Error) -> Error {
         let may_follow = matches!(
@@ -500,7 +504,7 @@ impl FileSource {
         );
         match self.check_unchanged() {
             Err(changed) if may_follow && changed.kind() == ErrorKind::Transient => changed,
-            // This error already has a hint about its file.
+            // An error that ends with `LEADS_OUT` already has a hint about its file.
             _ if may_follow && !error.message().ends_with(LEADS_OUT) => {
                 self.check_links().err().unwrap_or(error)
             }
@@ -528,15 +532,15 @@ impl FileSource {
         Ok(self.state().keep(id.0, open))
     }
 
-    /// Adds an unnamed file, made from the bytes of others, to be read like them. It does not count
-    /// as opened.
+    /// Adds an unnamed file that was made from bytes of other files. It is read like the other
+    /// files, but does not count as opened.
     pub fn adopt(&self, name: &str, file: File) -> Result<FileId> {
         let len = file.metadata().map_err(|e| Error::from(e).file(name))?.len();
         let file = SourceFile { name: name.to_owned(), len, place: FilePlace::Unnamed(Arc::new(file)) };
         u32::try_from(self.files.push(file)).map(FileId).map_err(|_| Error::limit("too many files"))
     }
 
-    /// Iterates over the opened files of the folder.
+    /// Iterates over the opened files that are in the folder, without unnamed files.
     fn open_files(&self) -> impl Iterator<Item = &SourceFile> {
         let is_named = |file: &&SourceFile| !matches!(file.place, FilePlace::Unnamed(_));
         self.files.iter().map(|(_, file)| file).filter(is_named)
@@ -552,19 +556,20 @@ impl FileSource {
             check_name(folder)?;
         }
         let entries = match self.entries_from(folder, start) {
-            // If a place cannot list files, only the named ones are known.
+            // If a place cannot list files, only the files that the user named are known.
             Err(error) if error.kind() == ErrorKind::Unsupported && !self.is_local() => Vec::new(),
             entries => entries?,
         };
         let (wanted, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.kind == kind);
-        // For the top folder, the account of the input reports these.
+        // Links out of the top folder are not added here, because the account of the input reports
+        // them.
         let unfollowed =
             others.into_iter().filter(|entry| entry.kind == EntryKind::Outside && !folder.is_empty());
         self.unfollowed_names().extend(unfollowed.map(|entry| entry.name));
         Ok(wanted.into_iter().map(|entry| entry.name).collect())
     }
 
-    /// Returns the names that match a pattern.
+    /// Returns the names among `names` that match a pattern.
     pub fn matching(&self, pattern: &str, names: Vec<String>) -> Result<Vec<String>> {
         FilePattern::parse(pattern, self.most_listed)?.matching(names)
     }
@@ -583,7 +588,7 @@ impl OpenFiles {
     }
 
     fn keep(&mut self, id: u32, file: File) -> Arc<File> {
-        // Another thread may have opened it in the meantime.
+        // Another thread may have opened the file in the meantime.
         if let Some(open) = self.used(id) {
             return open;
         }
@@ -636,7 +641,7 @@ impl Source for FileSource {
             OpenedFile::Remote(file) => (file.stamp().len, FilePlace::Remote(self.path(name), file), None),
         };
         let mut state = self.state();
-        // Another thread may have opened it in the meantime.
+        // Another thread may have opened the file in the meantime.
         if let Some(id) = known(&state) {
             return Ok(id);
         }
@@ -694,7 +699,8 @@ impl Source for FileSource {
             return if buffer.is_empty() { Ok(()) } else { remote.read_at(offset, buffer) };
         }
         self.descriptor(id)?.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
-            // According to the stamp, these bytes existed.
+            // The stamp shows that these bytes existed when the file was opened, so the file has
+            // changed.
             std::io::ErrorKind::UnexpectedEof => changed(file).offset(offset),
             _ => Error::from(error).file(&file.name).offset(offset),
         })
@@ -707,7 +713,8 @@ impl Source for FileSource {
         }
         parts.sort_by_key(|(range, _)| (range.file, range.offset));
         let runs = runs(&mut parts);
-        // With several runs, the disk starts on all of them while the first is read.
+        // If there are several runs, the disk can start reading all of them while the first one is
+        // read.
         if runs.len() > 1 {
             self.advise(&runs.iter().map(|run| run.range).collect::<Vec<_>>());
         }
@@ -737,7 +744,7 @@ impl Source for FileSource {
             }
             let Ok(file) = self.descriptor(of_file[0].file) else { continue };
             for range in of_file {
-                // Only a hint: file systems without support read as before.
+                // The call is only a hint. File systems that do not support it are read as usual.
                 let _ =
                     rustix::fs::fadvise(&*file, range.offset, NonZeroU64::new(range.len), Advice::WillNeed);
             }
@@ -751,12 +758,13 @@ struct Run<'r, 'b> {
     parts: &'r mut [(FileRange, &'b mut [u8])],
 }
 
-/// Maximum gap between two ranges of a run: reading it costs less than another call.
+/// Maximum gap between two ranges of a run. Reading a gap of this size costs less than a separate
+/// call.
 const NEAR: u64 = 64 << 10;
 /// Maximum bytes of a run, unless a single range is longer.
 const MAX_RUN: u64 = 1 << 20;
 
-/// Groups sorted ranges into runs of neighbors.
+/// Groups sorted ranges into runs of nearby ranges.
 fn runs<'r, 'b>(parts: &'r mut [(FileRange, &'b mut [u8])]) -> Vec<Run<'r, 'b>> {
     let mut runs = Vec::new();
     let mut rest = parts;

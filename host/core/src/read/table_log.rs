@@ -1,8 +1,8 @@
-//! Tables whose log, next to their data files, lists the current files of the table. Older files
-//! contain rows that have since been deleted or changed, so such a table is not the sum of the
-//! files in its folder.
+//! Tables that have a log next to their data files. The log lists the current files of the table.
+//! Older files contain rows that have since been deleted or changed, so reading all files in the
+//! folder does not give the rows of the table.
 //!
-//! Readers of such files declare an option `table_log`; with the value `ignore` they read every
+//! Readers of such files declare the option `table_log`. If its value is `ignore`, they read every
 //! file.
 
 use crate::context::session::Session;
@@ -13,23 +13,24 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Entry, Error, OptionKind, Result, Side, Source};
 
-/// The option, and the value that reads every file.
+/// The option, and its value that makes a reader read every file.
 const OPTION: &str = "table_log";
 const IGNORE: &str = "ignore";
-/// Maximum number of parent folders to check: those of partition keys, and one for the data.
+/// Maximum number of parent folders to check: the folders of partition keys, and one data folder.
 const MAX_PARENTS: usize = 16;
-/// Maximum number of folders of listed files to check.
+/// Maximum number of folders to check if a source lists its files one by one.
 const MAX_FOLDERS: usize = 1024;
 
 /// A kind of table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableLog {
     pub title: &'static str,
-    /// The name of its log folder.
+    /// The name of the table's log folder.
     pub folder: &'static str,
-    /// Names or suffixes of files in that folder, if the folder's name is not enough.
+    /// Names or suffixes of files in the log folder, if the name of the folder does not identify
+    /// it.
     files: &'static [&'static str],
-    /// A file in each data folder of the table.
+    /// The name of a file that is in each data folder of the table.
     marker: Option<&'static str>,
 }
 
@@ -51,7 +52,7 @@ const TABLES: [TableLog; 4] = [
 ];
 
 impl TableLog {
-    /// Returns the kind of table whose log is among these sub-folders of a folder.
+    /// Returns the kind of table whose log is among these sub-folders.
     pub fn among<'n>(
         folder: &InputFolder,
         mut folders: impl Iterator<Item = &'n str>,
@@ -70,7 +71,8 @@ impl TableLog {
         TABLES.iter().find(|table| table.folder == name)
     }
 
-    /// Whether a folder with this table's log name and these files is its log.
+    /// Whether a folder that has the name of this table's log, and contains these files, is such a
+    /// log.
     fn is_log<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
         self.files.is_empty() || names.any(|name| self.files.iter().any(|end| name.ends_with(end)))
     }
@@ -105,7 +107,7 @@ pub fn is_of(format: &RegisteredFormat) -> bool {
 }
 
 /// Checks that the files of a source do not belong to a table with a log in their folder or above
-/// their partitions. A file that the user named is not checked.
+/// their partitions. The check is skipped if the user named a single file.
 pub fn check(
     source: &FileSource,
     format: &RegisteredFormat,
@@ -158,9 +160,10 @@ fn log_in(folder: &InputFolder) -> Result<Option<&'static TableLog>> {
     TableLog::among(folder, there.into_iter())
 }
 
-/// Returns the parent of a folder that may be part of a table: a partition, or the data folder.
+/// Returns the parent of a folder, if the folder may be part of a table: a partition, or the data
+/// folder.
 fn parent(folder: &Path) -> Option<PathBuf> {
-    // A relative path may have no name; the current folder has one.
+    // A relative path such as `.` has no file name, but its absolute path has one.
     let whole = folder.file_name().is_none().then(|| absolute(folder).ok()).flatten();
     let folder = whole.as_deref().unwrap_or(folder);
     let name = folder.file_name()?.to_str()?;

@@ -1,11 +1,11 @@
-//! Folders to which programs write a checkpoint before they rename them. A folder that still has
-//! such a name was never finished.
+//! Folders into which programs write a checkpoint before they rename the folder. A folder that
+//! still has such a name is unfinished.
 
 use crate::read::folder::absolute;
 use std::path::Path;
 use tensorferry_sdk::{Error, Result};
 
-/// Prefixes of such folders, each with a text that follows later in the name.
+/// Prefixes of the names of such folders, each with a string that follows later in the name.
 const NAMES: [(&str, &str); 4] = [
     ("", "checkpoint-tmp-"),
     ("", ".orbax-checkpoint-tmp"),
@@ -13,13 +13,13 @@ const NAMES: [(&str, &str); 4] = [
     ("tmp-checkpoint-", ""),
 ];
 
-/// Whether a folder's name is that of an unfinished checkpoint.
+/// Whether a folder is an unfinished checkpoint, judging by its name.
 #[must_use]
 pub fn is_unfinished(name: &str) -> bool {
     NAMES.iter().any(|(start, rest)| name.strip_prefix(start).is_some_and(|name| name.contains(rest)))
 }
 
-/// Checks that no folder of a path is an unfinished checkpoint.
+/// Checks that no folder in a path is an unfinished checkpoint.
 pub fn check(path: &Path) -> Result<()> {
     let whole = absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut names = whole.iter().filter_map(|name| name.to_str());

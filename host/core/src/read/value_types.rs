@@ -1,6 +1,6 @@
-//! Typed metadata for a target that stores metadata only as text. Each value becomes compact JSON,
-//! for people and other programs, and one more entry, `ferry.types`, records the types. With both,
-//! the values are restored bit for bit.
+//! Typed metadata for a target that stores metadata only as strings. Each value is written as
+//! compact JSON, which people and other programs can read. An additional entry, `ferry.types`,
+//! records the types. From the JSON and the types, the values can be restored bit for bit.
 //!
 //! ```text
 //! llama.block_count     = "32"
@@ -8,15 +8,15 @@
 //! ferry.types           = {"llama.block_count":"U32","tokenizer.ggml.tokens":["TEXT"]}
 //! ```
 //!
-//! | Type | The text is |
+//! | Type | The JSON represents |
 //! |---|---|
 //! | `"U32"`, `"F32"`, `"BOOL"`, ... | a number of this dtype |
-//! | `"INT"`, `"FLOAT"`, `"NONE"`, `"TEXT"` | a number of no particular type, nothing, a text in a list |
-//! | `"U32[]"` | a run of numbers |
+//! | `"INT"`, `"FLOAT"`, `"NONE"`, `"TEXT"` | a number without a dtype, no value, a string in a list |
+//! | `"U32[]"` | a sequence of numbers of this dtype |
 //! | `"BYTES"`, `"BYTES CLASS"` | bytes, in hexadecimal |
 //! | `[TYPE]` | a list whose items are all of this type |
-//! | `{"items":[TYPE,...],"class":CLASS}` | another list; the class may tell the item type of an empty one |
-//! | `{"type":TYPE,"hex":BYTES}` | a number, or a run of them, that its text does not represent exactly (a NaN's bits) |
+//! | `{"items":[TYPE,...],"class":CLASS}` | a list with items of different types, or with a class, which may name the item type of an empty list |
+//! | `{"type":TYPE,"hex":BYTES}` | one or more numbers that JSON does not represent exactly (the bits of a NaN) |
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -24,32 +24,33 @@ use serde_json::{Value as Json, json};
 use tensorferry_sdk::{Catalog, Dtype, Loss, LossKind, Node, NodeKind, Severity, Value, hex};
 
 const KEY: &str = "ferry.types";
-/// Maximum depth of lists that get a type: each level reads the text once more.
+/// Maximum depth of nested lists that get a type. The limit is needed because each level parses the
+/// JSON again.
 const MAX_LEVELS: u32 = 8;
-/// Suffix after the dtype of a run of numbers.
+/// Suffix after the dtype of a sequence of numbers.
 const RUN: &str = "[]";
-/// Word for bytes; it may be followed by their class.
+/// The type word for bytes. The class of the bytes may follow it.
 const BYTES: &str = "BYTES";
 
 /// The type of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Type {
     Word(String),
-    /// A list of at least one item, all of this type.
+    /// A list of at least one item. All items have this type.
     Alike(Box<Type>),
     List {
         items: Vec<Type>,
         class: String,
     },
-    /// Numbers with their bytes.
+    /// Numbers that JSON does not represent exactly, with their bytes.
     Exact {
         word: String,
         bytes: Vec<u8>,
     },
 }
 
-/// Converts metadata values to text, and adds their types. Values that could not be restored from
-/// text and type stay as they are. Returns a note about the conversion.
+/// Converts metadata values to JSON strings, and adds their types. Values that could not be
+/// restored from the string and the type stay as they are. Returns a note about the conversion.
 pub fn fold(catalog: &mut Catalog) -> Option<Loss> {
     if catalog.metadata().contains_key(KEY) {
         return None;
@@ -77,8 +78,8 @@ pub fn fold(catalog: &mut Catalog) -> Option<Loss> {
     Some(Loss::new(LossKind::Metadata, what, why).severity(Severity::Note))
 }
 
-/// Restores the values whose types the metadata lists. Returns whether there were any. A text that
-/// is not a value of its type stays a text.
+/// Restores the values whose types the metadata lists. Returns whether there were any. A string
+/// that is not a valid value of its type stays a string.
 #[must_use]
 pub fn unfold(catalog: Catalog) -> (Catalog, bool) {
     let types = catalog.metadata().get(KEY).and_then(|value| serde_json::from_str(value.as_text()?).ok());
@@ -147,7 +148,7 @@ impl Type {
 
 /// Returns the type of a value, if it can be represented.
 fn declared_type(value: &Value) -> Option<Type> {
-    // Children come before their parents.
+    // In the list of nodes, children come before their parents.
     let mut types: Vec<(u32, Option<Type>)> = Vec::with_capacity(value.nodes().len());
     for node in value.nodes() {
         let next = if node.kind == NodeKind::LIST {
@@ -202,7 +203,7 @@ fn restored(json: &str, declared: &Type) -> Option<Value> {
         Type::Word(word) => of_word(json, word),
         Type::Exact { word, bytes } => {
             let value = of_bytes(word, bytes)?;
-            // If the text was edited, the edited text counts, not the original value.
+            // If a user has edited the JSON, the edited value is used and not the original value.
             (value.json() == json).then_some(value)
         }
         Type::Alike(item) => {
@@ -250,12 +251,12 @@ fn of_word(json: &str, word: &str) -> Option<Value> {
     }
 }
 
-/// Returns the numbers for a type's word and bytes.
+/// Returns the value for a type word and the bytes of its numbers.
 fn of_bytes(word: &str, bytes: &[u8]) -> Option<Value> {
     match (word, word.strip_suffix(RUN)) {
         (_, Some(dtype)) => Value::numbers(Dtype::named(dtype)?, bytes).ok(),
         ("FLOAT", _) => Value::of(Node::scalar(NodeKind::FLOAT, bytes), []).ok(),
-        // In a node, every float is stored as an F64.
+        // A float node always stores its number as F64, and names the original dtype in its class.
         _ => Value::of(Node { class: word.into(), ..Node::scalar(NodeKind::FLOAT, bytes) }, []).ok(),
     }
 }
@@ -283,8 +284,8 @@ fn element(dtype: Dtype, json: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// Parses a number, or the name of one that JSON cannot represent. Parses directly to the target
-/// type: going through f64 would round an f32 twice.
+/// Parses a number, or the name of a number that JSON cannot represent. The string is parsed
+/// directly to the target type, because parsing through f64 would round an f32 twice.
 fn float<F: std::str::FromStr>(json: &str) -> Option<F> {
     match json {
         r#""NaN""# | r#""inf""# | r#""-inf""# => json.trim_matches('"').parse().ok(),

@@ -1,4 +1,5 @@
-//! Decides which files of a folder are weights: those whose names a tensor format declares.
+//! Decides which files of a folder are weights: files whose names match a name that a tensor format
+//! declares.
 
 use crate::formats::data_names::bare_names;
 use crate::formats::registry::{Formats, holds_records};
@@ -15,7 +16,7 @@ pub const MAX_FOLDERS: usize = 32;
 /// File names that tensor formats declare.
 pub struct WeightNames(Vec<FormatNames>);
 
-/// Files that name a step of a run.
+/// Files that contain the name of a step of a run.
 const POINTERS: [&str; 3] = ["latest", "latest_universal", "latest_checkpointed_iteration.txt"];
 
 /// File names of one format.
@@ -43,7 +44,7 @@ impl WeightNames {
         self.0.iter().any(|known| known.names.is_match(file))
     }
 
-    /// Whether a file next to a model's weights is itself weights, and not training state
+    /// Whether a file next to a model's weights is also weights. Training state is not
     /// (`optimizer.pt`, `training_args.bin`, the folder `optimizer_0`, DeepSpeed's `latest`).
     pub fn is_match_beside(&self, name: &str) -> bool {
         let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
@@ -52,7 +53,8 @@ impl WeightNames {
         is_weights && !POINTERS.contains(&file) && !is_training()
     }
 
-    /// Whether a folder contains only files whose names some format declares, and receipts.
+    /// Whether a folder contains nothing except receipts and files whose names some format
+    /// declares.
     pub fn are_alone_in(&self, folder: &FileSource) -> bool {
         let is_one = |entry: &FolderEntry| {
             entry.kind == EntryKind::File && (self.is_match(&entry.name) || entry.name.ends_with(RECEIPT))
@@ -74,7 +76,7 @@ impl WeightNames {
 
 fn set_of<'p>(patterns: impl IntoIterator<Item = &'p String>) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
-    // A plugin's invalid pattern matches nothing.
+    // An invalid pattern from a plugin matches nothing.
     for glob in patterns
         .into_iter()
         .filter_map(|pattern| GlobBuilder::new(pattern).case_insensitive(true).build().ok())
@@ -84,7 +86,7 @@ fn set_of<'p>(patterns: impl IntoIterator<Item = &'p String>) -> Result<GlobSet>
     set.build().map_err(|e| Error::plugin(format!("cannot compile the formats' name patterns: {e}")))
 }
 
-/// Compiles name patterns into a set.
+/// Compiles a list of name patterns into one set.
 pub fn globs(patterns: &[String]) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {

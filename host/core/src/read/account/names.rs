@@ -1,4 +1,4 @@
-//! Tells from the name of an entry that no format reads whether it may contain data.
+//! Decides, from the name of an entry that no format reads, whether the entry may contain data.
 
 use crate::formats::data_names::{bare_names, globs, is_temporary};
 use crate::formats::placeholder::PARTIAL;
@@ -6,7 +6,7 @@ use globset::GlobSet;
 use std::sync::LazyLock;
 use tensorferry_sdk::file_name::{has_suffix, strip_suffix, uncompressed};
 
-/// Files without tensors and records, regardless of their suffix.
+/// Files that contain neither tensors nor records, regardless of their suffix.
 const FILES_WITHOUT_DATA: [&str; 23] = [
     // Spark, Hadoop, Databricks, Dask.
     "_SUCCESS",
@@ -27,7 +27,7 @@ const FILES_WITHOUT_DATA: [&str; 23] = [
     ".directory",
     ".nfs*",
     ".fuse_hidden*",
-    // Editors, and logs of training.
+    // Editors, and training logs.
     ".*.swp",
     ".~lock.*",
     "events.out.tfevents.*",
@@ -60,7 +60,7 @@ const OTHER_DATA: [(&[&str], &str); 12] = [
     (&[".ggml", ".llamafile"], "weights in a format that ferry does not read"),
 ];
 
-/// Folders that are not listed, since they contain no data of the input.
+/// Folders that are not listed, because they contain no input data.
 const FOLDERS_WITHOUT_DATA: [&str; 33] = [
     "__MACOSX",
     "lost+found",
@@ -113,7 +113,7 @@ pub fn is_folder_without_data(folder: &str) -> bool {
     NO_DATA[1].is_match(folder)
 }
 
-/// Describes an entry that no format reads but whose name suggests data.
+/// Describes an entry that no format reads, but whose name suggests that it contains data.
 pub fn other_data(file: &str) -> Option<&'static str> {
     let by_suffix = |file: &str| {
         let mut known = OTHER_DATA.iter();
@@ -123,7 +123,7 @@ pub fn other_data(file: &str) -> Option<&'static str> {
     by_suffix(file).or_else(|| bare_names(file).find_map(by_suffix))
 }
 
-/// Returns why a file that was not read with the others may still contain data.
+/// Returns the reason why a file that was not read together with the others may still contain data.
 pub(super) fn why_left_out(file: &str, format: &str, read_as: &str) -> String {
     let finished = PARTIAL.iter().find_map(|suffix| strip_suffix(file, suffix));
     if finished.is_some() {

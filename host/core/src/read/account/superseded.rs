@@ -1,12 +1,12 @@
-//! Finds files that are another form of a model that was read: the same weights for another
-//! framework, or in another precision or layout. Common names decide. Tensor names cannot, since
-//! frameworks name weights differently.
+//! Finds files that are a different form of the model that was read: the same weights for a
+//! different framework, or in a different precision or layout. File names decide, because
+//! frameworks name the same tensors differently.
 
 use crate::formats::data_names::DataNames;
 use tensorferry_sdk::ShardName;
 use tensorferry_sdk::file_name::{base_of_variant, has_any_suffix, has_suffix};
 
-/// File stems that libraries use for the same model.
+/// File stems that different libraries use for the same model.
 const SAME_MODEL: [&[&str]; 3] = [
     &[
         "model",
@@ -23,12 +23,12 @@ const SAME_MODEL: [&[&str]; 3] = [
     &["diffusion_pytorch_model", "diffusion_flax_model"],
     &["adapter_model", "adapter_flax_model"],
 ];
-/// Stem of a vendor's own file of a model that also exists in the transformers layout:
-/// `consolidated.safetensors`, `consolidated.00.pth`.
+/// Stem of a model file in its vendor's own layout, next to the same model in the transformers
+/// layout: `consolidated.safetensors`, `consolidated.00.pth`.
 const CONSOLIDATED: &str = "consolidated";
-/// The folder next to a model in which vendors publish these files.
+/// The folder next to a model in which vendors publish the files in their own layout.
 const VENDOR_FOLDER: &str = "original";
-/// Suffixes of a model's exports; then the names of other exports.
+/// Suffixes of a model's exports. The next constant lists the names of other exports.
 const EXPORTS: [&str; 7] = [".onnx", ".onnx_data", ".onnx.data", ".ort", ".tflite", ".mlmodel", ".ot"];
 const EXPORTED: [&str; 3] = ["openvino_model.bin", "openvino_model.xml", "frozen_inference_graph.pb"];
 const EXPORT_FOLDERS: [&str; 2] = ["openvino", "coreml"];
@@ -43,7 +43,7 @@ pub struct ReadFiles {
 /// The parts of a model's file name.
 #[derive(Debug, PartialEq, Eq)]
 struct FileStem {
-    /// Without the variant and the shard number.
+    /// The file name without the variant and the shard number.
     stem: String,
     variant: Option<String>,
     format: String,
@@ -68,7 +68,7 @@ impl FileStem {
         Some(Self { stem, variant, format, is_shard: shard.is_some(), is_index: index.is_some() })
     }
 
-    /// Whether the name is one that vendors use for their own layout.
+    /// Whether vendors use this name for files in their own layout.
     fn is_of_vendor(&self) -> bool {
         self.stem.split(['.', '-']).next() == Some(CONSOLIDATED)
     }
@@ -85,7 +85,7 @@ impl ReadFiles {
         Self { stems: opened.into_iter().filter_map(|file| FileStem::of(file, names)).collect() }
     }
 
-    /// Whether an unread file next to them is another form of their model.
+    /// Whether a file that was not read is a different form of the model whose files were read.
     pub fn supersede(&self, file: &str, names: &DataNames) -> bool {
         if self.stems.is_empty() {
             return false;
@@ -100,7 +100,7 @@ impl ReadFiles {
             return self.stems.iter().any(|read| is_model(&read));
         }
         let mut same = self.stems.iter().filter(|read| read.is_same(&other)).peekable();
-        // A shard of the same set that its index does not name has different tensors.
+        // A shard that belongs to the set but is missing from its index contains different tensors.
         let is_of_set = |read: &FileStem| {
             other.is_shard
                 && read.is_shard
@@ -111,23 +111,24 @@ impl ReadFiles {
         same.peek().is_some() && !same.any(is_of_set)
     }
 
-    /// Whether a file in the vendor's folder next to them is another form of their model.
+    /// Whether a file in the vendor's folder is a different form of the model whose files were
+    /// read.
     pub fn supersede_vendor(&self, file: &str, names: &DataNames) -> bool {
         FileStem::of(file, names).is_some_and(|stem| stem.is_of_vendor()) && self.supersede(file, names)
     }
 }
 
-/// Whether a folder next to a model is one in which vendors publish their own layout.
+/// Whether a folder next to a model is a folder in which vendors publish their own layout.
 pub fn is_vendor_folder(folder: &str) -> bool {
     folder.rsplit('/').next() == Some(VENDOR_FOLDER)
 }
 
-/// Whether a file's name is that of a model's export.
+/// Whether a file is an export of a model, judging by its name.
 pub fn is_export(file: &str) -> bool {
     EXPORTED.contains(&file) || has_any_suffix(file, EXPORTS)
 }
 
-/// Whether a folder's name is that of an export of the model around it.
+/// Whether a folder contains an export of the model next to it, judging by its name.
 pub fn is_export_folder(folder: &str) -> bool {
     let name = folder.rsplit('/').next().unwrap_or(folder);
     EXPORT_FOLDERS.contains(&name) || has_any_suffix(name, EXPORT_PACKAGES)
@@ -141,7 +142,7 @@ mod tests {
     use crate::formats::registry::Formats;
     use tensorferry_sdk::{Capabilities, Description, Format};
 
-    /// A model format with the suffixes of the real one.
+    /// A model format for tests, with the suffixes of the real format.
     struct Of(&'static str, &'static [&'static str]);
 
     impl Format for Of {
@@ -193,7 +194,7 @@ mod tests {
             (set, "consolidated.safetensors", true),
             (set, "consolidated.00.pth", true),
             (set, "model.safetensors", true),
-            // Not named by the index of its set.
+            // The index of the set does not name this file.
             (set, "model-00003-of-00003.safetensors", false),
             (&["x.bin"], "consolidated.00.pth", false),
             (&["x.safetensors"], "x.pt", true),

@@ -1,10 +1,11 @@
 //! Decides which links in a folder are followed.
 //!
 //! In an untrusted folder, any file may be a link to a private file. Links that lead out of the
-//! folder are therefore not followed, except into the Hub's cache. `--follow-links` applies to
-//! weights and records. Files whose bytes go into an output unchanged (text, tokenizers,
-//! configurations, assets) are never taken from elsewhere, and neither are files that a model names
-//! by a path (ONNX external data). A path that the user named is always followed.
+//! folder are therefore not followed, except into the cache of `huggingface_hub`. `--follow-links`
+//! allows such links for weights and records. Files whose bytes go into an output unchanged (text,
+//! tokenizers, configurations, assets) are never read through a link that leads out of the folder.
+//! The same applies to files that a model names by a path (ONNX external data). A path that the
+//! user named is always followed.
 
 use crate::context::session::LinkRules;
 use rustix::fs::{Mode, OFlags};
@@ -14,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 use tensorferry_sdk::Error;
 
-/// Why an entry is not read.
+/// The reason why an entry is not read.
 pub const LEADS_OUT: &str = "is a link that leads out of the folder";
 /// Hint for the user.
 pub(crate) const ADVICE: &str =
@@ -27,22 +28,23 @@ const COMPANIONS: [&str; 14] = [
     "jinja", "json", "txt", "md", "model", "py", "yaml", "yml", "toml", "xml", "html", "vocab", "tiktoken",
     "spm",
 ];
-/// Files with such suffixes that are parts of weights or records.
+/// Files with companion suffixes that are nevertheless parts of weights or records.
 const INDEXES: [&str; 4] =
     ["index.json", "state.json", "dataset_info.json", "latest_checkpointed_iteration.txt"];
-/// Parts of the names of other such files.
+/// Substrings of the names of other such files.
 const OF_INDEXES: [&str; 2] = [".index.", ".weights.json"];
 /// Folders of files that only programs other than ferry read.
 const ASSETS: [&str; 2] = ["assets", "assets.extra"];
 
-/// Which files a folder is opened for.
+/// The purpose for which files of a folder are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Weights, records, and the files next to them.
     Input,
-    /// Files whose bytes go into an output unchanged, or that another file names by a path.
+    /// Files whose bytes go into an output unchanged, or files that another file names by a path.
     Companions,
-    /// Files that are only checked against a receipt: they may have been moved since.
+    /// Files that are only checked against a receipt. They may have been moved since the receipt
+    /// was written.
     Check,
 }
 
@@ -53,7 +55,7 @@ pub(super) struct Links {
     top: PathBuf,
     rules: LinkRules,
     purpose: Purpose,
-    /// The file in it that the user named.
+    /// The file in the folder that the user named.
     named: Option<PathBuf>,
     /// The folders that links may lead into.
     homes: OnceLock<Vec<PathBuf>>,
@@ -68,7 +70,7 @@ impl Links {
         Self { rules: LinkRules { follow, ..self.rules.clone() }, ..self.clone() }
     }
 
-    /// Returns the error for a file that is not read.
+    /// Returns the error for a file that is not read because of where its link leads.
     pub(super) fn error(&self, name: &str) -> Error {
         let advice = if self.purpose == Purpose::Companions { COPY } else { ADVICE };
         not_followed(name).hint(advice)
@@ -78,7 +80,7 @@ impl Links {
         Self { purpose, ..self.clone() }
     }
 
-    /// Marks this file as named by the user, unless it was found below a root.
+    /// Marks this file as named by the user, unless the input was found below a searched folder.
     pub(super) fn naming(&self, file: PathBuf) -> Self {
         Self { named: Some(file).filter(|_| self.rules.root.is_none()), ..self.clone() }
     }
@@ -88,8 +90,8 @@ impl Links {
         self.admits_any(path) || real_path(path).is_none_or(|real| self.admit_real(path, &real))
     }
 
-    /// Whether an opened file may be read. This checks the open file itself, so that replacing the
-    /// path in the meantime has no effect.
+    /// Whether an opened file may be read. Checks the open file itself, so that replacing the file
+    /// at the path after the open has no effect.
     pub(super) fn admit_file(&self, path: &Path, file: &File) -> bool {
         self.admits_any(path) || real_of(file, path).is_none_or(|real| self.admit_real(path, &real))
     }
@@ -119,7 +121,7 @@ impl Links {
     }
 }
 
-/// Returns the error for a file that is not read because of where it leads.
+/// Returns the error for a file that is not read because its link leads out of the folder.
 pub(crate) fn leads_out(name: &str) -> Error {
     not_followed(name).hint(ADVICE)
 }
@@ -128,7 +130,7 @@ fn not_followed(name: &str) -> Error {
     Error::malformed(format!("this entry of the input {LEADS_OUT}")).file(name)
 }
 
-/// Whether a file's bytes go into outputs unchanged, from its name relative to the folder.
+/// Whether a file's bytes go into outputs unchanged, judging by its name relative to the folder.
 pub(crate) fn is_companion(name: &Path) -> bool {
     let is_asset = |part: Component<'_>| ASSETS.iter().any(|folder| part.as_os_str() == *folder);
     let file = name.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
@@ -137,21 +139,22 @@ pub(crate) fn is_companion(name: &Path) -> bool {
     name.components().any(is_asset) || (COMPANIONS.contains(&ending) && !is_index())
 }
 
-/// Returns the `blobs/` of the `huggingface_hub` cache repository to which a folder belongs as a
-/// snapshot or a part of one (`models--ORG--NAME/snapshots/REVISION/NAME` is a link to `blobs/`).
+/// Returns the `blobs/` folder of the `huggingface_hub` cache repository, if the folder is a
+/// snapshot in that repository or a sub-folder of a snapshot. In such a repository,
+/// `models--ORG--NAME/snapshots/REVISION/FILE` is a link into `blobs/`.
 fn own_blobs(folder: &Path) -> Option<PathBuf> {
     let snapshots =
         folder.ancestors().find(|path| path.file_name().is_some_and(|name| name == "snapshots"))?;
     snapshots.parent().filter(|path| is_repository(path)).map(|repository| repository.join("blobs"))
 }
 
-/// Returns the `blobs/` of the `huggingface_hub` cache repository that contains a file.
+/// Returns the `blobs/` folder of the `huggingface_hub` cache repository that contains a file.
 fn blobs_of(file: &Path) -> Option<&Path> {
     let blobs = file.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "blobs"))?;
     blobs.parent().is_some_and(is_repository).then_some(blobs)
 }
 
-/// Whether a folder's name is that of a repository in the huggingface_hub cache.
+/// Whether a folder is a repository in the `huggingface_hub` cache, judging by its name.
 pub fn is_repository(folder: &Path) -> bool {
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     ["models--", "datasets--", "spaces--"].iter().any(|start| name.starts_with(start))
@@ -164,7 +167,7 @@ fn real_path(path: &Path) -> Option<PathBuf> {
     real_of(&opened, path)
 }
 
-/// Returns the real path of an open file, which was opened as `path`.
+/// Returns the real path of a file that was opened as `path`.
 fn real_of(opened: &impl AsFd, path: &Path) -> Option<PathBuf> {
     let link = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
     let real = std::fs::read_link(link).ok().filter(|real| real.is_absolute());

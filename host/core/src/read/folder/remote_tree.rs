@@ -1,6 +1,6 @@
-//! A cache of what a remote place has reported about its files. Formats look up the same names
-//! repeatedly while an input is probed and read. The place is asked once, and its first answer
-//! stays.
+//! A cache of the answers of a remote place about its files. Formats look up the same names
+//! repeatedly while an input is probed and read. Each lookup is sent to the place once, and the
+//! first answer is reused.
 
 use crate::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
 use std::collections::HashMap;
@@ -15,13 +15,13 @@ pub(super) struct RemoteTree {
 
 #[derive(Default)]
 struct PlaceCache {
-    /// Results of lookups by path: `None` if nothing exists, `Some(None)` for a folder, otherwise
-    /// the size of the file.
+    /// Results of path lookups. `None` means that nothing exists at the path, `Some(None)` means a
+    /// folder, and `Some(Some(len))` means a file of this size.
     looked: HashMap<String, Option<Option<u64>>>,
     listed: HashMap<String, Result<Arc<Vec<RemoteEntry>>>>,
     opened: HashMap<String, Arc<dyn RemoteFile>>,
-    /// For each numbered set, the file that was requested first; `None` once the others have been
-    /// announced.
+    /// For each numbered set, the file that was requested first; `None` after the other files have
+    /// been announced.
     sets: HashMap<String, Option<String>>,
 }
 
@@ -48,7 +48,7 @@ impl RemoteTree {
         if let Some(file) = known.opened.get(path) {
             return Ok(Some(Some(file.stamp().len)));
         }
-        // The top folder has no name in any listing.
+        // Listings do not contain the top folder, because it has no name.
         if let (Some(Ok(listed)), false) = (known.listed.get(folder), path.is_empty()) {
             return Ok(listed.iter().find(|entry| entry.name == name).map(|entry| entry.len));
         }
@@ -77,7 +77,7 @@ impl RemoteTree {
         }
         self.announce_shards(path);
         let file = self.place.open(path)?;
-        // Another thread may have opened it in the meantime.
+        // Another thread may have opened the file in the meantime.
         Ok(self.known().opened.entry(path.to_owned()).or_insert(file).clone())
     }
 
@@ -92,7 +92,7 @@ impl RemoteTree {
         let set = format!("{folder}/{}", shard.pattern());
         let first = known.sets.entry(set).or_insert_with(|| Some(path.to_owned()));
         let Some(other) = first.take_if(|first| first != path) else { return };
-        // Sets are numbered from 0 or 1, and are requested starting with their first file.
+        // Sets are numbered from 0 or from 1, and readers request the first file of a set first.
         let is_of_zero = |path: &str| ShardName::parse(path).is_some_and(|shard| shard.number == 0);
         let start = u32::from(!is_of_zero(path) && !is_of_zero(&other));
         let name = |number: u32| ShardName::format(shard.stem, number.into(), count.into(), shard.ending);

@@ -1,4 +1,4 @@
-//! Which part `auto` finds, and which nodes paths lead to.
+//! Tests which part `auto` chooses, and which nodes paths lead to.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -106,7 +106,7 @@ fn training_state_beside_plain_tensors_is_left_out() {
     assert_eq!(names(&part), ["scaler", "scaler.mean", "weight"]);
     let what: Vec<&str> = left_out.iter().map(|loss| loss.what.as_str()).collect();
     assert_eq!(what, ["optim", "rng_state"]);
-    // Other values stay in the tree; a target that cannot hold them reports a loss.
+    // Other values stay in the tree. A target that cannot store them reports a loss.
     let walk = TreeWalk::new(&part);
     let keys: Vec<String> = walk.children(part.tree().root().unwrap()).map(|(key, _)| key).collect();
     assert_eq!(keys, ["epoch", "scaler", "scaler.mean", "weight"]);
@@ -129,8 +129,8 @@ fn paths_go_through_keys_with_dots() {
     assert!(take(catalog(text), &Part::parse("a.c"), true).is_err());
 }
 
-/// Expected results of `auto` for tensors next to mappings of tensors: the names and what is left
-/// out, or the parts to choose from.
+/// Tensors next to mappings of tensors, with the expected results of `auto`: the names and what is
+/// left out, or the parts to choose from.
 #[test]
 fn a_tensor_beside_a_model_makes_no_model_of_both() {
     let taken: [(&str, &[&str], &[&str]); 10] = [

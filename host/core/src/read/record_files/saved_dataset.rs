@@ -6,11 +6,11 @@ use crate::read::source::FileSource;
 use serde_json::Value;
 use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
 
-/// Maximum bytes of `state.json`; real files are short.
+/// Maximum bytes to read from `state.json`. Real files are short.
 const MAX_STATE: u64 = 16 << 20;
 
-/// Returns the files that the state in a folder of the source lists, or `None` if there is no such
-/// state. An empty name means the source's own folder.
+/// Returns the files that `state.json` lists, in `folder` of the source. Returns `None` if there is
+/// no such file. An empty `folder` means the source's own folder.
 pub(super) fn files(source: &FileSource, folder: &str) -> Result<Option<Vec<String>>> {
     let source = source.in_folder(folder);
     if !source.contains(STATE)? {
@@ -19,7 +19,7 @@ pub(super) fn files(source: &FileSource, folder: &str) -> Result<Option<Vec<Stri
     let file = source.open(STATE)?;
     let bytes = source.read_vec(file, 0, source.len(file).min(MAX_STATE), &Limits::default())?;
     let Some(state) = serde_json::from_slice::<Value>(&bytes).ok() else { return Ok(None) };
-    // Other programs use this file name too.
+    // Other programs also write files named `state.json`.
     let Some(listed) = state.get("_data_files").and_then(Value::as_array) else { return Ok(None) };
     let path = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
     let is_said = |key: &str| state.get(key).and_then(Value::as_array).is_some_and(|list| !list.is_empty());

@@ -1,5 +1,5 @@
-//! A set is the files of a folder that belong together by their names: those of a split, the shards
-//! of one name, or all files whose names show no difference.
+//! A set is a group of files in a folder whose names show that they belong together: the files of a
+//! split, the shards with the same name, or all files whose names show no difference.
 
 use super::DATA;
 use super::shards::shard_of;
@@ -13,36 +13,37 @@ use std::path::PathBuf;
 use tensorferry_sdk::file_name::uncompressed;
 use tensorferry_sdk::{Description, Error, Limits, Result, Source, listed};
 
-/// Common splits, with the words for each.
+/// Common splits, and the words that identify each split.
 const SPLITS: [(&str, &[&str]); 3] = [
     ("train", &["train", "training"]),
     ("validation", &["validation", "valid", "val", "dev"]),
     ("test", &["test", "testing", "eval", "evaluation"]),
 ];
-/// Files that list splits; then the maximum bytes to read of one.
+/// Files that list splits. The next constant is the maximum number of bytes to read from one.
 const INFO: &str = "dataset_info.json";
 const DICT: &str = "dataset_dict.json";
 const MAX_INFO: u64 = 16 << 20;
-/// Suffixes of a file's index.
+/// Suffixes of the index of a data file.
 const INDEXES: [&str; 2] = [".idx", ".index"];
-/// Maximum number of sets in an error.
+/// Maximum number of sets to list in an error.
 const MAX_LISTED: usize = 8;
 
 /// Files that belong together.
 pub(super) struct Set<'a> {
-    /// The name of a split, or the prefix of a set's shards; `None` for all other files.
+    /// The name of a split, or the prefix of the shards in a set; `None` for the set of all other
+    /// files.
     pub(super) name: Option<String>,
     pub(super) files: Vec<&'a str>,
 }
 
-/// Returns the error for an input with several sets of which none was chosen.
+/// Returns the error for an input that has several sets, if the user has not chosen one.
 pub(super) fn several(sets: &[Set<'_>], description: &Description) -> Error {
     let found = sets.iter().map(|set| {
         let name = set.name.as_deref().map_or("others".to_owned(), |name| format!("{name:?}"));
         let files = set.files.len();
         format!("{name} ({files} file{}, {:?})", if files == 1 { "" } else { "s" }, set.files[0])
     });
-    // Sets of the same name differ in their number of shards.
+    // Sets with the same name have different numbers of shards.
     let is_unique = |name: &String| sets.iter().filter(|set| set.name.as_ref() == Some(name)).count() == 1;
     let parts = sets.iter().filter_map(|set| {
         let name = set.name.as_ref()?;
@@ -58,7 +59,7 @@ pub(super) fn several(sets: &[Set<'_>], description: &Description) -> Error {
     )
 }
 
-/// Returns the error for an unknown split or set.
+/// Returns the error for an unknown split or set, `wanted`.
 pub(super) fn no_such_split(sets: &[Set<'_>], wanted: &str) -> Error {
     let names = sets.iter().filter_map(|set| Some(format!("--part {}", set.name.as_ref()?)));
     let names = listed(names, MAX_LISTED);
@@ -96,7 +97,7 @@ impl Splits {
         Self { own, folder: source.folder().to_owned() }
     }
 
-    /// Returns the split of a file, from its name or that of a folder above it.
+    /// Returns the split that a file belongs to, from the name of the file or of a folder above it.
     pub(super) fn of_path(&self, path: &str) -> Option<String> {
         let own = self.own.iter().find(|name| mentions(path, name).is_some());
         if let Some(own) = own {
@@ -105,11 +106,12 @@ impl Splits {
         let words = SPLITS.iter().flat_map(|(split, words)| words.iter().map(move |word| (*split, *word)));
         let lower = path.to_ascii_lowercase();
         let found = words.filter_map(|(split, word)| Some((mentions(&lower, word)?, split)));
-        // The last word decides: `test_suite/train.parquet`.
+        // The last split word in the path decides: `test_suite/train.parquet` is in the split
+        // `train`.
         found.max().map(|(_, split)| split.to_owned())
     }
 
-    /// Groups the files of a format into sets by the names of splits and shards.
+    /// Groups the files of a format into sets, by the split names and shard names in their paths.
     pub(super) fn sets<'a>(&self, listed: &'a [String], format: &RegisteredFormat) -> Vec<Set<'a>> {
         let suffixes = &format.description.suffixes;
         let is_called = |name: &str| {
@@ -129,7 +131,7 @@ impl Splits {
             .copied()
             .filter(|name| is_called(name) || shard_of(name).is_some_and(|shard| shard.ending.is_empty()))
             .collect();
-        // Shards with a different count are a different version of the set.
+        // Shards with a different count belong to a different version of the set.
         let mut sets: BTreeMap<Option<(String, u64)>, Vec<&str>> = BTreeMap::new();
         for name in if called.is_empty() { &visible } else { &called } {
             let shard = shard_of(name);
@@ -138,14 +140,15 @@ impl Splits {
             sets.entry(set.map(|set| (set, count))).or_default().push(name);
         }
         if called.is_empty() {
-            // Nothing shows that the others are data at all.
+            // These files have neither a suffix of the format nor a name that shows that they are
+            // data.
             sets.remove(&None);
         }
         sets.into_iter().map(|(key, files)| Set { name: key.map(|(name, _)| name), files }).collect()
     }
 }
 
-/// Returns the position of a separate word in a path.
+/// Returns the position in the path at which the word occurs as a separate word.
 fn mentions(path: &str, word: &str) -> Option<usize> {
     let is_apart = |c: Option<char>| c.is_none_or(|c| !c.is_alphabetic());
     let found = path.match_indices(word).map(|(at, _)| at).filter(|&at| {
@@ -154,7 +157,7 @@ fn mentions(path: &str, word: &str) -> Option<usize> {
     found.last()
 }
 
-/// Checks that the folders of all splits exist that `datasets` has saved in one folder.
+/// Checks that every split has its folder, if `datasets` has saved several splits in one folder.
 pub(super) fn check_saved(source: &FileSource) -> Result<()> {
     let folders = source.folders("").unwrap_or_default();
     match listed_in(DICT, source).unwrap_or_default().into_iter().find(|split| !folders.contains(split)) {
@@ -171,7 +174,7 @@ fn listed_splits(source: &FileSource) -> Option<Vec<String>> {
     listed_in(INFO, source).or_else(|| listed_in(DICT, source))
 }
 
-/// Returns the splits in such a file: `[{"name": NAME}, ...]` from `tensorflow_datasets`, `{NAME:
+/// Parses the splits that a file lists: `[{"name": NAME}, ...]` from `tensorflow_datasets`, `{NAME:
 /// ...}` or `[NAME, ...]` from `datasets`.
 fn listed_in(file: &str, source: &FileSource) -> Option<Vec<String>> {
     let source = source.in_folder("");

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_sdk::{Error, Result, ShardName};
 
-/// Maximum number of missing shards in an error.
+/// Maximum number of missing shards to list in an error.
 const MAX_LISTED: usize = 8;
-/// Minimum digits of a digest in a name.
+/// Minimum number of hexadecimal digits of a digest in a file name.
 const DIGEST: usize = 8;
 
-/// Parses a file's name as a shard. Some programs write numbers with four digits.
+/// Parses a file name as the name of a shard. Some programs write shard numbers with four digits.
 pub(super) fn shard_of(name: &str) -> Option<ShardName<'_>> {
     let ends_well = |ending: &str| ending.is_empty() || ending.starts_with('.');
     ShardName::parse_short(name, 4).filter(|shard| ends_well(without_digest(shard.ending).1))
@@ -22,7 +22,7 @@ fn without_digest(ending: &str) -> (&str, &str) {
     if digits < DIGEST { ("", ending) } else { ending.split_at(1 + digits) }
 }
 
-/// Checks that every set of shards among these files is complete.
+/// Checks that no set of shards among these files has missing shards.
 pub(super) fn check_complete(files: &[&str]) -> Result<()> {
     let mut sets: BTreeMap<(&str, u64, &str), (String, BTreeSet<u64>)> = BTreeMap::new();
     for shard in files.iter().filter_map(|name| shard_of(name)) {

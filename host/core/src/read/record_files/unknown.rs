@@ -9,13 +9,14 @@ use crate::read::source::FileSource;
 use std::collections::VecDeque;
 use tensorferry_sdk::{Entry, Error, Result, Source};
 
-/// Maximum depth of sub-folders; then the maximum number of files and folders to inspect.
+/// Maximum depth of sub-folders. The next constant is the maximum number of files and folders to
+/// inspect.
 const MAX_DEPTH: usize = 3;
 const MAX_EXAMINED: usize = 64;
-/// Maximum number of names in an error.
+/// Maximum number of names to list in an error.
 const MAX_LISTED: usize = 8;
 
-/// Adds to the error of an unknown folder what the user can name instead.
+/// Adds to the error for an unknown folder the inputs that the user can name instead.
 pub(super) fn explain(error: Error, source: &FileSource, registry: &Formats, session: &Session) -> Error {
     if *source.entry() != Entry::Folder || source.is_listed() {
         return error;
@@ -38,7 +39,7 @@ pub(super) fn explain(error: Error, source: &FileSource, registry: &Formats, ses
     }
 }
 
-/// Returns the sub-folders that contain records, without their own sub-folders.
+/// Returns the sub-folders that contain records. Their own sub-folders are not searched.
 fn data_sets_below(source: &FileSource, registry: &Formats, session: &Session) -> Result<Vec<String>> {
     let visible = |folders: Vec<String>, depth: usize| {
         let is_visible = |name: &String| !name.rsplit('/').next().unwrap_or(name).starts_with(['.', '_']);
@@ -59,7 +60,8 @@ fn data_sets_below(source: &FileSource, registry: &Formats, session: &Session) -
     Ok(found)
 }
 
-/// Returns the files that are records by themselves and all have the same format, with that format.
+/// Returns the files that are each a record file by themselves, with their format. The first one
+/// determines the format, and files in other formats are skipped.
 fn files_alone(source: &FileSource, registry: &Formats, session: &Session) -> Result<Vec<(String, String)>> {
     let mut found: Vec<(String, String)> = Vec::new();
     let is_data = |name: &String| !is_own(source.folder(), name);
