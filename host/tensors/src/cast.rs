@@ -39,7 +39,7 @@ use std::sync::OnceLock;
 use table::Table;
 use tensorferry_sdk::{Dtype, Error, Result};
 
-/// Values that are processed at a time: they stay in the L1 cache.
+/// Number of values that are processed at a time, so that they stay in the L1 cache.
 const BLOCK: usize = 1024;
 
 pub struct Cast {
@@ -72,8 +72,8 @@ pub fn is_float(dtype: Dtype) -> bool {
     matches!(NumberSet::of(dtype), Some(NumberSet::Float(_)))
 }
 
-/// Returns the castable dtype with this name: as shown by `ferry inspect`, in any case, or torch's
-/// name.
+/// Returns the castable dtype with this name. The name is either the name that `ferry inspect`
+/// shows, in upper or lower case, or torch's name.
 #[must_use]
 pub fn dtype_called(name: &str) -> Option<Dtype> {
     let is = |dtype: &Dtype| {
@@ -109,7 +109,7 @@ pub fn torch_name(dtype: Dtype) -> Option<&'static str> {
     })
 }
 
-/// Iterates over the dtypes that can be cast from and to.
+/// Iterates over the dtypes that casts can convert from and to.
 pub fn dtypes() -> impl Iterator<Item = Dtype> {
     number::NUMBERS.iter().map(|(dtype, _)| *dtype)
 }
@@ -118,7 +118,8 @@ impl Cast {
     /// Returns the cast between two dtypes, or an error if one of them has no numbers.
     pub fn between(from: Dtype, to: Dtype) -> Result<&'static Self> {
         const COUNT: usize = number::NUMBERS.len();
-        // Boxed: the tables of all pairs would take 3.7 MB of the executable.
+        // Each cast is boxed and built on first use, because the tables of all pairs would take 3.7
+        // MB of the executable.
         static KNOWN: [OnceLock<Box<Cast>>; COUNT * COUNT] = [const { OnceLock::new() }; COUNT * COUNT];
         let place = |dtype| dtypes().position(|known| known == dtype).ok_or_else(|| no_numbers(dtype));
         let known = &KNOWN[place(from)? * COUNT + place(to)?];
@@ -157,13 +158,13 @@ impl Cast {
         Some(Self { from_width: width(from)?, to_width: width(to)?, exact: numbers.fits(to_numbers), kernel })
     }
 
-    /// Whether no value can be lost.
+    /// Whether the cast preserves every value.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.exact
     }
 
-    /// Casts contiguous little-endian values, and returns what they lost.
+    /// Casts contiguous little-endian values, and returns the counts of values that changed.
     pub fn run(&self, from: &[u8], to: &mut [u8]) -> CastLosses {
         debug_assert_eq!(from.len() / self.from_width, to.len() / self.to_width);
         let mut lost = CastLosses::default();
@@ -195,8 +196,8 @@ impl Cast {
     }
 }
 
-/// Returns a loop that reads contiguous little-endian numbers of F32, F16 or BF16 until the output
-/// is full.
+/// Returns a loop that reads contiguous little-endian F32, F16 or BF16 numbers until the output is
+/// full.
 #[must_use]
 pub(crate) fn load_singles(from: Dtype) -> Option<Load<f32>> {
     single::load(from)
@@ -208,7 +209,8 @@ pub(crate) fn load_doubles(from: Dtype) -> Option<Load<f64>> {
     double::load(from)
 }
 
-/// Returns a loop that writes numbers as little-endian F32, F16 or BF16, and counts their losses.
+/// Returns a loop that writes numbers as little-endian F32, F16 or BF16, and counts the numbers
+/// that changed.
 #[must_use]
 pub(crate) fn store_singles(to: Dtype) -> Option<Store<f32>> {
     single::store(to)

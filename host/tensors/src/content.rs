@@ -19,28 +19,28 @@ use tensorferry_sdk::{CatalogView, Result, StorageId, TensorId};
 
 pub type ContentDigest = [u8; 32];
 
-/// Digests that `inspect` and receipts offer.
+/// The digest algorithms that `inspect` and receipts offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
-    /// SHA-256; for a tensor, of only the logical bytes.
+    /// SHA-256. The digest of a tensor covers only its logical bytes.
     Sha256,
-    /// BLAKE3; for a tensor, the content digest.
+    /// BLAKE3. The digest of a tensor is its content digest.
     Blake3,
 }
 
-/// Returns the digests of all tensors, in order. Storages with a digest in their format are checked
-/// first.
+/// Returns the digests of all tensors, in order. If a format stores digests of its storages, these
+/// digests are checked first.
 pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<ContentDigest>> {
     check_storages(logical)?;
-    // Tied tensors are read once.
+    // Tied tensors are read only once.
     let ids = logical.tensor_ids();
     let read = ids.filter(|&id| logical.tied_to(id) == id);
     logical.stored().session().will_check(read.map(|id| logical.tensor(id).bytes).sum());
     each_of(logical, |id| tensor(logical, id, algorithm))
 }
 
-/// Checks the storages behind all tensors against the digests in their format.
+/// Checks the storages of all tensors against the digests that the format stores.
 pub fn check_storages(logical: &Logical<'_>) -> Result<()> {
     let mut storages: Vec<StorageId> = Vec::new();
     for id in logical.tensor_ids() {
@@ -51,7 +51,7 @@ pub fn check_storages(logical: &Logical<'_>) -> Result<()> {
     logical.stored().check_digests(&storages)
 }
 
-/// Returns a digest per tensor, computed in parallel by `digest`. Tied tensors share one.
+/// Returns a digest per tensor, computed in parallel by `digest`. Tied tensors share a digest.
 pub fn each_of(
     logical: &Logical<'_>,
     digest: impl Fn(TensorId) -> Result<ContentDigest> + Sync,
@@ -89,7 +89,7 @@ fn hash(logical: &Logical<'_>, id: TensorId, mut hasher: Hasher) -> Result<Conte
     Ok(hasher.finish())
 }
 
-/// Returns the bytes that precede those of the tensor in a content digest.
+/// Returns the bytes that are hashed before the tensor's own bytes in a content digest.
 pub fn header(logical: &Logical<'_>, id: TensorId) -> Result<Vec<u8>> {
     header_of(logical, id, &tensor_of(logical.catalog(), id)?.shape)
 }
@@ -134,7 +134,7 @@ impl Hasher {
     }
 }
 
-/// Returns the digest of a catalog from those of its tensors.
+/// Returns the digest of a catalog from the digests of its tensors.
 #[must_use]
 pub fn catalog<'a>(tensors: impl IntoIterator<Item = (&'a str, ContentDigest)>) -> ContentDigest {
     let mut sorted: Vec<_> = tensors.into_iter().collect();

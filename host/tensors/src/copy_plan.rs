@@ -1,5 +1,6 @@
-//! A copy plan tells from where in its storages the bytes of a tensor's part are copied. It
-//! consists of contiguous runs where both sides allow it, and of strided copies elsewhere.
+//! A copy plan describes how the bytes of a part of a tensor are copied from storages. It consists
+//! of contiguous runs where both the storage and the part are contiguous, and of strided copies
+//! elsewhere.
 
 use crate::gather::StridedCopy;
 use std::borrow::Cow;
@@ -7,7 +8,7 @@ use tensorferry_sdk::{
     Block, ByteOrder, Catalog, Data, Error, Order, Region, Result, StorageId, Tensor, TensorId, TensorPart,
 };
 
-/// Minimum bytes of a run that is worth its own read.
+/// Minimum bytes of a run for which a separate read is worthwhile.
 pub(super) const LONG_RUN: u64 = 16 << 10;
 
 /// Maximum number of runs of one block that become separate reads.
@@ -16,12 +17,12 @@ const MAX_RUNS: u64 = 1 << 16;
 /// Minimum number of blocks in a storage for which a search for a pattern is worthwhile.
 const MANY_BLOCKS: usize = 16;
 
-/// A copy of some bytes of a tensor's part.
+/// A copy of some of the bytes in a part of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlannedCopy {
-    /// Of contiguous bytes in a storage.
+    /// A copy of contiguous bytes in a storage.
     Contiguous {
-        /// Offset of the first byte in the part.
+        /// Offset in the part at which the bytes are written.
         to: u64,
         /// Number of bytes.
         len: u64,
@@ -31,7 +32,7 @@ pub enum PlannedCopy {
         /// Bytes to reverse together; 1 means none.
         swap_unit: u32,
     },
-    /// Of elements with strides.
+    /// A copy of elements with strides.
     Strided {
         copy: StridedCopy,
         storage: StorageId,
@@ -44,7 +45,8 @@ pub fn tensor_of(catalog: &Catalog, id: TensorId) -> Result<&Tensor> {
     catalog.tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))
 }
 
-/// Returns the copies that make up a part, in no order; together they cover all its bytes.
+/// Returns the copies that make up a part, in no particular order. Together, the copies cover all
+/// bytes of the part.
 pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCopy>> {
     let tensor = tensor_of(catalog, part.tensor)?;
     let info = catalog
@@ -75,7 +77,8 @@ pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCo
     for block in tensor.blocks_of(&region) {
         let (storage, swap_unit) = (block.storage, swap_unit(block.storage));
         let Some(width) = info.element_bytes() else {
-            // The layout's check permits packed elements only if they are complete and row-major.
+            // The check of the layout allows packed elements only if the part is complete and
+            // row-major.
             let (to, len) = packed_run(&block, &tensor.shape, |elements| info.bytes_of(elements))?;
             planned.push(PlannedCopy::Contiguous { to, len, storage, from: block.offset, swap_unit });
             continue;

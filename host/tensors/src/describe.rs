@@ -31,7 +31,7 @@ use tensorferry_core::read::part::{self, Part};
 use tensorferry_sdk::{Catalog, Dtype, Entry, Source};
 use tokenizer::Tokenizer;
 
-/// A description of a model, as far as its files tell.
+/// A description of a model, as far as its files provide one.
 #[derive(Debug, Default, Serialize)]
 pub struct ModelDescription {
     /// The class of the model, or the family of models.
@@ -40,25 +40,25 @@ pub struct ModelDescription {
     /// The name that the model gives itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The library for which it was saved.
+    /// The library that the model was saved for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
     /// The mix of types that the file declares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_type: Option<FileType>,
-    /// How weights were quantized that consist of several tensors each.
+    /// How the weights that consist of several tensors each were quantized.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantization: Option<Quantization>,
-    /// What it adapts, if it is not a complete model.
+    /// The adapter, if this is not a complete model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter: Option<Adapter>,
     /// The models in a single file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub single_file: Option<SingleFile>,
-    /// Its tokenizer, for a folder without tensors or from the metadata.
+    /// The tokenizer: of a folder without tensors, or from the metadata of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<Tokenizer>,
-    /// Parameters, bits, sizes by dtype.
+    /// The number of parameters, their bits, and the sizes by dtype.
     #[serde(flatten)]
     pub count: Count,
     /// Weights that consist of several tensors each.
@@ -75,28 +75,30 @@ pub struct Quantization {
     pub variant: Option<String>,
     /// Number of weights.
     pub weights: u64,
-    /// Numbers in these weights.
+    /// Number of elements in these weights.
     pub parameters: u64,
     /// Bytes of these weights, including scales and zero points.
     pub bytes: u64,
     /// Bits per number, including its share of scales and zero points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_weight: Option<f64>,
-    /// Why some or all weights are not dequantized. Their number of parameters is then that of the
-    /// stored elements.
+    /// The reason why some or all weights cannot be dequantized. For these weights, the number of
+    /// parameters is the number of stored elements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
 impl ModelDescription {
-    /// Whether numbers have fewer bits than any float dtype: several tensors per weight, or blocks.
+    /// Whether the model is quantized: weights consist of several tensors each, or tensors consist
+    /// of blocks.
     #[must_use]
     pub fn is_quantized(&self) -> bool {
         self.quantization.is_some() || self.count.dtypes.values().any(|dtype| dtype.is_blocks)
     }
 }
 
-/// Describes the model of an input. `catalog` is what was read, `shown` the part that is displayed.
+/// Describes the model of an input. `catalog` contains all tensors that were read, and `shown`
+/// contains the tensors that are displayed.
 #[must_use]
 pub fn describe(input: &Input, catalog: &Catalog, shown: &Catalog, session: &Session) -> ModelDescription {
     let catalog = &*of_model(catalog);
@@ -150,7 +152,7 @@ fn kept(weights: Vec<Composite>, shown: &Catalog) -> Vec<Composite> {
     weights.into_iter().filter(kept).collect()
 }
 
-/// Returns the model in a nested checkpoint, with packed tensors restored.
+/// Returns the model inside a nested checkpoint, with packed tensors unpacked.
 fn of_model(catalog: &Catalog) -> Cow<'_, Catalog> {
     let has_tree = catalog.tree().root().is_some();
     let part = has_tree.then(|| part::take(catalog.clone(), &Part::Auto, true).ok()).flatten();
@@ -163,7 +165,8 @@ fn of_model(catalog: &Catalog) -> Cow<'_, Catalog> {
 impl Quantization {
     fn of(found: QuantizedModel, weights: &[Composite], catalog: &Catalog) -> Option<Self> {
         let QuantizedModel { method, variant, problem, .. } = found;
-        // A configuration next to a file does not apply to it if the file has no such weights.
+        // A configuration next to a file does not apply to the file if the file contains no
+        // quantized weights.
         if weights.is_empty() && problem.is_none() {
             return None;
         }

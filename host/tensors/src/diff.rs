@@ -1,4 +1,5 @@
-//! Differences between two catalogs of any formats: names, dtypes, shapes and content.
+//! Differences between two catalogs, regardless of their formats: names, dtypes, shapes and
+//! content.
 
 use crate::content::check_storages;
 pub use crate::distance::Tolerance;
@@ -19,7 +20,7 @@ const MAX_SHOWN: usize = 60;
 
 /// Elements that one thread reads from both sides at a time.
 const WINDOW: u64 = 1 << 16;
-/// Windows of a large tensor that one thread processes as a unit.
+/// Number of windows of a large tensor that one thread processes as a unit.
 const WINDOWS: u64 = 32;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -31,10 +32,10 @@ pub struct Difference {
     pub distance: Option<Box<Distance>>,
 }
 
-/// How large a distance may be before it counts as a failure.
+/// The largest difference that does not count as a failure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MaxDiff {
-    /// The largest difference that is not a failure.
+    /// The limit. Larger differences are failures.
     pub limit: f64,
     /// Whether the limit applies to relative differences.
     pub is_relative: bool,
@@ -42,20 +43,21 @@ pub struct MaxDiff {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum DifferenceKind {
-    /// B does not have the tensor.
+    /// The tensor is missing in B.
     Missing,
-    /// A does not have the tensor.
+    /// The tensor is missing in A.
     Unexpected,
     /// The dtypes in A and B.
     Dtype(String, String),
     /// The shapes in A and B.
     Shape(Vec<u64>, Vec<u64>),
-    /// The bytes differ; with a tolerance, numbers differ by more than that.
+    /// The bytes differ. If there is a tolerance, numbers differ by more than the tolerance.
     Content,
     /// An attribute of the tensor: its key, and its values in A and B as JSON, or `None` if
     /// missing.
     Attribute(String, Option<String>, Option<String>),
-    /// A metadata entry instead of a tensor: its values in A and B as JSON, or `None` if missing.
+    /// The difference is in a metadata entry and not in a tensor: the values in A and B as JSON, or
+    /// `None` if missing.
     Metadata(Option<String>, Option<String>),
 }
 
@@ -97,7 +99,7 @@ impl fmt::Display for Difference {
 }
 
 impl Difference {
-    /// Returns the record for `--json`.
+    /// Returns the JSON record that `--json` prints.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         let mut record = json!({ "kind": self.kind.word(), "name": self.name });
@@ -122,8 +124,9 @@ impl Difference {
         Self { name: name.to_owned(), kind, distance: None }
     }
 
-    /// Whether it counts as a failure: names on only one side, different shapes, contents without
-    /// comparable numbers, NaN on one side, or a difference over the limit.
+    /// Whether the difference counts as a failure: a name on only one side, different shapes,
+    /// different contents without comparable numbers, NaN on only one side, or a distance over the
+    /// limit.
     #[must_use]
     pub fn is_over(&self, limit: MaxDiff) -> bool {
         match (&self.kind, &self.distance) {
@@ -133,8 +136,8 @@ impl Difference {
         }
     }
 
-    /// Returns a key that sorts the worst first: differences without a distance, then NaN on one
-    /// side, then the largest distance.
+    /// Returns a key that sorts the worst differences first: by kind, then those with NaN on only
+    /// one side, then by the largest distance.
     fn sort_key(&self, is_relative: bool) -> (Reverse<u8>, Reverse<bool>, Reverse<u64>) {
         let rank = match (&self.kind, &self.distance) {
             (DifferenceKind::Missing, _) => 6,
@@ -147,7 +150,7 @@ impl Difference {
         };
         let distance = self.distance.as_ref();
         let has_nan = distance.is_some_and(|distance| distance.nan > 0);
-        // The bits of nonnegative floats have the same order as the numbers.
+        // For nonnegative floats, the bits have the same order as the numbers.
         let worst = distance.map_or(0, |distance| distance.worst(is_relative).to_bits());
         (Reverse(rank), Reverse(has_nan), Reverse(worst))
     }
@@ -162,8 +165,8 @@ fn shown_value(json: Option<&String>) -> String {
     }
 }
 
-/// Returns differences of attributes, sorted by name, for two inputs whose formats keep attributes.
-/// Tensors that only one of them has are skipped.
+/// Returns the differences between attributes, sorted by tensor name. The formats of both inputs
+/// must keep attributes. Tensors that are in only one input are skipped.
 #[must_use]
 pub fn diff_attributes(a: &Catalog, b: &Catalog) -> Vec<Difference> {
     let in_b: BTreeMap<&str, &Tensor> = b.tensors().iter().map(|t| (t.name.as_str(), t)).collect();
@@ -179,16 +182,16 @@ pub fn diff_attributes(a: &Catalog, b: &Catalog) -> Vec<Difference> {
     differences
 }
 
-/// Returns differences of metadata, sorted by key, for two inputs whose formats keep values
-/// unchanged.
+/// Returns the differences between metadata entries, sorted by key. The formats of both inputs must
+/// keep metadata values unchanged.
 #[must_use]
 pub fn diff_metadata(a: &Catalog, b: &Catalog) -> Vec<Difference> {
     let metadata = differing(a.metadata(), b.metadata()).into_iter();
     metadata.map(|(name, of_a, of_b)| Difference::new(&name, DifferenceKind::Metadata(of_a, of_b))).collect()
 }
 
-/// Returns the entries that differ, with both values as JSON. Values of different types may look
-/// the same.
+/// Returns the entries that differ, with both values as JSON. Values of different types may have
+/// the same JSON.
 fn differing(
     a: &BTreeMap<String, Value>,
     b: &BTreeMap<String, Value>,
@@ -255,7 +258,7 @@ fn by_name<'a>(view: &'a Logical<'_>) -> BTreeMap<&'a str, TensorId> {
     view.tensor_ids().map(|id| (view.tensor(id).name, id)).collect()
 }
 
-/// A tensor of each side; both have the same shape.
+/// A tensor from each side. Both tensors have the same shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct TensorPair {
     x: TensorId,
@@ -263,7 +266,7 @@ struct TensorPair {
 }
 
 impl TensorPair {
-    /// Returns how they differ, if they do.
+    /// Returns how the tensors differ, or `None` if they do not.
     fn compare(
         self,
         a: &Logical<'_>,
@@ -286,7 +289,8 @@ impl TensorPair {
             self.tally(a, b, &comparison, range)
         };
         let chunks = elements.div_ceil(chunk);
-        // Tensors that must be gathered are read by one thread, so that they are gathered once.
+        // Tensors that must be gathered are read by a single thread, so that each is gathered only
+        // once.
         let is_gathered = |logical: &Logical<'_>, id| {
             let data = logical.catalog().tensor(id).map(|tensor| &tensor.data);
             matches!(data, Some(Data::Blocks(_) | Data::Grid(_)))
@@ -333,7 +337,7 @@ impl TensorPair {
         Ok(tally)
     }
 
-    /// Whether two tensors without numbers have the same bytes.
+    /// Whether two tensors that have no numbers have the same bytes.
     fn has_same_bytes(self, a: &Logical<'_>, b: &Logical<'_>) -> Result<bool> {
         let len = a.tensor(self.x).bytes;
         if len != b.tensor(self.y).bytes {

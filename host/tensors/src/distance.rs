@@ -1,12 +1,13 @@
 //! The distance between the numbers of two tensors: the largest absolute and relative difference
-//! with their positions, how many elements differ, and the angle between the two. Numbers are
-//! compared as F64, which represents all of them except 64-bit integers; those are subtracted as
+//! with their positions, how many elements differ, and the angle between the two tensors. Numbers
+//! are compared as F64. 64-bit integers, which F64 cannot always represent, are subtracted as
 //! integers.
 //!
 //! - *Relative*: a difference divided by the larger magnitude. It is at most 2 for finite numbers,
-//!   and the same if A and B are exchanged.
+//!   and does not change if A and B are exchanged.
 //! - *NaN* is equal to NaN. NaN on only one side has no distance and is counted separately.
-//! - *The cosine* is that of the elements that are finite on both sides, as one vector.
+//! - *The cosine* is computed from the elements that are finite on both sides, taken as one vector
+//!   per side.
 
 use super::elements::{Elements, bits, decode, unpacked};
 use crate::cast::{Load, load_doubles};
@@ -14,19 +15,19 @@ use serde_json::{Value, json};
 use std::fmt;
 use tensorferry_sdk::Dtype;
 
-/// Numbers that are compared at a time: both sides stay in the L1 cache.
+/// Number of elements that are compared at a time, so that both sides stay in the L1 cache.
 const BLOCK: usize = 1024;
-/// Numbers that a loop handles in parallel lanes.
+/// Number of parallel lanes in a loop.
 const LANES: usize = 8;
-/// Less than one by more than the rounding error of a product.
+/// A factor below one. The gap to one is larger than the rounding error of a product.
 const ALMOST: f64 = 1.0 - 4.0 * f64::EPSILON;
 
 /// Accepted difference: |a - b| <= atol + rtol × |b|.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
-    /// Absolute.
+    /// The absolute tolerance.
     pub atol: f64,
-    /// Relative to B.
+    /// The tolerance relative to the magnitude of B.
     pub rtol: f64,
 }
 
@@ -39,13 +40,13 @@ pub struct Distance {
     pub of: u64,
     /// The accepted difference, if one was set.
     pub tolerance: Option<Tolerance>,
-    /// Elements among these with NaN on only one side.
+    /// Number of elements, included in `elements`, that are NaN on only one side.
     pub nan: u64,
     /// The largest absolute difference.
     pub absolute: Option<Largest>,
     /// The largest relative difference.
     pub relative: Option<Largest>,
-    /// The cosine of the angle between the two; `None` if one is zero.
+    /// The cosine of the angle between the two tensors; `None` if one of them is zero.
     pub cosine: Option<f64>,
 }
 
@@ -60,14 +61,14 @@ pub struct Largest {
 }
 
 impl Distance {
-    /// Returns the largest difference, absolute or relative.
+    /// Returns the largest absolute or relative difference.
     #[must_use]
     pub(crate) fn worst(&self, is_relative: bool) -> f64 {
         let largest = if is_relative { &self.relative } else { &self.absolute };
         largest.as_ref().map_or(0.0, |largest| largest.value)
     }
 
-    /// Adds the entries for `--json`.
+    /// Adds the distance to a `--json` record.
     pub(crate) fn add_to(&self, record: &mut Value) {
         record["elements"] = json!(self.elements);
         record["of"] = json!(self.of);
@@ -145,8 +146,8 @@ fn short(value: f64, digits: usize) -> String {
 /// The largest difference so far: its size, the element's position, and both numbers.
 type LargestDifference = (f64, u64, [f64; 2]);
 
-/// The distance of the elements so far. Those of two consecutive parts can be
-/// [joined](Tally::join).
+/// The distance between the elements that were compared so far. The tallies of two consecutive
+/// parts can be [joined](DistanceTally::join).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct DistanceTally {
     pub(super) elements: u64,
@@ -155,7 +156,7 @@ pub(super) struct DistanceTally {
     relative: Option<LargestDifference>,
     dot: f64,
     squares: [f64; 2],
-    /// Whether any bits differ between two tensors of the same dtype.
+    /// Whether any bytes differ, or the two dtypes differ.
     pub(super) has_other_bits: bool,
 }
 
@@ -201,7 +202,7 @@ impl DistanceTally {
         }
     }
 
-    /// Adds one element. `apart` is the difference, and `sizes` are both magnitudes.
+    /// Adds one element. `apart` is the difference, and `sizes` contains both magnitudes.
     fn add(
         &mut self,
         place: u64,
@@ -277,7 +278,8 @@ impl Comparison {
         self.kind == NumberKind::Complex
     }
 
-    /// Adds `count` contiguous elements of both sides. `first` is the position of the first one.
+    /// Adds `count` contiguous elements of both sides. `first` is the position of the first element
+    /// in the tensor.
     pub(super) fn add(&self, tally: &mut DistanceTally, first: u64, count: usize, a: &[u8], b: &[u8]) {
         let is_same = self.dtypes[0] == self.dtypes[1] && a == b;
         tally.has_other_bits |= !is_same;
@@ -329,8 +331,8 @@ impl Comparison {
                         let is_nan = (0..2).any(|part| x[part].is_nan() != y[part].is_nan());
                         let apart = if is_nan { f64::NAN } else { apart };
                         let sizes = [x[0].hypot(x[1]), y[0].hypot(y[1])];
-                        // Placeholder values that are neither equal nor NaN, so that only `apart`
-                        // counts.
+                        // The values 0 and 1 are placeholders. They are neither equal nor NaN, so
+                        // that only `apart` counts.
                         tally.add(place, apart, sizes, [0.0, 1.0], self.tolerance);
                     }
                 }
@@ -344,7 +346,7 @@ impl Comparison {
                     for (place, (x, y)) in (place..).zip(pairs) {
                         let (apart, values) = ((x - y).unsigned_abs() as f64, [x as f64, y as f64]);
                         let sizes = values.map(f64::abs);
-                        // Two different integers may be equal as F64.
+                        // Two different integers may be equal when they are rounded to F64.
                         let values = if apart > 0.0 && values[0] == values[1] {
                             [values[0], values[1].next_up()]
                         } else {
@@ -389,7 +391,8 @@ impl<'a> SideNumbers<'a> {
     }
 }
 
-/// Decodes dtypes that cannot be cast: packed numbers, and integers that represent others.
+/// Decodes dtypes that cannot be cast: packed numbers, and integers that are codes for other
+/// numbers.
 fn decoded(dtype: Dtype, bytes: &[u8], count: usize) -> Vec<f64> {
     let values = match bits(dtype) {
         Some(bits) => decode(dtype, &unpacked(bytes, bits, 0, count)),
@@ -422,8 +425,8 @@ fn products(a: &[f64], b: &[f64]) -> [f64; 3] {
     sums.map(|lanes| lanes.iter().sum())
 }
 
-/// Adds finite numbers. Most blocks have no difference larger than those before; a first pass
-/// detects this and counts.
+/// Adds finite numbers. In most blocks, no difference is larger than the largest difference so far.
+/// A fast first pass counts the differences and detects whether there is a larger one.
 fn quick_distances(tally: &mut DistanceTally, first: u64, a: &[f64], b: &[f64]) {
     let largest = tally.absolute.map_or(0.0, |found| found.0);
     let relative = tally.relative.map_or(0.0, |found| found.0) * ALMOST;
@@ -458,7 +461,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    /// Returns the distance, after comparing it with a loop over all elements.
+    /// Returns the distance, after checking it against a loop over all elements.
     fn of(a: &[f32], b: &[f32], step: usize) -> Distance {
         let comparison = Comparison::of(Dtype::F32, Dtype::F32, None).unwrap();
         let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();

@@ -1,4 +1,4 @@
-//! Elements are the individual values in a tensor's bytes, for display and JSON.
+//! Elements: the individual values in a tensor's bytes, decoded for display and JSON.
 
 use crate::cast::{Cast, is_float};
 use half::{bf16, f16};
@@ -8,9 +8,9 @@ use tensorferry_sdk::{Dtype, DtypeInfo};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Elements {
     Bool(Vec<bool>),
-    /// Integers, and bits without a numeric meaning.
+    /// Integers, or bits without a numeric meaning.
     Integer(Vec<i128>),
-    /// Floats, each exact.
+    /// Floats. F64 represents each of them exactly.
     Float(Vec<f64>, Precision),
     /// Pairs of a real and an imaginary part.
     Complex(Vec<(f64, f64)>, Precision),
@@ -18,11 +18,12 @@ pub enum Elements {
     Text(Vec<Vec<u8>>),
 }
 
-/// The precision of a float, which decides how many digits distinguish it from its neighbors.
+/// The precision of a float, which determines how many digits are needed to distinguish it from its
+/// neighbors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     Double,
-    /// F32, and floats of 8 bits and less, which are shown exactly.
+    /// F32, and floats of 8 bits or fewer, which are shown exactly.
     Single,
     Half,
     Brain,
@@ -42,9 +43,10 @@ impl Precision {
     }
 }
 
-/// Converts to an F32 whose last bit is set if anything was cut off, so that it can be rounded
-/// again to fewer bits. The crate's own conversion from F64 uses only 20 bits of the mantissa, and
-/// mistakes numbers near the middle of two floats for the middle.
+/// Converts to an F32 whose last bit is set if the conversion dropped any bits, so that the result
+/// can be rounded again to fewer bits. The conversion from F64 in the crate `half` uses only 20
+/// bits of the mantissa, so it treats numbers near the midpoint between two floats as the midpoint
+/// itself.
 fn to_odd(value: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "the cut off part is checked below")]
     let nearest = value as f32;
@@ -74,21 +76,22 @@ impl Elements {
     }
 }
 
-/// Whether a dtype's bytes have individual values. A format's own blocks do not.
+/// Whether a dtype's bytes have individual values. The bytes of block dtypes that a format defines
+/// do not.
 #[must_use]
 pub fn has_values(dtype: Dtype) -> bool {
     dtype == Dtype::STR || bits(dtype).is_some() || decode(dtype, &[]).is_some()
 }
 
-/// Returns the bits of an element that shares bytes with others. The first element is in the lowest
-/// bits.
+/// Returns the number of bits of an element, if elements share bytes. The first element is in the
+/// lowest bits.
 #[must_use]
 pub fn bits(dtype: Dtype) -> Option<u32> {
     let info: &DtypeInfo = dtype.info()?;
     (info.block_elements() > 1).then(|| info.block_bytes() * 8 / info.block_elements())
 }
 
-/// Unpacks elements `first..first + count` to one byte each, of which the low bits count.
+/// Unpacks elements `first..first + count` into the low bits of one byte each.
 #[must_use]
 pub fn unpacked(bytes: &[u8], bits: u32, first: u64, count: usize) -> Vec<u8> {
     let mask = (1_u16 << bits) - 1;
@@ -102,8 +105,8 @@ pub fn unpacked(bytes: &[u8], bits: u32, first: u64, count: usize) -> Vec<u8> {
     (first..).take(count).map(code).collect()
 }
 
-/// Decodes contiguous little-endian elements. Packed ones must be unpacked to one byte each, and
-/// strings are not supported. Returns `None` for a dtype without values.
+/// Decodes contiguous little-endian elements. Packed elements must first be unpacked to one byte
+/// each, and strings are not supported. Returns `None` for a dtype without values.
 #[must_use]
 pub fn decode(dtype: Dtype, bytes: &[u8]) -> Option<Elements> {
     let precision = match dtype {
@@ -171,7 +174,7 @@ pub fn texts(mut bytes: &[u8]) -> Vec<&[u8]> {
     texts
 }
 
-/// Decodes floats to F64, which represents all of them.
+/// Decodes floats to F64, which represents each of them exactly.
 fn doubles(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f64>> {
     let width = dtype.info()?.element_bytes()? as usize;
     let mut wide = vec![0; bytes.len() / width * size_of::<f64>()];
@@ -213,7 +216,7 @@ mod tests {
             panic!("no floats")
         };
         assert_eq!(values, [0.125, 7.5, -7.5]);
-        // Four in three bytes: a code may span two of them.
+        // Four codes are in three bytes, so a code may span two bytes.
         assert_eq!(unpacked(&[0b1100_0001, 0b0011_0000, 0b0000_1000], 6, 0, 4), [1, 3, 3, 2]);
         assert_eq!(unpacked(&[0x21, 0x43], 4, 1, 3), [2, 3, 4]);
     }

@@ -1,4 +1,4 @@
-//! The tensors that an input is expected to have, by name, dtype and shape.
+//! The tensors that an input is expected to contain: their names, dtypes and shapes.
 
 use crate::diff::{Difference, DifferenceKind};
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use tensorferry_sdk::{Catalog, Error, Result};
 
 pub(crate) type Expected = BTreeMap<String, ExpectedTensor>;
 
-/// The expected facts of one tensor; missing ones are not compared.
+/// The expected properties of one tensor. Properties that are missing are not compared.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ExpectedTensor {
     dtype: Option<String>,
@@ -21,7 +21,8 @@ struct Document {
     tensors: Tensors,
 }
 
-/// Either `{NAME: {...}}`, or the output of `ferry inspect --json`.
+/// The contents of an expectation file: either `{NAME: {...}}`, or the output of `ferry inspect
+/// --json`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Tensors {
@@ -52,7 +53,7 @@ pub fn read(path: &Path) -> Result<Expected> {
     })
 }
 
-/// Compares a catalog (B) with the expectations (A).
+/// Compares a catalog (side B of the differences) with the expectations (side A).
 #[must_use]
 pub fn compare(expected: &Expected, catalog: &Catalog) -> Vec<Difference> {
     let mut differences = Vec::new();

@@ -1,13 +1,13 @@
 //! A gather brings elements with strides into the order of their destination.
 //!
-//! It works in tiles: hyper-rectangles that are long both in the direction in which the source is
-//! contiguous and in that of the destination. A transposition of a tensor larger than memory
-//! therefore reads and writes long runs, and touches every byte once. (A gather driven by the
-//! output would read the source once for each piece of the output, and a spilled intermediate would
-//! be written twice.)
+//! A gather works in tiles: hyper-rectangles that are long both in the direction in which the
+//! source is contiguous and in the direction in which the destination is contiguous. If a tensor
+//! that is larger than memory is transposed, ferry therefore reads and writes long runs, and copies
+//! every byte once. (If the gather followed the order of the output, it would read the source once
+//! for each piece of the output. A temporary file would mean writing the data twice.)
 //!
-//! Only data that is then read in order, to hash or stream a large strided tensor, is first written
-//! to a temporary file in order. Digests over ranges of tiles are computed from the output file.
+//! A temporary file is needed only if a large strided tensor is read in order, to hash or stream
+//! it. Digests over ranges of tiles are computed from the output file.
 
 use std::ops::Range;
 use tensorferry_core::context::windows::size;
@@ -21,23 +21,23 @@ struct Dim {
     to: u64,
 }
 
-/// Runs of bytes with strides on both sides.
+/// Runs of bytes, with strides between the runs on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StridedCopy {
-    /// Offset of the first run in its storage.
+    /// Offset of the first run in the source storage.
     pub from: u64,
     /// Offset of the first run in the destination.
     pub to: u64,
     /// Bytes of a run, which is contiguous on both sides.
     pub run: u64,
-    /// From the destination's slowest dimension to its fastest.
+    /// The dimensions, from the destination's slowest to its fastest.
     dims: Vec<Dim>,
 }
 
 impl StridedCopy {
-    /// Returns the copy of a block's share of `region`, into a destination that contains only the
-    /// region, in this order. Returns `None` if they do not overlap. `width` is the size of an
-    /// element in bytes.
+    /// Returns the copy of the part of a block that is inside `region`. The destination contains
+    /// only the region, in this order. Returns `None` if the block and the region do not overlap.
+    /// `width` is the size of an element in bytes.
     #[must_use]
     #[expect(clippy::needless_range_loop, reason = "one index into six slices")]
     pub fn new(block: &Block, region: &Region, order: Order, width: u32) -> Option<Self> {
@@ -63,7 +63,8 @@ impl StridedCopy {
         Some(Self { from: from.cast_unsigned(), to, run: width, dims }.folded())
     }
 
-    /// Merges dimensions that are contiguous on both sides, and the fastest ones with the run.
+    /// Merges dimensions that are contiguous on both sides, and merges the fastest dimensions with
+    /// the run if they are contiguous.
     fn folded(mut self) -> Self {
         let mut dims = std::mem::take(&mut self.dims);
         dims.retain(|dim| dim.len != 1);
@@ -88,9 +89,10 @@ impl StridedCopy {
         self
     }
 
-    /// Joins neighbors that are equal and evenly spaced on both sides. Some layouts need many
-    /// blocks: a transposed matrix that is stored as a vector needs one per row. Joined, they are
-    /// one gather whose tiles are long in both directions, instead of one read per element.
+    /// Joins neighboring copies that have equal shapes and are evenly spaced on both sides. Some
+    /// layouts need many blocks: a transposed matrix that is stored as a vector needs one block per
+    /// row. The joined copies are a single gather whose tiles are long in both directions, instead
+    /// of one read per element.
     #[must_use]
     pub fn joined(mut copies: Vec<Self>) -> Vec<Self> {
         copies.sort_by_key(|copy| copy.to);
@@ -122,7 +124,7 @@ impl StridedCopy {
     }
 
     /// Returns the same copy for elements of a different width on both sides. `offset` converts the
-    /// offset of the first run.
+    /// source offset of the first run.
     #[must_use]
     pub fn rescaled(&self, width: u64, to_width: u64, offset: impl Fn(u64) -> u64) -> Self {
         let scaled = |bytes: u64| bytes / width * to_width;
@@ -145,7 +147,8 @@ impl StridedCopy {
         self.dims.iter().map(|dim| dim.len).product()
     }
 
-    /// Iterates over the runs: source offset and destination offset.
+    /// Iterates over the runs. Each item is a run's offset in the source and its offset in the
+    /// destination.
     pub fn each_run(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         (0..self.runs()).map(|mut index| {
             let (mut from, mut to) = (self.from.cast_signed(), self.to);
@@ -167,8 +170,8 @@ impl StridedCopy {
         CopyTiles { copy: self, lens, counts }
     }
 
-    /// Grows a tile evenly along the two directions in which runs can be long, then along the
-    /// others from the fastest to the slowest.
+    /// Grows a tile evenly along the two directions in which runs can be long, then along the other
+    /// directions from the fastest to the slowest.
     fn tile_lens(&self, bytes: u64) -> Vec<u64> {
         let mut lens = vec![1_u64; self.dims.len()];
         let fits = |lens: &[u64]| lens.iter().product::<u64>().saturating_mul(self.run) <= bytes;
@@ -201,7 +204,7 @@ impl StridedCopy {
     }
 }
 
-/// The layout of a tile's source bytes in the buffer into which they were read.
+/// The positions of a tile's source bytes in the buffer into which they were read.
 struct Buffered {
     /// Bytes from one index to the next, for each dimension.
     strides: Vec<i64>,
@@ -209,7 +212,8 @@ struct Buffered {
     first: i64,
 }
 
-/// The tiles of a strided copy. They are made on request, since a large tensor has millions.
+/// The tiles of a strided copy. Each tile is created on request, because a large tensor has
+/// millions of tiles.
 pub struct CopyTiles<'a> {
     copy: &'a StridedCopy,
     lens: Vec<u64>,
@@ -223,7 +227,7 @@ impl<'a> CopyTiles<'a> {
         size(self.counts.iter().product())
     }
 
-    /// Returns the tile with this number, which must be less than the count.
+    /// Returns the tile with this number, which must be less than the number of tiles.
     #[must_use]
     pub fn get(&self, number: usize) -> Tile<'a> {
         let mut index = number as u64;
@@ -242,7 +246,7 @@ impl<'a> CopyTiles<'a> {
     }
 }
 
-/// A part of a strided copy that is done at once.
+/// A part of a strided copy that is copied as a unit.
 pub struct Tile<'a> {
     copy: &'a StridedCopy,
     ranges: Vec<Range<u64>>,
@@ -259,8 +263,9 @@ impl Tile<'_> {
         (0..self.ranges.len()).map(|d| self.len(d)).product::<u64>() * self.copy.run
     }
 
-    /// Reads the tile through `read(offset, buffer)`, orders it, and passes it to `write(offset,
-    /// bytes)` in runs that are contiguous in the destination.
+    /// Reads the tile through `read(offset, buffer)`, puts its runs in the order of the
+    /// destination, and passes them to `write(offset, bytes)`. The bytes of each `write` are
+    /// contiguous in the destination.
     pub fn copy<E>(
         &self,
         scratch: &mut Scratch,
@@ -276,8 +281,8 @@ impl Tile<'_> {
         self.write(&scratch.output, &mut write)
     }
 
-    /// Reads the tile's source bytes with few long reads, without reading too much that is not
-    /// needed.
+    /// Reads the tile's source bytes in a few long reads, while limiting the number of unneeded
+    /// bytes.
     fn read<E>(
         &self,
         buffer: &mut Vec<u8>,
@@ -286,7 +291,8 @@ impl Tile<'_> {
         let dims = &self.copy.dims;
         let order = self.copy.source_order();
         let reach = |d: usize| (self.len(d) - 1) * dims[d].from.unsigned_abs();
-        // The `inner` dimensions are read together, including gaps; the others one by one.
+        // The innermost `inner` dimensions are read together, including the gaps between runs. The
+        // other dimensions are read index by index.
         let (mut inner, mut extent, mut needed) = (0, self.copy.run, self.copy.run);
         let (mut best_inner, mut best_extent) = (0, extent);
         for &d in order.iter().rev() {
@@ -302,7 +308,8 @@ impl Tile<'_> {
         buffer.resize(size(slots * best_extent), 0);
 
         let mut strides = vec![0_i64; dims.len()];
-        // The lowest byte of an inner block: with negative strides, that of the last index.
+        // The lowest byte of an inner block. If a stride is negative, this is a byte of the last
+        // index.
         let mut first = 0_i64;
         for &d in inner {
             strides[d] = dims[d].from;
@@ -332,7 +339,7 @@ impl Tile<'_> {
         Ok(Buffered { strides, first })
     }
 
-    /// Orders the buffered runs as in the destination.
+    /// Puts the buffered runs in the order of the destination.
     fn permute(&self, buffered: &Buffered, source: &[u8], output: &mut [u8]) {
         let rank = self.ranges.len();
         let mut out_strides = vec![0_u64; rank];
@@ -342,7 +349,8 @@ impl Tile<'_> {
             stride *= self.len(d);
         }
         // The two dimensions with the nearest neighbors in memory are traversed innermost, in small
-        // squares, so that both sides stay in the cache. The order of the others does not matter.
+        // squares, so that both sides stay in the cache. The order of the other dimensions does not
+        // matter.
         let fast_to = rank.saturating_sub(1);
         let near = |d: &usize| buffered.strides[*d].unsigned_abs();
         let fast_from = (0..fast_to).filter(|d| buffered.strides[*d] != 0).min_by_key(near);

@@ -1,10 +1,10 @@
-//! A hash tree computes the BLAKE3 of a long byte sequence from its pieces, which may arrive in any
-//! order.
+//! A hash tree computes the BLAKE3 hash of a long byte sequence from its pieces, which may arrive
+//! in any order.
 //!
 //! BLAKE3 is a binary tree over chunks of 1 KiB. The value of a subtree depends on its bytes and
 //! their position, and two siblings give their parent. Adjacent pieces therefore merge into one
-//! value, and bytes that were in no piece are read at the end. The smallest subtree here is 16 KiB,
-//! which is as many chunks as processors hash at once.
+//! value, and bytes that no piece contained are read at the end. The smallest subtree here is 16
+//! KiB: 16 chunks, which is the number of chunks that processors can hash at once.
 
 use crate::content::ContentDigest;
 use blake3::Hasher;
@@ -21,13 +21,14 @@ use tensorferry_sdk::{Context, Result};
 
 const BLOCK: u64 = 16 << 10;
 
-/// Minimum bytes of a piece: for a shorter one, the extra bytes to read would be too large a share.
+/// Minimum bytes of a piece. For a shorter piece, the additional bytes to read would be too large a
+/// share.
 const MIN_PIECE: usize = 64 << 10;
 
 /// The known subtrees of a byte sequence.
 pub struct HashTree {
     len: u64,
-    /// Lengths and values, by start offset.
+    /// Lengths and hash values of the known subtrees, by their start offsets.
     known: Mutex<Subtrees>,
 }
 
@@ -44,8 +45,8 @@ impl HashTree {
     }
 
     /// Adds the whole blocks of a piece. The last block that begins in the piece is completed with
-    /// `read`. A block belongs to the piece that has its first byte, so that consecutive pieces
-    /// leave no block out.
+    /// bytes from `read`. A block belongs to the piece that contains the block's first byte, so
+    /// that consecutive pieces together contain every block.
     pub fn add_piece(
         &self,
         at: u64,
@@ -76,7 +77,8 @@ impl HashTree {
             let mut len = 1 << (end - next).ilog2();
             len = max_subtree_len(next).map_or(len, |max| len.min(max));
             if len == self.len {
-                // The root's value cannot be computed as a subtree, only from its two halves.
+                // The hash value of the root cannot be computed like that of a subtree, but only
+                // from the root's two halves.
                 len /= 2;
             }
             if len < BLOCK {
@@ -89,12 +91,12 @@ impl HashTree {
         }
     }
 
-    /// Adds a subtree, and its parents whose other halves are known.
+    /// Adds a subtree, and every parent whose other half is already known.
     fn join(&self, mut start: u64, mut len: u64, mut value: ChainingValue) {
         let mut known = self.known();
         let before = known.range(..start + len).next_back();
         if before.is_some_and(|(before, (len, _))| before + len > start) {
-            // Bytes that were added before, in other pieces. Any additional bytes of this subtree
+            // These bytes were added before, in other pieces. Any additional bytes of this subtree
             // are read at the end.
             return;
         }
@@ -116,8 +118,7 @@ impl HashTree {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the hash of all bytes. Missing bytes are read now, in parallel, and counted as
-    /// checked.
+    /// Returns the hash of all bytes. Missing bytes are read in parallel, and counted as checked.
     pub fn finish(
         &self,
         session: &Session,
@@ -143,12 +144,12 @@ struct Rest<'a, R> {
     known: &'a Subtrees,
     session: &'a Session,
     read: R,
-    /// One for each thread that has read.
+    /// One buffer for each thread that has read bytes.
     buffers: Mutex<Vec<Vec<u8>>>,
 }
 
 impl<R: Fn(u64, &mut [u8]) -> Result<()> + Sync> Rest<'_, R> {
-    /// Returns the value of the subtree over a range that begins at a block.
+    /// Returns the hash value of the subtree for a range that begins at a block.
     fn subtree(&self, range: Range<u64>) -> Result<ChainingValue> {
         let len = range.end - range.start;
         let first = self.known.range(range.clone()).next();
@@ -199,7 +200,7 @@ mod tests {
         (0..len).scan(7, |state, _| next(state)).collect()
     }
 
-    /// Returns the hash, and how many bytes were read for it.
+    /// Returns the hash, and the number of bytes that were read to compute it.
     fn finish(tree: &HashTree, bytes: &[u8]) -> (ContentDigest, u64) {
         let read = AtomicU64::new(0);
         let session = Session::new(1, 1 << 20);
@@ -250,7 +251,8 @@ mod tests {
         assert!(tree.known().len() <= 20, "{}", tree.known().len());
         let (found, read) = finish(&tree, &bytes);
         assert_eq!(found, *blake3::hash(&bytes).as_bytes());
-        // Only the block before the first piece's own, and the last block.
+        // Only two blocks are read: the block before the first whole block of the pieces, and the
+        // last block.
         assert!(read <= 2 * BLOCK, "{read}");
     }
 

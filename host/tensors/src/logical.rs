@@ -1,5 +1,5 @@
-//! Logical bytes: a tensor's elements in row-major order and little-endian, regardless of their
-//! storage.
+//! Logical bytes: the elements of a tensor in row-major and little-endian order, regardless of how
+//! they are stored.
 
 use crate::copy_plan::{PlannedCopy, plan_copies, tensor_of};
 use crate::gather::{Scratch, swap};
@@ -15,14 +15,16 @@ use tensorferry_sdk::{
     TensorPart, check_range,
 };
 
-/// A catalog and its bytes, as writers, digests and comparisons read them.
+/// A catalog with access to its bytes, in the form in which writers, digests and comparisons read
+/// them.
 pub struct Logical<'a> {
     stored: Stored<'a>,
     ties: OnceLock<Vec<TensorId>>,
-    /// Gathered tensors that are being read, most recent last.
+    /// Recently gathered tensors. The most recently gathered tensor is last.
     gathered: Mutex<Vec<(TensorId, Arc<Gathered>)>>,
-    /// Whether all work stays in the calling thread. Needed if the caller holds a lock: a thread
-    /// that waits for parallel work takes on other work of the pool, which may wait for that lock.
+    /// Whether all work stays in the calling thread. Needed if the caller holds a lock. A thread
+    /// that waits for parallel work runs other tasks of the thread pool, and these may wait for the
+    /// lock.
     in_one_thread: bool,
 }
 
@@ -65,8 +67,8 @@ impl<'a> Logical<'a> {
         })
     }
 
-    /// Passes all bytes of a tensor to `each`, in any order, in pieces of whole elements. For
-    /// order-insensitive consumers of tensors that would otherwise need a gather. `buffer` may be
+    /// Passes all bytes of a tensor to `each`, in any order, in pieces of whole elements. Meant for
+    /// consumers that do not depend on the order, because no gather is needed. `buffer` may be
     /// reused.
     pub(crate) fn each_piece(
         &self,
@@ -74,7 +76,8 @@ impl<'a> Logical<'a> {
         buffer: &mut Vec<u8>,
         mut each: impl FnMut(&[u8]),
     ) -> Result<()> {
-        /// Bytes that are passed at a time, since runs may be as short as an element.
+        /// Bytes that are passed to `each` at a time. Runs are collected, because a run may be as
+        /// short as one element.
         const PIECE: usize = 64 << 10;
         let unit = self.dtype_info(self.tensor(id).dtype)?.block_bytes().max(1) as usize;
         buffer.clear();
@@ -91,8 +94,8 @@ impl<'a> Logical<'a> {
         Ok(())
     }
 
-    /// Returns the storages that contain a tensor's bytes: those below casts, and the parts of
-    /// joined ones.
+    /// Returns the storages that contain a tensor's bytes: the storages below casts, and the parts
+    /// of joined storages.
     pub fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
         let tensor = tensor_of(self.catalog(), id)?;
         Ok(tensor.storages().flat_map(|storage| behind(self.catalog(), storage)).collect())
@@ -167,7 +170,8 @@ impl<'a> Logical<'a> {
         self.each_run(part, write)
     }
 
-    /// Passes the bytes of a part to `write`, run by run, each with its offset in the part.
+    /// Passes the bytes of a part to `write`, run by run. Each run is passed with its offset in the
+    /// part.
     fn each_run(&self, part: &TensorPart, write: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         if let Some(slabs) = self.slabs(part)? {
             let mut buffers = SlabBuffers::default();
@@ -181,7 +185,7 @@ impl<'a> Logical<'a> {
         copies.iter().try_for_each(|copy| self.place(copy, &mut scratch, write))
     }
 
-    /// Passes the bytes of a copy to `write`, each run with its offset.
+    /// Passes the bytes of a copy to `write`, run by run, with the offset of each run.
     pub(super) fn place(
         &self,
         copy: &PlannedCopy,
@@ -214,7 +218,8 @@ impl<'a> Logical<'a> {
         }
     }
 
-    /// Reads contiguous bytes. A number that the range splits is read and swapped whole.
+    /// Reads contiguous bytes. If the range begins or ends inside a number, the whole number is
+    /// read and swapped.
     fn read_contiguous(
         &self,
         storage: StorageId,

@@ -1,13 +1,14 @@
-//! Slabs are the boxes in which a tensor with many tiles is copied. A slab has as many whole tiles
-//! as fit the budget, along the fastest axes of the destination first, so that runs are long when
-//! they are written. Slabs also serve tensors whose rows are split into adjacent pieces, such as
-//! weights of a model that are split by columns: rows are assembled and written at once. Each slab
-//! is made when it is needed, so that memory does not grow with the number of tiles.
+//! Slabs are the boxes in which a tensor with many tiles is copied. A slab contains as many whole
+//! tiles as fit in the memory budget. It grows along the fastest axes of the destination first, so
+//! that the runs that are written are long. Slabs are also used for tensors whose rows are split
+//! into adjacent pieces, such as weights that are split by columns. The rows are assembled in the
+//! slab and written at once. Each slab is created when it is needed, so that memory does not grow
+//! with the number of tiles.
 //!
 //! Tiles larger than the budget are cut along the slowest axes.
 //!
-//! The digests of the tiles are compared when their slab is made, so the plan does not grow with
-//! the number of tiles.
+//! The digests of tiles are checked when their slab is read, so the plan does not grow with the
+//! number of tiles.
 
 use crate::cast::CastLosses;
 use crate::copy_plan::{LONG_RUN, tensor_of};
@@ -19,11 +20,12 @@ use tensorferry_sdk::{
     Tensor, TensorPart,
 };
 
-/// Minimum number of tiles. A part with fewer is planned tile by tile, and its bytes fill windows
-/// that small tensors share.
+/// Minimum number of tiles for which slabs are used. A part with fewer tiles is planned tile by
+/// tile, and its bytes are collected in windows that it shares with other small tensors.
 const MANY_TILES: u64 = 64;
 
-/// Maximum number of blocks of a tensor without a grid, since each slab visits all of them.
+/// Maximum number of blocks for which slabs are used in a tensor without a grid, because every slab
+/// visits all blocks.
 const MAX_BLOCKS: u64 = 256;
 
 /// The slabs of a part of a tensor.
@@ -33,12 +35,14 @@ pub struct Slabs<'a> {
     region: Region,
     order: Order,
     byte_order: ByteOrder,
-    /// The bytes of an element; then the bytes in it to reverse together.
+    /// The number of bytes of an element. The next field is the number of bytes to reverse
+    /// together.
     width: u32,
     swap_unit: u32,
-    /// The shape of a slab; slabs begin at multiples of it.
+    /// The shape of a slab. Slabs begin at multiples of the shape.
     lens: Vec<u64>,
-    /// The region's first slab along each dimension; then how many there are.
+    /// The index of the region's first slab along each dimension. The next field is the number of
+    /// slabs along each dimension.
     first: Vec<u64>,
     counts: Vec<u64>,
 }
@@ -55,12 +59,12 @@ pub struct SlabBuffers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DigestPolicy {
     Checked,
-    /// The caller checks them separately.
+    /// The caller checks the digests separately.
     Ignored,
 }
 
 impl<'a> Slabs<'a> {
-    /// Returns the slabs of `part`, of about `bytes` each, or `None` if it has too few tiles.
+    /// Returns the slabs of `part`, of about `bytes` each, or `None` if the part has too few tiles.
     pub fn of(catalog: &'a Catalog, part: &TensorPart, bytes: usize) -> Result<Option<Self>> {
         Self::of_at_least(MANY_TILES, catalog, part, bytes)
     }
@@ -85,7 +89,8 @@ impl<'a> Slabs<'a> {
             let tile = tile.iter().zip(&region.shape).map(|(&tile, &len)| tile.min(len)).collect();
             slab_lens(tile, &region, part.order, most(bytes))
         } else if is_in_short_runs(tensor, &region, part.order, width) {
-            // Assembled rows stay in the cache until they are written.
+            // Limited to the size of a window, so that assembled rows stay in the cache until they
+            // are written.
             let end = region.origin.iter().zip(&region.shape).map(|(start, len)| start + len).collect();
             slab_lens(end, &region, part.order, most(bytes.min(WINDOW_BYTES)))
         } else {
@@ -102,8 +107,9 @@ impl<'a> Slabs<'a> {
         size(self.counts.iter().product())
     }
 
-    /// Reads the slab with this number, which must be less than the count, and passes it to
-    /// `write(offset, bytes)` in runs that are contiguous in the part. Returns the losses of casts.
+    /// Reads the slab with this number, which must be less than the number of slabs, and passes its
+    /// bytes to `write(offset, bytes)` in runs that are contiguous in the part. Returns the losses
+    /// of casts.
     pub fn copy(
         &self,
         number: usize,
@@ -115,7 +121,7 @@ impl<'a> Slabs<'a> {
         let slab = self.slab(number);
         let mut lost = CastLosses::default();
         let bytes = slab.shape.iter().product::<u64>() * u64::from(self.width);
-        // No need to clear it: every byte is in some tile.
+        // The buffer is not cleared, because the tiles cover every byte of it.
         buffers.slab.resize(size(bytes), 0);
         for block in self.tensor.blocks_of(&slab) {
             stored.session().check_cancelled()?;
@@ -126,8 +132,8 @@ impl<'a> Slabs<'a> {
         Ok(lost)
     }
 
-    /// Copies the slab's share of a tile to its place in the slab's buffer. `own` is a storage
-    /// whose digest is checked with the bytes that are read.
+    /// Copies the part of a tile that is in the slab to its position in the slab's buffer. If the
+    /// bytes of storage `own` are read, they are checked against its digest.
     fn tile(
         &self,
         block: &Block,
@@ -178,20 +184,20 @@ impl<'a> Slabs<'a> {
                 }
             }
         }
-        // The storage was not read in one piece.
+        // If the storage was not read in one piece, it is checked now.
         stored.check_digests(&unchecked.into_iter().collect::<Vec<_>>())?;
         Ok(lost)
     }
 
-    /// Returns the storages whose digests are checked during the copy: those that one slab reads
-    /// completely.
+    /// Returns the storages whose digests are checked during the copy. A digest is checked if one
+    /// slab reads the whole storage.
     pub fn checked<'s>(&'s self, stored: &'s Stored<'_>) -> impl Iterator<Item = StorageId> + 's {
         self.tensor.blocks_of(&self.region).filter_map(|block| self.own_digest(&block, stored))
     }
 
-    /// Returns the storage of a tile if it has a digest, is as long as the tile, and the whole tile
-    /// is in one slab. A longer storage may have many tiles, each of which would read all of it for
-    /// the digest.
+    /// Returns the storage of a tile, if the storage has a digest and exactly the length of the
+    /// tile, and the whole tile is in one slab. A longer storage may contain many tiles, and to
+    /// check the digest, each of these tiles would have to read the whole storage.
     fn own_digest(&self, block: &Block, stored: &Stored<'_>) -> Option<StorageId> {
         let is_in_one_slab = (0..self.lens.len()).all(|d| {
             let (start, end) = (block.region.origin[d], block.region.origin[d] + block.region.shape[d]);
@@ -213,7 +219,7 @@ impl<'a> Slabs<'a> {
         is_own.then_some(id)
     }
 
-    /// Returns the region of a slab in the tensor.
+    /// Returns the region of the tensor that a slab covers.
     fn slab(&self, number: usize) -> Region {
         let mut index = number as u64;
         let rank = self.lens.len();
@@ -228,13 +234,14 @@ impl<'a> Slabs<'a> {
         slab
     }
 
-    /// Iterates over the runs of a slab that are contiguous in the part: offset in the part, offset
-    /// in the slab, and length, in bytes.
+    /// Iterates over the runs of a slab that are contiguous in the part. Each run is passed to
+    /// `each` as its offset in the part, its offset in the slab, and its length, all in bytes.
     fn each_run(&self, slab: &Region, mut each: impl FnMut(u64, usize, usize) -> Result<()>) -> Result<()> {
         let width = u64::from(self.width);
         let (mut run, mut to, mut stride) = (width, 0, width);
         let mut is_open = true;
-        // Dimensions outside the run, fastest first: length, and distance in the part.
+        // Dimensions outside the run, fastest first. Each has its length and the distance between
+        // indices in the part.
         let mut outer = Vec::new();
         for d in fastest_first(slab.shape.len(), self.order) {
             to += (slab.origin[d] - self.region.origin[d]) * stride;
@@ -258,8 +265,8 @@ impl<'a> Slabs<'a> {
     }
 }
 
-/// Whether the region covers several blocks whose runs are too short to write one by one but are in
-/// the order of the destination. Blocks in a different order are transposed in tiles.
+/// Whether the region covers several blocks that have the order of the destination but whose runs
+/// are too short to write one by one. Blocks in a different order are transposed in tiles instead.
 fn is_in_short_runs(tensor: &Tensor, region: &Region, order: Order, width: u32) -> bool {
     let bytes = region.shape.iter().product::<u64>() * u64::from(width);
     if bytes < WINDOW_BYTES as u64 || !(2..=MAX_BLOCKS).contains(&tensor.block_count()) {
@@ -279,7 +286,8 @@ fn is_in_short_runs(tensor: &Tensor, region: &Region, order: Order, width: u32) 
     any_short && all_in_order
 }
 
-/// Returns, for each dimension, the first box of this shape that touches a region, and how many do.
+/// Returns, for each dimension, the index of the first box of this shape that overlaps the region,
+/// and the number of boxes that overlap it.
 fn places<'a>(region: &'a Region, lens: &'a [u64]) -> impl Iterator<Item = (u64, u64)> + 'a {
     region.origin.iter().zip(&region.shape).zip(lens).map(|((&start, &len), &of)| {
         let first = start / of;
@@ -287,8 +295,8 @@ fn places<'a>(region: &'a Region, lens: &'a [u64]) -> impl Iterator<Item = (u64,
     })
 }
 
-/// Returns a slab's shape: a tile, cut along the slowest axes to at most `most` elements, or grown
-/// along the fastest.
+/// Returns the shape of a slab. The shape of a tile is cut along the slowest axes until it has at
+/// most `most` elements, or is extended along the fastest axes.
 fn slab_lens(tile: Vec<u64>, region: &Region, order: Order, most: u64) -> Vec<u64> {
     let mut lens = tile;
     let elements = |lens: &[u64]| lens.iter().product::<u64>();
@@ -300,8 +308,8 @@ fn slab_lens(tile: Vec<u64>, region: &Region, order: Order, most: u64) -> Vec<u6
     for &d in &fastest {
         let times = (most / elements(&lens)).max(1);
         let grown = lens[d].saturating_mul(times);
-        // A slab that covers the whole axis extends to its end, since the region may not begin at a
-        // tile.
+        // A slab that covers a whole axis extends to the end of the region, because the region may
+        // not begin at a tile boundary.
         let end = region.origin[d] + region.shape[d];
         lens[d] = if grown >= end { end } else { grown };
         if lens[d] < end {
@@ -311,7 +319,7 @@ fn slab_lens(tile: Vec<u64>, region: &Region, order: Order, most: u64) -> Vec<u6
     lens
 }
 
-/// Iterates over the dimensions of an order, fastest first.
+/// Iterates over the dimensions of an element order, fastest first.
 fn fastest_first(rank: usize, order: Order) -> impl Iterator<Item = usize> {
     (0..rank).map(move |d| if order == Order::C { rank - 1 - d } else { d })
 }

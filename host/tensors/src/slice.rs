@@ -1,6 +1,6 @@
-//! A slice takes evenly spaced indices of each axis of a tensor, like `start:stop:step` in numpy.
-//! It is read like any other part: as a block with longer strides, of which only the needed bytes
-//! are read.
+//! A slice takes evenly spaced indices of each axis of a tensor, like `start:stop:step` in numpy. A
+//! slice is read like any other part of a tensor. It is a block with longer strides, and only the
+//! needed bytes are read.
 
 use crate::copy_plan::{PlannedCopy, copies_of, tensor_of};
 use crate::gather::{Scratch, StridedCopy};
@@ -10,12 +10,12 @@ use tensorferry_sdk::{
     Block, ByteOrder, CatalogView, Context, Error, Order, Region, Result, TensorId, element_count,
 };
 
-/// The indices taken of an axis: `len` indices from `start` on, with distance `step`.
+/// The selected indices of an axis: `len` indices that begin at `start`, at a distance of `step`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AxisSlice {
     /// The first index.
     pub start: u64,
-    /// The distance between indices; negative: towards the beginning.
+    /// The distance between indices. If negative, the indices go towards the beginning of the axis.
     pub step: i64,
     /// Number of indices.
     pub len: u64,
@@ -35,24 +35,25 @@ impl AxisSlice {
         u64::try_from(index).unwrap_or(u64::MAX)
     }
 
-    /// Returns the part between two positions.
+    /// Returns the slice between two positions of this slice.
     #[must_use]
     pub fn part(&self, from: u64, to: u64) -> Self {
         Self { start: self.index(from), len: to - from, ..*self }
     }
 
-    /// Returns the smallest index, and the length of the range up to the largest.
+    /// Returns the smallest index, and the length of the range from the smallest to the largest
+    /// index.
     fn bounds(&self) -> (u64, u64) {
         let ends = (self.start, self.index(self.len.saturating_sub(1)));
         (ends.0.min(ends.1), if self.len == 0 { 0 } else { ends.0.abs_diff(ends.1) + 1 })
     }
 
-    /// Returns the first position whose index is in `origin..origin + len`, and how many positions
-    /// are.
+    /// Returns the first position whose index is in `origin..origin + len`, and the number of such
+    /// positions.
     fn within(&self, origin: u64, len: u64) -> (u64, u64) {
         let (start, step) = (i128::from(self.start), i128::from(self.step.unsigned_abs()).max(1));
         let (low, high) = (i128::from(origin), i128::from(origin) + i128::from(len) - 1);
-        // Distances along the slice.
+        // Distances to the ends of the range, measured along the slice.
         let (near, far) =
             if self.step > 0 { (low - start, high - start) } else { (start - high, start - low) };
         let first = (-(-near).div_euclid(step)).max(0);
@@ -103,8 +104,8 @@ pub fn read_slice(logical: &Logical<'_>, id: TensorId, axes: &[AxisSlice], buffe
     Ok(())
 }
 
-/// Returns the slice's share of a block, as a block of the slice. `width` is the size of an
-/// element in bytes.
+/// Returns the part of a block that is in the slice, as a block of the sliced tensor. `width` is
+/// the size of an element in bytes.
 fn of_block(block: &Block, axes: &[AxisSlice], width: u32) -> Option<Block> {
     let mut taken = block.clone();
     let mut offset = i128::from(block.offset);

@@ -1,19 +1,20 @@
-//! Statistics of tensors: the range of the numbers, and how many are special, found in one pass
-//! over the bytes; a histogram takes a second pass.
+//! Statistics of tensors: the range of the numbers, and how many numbers are special. One pass over
+//! the bytes computes the statistics. A histogram needs a second pass.
 //!
 //! | File | Contents |
 //! |---|---|
 //! | `kind.rs` | how a dtype's numbers are read, or why it has none |
-//! | `partial.rs`, `moments.rs` | the statistics of a stretch of numbers; joining two stretches |
+//! | `partial.rs`, `moments.rs` | statistics of a sequence of numbers; joining two sequences |
 //! | `floats.rs`, `integers.rs`, `codes.rs`, `complex.rs` | the loops over F16 to F64, wide integers, up to 8 bits, complex numbers |
 //! | `texts.rs` | the lengths of strings |
 //! | `histogram.rs`, `bins.rs` | 64 bins, counted as in `numpy.histogram` |
 //! | `windows.rs` | all tensors of a catalog, window by window on all threads |
 //!
-//! Minimum, maximum, mean and deviation are those of the finite numbers; for complex numbers, of
-//! the magnitudes. Integers are exact. The deviation is that of the population, as in `numpy.std`.
-//! Sums are of differences from a number of their block, in F64, and blocks are joined as by Chan,
-//! Golub and LeVeque. A mean that is large compared with the deviation therefore costs no digits.
+//! Minimum, maximum, mean and deviation are computed from the finite numbers. For complex numbers,
+//! they are computed from the magnitudes. The minimum and maximum of integers are exact. The
+//! deviation is the population's standard deviation, as in `numpy.std`. ferry sums the differences
+//! from one number of each block in F64, and joins blocks by the method of Chan, Golub and LeVeque.
+//! Precision is therefore not lost if the mean is large compared with the deviation.
 
 mod bins;
 mod codes;

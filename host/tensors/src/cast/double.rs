@@ -37,24 +37,25 @@ pub(super) fn load(dtype: Dtype) -> Option<Load<f64>> {
     })
 }
 
-/// Returns the number, or if `f64` cannot represent it, the neighbor whose last bit is set.
+/// Returns the number, or, if `f64` cannot represent it, the adjacent `f64` whose last bit is set.
 fn to_odd(value: u64) -> f64 {
     let excess = (u64::BITS - value.leading_zeros()).saturating_sub(f64::MANTISSA_DIGITS);
     let cut = (1 << excess) - 1;
     let odd = u64::from(value & cut != 0) << excess;
-    // At most 53 digits remain.
+    // At most 53 digits remain, so the conversion is exact.
     ((value & !cut) | odd) as f64
 }
 
 macro_rules! integer {
     ($type:ty) => {
         store!(|value, lost| {
-            // Rounds towards zero. Out of range gives the nearest end, NaN gives zero.
+            // Rounds towards zero. A number out of range becomes the nearest end of the range, and
+            // NaN becomes zero.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is counted")]
             let integer = value as $type;
             let whole = value.trunc();
-            // Each end of the range is a power of two, or one less: a number beyond the end is at
-            // least the power.
+            // The upper end of the range is a power of two minus one. A number is beyond this end
+            // if it is at least the power of two.
             let above = whole >= (<$type>::MAX / 2 + 1) as f64 * 2.0;
             if whole.is_nan() || whole < <$type>::MIN as f64 || above {
                 lost.range += 1;
@@ -89,7 +90,7 @@ pub(super) fn store(dtype: Dtype) -> Option<Store<f64>> {
     })
 }
 
-/// Uses the processor's own instruction, which rounds to nearest even.
+/// Uses the processor's conversion instruction, which rounds to nearest even.
 fn single(values: &[f64], bytes: &mut [u8], lost: &mut CastLosses) {
     let (mut infinite, mut zero, mut changed) = (0_u64, 0_u64, 0_u64);
     for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {

@@ -5,7 +5,7 @@
 
 use super::CastLosses;
 
-/// The result for a number that is too large.
+/// What a number becomes if it is too large for the dtype.
 #[derive(PartialEq, Eq)]
 pub(super) enum Overflow {
     Infinity,
@@ -13,7 +13,7 @@ pub(super) enum Overflow {
     Nan,
 }
 
-/// A float that consists, from the top, of a sign, an exponent and a mantissa.
+/// A float whose bits, from the highest to the lowest, are a sign, an exponent and a mantissa.
 pub(super) trait SmallFloat {
     const BITS: u32;
     const MANTISSA: u32;
@@ -27,7 +27,7 @@ pub(super) trait SmallFloat {
     /// Whether the bits of negative zero mean NaN. Then there is only one zero, and one NaN without
     /// a sign.
     const ONE_ZERO: bool = Self::NAN == Self::SIGN;
-    /// The bits of a NaN that keep the original's payload.
+    /// The bits of a NaN that are taken from the payload of the original NaN.
     const PAYLOAD: u32 = if Self::BITS > 8 { (1 << (Self::MANTISSA - 1)) - 1 } else { 0 };
     /// The bits of the result for a number that is too large.
     const BEYOND: u32 = match Self::OVERFLOW {
@@ -52,9 +52,10 @@ macro_rules! small {
     )* };
 }
 
-// IEEE 754; the OCP's 8-bit specification; and for the FNUZ dtypes, arXiv 2206.02915. Overflow is
-// as in torch: E4M3 saturates (the OCP's saturating mode, including infinity), and the FNUZ dtypes
-// become NaN.
+// Sources: IEEE 754, the OCP 8-bit floating point specification, and for the FNUZ dtypes, arXiv
+// 2206.02915. Overflow is handled as in torch: in E4M3, numbers that are too large and infinities
+// become the largest number (the saturating mode in the OCP specification). In the FNUZ dtypes,
+// they become NaN.
 small! {
     Half: 16 bits, 10 of mantissa, bias 15, at most 0x7bff, then Infinity, NaN 0x7e00;
     Brain: 16 bits, 7 of mantissa, bias 127, at most 0x7f7f, then Infinity, NaN 0x7fc0;
@@ -65,7 +66,7 @@ small! {
     E4m3B11Fnuz: 8 bits, 3 of mantissa, bias 11, at most 0x7f, then Nan, NaN 0x80;
 }
 
-/// Evaluates `$f` for the small float that belongs to a dtype.
+/// Evaluates to the instance of `$f` for the small float of a dtype.
 macro_rules! small_float {
     ($dtype:expr, $f:ident) => {
         Some(match $dtype {
@@ -102,16 +103,17 @@ macro_rules! rounding {
             let bits = value.to_bits();
             let magnitude = bits & (<$bits>::MAX >> 1);
 
-            // Adding just less than half of the last place, plus the last place's bit, rounds up
-            // values above the half, and ties only if odd.
+            // Adding slightly less than half of the last place, plus the lowest kept bit, rounds to
+            // nearest. Values above the half are rounded up, and ties are rounded up only if the
+            // lowest kept bit is 1.
             let to_bias = ((F::BIAS - $bias) as $bits) << $mantissa;
             let odd = (magnitude >> shift) & 1;
             let below_half = (1 << (shift - 1)) - 1;
             let normal = magnitude.wrapping_add(to_bias).wrapping_add(below_half).wrapping_add(odd) >> shift;
             let cut = magnitude & ((1 << shift) - 1) != 0;
 
-            // In a sum with a number whose last place is that of the small float's subnormals, the
-            // processor does the rounding.
+            // Adding a number whose last place equals the last place of the small float's
+            // subnormals makes the processor round to that place.
             let least_normal = ((1 + $bias - F::BIAS) as $bits) << $mantissa;
             let place = (($bias + 1 + shift as i32 - F::BIAS) as $bits) << $mantissa;
             let (size, place) = (<$float>::from_bits(magnitude), <$float>::from_bits(place));
@@ -136,7 +138,7 @@ macro_rules! rounding {
             Rounded { code: size | sign, beyond: beyond.into(), zero: zero.into(), rounded: rounded.into() }
         }
 
-        /// Writes values as small floats, and counts their losses.
+        /// Writes values as small floats, and counts the values that changed.
         pub(super) fn $store<F: SmallFloat, const BYTES: usize>(
             values: &[$float],
             bytes: &mut [u8],
@@ -170,7 +172,8 @@ pub(super) fn to_double<F: SmallFloat>(code: u32) -> f64 {
     let value = if (F::ONE_ZERO && code == F::NAN) || size > F::MAX {
         if size == F::MAX + 1 && F::OVERFLOW == Overflow::Infinity { f64::INFINITY } else { f64::NAN }
     } else {
-        // The same bits as an f64 are too small by the difference of the biases.
+        // Interpreted as an f64, the same bits give a number that is too small by the difference of
+        // the exponent biases.
         let unbiased = u64::try_from(2 * 1023 - F::BIAS).unwrap_or(0);
         f64::from_bits(u64::from(size) << (52 - F::MANTISSA)) * f64::from_bits(unbiased << 52)
     };
@@ -197,7 +200,8 @@ pub(super) fn to_exponent(value: f64, lost: &mut CastLosses) -> u8 {
         lost.nan += u64::from(!size.is_nan());
         return NAN;
     }
-    // The number's exponent, plus one if the number is at least 1.5 times a power of two.
+    // The exponent of the number. It is increased by one if the number is at least 1.5 times its
+    // power of two.
     let bits = size.to_bits().saturating_add(1 << 51);
     let exponent = i32::try_from(bits >> 52).unwrap_or(i32::MAX) - 1023;
     let Ok(code) = u8::try_from(exponent.max(-127) + 127) else {

@@ -1,5 +1,5 @@
-//! Casts between integers, and of 64-bit integers to F64. They go through `i128`, which can
-//! represent all of them.
+//! Casts between integers, and of 64-bit integers to F64. The conversion goes through `i128`, which
+//! can represent all of these integers.
 
 use super::loops::{Load, Store, load, store};
 use tensorferry_sdk::Dtype;
@@ -23,7 +23,7 @@ pub(super) fn load(dtype: Dtype) -> Option<Load<i128>> {
 macro_rules! integer {
     ($type:ty) => {
         store!(|value, lost| {
-            // Out of range, the low bits are kept, as in C, NumPy and torch.
+            // If a value is out of range, its low bits are kept, as in C, NumPy and torch.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is counted")]
             let integer = value as $type;
             lost.range += u64::from(i128::from(integer) != value);
@@ -49,7 +49,7 @@ pub(super) fn store(dtype: Dtype) -> Option<Store<i128>> {
         Dtype::I64 => integer!(i64),
         Dtype::F64 => store!(|value, lost| {
             let double = value as f64;
-            // The value has 64 bits, far from the ends of an i128.
+            // The value has at most 64 bits, so the conversion back to i128 cannot overflow.
             #[expect(clippy::cast_possible_truncation, reason = "it has no fraction")]
             let back = double as i128;
             lost.rounded += u64::from(back != value);

@@ -5,7 +5,7 @@ use super::CastLosses;
 /// Reads values until the output is full.
 pub type Load<V> = fn(&[u8], &mut [V]);
 
-/// Writes values, and counts their losses.
+/// Writes values, and counts the values that changed.
 pub type Store<V> = fn(&[V], &mut [u8], &mut CastLosses);
 
 /// Defines a [`Load`] that converts each number to a value.
@@ -19,7 +19,7 @@ macro_rules! load {
     };
 }
 
-/// Defines a [`Store`] that converts each value to a number, and counts the losses.
+/// Defines a [`Store`] that converts each value to a number, and counts the values that changed.
 macro_rules! store {
     (|$value:ident, $lost:ident| $number:expr) => {
         |values, bytes, $lost| {

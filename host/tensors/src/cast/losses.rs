@@ -6,9 +6,9 @@ use std::ops::AddAssign;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CastLosses {
     pub infinite: u64,
-    /// Numbers that became NaN, in a dtype without infinity.
+    /// Numbers that became NaN because the dtype has no infinity.
     pub nan: u64,
-    /// Numbers out of range, in a dtype without infinity and, for integers, without NaN.
+    /// Numbers out of range, if the dtype has no infinity. In casts to integers, also NaN.
     pub range: u64,
     pub zero: u64,
     /// All other numbers that changed.
@@ -28,7 +28,7 @@ impl CastLosses {
         self.infinite + self.nan + self.range > 0
     }
 
-    /// Describes the counts for a loss.
+    /// Describes the counts in the text of a loss.
     #[must_use]
     pub fn describe(&self) -> String {
         let kinds = [

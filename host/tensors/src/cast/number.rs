@@ -1,4 +1,5 @@
-//! The set of numbers of a dtype, as far as needed to tell whether another dtype contains them all.
+//! The set of numbers that a dtype can represent. It is used to decide whether another dtype
+//! contains all of these numbers.
 
 use tensorferry_sdk::Dtype;
 
@@ -14,8 +15,8 @@ pub(super) enum NumberSet {
     Float(FloatRange),
 }
 
-/// The numbers of a float: 2^`min` and its multiples below 2^`beyond` with at most `digits`
-/// digits.
+/// The numbers of a float dtype: the multiples of 2^`least` below 2^`beyond` that have at most
+/// `digits` binary digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FloatRange {
     /// Binary digits of the significand, including the implied one.
@@ -24,10 +25,10 @@ pub(super) struct FloatRange {
     min: i32,
     /// The exponent of the first power of two that is too large.
     beyond: i32,
-    /// How many of the largest significands below it have a different meaning.
+    /// Number of the largest significands below 2^`beyond` that do not represent numbers.
     missing: i32,
     infinite: bool,
-    /// Whether it has zero and signs; E8M0 has neither.
+    /// Whether the dtype has zero and signs. E8M0 has neither.
     zero: bool,
 }
 
@@ -50,7 +51,7 @@ pub(super) const NUMBERS: [(Dtype, NumberSet); 19] = [
     (Dtype::F32, float(24, -149, 128, 0, true)),
     (Dtype::BF16, float(8, -133, 128, 0, true)),
     (Dtype::F16, float(11, -24, 16, 0, true)),
-    // The largest significand with the largest exponent is its NaN.
+    // In F8_E4M3, the largest significand with the largest exponent represents NaN.
     (Dtype::F8_E4M3, float(4, -9, 9, 1, false)),
     (Dtype::F8_E5M2, float(3, -16, 16, 0, true)),
     (Dtype::F8_E4M3FNUZ, float(4, -10, 8, 0, false)),
@@ -84,7 +85,8 @@ impl NumberSet {
             (Self::Integer { signed, bits }, Self::Integer { signed: to_signed, bits: to_bits }) => {
                 if signed == to_signed { bits <= to_bits } else { to_signed && bits < to_bits }
             }
-            // The smallest integer is a power of two, and fits if the largest does.
+            // The smallest integer is the negative of a power of two. It fits if the largest
+            // integer fits.
             (Self::Integer { signed, bits }, Self::Float(to)) => {
                 let digits = bits - i32::from(signed);
                 to.zero && digits <= to.digits && digits < to.beyond

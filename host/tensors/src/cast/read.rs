@@ -12,17 +12,17 @@ const PIECE: usize = 128 << 10;
 
 /// Observes the stored bytes of a read, for example to compute digests.
 pub struct ReadObserver<'a> {
-    /// The part of the range that belongs to this reader, in bytes of the storage that it reads. A
-    /// number belongs to the reader that has its first byte.
+    /// The part of the storage that belongs to this reader, as a range of bytes in the storage that
+    /// is read. A number belongs to the reader whose range contains the number's first byte.
     pub owned: Range<u64>,
-    /// Called with the stored bytes behind that part: their storage, their offset in it, and the
-    /// bytes.
+    /// Called with the stored bytes of the `owned` part. The arguments are the storage, the offset
+    /// in the storage, and the bytes.
     pub see: &'a mut dyn FnMut(StorageId, u64, &[u8]) -> Result<()>,
 }
 
 /// The conversion of numbers from their stored dtype to the dtype in which they are read.
 pub struct CastChain {
-    /// The storage with the stored numbers.
+    /// The storage that contains the stored numbers.
     pub of: StorageId,
     /// Bytes of a stored number.
     pub(crate) from_width: u64,
@@ -51,19 +51,19 @@ impl CastChain {
         })
     }
 
-    /// Whether no number can be lost.
+    /// Whether the chain preserves every number.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.casts.iter().all(|cast| cast.is_exact())
     }
 
-    /// Converts a number's offset in the cast storage to its offset in the storage below.
+    /// Converts a number's offset in the cast storage to its offset in the underlying storage.
     #[must_use]
     pub fn below(&self, byte: u64) -> u64 {
         self.start + byte / self.to_width * self.from_width
     }
 
-    /// Casts contiguous little-endian numbers, and returns what they lost.
+    /// Casts contiguous little-endian numbers, and returns the counts of numbers that changed.
     pub fn run(&self, from: &[u8], to: &mut [u8]) -> CastLosses {
         match &*self.casts {
             [cast] => cast.run(from, to),
@@ -85,7 +85,8 @@ impl CastChain {
     }
 
     /// Fills `buffer` from `offset` bytes into the cast storage. `read_lying` reads bytes of the
-    /// storage below. Returns what was lost of the numbers that `observer` owns.
+    /// underlying storage. Returns the counts of changed numbers, among the numbers that the
+    /// `observer` owns.
     pub fn read(
         &self,
         mut read_lying: impl FnMut(u64, &mut [u8]) -> Result<()>,
@@ -116,7 +117,7 @@ impl CastChain {
                 lost +=
                     self.cast_owned(stored, &mut buffer[size(start - offset)..size(stop - offset)], &owned);
             } else {
-                // The range splits a number: cast it whole.
+                // The requested range begins or ends inside a number: cast the whole number.
                 cut.resize(size(stop - start), 0);
                 lost += self.cast_owned(stored, &mut cut, &owned);
                 let (from, to) = (start.max(offset), stop.min(end));
@@ -128,7 +129,8 @@ impl CastChain {
         Ok(lost)
     }
 
-    /// Returns which of a piece's numbers begin in `bytes` of the cast storage.
+    /// Returns the indices of the numbers in a piece that begin in the range `bytes` of the cast
+    /// storage.
     fn owned(&self, piece: &Range<u64>, bytes: &Range<u64>) -> Range<usize> {
         let within = |byte: u64| byte.div_ceil(self.to_width).clamp(piece.start, piece.end) - piece.start;
         size(within(bytes.start))..size(within(bytes.end))

@@ -1,4 +1,4 @@
-//! Casts of one-byte dtypes: a table with all 256 values.
+//! Casts of one-byte dtypes, using a table with the results for all 256 values.
 
 use super::CastLosses;
 
@@ -10,7 +10,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Builds the table: `cast` returns the bytes of a value and its losses.
+    /// Builds the table. `cast` returns the bytes of the result for a value, and the counts of
+    /// values that changed.
     pub(super) fn new(cast: impl Fn(u8) -> (Vec<u8>, CastLosses)) -> Self {
         let (mut all, mut lost) = (Vec::new(), [CastLosses::default(); 256]);
         for (value, lost) in (0..=u8::MAX).zip(&mut lost) {
@@ -21,7 +22,7 @@ impl Table {
         Self { cast: all, lost }
     }
 
-    /// Casts values. If `counts` is set, returns their losses.
+    /// Casts values. If `counts` is set, returns the counts of values that changed.
     pub(super) fn cast(&self, from: &[u8], to: &mut [u8], counts: bool) -> CastLosses {
         match self.cast.len() / 256 {
             1 => self.look_up::<1>(from, to),

@@ -3,7 +3,7 @@
 use super::*;
 use half::{bf16, f16};
 
-/// Returns the bits of the cast values as numbers, and what was lost.
+/// Returns the bits of the cast values as integers, and the counts of values that changed.
 fn cast(from: Dtype, to: Dtype, bytes: &[u8]) -> (Vec<u64>, CastLosses) {
     let conversion = Cast::between(from, to).unwrap();
     let width = |dtype: Dtype| dtype.info().unwrap().element_bytes().unwrap() as usize;
@@ -53,8 +53,8 @@ fn halves_are_the_libraries() {
     let (halves, _) = of_f32(&values, Dtype::F16);
     let (brains, _) = of_f32(&values, Dtype::BF16);
     for ((value, half), brain) in values.iter().zip(halves).zip(brains) {
-        // The library rounds in software here, and with the processor in slices; both keep
-        // payloads.
+        // `f16::from_f32_const` rounds in software; conversions of slices use the processor. Both
+        // keep the payloads of NaN.
         assert_eq!(u64::from(f16::from_f32_const(*value).to_bits()), half, "{value:e}");
         assert_eq!(u64::from(bf16::from_f32(*value).to_bits()), brain, "{value:e}");
     }
@@ -97,7 +97,8 @@ fn nothing_is_rounded_twice() {
     let subnormal = 2_f64.powi(-25) + 2_f64.powi(-60);
     assert_eq!(of_f64(&[subnormal, 2_f64.powi(-25)], Dtype::F16).0, [1, 0]);
     assert_eq!(of_f64(&[2_f64.powi(-149) * 0.5, 2_f64.powi(-149) * 0.75], Dtype::F32).0, [0, 1]);
-    // 2^60 + 2^52 is the middle of two bf16, and 2^60 + 2^36 that of two f32.
+    // 2^60 + 2^52 is the midpoint between two bf16 values, and 2^60 + 2^36 is the midpoint between
+    // two f32 values.
     for (value, to, bits) in [
         ((1_i64 << 60) + (1 << 52) + 1, Dtype::BF16, 0x5d81),
         ((1 << 60) + (1 << 52), Dtype::BF16, 0x5d80),
@@ -146,8 +147,8 @@ fn casts_that_lose_nothing_are_known() {
     assert_eq!(compared, 13 * 18);
 }
 
-/// Every small float survives a round trip through every larger one, and its number is that of
-/// `f64`.
+/// Every small float survives a round trip through every larger float dtype, and has the same value
+/// when it is converted to `f64`.
 #[test]
 fn small_floats_come_back() {
     let mut pairs = 0;

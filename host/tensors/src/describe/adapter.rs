@@ -1,5 +1,5 @@
-//! An adapter was trained for a model, and is not a complete model: LoRA from PEFT, diffusers,
-//! kohya's trainers, MLX, or llama.cpp.
+//! An adapter is a set of weights that was trained for a model, and is not a complete model: LoRA
+//! from PEFT, diffusers, kohya's trainers, MLX, or llama.cpp.
 //!
 //! ```text
 //! PEFT        L.lora_A.weight [rank, in]     L.lora_B.weight [out, rank]     adapter_config.json
@@ -17,7 +17,7 @@ use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 use tensorferry_sdk::{Catalog, Tensor};
 
-/// Suffixes of the names of a low-rank weight's two halves.
+/// Suffixes of the names of the two halves of a low-rank weight.
 const HALVES: [(&str, &str); 6] = [
     (".lora_A.weight", ".lora_B.weight"),
     (".lora_A.default.weight", ".lora_B.default.weight"),
@@ -32,17 +32,17 @@ const MAX_TARGETS: usize = 64;
 /// An adapter of a model.
 #[derive(Debug, Serialize)]
 pub struct Adapter {
-    /// The method, with PEFT's name: `LORA`.
+    /// The method, by its name in PEFT: `LORA`.
     pub method: String,
     /// The model that it was trained for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_model: Option<String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub ranks: BTreeSet<u64>,
-    /// The scale of its product, times the rank.
+    /// The LoRA alpha: the scale of the product of the two halves, times the rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
-    /// The modules that it changes.
+    /// The modules that the adapter changes.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub targets: BTreeSet<String>,
 }
@@ -93,13 +93,15 @@ impl Adapter {
     }
 }
 
-/// Whether a configuration describes an adapter of the tensors next to it. PEFT's configuration
-/// names its method. MLX also writes one if the whole model was tuned.
+/// Whether a configuration describes an adapter of the tensors next to it. A configuration from
+/// PEFT names the method. A configuration from MLX counts only if there are low-rank tensors,
+/// because MLX also writes one if the whole model was tuned.
 fn is_of(config: &Value, ranks: &BTreeSet<u64>) -> bool {
     text(config, "peft_type").is_some() || !ranks.is_empty()
 }
 
-/// Returns the rank: the dimension that both halves share, or the smaller one if they share two.
+/// Returns the rank: the dimension that both halves share, or the smaller dimension if they share
+/// two.
 fn rank(a: &[u64], b: &[u64]) -> Option<u64> {
     let ([first, second, ..], [rows, columns, ..]) = (a, b) else { return None };
     // Convolution kernels: [rank, in, h, w] and [out, rank, 1, 1].
@@ -107,8 +109,8 @@ fn rank(a: &[u64], b: &[u64]) -> Option<u64> {
     shared.filter(|(mine, theirs)| mine == theirs).map(|(mine, _)| *mine).min()
 }
 
-/// Returns the last word of a module's path. Names from kohya's trainers have no dots: for these,
-/// the part of the pipeline.
+/// Returns the last word of a module's path. Names from kohya's trainers have no dots. For these
+/// names, returns the part of the pipeline, such as `lora_unet`.
 fn module(path: &str) -> &str {
     let path = path.strip_suffix(".weight").unwrap_or(path);
     match ["lora_unet", "lora_te1", "lora_te2", "lora_te3", "lora_te"]
@@ -120,7 +122,8 @@ fn module(path: &str) -> &str {
     }
 }
 
-/// Returns the modules that a configuration names: a list, or one expression.
+/// Returns the modules that a configuration names. The configuration contains a list, or a single
+/// expression.
 fn modules(config: &Value) -> BTreeSet<String> {
     let keys = config.get("lora_parameters").and_then(|lora| lora.get("keys"));
     match config.get("target_modules").filter(|named| !named.is_null()).or(keys) {

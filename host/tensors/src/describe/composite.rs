@@ -1,4 +1,4 @@
-//! A composite is a weight that consists of several tensors: codes, scales, zero points.
+//! A composite is a weight that consists of several tensors: codes, scales, and zero points.
 
 use crate::steps::dequantize::QuantizedWeight;
 use serde::Serialize;
@@ -7,18 +7,18 @@ use tensorferry_sdk::{Catalog, TensorId, element_count};
 /// A weight that consists of several tensors.
 #[derive(Debug, Serialize)]
 pub struct Composite {
-    /// The name after dequantization.
+    /// The name of the dequantized weight.
     pub name: String,
-    /// The dimensions after dequantization.
+    /// The dimensions of the dequantized weight.
     pub shape: Vec<u64>,
-    /// Bytes of its parts.
+    /// Total bytes of its tensors.
     pub bytes: u64,
     /// Bits per number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_weight: Option<f64>,
     /// The names of its tensors.
     pub parts: Vec<String>,
-    /// The tensor that it replaces.
+    /// The tensor that the dequantized weight replaces.
     #[serde(skip)]
     pub(super) place: TensorId,
 }

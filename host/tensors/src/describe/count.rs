@@ -1,4 +1,5 @@
-//! Counts of a model: its true number of parameters, their bits, and the sizes by dtype.
+//! Counts of a model: its true number of parameters, the bits per parameter, and the sizes by
+//! dtype.
 
 use super::composite::{Composite, bits};
 use serde::Serialize;
@@ -7,13 +8,13 @@ use tensorferry_sdk::{Catalog, Dtype, element_count};
 
 #[derive(Debug, Default, Serialize)]
 pub struct Count {
-    /// Numbers in the weights; tied weights count once. A weight that consists of several tensors
-    /// counts its own elements, and strings do not count.
+    /// Number of elements in the weights. Tied weights count once, and strings do not count. For a
+    /// weight that consists of several tensors, the elements of the dequantized weight count.
     pub parameters: u64,
     /// Stored bits per parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_parameter: Option<f64>,
-    /// Stored tensors by the names of their dtypes.
+    /// Stored tensors, by the name of their dtype.
     pub dtypes: BTreeMap<String, DtypeCount>,
 }
 
@@ -23,7 +24,7 @@ pub struct DtypeCount {
     /// Number of tensors.
     pub tensors: u64,
     pub bytes: u64,
-    /// Whether its numbers share a scale.
+    /// Whether the numbers are stored in blocks that share a scale.
     #[serde(skip)]
     pub(crate) is_blocks: bool,
 }
@@ -44,8 +45,8 @@ impl Count {
                 of_dtype.bytes = of_dtype.bytes.saturating_add(tensor.bytes);
             }
         }
-        // For each part of a weight: the parameters to count with it. The first part counts the
-        // weight, the others nothing.
+        // For each part of a weight, the number of parameters to count for the part. The first part
+        // counts all parameters of the weight, and the other parts count none.
         let mut of_weights: HashMap<&str, Option<u64>> = HashMap::new();
         for weight in weights {
             for (number, part) in weight.parts.iter().enumerate() {

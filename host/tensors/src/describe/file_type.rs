@@ -1,4 +1,4 @@
-//! `general.file_type` is the mix of types to which llama.cpp quantized a file.
+//! `general.file_type` identifies the mix of types that llama.cpp used to quantize a file.
 //!
 //! Source: `llama_ftype` in `include/llama.h`, and `llama_model_ftype_name` in
 //! `src/llama-model-loader.cpp`.

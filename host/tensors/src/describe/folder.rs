@@ -6,7 +6,7 @@ use tensorferry_core::read::source::FileSource;
 
 /// The configuration of an adapter from PEFT or MLX.
 pub(super) const ADAPTER: &str = "adapter_config.json";
-/// Maximum bytes of a configuration; larger files have other contents.
+/// Maximum bytes of a configuration; larger files are not configurations.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads a JSON file of an input's folder. Returns `None` if it is missing or not a JSON object.
@@ -14,8 +14,8 @@ pub(super) fn json(source: &FileSource, name: &str) -> Option<Value> {
     read_json(&source.in_folder(""), name, MAX_BYTES).ok().flatten().filter(Value::is_object)
 }
 
-/// Returns the class of a model from the configuration of transformers or diffusers; otherwise the
-/// family that it names.
+/// Returns the class of a model from a transformers or diffusers configuration. If the
+/// configuration has no class, returns the model family that it names.
 pub(super) fn architecture(config: &Value) -> Option<String> {
     let class = config.get("architectures").and_then(Value::as_array).and_then(|all| all.first()?.as_str());
     let class = class.or_else(|| text(config, "_class_name"));
@@ -34,7 +34,7 @@ pub(super) fn library(config: &Value) -> Option<String> {
     })
 }
 
-/// Returns the text value of a key, if there is one.
+/// Returns the value of a key, if it is a string.
 pub(super) fn text<'a>(json: &'a Value, key: &str) -> Option<&'a str> {
     json.get(key)?.as_str().filter(|text| !text.is_empty())
 }

@@ -1,5 +1,5 @@
 //! A diffusers pipeline is a folder with several models, each in its own sub-folder, and an index
-//! of them.
+//! of these models.
 
 use super::folder::{self, text};
 use serde::Serialize;
@@ -7,13 +7,13 @@ use serde_json::Value;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::Source;
 
-/// The index of its parts.
+/// The file that lists the parts of a pipeline.
 const INDEX: &str = "model_index.json";
 
 #[derive(Debug, Serialize)]
 pub struct Pipeline {
     pub class: String,
-    /// The library, with its version.
+    /// The library that wrote the pipeline, with its version.
     pub library: String,
     /// Its parts, by name.
     pub components: Vec<Component>,
@@ -22,12 +22,12 @@ pub struct Pipeline {
 /// A part of a pipeline.
 #[derive(Debug, Serialize)]
 pub struct Component {
-    /// Its name, which is also that of its folder.
+    /// The name of the part, which is also the name of its folder.
     pub name: String,
     pub class: String,
-    /// The library of the class.
+    /// The library that defines the part's class.
     pub library: String,
-    /// Whether its folder exists.
+    /// Whether the part's folder exists.
     pub is_there: bool,
 }
 

@@ -7,7 +7,7 @@
 use serde::Serialize;
 use tensorferry_sdk::{Catalog, element_count};
 
-/// The models of a file.
+/// The models in a file.
 #[derive(Debug, Serialize)]
 pub struct SingleFile {
     /// The family of the architecture.
@@ -19,15 +19,15 @@ pub struct SingleFile {
 /// A model in a single file.
 #[derive(Debug, Serialize)]
 pub struct FileModel {
-    /// Its role.
+    /// The role of the model in the file.
     pub role: &'static str,
-    /// The prefix of its names.
+    /// The prefix of the names of its tensors.
     pub prefix: &'static str,
-    /// Numbers in its tensors.
+    /// Number of elements in its tensors.
     pub parameters: u64,
 }
 
-/// Models by the prefix of their names, longer ones first.
+/// The models, by the prefix of their tensors' names. Longer prefixes come first.
 const ROLES: [(&str, &str); 12] = [
     ("model.diffusion_model.", "diffusion model"),
     ("model_ema.", "averaged weights of the diffusion model"),
@@ -42,8 +42,8 @@ const ROLES: [(&str, &str); 12] = [
     ("control_model.", "ControlNet"),
     ("safety_checker.", "safety checker"),
 ];
-/// Prefix of the diffusion model's names in a file with several models; a separate file has no such
-/// prefix.
+/// Prefix of the diffusion model's tensor names in a file with several models. In a separate file,
+/// the names have no such prefix.
 const DIFFUSION: &str = "model.diffusion_model.";
 
 /// Prefixes that identify a family; `*` stands for an optional [`DIFFUSION`].
@@ -59,7 +59,7 @@ const FAMILIES: [(&str, &[&str]); 8] = [
 ];
 
 impl SingleFile {
-    /// Recognizes the models of a catalog by names that are typical of such files.
+    /// Recognizes the models in a catalog by tensor names that are typical of single-file models.
     pub(super) fn of(catalog: &Catalog) -> Option<Self> {
         let mut parameters = [0_u64; ROLES.len()];
         for tensor in catalog.tensors() {

@@ -1,4 +1,4 @@
-//! Tokenizers: one in a folder without a model, as on the Hub, or one in a file's metadata.
+//! Tokenizers: a tokenizer in a folder without a model, as on the Hub, or in a file's metadata.
 
 use super::folder::text;
 use super::metadata::Metadata;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{NodeKind, Source};
 
-/// Files that only a tokenizer has.
+/// Files that only tokenizers have.
 const FILES: [&str; 9] = [
     "tokenizer.json",
     "tokenizer_config.json",
@@ -40,7 +40,7 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Returns the tokenizer of a folder, if the folder has the files of one.
+    /// Returns the tokenizer in a folder, if the folder contains tokenizer files.
     #[must_use]
     pub fn of_folder(source: &FileSource) -> Option<Self> {
         let names = source.list("").ok()?;
@@ -73,7 +73,8 @@ impl Tokenizer {
     }
 }
 
-/// Returns the number of tokens in a `tokenizer.json`: those of its model, and the added ones.
+/// Returns the number of tokens in a `tokenizer.json`: the tokens of its model and the added
+/// tokens.
 fn tokens(json: &Value) -> Option<u64> {
     let vocabulary = json.get("model")?.get("vocab")?;
     let own = match vocabulary {

@@ -1,4 +1,4 @@
-//! Compares tiles with the definition of a gather, element by element.
+//! Compares the result of tiled copies with the definition of a gather, element by element.
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -10,7 +10,7 @@ use super::*;
 use proptest::prelude::*;
 use tensorferry_sdk::StorageId;
 
-/// Gathers element by element, from the definition.
+/// Gathers element by element, following the definition.
 fn plainly(block: &Block, region: &Region, order: Order, width: usize, source: &[u8]) -> Vec<u8> {
     let count: u64 = region.shape.iter().product();
     let mut output = vec![0xee; count as usize * width];
@@ -78,7 +78,8 @@ proptest! {
         tile in 1_usize..400,
     ) {
         let rank = shape.len();
-        // Strides for a random order of the dimensions, with gaps, some negative, some zero.
+        // Use strides for a random order of the dimensions, some with gaps, some negative, some
+        // zero.
         let mut order: Vec<usize> = (0..rank).collect();
         let mut seed = permutation;
         for i in (1..rank).rev() { order.swap(i, (seed % (i as u64 + 1)) as usize); seed /= 7; }
@@ -140,12 +141,12 @@ fn a_view_that_was_cut_is_one_gather_again() {
     let copy = |block: &Block, elements: u64| {
         StridedCopy::new(block, &Region::whole(&[elements]), Order::C, 4).unwrap()
     };
-    // A transposed matrix as a vector: one block per row.
+    // A transposed matrix that is reshaped to a vector has one block per row.
     let rows = (0..100).map(|row| copy(&block(row * 50, 50, row * 4, 100), 5000)).collect();
     let whole = Region::whole(&[100, 50]);
     let turned = Block { region: whole.clone(), storage: StorageId(0), offset: 0, strides: vec![1, 100] };
     assert_eq!(StridedCopy::joined(rows), [StridedCopy::new(&turned, &whole, Order::C, 4).unwrap()]);
-    // Three dimensions, with the blocks in any order.
+    // A tensor of three dimensions, with its blocks in any order.
     let mut planes: Vec<_> =
         (0..12).map(|row| copy(&block(row * 5, 5, row / 4 * 4 + row % 4 * 60, 12), 60)).collect();
     planes.reverse();

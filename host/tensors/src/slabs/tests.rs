@@ -1,4 +1,5 @@
-//! Compares slabs with the definition of a tensor's elements, in every order and budget.
+//! Compares the slabs of a tensor with the definition of its elements, for every order and several
+//! budgets.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -17,9 +18,9 @@ struct Lie {
     order: Order,
     edges: Edges,
     byte_order: ByteOrder,
-    /// Every how many tiles one is missing and filled with 7; 0 means never.
+    /// One out of this many tiles is missing and filled with 7; 0 means that no tile is missing.
     absent: u64,
-    /// A tile with a wrong digest.
+    /// The number of a tile with a wrong digest.
     wrong: Option<u64>,
 }
 
@@ -198,7 +199,8 @@ fn runs_are_as_long_as_the_budget_allows() {
         let (_, count, longest) = copied(catalog(&[64, 64], &[4, 4], PLAIN), &part, bytes).unwrap();
         (count, longest)
     };
-    // All of it; two rows of tiles; a row of tiles; a quarter of one; half a tile.
+    // These budgets give slabs of the whole tensor, two rows of tiles, one row of tiles, a quarter
+    // of a row of tiles, and half a tile.
     assert_eq!(of(64 * 64 * 4), (1, 64 * 64 * 4));
     assert_eq!(of(8 * 64 * 4), (8, 8 * 64 * 4));
     assert_eq!(of(4 * 64 * 4 + 5), (16, 4 * 64 * 4));
@@ -215,7 +217,8 @@ fn a_wrong_digest_is_found_where_the_tile_is_read() {
         assert_eq!(error.kind(), ErrorKind::Malformed);
         assert!(error.to_string().contains("crc32c"), "{error}");
     }
-    // Digests of tiles that no slab reads completely are left to readers of whole storages.
+    // If no slab reads a tile completely, its digest is not checked here but by readers of whole
+    // storages.
     assert!(copied(wrong(50), &part, 12).is_ok());
     let catalog = wrong(50);
     let input = Input::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog);
@@ -268,7 +271,7 @@ fn rows_that_lie_in_pieces_are_put_together() {
     for bytes in [3000, 10_000, 1 << 20, 1 << 23] {
         let (found, _, longest) = copied(columns(&[500, 1, 499], false), &part, bytes).unwrap();
         assert!(found == expected, "{bytes}");
-        // Whole rows, at most as many as fit a window.
+        // A slab contains as many whole rows as fit in a window.
         let rows = bytes.min(WINDOW_BYTES) / 4000 * 4000;
         assert_eq!(longest, if rows == 0 { 3000 } else { rows });
     }
@@ -286,7 +289,8 @@ fn what_is_not_in_short_runs_is_no_slab() {
     let part = TensorPart::whole(tensorferry_sdk::TensorId(0));
     let is_taken = |catalog: Catalog| Slabs::of(&catalog, &part, 1 << 20).unwrap().is_some();
     assert!(is_taken(columns(&[500, 500], false)));
-    // One block; a transposed one; less than a window; runs that are long enough.
+    // Slabs are not used for a single block, a transposed block, less than a window, or runs that
+    // are long enough.
     assert!(!is_taken(columns(&[1000], false)));
     assert!(!is_taken(columns(&[500, 500], true)));
     assert!(!is_taken(columns(&[200, 200], false)));

@@ -1,5 +1,5 @@
-//! The bins of a histogram: 64 equal bins from the minimum to the maximum, counted as by
-//! `numpy.histogram(x[isfinite(x)], bins=64)`: with the same edges, the same arithmetic, and the
+//! The bins of a histogram: 64 equal bins from the minimum to the maximum. Numbers are counted as
+//! in `numpy.histogram(x[isfinite(x)], bins=64)`, with the same edges, the same arithmetic, and the
 //! same corrections for numbers on an edge. F32 is counted in F32, as in numpy. All other floats
 //! are counted as F64, whereas numpy computes the edges of F16 in F16.
 
@@ -10,7 +10,7 @@ use super::partial::{Number, Numbers};
 use super::{codes::CodeTable, complex};
 use tensorferry_sdk::Dtype;
 
-/// The bins, in the precision in which numbers are counted.
+/// The bins, in the float precision in which numbers are counted.
 #[derive(Debug, Clone)]
 pub(super) enum Bins {
     Single { edges: Box<[f32; BINS + 1]>, extent: f32 },
@@ -53,7 +53,7 @@ macro_rules! arithmetic {
 arithmetic!(edges_in_single, bin_in_single, f32);
 arithmetic!(edges_in_double, bin_in_double, f64);
 
-/// 0, 1, 2 and so on.
+/// The numbers 0, 1, 2, ..., as floats.
 const PLACES: [f64; BINS + 1] = {
     let mut places = [0.0; BINS + 1];
     let mut place = 1;
@@ -65,8 +65,8 @@ const PLACES: [f64; BINS + 1] = {
 };
 
 impl Bins {
-    /// Returns the bins for numbers with this range: from 0 to 1 without any numbers, and
-    /// `None` if 64 bins cannot be distinguished.
+    /// Returns the bins for numbers with this range. If there are no numbers, the range is 0 to 1.
+    /// Returns `None` if 64 bins cannot be distinguished.
     pub(super) fn of(kind: ElementLoop, found: &Numbers) -> Option<Self> {
         let (min, max) = (found.min.unwrap_or(Number::Float(0.0)), found.max.unwrap_or(Number::Float(1.0)));
         if let ElementLoop::Singles(_, 4, _) = kind {

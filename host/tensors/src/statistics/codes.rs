@@ -1,5 +1,5 @@
-//! Dtypes of up to eight bits: the number of occurrences of each code determines all statistics,
-//! and counting is the same for all of them.
+//! Statistics for dtypes of up to eight bits. The number of occurrences of each code determines all
+//! statistics, and codes are counted in the same way for all of these dtypes.
 
 use super::moments::Moments;
 use super::partial::{Number, PartialStatistics};
@@ -10,11 +10,11 @@ use tensorferry_sdk::Dtype;
 /// How codes are packed into bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BitPacking {
-    /// One per byte.
+    /// One code per byte.
     Byte,
-    /// Two or four per byte, with this many bits, the first in the lowest bits.
+    /// Two or four codes per byte, with this many bits each. The first code is in the lowest bits.
     InByte(u32),
-    /// Four in three bytes, the first in the lowest bits.
+    /// Four codes in three bytes. The first code is in the lowest bits.
     Six,
 }
 
@@ -22,14 +22,15 @@ enum BitPacking {
 #[derive(Debug)]
 pub(super) struct CodeTable {
     packing: BitPacking,
-    /// NaN for a code without a value.
+    /// The value of each code. A code without a value has NaN.
     values: [f64; 256],
     is_integer: bool,
     least_normal: f64,
     largest: f64,
 }
 
-/// A dtype, its packing, the value of a code, and for floats the smallest normal number.
+/// A dtype, its packing, the function that decodes a code, and, for a float, the smallest normal
+/// number.
 type CodeRow = (Dtype, BitPacking, fn(u8) -> f64, Option<f64>);
 
 /// Dtypes that casts do not support, or whose codes share bytes.
@@ -48,8 +49,8 @@ const OTHERS: [CodeRow; 12] = [
     (Dtype::U2_UNPACKED, BitPacking::Byte, |code| f64::from(code & 3), None),
 ];
 
-/// One-byte dtypes that can be cast, and for floats the smallest normal number. All numbers of E8M0
-/// are normal.
+/// One-byte dtypes that can be cast, and, for floats, the smallest normal number. All numbers of
+/// E8M0 are normal.
 const BYTES: [(Dtype, Option<f64>); 9] = [
     (Dtype::BOOL, None),
     (Dtype::U8, None),
@@ -81,7 +82,7 @@ fn small(code: u8, bits: u32, mantissa: u32, bias: i32) -> f64 {
 }
 
 impl CodeTable {
-    /// Returns the codes of a dtype, if they have at most eight bits.
+    /// Returns the code table of a dtype whose codes have at most eight bits.
     pub(super) fn of(dtype: Dtype) -> Option<&'static Self> {
         const COUNT: usize = OTHERS.len() + BYTES.len();
         static TABLES: [OnceLock<CodeTable>; COUNT] = [const { OnceLock::new() }; COUNT];
@@ -178,8 +179,8 @@ impl CodeTable {
     }
 }
 
-/// Counts the occurrences of each byte. Uses four counters per byte, since equal neighbors would
-/// wait for each other.
+/// Counts the occurrences of each byte. Uses four counters per byte value, because consecutive
+/// increments of the same counter would wait for each other.
 fn count(bytes: &[u8]) -> [u64; 256] {
     let mut counts = [[0_u64; 256]; 4];
     let (groups, rest) = bytes.as_chunks::<4>();

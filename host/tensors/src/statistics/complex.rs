@@ -1,12 +1,12 @@
-//! Complex numbers are counted by their magnitudes, which are those of `numpy.abs` after a
-//! conversion to F64. A number with a NaN part counts as NaN; otherwise one with an infinite part
-//! counts as an infinity.
+//! Statistics of complex numbers. They are computed from the magnitudes, which are those of
+//! `numpy.abs` after a conversion to F64. A number with a NaN part counts as NaN. Otherwise, a
+//! number with an infinite part counts as an infinity.
 
 use super::floats::{BLOCK, FloatFacts, by_number};
 use super::partial::PartialStatistics;
 
-/// Iterates over the magnitudes of complex numbers of `width` bytes each, whose parts are read by
-/// `read`.
+/// Iterates over the magnitudes of complex numbers of `width` bytes each. `read` decodes one part
+/// of a number.
 pub(super) fn magnitudes(
     bytes: &[u8],
     width: usize,
@@ -29,7 +29,7 @@ pub(super) fn add(
     into: &mut PartialStatistics,
 ) {
     for bytes in bytes.chunks(BLOCK * width) {
-        // Limits of the parts do not apply to magnitudes.
+        // The limits of the float dtype apply to the parts and not to the magnitudes.
         let none = FloatFacts { least_normal: 0.0, largest: f64::INFINITY };
         by_number(magnitudes(bytes, width, read), none, into);
         for number in bytes.chunks_exact(width) {

@@ -1,9 +1,9 @@
 //! The loops over floats of 16, 32 and 64 bits.
 //!
-//! A block stays in the L1 cache and is traversed twice: for its range and its small numbers, and
-//! for its sums. The sums show whether all numbers are finite; only a block with others is
-//! processed number by number. Each loop keeps several accumulators side by side, so that the
-//! compiler can vectorize it.
+//! A block stays in the L1 cache and is traversed twice: first for the range and the small numbers,
+//! and then for the sums. The sums show whether all numbers are finite. Only blocks with numbers
+//! that are not finite are processed number by number. Each loop keeps several independent
+//! accumulators, so that the compiler can vectorize it.
 
 use super::moments::Moments;
 use super::partial::{Number, PartialStatistics};
@@ -20,7 +20,7 @@ pub(super) struct FloatFacts {
     pub(super) largest: f64,
 }
 
-/// Parallel lanes of a loop.
+/// Number of parallel lanes in a loop.
 const LANES: usize = 16;
 
 macro_rules! block {
@@ -55,8 +55,8 @@ macro_rules! block {
             }
             rest.iter().enumerate().for_each(|(lane, &value)| add(lane, value));
             let (sum, square) = (sums.iter().sum::<f64>(), squares.iter().sum::<f64>());
-            // Any infinity or NaN makes the square infinite or NaN, and so does a block with a very
-            // wide range.
+            // The sum or the sum of squares is not finite if the block contains an infinity or NaN,
+            // or has a very wide range.
             if !(sum.is_finite() && square.is_finite()) {
                 return by_number(values.iter().map(|&value| f64::from(value)), facts, into);
             }
@@ -88,8 +88,8 @@ block!(
     doubles, f64, |number: f64| number
 );
 
-/// Adds numbers one by one, at most [`BLOCK`]: some are not finite, or the range is too wide for
-/// sums.
+/// Adds at most [`BLOCK`] numbers one by one. Used if some numbers are not finite, or if the range
+/// is too wide for sums.
 pub(super) fn by_number(values: impl Iterator<Item = f64>, facts: FloatFacts, into: &mut PartialStatistics) {
     let (mut finite, mut count) = ([0_f64; BLOCK], 0);
     for value in values {

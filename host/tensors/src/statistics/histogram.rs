@@ -3,8 +3,8 @@
 /// Number of bins in a histogram.
 pub const BINS: usize = 64;
 
-/// How many numbers are in each bin. A number on the edge of two bins counts in the upper one; the
-/// last bin includes both its edges.
+/// The number of values in each bin. A value on the edge between two bins counts in the upper bin.
+/// The last bin includes both of its edges.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     /// The starts of the bins, and the end of the last one.

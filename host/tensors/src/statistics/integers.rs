@@ -4,7 +4,7 @@ use super::floats::BLOCK;
 use super::moments::Moments;
 use super::partial::{Number, PartialStatistics};
 
-/// Parallel lanes of a loop.
+/// Number of parallel lanes in a loop.
 const LANES: usize = 16;
 
 macro_rules! block {
@@ -54,7 +54,7 @@ macro_rules! block {
     )* };
 }
 
-/// Low bits of a 64-bit integer that F64 cannot represent.
+/// Number of low bits of a 64-bit integer that F64 cannot represent.
 const LOW: u32 = 11;
 
 block! {

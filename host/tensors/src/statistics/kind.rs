@@ -1,4 +1,4 @@
-//! How a dtype's numbers are read, or why it has none.
+//! How the numbers of a dtype are read, or the reason why a dtype has no numbers.
 
 use super::codes::CodeTable;
 use super::floats::{BLOCK, FloatFacts, doubles, singles};
@@ -19,7 +19,7 @@ pub(super) enum ElementLoop {
     Singles(Load<f32>, usize, FloatFacts),
     Doubles,
     Integers(fn(&[u8], &mut PartialStatistics), Dtype),
-    /// Bytes of an element, and how a part is read.
+    /// The number of bytes of an element, and the function that reads one part of a complex number.
     Complex(usize, fn(&[u8]) -> f64, FloatFacts),
     Codes(&'static CodeTable),
     Texts,
@@ -32,13 +32,13 @@ const BRAIN: FloatFacts =
 const SINGLE: FloatFacts = FloatFacts { least_normal: f32::MIN_POSITIVE as f64, largest: f32::MAX as f64 };
 pub(super) const DOUBLE: FloatFacts = FloatFacts { least_normal: f64::MIN_POSITIVE, largest: f64::MAX };
 
-/// Reads a part of a complex number, which has exactly the bytes of its dtype.
+/// Reads one part of a complex number. The part must have exactly the bytes of its dtype.
 fn number<const N: usize>(part: &[u8], convert: fn([u8; N]) -> f64) -> f64 {
     part.try_into().map_or(f64::NAN, convert)
 }
 
 impl StatisticsKind {
-    /// Returns how elements of a dtype are processed, or why the dtype has no numbers.
+    /// Returns how elements of a dtype are processed, or the reason why the dtype has no numbers.
     pub fn of(dtype: Dtype, info: &DtypeInfo) -> Result<Self, String> {
         let singles = |width, facts| load_singles(dtype).map(|load| ElementLoop::Singles(load, width, facts));
         let complex = |width, read, facts| Some(ElementLoop::Complex(width, read, facts));
@@ -63,7 +63,7 @@ impl StatisticsKind {
         found.map(Self).ok_or_else(|| without_numbers(dtype, info))
     }
 
-    /// Whether elements are floats, with any number of bits.
+    /// Whether elements are floats of any width.
     #[must_use]
     pub fn is_float(dtype: Dtype) -> bool {
         let is_small = [Dtype::F6_E2M3, Dtype::F6_E3M2, Dtype::F4, Dtype::F4_UNPACKED].contains(&dtype);
@@ -83,7 +83,7 @@ fn without_numbers(dtype: Dtype, info: &DtypeInfo) -> String {
 }
 
 impl ElementLoop {
-    /// Adds contiguous elements. Strings are not added this way.
+    /// Adds contiguous elements. Strings are not supported.
     pub(super) fn add(self, bytes: &[u8], into: &mut PartialStatistics) {
         match self {
             Self::Singles(load, width, facts) => {

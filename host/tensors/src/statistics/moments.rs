@@ -1,12 +1,12 @@
-//! Moments: the number of values, their mean, and the sum of squared differences from the mean.
+//! Moments: the number of values, the mean, and the sum of the squared differences from the mean.
 
-/// The moments of a stretch of finite numbers.
+/// The moments of a sequence of finite numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moments {
     count: u64,
-    /// One of the numbers, or a number near to them. The mean is stored as its difference from this
-    /// base: two means that are large and close together differ by less than the rounding error of
-    /// a single F64.
+    /// One of the numbers, or a number close to them. The mean is stored as its difference from
+    /// this base, because two large means that are close together may differ by less than the
+    /// rounding error of an F64.
     base: f64,
     beyond: f64,
     squares: f64,
@@ -15,7 +15,7 @@ pub struct Moments {
 impl Moments {
     /// Computes moments of `count` numbers from the sum of their differences from `base`, and the
     /// sum of the squared differences. `base` must be one of the numbers, so that the subtraction
-    /// below keeps at least one part in `count` of `squares`.
+    /// leaves at least `squares / count`.
     pub fn of_differences(count: u64, base: f64, sum: f64, squares: f64) -> Self {
         if count == 0 {
             return Self::default();
@@ -24,7 +24,7 @@ impl Moments {
         Self { count, base, beyond, squares: (squares - sum * beyond).max(0.0) }
     }
 
-    /// Computes moments of numbers with their counts.
+    /// Computes the moments of numbers, each of which has a number of occurrences.
     pub(crate) fn of_counted(numbers: impl Iterator<Item = (f64, u64)> + Clone) -> Self {
         let count: u64 = numbers.clone().map(|(_, times)| times).sum();
         if count == 0 {
@@ -35,7 +35,8 @@ impl Moments {
         Self { count, base: 0.0, beyond, squares: numbers.map(square).sum() }
     }
 
-    /// Computes moments of numbers whose differences exceed F64.
+    /// Computes the moments of numbers whose differences, or sums of squared differences, exceed
+    /// the range of F64.
     pub(crate) fn of_wide(numbers: &[f64]) -> Self {
         let count = numbers.len() as f64;
         let mean: f64 = numbers.iter().map(|number| number / count).sum();
@@ -43,7 +44,7 @@ impl Moments {
         Self { count: numbers.len() as u64, base: mean, beyond: 0.0, squares }
     }
 
-    /// Adds the numbers of another part.
+    /// Adds the moments of a different sequence of numbers.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;

@@ -1,4 +1,4 @@
-//! Statistics of a stretch of numbers of any dtype, and those of a whole tensor.
+//! Statistics of a sequence of numbers of any dtype, and statistics of a whole tensor.
 
 use super::histogram::Histogram;
 use super::moments::Moments;
@@ -6,9 +6,9 @@ use super::moments::Moments;
 /// An exact number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
-    /// Of an integer dtype, or BOOL.
+    /// A number of an integer dtype, or of BOOL.
     Integer(i128),
-    /// Of a float dtype.
+    /// A number of a float dtype.
     Float(f64),
 }
 
@@ -35,12 +35,12 @@ impl Number {
 pub struct Numbers {
     /// Number of elements.
     pub count: u64,
-    /// Number of finite elements, to which the next four apply.
+    /// Number of finite elements. The next four fields apply to them.
     pub finite: u64,
     pub min: Option<Number>,
     pub max: Option<Number>,
     pub mean: Option<f64>,
-    /// The population's standard deviation; infinite if its square exceeds F64.
+    /// The population's standard deviation; infinite if its square exceeds the range of F64.
     pub deviation: Option<f64>,
     /// Zeros of either sign.
     pub zeros: u64,
@@ -50,13 +50,14 @@ pub struct Numbers {
     pub positive_infinities: u64,
     /// Negative infinities.
     pub negative_infinities: u64,
-    /// Subnormal floats: not zero, but smaller than the smallest normal number of their dtype.
+    /// Subnormal floats: numbers that are not zero, but smaller in magnitude than the smallest
+    /// normal number of their dtype.
     pub subnormals: u64,
-    /// Floats equal to the largest number of their dtype, of either sign.
+    /// Floats whose magnitude equals the largest number of their dtype.
     pub saturated: u64,
-    /// Indices of the first dimension whose elements are all zero, if requested.
+    /// Number of indices of the first dimension whose elements are all zero, if requested.
     pub zero_rows: Option<u64>,
-    /// The histogram, if requested and if its bins can be distinguished.
+    /// The histogram, if it was requested and its bins can be distinguished.
     pub histogram: Option<Box<Histogram>>,
 }
 
@@ -68,7 +69,7 @@ impl Numbers {
     }
 }
 
-/// Statistics of a stretch of numbers.
+/// Statistics of a sequence of numbers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PartialStatistics {
     pub(super) moments: Moments,
@@ -82,7 +83,7 @@ pub(super) struct PartialStatistics {
 }
 
 impl PartialStatistics {
-    /// Widens the range.
+    /// Extends the range to include both numbers.
     pub(super) fn reach(&mut self, low: Number, high: Number) {
         self.range = Some(match self.range {
             None => (low, high),

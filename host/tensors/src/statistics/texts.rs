@@ -1,9 +1,9 @@
-//! Lengths of strings. Each string is stored as its length as u64, little-endian, followed by its
-//! bytes.
+//! Statistics of the lengths of strings. Each string is stored as its length as u64, little-endian,
+//! followed by its bytes.
 
 use tensorferry_core::context::windows::size;
 
-/// Statistics of strings.
+/// Statistics of the lengths of strings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Texts {
     /// Number of strings.
@@ -34,13 +34,13 @@ impl Texts {
     }
 }
 
-/// Processes strings from bytes that arrive in pieces.
+/// Computes string lengths from bytes that arrive in pieces.
 #[derive(Default)]
 pub(super) struct Lengths {
     pub(super) found: Texts,
-    /// Bytes of a length that is not complete yet.
+    /// The bytes of a length that has not arrived completely.
     length: Vec<u8>,
-    /// Bytes of the current string that are still missing.
+    /// Number of bytes of the current string that have not arrived yet.
     left: u64,
 }
 

@@ -1,6 +1,5 @@
-//! Processes the tensors of a catalog window by window, on all threads. Each window's statistics
-//! are joined with the others of its tensor in order, so that the result is the same for any number
-//! of threads.
+//! Processes the tensors of a catalog window by window, on all threads. The statistics of a
+//! tensor's windows are joined in order, so that the result is the same for any number of threads.
 
 use super::bins::Bins;
 use super::histogram::BINS;
@@ -14,7 +13,7 @@ use std::ops::Range;
 use tensorferry_core::context::windows::{WINDOW_BYTES, size};
 use tensorferry_sdk::{CatalogView, Context, Data, Error, Result, TensorId, element_count};
 
-/// Windows that are processed before their results are joined.
+/// Number of windows that are processed before their results are joined.
 const AT_ONCE: u64 = 4096;
 
 /// A tensor, and how it is processed.
@@ -78,8 +77,8 @@ impl ElementLoop {
     }
 }
 
-/// Calls `add` for every window of some tensors of numbers, and joins the results of each tensor
-/// with `merge`. `add` also gets the index of the tensor.
+/// Calls `add` for every window of some numeric tensors, and joins the results for each tensor with
+/// `merge`. `add` also gets the index of the tensor.
 fn each_window<P: Send>(
     logical: &Logical<'_>,
     wanted: &[StatisticsTarget],
@@ -119,15 +118,16 @@ fn each_window<P: Send>(
     Ok(all)
 }
 
-/// Whether a tensor's bytes are contiguous. Others are read as stored, since the order does not
-/// matter here.
+/// Whether a tensor's bytes are contiguous. Other tensors are read in their stored order, because
+/// the order does not affect the statistics.
 fn is_whole(logical: &Logical<'_>, id: TensorId) -> bool {
     logical.catalog().tensor(id).is_none_or(|tensor| matches!(tensor.data, Data::Whole { .. } | Data::Empty))
 }
 
-/// Windows of whole elements, each of one tensor.
+/// Windows of whole elements. Each window belongs to one tensor.
 struct Windows {
-    /// For each tensor: the number of windows before it, its bytes, and the bytes of a window.
+    /// For each tensor: the number of windows before its first window, the bytes of the tensor, and
+    /// the bytes of a window.
     tensors: Vec<(u64, u64, u64)>,
     count: u64,
     bytes: u64,
@@ -184,8 +184,8 @@ fn lengths(logical: &Logical<'_>, id: TensorId) -> Result<Statistics> {
     Ok(Statistics::Texts(lengths.found))
 }
 
-/// Returns how many indices of a tensor's first dimension have only zeros, or `None` for a dtype
-/// whose elements share bytes.
+/// Returns the number of indices of a tensor's first dimension at which all elements are zero, or
+/// `None` for a dtype whose elements share bytes.
 pub fn rows_of_zeros(logical: &Logical<'_>, id: TensorId) -> Result<Option<u64>> {
     let tensor = logical.tensor(id);
     let Some(rows) = tensor.shape.first().copied().filter(|rows| *rows > 0) else { return Ok(None) };
@@ -210,7 +210,7 @@ pub fn rows_of_zeros(logical: &Logical<'_>, id: TensorId) -> Result<Option<u64>>
     Ok(Some(of_zeros))
 }
 
-/// Whether all elements are zero. The sign of a float, which is in its last byte, does not count.
+/// Whether all elements are zero. The sign of a float, which is in its last byte, is ignored.
 fn are_zeros(bytes: &[u8], width: usize, is_signed: bool) -> bool {
     if !is_signed {
         return bytes.iter().all(|byte| *byte == 0);
