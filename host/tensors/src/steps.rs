@@ -1,16 +1,16 @@
 //! A step turns a catalog into a new one: it selects, renames, transposes, splits or joins tensors.
 //!
-//! No data is moved. A tensor consists of blocks over storages, so that a step only changes where
-//! its elements are read from. A chain of ten steps therefore costs one pass over the data. A
+//! Steps do not move data. A tensor consists of blocks over storages, so a step only changes where
+//! the elements are read from. A chain of ten steps therefore costs one pass over the data. A
 //! [`Spec`](spec::Spec) is a step as written by the user, and a [`Signature`](signature::Signature)
-//! describes what may be written. Each step has its own file here.
+//! describes the argument and keys of a step. Each step has its own file in this folder.
 //!
 //! Steps depend only on the catalog. A step also changes a tensor's place in the tree of non-tensor
 //! state: see [`tree`].
 //!
-//! Attributes stay with their tensor. A step that changes its dimensions (transpose, permute,
-//! reshape, split, unstack, concat, stack) drops them with a loss, because they may contain a
-//! spacing per axis.
+//! Attributes stay with their tensor. A step that changes the dimensions of a tensor (transpose,
+//! permute, reshape, split, unstack, concat, stack) drops the tensor's attributes with a loss,
+//! because attributes may contain a value for each axis, such as its spacing.
 
 pub mod adapt;
 pub mod cast;

@@ -1,9 +1,10 @@
-//! Stored bytes: the storages of a catalog, read by position from any place, and checked against
-//! the digests of their format.
+//! Stored bytes: the storages of a catalog, which are read by position regardless of their
+//! location, and are checked against the digests that the format stores.
 //!
-//! If a reader decodes types of its own, such as quantized blocks, a long tensor consists of joined
-//! pieces. Each piece is decoded directly into the window that needs all of it. A piece that
-//! crosses the end of a window is kept for the next window, with a few others.
+//! If a reader decodes its own types, such as quantized blocks, a long tensor consists of joined
+//! pieces. If a window needs a whole piece, the piece is decoded directly into the window. If a
+//! piece crosses the end of a window, it is kept for the next window. Only a few pieces are kept at
+//! a time.
 
 use crate::cast::{CastChain, CastLosses, ReadObserver};
 use rayon::prelude::*;
@@ -27,7 +28,7 @@ use tensorferry_sdk::{
 /// Creates an unnamed temporary file, next to the output or in the folder for temporary files.
 pub type Spill = Box<dyn Fn() -> Result<File> + Send + Sync>;
 
-/// The storages of an input's catalog, or of a part of it.
+/// The storages of the catalog of an input, or of a part of that catalog.
 pub struct Stored<'a> {
     input: &'a Input,
     session: &'a Session,
@@ -36,21 +37,22 @@ pub struct Stored<'a> {
     spill: Spill,
 }
 
-/// The decoded storages of a catalog so far. It may outlive the [`Stored`] that filled it, so that
-/// an open model decodes each storage only once.
+/// The storages of a catalog that were decoded so far. The set may outlive the [`Stored`] that
+/// filled it, so that an open model decodes each storage only once.
 pub struct DecodedStorages {
     by_storage: HashMap<StorageId, MadeOnce<Decoded>>,
-    /// Bytes of them that are in memory.
+    /// Bytes of decoded storages that are in memory.
     held: AtomicU64,
-    /// Short storages that are read through joined ones.
+    /// Recently decoded short storages that are parts of joined storages.
     pieces: RecentPieces,
 }
 
-/// Maximum bytes of an encoded part of a joined storage that is decoded when it is read.
+/// Maximum bytes of an encoded part of a joined storage for which the part is decoded each time it
+/// is read.
 pub const MAX_PIECE: u64 = 4 << 20;
 
-/// A value that is made once, on first use, or the error of making it. A cancellation is not kept:
-/// the next call tries again.
+/// A value that is made on first use, or the error that occurred. If the attempt was canceled, the
+/// next call tries again.
 struct MadeOnce<T>(Mutex<Option<Result<Arc<T>>>>);
 
 impl<T> Default for MadeOnce<T> {
@@ -76,8 +78,8 @@ impl<T> MadeOnce<T> {
 /// A piece that is decoded on first use.
 type Piece = Arc<MadeOnce<Vec<u8>>>;
 
-/// Recently decoded pieces. A copy often ends inside a piece, and the next one continues there soon
-/// after.
+/// Recently decoded pieces. A copy often ends inside a piece, and the next copy continues in the
+/// same piece soon afterwards.
 #[derive(Default)]
 struct RecentPieces(Mutex<VecDeque<(StorageId, Piece)>>);
 
@@ -98,7 +100,7 @@ impl RecentPieces {
 }
 
 impl DecodedStorages {
-    /// Returns an empty set: nothing is decoded yet.
+    /// Returns an empty set, in which no storage is decoded yet.
     #[must_use]
     pub fn new(catalog: &Catalog) -> Self {
         let is_encoded = |storage: &Storage| matches!(storage.location, StorageLocation::Encoded { .. });
@@ -125,13 +127,13 @@ impl Decoded {
 }
 
 impl<'a> Stored<'a> {
-    /// Returns the storages of `catalog`, which is the input's or a part of it.
+    /// Returns the storages of `catalog`, which is the input's catalog or a part of it.
     #[must_use]
     pub fn new(input: &'a Input, catalog: &'a Catalog, session: &'a Session, spill: Spill) -> Self {
         Self { input, session, catalog, decoded: Arc::new(DecodedStorages::new(catalog)), spill }
     }
 
-    /// Uses storages that were decoded before.
+    /// Uses the storages in `decoded` that were decoded before.
     #[must_use]
     pub fn with_decoded(self, decoded: Arc<DecodedStorages>) -> Self {
         Self { decoded, ..self }
@@ -210,8 +212,8 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Does the same as [`read`](Self::read), and shows the stored bytes to an observer. Returns
-    /// the losses of a cast.
+    /// Reads a storage, as [`read`](Self::read) does, and passes the stored bytes to an observer.
+    /// If the storage is a cast, returns the counts of values that changed.
     pub fn read_observed(
         &self,
         id: StorageId,
@@ -245,7 +247,7 @@ impl<'a> Stored<'a> {
         Ok(CastLosses::default())
     }
 
-    /// Returns the conversion of a storage that casts; `None` for others.
+    /// Returns the conversion of a storage that is a cast; `None` for other storages.
     pub fn chain(&self, id: StorageId) -> Result<Option<CastChain>> {
         match &self.storage(id)?.location {
             StorageLocation::Cast(cast) => CastChain::of(cast, self.storage(cast.of)?.byte_order).map(Some),
@@ -253,13 +255,13 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Returns the source with the files of the storages.
+    /// Returns the source that contains the files of the storages.
     #[must_use]
     pub fn source(&self) -> &'a FileSource {
         &self.input.source
     }
 
-    /// Returns the file and the offset of a storage whose bytes are stored there unchanged.
+    /// Returns the file and the offset at which a storage's bytes are stored unchanged, or `None`.
     #[must_use]
     pub fn place_in_file(&self, id: StorageId) -> Option<(FileId, u64)> {
         match &self.catalog.storage(id)?.location {
@@ -268,7 +270,8 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Does the same as [`place_in_file`](Self::place_in_file), with the descriptor of the file.
+    /// Returns the descriptor of the file and the offset at which a storage's bytes are stored
+    /// unchanged, as [`place_in_file`](Self::place_in_file) does.
     #[must_use]
     pub fn in_file(&self, id: StorageId) -> Option<(Arc<File>, u64)> {
         let (file, offset) = self.place_in_file(id)?;
@@ -325,8 +328,8 @@ impl<'a> Stored<'a> {
         self.catalog.tensors().iter().find(lies_in).map(|tensor| tensor.name.as_str())
     }
 
-    /// Reads storages and checks them against the digests of their format. An error names the file,
-    /// the offset, and both values.
+    /// Reads storages and checks them against the digests that the format stores. An error names
+    /// the file, the offset, and both values.
     pub fn check_digests(&self, ids: &[StorageId]) -> Result<()> {
         ids.par_iter().try_for_each(|&id| {
             let storage = self.storage(id)?;
@@ -394,8 +397,8 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// Passes each range of a joined storage to `each`, with its part of a buffer for the bytes from
-/// `offset` on.
+/// Passes each range of a joined storage to `each`, together with the part of the buffer for this
+/// range. The buffer is for the bytes that start at `offset`.
 fn each_range(
     joined: &JoinedRanges,
     offset: u64,
@@ -410,8 +413,8 @@ fn each_range(
     Ok(())
 }
 
-/// Returns all storages that contribute bytes to a storage: itself or the one that it casts, and
-/// those of which that one is joined or computed.
+/// Returns all storages that contribute bytes to a storage: the storage itself, or the storage that
+/// it casts, and the storages from which that storage is joined or computed.
 pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageId> + '_ {
     let stored = stored_bytes_of(catalog, id);
     let joined = match catalog.storage(stored).map(|storage| &storage.location) {
@@ -425,7 +428,8 @@ pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageI
     std::iter::once(stored).chain(joined.iter().map(|range| range.storage)).chain(inputs.iter().copied())
 }
 
-/// Returns the storage with the stored bytes: itself, unless it casts a different one.
+/// Returns the storage that contains the stored bytes: the storage itself, or the storage that it
+/// casts.
 #[must_use]
 fn stored_bytes_of(catalog: &Catalog, id: StorageId) -> StorageId {
     match catalog.storage(id).map(|storage| &storage.location) {
@@ -447,7 +451,7 @@ fn length_mismatch(taken: u64, expected: u64) -> Error {
         .found(format!("{taken}{}", if taken > expected { " or more" } else { "" }))
 }
 
-/// Passes on at most the declared number of bytes.
+/// A sink that accepts at most the declared number of bytes.
 struct CountedSink<'a> {
     output: &'a mut dyn ByteSink,
     taken: u64,
@@ -464,7 +468,7 @@ impl ByteSink for CountedSink<'_> {
     }
 }
 
-/// Decodes directly into a buffer.
+/// A sink that writes decoded bytes directly into a buffer.
 struct SliceSink<'a> {
     buffer: &'a mut [u8],
     taken: u64,

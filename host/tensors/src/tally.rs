@@ -1,7 +1,7 @@
-//! Counts the values that casts change, tensor by tensor. The copy adds what it writes to the
-//! tally. It writes some tensors without knowing to which one the bytes belong (storages with
-//! several views, streamed files); these are read once more. Each element of the output is counted
-//! once, however often it is read.
+//! Counts the values that casts change, tensor by tensor. The copy adds the changes in the bytes
+//! that it writes to the tally. For some bytes, the copy does not know which tensor they belong to
+//! (storages with several views, streamed files). These tensors are read once more. Each element of
+//! the output is counted once, even if it is read several times.
 
 use crate::cast::{CastLosses, ReadObserver};
 use crate::copy_plan::{PlannedCopy, plan_copies, tensor_of};
@@ -18,14 +18,14 @@ use tensorferry_sdk::{
     TensorId, TensorPart,
 };
 
-/// Losses of casts, by tensor.
+/// The values that casts have changed, counted per tensor.
 pub struct CastTally {
-    /// The tensors that a cast may change, with the dtypes of their conversion.
+    /// The tensors whose values a cast may change, with the dtypes of the conversion.
     may_lose: BTreeMap<TensorId, Vec<Dtype>>,
     lost: Mutex<BTreeMap<TensorId, CastLosses>>,
 }
 
-/// Returns the notes of a dry run about casts whose losses only the copy can find.
+/// Returns notes for a dry run about casts whose losses are known only after the copy.
 pub fn foresee<'a>(models: impl Iterator<Item = &'a Logical<'a>>) -> Result<Vec<String>> {
     let mut tensors: BTreeMap<String, u64> = BTreeMap::new();
     for logical in models {
@@ -39,7 +39,7 @@ pub fn foresee<'a>(models: impl Iterator<Item = &'a Logical<'a>>) -> Result<Vec<
     Ok(tensors.into_iter().map(say).collect())
 }
 
-/// Returns the tensors of a catalog that casts may change, with the dtypes of their conversion.
+/// Returns the tensors whose values casts may change, with the dtypes of the conversion.
 fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId, Vec<Dtype>>> {
     let mut found = BTreeMap::new();
     for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
@@ -57,18 +57,18 @@ fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId,
 }
 
 impl CastTally {
-    /// Returns an empty tally.
+    /// Returns a tally without any counts.
     pub fn of(logical: &Logical<'_>) -> Result<Self> {
         Ok(Self { may_lose: may_lose(logical.catalog(), logical.stored())?, lost: Mutex::default() })
     }
 
-    /// Whether a tensor can lose anything.
+    /// Whether a cast may change the tensor's values.
     #[must_use]
     pub fn may_lose(&self, tensor: TensorId) -> bool {
         self.may_lose.contains_key(&tensor)
     }
 
-    /// Adds the losses of a tensor.
+    /// Adds counts to those of a tensor.
     pub fn add(&self, tensor: TensorId, lost: CastLosses) {
         if self.may_lose(tensor) {
             *self.lock().entry(tensor).or_default() += lost;
@@ -79,7 +79,8 @@ impl CastTally {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the tensors of the output that the copy has not added, and returns the losses.
+    /// Reads the tensors of the output for which the copy has not added counts, and returns the
+    /// losses.
     pub fn finish(self, logical: &Logical<'_>, layout: &Layout) -> Result<Vec<Loss>> {
         let known: BTreeSet<TensorId> = self.lock().keys().map(|&id| logical.tied_to(id)).collect();
         let mut missing: BTreeMap<TensorId, TensorId> = BTreeMap::new();
@@ -103,18 +104,18 @@ fn loss(logical: &Logical<'_>, id: TensorId, dtypes: &[Dtype], lost: CastLosses)
     let tensor = tensor_of(logical.catalog(), id)?;
     let width = tensor.dtype.info().and_then(|info| info.element_bytes()).map_or(1, u64::from);
     let why = format!("cast from {}: of {} values {}", way(dtypes), tensor.bytes / width, lost.describe());
-    // Rounding is expected of a cast; a number that became infinite is lost.
+    // Rounding is expected in a cast, but a number that is out of range is lost.
     let severity = if lost.is_out_of_range() { Severity::Lost } else { Severity::Changed };
     Ok(Loss::new(LossKind::Precision, &tensor.name, why).severity(severity).requested_by_user())
 }
 
-/// Joins the names of dtypes.
+/// Joins the names of dtypes with "to".
 fn way(dtypes: &[Dtype]) -> String {
     let names: Vec<&str> = dtypes.iter().filter_map(|dtype| Some(dtype.info()?.name())).collect();
     names.join(" to ")
 }
 
-/// Reads a tensor only to count its losses.
+/// Reads a tensor only to count the values that a cast changes.
 fn count(logical: &Logical<'_>, id: TensorId) -> Result<CastLosses> {
     let stored = logical.stored();
     let (mut scratch, mut buffer) = (Scratch::default(), Vec::new());

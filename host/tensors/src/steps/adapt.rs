@@ -1,5 +1,5 @@
-//! Adapts a catalog to a target: the part that the user chose goes through the steps, and gets a
-//! form that the target's format can hold. Anything left out is a loss.
+//! Adapts a catalog to a target: applies the steps to the part that the user chose, and converts
+//! the result to a form that the target format can store. Anything that is left out is a loss.
 
 use super::dequantize::StoredCodes;
 use super::model_facts::ModelFacts;
@@ -9,7 +9,7 @@ use tensorferry_core::read::part::{self, Part};
 use tensorferry_core::read::{attributes, losses, value_types};
 use tensorferry_sdk::{Capabilities, Catalog, Description, Dtype, Loss, LossKind, Result};
 
-/// The input of the writer.
+/// The result of adapting a catalog: the input of the writer.
 pub struct Adapted {
     /// The tensors, metadata and tree.
     pub catalog: Catalog,
@@ -17,14 +17,14 @@ pub struct Adapted {
     pub losses: Vec<Loss>,
     /// Notes from the steps.
     pub notes: Vec<String>,
-    /// The dtype of dequantized weights, if no quantized ones are left.
+    /// The dtype of the dequantized weights, if no quantized weights are left.
     pub dequantized: Option<Dtype>,
     /// Which tensors are codes of quantized weights.
     pub codes: StoredCodes,
 }
 
-/// Takes a part of a model that was read, and applies steps to it for a target. The steps that its
-/// reader requires come first.
+/// Takes a part of a model that was read, and applies steps to it for a target. The steps that the
+/// model's reader requires are applied first.
 pub fn select(
     model: &ModelFacts<'_>,
     part: &Part,
@@ -37,7 +37,7 @@ pub fn select(
     let mut lost = catalog.losses().to_vec();
     let (catalog, left_out) = part::take(catalog.clone(), part, !keeps(Capabilities::TREE))?;
     if keeps(Capabilities::TREE) && catalog.tree().nodes().iter().any(|node| node.as_tensor().is_some()) {
-        // In a tree, each tensor keeps the name that it has in its own mapping.
+        // If the tensors are in a tree, each tensor keeps the name that it has in its own mapping.
         lost.retain(|loss| loss.kind != LossKind::Name);
     }
     lost.extend(left_out);
@@ -45,7 +45,7 @@ pub fn select(
     let (before, had_types) = value_types::unfold(catalog);
     let (catalog, by_reader) = apply_to(before.clone(), model, of_reader)?;
     let (mut catalog, effects) = apply_to(catalog, model, steps)?;
-    // Changes of the tree do not matter to a target without one.
+    // Changes of the tree do not affect a target without a tree.
     let by_steps = by_reader.losses.into_iter().chain(effects.losses);
     lost.extend(by_steps.filter(|loss| keeps(Capabilities::TREE) || loss.kind != LossKind::State));
     let notes = by_reader.notes.into_iter().chain(effects.notes).collect();
@@ -53,8 +53,8 @@ pub fn select(
         catalog = attributes::unfold(catalog)?;
     } else {
         let folded = if keeps(Capabilities::METADATA) { attributes::fold(&mut catalog) } else { false };
-        // Uses the catalog before the steps: a list whose tensors the user removed is not a value
-        // of the input.
+        // Uses the catalog before the steps. Otherwise, a list whose tensors the user removed would
+        // count as a non-tensor value of the input.
         lost.extend(losses::of_values(&before, folded));
         lost.extend(losses::of_marks(&catalog));
     }
@@ -68,7 +68,7 @@ pub fn select(
     }
     let (catalog, mut unheld) = catalog.reduced_to(target.capabilities);
     if was_packed {
-        // Tensors that were packed in the input stay as they were.
+        // If tensors were already packed in the input, they are unchanged and cause no loss.
         unheld.retain(|loss| loss.kind != LossKind::Tensor);
     }
     lost.extend(unheld);

@@ -1,5 +1,5 @@
-//! `cast` changes the dtype of tensors. The numbers are converted when they are read, during the
-//! copy: see [`crate::cast`].
+//! `cast` changes the dtype of tensors. The numbers are converted when the copy reads them: see
+//! [`crate::cast`].
 
 use super::dequantize::StoredCodes;
 use super::model_facts::ModelFacts;
@@ -30,7 +30,7 @@ casts the codes themselves.",
     examples: &["cast:bf16", "cast:f8_e4m3,where=*.weight,rank=2", "cast:f32,where=mask,only=any"],
 };
 
-/// The dtypes that a cast applies to.
+/// Which dtypes the step casts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Only {
     Floats,
@@ -102,8 +102,8 @@ impl TensorStep for CastStep {
             }
         }
         effects.touched += casts.len() + are_there;
-        // Without keys, only floats are cast, and leaving other dtypes is expected; but casting
-        // nothing deserves a note.
+        // Without keys, only floats are cast, so it is expected that tensors with other dtypes are
+        // not cast. A note is added only if nothing is cast.
         if let Some(first) = left.first().filter(|_| casts.is_empty() || !self.selector.is_all()) {
             let count = left.len();
             let why = self.why(&catalog, first);
@@ -128,8 +128,8 @@ impl TensorStep for CastStep {
 }
 
 impl CastStep {
-    /// Refuses to cast codes, which are not numbers without their scales, and adds a note if scales
-    /// are cast.
+    /// Returns an error if codes would be cast, because codes are not numbers without their scales.
+    /// Adds a note if scales are cast.
     fn check_codes(&self, catalog: &Catalog, codes: &StoredCodes, effects: &mut Effects) -> Result<()> {
         let selected = self.selector.on(catalog)?;
         let is_cast =
@@ -149,7 +149,7 @@ impl CastStep {
         Ok(())
     }
 
-    /// Returns the step that converts quantized weights to floats.
+    /// Returns the step that converts the quantized weights to floats.
     fn dequantize(&self) -> String {
         let name = |dtype: Dtype| dtype.info().map_or(String::new(), |info| info.name().to_lowercase());
         match self.to {
@@ -158,7 +158,7 @@ impl CastStep {
         }
     }
 
-    /// Describes why a selected tensor is not cast.
+    /// Describes why a tensor that was selected is not cast.
     fn why(&self, catalog: &Catalog, tensor: &Tensor) -> String {
         let dtype = catalog.dtype_info(tensor.dtype).map_or("of its own dtype", |info| info.name());
         let step = format!("cannot be cast; --step {} converts it to floats", self.dequantize());
@@ -172,7 +172,7 @@ impl CastStep {
     }
 }
 
-/// Returns a loss for each tensor that was tied and is no longer.
+/// Returns a loss for each tensor that was tied before and is not tied after.
 fn untied(before: &Catalog, after: &Catalog) -> Vec<Loss> {
     let (ties, still) = (before.ties(), after.ties());
     let mut losses = Vec::new();

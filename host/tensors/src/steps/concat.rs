@@ -40,7 +40,7 @@ pub(super) static STACK: Signature = Signature {
     examples: &[r"stack:\.experts\.(?<i>\d+)\.(w\d)$,to=.experts.$2"],
 };
 
-/// The expected lengths of the parts.
+/// The expected lengths of the parts along the dimension.
 #[derive(Debug, PartialEq, Eq)]
 enum Sizes {
     Equal,
@@ -51,7 +51,8 @@ enum Sizes {
 #[derive(Debug)]
 struct Concat {
     pattern: NamePattern,
-    /// The group with the part's number, if parts are numbered.
+    /// The index of the group in the expression that contains the part's number, if parts are
+    /// numbered.
     index: Option<usize>,
     with: Vec<Template>,
     to: Template,
@@ -81,7 +82,7 @@ pub(super) fn make(spec: &CheckedSpec<'_>, stacks: bool) -> Result<TensorAction>
 }
 
 impl Concat {
-    /// Returns the name and the parts of each joined tensor, in the order of the first parts.
+    /// Returns the name and the parts of each joined tensor, in the order of their first parts.
     fn groups(&self, catalog: &Catalog) -> Result<Vec<(String, Vec<TensorId>)>> {
         let matches = self.pattern.on(catalog)?;
         let tensors = || (0..).map(TensorId).zip(catalog.tensors());
@@ -173,7 +174,7 @@ impl Concat {
         Ok(Tensor { name, shape, data, attributes: BTreeMap::new(), ..(*first).clone() })
     }
 
-    /// Checks that all parts have the same dtype, and the same shape except for the joined
+    /// Checks that all parts have the same dtype, and the same shape except in the joined
     /// dimension.
     fn check_alike(&self, parts: &[&Tensor], axis: usize) -> Result<()> {
         let first = parts[0];

@@ -2,22 +2,23 @@
 //!
 //! Formats with their own quantized types decode them while they are read: the reader is asked
 //! first, through its option `dequantize`. This step handles weights that consist of several plain
-//! tensors, as saved by the libraries around transformers and MLX. There is one file per method.
+//! tensors, as saved by the libraries around transformers and MLX. Most methods have their own
+//! file.
 //!
 //! | File | Contents |
 //! |---|---|
 //! | `scheme.rs` | how a model's weights were quantized, from `config.json` |
-//! | `names.rs` | the same from names, and tensors that are codes according to their names |
+//! | `names.rs` | the same, but determined from names; tensors that are codes according to their names |
 //! | `layers.rs` | the parts of a weight, by name |
-//! | `bitsandbytes.rs`, `by_columns.rs` (GPTQ, AWQ), `compressed_tensors.rs`, `float8.rs`, `mxfp4.rs`, `mlx.rs` | the weights of a method |
-//! | `weights.rs` | all weights of a model, for any method; which tensors are codes |
+//! | `bitsandbytes.rs`, `by_columns.rs` (GPTQ, AWQ), `compressed_tensors.rs`, `float8.rs`, `mxfp4.rs`, `mlx.rs` | the weights of the method with this name |
+//! | `weights.rs` | all weights of a model, for any method; the tensors that are codes |
 //! | `scaled.rs`, `codes.rs` | rows of codes with a grid of scales, which most methods use |
 //! | `computed.rs` | a storage that computes a weight when it is read |
 //!
-//! The step itself computes nothing: a weight becomes a storage over its parts, of which the copy
-//! reads what it needs. Values are computed in F32, with each operation rounded once, and then
-//! rounded to the requested dtype. The libraries compute in F16 or BF16, so that their results
-//! differ slightly.
+//! The step itself computes nothing. It replaces a weight with a storage that refers to the parts
+//! of the weight, and the copy reads the parts that it needs. Values are computed in F32, with each
+//! operation rounded once, and then rounded to the requested dtype. The original libraries compute
+//! in F16 or BF16, so their results differ slightly.
 
 mod codes;
 mod computed;
@@ -74,10 +75,12 @@ method if possible. Weights of other methods are an error.",
     examples: &["dequantize", "dequantize:bf16", "dequantize:f32,missing_scale=1"],
 };
 
-/// Steps that may come before it, since they keep the input's names and shapes.
+/// Steps that may come before `dequantize`, because they keep the names and shapes of the input's
+/// tensors.
 const MAY_COME_BEFORE: [&str; 4] = ["select", "drop", "set_metadata", "drop_metadata"];
 
-/// The metadata entry in which torchao lists the names of the tensors of a safetensors file.
+/// The metadata entry of a safetensors file in which torchao lists the names of the original
+/// tensors.
 const TORCHAO_NAMES: &str = "tensor_names";
 
 /// The option of readers that decode their own quantized types.
@@ -85,7 +88,7 @@ pub const READER_OPTION: &str = "dequantize";
 
 #[derive(Debug)]
 struct Dequantize {
-    /// `None` for the dtype in the configuration.
+    /// The requested dtype; `None` means the dtype in the model's configuration.
     to: Option<Dtype>,
     may_lack_scale: bool,
 }
@@ -108,9 +111,10 @@ fn dtype(field: &super::spec::Field) -> Result<Dtype> {
     }
 }
 
-/// Returns what the steps of a conversion require of its readers: the dtype, if one of them
-/// dequantizes, where an inner `None` means the dtype in the configuration. Fails if a step before
-/// it changes names or shapes, or if there are two such steps.
+/// Returns the dtype to which the steps of a conversion dequantize weights, which is passed to the
+/// readers. Returns `None` if no step is `dequantize`. An inner `None` means the dtype in the
+/// configuration. Fails if a step before `dequantize` changes names or shapes, or if there are two
+/// `dequantize` steps.
 pub fn requested_dtype<'a>(steps: impl Iterator<Item = &'a Spec>) -> Result<Option<Option<Dtype>>> {
     let mut requested = None;
     let mut before: Option<&Spec> = None;
@@ -178,7 +182,7 @@ impl Dequantize {
             });
         }
         if let Some(model) = model.filter(|_| may_hold_codes(&catalog)) {
-            // For example, codes whose scales were removed by an earlier step.
+            // Codes may be left, for example codes whose scales an earlier step has removed.
             let codes = StoredCodes::of(model);
             let parts: HashSet<TensorId> =
                 weights.iter().flat_map(|weight| weight.layer.parts.iter().copied()).collect();
@@ -216,7 +220,7 @@ struct MadeWeight {
     shape: Vec<u64>,
     is_turned: bool,
     bytes: u64,
-    /// Locations of its parts: weights with the same parts are tied.
+    /// Locations of the parts of the weight. Weights with the same parts are tied.
     lying: Vec<layers::Extent>,
     computed: Arc<Dequantized>,
 }
@@ -236,7 +240,7 @@ fn made(weight: Weight<'_>, to: Dtype) -> Result<MadeWeight> {
     })
 }
 
-/// Replaces the parts of weights by the weights.
+/// Replaces the parts of weights with the dequantized weights.
 fn replace(
     mut catalog: Catalog,
     weights: Vec<MadeWeight>,
@@ -274,8 +278,8 @@ fn replace(
     rebuild(catalog, tensors, effects)
 }
 
-/// Returns the names of tensors that torchao did not quantize, by their names in its safetensors
-/// files.
+/// Returns the original names of the tensors that torchao did not quantize, by their names in
+/// torchao's safetensors files.
 fn plain_names(catalog: &Catalog) -> HashMap<String, String> {
     let list = catalog.metadata().get(TORCHAO_NAMES).and_then(|value| value.as_text());
     let names: Vec<String> = list.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -286,7 +290,7 @@ fn plain_names(catalog: &Catalog) -> HashMap<String, String> {
     names.into_iter().flat_map(stored).collect()
 }
 
-/// Returns a weight's dimensions, and its data in a storage.
+/// Returns the dimensions of a weight, and the description of its data in a storage.
 fn placed(shape: Vec<u64>, is_turned: bool, storage: StorageId) -> (Vec<u64>, Data) {
     if !is_turned {
         return (shape, Data::Whole { storage, offset: 0 });
@@ -308,7 +312,8 @@ fn was_dequantized(catalog: &Catalog) -> bool {
     })
 }
 
-/// Adds a note about tensors that stay packed, since only the reader of their format decodes them.
+/// Adds a note about tensors that stay packed because only the reader of their format can decode
+/// them.
 fn note_packed(catalog: &Catalog, effects: &mut Effects) {
     let mut names: BTreeMap<&str, u64> = BTreeMap::new();
     for tensor in catalog.tensors().iter().filter(|tensor| tensor.dtype.info().is_none()) {
@@ -325,7 +330,7 @@ fn note_packed(catalog: &Catalog, effects: &mut Effects) {
     ));
 }
 
-/// Whether earlier steps have removed tensors of an input that could be dequantized completely.
+/// Whether earlier steps have removed tensors from an input whose weights could all be dequantized.
 fn drops_parts(catalog: &Catalog, model: &ModelFacts<'_>) -> bool {
     let count = |catalog: &Catalog| catalog.tensors().len();
     count(catalog) < count(&model.input.catalog) && StoredCodes::of(model).can_be_dequantized()

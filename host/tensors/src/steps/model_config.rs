@@ -9,11 +9,11 @@ use tensorferry_sdk::{Dtype, Entry, Error, Result, ShardName, ShardTag, Source};
 /// The model's configuration.
 pub(crate) const CONFIG: &str = "config.json";
 /// Files next to the configuration with only quantization settings, which some libraries write or
-/// used to write: AutoGPTQ's, AutoAWQ's, ModelOpt's. They are left out after the weights are
+/// used to write: AutoGPTQ, AutoAWQ, and ModelOpt. These files are not copied if the weights are
 /// dequantized.
 pub const OF_QUANTIZATION: [&str; 3] = ["quantize_config.json", "quant_config.json", "hf_quant_config.json"];
-/// The configuration keys with quantization settings. The second is MLX's, and the third is that of
-/// older compressed-tensors releases.
+/// The configuration keys with quantization settings. MLX writes the second key, and older
+/// compressed-tensors releases write the third key.
 pub const KEYS: [&str; 3] = ["quantization_config", "quantization", "compression_config"];
 
 /// Maximum bytes of a configuration.
@@ -23,7 +23,7 @@ const MAX_BYTES: u64 = 16 << 20;
 #[derive(Debug, Clone, Default)]
 pub struct ModelConfig {
     config: Option<Value>,
-    /// One of the files [`OF_QUANTIZATION`], with its name.
+    /// One of the files in [`OF_QUANTIZATION`]: its name and its contents.
     beside: Option<(&'static str, Value)>,
     /// For a single shard of a model: the tensors that the index next to it names.
     indexed: HashSet<String>,
@@ -58,19 +58,20 @@ impl ModelConfig {
         Ok(Self { config, beside, indexed })
     }
 
-    /// Whether the index next to a shard names a tensor, which may be in a different shard.
+    /// Whether the index next to a shard names this tensor. The tensor may be in a different shard.
     #[must_use]
     pub(crate) fn is_indexed(&self, tensor: &str) -> bool {
         self.indexed.contains(tensor)
     }
 
-    /// Returns the quantization settings, if a file has any.
+    /// Returns the quantization settings, if any file contains them.
     #[must_use]
     pub fn quantization(&self) -> Option<QuantizationSettings<'_>> {
         let config = self.config.as_ref();
         let of_key = |key: &str| config?.get(key).or_else(|| config?.get("text_config")?.get(key));
         let object = |key: &str| of_key(key).filter(|facts| facts.is_object());
-        // MLX writes both keys; the other libraries name their method.
+        // MLX writes both keys, without a method. The other libraries write the name of their
+        // method.
         let named = object(KEYS[0]).filter(|facts| facts.get("quant_method").is_some());
         named
             .or_else(|| object(KEYS[1]))

@@ -1,4 +1,4 @@
-//! Facts that a step may use about the model whose tensors it changes, in addition to its catalog.
+//! Properties of a model that a step may use in addition to the catalog.
 
 use super::model_config::ModelConfig;
 use tensorferry_core::context::session::Session;
@@ -6,7 +6,7 @@ use tensorferry_core::read::input::Input;
 
 /// A model that was read.
 pub struct ModelFacts<'a> {
-    /// The contents of the files next to its weights.
+    /// The contents of the files next to the model's weights.
     pub config: ModelConfig,
     pub input: &'a Input,
     pub session: &'a Session,

@@ -1,9 +1,10 @@
-//! A pattern finds tensors with an expression, and derives new names: a template replaces every
-//! match (`rename:^bert/(.*)$,to=$1`, `split:\.qkv\.,to=.q.,to=.k.,to=.v.`).
+//! A pattern selects tensors whose names match a regular expression, and derives new names from
+//! these names. A template replaces every match (`rename:^bert/(.*)$,to=$1`,
+//! `split:\.qkv\.,to=.q.,to=.k.,to=.v.`).
 //!
-//! Templates are those of the `regex` crate: `$1`, `${1}` and `$name` are groups, and `$$` is a
-//! dollar sign. A missing group is an error here, not an empty text: `$1_x` refers to a group named
-//! `1_x`.
+//! Templates have the syntax of the `regex` crate: `$1`, `${1}` and `$name` refer to groups, and
+//! `$$` is a dollar sign. Unlike in `regex`, a reference to a missing group is an error and not an
+//! empty string. Note that `$1_x` refers to a group named `1_x`.
 
 use super::regexes;
 use super::selector::{Selection, Selector};
@@ -14,14 +15,15 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use tensorferry_sdk::{Catalog, Error, Result, Tensor};
 
-/// The key that requires a tensor with a derived name.
+/// The key that restricts a step to tensors for which a tensor with a derived name also exists.
 pub(super) const BESIDE: Key =
     Key::optional("beside", "TEMPLATE", "only if a tensor with this other name exists");
 
-/// The name of the group, or of the template's variable, for a part's number.
+/// The name of the expression's group, or of the template's variable, that contains a part's
+/// number.
 pub(super) const INDEX: &str = "i";
 
-/// The replacement of a match.
+/// The replacement for a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template(Vec<TemplatePart>);
 
@@ -29,7 +31,7 @@ pub(super) struct Template(Vec<TemplatePart>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum TemplatePart {
     Text(String),
-    /// A group of the expression, by number.
+    /// A reference to a group of the expression, by its number.
     Group(usize),
     /// The number of a part.
     Index,
@@ -110,7 +112,7 @@ fn no_group(field: &Field, name: &str) -> Error {
     field.error(format!("the expression has no group {name:?}{meant}"))
 }
 
-/// Which tensors a step applies to, and how to derive new names from theirs.
+/// Selects the tensors that a step applies to, and derives new names from their names.
 #[derive(Debug, Clone)]
 pub(super) struct NamePattern {
     pub(super) regex: Regex,
@@ -119,7 +121,8 @@ pub(super) struct NamePattern {
 }
 
 impl NamePattern {
-    /// Uses the argument as the expression; `beside=` and the keys that select tensors restrict it.
+    /// Reads a pattern from a spec. The argument is the expression. The key `beside=` and the keys
+    /// that select tensors restrict the pattern further.
     pub(super) fn of(spec: &CheckedSpec<'_>) -> Result<Self> {
         let regex = regexes::parse(spec.required_argument()?)?;
         let beside = spec.one("beside").map(|field| Template::parse(field, &regex, false)).transpose()?;

@@ -1,5 +1,5 @@
-//! `transpose` swaps the last two dimensions, and `permute` reorders all of them. The copy brings
-//! the bytes into order.
+//! `transpose` swaps the last two dimensions, and `permute` reorders all of them. The copy then
+//! reorders the bytes.
 
 use super::rebuild::{StepTensor, rebuild, unchanged};
 use super::selector::Selector;

@@ -5,9 +5,10 @@ use super::tensor_step::Effects;
 use super::tree::{self, Change};
 use tensorferry_sdk::{Catalog, Limits, Result, Tensor, TensorId, Tree};
 
-/// A tensor that a step returns.
+/// A tensor in the result of a step.
 pub(super) struct StepTensor {
-    /// The old tensor; `None` for a new tensor, or if this is only a part of the old one.
+    /// The old tensor that this tensor replaces; `None` for a new tensor, and for a tensor that
+    /// contains only a part of the old one.
     pub(super) old: Option<TensorId>,
     pub(super) tensor: Tensor,
 }
@@ -24,19 +25,20 @@ pub(super) fn unchanged(catalog: &Catalog) -> impl Iterator<Item = StepTensor> +
     (0..).map(TensorId).zip(catalog.tensors()).map(|(id, tensor)| StepTensor::kept(id, tensor))
 }
 
-/// Returns a catalog of these tensors, over the same storages. Each tensor is validated again.
+/// Returns a catalog with these tensors and the same storages. Each tensor is validated again.
 pub(super) fn rebuild(catalog: Catalog, tensors: Vec<StepTensor>, effects: &mut Effects) -> Result<Catalog> {
     let limits = catalog.limits().clone();
     let tree = follow(&catalog, &tensors, &limits, effects)?;
     let has_new_names = tensors.iter().any(|new| {
         new.old.is_none_or(|old| catalog.tensor(old).is_none_or(|old| old.name != new.tensor.name))
     });
-    // New keys are names with dots, which do not follow the conventions of the original format.
+    // New keys in the tree are tensor names with dots, which do not follow the conventions of the
+    // original format.
     let catalog = if tree.is_some() && has_new_names { catalog.without_origin() } else { catalog };
     catalog.with_tensors(tensors.into_iter().map(|new| new.tensor).collect(), tree, &limits)
 }
 
-/// Returns the tree for the new tensors, or `None` if it can stay.
+/// Returns the tree for the new tensors, or `None` if the tree does not change.
 fn follow(
     catalog: &Catalog,
     tensors: &[StepTensor],

@@ -1,5 +1,5 @@
-//! Regrouping describes a block with different dimensions that have the same number of elements in
-//! the same order. Adjacent dimensions with the same number of elements before and after form a
+//! Regrouping describes a block of a tensor after the tensor is reshaped. The elements stay in the
+//! same order. Adjacent dimensions that have the same number of elements in both shapes form a
 //! group, and groups are processed one by one. If the elements of a group are not evenly spaced in
 //! their storage, the block becomes several blocks.
 
@@ -7,11 +7,13 @@ use super::view::bytes;
 use std::ops::Range;
 use tensorferry_sdk::{Block, DtypeInfo, Error, Region, Result, row_major_strides};
 
-/// Maximum number of blocks from one block: each costs memory, and its own read in the copy.
+/// Maximum number of blocks that one block may become. Each block needs memory and a separate read
+/// in the copy.
 const MAX_BLOCKS: usize = 1 << 16;
 
-/// A part of a block in the new dimensions processed so far: origin, shape and strides in these,
-/// and its first element relative to the block's own.
+/// A part of a block, described in the new dimensions that were processed so far. The fields are
+/// the origin, shape and strides in these dimensions, and the offset of the part's first element
+/// from the first element of the block.
 #[derive(Clone, Default)]
 struct PartialBlock {
     origin: Vec<u64>,
@@ -21,7 +23,7 @@ struct PartialBlock {
 }
 
 impl PartialBlock {
-    /// Adds the dimensions of a group, of which the part contains a rectangle.
+    /// Adds the dimensions of a group, in which the part is a rectangle.
     fn with(&self, Rectangle { region, start }: Rectangle, run: &Run) -> Self {
         let mut partial = self.clone();
         let strides = row_major_strides(&region.shape);
@@ -33,8 +35,8 @@ impl PartialBlock {
     }
 }
 
-/// Describes a block of a tensor in a different shape with the same number of elements. The results
-/// are added to `into`.
+/// Describes a block of a tensor after the tensor is reshaped to `new`, which has as many elements
+/// as `old`. Adds the resulting blocks to `into`.
 pub(super) fn reshaped(
     block: &Block,
     old: &[u64],
@@ -78,8 +80,8 @@ fn too_many() -> Error {
     ))
 }
 
-/// Splits the dimensions of both shapes into as many groups of adjacent ones with the same number
-/// of elements as possible.
+/// Splits the dimensions of both shapes into as many groups as possible. In each group, the
+/// adjacent dimensions of both shapes have the same number of elements.
 fn groups(old: &[u64], new: &[u64]) -> Vec<(Range<usize>, Range<usize>)> {
     let mut groups = Vec::new();
     let (mut i, mut j) = (0, 0);
@@ -105,23 +107,24 @@ fn groups(old: &[u64], new: &[u64]) -> Vec<(Range<usize>, Range<usize>)> {
     groups
 }
 
-/// Elements that are consecutive in a group of dimensions and evenly spaced in their storage.
+/// Elements that are consecutive in a group of dimensions, and evenly spaced in the storage.
 struct Run {
     /// Position of the first element in the group's row-major order.
     start: u64,
     len: u64,
-    /// Offset of the first element from the block's own, and then the distance between elements,
-    /// both in the storage.
+    /// Offset in the storage of the first element, relative to the first element of the block. The
+    /// next field is the distance between elements in the storage.
     first: i128,
     stride: i64,
 }
 
-/// Returns a block's share of a group of dimensions, in as few runs as possible.
+/// Returns the part of a block that belongs to a group of dimensions, in as few runs as possible.
 fn runs(block: &Block, old: &[u64], dims: Range<usize>) -> Result<Vec<Run>> {
     let Region { origin, shape } = &block.region;
     let mut run = Run { start: 0, len: 1, first: 0, stride: 1 };
-    // Elements per index of the dimension; whether the run covers all of them; and the dimensions
-    // that it cannot include.
+    // `weight` is the number of elements per index of the current dimension, `is_full` is whether
+    // the run covers all of these elements, and `others` are the dimensions that the run cannot
+    // include.
     let (mut weight, mut is_full, mut others) = (1_u64, true, Vec::new());
     for d in dims.rev() {
         let (len, stride) = (shape[d], block.strides[d]);
@@ -154,17 +157,18 @@ fn runs(block: &Block, old: &[u64], dims: Range<usize>) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// A hyper-rectangle of a shape whose elements are consecutive in row-major order, with the first
-/// of them.
+/// A hyper-rectangle in a shape whose elements are consecutive in row-major order, and the position
+/// of its first element.
 struct Rectangle {
     region: Region,
     start: u64,
 }
 
-/// Splits consecutive elements of a shape into rectangles: at most two per dimension.
+/// Splits a range of consecutive elements in a shape into rectangles, at most two per dimension.
 fn rectangles(shape: &[u64], elements: Range<u64>) -> Vec<Rectangle> {
     let mut found = Vec::new();
-    // Remaining work: the indices of the outer dimensions, and the elements within these.
+    // The work that remains. Each item consists of indices in the outer dimensions, the number of
+    // elements before these indices, and a range of elements at these indices.
     let mut open = vec![(Vec::new(), 0, elements)];
     while let Some((indices, before, elements)) = open.pop() {
         let Some((_, inner)) = shape[indices.len()..].split_first() else {

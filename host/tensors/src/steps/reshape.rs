@@ -1,7 +1,8 @@
 //! `reshape` changes the dimensions of tensors; their elements stay in order.
 //!
-//! If the elements are stored in order, this costs nothing. A view may need several blocks in the
-//! new dimensions: a transposed matrix as a vector needs one per row.
+//! If the elements are stored in order, reshaping costs nothing. Otherwise, the tensor may need
+//! several blocks in the new dimensions. For example, if a transposed matrix becomes a vector, it
+//! needs one block per row.
 
 use super::rebuild::{StepTensor, rebuild, unchanged};
 use super::regroup::reshaped;
@@ -23,16 +24,16 @@ pub(super) static RESHAPE: Signature = Signature {
     examples: &["reshape:-1,where=*.bias,rank=2", "reshape:*x12x64,from=*x768,where=*.query.weight"],
 };
 
-/// Maximum number of dimensions in a shape from the user.
+/// Maximum number of dimensions in a shape that the user specifies.
 const MAX_DIMENSIONS: usize = 64;
 
-/// A length in a shape.
+/// A length in a shape that the user specifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Len {
     Is(u64),
-    /// The old length.
+    /// The old length of the dimension.
     Same,
-    /// The rest.
+    /// The length that results from the number of remaining elements.
     Rest,
 }
 

@@ -1,5 +1,5 @@
-//! A selector decides which tensors a step applies to: by name, dtype, size or rank. All given keys
-//! must match; for a key that is given more than once, one value must match.
+//! A selector decides which tensors a step applies to: by name, dtype, size or rank. All specified
+//! keys must match. If a key is specified more than once, one of its values must match.
 
 use super::regexes;
 use super::signature::CheckedSpec;
@@ -9,7 +9,7 @@ use regex::{RegexSet, RegexSetBuilder};
 use tensorferry_core::context::suggest::or_which;
 use tensorferry_sdk::{Catalog, Dtype, Error, Result, Tensor, parse_size};
 
-/// Which tensors a step applies to.
+/// Selects the tensors that a step applies to.
 #[derive(Debug, Clone)]
 pub(super) struct Selector {
     globs: Option<GlobSet>,
@@ -23,8 +23,8 @@ pub(super) struct Selector {
 }
 
 impl Selector {
-    /// Returns the selector for a spec's keys; without keys, it selects all tensors. `more` are
-    /// globs in addition to `where=`.
+    /// Returns the selector for the keys of a spec. Without keys, it selects all tensors. `more`
+    /// contains additional globs, as in `where=`.
     pub(super) fn of(spec: &CheckedSpec<'_>, more: Option<&Field>) -> Result<Self> {
         let globs: Vec<&Field> = spec.all("where").chain(more).collect();
         let regexes: Vec<&Field> = spec.all("where_re").collect();
@@ -44,8 +44,8 @@ impl Selector {
         })
     }
 
-    /// Applies the selector to a catalog, and checks that its dtypes exist. This cannot be checked
-    /// earlier, since a format may add its own dtypes.
+    /// Applies the selector to a catalog, and checks that the selector's dtypes exist. The dtypes
+    /// cannot be checked earlier, because a format may define its own dtypes.
     pub(super) fn on<'a>(&'a self, catalog: &'a Catalog) -> Result<Selection<'a>> {
         let built_in = || Dtype::built_in().filter_map(Dtype::info).map(|info| info.name());
         for field in &self.dtypes {
@@ -59,7 +59,7 @@ impl Selector {
         Ok(Selection { selector: self, catalog })
     }
 
-    /// Whether it selects all tensors.
+    /// Whether the selector selects all tensors.
     #[must_use]
     pub(super) fn is_all(&self) -> bool {
         self.globs.is_none()
@@ -80,7 +80,7 @@ pub(super) struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Whether the step applies to this tensor.
+    /// Whether the selector selects this tensor.
     #[must_use]
     pub(super) fn has(&self, tensor: &Tensor) -> bool {
         let Selector { globs, regexes, not_globs, not_regexes, dtypes, ranks, min_size, max_size } =

@@ -9,23 +9,23 @@ use tensorferry_sdk::{Error, Result};
 /// The argument and keys of a step.
 #[derive(Debug)]
 pub struct Signature {
-    /// The name: lowercase, with `_` between words.
+    /// The name, in lowercase, with `_` between words.
     pub name: &'static str,
     /// One line of help.
     pub summary: &'static str,
-    /// More help, in lines of at most 100 characters.
+    /// More help, in lines of at most 100 characters each.
     pub details: &'static str,
-    /// The argument after the colon.
+    /// The argument after the colon in a spec.
     pub argument: ArgumentSpec,
-    /// Its own keys.
+    /// The step's own keys.
     pub keys: &'static [Key],
-    /// Whether it also accepts the [`SELECTOR_KEYS`].
+    /// Whether the step also accepts the [`SELECTOR_KEYS`].
     pub selects: bool,
     /// Example specs.
     pub examples: &'static [&'static str],
 }
 
-/// The argument after the colon.
+/// How the argument after the colon is declared.
 #[derive(Debug, Clone, Copy)]
 pub enum ArgumentSpec {
     None,
@@ -40,15 +40,15 @@ pub enum ArgumentSpec {
 pub struct Key {
     /// The word before the equals sign.
     pub name: &'static str,
-    /// A placeholder for the value.
+    /// A placeholder for the value, shown in the help.
     pub value: &'static str,
-    /// How often it may be given.
+    /// How often the key may be specified.
     pub count: Occurrence,
     /// One line of help.
     pub help: &'static str,
 }
 
-/// How often a key may be given.
+/// How often a key may be specified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occurrence {
     /// Exactly once.
@@ -78,42 +78,42 @@ impl Key {
         Self { name, value, count, help }
     }
 
-    /// Returns a key that must be given exactly once.
+    /// Returns a key that must be specified exactly once.
     pub const fn one(name: &'static str, value: &'static str, help: &'static str) -> Self {
         Self::new(name, value, Occurrence::One, help)
     }
 
-    /// Returns a key that may be given at most once.
+    /// Returns a key that may be specified at most once.
     pub const fn optional(name: &'static str, value: &'static str, help: &'static str) -> Self {
         Self::new(name, value, Occurrence::Optional, help)
     }
 
-    /// Returns a key that may be given any number of times.
+    /// Returns a key that may be specified any number of times.
     pub const fn any(name: &'static str, value: &'static str, help: &'static str) -> Self {
         Self::new(name, value, Occurrence::Any, help)
     }
 
-    /// Returns a key that must be given at least once.
+    /// Returns a key that must be specified at least once.
     pub const fn some(name: &'static str, value: &'static str, help: &'static str) -> Self {
         Self::new(name, value, Occurrence::Some, help)
     }
 }
 
 impl Signature {
-    /// Iterates over all keys, those that select tensors last.
+    /// Iterates over all keys. The keys that select tensors come last.
     fn all_keys(&self) -> impl Iterator<Item = &'static Key> + Clone {
         self.keys.iter().chain(if self.selects { SELECTOR_KEYS } else { &[] })
     }
 }
 
-/// A spec that fits its step's signature: each key is known, and is given an allowed number of
-/// times.
+/// A spec that matches the signature of its step: all keys are known, and each key is specified an
+/// allowed number of times.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckedSpec<'a>(&'a Spec);
 
 impl<'a> CheckedSpec<'a> {
-    /// Checks a spec. Unknown, missing or repeated keys and a missing or unexpected argument are
-    /// usage errors.
+    /// Checks a spec. Unknown, missing or repeated keys are usage errors, and so is a missing or
+    /// unexpected argument.
     pub fn new(spec: &'a Spec, signature: &Signature) -> Result<Self> {
         match (signature.argument, &spec.argument) {
             (ArgumentSpec::None, Some(argument)) => {
@@ -158,7 +158,7 @@ impl<'a> CheckedSpec<'a> {
         self.0.options.iter().filter(move |(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// Returns the value of a key, if it was given.
+    /// Returns the value of a key, if the key was specified.
     #[must_use]
     pub fn one(&self, key: &'static str) -> Option<&'a Field> {
         self.all(key).next()
@@ -169,12 +169,12 @@ impl<'a> CheckedSpec<'a> {
         self.one(key).ok_or_else(|| Error::usage(format!("expected {key}=")))
     }
 
-    /// Returns the value of a key as a number, if it was given.
+    /// Returns the value of a key as a number, if the key was specified.
     pub fn number<T: std::str::FromStr>(&self, key: &'static str) -> Result<Option<T>> {
         self.one(key).map(Field::number).transpose()
     }
 
-    /// Returns the value of a boolean key, or `default` if it was not given.
+    /// Returns the value of a boolean key, or `default` if the key was not specified.
     pub fn is_true(&self, key: &'static str, default: bool) -> Result<bool> {
         self.one(key).map_or(Ok(default), |field| {
             let wrong = |_| field.error(format!("expected true or false, found {:?}", field.text));

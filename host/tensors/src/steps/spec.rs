@@ -1,9 +1,9 @@
 //! A spec is a step as written by the user, before its name and keys are checked:
 //! `NAME[:ARG][,KEY=VALUE]...`.
 //!
-//! It is one CSV record as in RFC 4180: a field with a comma or a quote is put in quotes as a
-//! whole, and quotes inside it are doubled. The first field is split at its first colon, the others
-//! at their first equals sign:
+//! A spec is one CSV record as in RFC 4180. A field that contains a comma or a quote is enclosed in
+//! quotes, and quotes inside the field are doubled. The first field is split at its first colon,
+//! and the other fields are split at their first equals sign:
 //!
 //! ```text
 //! rename:^bert/(.*)$,to=$1
@@ -12,9 +12,9 @@
 //! @my-recipe.toml,prefix=net
 //! ```
 //!
-//! In a manifest, a step is either this text or a table: `{ step = "rename", arg = "^bert/(.*)$",
-//! to = "$1" }`. In a table, a key may have a list (`where = ["*.weight", "*.bias"]`), a number or
-//! a boolean.
+//! In a manifest, a step is either such a string or a table: `{ step = "rename", arg =
+//! "^bert/(.*)$", to = "$1" }`. In a table, the value of a key may be a list (`where = ["*.weight",
+//! "*.bias"]`), a number or a boolean.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
@@ -38,12 +38,12 @@ pub struct Spec {
 pub struct Field {
     /// The value, without quotes.
     pub text: String,
-    /// The column, from 1, at which its field begins; `None` for a value from a table.
+    /// The column at which the field begins, counted from 1; `None` for a value from a table.
     pub column: Option<usize>,
 }
 
 impl PartialEq for Field {
-    /// Compares only the text: the position of a value is not part of its meaning.
+    /// Compares only the text, because the position of a value does not affect its meaning.
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
@@ -83,7 +83,7 @@ fn at(column: Option<usize>, message: impl fmt::Display) -> Error {
 }
 
 impl Spec {
-    /// Returns a spec with only this name.
+    /// Returns a spec with only a name.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), argument: None, options: Vec::new() }
@@ -103,7 +103,7 @@ impl Spec {
         self
     }
 
-    /// Parses a spec. Errors name the column.
+    /// Parses a spec. Errors contain the column.
     pub fn parse(text: &str) -> Result<Self> {
         let mut fields = fields(text)?.into_iter();
         let first = fields.next().filter(|field| !field.text.is_empty());
@@ -166,7 +166,7 @@ fn fields(text: &str) -> Result<Vec<Field>> {
 }
 
 impl fmt::Display for Spec {
-    /// Writes the text that [`Spec::parse`] reads as this spec.
+    /// Writes the spec in the form that [`Spec::parse`] accepts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |field: String| {
             if field.contains([',', '"']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
@@ -227,7 +227,7 @@ impl<'de> Visitor<'de> for SpecVisitor {
     }
 }
 
-/// A value of a table.
+/// A value in a table.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a text, a number, a boolean, or a list of them")]
 enum SpecValue {

@@ -1,4 +1,4 @@
-//! `split` splits tensors along a dimension, and `unstack` into slices that no longer have the
+//! `split` splits tensors along a dimension, and `unstack` splits tensors into slices without that
 //! dimension.
 
 use super::pattern::{BESIDE, NamePattern, Template};
@@ -46,12 +46,12 @@ pub(super) static UNSTACK: Signature = Signature {
     examples: &[r"unstack:\.experts\.(w\d)$,to=.experts.$i.$1"],
 };
 
-/// The names of the parts.
+/// How the parts are named.
 #[derive(Debug)]
 enum PartNames {
-    /// A template for each part.
+    /// One template for each part.
     Listed(Vec<Template>),
-    /// One template with numbers.
+    /// A single template that contains the number of the part.
     Numbered(Template),
 }
 

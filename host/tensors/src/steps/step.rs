@@ -1,4 +1,4 @@
-//! A step is made from a spec, and is ready to be applied. It is generic over its action: see
+//! A step that was made from a spec and is ready to be applied. It is generic over its action: see
 //! `TensorStep`.
 
 use super::signature::{CheckedSpec, Signature};
@@ -10,17 +10,18 @@ use tensorferry_sdk::Result;
 /// A step with an action of type `A`.
 #[derive(Debug)]
 pub struct Step<A> {
-    /// Its spec; for a recipe's step, with the parameters filled in.
+    /// The spec of the step. In a step from a recipe, the recipe's parameters are filled in.
     pub spec: Spec,
-    /// The spec of the recipe that contains it; the outermost one, if recipes are nested.
+    /// The spec of the recipe that contains the step. If recipes are nested, this is the outermost
+    /// recipe.
     pub recipe: Option<Arc<Spec>>,
     pub action: A,
 }
 
-/// A kind of step: its signature, and how to make one.
+/// A kind of step: its signature, and the function that makes its action.
 #[derive(Debug)]
 pub struct StepKind<A> {
-    /// The argument and keys that it accepts.
+    /// The argument and keys that the step accepts.
     pub signature: &'static Signature,
     /// Makes the action from a spec.
     pub make: fn(&CheckedSpec<'_>) -> Result<A>,
@@ -35,12 +36,12 @@ impl<A> StepKind<A> {
 }
 
 impl<A> Step<A> {
-    /// Converts the action.
+    /// Converts the action, and keeps the spec and the recipe.
     pub fn map<B>(self, action: impl FnOnce(A) -> B) -> Step<B> {
         Step { spec: self.spec, recipe: self.recipe, action: action(self.action) }
     }
 
-    /// Whether both steps belong to the same recipe.
+    /// Whether both steps come from the same use of a recipe.
     #[must_use]
     pub(crate) fn is_of_one_recipe(&self, other: &Self) -> bool {
         matches!((&self.recipe, &other.recipe), (Some(one), Some(same)) if Arc::ptr_eq(one, same))

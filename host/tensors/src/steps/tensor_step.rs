@@ -1,4 +1,4 @@
-//! The trait of steps on tensors, and applying a sequence of them to a catalog.
+//! The trait for steps on tensors, and functions that apply a sequence of steps to a catalog.
 
 use super::model_facts::ModelFacts;
 use super::step::Step;
@@ -7,25 +7,25 @@ use tensorferry_sdk::{Catalog, Dtype, Error, Loss, LossKind, Result, Tensor};
 
 /// The action of a step on tensors.
 pub trait TensorStep: fmt::Debug + Send + Sync {
-    /// Returns the changed catalog. Fails with a usage error if the step is impossible with this
-    /// catalog, and as unsupported if a dtype does not allow it.
+    /// Returns the changed catalog. Returns a usage error if the step is impossible with this
+    /// catalog, and an unsupported error if a dtype does not allow the step.
     fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog>;
 
-    /// Returns what it changes.
+    /// Returns what the step changes.
     fn is_about(&self) -> &'static str {
         "tensor"
     }
 
-    /// Does the same as [`apply`](Self::apply), for a step that needs more of the model than its
-    /// catalog.
+    /// Changes the catalog, as [`apply`](Self::apply) does, in a step that needs more information
+    /// about the model than its catalog.
     fn apply_to(&self, catalog: Catalog, _: &ModelFacts<'_>, effects: &mut Effects) -> Result<Catalog> {
         self.apply(catalog, effects)
     }
 }
 
 impl Effects {
-    /// Drops the attributes of a tensor that gets different axes, or is split or joined: they may
-    /// no longer apply, such as a spacing for each axis.
+    /// Drops the attributes of a tensor whose axes change, or that is split or joined. Its
+    /// attributes, such as a spacing for each axis, may no longer apply.
     pub(super) fn leave_attributes(&mut self, tensor: &Tensor) {
         let why = "a step changed the tensor's dimensions, so that its attributes may no longer apply";
         let lose = |key: &String| {
@@ -37,25 +37,25 @@ impl Effects {
 
 pub type TensorAction = Box<dyn TensorStep>;
 
-/// The effects of steps in addition to the changed catalog.
+/// The effects of steps, apart from the changed catalog.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// Contents that were lost although the user did not remove them.
+    /// Losses of contents that the user did not ask to remove.
     pub losses: Vec<Loss>,
     /// Notes for the user.
     pub notes: Vec<String>,
-    /// Number of tensors or entries that the step applied to.
+    /// Number of tensors or metadata entries that the step applied to.
     pub touched: usize,
-    /// The dtype of dequantized weights, if no quantized ones are left.
+    /// The dtype of the dequantized weights, if no quantized weights are left.
     pub dequantized: Option<Dtype>,
 }
 
-/// Applies steps, one after the other. Errors name the step.
+/// Applies steps to a catalog, one after the other. Errors name the step.
 pub fn apply(catalog: Catalog, steps: &[Step<TensorAction>]) -> Result<(Catalog, Effects)> {
     apply_each(catalog, steps, |step, catalog, effects| step.apply(catalog, effects))
 }
 
-/// Applies steps to a model that was read.
+/// Applies steps to the catalog of a model, one after the other.
 pub fn apply_to(
     catalog: Catalog,
     model: &ModelFacts<'_>,

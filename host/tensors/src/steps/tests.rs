@@ -1,4 +1,5 @@
-//! Compares steps with their definitions, element by element, and with the steps that undo them.
+//! Compares steps with their definitions, element by element, and checks that inverse steps undo
+//! them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod tree;
@@ -12,7 +13,7 @@ use tensorferry_sdk::{
     Node, NodeId, NodeKind, Order, Result, Severity, Storage, StorageLocation, TensorId, Tiles, Value,
 };
 
-/// Builds a catalog with `fill`.
+/// Builds a catalog that `fill` fills.
 fn build(fill: impl FnOnce(&mut CatalogBuilder<'_>) -> Result<()>) -> Catalog {
     let source = MemorySource::file("x", Vec::new());
     let limits = Limits::default();
@@ -21,7 +22,7 @@ fn build(fill: impl FnOnce(&mut CatalogBuilder<'_>) -> Result<()>) -> Catalog {
     builder.finish().unwrap()
 }
 
-/// Returns I32 tensors whose elements are all different.
+/// Returns a catalog of I32 tensors whose elements are all different.
 pub(crate) fn catalog(tensors: &[(&str, &[u64])]) -> Catalog {
     build(|builder| {
         let mut next = 0_i32;
@@ -40,7 +41,8 @@ pub(crate) fn catalog(tensors: &[(&str, &[u64])]) -> Catalog {
     })
 }
 
-/// Returns the elements of a tensor in row-major order, from the definition of a block.
+/// Returns the shape of a tensor and its elements in row-major order, following the definition of a
+/// block.
 fn values(catalog: &Catalog, name: &str) -> (Vec<u64>, Vec<i32>) {
     let tensor = catalog.tensors().iter().find(|tensor| tensor.name == name);
     let tensor = tensor.unwrap_or_else(|| panic!("no {name:?} in {:?}", names(catalog)));
@@ -71,7 +73,7 @@ pub(crate) fn names(catalog: &Catalog) -> Vec<&str> {
     catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect()
 }
 
-/// Makes the step of a spec.
+/// Makes a step from a spec.
 fn step(spec: Spec) -> Result<Step<TensorAction>> {
     let action = TENSOR_KINDS.iter().find_map(|kind| kind.action(&spec)).expect("a step on tensors");
     Ok(Step { action: action?, spec, recipe: None })
@@ -93,7 +95,7 @@ fn refused(text: &str) -> String {
     parse(&[text]).unwrap_err().to_string()
 }
 
-/// Returns all tensors by name.
+/// Returns the names, shapes and elements of all tensors.
 fn content(catalog: &Catalog) -> Vec<(String, (Vec<u64>, Vec<i32>))> {
     let mut all: Vec<_> =
         names(catalog).into_iter().map(|name| (name.to_owned(), values(catalog, name))).collect();
@@ -212,7 +214,8 @@ fn fused_weights_are_split_and_joined() {
     assert_eq!(parts.tensors().len(), 7);
     assert_eq!(values(&parts, "l.k.weight"), (vec![2, 2], (17..21).collect()));
     let back = ran(parts, &[r"concat:\.q\.,with=.k.,with=.v.,to=.qkv.,sizes=8x2x2"]);
-    // Not only the same values but one block again, so that tied tensors stay tied.
+    // The tensors have the same values and consist of one block again, so that tied tensors stay
+    // tied.
     assert_eq!(back.tensors(), fused().tensors());
     for (spec, said) in [
         (r"split:\.qkv\.,to=.q.,to=.k.,sizes=8x2", "do not add up to the whole"),
@@ -298,7 +301,8 @@ fn metadata_is_set_and_dropped() {
 
 #[test]
 fn a_grid_stays_one_until_its_axes_change() {
-    // 3 x 3 in tiles of 2 x 2, clipped at the edges, column by column; the third tile is missing.
+    // A 3 x 3 tensor in tiles of 2 x 2, which are clipped at the edges and stored column by column.
+    // The third tile is missing.
     let grid = build(|builder| {
         let inline = |numbers: &[i32]| {
             Storage::inline(numbers.iter().copied().flat_map(i32::to_le_bytes).collect::<Vec<u8>>())
@@ -369,7 +373,8 @@ fn a_hundred_thousand_tensors_go_through_ten_steps() {
         started.elapsed().max(Duration::from_millis(1))
     };
     let (few, many) = (time(10_000), time(100_000));
-    // Ten times as many should take ten times as long; quadratic time would take a hundred times.
+    // With ten times as many tensors, a step should take ten times as long. If the time were
+    // quadratic, it would take a hundred times as long.
     assert!(many < few * 40, "{few:?}, {many:?}");
 }
 
@@ -378,7 +383,8 @@ fn shapes() -> impl Strategy<Value = (Vec<u64>, Vec<usize>, Vec<u64>)> {
     proptest::collection::vec(prop_oneof![Just(1_u64), Just(2), Just(3), Just(4)], 1..5).prop_flat_map(
         |shape| {
             let axes: Vec<usize> = (0..shape.len()).collect();
-            // Factors of the number of elements, multiplied in a different way.
+            // The factors of the number of elements, multiplied in a different way to get the
+            // second shape.
             let factors: Vec<u64> =
                 shape.iter().flat_map(|len| if *len == 4 { vec![2, 2] } else { vec![*len] }).collect();
             let cuts = proptest::collection::vec(any::<bool>(), factors.len());

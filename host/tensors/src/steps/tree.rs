@@ -1,4 +1,5 @@
-//! The tree of non-tensor state after a step: it follows the changes of the tensors that it names.
+//! Updates the tree of non-tensor state after a step, to match the changes of the tensors that the
+//! tree names.
 //!
 //! A tensor's name is its path in the tree, with keys joined by dots. A format that writes the tree
 //! must write the tensors under their new names. Therefore:
@@ -8,12 +9,12 @@
 //! - a renamed tensor moves to the deepest mapping whose path is a prefix of the new name; within
 //!   the same mapping, it keeps its position with a new key;
 //! - a tensor that a step adds is placed in the same way;
-//! - a mapping that contained only tensors, which have all moved elsewhere, is removed from its own
-//!   mapping;
-//! - marks that belong to only one tensor (that it is a parameter, attributes set on it) move with
-//!   it;
+//! - if a mapping contained only tensors, and all of them have moved elsewhere, the mapping is
+//!   removed   from its parent;
+//! - marks that belong to only one tensor (the mark as a parameter, or attributes set on the
+//!   tensor) move with it;
 //! - an object that consists of several tensors (such as a sparse one) is removed if one of them is
-//!   removed or renamed; its other tensors move where their names lead.
+//!   removed or renamed; the object's other tensors move to the mappings that their names lead to.
 //!
 //! Anything that is lost this way is a loss of the conversion. A tree that names no tensors stays
 //! as it is.
@@ -27,18 +28,19 @@ use tensorferry_sdk::{
     Error, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, TensorId, Tree,
 };
 
-/// The change of a tensor of the old catalog.
+/// What a step does with a tensor of the old catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change<'a> {
     Removed,
-    /// Kept with its name; the new ID.
+    /// The tensor is kept with its name. Contains the new ID.
     Kept(TensorId),
-    /// Renamed; the new ID and name.
+    /// The tensor is renamed. Contains the new ID and name.
     Renamed(TensorId, &'a str),
 }
 
-/// Returns the tree after a step. `changes` and `names` are those of the old tensors, in their
-/// order; `added` are the new tensors. Fails if a tensor would take the key of other state.
+/// Returns the tree after a step. `changes` and `names` are the changes and names of the old
+/// tensors, in the order of the tensors. `added` are the new tensors. Fails if a tensor would take
+/// the key of other state.
 pub fn follow(
     tree: &Tree,
     changes: &[Change<'_>],
@@ -59,22 +61,23 @@ pub fn follow(
     Ok((old.build(root, added, limits)?, losses))
 }
 
-/// The old tree, with what is kept of it.
+/// The old tree, and the parts of it that are kept.
 struct OldTree<'a> {
     tree: &'a Tree,
     changes: &'a [Change<'a>],
     names: &'a [&'a str],
     homes: Homes,
-    /// The first path of each container that can be reached.
+    /// The first path to each container that can be reached.
     paths: HashMap<NodeId, String>,
-    /// Number of tensors below each node.
+    /// For each node, the number of tensors below it.
     below: Vec<u64>,
-    /// Whether a tensor in a node was removed or renamed, so that the node has changed.
+    /// For each node, whether a tensor in it was removed or renamed, so that the node has changed.
     broken: Vec<bool>,
-    /// Whether a node is a mapping whose tensors have all moved elsewhere.
+    /// For each node, whether it is a mapping whose tensors have all moved elsewhere.
     empty: Vec<bool>,
     kept: Vec<bool>,
-    /// Whether a kept node marks a tensor, or is the part of such a mark that contains the tensor.
+    /// For each kept node, whether it marks a tensor, or is the part of such a mark that contains
+    /// the tensor.
     marks: Vec<bool>,
 }
 
@@ -137,7 +140,7 @@ impl<'a> OldTree<'a> {
         self.changes.get(node.as_tensor()?.0 as usize).copied()
     }
 
-    /// Finds the paths of all nodes that can be reached.
+    /// Finds the paths to all nodes that can be reached.
     fn walk(&mut self, root: NodeId) {
         let mut open = vec![(root, String::new())];
         while let Some((id, path)) = open.pop() {
@@ -166,8 +169,8 @@ impl<'a> OldTree<'a> {
         key_of(self.node(id))
     }
 
-    /// Returns the single tensor of a value, with or without marks. A tensor among an object's
-    /// arguments counts only if it has the object's name, which is the value's `place`.
+    /// Returns the single tensor of a value, with or without marks. If the tensor is among an
+    /// object's arguments, it counts only if its name is the object's path, which `place` returns.
     fn leaf(&self, value: NodeId, place: impl FnOnce() -> String) -> Option<&'a Node> {
         if !self.holds_one(value) || self.is_container(value) {
             return None;
@@ -187,7 +190,7 @@ impl<'a> OldTree<'a> {
         let step = match node.kind {
             NodeKind::MAP => 2,
             NodeKind::LIST | NodeKind::TUPLE => 1,
-            // More than any node has.
+            // Larger than the number of children of any node, so that there are no entries.
             _ => usize::MAX,
         };
         let entries = node.children.chunks_exact(step).enumerate();
@@ -204,7 +207,8 @@ impl<'a> OldTree<'a> {
         }
     }
 
-    /// Returns the key of a mapping's value after the step, or `None` if the value is removed.
+    /// Returns the new key for the value of a mapping after the step, or `None` if the value is
+    /// removed.
     fn new_key(&self, mapping: NodeId, key: NodeId, value: NodeId) -> Option<NewKey<'a>> {
         match self.leaf_change(mapping, key, value) {
             _ if self.is_broken(key) || self.empty[value.0 as usize] => None,
@@ -217,7 +221,8 @@ impl<'a> OldTree<'a> {
         }
     }
 
-    /// Returns the change of the tensor that a mapping's value is, if it is one.
+    /// Returns the change of the tensor that is a value of a mapping, or `None` if the value is not
+    /// a tensor.
     fn leaf_change(&self, mapping: NodeId, key: NodeId, value: NodeId) -> Option<Change<'a>> {
         self.leaf(value, || self.place(self.path(mapping), Slot::Key(key))).and_then(|leaf| self.change(leaf))
     }
@@ -256,7 +261,8 @@ impl<'a> OldTree<'a> {
         }
     }
 
-    /// Marks the nodes below the root that are kept. Children come before their parents.
+    /// Marks the nodes below the root that are kept. In the list of nodes, children come before
+    /// their parents.
     fn keep(&mut self, root: NodeId) {
         self.kept[root.0 as usize] = true;
         for id in self.ids().rev().filter(|id| id.0 <= root.0) {
@@ -284,7 +290,8 @@ impl<'a> OldTree<'a> {
             };
             for child in children {
                 self.kept[child.0 as usize] = true;
-                // A kept value whose tensor was renamed is a mark; see `leaf`.
+                // If a value is kept although its tensor was renamed, the value is a mark; see
+                // `leaf`.
                 let begins = self.is_container(id) && !self.is_container(child) && self.is_broken(child);
                 self.marks[child.0 as usize] |= self.holds_one(child) && (is_mark || begins);
             }
@@ -319,7 +326,7 @@ impl<'a> OldTree<'a> {
         losses
     }
 
-    /// Returns the losses for tensors that move from a mapping to others, one per target.
+    /// Returns the losses for tensors that move out of a mapping: one loss per target mapping.
     fn moves(&self, from: NodeId) -> impl Iterator<Item = Loss> {
         let mut by_home: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
         for (value, name) in self.moved(from) {
@@ -392,8 +399,9 @@ impl<'a> OldTree<'a> {
         Ok(tree)
     }
 
-    /// Adds a tensor with its marks, for a mapping that may come before them. `done` are the nodes
-    /// that were already added this way, so that common parts of marks are added once.
+    /// Adds a tensor with its marks, for a mapping that may come before the marks in the list of
+    /// nodes. `done` contains the nodes that were already added in this way, so that common parts
+    /// of marks are added only once.
     fn add_mark(
         &self,
         mark: NodeId,
@@ -407,7 +415,7 @@ impl<'a> OldTree<'a> {
                 open.extend_from_slice(&self.node(id).children);
             }
         }
-        // Children come before their parents.
+        // In the list of nodes, children come before their parents.
         for id in parts.into_iter().map(NodeId) {
             let mut node = match self.change(self.node(id)) {
                 Some(Change::Kept(tensor) | Change::Renamed(tensor, _)) => Node::tensor(tensor),
@@ -419,7 +427,8 @@ impl<'a> OldTree<'a> {
         Ok(done[&mark])
     }
 
-    /// Returns the marked tensors, each with its value in its mapping or list.
+    /// Returns the marked tensors. For each tensor, returns the value that contains it in a mapping
+    /// or list.
     fn marked(&self) -> HashMap<TensorId, NodeId> {
         let mut values = HashMap::new();
         for id in self.ids() {
@@ -435,8 +444,8 @@ impl<'a> OldTree<'a> {
         values
     }
 
-    /// Returns the tensors that enter each mapping: new ones, and those that the old tree names but
-    /// whose position in it is not kept.
+    /// Returns the tensors that are added to each mapping: new tensors, and tensors that the old
+    /// tree names but whose position in the tree is not kept.
     fn coming(&self, added: &[(TensorId, &'a str)]) -> HashMap<NodeId, Vec<(&'a str, Addition)>> {
         let marked = self.marked();
         let mut has_place: HashSet<TensorId> = HashSet::new();
@@ -477,7 +486,7 @@ enum Addition {
     Marked(NodeId),
 }
 
-/// The position of a value in its mapping or list.
+/// The position of a value in a mapping or list.
 #[derive(Clone, Copy)]
 enum Slot {
     Key(NodeId),

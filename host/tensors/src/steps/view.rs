@@ -1,10 +1,10 @@
 //! Views: the blocks of a tensor after it is transposed, split, or joined. Only origins, shapes,
-//! offsets and strides change; storages stay.
+//! offsets and strides change. The storages stay the same.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{Block, Catalog, DtypeInfo, Error, Result, StorageId, Tensor};
 
-/// Returns the facts of a tensor's dtype, if its elements have fixed positions.
+/// Returns the properties of a tensor's dtype, if the elements have fixed positions.
 pub(super) fn info_of(catalog: &Catalog, tensor: &Tensor) -> Result<DtypeInfo> {
     match catalog.dtype_info(tensor.dtype).filter(|info| !info.is_variable()) {
         Some(info) => Ok(info.clone()),
@@ -43,8 +43,8 @@ pub(super) fn permute(block: &Block, axes: &[usize]) -> Block {
     turned
 }
 
-/// Returns a block's share of the indices from `start` to `end` of a dimension; the part begins at
-/// 0 there.
+/// Returns the part of a block at the indices from `start` to `end` of a dimension. In the result,
+/// these indices begin at 0.
 pub(super) fn cut(block: &Block, axis: usize, start: u64, end: u64, info: &DtypeInfo) -> Result<Block> {
     let first = block.region.origin[axis].max(start);
     let last = (block.region.origin[axis] + block.region.shape[axis]).min(end);
@@ -76,12 +76,12 @@ pub(super) fn without_axis(mut block: Block, axis: usize) -> Block {
     block
 }
 
-/// Merges neighbors along a dimension that are contiguous in their storage, so that splitting and
-/// joining gives the original block.
+/// Merges neighboring blocks along a dimension if they are contiguous in their storage, so that
+/// splitting and joining gives the original block.
 pub(super) fn merge(mut blocks: Vec<Block>, axis: usize, info: &DtypeInfo) -> Vec<Block> {
     blocks.sort_by_key(|block| block.region.origin[axis]);
     let mut merged: Vec<Block> = Vec::with_capacity(blocks.len());
-    // The last block of each row of neighbors, by their common properties.
+    // The last block in each row of neighbors, by the common properties of the row.
     let mut last: HashMap<NeighborKey, usize> = HashMap::new();
     for block in blocks.into_iter().filter(|block| !block.region.shape.contains(&0)) {
         let row = NeighborKey::of(&block, axis);
@@ -99,7 +99,7 @@ pub(super) fn merge(mut blocks: Vec<Block>, axis: usize, info: &DtypeInfo) -> Ve
     merged
 }
 
-/// The common properties of neighbors along a dimension.
+/// The common properties of blocks that are neighbors along a dimension.
 #[derive(PartialEq, Eq, Hash)]
 struct NeighborKey {
     storage: StorageId,
@@ -120,7 +120,8 @@ impl NeighborKey {
     }
 }
 
-/// Joins two blocks if `next` begins where `block` ends, in the tensor and in the storage.
+/// Joins two blocks if `next` begins where `block` ends, both in the tensor and in the storage.
+/// Returns `None` otherwise.
 fn joined(block: &Block, next: &Block, axis: usize, info: &DtypeInfo) -> Option<Block> {
     let (len, more) = (block.region.shape[axis], next.region.shape[axis]);
     if block.region.origin[axis] + len != next.region.origin[axis] {

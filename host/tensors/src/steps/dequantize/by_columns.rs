@@ -18,19 +18,19 @@ use std::sync::Arc;
 use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{Dtype, Error, ReadStorage, Result};
 
-/// Positions of AWQ's columns in a word.
+/// Positions of the columns in one of AWQ's words.
 const AWQ_PLACES: [u32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
-/// Maximum number of a layer's inputs whose groups are kept in memory.
+/// Maximum number of inputs of a layer for which the group of each input is kept in memory.
 const MAX_INPUTS: u64 = 1 << 20;
 
-/// The order of weights in words.
+/// The order in which words contain the codes of weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WordOrder {
     Gptq,
     Awq,
 }
 
-/// A weight with words ordered by columns.
+/// A weight whose words are ordered by columns.
 #[derive(Debug)]
 struct ByColumns {
     order: WordOrder,
@@ -41,7 +41,7 @@ struct ByColumns {
     inputs: u64,
     outputs: u64,
     groups: u64,
-    /// The group of each input, if groups are not consecutive.
+    /// The group of each input, if the inputs of a group are not consecutive.
     groups_of: Option<Arc<Vec<u32>>>,
     /// Number of consecutive inputs in a group.
     group: u64,
@@ -164,7 +164,7 @@ fn of_awq(layer: &mut Layer<'_>, start: &str, packing: WordPacking) -> Result<By
     })
 }
 
-/// Some columns of a matrix of words, row after row.
+/// A rectangle of words: some rows and columns of a matrix, row after row.
 struct Strip {
     words: Vec<u32>,
     width: usize,
@@ -197,8 +197,8 @@ impl Strip {
 }
 
 impl ByColumns {
-    /// Returns the scales and zero points of some outputs for some groups; those of an output are
-    /// consecutive.
+    /// Returns the scales and zero points of some outputs for some groups. The values for one
+    /// output are consecutive.
     fn scales_and_zeros(
         &self,
         read: &ReadStorage<'_>,
@@ -240,7 +240,7 @@ fn awq_shift(output: u64) -> u32 {
     4 * AWQ_PLACES[size(output % 8)]
 }
 
-/// Converts a code of at most 8 bits.
+/// Converts a code of at most 8 bits to a number.
 fn number_of(code: u32) -> f32 {
     f32::from(code.to_le_bytes()[0])
 }

@@ -4,25 +4,25 @@
 use super::computed::{look_up, table};
 use tensorferry_sdk::Dtype;
 
-/// E2M1, floats of 4 bits. The upper bit is the sign, also for zero.
+/// The values of E2M1, a float dtype of 4 bits. The highest bit is the sign, also for zero.
 pub(super) const E2M1: [f32; 16] =
     [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
 
-/// The packing of a row's codes.
+/// How codes are packed in a row.
 #[derive(Debug, Clone)]
 pub(super) enum CodePacking {
-    /// One byte each, of I8 or a float.
+    /// One byte per code. The table contains the values of I8 or of an 8-bit float.
     Bytes(&'static [f32; 256]),
-    /// Two per byte, each an index into a table.
+    /// Two codes per byte. Each code is an index into a table.
     Nibbles {
-        /// The values of the indices.
+        /// The value of each index.
         table: [f32; 16],
-        /// Whether the upper half comes first.
+        /// Whether the upper half of a byte comes first.
         high_first: bool,
     },
     /// A stream of bits, low bits first, with this many bits per code.
     Bits(u32),
-    /// The same, but no code continues in the next 32-bit word.
+    /// A stream of bits as in `Bits`, but no code crosses the boundary between 32-bit words.
     InWords(u32),
 }
 
@@ -32,7 +32,7 @@ impl CodePacking {
         table(dtype).map(Self::Bytes)
     }
 
-    /// Returns the bits per code.
+    /// Returns the number of bits per code.
     pub(super) fn bits(&self) -> u64 {
         match self {
             Self::Bytes(_) => 8,
@@ -41,7 +41,7 @@ impl CodePacking {
         }
     }
 
-    /// Returns the position, in bits, of a row's code.
+    /// Returns the position, in bits, of the code in this column of a row.
     pub(super) fn start(&self, column: u64) -> u64 {
         match self {
             Self::InWords(_) => {
@@ -60,7 +60,7 @@ impl CodePacking {
         }
     }
 
-    /// Decodes codes; the first one begins `first` bits into `bytes`.
+    /// Decodes codes. The first code begins `first` bits into `bytes`.
     pub(super) fn fill(&self, bytes: &[u8], first: usize, values: &mut [f32]) {
         match self {
             Self::Bytes(table) => look_up(table, &bytes[first / 8..], values),
@@ -101,7 +101,8 @@ fn nibbles(bytes: &[u8], first: usize, values: &mut [f32], both: impl Fn(u8) -> 
 }
 
 /// Decodes integers of at most 8 bits, each of which spans at most two bytes. Each word ends with
-/// `unused` bits. Words begin where rows do, at whole bytes, and `first` is less than a word.
+/// `unused` unused bits. Words begin at the start of a row, at whole bytes, and `first` is less
+/// than the bits of a word.
 fn stream(bytes: &[u8], first: usize, bits: u32, unused: u32, values: &mut [f32]) {
     let mask = (1_u16 << bits) - 1;
     let mut at = first;
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn three_bits_cross_bytes() {
-        // 0 to 7, the low bits first.
+        // The codes 0 to 7. The first code is in the lowest bits.
         let bytes = (0..8_u32).fold(0, |bits, i| bits | i << (3 * i)).to_le_bytes();
         let mut found = [0.0; 6];
         CodePacking::Bits(3).fill(&bytes, 6, &mut found);

@@ -62,15 +62,15 @@ fn packs_otherwise(format: &str) -> Error {
         .found(format)
 }
 
-/// The weight settings of some layers, from the configuration.
+/// The settings in the configuration for the weights of some layers.
 struct Group<'a> {
     format: &'a str,
     weights: &'a Value,
 }
 
 impl<'a> Group<'a> {
-    /// Returns the group of a layer: the one that names it, otherwise the only one that names a
-    /// class. The layer's class is not known from its name.
+    /// Returns the group of a layer: the group that names the layer, or otherwise the only group
+    /// that names a class. A layer's name does not show its class.
     fn of(facts: &'a Value, layer: &str) -> Result<Self> {
         let groups = facts.get("config_groups").and_then(Value::as_object);
         let groups: Vec<&Value> = groups.into_iter().flat_map(|groups| groups.values()).collect();
@@ -84,7 +84,7 @@ impl<'a> Group<'a> {
             let mut is_named = false;
             for target in targets(group) {
                 is_named |= match target.strip_prefix("re:") {
-                    // Anchored at the start of the name, as in Python's `re.match`.
+                    // The pattern is anchored at the start of the name, as in Python's `re.match`.
                     Some(pattern) => regexes::parse(&Field::new(format!("^(?:{pattern})")))
                         .is_ok_and(|regex| regex.is_match(layer)),
                     None => target == layer,
@@ -124,7 +124,7 @@ impl<'a> Group<'a> {
         bits.filter(|bits| (1..=8).contains(bits)).ok_or_else(|| odd_bits(layer, declared))
     }
 
-    /// Returns the rows and columns of a block that shares a scale, if scales are per block.
+    /// If there is one scale per block, returns the number of rows and columns of a block.
     fn block(&self) -> Option<[u64; 2]> {
         let dims = self.weights.get("block_structure")?.as_array()?;
         match *dims.iter().filter_map(Value::as_u64).filter(|dim| *dim > 0).collect::<Vec<_>>() {
@@ -271,8 +271,8 @@ fn integers<'a>(
     Ok(Weight { layer, shape: vec![rows, columns], is_turned: false, method: Box::new(method) })
 }
 
-/// Returns a packed weight without a configuration. `weight_shape` and the length of the rows
-/// determine the bits per code; `None` if they do not.
+/// Returns a packed weight without a configuration. The bits per code are determined from
+/// `weight_shape` and the length of the rows. Returns `None` if this is not possible.
 pub(super) fn packed_by_names<'a>(
     layers: &'a Layers<'a>,
     start: &str,
@@ -329,7 +329,8 @@ fn dims(layer: &Layer<'_>, shape: &Tensor) -> Result<[u64; 2]> {
     }
 }
 
-/// Returns the group of each column, or `None` if groups are consecutive or not given (-1).
+/// Returns the group of each column, or `None` if the columns of a group are consecutive, or if
+/// groups are not specified (-1).
 fn column_groups(
     layer: &Layer<'_>,
     indices: &Tensor,
@@ -337,7 +338,7 @@ fn column_groups(
     groups: u64,
     group: u64,
 ) -> Result<Option<Arc<Vec<u32>>>> {
-    /// Maximum number of columns whose groups are kept in memory.
+    /// Maximum number of columns for which the group of each column is kept in memory.
     const MAX_COLUMNS: u64 = 1 << 20;
     if indices.shape != [columns] || columns > MAX_COLUMNS {
         return Err(shaped(indices, format!("[{columns}], at most {MAX_COLUMNS}")));

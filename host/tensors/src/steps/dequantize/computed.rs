@@ -1,5 +1,5 @@
 //! The storage of a dequantized weight. A [`Method`] computes rectangles of rows and columns in
-//! F32, which are then rounded once.
+//! F32, and the values are then rounded once to the target dtype.
 
 use super::layers::{Extent, Layer};
 use crate::cast::{Cast, CastLosses, Load, Store, load_singles, store_singles};
@@ -9,14 +9,14 @@ use std::sync::OnceLock;
 use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{Compute, Dtype, Error, ReadStorage, Result, StorageId};
 
-/// Maximum number of values to compute at a time. As F32 they roughly fit the L2 cache, and methods
-/// that read columns get long enough runs.
+/// Maximum number of values to compute at a time. As F32 values, they roughly fit in the L2 cache,
+/// and methods that read columns still read long enough runs.
 const AT_ONCE: u64 = 256 << 10;
 
 /// Computes a weight's values from its parts.
 pub(super) trait Method: fmt::Debug + Send + Sync {
-    /// Computes the values of some rows and columns, row after row. If there are several rows, the
-    /// columns are complete.
+    /// Computes the values of some rows and columns, row after row. If several rows are requested,
+    /// all of their columns are requested.
     fn fill(
         &self,
         read: &ReadStorage<'_>,
@@ -28,21 +28,21 @@ pub(super) trait Method: fmt::Debug + Send + Sync {
     /// Returns the number of columns in a row.
     fn columns(&self) -> u64;
 
-    /// Returns the parts that it reads.
+    /// Returns the locations of the parts that it reads.
     fn parts(&self) -> Vec<Extent>;
 }
 
 /// A weight to dequantize.
 pub(super) struct Weight<'a> {
     pub(super) layer: Layer<'a>,
-    /// Its dimensions, as the values are computed.
+    /// The dimensions of the weight, in the order in which its values are computed.
     pub(super) shape: Vec<u64>,
-    /// Whether the last two dimensions of the model's parameter are swapped.
+    /// Whether the last two dimensions are swapped in the model's parameter.
     pub(super) is_turned: bool,
     pub(super) method: Box<dyn Method>,
 }
 
-/// A weight that is computed on reading.
+/// A weight that is computed when it is read.
 #[derive(Debug)]
 pub(super) struct Dequantized {
     name: String,
@@ -54,7 +54,7 @@ pub(super) struct Dequantized {
 }
 
 impl Dequantized {
-    /// Returns the weight in this dtype.
+    /// Returns a storage for the weight that computes its values in the dtype `to`.
     pub(super) fn new(name: &str, to: Dtype, method: Box<dyn Method>) -> Result<Self> {
         let columns = method.columns();
         let width = if to == Dtype::F32 { 4 } else { 2 };
@@ -105,7 +105,7 @@ impl Compute for Dequantized {
         let filled = if offset.is_multiple_of(self.width) && end.is_multiple_of(self.width) {
             self.fill(read, values, buffer)
         } else {
-            // The range splits a number: compute it whole.
+            // The requested range begins or ends inside a number: compute the whole number.
             let mut bytes = vec![0; size((values.end - values.start) * self.width)];
             let start = size(offset - values.start * self.width);
             let filled = self.fill(read, values, &mut bytes);
@@ -117,14 +117,14 @@ impl Compute for Dequantized {
 }
 
 impl Extent {
-    /// Reads some of its bytes, from `offset` on.
+    /// Reads some bytes of the extent, starting at `offset`.
     pub(super) fn read(self, read: &ReadStorage<'_>, offset: u64, len: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; size(len)];
         read(self.storage, self.offset + offset, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Reads some of its numbers as F32.
+    /// Reads some numbers of the extent as F32.
     pub(super) fn floats(self, read: &ReadStorage<'_>, numbers: Range<u64>) -> Result<Vec<f32>> {
         let load = Floats::of(self.dtype);
         let load = load.ok_or_else(|| Error::unsupported("scales of an unsupported dtype"))?;
@@ -140,12 +140,13 @@ impl Extent {
 /// How contiguous numbers are converted to F32.
 pub(super) enum Floats {
     Wide(Load<f32>, u64),
-    /// One-byte numbers, with a table of all values.
+    /// One-byte numbers, with a table of the values of all bytes.
     Bytes(&'static [f32; 256]),
 }
 
 impl Floats {
-    /// Returns the conversion for a dtype of scales, for 8-bit integers, or for 8-bit floats.
+    /// Returns the conversion for a dtype that is used for scales, for 8-bit integers, or for 8-bit
+    /// floats.
     pub(super) fn of(dtype: Dtype) -> Option<Self> {
         match dtype {
             Dtype::F32 => load_singles(dtype).map(|load| Self::Wide(load, 4)),
@@ -169,7 +170,7 @@ impl Floats {
     }
 }
 
-/// Looks up the values of bytes.
+/// Converts bytes to their values in a table.
 pub(super) fn look_up(table: &[f32; 256], bytes: &[u8], values: &mut [f32]) {
     for (value, byte) in values.iter_mut().zip(bytes) {
         *value = table[usize::from(*byte)];

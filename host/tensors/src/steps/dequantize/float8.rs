@@ -20,8 +20,8 @@ use tensorferry_sdk::{Dtype, Error, Result, Tensor};
 
 /// 8-bit floats with a sign.
 pub(super) const DTYPES: [Dtype; 3] = [Dtype::F8_E4M3, Dtype::F8_E5M2, Dtype::F8_E4M3FNUZ];
-/// Names of other tensors next to a weight, mostly scales of its input or output, that do not
-/// affect its values.
+/// Names of tensors next to a weight that do not affect the weight's values. Most of them are
+/// scales of the layer's input or output.
 const BESIDE: [&str; 8] = [
     "input_scale",
     "activation_scale",
@@ -75,7 +75,7 @@ pub(super) fn check_other_parts(layers: &Layers<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Suffixes of the names of scales, inputs and markers.
+/// Suffixes of the names of scales, of tensors for the layer's input, and of markers.
 const SCALE_ENDS: [&str; 8] =
     ["scale", "_scale_inv", "scales", "_scale_2", "scale_weight", "scale_input", "qscale_act", "scaled_fp8"];
 
@@ -89,8 +89,8 @@ fn scale_of(layers: &Layers<'_>, name: &str) -> Option<String> {
     names.into_iter().find(|name| layers.get(name).is_some())
 }
 
-/// Returns the error for a weight without a scale. It suggests the scale 1 only if no other tensor
-/// may be the scale.
+/// Returns the error for a weight without a scale. The error suggests the scale 1 only if no other
+/// tensor could be the scale.
 pub(super) fn lacks_scale(layers: &Layers<'_>, name: &str) -> Error {
     let module = name.strip_suffix("weight").unwrap_or(name);
     let is_scale = |other: &&str| {
@@ -122,7 +122,7 @@ pub(super) fn floats<'a>(
     let codes = CodePacking::of_bytes(tensor.dtype)
         .ok_or_else(|| Error::unsupported("bytes that are not numbers"))?;
     let grid = match scale {
-        // A vector is one row.
+        // A vector counts as one row.
         Some(scale) if tensor.shape.len() > 1 => ScaleGrid::of(&tensor.shape, scale, block)?,
         Some(scale) if scale.shape.iter().product::<u64>() != 1 => return Err(shaped(scale, "one number")),
         _ => ScaleGrid::whole(rows, columns),

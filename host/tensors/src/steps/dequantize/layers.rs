@@ -11,7 +11,7 @@ use tensorferry_sdk::{ByteOrder, Catalog, Data, Dtype, Error, Result, StorageId,
 pub(super) struct Layers<'a> {
     catalog: &'a Catalog,
     by_name: HashMap<&'a str, TensorId>,
-    /// Their bytes, if available.
+    /// Access to the bytes of the tensors, if available.
     stored: Option<Stored<'a>>,
     config: Option<&'a ModelConfig>,
 }
@@ -29,15 +29,15 @@ pub(super) struct Extent {
 pub(super) struct Layer<'a> {
     /// The name of the weight.
     pub(super) name: String,
-    /// The tensor that it replaces.
+    /// The tensor that the dequantized weight replaces.
     pub(super) place: TensorId,
-    /// All of its parts, which it replaces.
+    /// All parts of the weight, which the dequantized weight replaces.
     pub(super) parts: BTreeSet<TensorId>,
     layers: &'a Layers<'a>,
 }
 
 impl<'a> Layers<'a> {
-    /// Returns the tensors of a catalog.
+    /// Collects the tensors of a catalog by name.
     #[must_use]
     pub(super) fn of(catalog: &'a Catalog, model: Option<&'a ModelFacts<'a>>) -> Self {
         let ids = (0..).map(TensorId).zip(catalog.tensors());
@@ -75,12 +75,14 @@ impl<'a> Layers<'a> {
         self.get(name).is_none() && self.config.is_some_and(|config| config.is_indexed(name))
     }
 
-    /// Returns the names with this suffix, without the suffix; each belongs to a layer.
+    /// Returns the names that end with this suffix, with the suffix removed. Each result is the
+    /// name of a layer.
     pub(super) fn ending(&self, suffix: &str) -> Vec<&'a str> {
         self.names().filter_map(|name| name.strip_suffix(suffix)).collect()
     }
 
-    /// Returns a weight that replaces the tensor `in_place_of`, which is also its first part.
+    /// Returns a weight that replaces the tensor `in_place_of`. This tensor is also the weight's
+    /// first part.
     pub(super) fn layer(&'a self, name: String, in_place_of: &str) -> Result<Layer<'a>> {
         let place = self.by_name.get(in_place_of).copied();
         let place = place.ok_or_else(|| Error::malformed("no such tensor").tensor(in_place_of))?;
@@ -98,14 +100,14 @@ impl<'a> Layers<'a> {
 }
 
 impl<'a> Layer<'a> {
-    /// Adds a tensor to its parts, if the tensor exists.
+    /// Adds a tensor to the weight's parts, if the tensor exists.
     pub(super) fn part(&mut self, name: &str) -> Option<&'a Tensor> {
         let id = *self.layers.by_name.get(name)?;
         self.parts.insert(id);
         self.layers.catalog.tensor(id)
     }
 
-    /// Adds a tensor to its parts. A missing tensor is an error.
+    /// Adds a tensor to the weight's parts. A missing tensor is an error.
     pub(super) fn needed(&mut self, name: &str) -> Result<&'a Tensor> {
         self.part(name).ok_or_else(|| {
             Error::malformed("a quantized weight lacks one of its tensors")
@@ -115,7 +117,7 @@ impl<'a> Layer<'a> {
         })
     }
 
-    /// Adds parts that do not affect its values, such as scales of the layer's input.
+    /// Adds parts that do not affect the weight's values, such as scales of the layer's input.
     pub(super) fn leave(&mut self, names: &[String]) {
         self.parts.extend(names.iter().filter_map(|name| self.layers.by_name.get(name.as_str())));
     }
@@ -163,7 +165,7 @@ impl<'a> Layer<'a> {
         self.layers.read(self.extent(tensor)?).map_err(|error| error.tensor(&tensor.name))
     }
 
-    /// Reads the floats of a tensor, which must have exactly `count`.
+    /// Reads the floats of a tensor, which must have exactly `count` elements.
     pub(super) fn floats(&self, tensor: &Tensor, count: u64) -> Result<Vec<f32>> {
         let lying = self.extent_of(tensor, &[Dtype::F32, Dtype::F16, Dtype::BF16])?;
         let width = if tensor.dtype == Dtype::F32 { 4 } else { 2 };
@@ -179,7 +181,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// Returns the error for a part whose shape does not fit the others.
+/// Returns the error for a part whose shape does not match the other parts.
 pub(super) fn shaped(tensor: &Tensor, expected: impl std::fmt::Display) -> Error {
     Error::malformed("a part of a quantized weight has a shape that does not fit the others")
         .tensor(&tensor.name)

@@ -45,7 +45,7 @@ fn weight<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
         groups_of: None,
     };
     let shape = [dims, &[columns]].concat();
-    // Weights of experts are transposed; a single matrix is not.
+    // Weights of experts are transposed, but a single matrix is not.
     let is_turned = shape.len() > 2;
     Ok(Weight { layer, shape, is_turned, method: Box::new(method) })
 }

@@ -1,9 +1,9 @@
 //! Quantized weights recognized by the names of their tensors, if no configuration describes them:
 //! files copied out of their folder, single-file models, shards.
 //!
-//! Codes and their scales are recognized by both names together, so that the `scale` of a LayerNorm
-//! or an integer counter is not mistaken for them. Some pairs determine the method; others only
-//! show that the tensor contains codes.
+//! Codes and their scales are recognized by the pair of their names. As a result, the `scale` of a
+//! LayerNorm is not mistaken for a scale, and an integer counter is not mistaken for codes. Some
+//! pairs of names determine the method. Other pairs only show that a tensor contains codes.
 
 use super::bitsandbytes::{self, STATE};
 use super::codes::CodePacking;
@@ -16,7 +16,8 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{CODES_OF, Catalog, Dtype, Error, Result, Tensor, TensorId, element_count};
 
-/// How the names of codes and of a tensor next to them are related: both have the same prefix.
+/// The relation between the names of codes and the name of a tensor next to them. Both names have
+/// the same prefix.
 struct NamePair {
     codes: &'static str,
     sibling: &'static str,
@@ -24,30 +25,31 @@ struct NamePair {
     by: PairMeaning,
 }
 
-/// The dtypes of codes.
+/// The dtypes that codes may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dtypes {
     /// Floats of 8 bits or fewer.
     Narrow,
-    /// These, and signed 8-bit integers.
+    /// Floats of 8 bits or fewer, and signed 8-bit integers.
     Bytes,
-    /// All except wide floats and the dtypes of counters and masks.
+    /// All dtypes except wide floats and the dtypes of counters and masks.
     Any,
 }
 
-/// What a pair of names determines.
+/// The meaning of a pair of names.
 #[derive(Clone, Copy)]
 enum PairMeaning {
-    /// 8-bit floats or integers times a scale.
+    /// 8-bit floats or integers that are multiplied by a scale.
     Scaled,
     /// `ModelOpt`'s 4-bit floats.
     Nvfp4,
-    /// compressed-tensors' packed codes.
+    /// Packed codes from compressed-tensors.
     Packed,
-    /// Tensors of torchao's and quanto's classes: suffixes of the weight's name and of the zero
-    /// points.
+    /// The tensors of a weight class in torchao or quanto: the suffix of the weight's name, and the
+    /// suffix of the zero points.
     Parts { weight: &'static str, zeros: &'static str },
-    /// A method with this name, whose bits or order the names do not determine.
+    /// The method with this name. The tensor names do not determine the bits or the order of the
+    /// codes.
     Unknown(&'static str),
 }
 
@@ -55,7 +57,7 @@ const fn pair(codes: &'static str, sibling: &'static str, dtypes: Dtypes, by: Pa
     NamePair { codes, sibling, dtypes, by }
 }
 
-/// The first matching pair counts.
+/// The known pairs of names. If several pairs match, the first one is used.
 const PAIRS: [NamePair; 53] = [
     pair("", "_scale_2", Dtypes::Any, PairMeaning::Nvfp4),
     pair("", "_scale_inv", Dtypes::Narrow, PairMeaning::Scaled),
@@ -124,23 +126,24 @@ const PAIRS: [NamePair; 53] = [
 
 /// The tensor that marks a ComfyUI file with FP8 weights and scales.
 const MARKER: &str = "scaled_fp8";
-/// ComfyUI's descriptions of weights: the metadata entry, and then the tensor of a layer.
+/// ComfyUI's descriptions of weights: the key of the metadata entry. The next constant is the name
+/// of the tensor that describes a layer.
 pub(super) const COMFY_METADATA: &str = "_quantization_metadata";
 const COMFY_TENSOR: &str = "comfy_quant";
 
-/// The method of codes that are recognized only by a tensor of scales next to them.
+/// The method of codes that are recognized only by scales next to them.
 const SOME_METHOD: &str = "a method that its names do not determine";
-/// Maximum number of words in the name of a scale, below its module.
+/// Maximum number of words in the name of a scale, after the name of its module.
 const MAX_SCALE_WORDS: usize = 6;
 
-/// What the names of a model's tensors reveal.
+/// The information that the names of a model's tensors provide.
 #[derive(Default)]
 pub(super) struct Named<'a> {
     /// Weights whose method is known.
     pub(super) weights: Vec<Weight<'a>>,
     /// Codes whose method is not known.
     pub(super) unknown: Vec<UnknownCodes<'a>>,
-    /// The names of all methods.
+    /// The names of all methods that were found.
     pub(super) methods: BTreeSet<&'static str>,
 }
 
@@ -148,13 +151,13 @@ pub(super) struct Named<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct UnknownCodes<'a> {
     pub(super) name: &'a str,
-    /// The tensor next to them by which they were recognized.
+    /// The name of the tensor by which the codes were recognized.
     pub(super) sibling: String,
     pub(super) method: &'static str,
 }
 
-/// Whether some tensor of a catalog has a dtype of codes. Most models have none, so that their
-/// names are not searched.
+/// Whether any tensor of a catalog has a dtype that codes may have. Most models have no such
+/// tensor, so their names are not searched.
 #[must_use]
 pub fn may_hold_codes(catalog: &Catalog) -> bool {
     catalog.tensors().iter().any(|tensor| Dtypes::Any.has(tensor.dtype))
@@ -189,7 +192,7 @@ impl Dtypes {
 }
 
 impl UnknownCodes<'_> {
-    /// Returns the error for a step or a writer that needs the method.
+    /// Returns the error for a step or a writer that needs to know the method.
     pub(super) fn error(&self) -> Error {
         Error::unsupported("it is not known how this weight was quantized")
             .tensor(self.name)
@@ -204,7 +207,7 @@ impl UnknownCodes<'_> {
     }
 }
 
-/// Finds the weights of a model that are not parts of others already.
+/// Finds the weights of a model whose tensors are not already parts of other weights.
 pub(super) fn named<'a>(
     layers: &'a Layers<'a>,
     taken: &HashSet<TensorId>,
@@ -300,7 +303,7 @@ pub(super) fn named<'a>(
     Ok(named)
 }
 
-/// Returns the tensors that their reader marks as codes.
+/// Returns the tensors that their reader marked as codes.
 fn described<'a>(layers: &'a Layers<'a>) -> impl Iterator<Item = UnknownCodes<'a>> {
     layers.catalog().tensors().iter().filter_map(|tensor| {
         let by = tensor.attributes.get(CODES_OF)?.as_text().unwrap_or_default();
@@ -308,7 +311,7 @@ fn described<'a>(layers: &'a Layers<'a>) -> impl Iterator<Item = UnknownCodes<'a
     })
 }
 
-/// Returns all codes that are recognized by names, for any method.
+/// Returns all codes that are recognized by their names, regardless of the method.
 pub(super) fn codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
     let scales = named_scales(layers.names());
     let get = |name: &str| layers.get(name);
@@ -329,8 +332,8 @@ pub(super) fn codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
     found
 }
 
-/// Adds the codes whose names use slashes as separators, or end in TensorFlow's `:0`. The pairs are
-/// the same.
+/// Adds the codes whose names use slashes as separators, or end in TensorFlow's `:0`. The same
+/// pairs of names apply after slashes are replaced by dots.
 fn add_dotted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
     if !layers.names().any(|name| name.contains('/') || name.ends_with(":0")) {
         return;
@@ -359,7 +362,7 @@ fn add_dotted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
     found.extend(more);
 }
 
-/// Adds the codes of a shard whose scales are in a different shard.
+/// Adds the codes in a shard whose scales are in a different shard.
 fn add_parted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
     let known: HashSet<&str> = found.iter().map(|codes| codes.name).collect();
     let codes = |tensor: &'a Tensor| {
@@ -399,7 +402,7 @@ fn pair_of<'t, 'a>(
     dtype: Dtype,
 ) -> Option<(&'static NamePair, &'t str, String)> {
     PAIRS.iter().filter(|pair| pair.dtypes.has(dtype)).find_map(|pair| {
-        // A name without a prefix may be the weight itself.
+        // If a name has no prefix, the tensor may be the weight itself.
         let start = match name.strip_suffix(pair.codes) {
             Some(start) => start,
             None if Some(name) == pair.codes.strip_prefix('.') => "",
@@ -414,8 +417,9 @@ fn pair_of<'t, 'a>(
     })
 }
 
-/// Words in the names of a weight's scales, in addition to those of the weight's own name; one of
-/// the first three is required. `logit_scale` and `input_scale` are other scales.
+/// Words that may occur in the names of a weight's scales, in addition to the words of the weight's
+/// own name. One of the first three words is required. `logit_scale` and `input_scale` are not
+/// scales of a weight.
 const OF_SCALES: [&str; 21] = [
     "scale",
     "scales",
@@ -440,7 +444,7 @@ const OF_SCALES: [&str; 21] = [
     "int8",
 ];
 
-/// Returns the tensors with names of a weight's scales, by module.
+/// Returns, by module, the tensors whose names are those of a weight's scales.
 fn named_scales<'n>(names: impl Iterator<Item = &'n str>) -> HashMap<&'n str, Vec<&'n str>> {
     let mut scales: HashMap<&str, Vec<&str>> = HashMap::new();
     for name in names.filter(|name| name.contains("scal")) {
@@ -452,15 +456,16 @@ fn named_scales<'n>(names: impl Iterator<Item = &'n str>) -> HashMap<&'n str, Ve
     scales
 }
 
-/// Returns the words of a name, if one of them means a scale and there are not too many.
+/// Returns the words of a name, if one of the words means a scale and there are at most
+/// `MAX_SCALE_WORDS` words.
 fn scale_words(name: &str) -> Option<Vec<&str>> {
     let words: Vec<&str> = name.split(['.', '_']).filter(|word| !word.is_empty()).collect();
     let is_scale = words.iter().any(|word| OF_SCALES[..3].contains(word));
     (is_scale && words.len() <= MAX_SCALE_WORDS).then_some(words)
 }
 
-/// Returns the scales of codes whose names are not a known pair: a matrix of bytes, with floats in
-/// its module that have a name of a weight's scales.
+/// Returns the scales of codes whose names are not a known pair. The codes must be a matrix of
+/// bytes, and the same module must contain floats whose names are those of a weight's scales.
 fn scales_of<'a>(
     get: &dyn Fn(&str) -> Option<&'a Tensor>,
     scales: &HashMap<&str, Vec<&str>>,
@@ -483,7 +488,7 @@ fn scales_of<'a>(
     scales.get(module)?.iter().find(is_scale).map(|name| (*name).to_owned())
 }
 
-/// Splits a tensor's name into the module, with the separator, and the rest.
+/// Splits a tensor's name into the module, including the separator, and the rest.
 fn module_and_end(name: &str) -> (&str, &str) {
     let start = name.rfind('.').map_or(0, |dot| dot + 1);
     name.split_at(start)
@@ -493,8 +498,8 @@ fn module(name: &str) -> &str {
     module_and_end(name).0
 }
 
-/// Returns a weight of codes times scales: 8-bit floats with any name, and 8-bit integers named
-/// `weight`.
+/// Returns a weight that consists of codes and a scale: 8-bit floats with any name, or 8-bit
+/// integers named `weight`.
 fn scaled<'a>(
     layers: &'a Layers<'a>,
     comfy: &Comfy,
@@ -509,7 +514,8 @@ fn scaled<'a>(
     }
     let mut layer = layers.layer(tensor.name.clone(), &tensor.name)?;
     let scale = layer.needed(sibling)?;
-    // A kernel has its inputs in its rows, and the dimension of the scales is not known.
+    // In a tensor named `kernel`, the rows are the inputs, and the dimension that the scales belong
+    // to is not known.
     if module_and_end(&tensor.name).1 == "kernel" && element_count(&scale.shape)? != 1 {
         return Ok(None);
     }
@@ -525,11 +531,11 @@ fn scaled<'a>(
     Ok(Some((weight, "int8")))
 }
 
-/// The dtypes of scales for multiplication.
+/// The dtypes of scales by which codes are multiplied.
 const FLOATS: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];
 
-/// Returns a weight of torchao's or quanto's classes, whose tensors are saved separately: `(codes -
-/// zeros) * scale`. 4-bit codes that share a byte are excluded by the names of torchao's classes.
+/// Returns a weight of a torchao or quanto class whose tensors are saved separately: `(codes -
+/// zeros) * scale`. The names of torchao's classes exclude 4-bit codes that share a byte.
 fn parts<'a>(
     layers: &'a Layers<'a>,
     start: &str,
@@ -547,7 +553,7 @@ fn parts<'a>(
     let is_float = float8::DTYPES.contains(&tensor.dtype);
     let [rows, columns] = *tensor.shape else { return Ok(None) };
     let Some(scale) = layers.get(sibling) else { return Ok(None) };
-    // Scales of groups along the other dimension would look the same.
+    // Scales of groups along the other dimension could not be distinguished.
     if layers.get(zeros).is_some() && zeros.ends_with("_shift") {
         return Ok(None);
     }
@@ -592,7 +598,7 @@ fn parts<'a>(
     Ok(Some(Weight { layer, shape: vec![rows, columns], is_turned: false, method: Box::new(method) }))
 }
 
-/// Returns FP8 weights without a scale, in a file whose other FP8 weights have one.
+/// Returns the FP8 weights without a scale, in a file whose other FP8 weights have a scale.
 fn without_scales<'a>(
     layers: &'a Layers<'a>,
     taken: &HashSet<TensorId>,
@@ -614,9 +620,9 @@ fn without_scales<'a>(
     layers.names().filter(lacks).map(weight).collect()
 }
 
-/// ComfyUI's descriptions of a file's layers.
+/// ComfyUI's descriptions of the layers in a file.
 struct Comfy {
-    /// The formats of layers in the metadata.
+    /// The format of each layer, from the metadata.
     layers: Value,
 }
 
@@ -629,7 +635,7 @@ impl Comfy {
         Ok(Self { layers: declared.and_then(|declared| declared.get("layers").cloned()).unwrap_or_default() })
     }
 
-    /// Returns the tensor or the metadata entry that describes a weight, if there is one.
+    /// Returns the name of the tensor or metadata entry that describes a weight, if there is one.
     fn describes(&self, layers: &Layers<'_>, name: &str) -> Option<String> {
         let (module, end) = module_and_end(name);
         let own = format!("{module}{COMFY_TENSOR}");
@@ -641,10 +647,10 @@ impl Comfy {
         }
     }
 
-    /// Checks that the weights of a module are codes times scales, row after row.
+    /// Checks that the weights of a module are codes times scales, stored row after row.
     fn check<'a>(&self, layers: &'a Layers<'a>, module: &str) -> Result<()> {
         const KNOWN: [&str; 3] = ["float8_e4m3fn", "float8_e5m2", "int8_tensorwise"];
-        /// Keys that do not affect the values.
+        /// Keys in a description that do not affect the values.
         const HARMLESS: [&str; 2] = ["format", "full_precision_matrix_mult"];
         let own = layers.get(&format!("{module}{COMFY_TENSOR}"));
         let own: Option<Value> =

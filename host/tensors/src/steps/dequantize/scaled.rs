@@ -1,6 +1,6 @@
-//! Weights whose rows of codes have a grid of scales: for the whole tensor, for rows, for blocks,
-//! or for groups within a row. This applies to bitsandbytes, compressed-tensors, FP8, FP4 and MLX;
-//! GPTQ and AWQ are ordered by columns.
+//! Weights that consist of rows of codes and a grid of scales. A scale applies to the whole tensor,
+//! to a row, to a block, or to a group within a row. This applies to bitsandbytes,
+//! compressed-tensors, FP8, FP4 and MLX; GPTQ and AWQ are ordered by columns.
 
 use super::codes::CodePacking;
 use super::computed::Method;
@@ -22,44 +22,46 @@ pub(super) struct Scaled {
     pub(super) grid: ScaleGrid,
     pub(super) scales: Scales,
     pub(super) formula: Formula,
-    /// The group of each column within its row, if groups are not consecutive.
+    /// The group of each column within its row, if the columns of a group are not consecutive.
     pub(super) groups_of: Option<Arc<Vec<u32>>>,
 }
 
-/// Which scale a value has.
+/// Determines which scale applies to a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ScaleGrid {
-    /// Rows that share a row of scales.
+    /// Number of rows that share a row of scales.
     pub(super) block_rows: u64,
-    /// Columns that share a scale.
+    /// Number of columns that share a scale.
     pub(super) block_columns: u64,
-    /// Rows after which blocks start again: those of one expert, if the tensor has several.
+    /// Number of rows after which blocks start again. If the tensor contains several experts, this
+    /// is the number of rows of one expert.
     pub(super) matrix_rows: u64,
 }
 
 /// The scales, row after row.
 #[derive(Debug)]
 pub(super) enum Scales {
-    /// The scale 1, without a tensor.
+    /// The scale is 1, and there is no tensor of scales.
     One,
-    /// Numbers.
+    /// The scales are numbers.
     Plain(Extent),
-    /// Exponents of two, one byte each; 127 means 1.
+    /// The scales are powers of two. Each exponent is one byte, and 127 means the scale 1.
     Powers(Extent),
-    /// Numbers to divide by a constant.
+    /// The scales are numbers that are divided by a constant.
     Divided(Extent, f32),
-    /// Numbers to multiply by a constant.
+    /// The scales are numbers that are multiplied by a constant.
     Times(Extent, f32),
-    /// bitsandbytes' "double quantization": indices into a map, which have block scales themselves.
+    /// bitsandbytes' "double quantization": the scales are indices into a map, and blocks of these
+    /// indices have scales of their own.
     Nested {
         indices: Extent,
-        /// The values of the indices.
+        /// The value of each index.
         map: Vec<f32>,
         /// A scale for each block of indices.
         scales: Extent,
-        /// Indices per block.
+        /// Number of indices per block.
         block: u64,
-        /// The offset that is added to all.
+        /// The offset that is added to all values.
         offset: f32,
     },
 }
@@ -77,31 +79,32 @@ pub(super) enum Formula {
     Subtract(f32),
     /// `(code - zero) * scale`, with one zero per scale
     SubtractEach(Extent),
-    /// `(code - zero) * scale`, with zeros of this many bits packed down the rows, for each group
-    /// of columns
+    /// `(code - zero) * scale`, with one zero point for each row and group of columns, of this many
+    /// bits, packed down the rows
     SubtractPacked(Extent, u32),
 }
 
 impl ScaleGrid {
-    /// Returns a grid with one scale for `rows` and `columns`.
+    /// Returns a grid with a single scale for all `rows` and `columns`.
     pub(super) fn whole(rows: u64, columns: u64) -> Self {
         Self { block_rows: rows, block_columns: columns, matrix_rows: rows }
     }
 
-    /// Returns the grid of a tensor of scales for a weight of these dimensions, of which the last
-    /// two form a matrix. `block` comes from the configuration.
+    /// Returns the grid of a tensor of scales for a weight of these dimensions, whose last two
+    /// dimensions form a matrix. `block` comes from the configuration.
     pub(super) fn of(shape: &[u64], scales: &Tensor, block: Option<[u64; 2]>) -> Result<Self> {
         let [experts @ .., rows, columns] = shape else {
             return Err(shaped(scales, "the shape of a matrix's scales"));
         };
         let (rows, columns) = (*rows, *columns);
         let all_rows: u64 = experts.iter().product::<u64>() * rows;
-        // Whether the scales have dimensions for the experts, and their dimensions for the matrix.
+        // Whether the scales have dimensions for the experts, and the dimensions of the scales for
+        // one matrix.
         let (ahead, own) = match scales.shape.strip_prefix(experts) {
             Some(own) if !experts.is_empty() => (true, own),
             _ => (false, &*scales.shape),
         };
-        // ModelOpt adds a dimension of 1 after each.
+        // ModelOpt adds a dimension of length 1 after each dimension of the matrix.
         let own = match *own {
             [of_rows, 1, of_columns, 1] => vec![of_rows, of_columns],
             _ => own.to_vec(),
@@ -144,15 +147,16 @@ impl ScaleGrid {
         columns.div_ceil(self.block_columns)
     }
 
-    /// Returns the row of scales for a row.
+    /// Returns the index of the row of scales that applies to a row of codes.
     fn row(&self, row: u64) -> u64 {
         let matrix = self.matrix_rows.div_ceil(self.block_rows);
         row / self.matrix_rows * matrix + row % self.matrix_rows / self.block_rows
     }
 }
 
-/// Guesses the block of a grid of scales if the configuration does not give it: 128 x 128, as in
-/// nearly all models; otherwise the only powers of two that result in these counts.
+/// Guesses the block size of a grid of scales if the configuration does not specify it. The result
+/// is 128 x 128 if that gives these counts, as in nearly all models. Otherwise, the result is the
+/// only powers of two that give these counts.
 fn block_of(dims: [u64; 2], counts: [u64; 2]) -> Option<[u64; 2]> {
     let fits = |block: u64| [0, 1].iter().all(|&axis: &usize| dims[axis].div_ceil(block) == counts[axis]);
     if fits(128) {
@@ -171,7 +175,7 @@ fn block_of(dims: [u64; 2], counts: [u64; 2]) -> Option<[u64; 2]> {
 }
 
 impl Scales {
-    /// Returns the scales of a tensor, from its dtype.
+    /// Determines the scales that a tensor contains, from its dtype.
     pub(super) fn of(layer: &Layer<'_>, tensor: &Tensor) -> Result<Self> {
         const DTYPES: [Dtype; 6] =
             [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F8_E8M0, Dtype::U8, Dtype::F8_E4M3];
@@ -219,7 +223,7 @@ impl Scales {
 /// Returns two to the power of a byte minus 127; 255 is NaN, as in the OCP's E8M0.
 fn power(byte: u8) -> f32 {
     match byte {
-        // Half of the smallest normal number.
+        // The result is half of the smallest normal number, which is subnormal.
         0 => f32::from_bits(0x0040_0000),
         255 => f32::NAN,
         _ => f32::from_bits(u32::from(byte) << 23),
@@ -235,10 +239,10 @@ impl Method for Scaled {
         values: &mut [f32],
     ) -> Result<()> {
         let width = size(columns.end - columns.start);
-        // For several rows, complete rows are requested.
+        // If several rows are requested, the rows are complete.
         let first = self.codes.start(columns.start);
         let start = rows.start * self.row_bytes + first / 32 * 4;
-        // Rows may end inside the last word, of which not all codes are needed.
+        // A row may end inside its last word. In that case, some codes of the word are not needed.
         let needed = self.codes.bytes(columns.end).unwrap_or(self.row_bytes).min(self.row_bytes);
         let end = (rows.end - 1) * self.row_bytes + needed;
         let bytes = self.at.read(read, start, end - start)?;
@@ -327,8 +331,8 @@ impl Method for Scaled {
     }
 }
 
-/// Zero points of some rows, packed down the rows: word `w` of a group contains those of the rows
-/// from `32 w / bits` on.
+/// Zero points of some rows, packed down the rows: word `w` of a group contains the zero points of
+/// the rows that start at `32 w / bits`.
 struct PackedZeros {
     bytes: Vec<u8>,
     first_word: u64,
@@ -352,7 +356,7 @@ impl PackedZeros {
         };
         let first = row * u64::from(self.bits);
         let both = word(first / 32) | word(first / 32 + 1) << 32;
-        // At most eight bits.
+        // A zero point has at most eight bits, so one byte is enough.
         f32::from((both >> (first % 32)).to_le_bytes()[0] & (0xff >> (8 - self.bits)))
     }
 }

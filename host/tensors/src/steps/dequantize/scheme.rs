@@ -1,4 +1,4 @@
-//! The scheme with which a model's weights were quantized, from its configuration.
+//! The scheme by which a model's weights were quantized, from the model's configuration.
 
 use crate::steps::model_config::{ModelConfig, QuantizationSettings};
 use crate::steps::regexes;
@@ -10,51 +10,53 @@ use tensorferry_sdk::{Error, Result};
 /// How a model's weights were quantized.
 #[derive(Debug, Clone)]
 pub(super) enum Scheme {
-    /// bitsandbytes: 4 bits in blocks of the whole tensor, 8 bits in rows.
+    /// bitsandbytes: 4-bit codes with a scale per block of the whole tensor, or 8-bit codes with a
+    /// scale per row.
     Bitsandbytes,
     Gptq(Packings),
     /// AWQ, version `gemm`.
     Awq(Packings),
     /// compressed-tensors, with its configuration.
     CompressedTensors(Value),
-    /// 8-bit floats with scales: per block, row, or tensor.
+    /// 8-bit floats with scales per block, row, or tensor.
     Fp8 {
-        /// Rows and columns of a block.
+        /// The number of rows and columns of a block.
         block: Option<[u64; 2]>,
     },
-    /// 4-bit floats with a power of two for each 32 of them, as in gpt-oss.
+    /// 4-bit floats, of which 32 share a scale that is a power of two, as in gpt-oss.
     Mxfp4,
     /// NVIDIA's `ModelOpt`: `FP8` or `NVFP4`.
     Modelopt,
     /// MLX, with its configuration.
     Mlx(Value),
-    /// An unsupported method, by name.
+    /// An unsupported method, with its name.
     Uncovered(String),
 }
 
-/// Integers of a few bits in 32-bit words.
+/// Integers with a small number of bits that are packed in 32-bit words.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WordPacking {
-    /// Bits per integer.
+    /// Number of bits per integer.
     pub(super) bits: u32,
-    /// Integers that share a scale; `None` means a whole column.
+    /// Number of integers that share a scale; `None` means a whole column.
     pub(super) group: Option<u64>,
-    /// The value that is added to stored zero points.
+    /// The number to add to stored zero points.
     pub(super) zero_offset: u32,
 }
 
-/// Methods whose files are copied unchanged, with their names in `quant_method`.
+/// Names in `quant_method` of methods that are not supported. Files of these methods are copied
+/// unchanged.
 const UNCOVERED: [&str; 15] = [
     "hqq", "aqlm", "vptq", "spqr", "eetq", "quip", "quip#", "quanto", "torchao", "bitnet", "exl2", "exl3",
     "higgs", "fp_quant", "sinq",
 ];
 
-/// The method that a configuration declares with `quantization_bit`. With 4 bits, a byte holds two
-/// codes, but the names are those of 8-bit codes.
+/// The method that a configuration declares with `quantization_bit`. With 4 bits, a byte contains
+/// two codes, but the tensor names are those of 8-bit codes.
 pub(super) const CHATGLM: &str = "ChatGLM";
 
 impl Scheme {
-    /// Returns the scheme, if the weights were quantized with one.
+    /// Returns the scheme, or `None` if the weights were not quantized.
     pub(super) fn of(config: &ModelConfig) -> Result<Option<Self>> {
         let Some(declared) = config.quantization() else {
             let bits = config.json().and_then(|config| config.get("quantization_bit")?.as_u64());
@@ -102,9 +104,9 @@ impl Scheme {
     }
 }
 
-/// Keys that identify the method of a configuration without `quant_method`; the first match counts.
-/// Such configurations come from older releases of the libraries, and transformers recognizes some
-/// of them itself.
+/// Keys that identify the method of a configuration without `quant_method`; if several entries
+/// match, the first one is used. Such configurations come from older releases of the libraries, and
+/// transformers recognizes some of them itself.
 const BY_KEYS: [(&[&str], &str); 6] = [
     (&["load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type", "llm_int8_threshold"], "bitsandbytes"),
     (&["config_groups"], "compressed-tensors"),
@@ -120,8 +122,8 @@ const BY_FILES: [(&str, &str); 3] =
 const OF_MLX: [&str; 3] = ["group_size", "bits", "mode"];
 
 impl QuantizationSettings<'_> {
-    /// Returns the scheme, or `None` if the configuration does not identify it, so that names have
-    /// to.
+    /// Returns the scheme, or `None` if the configuration does not identify the scheme, so that it
+    /// must be determined from tensor names.
     fn scheme(self) -> Result<Option<Scheme>> {
         let facts = self.facts;
         let has = |keys: &[&str]| keys.iter().any(|key| facts.get(*key).is_some());
@@ -151,11 +153,11 @@ impl QuantizationSettings<'_> {
     }
 }
 
-/// How words contain codes in all layers, with exceptions for some layers.
+/// How codes are packed in the words of all layers, with overrides for some layers.
 #[derive(Debug, Clone)]
 pub(super) struct Packings {
     pub(super) all: WordPacking,
-    /// The first override that matches a layer counts.
+    /// The overrides. If several match a layer, the first one is used.
     overrides: Vec<Override>,
 }
 
@@ -166,7 +168,7 @@ struct Override {
     packing: Option<WordPacking>,
 }
 
-/// The layers of an override.
+/// The layers that an override applies to.
 #[derive(Debug, Clone)]
 enum LayerNames {
     Named(String),
@@ -178,7 +180,7 @@ impl Packings {
         Self { all, overrides: Vec::new() }
     }
 
-    /// Returns how the words of a layer contain codes.
+    /// Returns how codes are packed in the words of a layer.
     pub(super) fn of(&self, layer: &str) -> Result<WordPacking> {
         let is_of = |of: &&Override| match &of.layers {
             LayerNames::Named(name) => name == layer,
@@ -217,8 +219,8 @@ fn object<'a>(facts: &'a Value, key: &str) -> impl Iterator<Item = (&'a String, 
     facts.get(key).and_then(Value::as_object).into_iter().flat_map(Map::iter)
 }
 
-/// Parses `GPTQModel`'s `dynamic`: patterns that match from the start of a layer's name; the prefix
-/// `-:` excludes the layers.
+/// Parses the setting `dynamic` from `GPTQModel`. Each key is a pattern that matches from the start
+/// of a layer's name. The prefix `-:` excludes the matching layers from quantization.
 fn dynamic(all: WordPacking, facts: &Value) -> Result<Vec<Override>> {
     let of = |(key, own): (&String, &Value)| {
         let (is_excluded, text) = match key.strip_prefix("-:") {
@@ -232,8 +234,8 @@ fn dynamic(all: WordPacking, facts: &Value) -> Result<Vec<Override>> {
     object(facts, "dynamic").map(of).collect()
 }
 
-/// Parses `AutoRound`'s `extra_config`: names of layers, then patterns, which may match anywhere in
-/// a name. Layers with 16 bits and more are not quantized.
+/// Parses the setting `extra_config` from `AutoRound`. Keys are names of layers, or patterns, which
+/// may match anywhere in a name. Layers with 16 bits or more are not quantized.
 fn extra_config(all: WordPacking, facts: &Value, known: &[u32]) -> Result<Vec<Override>> {
     let of = |(key, own): (&String, &Value)| {
         let is_wide = own.get("bits").and_then(Value::as_u64).is_some_and(|bits| bits >= 16);
@@ -247,7 +249,8 @@ fn extra_config(all: WordPacking, facts: &Value, known: &[u32]) -> Result<Vec<Ov
     Ok(overrides)
 }
 
-/// Parses `AutoRound`: words like those of GPTQ or AWQ, depending on `packing_format`.
+/// Parses a configuration from `AutoRound`. The words are packed as in GPTQ or AWQ, depending on
+/// `packing_format`.
 fn auto_round(facts: &Value) -> Result<Scheme> {
     if let Some(other) = text(facts, "data_type").filter(|kind| *kind != "int") {
         return Err(packs_otherwise("AutoRound", "data_type", other));
@@ -270,7 +273,7 @@ fn auto_round(facts: &Value) -> Result<Scheme> {
     Ok(if is_awq { Scheme::Awq(packings) } else { Scheme::Gptq(packings) })
 }
 
-/// Returns the text value of a key.
+/// Returns the value of a key, if it is a string.
 pub(super) fn text<'a>(facts: &'a Value, key: &str) -> Option<&'a str> {
     facts.get(key)?.as_str()
 }
@@ -301,7 +304,7 @@ fn awq(facts: &Value) -> Result<Scheme> {
     Ok(Scheme::Awq(Packings::same(all)))
 }
 
-/// Possible bits of GPTQ's codes.
+/// Numbers of bits that GPTQ codes may have.
 const GPTQ_BITS: [u32; 4] = [2, 3, 4, 8];
 
 fn packs_otherwise(method: &str, key: &str, found: &str) -> Error {

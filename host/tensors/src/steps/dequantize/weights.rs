@@ -1,8 +1,9 @@
 //! The weights of a model that consist of several tensors each: codes, scales, zero points. The
-//! step computes them, descriptions of a model count them, and consumers that need numbers refuse
-//! the codes.
+//! step `dequantize` computes the weights, descriptions of a model count them, and consumers that
+//! need numbers refuse the codes.
 //!
-//! Codes are found again by the location of their bytes, so steps before a cast cannot hide them.
+//! Codes are recognized by the location of their bytes, so they are still recognized after other
+//! steps rename or split them.
 
 use super::computed::Weight;
 use super::layers::Layers;
@@ -13,14 +14,14 @@ use crate::steps::model_facts::ModelFacts;
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_sdk::{Catalog, Data, Dtype, Error, Result, StorageId, Tensor, TensorId};
 
-/// A weight, and its tensors.
+/// A weight, and the tensors that it consists of.
 #[derive(Debug, Clone)]
 pub struct QuantizedWeight {
-    /// The name after dequantization.
+    /// The name of the dequantized weight.
     pub name: String,
-    /// The dimensions after dequantization.
+    /// The dimensions of the dequantized weight.
     pub shape: Vec<u64>,
-    /// The tensor that it replaces.
+    /// The tensor that the dequantized weight replaces.
     pub place: TensorId,
     /// All of its tensors.
     pub parts: Vec<TensorId>,
@@ -30,17 +31,17 @@ pub struct QuantizedWeight {
 #[derive(Debug)]
 pub struct QuantizedModel {
     pub method: String,
-    /// The bits, groups, or variant.
+    /// The bits and groups, or the variant of the method.
     pub variant: Option<String>,
     /// The weights, as far as they are understood.
     pub weights: Vec<QuantizedWeight>,
-    /// Why some or all of them cannot be dequantized.
+    /// The reason why some or all of the weights cannot be dequantized.
     pub problem: Option<Error>,
 }
 
-/// All weights of a model, and the remaining codes.
+/// All quantized weights of a model, and the remaining codes.
 pub(super) struct FoundWeights<'a> {
-    /// Common names of the methods.
+    /// The common names of the methods.
     pub(super) method: String,
     pub(super) weights: Vec<Weight<'a>>,
     /// Codes that neither a configuration nor names explain.
@@ -54,7 +55,7 @@ pub(super) fn find<'a>(
     may_lack_scale: bool,
 ) -> Result<FoundWeights<'a>> {
     if matches!(scheme, Some(Scheme::Uncovered(name)) if name == CHATGLM) {
-        // The names look like those of 8-bit codes.
+        // The tensor names look like the names of 8-bit codes.
         let unknown = names::codes(layers);
         return Ok(FoundWeights { method: CHATGLM.to_owned(), weights: Vec::new(), unknown });
     }
@@ -79,7 +80,7 @@ pub(super) fn find<'a>(
     Ok(FoundWeights { method, weights, unknown })
 }
 
-/// Returns all weights of a scheme; none if the scheme is not supported.
+/// Returns all weights that a scheme describes, or no weights if the scheme is not supported.
 fn of_scheme<'a>(scheme: &Scheme, layers: &'a Layers<'a>, may_lack_scale: bool) -> Result<Vec<Weight<'a>>> {
     match scheme {
         Scheme::Bitsandbytes => bitsandbytes::weights(layers),
@@ -163,7 +164,7 @@ pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedM
     Some(QuantizedModel { method, variant: scheme.and_then(|scheme| scheme.variant()), weights, problem })
 }
 
-/// The dtypes of scales that are numbers.
+/// The dtypes of scales that are stored as plain numbers.
 const SCALES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
 
 /// The tensors of an input that are codes, with the scales that they need. They are identified by
@@ -175,7 +176,7 @@ pub struct StoredCodes {
     stored: BTreeMap<(StorageId, u64), (u64, bool)>,
     /// The common name of the method.
     method: String,
-    /// Whether dequantize supports all weights.
+    /// Whether `dequantize` supports all quantized weights.
     can_be_dequantized: bool,
 }
 
@@ -211,19 +212,19 @@ impl StoredCodes {
         self.stored.is_empty()
     }
 
-    /// Whether a tensor has bytes of codes.
+    /// Whether a tensor contains bytes of codes.
     #[must_use]
     pub fn has(&self, tensor: &Tensor) -> bool {
         self.is_scale(tensor) == Some(false)
     }
 
-    /// Whether a tensor has bytes of scales that codes need.
+    /// Whether a tensor contains bytes of scales that codes need.
     #[must_use]
     pub(crate) fn has_scale(&self, tensor: &Tensor) -> bool {
         self.is_scale(tensor) == Some(true)
     }
 
-    /// Whether dequantize supports all weights with codes.
+    /// Whether `dequantize` supports all weights with codes.
     #[must_use]
     pub(crate) fn can_be_dequantized(&self) -> bool {
         self.can_be_dequantized
@@ -235,8 +236,8 @@ impl StoredCodes {
         &self.method
     }
 
-    /// Returns the error for a consumer that needs numbers but finds codes. `step` is the text,
-    /// after "use", for how to get the numbers.
+    /// Returns the error for a consumer that needs numbers but finds codes. `step` is the step that
+    /// gives the numbers. It follows the word "use" in the hint.
     #[must_use]
     pub fn error(&self, tensor: &Tensor, step: &str) -> Error {
         let dtype = tensor.dtype.info().map_or("", |info| info.name());
@@ -260,7 +261,7 @@ impl StoredCodes {
     }
 }
 
-/// Iterates over the start positions of a tensor's blocks.
+/// Iterates over the locations at which a tensor's blocks start.
 fn places(tensor: &Tensor) -> impl Iterator<Item = (StorageId, u64)> {
     let blocks = if matches!(tensor.data, Data::Empty) { None } else { Some(tensor.blocks()) };
     blocks.into_iter().flatten().map(|block| (block.storage, block.offset))

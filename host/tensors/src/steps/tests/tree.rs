@@ -1,10 +1,10 @@
-//! The tree of non-tensor state after steps.
+//! Tests of the tree of non-tensor state after steps.
 
 use super::*;
 
-/// Parses a tree from JSON: texts are tensors, and their names are their paths. "P" is a tensor in
-/// an object, like torch's parameters, "A" a tensor with attributes, and "O" an object that
-/// contains a tensor with a different name.
+/// Parses a tree from JSON. Strings are tensors, and the name of a tensor is its path. "P" is a
+/// tensor in an object, like a torch parameter, "A" is a tensor with attributes, and "O" is an
+/// object that contains a tensor with a different name.
 fn with_tree(text: &str) -> Catalog {
     fn add(builder: &mut CatalogBuilder<'_>, value: &serde_json::Value, path: &str) -> NodeId {
         let below = |key: &str| tensorferry_core::read::part::join(path, key);
@@ -52,7 +52,7 @@ fn with_tree(text: &str) -> Catalog {
     })
 }
 
-/// Returns the tree as JSON, each tensor by its name.
+/// Returns the tree as JSON. Each tensor is written as its name.
 fn tree(catalog: &Catalog) -> String {
     fn text(catalog: &Catalog, id: NodeId) -> serde_json::Value {
         let node = catalog.tree().get(id).unwrap();
@@ -134,8 +134,8 @@ fn a_tensor_lies_in_the_mapping_that_its_name_begins_with() {
     }
 }
 
-/// The format whose conventions its keys follow is no longer known after a step turns names into
-/// keys.
+/// After a step turns names into keys, the keys no longer follow the conventions of the original
+/// format.
 #[test]
 fn a_tree_with_new_names_has_no_origin() {
     let origin = |step: &str| {
@@ -151,12 +151,12 @@ fn what_marks_a_tensor_goes_with_it() {
     let some =
         || with_tree(r#"{"ema": {"old": 1}, "model": {"a": "A", "o": "O", "p": "P"}, "views": ["P", "T"]}"#);
     let (a, o, p) = (r#"{"of":"model.a"}"#, r#"{"of":["model.o.0",null]}"#, r#"{"of":["model.p",null]}"#);
-    // The keys of a mapping are sorted, as in JSON here.
+    // The keys of a mapping are sorted, as in JSON in this test.
     let ema = r#""old":1"#;
     let views = r#"[{"of":["views.0",null]},"views.1"]"#;
     for (spec, ema, model, views, lost) in [
         ("transpose,where=x", ema, format!(r#""a":{a},"o":{o},"p":{p}"#), views, None),
-        // In the same mapping.
+        // The tensor stays in the same mapping.
         (
             "rename:model.p,to=model.q",
             ema,
@@ -164,7 +164,7 @@ fn what_marks_a_tensor_goes_with_it() {
             views,
             None,
         ),
-        // Into a mapping that comes before it.
+        // The tensor moves into a mapping that comes before its old mapping.
         (
             r"rename:^model\.([ap])$,to=ema.$1",
             r#""a":{"of":"ema.a"},"old":1,"p":{"of":["ema.p",null]}"#,
@@ -172,7 +172,7 @@ fn what_marks_a_tensor_goes_with_it() {
             views,
             None,
         ),
-        // Out of a list.
+        // The tensor moves out of a list.
         (
             "rename:^views.0,to=model.v",
             ema,

@@ -1,10 +1,11 @@
-//! Homes are the mappings of a tree in which tensors are placed, by their paths.
+//! Homes are the mappings of a tree into which tensors can be placed. They are found by their
+//! paths.
 
 use std::collections::{HashMap, HashSet};
 use tensorferry_core::read::part::join;
 use tensorferry_sdk::{Node, NodeId, NodeKind, Tree};
 
-/// The mappings that are reachable from the root through mappings, lists and tuples.
+/// The mappings that can be reached from the root through mappings, lists and tuples.
 pub(super) struct Homes {
     root: NodeId,
     by_path: HashMap<String, NodeId>,
@@ -15,7 +16,7 @@ impl Homes {
     /// Returns the homes of a tree whose root is a mapping.
     pub(super) fn of(tree: &Tree, root: NodeId) -> Option<Self> {
         let node = |id: NodeId| &tree.nodes()[id.0 as usize];
-        // Follows attributes to their value.
+        // Returns the value that attributes are set on.
         let value = |mut id: NodeId| {
             while node(id).kind == NodeKind::ATTRIBUTED {
                 id = node(id).children[0];
@@ -51,21 +52,22 @@ impl Homes {
         Some(homes)
     }
 
-    /// Returns the mapping in which a tensor of this name is placed, and its key there.
+    /// Returns the mapping into which a tensor of this name is placed, and the tensor's key in the
+    /// mapping.
     pub(super) fn of_name<'n>(&self, name: &'n str) -> (NodeId, &'n str) {
-        // From the longest path to the shortest.
+        // The paths are tried from the longest to the shortest.
         let ends = name.rmatch_indices('.').map(|(end, _)| (&name[..end], &name[end + 1..]));
         let found = ends.filter_map(|(path, key)| Some((*self.by_path.get(path)?, key))).next();
         found.unwrap_or((self.root, name))
     }
 
-    /// Whether a node is a home.
+    /// Whether a node is one of the homes.
     pub(super) fn are(&self, id: NodeId) -> bool {
         self.all.contains(&id)
     }
 }
 
-/// Returns a key as a part of a path.
+/// Converts a key to a part of a path.
 pub(super) fn key_of(key: &Node) -> String {
     let number = || key.as_int().map(|number| number.to_string());
     key.as_text().map(str::to_owned).or_else(number).unwrap_or_else(|| "?".to_owned())
