@@ -1,6 +1,6 @@
-//! Names below a folder. Symbolic links in the path that the user typed are followed. A link below
-//! it may come from anyone, at any moment, so the kernel must not follow links there, and
-//! every operation on a name uses the open folder that was found.
+//! Names below a folder. Symbolic links in the path that the user typed are followed. Any other
+//! user may create a link below that path at any time. The kernel must therefore not follow links
+//! there, and every operation on a name uses the open folder that contains the name.
 
 use crate::disk::{At, failed, in_the_way};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, open, openat, openat2, unlinkat};
@@ -15,11 +15,11 @@ use tensorferry_sdk::Result;
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// An open folder, independent of later changes to its path.
+/// An open folder. Later changes to its path have no effect on it.
 #[derive(Debug)]
 pub(crate) struct Top {
     folder: OwnedFd,
-    /// The path as it was opened, for messages.
+    /// The path by which the folder was opened, for messages.
     pub path: PathBuf,
 }
 
@@ -39,7 +39,7 @@ impl Top {
     }
 }
 
-/// A name below a folder, found without following links.
+/// A name below a folder. Links are not followed to find it.
 #[derive(Debug)]
 pub struct Place {
     /// `None` if the folder does not exist.
@@ -100,19 +100,19 @@ impl Place {
     }
 }
 
-/// Opens the folder at the relative path `way`.
+/// Opens the folder at the relative path `way` below `top`.
 fn follow(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
     if way.as_os_str().is_empty() {
         return Ok(top);
     }
     match openat2(&top, way, FOLDER, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS) {
-        // An older kernel, or a sandbox that does not know the call.
+        // The kernel is too old for the call, or a sandbox does not allow it.
         Err(Errno::NOSYS | Errno::PERM) => walk(top, way),
         found => found,
     }
 }
 
-/// Like [`follow`], one path component at a time.
+/// Does the same as [`follow`], one path component at a time.
 fn walk(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
     way.iter().try_fold(top, |folder, name| openat(folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()))
 }
@@ -157,7 +157,7 @@ mod tests {
         find("a").make_folder().unwrap();
         fs::write(home.join("a/x"), "1").unwrap();
         let found = find("a/x");
-        // A link that replaces the folder has no effect.
+        // A link that later replaces the folder has no effect.
         fs::create_dir(home.join("victim")).unwrap();
         fs::write(home.join("victim/x"), "mine").unwrap();
         fs::rename(home.join("a"), home.join("moved")).unwrap();

@@ -1,18 +1,18 @@
-//! A commit makes a staged output visible, only by renames, so that a reader never sees a part of a
-//! file.
+//! A commit makes a staged output visible. It uses only renames, so that a reader never sees a part
+//! of a file.
 //!
 //! - *One file*, or *a new folder*: one rename.
 //! - *A folder that is replaced*: it is exchanged with the staged one; see `commit/folder.rs`.
 //! - *A set among other files*, or a folder that cannot be exchanged: file by file; see
 //!   `commit/set.rs`.
 //!
-//! The last two take more than one step. Before the first visible step, a record of all steps is
-//! written into the stage, so that the next run can finish an interrupted commit; see
+//! The last two kinds of commit take more than one step. Before the first visible step, a record of
+//! all steps is written into the stage, so that the next run can finish an interrupted commit; see
 //! [`recover()`].
 //!
 //! Two runs that replace the same names at the same time are not synchronized: with `--force`, the
-//! last rename of each name wins. An interrupted commit is not finished over names that were
-//! written since.
+//! last rename of each name wins. An interrupted commit is not finished if other files have been
+//! written under its names since.
 
 mod folder;
 mod record;
@@ -53,12 +53,12 @@ pub struct CommitOptions {
 pub struct Committed {
     /// The output's files, in the order in which they were given.
     pub files: Vec<PathBuf>,
-    /// Unusual events, one sentence each.
+    /// Notes about unusual events, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Checks that an output of these files may be written, before writing starts. Names are relative
-/// to the destination's folder. A folder of the output's own may exist if it is empty.
+/// Checks, before writing starts, that an output of these files may be written. Names are relative
+/// to the destination's folder. If the output is a folder, the folder may exist if it is empty.
 ///
 /// Fails if something exists and `force` is off. Fails in any case if the existing entry is not
 /// something that ferry writes, such as a folder in place of a file.
@@ -84,9 +84,10 @@ pub fn check_free<'a>(
 impl Stage {
     /// Makes the output visible, and removes the stage.
     ///
-    /// Fails if a name is taken and `force` is off, even if it was taken a moment ago; then nothing
-    /// of the output remains. On an I/O error with `force`, a set that has been replaced in part is
-    /// kept in its stage, and the next run in the same place finishes it.
+    /// Fails if a name is taken and `force` is off, even if it was taken a moment ago. In that
+    /// case, no file of the output remains. If an I/O error occurs with `force`, a set that has
+    /// been partly replaced is kept in its stage, and the next run with the same destination
+    /// finishes it.
     pub fn commit(mut self, files: &[StagedFile], options: CommitOptions) -> Result<Committed> {
         files.iter().try_for_each(|file| check_relative(&file.path))?;
         self.settle(files, options)?;
@@ -121,7 +122,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Renames the files one by one, into the parent or into a folder of it.
+    /// Renames the files one by one, into the parent folder or into a folder in it.
     fn commit_files(
         &mut self,
         folder: Option<&OsStr>,
@@ -147,7 +148,7 @@ impl Stage {
         })
     }
 
-    /// Renames or exchanges the staged folder as a whole if possible; returns notes.
+    /// Renames or exchanges the staged folder as a whole, if possible. Returns notes.
     fn commit_folder(
         &mut self,
         name: &OsStr,
@@ -183,7 +184,7 @@ impl Stage {
         }
     }
 
-    /// A plain rename is enough: it replaces only an empty folder.
+    /// A plain rename is sufficient, because it replaces only an empty folder.
     fn rename_folder(&self, target: &Path, options: CommitOptions) -> Result<Vec<String>> {
         fs::rename(self.new_folder(), target).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory => {
@@ -222,8 +223,8 @@ impl Stage {
         if let Err(error) = exchanged {
             return Ok(Exchanged::Cannot(error.to_string()));
         }
-        // From here on the stage holds the only copy of changes made in between. It stays until it
-        // is drained.
+        // From here on, the stage contains the only copy of changes that were made between the
+        // carry and the exchange. The stage is kept until it is drained.
         self.keep = true;
         fault::reach("folder-exchanged")?;
         self.sync_parent(options)?;
@@ -244,7 +245,7 @@ impl Stage {
     }
 }
 
-/// Returns a path's last name, in the folder that the rest of the path leads to.
+/// Returns the place of a path's last name, in the folder that the rest of the path leads to.
 fn place_of(path: &Path) -> Result<Place> {
     let folder = path.parent().unwrap_or(Path::new(""));
     Place::find(folder, Path::new(path.file_name().unwrap_or_default()))
@@ -255,7 +256,7 @@ enum Exchanged {
     Cannot(String),
 }
 
-/// Returns whether a folder holds nothing but staging areas.
+/// Returns whether a folder contains nothing except staging areas.
 fn is_empty(folder: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(folder)? {
         if !is_area(&entry?.file_name()) {

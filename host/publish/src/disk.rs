@@ -1,4 +1,4 @@
-//! File system calls of a commit, with fallbacks for those that a file system does not support.
+//! File system calls of a commit, with fallbacks for calls that a file system does not support.
 
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, RawDir, RenameFlags, Uid, chownat, linkat, open, openat, renameat,
@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_sdk::Error;
 
-/// Assumed capabilities of the file system. A call that turns out to be unsupported is replaced by
-/// a fallback. Tests switch calls off to exercise the fallbacks.
+/// Assumed capabilities of the file system. If a call turns out to be unsupported, a fallback
+/// replaces it. Tests disable capabilities to test the fallbacks.
 #[derive(Debug, Clone, Copy)]
 pub struct Disk {
     pub(crate) noreplace: bool,
-    /// `RENAME_EXCHANGE`.
+    /// Whether folders can be exchanged with `RENAME_EXCHANGE`.
     pub exchange: bool,
     pub links: bool,
 }
@@ -34,9 +34,10 @@ impl Default for Disk {
 impl Disk {
     /// Renames a file to a free name. Fails with `AlreadyExists` if the name is taken.
     ///
-    /// If the file system cannot check this in the same call, a hard link can; `from` and `to` are
-    /// then briefly the same file. Without hard links, the name is checked first, and a file
-    /// created between the check and the rename is lost.
+    /// If the file system cannot check the name and rename the file in one call, a hard link is
+    /// created instead, and `from` and `to` are briefly the same file. If hard links are not
+    /// supported either, the name is checked first, and a file that is created between the check
+    /// and the rename is lost.
     pub(crate) fn rename_new(self, from: At<'_>, to: At<'_>) -> io::Result<()> {
         if self.noreplace {
             match renameat_with(from.folder, from.name, to.folder, to.name, RenameFlags::NOREPLACE) {
@@ -58,7 +59,7 @@ impl Disk {
         }
     }
 
-    /// Renames a file, and replaces any file of that name.
+    /// Renames a file, and replaces any file that has the new name.
     pub fn rename(from: At<'_>, to: At<'_>) -> io::Result<()> {
         Ok(renameat(from.folder, from.name, to.folder, to.name)?)
     }
@@ -70,7 +71,8 @@ impl Disk {
         Ok(renameat_with(one.folder, one.name, other.folder, other.name, RenameFlags::EXCHANGE)?)
     }
 
-    /// Creates a hard link. For a symbolic link, links the link itself.
+    /// Creates a hard link. If the source is a symbolic link, creates a hard link to the link
+    /// itself.
     pub fn link(self, from: At<'_>, to: At<'_>) -> io::Result<()> {
         if !self.links {
             return Err(Errno::OPNOTSUPP.into());
@@ -87,7 +89,7 @@ pub struct At<'a> {
 }
 
 impl<'a> From<&'a Path> for At<'a> {
-    /// Resolves the path like any system call: relative to the working directory.
+    /// Converts a path, which is resolved relative to the working directory, as in system calls.
     fn from(path: &'a Path) -> Self {
         Self { folder: CWD, name: path }
     }
@@ -131,8 +133,8 @@ pub fn stat(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// Passes every name in a folder to `tell`, in no order. Unlike `fs::read_dir` it allocates nothing
-/// per name: the folder may hold a hundred thousand other files.
+/// Passes every name in a folder to `tell`, in no order. Unlike `fs::read_dir`, it does not
+/// allocate memory for each name, because the folder may contain a hundred thousand other files.
 pub(crate) fn each_name(folder: &Path, mut tell: impl FnMut(&OsStr)) -> io::Result<()> {
     const BUFFER: usize = 32 << 10;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -150,7 +152,7 @@ pub(crate) fn each_name(folder: &Path, mut tell: impl FnMut(&OsStr)) -> io::Resu
 }
 
 /// Returns the content of a small file that ferry wrote, or `None` if it does not exist. Anything
-/// else at the path (a link, a pipe, a larger file) is an error; the call never blocks on it.
+/// else at the path (a link, a pipe, a larger file) is an error; the call never blocks.
 pub(crate) fn read_own(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match open(path, flags, Mode::empty()) {
@@ -172,7 +174,7 @@ pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
     At::from(path).remove_if_there()
 }
 
-/// Gives a new folder the owner and the mode of the folder that it replaces.
+/// Sets the owner and the mode of a new folder to those of `model`, the folder that it replaces.
 pub fn adopt(folder: &OwnedFd, model: &Metadata) -> io::Result<()> {
     let own = metadata(folder)?;
     if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
@@ -186,7 +188,7 @@ pub fn metadata(folder: &OwnedFd) -> io::Result<Metadata> {
     File::from(folder.try_clone()?).metadata()
 }
 
-/// Reopens a folder that was opened only as a path, so that it can be listed and synced.
+/// Reopens a folder that was opened only as a path, so that it can be listed or synced.
 pub fn listed(folder: &OwnedFd) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(File::from(openat(folder, ".", flags, Mode::empty())?))
@@ -195,8 +197,8 @@ pub fn listed(folder: &OwnedFd) -> io::Result<File> {
 fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
     let mode = Permissions::from_mode(mode);
     match listed(folder) {
-        // No read permission: this path makes the kernel use the open folder, even if its own path
-        // now names another.
+        // The folder is not readable. This path makes the kernel use the open folder, even if its
+        // original path now leads to a different folder.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             fs::set_permissions(format!("/proc/self/fd/{}", folder.as_raw_fd()), mode)
         }
@@ -209,12 +211,12 @@ pub fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// [`sync`]s a folder and every folder in it.
+/// Calls [`sync`] on a folder and on every folder in it.
 pub(crate) fn sync_folders(top: &Path) -> io::Result<()> {
     folders(top, |_| Ok(()))?.iter().try_for_each(|folder| sync(folder))
 }
 
-/// Removes a folder and its contents, including sub-folders whose mode forbids it.
+/// Removes a folder and its contents, including sub-folders whose mode does not allow changes.
 pub(crate) fn remove_tree(top: &Path) -> io::Result<()> {
     match fs::remove_dir_all(top) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -229,8 +231,8 @@ pub(crate) fn remove_tree(top: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns a folder and all folders in it, parents first. Calls `visit` on each before listing it.
-/// Links are not followed.
+/// Returns a folder and all folders in it, parents first. Calls `visit` on each folder before
+/// listing it. Links are not followed.
 fn folders(top: &Path, visit: fn(&Path) -> io::Result<()>) -> io::Result<Vec<PathBuf>> {
     let mut found = vec![top.to_owned()];
     let mut next = 0;
@@ -247,7 +249,7 @@ fn folders(top: &Path, visit: fn(&Path) -> io::Result<()>) -> io::Result<Vec<Pat
     Ok(found)
 }
 
-/// Lets the owner list and change a folder.
+/// Changes the mode of a folder so that its owner can list and change it.
 pub(crate) fn open_to_owner(folder: &OwnedFd) -> io::Result<()> {
     let mode = metadata(folder)?.mode() & 0o7777;
     if mode & 0o700 == 0o700 {
@@ -257,8 +259,8 @@ pub(crate) fn open_to_owner(folder: &OwnedFd) -> io::Result<()> {
 }
 
 /// Returns whether write errors may first appear when the file is flushed. Network file systems
-/// buffer writes, and report a full disk or an exceeded quota on fsync, or on close, whose result
-/// cannot be checked.
+/// buffer writes, and report a full disk or an exceeded quota only on fsync or close. The result of
+/// a close cannot be checked.
 pub(crate) fn reports_late(folder: &Path) -> bool {
     const NFS: u32 = 0x6969;
     const CIFS: u32 = 0xff53_4d42;
@@ -269,21 +271,21 @@ pub(crate) fn reports_late(folder: &Path) -> bool {
     magic.is_some_and(|magic| [NFS, CIFS, SMB2, FUSE].contains(&magic))
 }
 
-/// Turns an error of the operating system into one that names the failed action and the path.
+/// Converts an operating system error into an error that names the failed action and the path.
 pub fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::from(error).context(format!("cannot {action}")).file(path.display().to_string())
 }
 
-/// End of the message of [`exists`].
+/// The end of the message that [`exists`] returns.
 pub const USE_FORCE: &str = " exists; use --force to replace it";
 
-/// The error for an output file that exists and may not be replaced.
+/// Returns the error for an output file that exists and may not be replaced.
 pub fn exists(path: &Path) -> Error {
     Error::usage(format!("{}{USE_FORCE}", path.display()))
 }
 
-/// The error for an existing path that ferry does not replace, even with `--force`, because it is
-/// not an output file.
+/// Returns the error for an existing path that ferry does not replace, even with `--force`, because
+/// the path is not an output file.
 pub fn in_the_way(path: &Path, found: &str, needed: &str) -> Error {
     Error::usage(format!("{} is {found}, where the output needs {needed}", path.display()))
         .hint("move it away, or choose a different output path")

@@ -1,7 +1,8 @@
 //! A layer of `tensorferry`; its API makes no stability promises.
 //!
-//! Turns staged files into an output: names, locks and renames them into place, and finishes the
-//! work after a crash. In a store, sends and completes objects instead.
+//! This layer turns staged files into an output. It locks the stage, renames the files into place,
+//! and finishes interrupted commits after a crash. In an object store, it uploads and completes
+//! objects instead.
 
 #![forbid(unsafe_code)]
 

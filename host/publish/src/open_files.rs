@@ -1,4 +1,4 @@
-//! A pool of open files: an output may have more files than a process may have open.
+//! A pool of open files: an output may consist of more files than a process can have open.
 
 use crate::disk::{failed, reports_late};
 use std::collections::VecDeque;
@@ -9,14 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::Result;
 
-/// Maximum open files of one output, besides those that threads are currently using.
+/// Maximum number of open files of one output, in addition to files that threads are currently
+/// using.
 pub(crate) const MAX_OPEN: usize = 64;
 
-/// The open files of an output, the most recently used last.
+/// The open files of an output. The most recently used file is last.
 #[derive(Debug)]
 pub struct OpenFiles {
     open: Mutex<VecDeque<(usize, Arc<File>)>>,
-    /// Whether a write error may first be reported by a close, whose result is not checked.
+    /// Whether files are flushed before they are closed, because a write error may first be
+    /// reported when a file is closed, and the result of a close is not checked.
     syncs: bool,
 }
 
@@ -26,7 +28,7 @@ impl OpenFiles {
         Arc::new(Self { open: Mutex::default(), syncs: reports_late(folder) })
     }
 
-    /// Returns the file of this number, opened if necessary.
+    /// Returns the file with this number, and opens it if necessary.
     fn get(&self, number: usize, open: impl FnOnce() -> io::Result<File>) -> io::Result<Arc<File>> {
         let mut files = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let there = files.iter().position(|(of, _)| *of == number).and_then(|at| files.remove(at));
@@ -53,7 +55,7 @@ impl OpenFiles {
     }
 }
 
-/// A file that is reopened when it is needed.
+/// A file of a pool. It is reopened when it is needed.
 #[derive(Debug)]
 pub struct PooledFile {
     pool: Arc<OpenFiles>,
@@ -62,15 +64,15 @@ pub struct PooledFile {
 }
 
 impl PooledFile {
-    /// Adds a file, just created at `path`; `number` identifies it in the pool.
+    /// Adds a file that was just created at `path`. `number` identifies the file in the pool.
     pub(crate) fn new(pool: &Arc<OpenFiles>, number: usize, path: PathBuf, file: File) -> Result<Self> {
         let file = pool.get(number, || Ok(file)).map_err(failed("write the output", &path))?;
         drop(file);
         Ok(Self { pool: pool.clone(), number, path })
     }
 
-    /// Returns the open file. May close another file, which is flushed first if
-    /// [`syncs`](OpenFiles::syncs) is set.
+    /// Returns the open file. May close a different file of the pool. If
+    /// [`syncs`](OpenFiles::syncs) is set, that file is flushed first.
     pub(crate) fn open(&self) -> Result<LocalFile<'_>> {
         let open = || OpenOptions::new().read(true).write(true).open(&self.path);
         let file = self.pool.get(self.number, open).map_err(failed("reopen the output", &self.path))?;
@@ -83,7 +85,7 @@ impl PooledFile {
 pub enum LocalFile<'a> {
     /// A file that stays open.
     Own(&'a File),
-    /// A file of a pool.
+    /// A file from a pool.
     Shared(Arc<File>),
 }
 

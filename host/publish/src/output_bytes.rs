@@ -1,4 +1,4 @@
-//! Writes to one output file: a staged local file or an upload.
+//! Output files: staged local files, and uploads to a store.
 
 use crate::open_files::{LocalFile, PooledFile};
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tensorferry_core::context::remote::RemoteUpload;
 use tensorferry_sdk::{Error, Result};
 
-/// An output file being written, at any position and by several threads.
+/// An output file that is being written. Several threads may write to it, at any position.
 pub enum OutputBytes {
     Local(File),
     /// One of many local files, not all of which are open at once.
@@ -20,17 +20,17 @@ pub enum OutputBytes {
 /// How a file will be written.
 #[derive(Debug, Clone, Default)]
 pub struct FileShape {
-    /// `None` if not known yet.
+    /// The length of the file; `None` if it is not known yet.
     pub len: Option<u64>,
-    /// Ranges that are written after all others.
+    /// Ranges that are written after all other bytes.
     pub late: Vec<Range<u64>>,
     /// Whether the file's bytes are read back before it is complete, or its name is not known yet.
-    /// Such a file cannot be sent while it is written.
+    /// Such a file cannot be uploaded while it is written.
     pub is_kept: bool,
 }
 
 impl FileShape {
-    /// Returns the shape of a file of this length that is written once.
+    /// Returns the shape of a file of this length whose bytes are each written once.
     #[must_use]
     pub fn of_len(len: u64) -> Self {
         Self { len: Some(len), ..Self::default() }
@@ -38,7 +38,7 @@ impl FileShape {
 }
 
 impl OutputBytes {
-    /// Returns the local file, reopened if necessary, or `None` for an upload.
+    /// Returns the local file, which is reopened if necessary, or `None` for an upload.
     pub fn local(&self) -> Result<Option<LocalFile<'_>>> {
         match self {
             Self::Local(file) => Ok(Some(LocalFile::Own(file))),
@@ -83,7 +83,7 @@ impl OutputBytes {
         }
     }
 
-    /// Declares that no byte follows this length.
+    /// Declares the final length of an upload. Does nothing for a local file.
     pub fn ends_at(&self, len: u64) -> Result<()> {
         match self {
             Self::Local(_) | Self::Pooled(_) => Ok(()),

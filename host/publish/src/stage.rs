@@ -3,7 +3,7 @@
 //! [`crate::commit`].
 //!
 //! ```text
-//! PARENT/.ferry-stage-USER/  the staging area (`stage/area.rs`), exists as long as a stage is in it
+//! PARENT/.ferry-stage-USER/  the staging area (`stage/area.rs`), exists as long as it contains a stage
 //!     XXXXXXXXXXXX/
 //!         lock          locked with flock as long as the run lives; the lock holder owns the stage
 //!         proof         what the file system recorded of the lock: shows that the stage is not from an archive
@@ -11,10 +11,11 @@
 //!         commit.json   the commit record, once a commit of several names has been decided
 //! ```
 //!
-//! A stage whose lock is free was left by an interrupted run. The next run in the same place
-//! finishes its commit or removes it (`commit/recover.rs`), if it is proven to be ours
-//! (`stage/proof.rs`). The lock is a file because network file systems do not lock folders. On a
-//! file system without locks, leftovers are never touched.
+//! A stage whose lock is free was left by an interrupted run. The next run with the same
+//! destination finishes the stage's commit or removes the stage (`commit/recover.rs`), if the stage
+//! has a proof that it was created there (`stage/proof.rs`). The lock is a file because network
+//! file systems do not lock folders. On a file system without locks, ferry never changes the
+//! leftovers of other runs.
 
 pub mod area;
 mod lock;
@@ -31,11 +32,11 @@ use std::path::{Component, Path, PathBuf};
 use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_sdk::{Error, Result};
 
-/// Name of the folder in a stage that holds the output's files.
+/// Name of the folder in a stage that contains the output's files.
 pub(crate) const NEW: &str = "new";
 const LOCK: &str = "lock";
 
-/// Maximum attempts to create what other runs keep removing.
+/// Maximum number of attempts to create folders that other runs keep removing.
 const ATTEMPTS: usize = 64;
 
 /// File name of the commit record.
@@ -44,15 +45,15 @@ pub(crate) const RECORD: &str = "commit.json";
 /// The location of an output, resolved from what the user typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
-    /// The folder of the output's files; absolute.
+    /// The folder of the output's files, as an absolute path.
     pub folder: PathBuf,
     pub kind: DestinationKind,
 }
 
-/// Whether an output shares its folder.
+/// Whether an output shares its folder with other files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DestinationKind {
-    /// One file, or a set of files named after it, among others in the folder.
+    /// The output is one file, or a set of files named after it, among other files in the folder.
     Beside {
         /// The name of the file or set.
         name: String,
@@ -74,11 +75,12 @@ pub struct StagedFile {
 pub enum FileKind {
     /// Converted data.
     Data,
-    /// Another file of the input's folder, copied along under its own name.
+    /// Another file from the input's folder, which is copied along under its own name.
     Sidecar,
-    /// The file through which readers find the others. It becomes visible after them.
+    /// The file through which readers find the other files. It becomes visible after the other
+    /// files.
     Index,
-    /// The record of how the others were made. It becomes visible last.
+    /// The record of how the other files were made. It becomes visible last.
     Receipt,
 }
 
@@ -96,8 +98,8 @@ impl StagedFile {
     }
 }
 
-/// A locked staging folder. Dropping it without a commit removes it, and the parent folders that
-/// were created for it.
+/// A locked staging folder. Dropping the stage without a commit removes it, together with the
+/// parent folders that were created for it.
 #[derive(Debug)]
 pub struct Stage {
     /// The location of the output.
@@ -105,7 +107,8 @@ pub struct Stage {
     /// The staging folder.
     pub root: PathBuf,
     pub disk: Disk,
-    /// Whether to keep the stage on drop: its commit has begun, and the next run can finish it.
+    /// Whether to keep the stage when it is dropped. Set when the commit has begun, so that the
+    /// next run can finish it.
     pub keep: bool,
     /// Files of an older output that the commit removes.
     pub stale: Vec<StagedFile>,
@@ -114,7 +117,7 @@ pub struct Stage {
 
 impl Stage {
     /// Creates missing parent folders, and locks a new stage. Call
-    /// [`recover`](crate::commit::recover()) first for the leftovers of interrupted runs.
+    /// [`recover`](crate::commit::recover()) first, to handle the leftovers of interrupted runs.
     pub fn begin(destination: &Destination) -> Result<Self> {
         Self::begin_on(destination, Disk::default())
     }
@@ -128,7 +131,7 @@ impl Stage {
     }
 
     /// Creates an output file and its folders for reading and writing. `relative` has `/` between
-    /// its parts; the umask decides the mode. If `len` is given, the file has this length from the
+    /// its parts; the umask determines the mode. If `len` is set, the file has this length from the
     /// start, so that several threads can write at any position.
     ///
     /// A length over the process's limit (RLIMIT_FSIZE) is an error only if SIGXFSZ is caught or
@@ -161,21 +164,21 @@ impl Stage {
         fs::rename(self.path(from), &path).map_err(failed("name the output", &shown))
     }
 
-    /// Sets which files of the output's folder belong to an older output: the commit removes them.
+    /// Sets which files in the output's folder belong to an older output. The commit removes them.
     pub fn supersede(&mut self, stale: Vec<StagedFile>) -> Result<()> {
         stale.iter().try_for_each(|file| check_relative(&file.path))?;
         self.stale = stale;
         Ok(())
     }
 
-    /// Returns the path of a staged file before the commit, to be read back.
+    /// Returns the path of a staged file, from which it can be read before the commit.
     #[must_use]
     pub fn path(&self, relative: &str) -> PathBuf {
         self.new_folder().join(relative)
     }
 
-    /// Returns the final paths of the output's files and their identities, which the commit does
-    /// not change.
+    /// Returns the final paths of the output's files, and the files' identities. The commit does
+    /// not change the identities.
     pub fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, FileIdentity)>> {
         let of = |file: &StagedFile| {
             let shown = self.site.shown.join(&file.path);

@@ -1,4 +1,4 @@
-//! Outputs while they are written: files in a local stage, or objects of a store.
+//! Outputs while they are being written: files in a local stage, or objects in a store.
 
 use crate::beneath;
 use crate::commit::{self, CommitOptions, Committed, Recovered, recover};
@@ -22,20 +22,21 @@ use tensorferry_sdk::{Entry, Result};
 
 /// The folder of an output, on this machine or in an object store.
 pub trait OutputFolder {
-    /// The destination, if it is on this machine.
+    /// Returns the destination, if it is on this machine.
     fn local(&self) -> Option<&Destination>;
 
-    /// The path or URL of a name in the folder.
+    /// Returns the path or URL of a name in the folder.
     fn path_of(&self, name: &str) -> PathBuf;
 
-    /// Removes or finishes what interrupted runs left. In a store, their uploads look
-    /// like those of running processes: `ferry clean` removes them by age.
+    /// Removes or finishes the outputs that interrupted runs left. In a store, the uploads of
+    /// interrupted runs cannot be distinguished from those of active runs, so `ferry clean` removes
+    /// uploads by age.
     fn recover(&self) -> Result<Recovered>;
 
     /// Checks that an output of these files may be written.
     fn check_free(&self, names: &[&str], force: bool) -> Result<()>;
 
-    /// Calls `see` with the names in `folder`, at least with those that begin with one of the
+    /// Calls `see` with names in `folder`: at least with all names that begin with one of the
     /// `prefixes`.
     fn each_name(&self, folder: &str, prefixes: &[&str], see: &mut dyn FnMut(&OsStr)) -> Result<()>;
 
@@ -44,7 +45,7 @@ pub trait OutputFolder {
     /// Returns the identity of the file, or `None` if it is missing or cannot be examined.
     fn identity(&self, name: &str) -> Option<FileIdentity>;
 
-    /// Returns the bytes of a file of at most `limit` bytes.
+    /// Returns the bytes of a file, if it is at most `limit` bytes long.
     fn read_small(&self, name: &str, limit: u64) -> Option<Vec<u8>>;
 
     fn begin(&self, force: bool) -> Result<Box<dyn Staging>>;
@@ -52,7 +53,7 @@ pub trait OutputFolder {
 
 pub struct LocalFolder<'a> {
     pub destination: &'a Destination,
-    /// Names in the folders at the start of the run, if they were listed.
+    /// The names in the folders at the start of the run, if the folders were listed.
     pub known: Option<&'a FolderNames>,
 }
 
@@ -73,7 +74,8 @@ pub trait Staging: Send + Sync {
     /// Begins a file of the output.
     fn create(&self, name: &str, shape: FileShape) -> Result<OutputBytes>;
 
-    /// Begins a file of the output. If there is a pool, the file is in it under `number`.
+    /// Begins a file of the output. If there is a pool, the file is added to the pool under
+    /// `number`.
     fn create_in(
         &self,
         pool: Option<&Arc<OpenFiles>>,
@@ -92,21 +94,21 @@ pub trait Staging: Send + Sync {
     /// Returns a pool for local files if the output has more files than should be open at once.
     fn pool_for(&self, files: usize) -> Option<Arc<OpenFiles>>;
 
-    /// Renames a file that was begun.
+    /// Renames a file that was created with [`create`](Self::create).
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
-    /// Sets which files belong to an older output: the commit removes them.
+    /// Sets which files belong to an older output. The commit removes them.
     fn supersede(&mut self, stale: Vec<StagedFile>) -> Result<()>;
 
     /// Keeps a file that [`supersede`](Self::supersede) listed.
     fn spare(&mut self, name: &str);
 
-    /// Waits until all bytes are at their destination.
+    /// Waits until all bytes have been received at their destination.
     fn finish(&self, session: &Session) -> Result<()>;
 
-    /// Makes these files readable, so that they can be compared or hashed. Staged files already
-    /// are. A store does not return an object before it is visible, so objects become visible now
-    /// and are removed again if a check fails.
+    /// Makes these files readable, so that they can be compared or hashed. Staged files are already
+    /// readable. A store does not return an object before it is visible, so objects become visible
+    /// now, and are removed again if a check fails.
     fn make_readable(&self, files: &[StagedFile]) -> Result<()>;
 
     /// Returns the files of an output folder, to be read back.
@@ -118,8 +120,8 @@ pub trait Staging: Send + Sync {
     /// Creates a temporary folder for reading the output back.
     fn scratch(&self) -> Result<TempDir>;
 
-    /// Returns the final paths of the files and their identities. Identities of objects have only
-    /// the length: their tags are assigned when they become visible.
+    /// Returns the final paths of the files and their identities. The identities of objects contain
+    /// only the length, because the tags are assigned when the objects become visible.
     fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, FileIdentity)>>;
 
     fn commit(self: Box<Self>, files: &[StagedFile], options: CommitOptions) -> Result<Committed>;

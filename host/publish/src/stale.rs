@@ -1,6 +1,6 @@
-//! Stale files belong to an older output that the new one replaces under other names: shards with a
-//! different count, or the index of a model that is now one file. Writers supply patterns of their
-//! names.
+//! Stale files belong to an older output that the new output replaces under different names.
+//! Examples are shards with a different count, or the index of a model that is now a single file.
+//! Writers provide patterns for the names of stale files.
 
 use crate::disk::exists;
 use crate::stage::{FileKind, StagedFile};
@@ -20,15 +20,16 @@ pub struct Search<'a> {
     patterns: Vec<Pattern<'a>>,
 }
 
-/// A pattern of names in one folder.
+/// A pattern for names in one folder.
 struct Pattern<'a> {
-    /// Relative to the output's folder.
+    /// The folder, relative to the output's folder.
     parent: &'a str,
     name: &'a str,
     role: Role,
-    /// `None` if the pattern is the name of one file.
+    /// The glob; `None` if the pattern is the name of one file.
     glob: Option<Glob>,
-    /// Compiled when a name has the pattern's prefix: most folders have none.
+    /// Compiled when the first name with the pattern's prefix is found, because most folders
+    /// contain no such name.
     matcher: OnceCell<GlobMatcher>,
     found: BTreeSet<String>,
 }
@@ -45,12 +46,12 @@ impl<'a> Search<'a> {
         Ok(Self { folder, outputs, patterns: patterns.collect::<Result<_>>()? })
     }
 
-    /// Returns the stale files. With `force` they are to be removed. `more` is another existing
-    /// stale file. Without `force`, and if `is_input` reports that a file is being read, the file
-    /// stays.
+    /// Returns the stale files. `more` is an additional stale file that exists. If `force` is set,
+    /// stale files are to be removed, except for files that `is_input` reports as being read.
+    /// Without `force`, stale files are kept.
     ///
     /// Without `force`, fails if a file matches a pattern that also matches an output file, such as
-    /// a shard of a different count: both would be read as one set.
+    /// a shard with a different count, because both would be read as one set.
     pub fn find(
         self,
         more: Option<StagedFile>,
@@ -71,7 +72,8 @@ impl<'a> Search<'a> {
         Ok(stale)
     }
 
-    /// Returns the files, and whether their pattern also matches an output file.
+    /// Returns the matching files, and for each file whether its pattern also matches an output
+    /// file.
     fn matching(mut self) -> Result<Vec<(StagedFile, bool)>> {
         self.list()?;
         let is_output = |name: &str| self.outputs.iter().any(|file| file.path == name);
@@ -93,7 +95,7 @@ impl<'a> Search<'a> {
         Ok(found)
     }
 
-    /// Lists each folder that has patterns once.
+    /// Lists, once, each folder for which there are patterns.
     fn list(&mut self) -> Result<()> {
         let globs = self.patterns.iter().filter(|pattern| pattern.glob.is_some());
         let parents: BTreeSet<&str> = globs.map(|pattern| pattern.parent).collect();
@@ -108,17 +110,17 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Files of an older output.
+/// The stale files that were found.
 #[derive(Debug, Default)]
 pub struct StaleFiles {
-    /// Files to remove.
+    /// Files that the commit removes.
     pub gone: Vec<StagedFile>,
-    /// Paths of files that stay.
+    /// Paths of files that are kept.
     kept: Vec<String>,
 }
 
 impl StaleFiles {
-    /// Returns whether the file is already listed, to be removed or to stay.
+    /// Returns whether the file is already listed, as a file to remove or to keep.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.gone.iter().any(|file| file.path == name) || self.kept.iter().any(|kept| kept == name)
@@ -128,7 +130,7 @@ impl StaleFiles {
         self.kept.push(name);
     }
 
-    /// Returns a note about the files that stay.
+    /// Returns a note about the files that are kept, if there are any.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         let kept = listed(self.kept.iter().map(|name| format!("{name:?}")), 1);
@@ -148,12 +150,12 @@ impl<'a> Pattern<'a> {
         Ok(Self { parent, name, role, glob: is_glob.then_some(glob), matcher: OnceCell::new(), found })
     }
 
-    /// Returns the prefix of every name that matches.
+    /// Returns the prefix that all matching names have.
     fn start(&self) -> &'a str {
         &self.name[..self.name.find(Self::SIGNS).unwrap_or(self.name.len())]
     }
 
-    /// Keeps a name if it matches.
+    /// Adds a name to the found names if it matches.
     fn see(&mut self, name: &OsStr) {
         if !name.as_encoded_bytes().starts_with(self.start().as_bytes()) {
             return;

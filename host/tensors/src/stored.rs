@@ -47,8 +47,8 @@ pub struct DecodedStorages {
     pieces: RecentPieces,
 }
 
-/// Maximum bytes of an encoded part of a joined storage for which the part is decoded each time it
-/// is read.
+/// Maximum bytes of an encoded part of a joined storage that is decoded when it is read, and kept
+/// only for a short time.
 pub const MAX_PIECE: u64 = 4 << 20;
 
 /// A value that is made on first use, or the error that occurred. If the attempt was canceled, the

@@ -1,6 +1,7 @@
-//! Kills a commit, and the recovery after it, at each of their stages, and checks the result.
+//! Kills a commit, and the recovery after the commit, at each of their stages, and checks the
+//! result.
 //!
-//! Each run is a process of its own: this test binary, with [`child`] as its only test.
+//! Each run is a separate process: this test binary, with [`child`] as its only test.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -24,7 +25,7 @@ struct Job {
     name: &'static str,
     folder: bool,
     files: &'static [&'static str],
-    /// The older output that it replaces.
+    /// The files of the older output that the commit replaces.
     old: &'static [&'static str],
     /// Whether the file system supports exchanges, links and no-replace renames.
     able: bool,
@@ -95,8 +96,8 @@ impl Job {
         stage.commit(&files, CommitOptions { force: !self.old.is_empty(), sync })
     }
 
-    /// Returns whether the output is the old one (`Some(false)`), the new one (`Some(true)`), or in
-    /// between (`None`).
+    /// Returns `Some(false)` if the output is the old output, `Some(true)` if it is the new output,
+    /// and `None` if it is in between.
     fn state(&self, home: &Path) -> Option<bool> {
         let there = |names: &[&str], text: &str| {
             let found = tree(&home.join("out"));
@@ -111,7 +112,7 @@ impl Job {
         there(self.files, "new").then_some(true)
     }
 
-    /// Checks what must hold at every moment.
+    /// Checks the conditions that must be true at every moment.
     fn check(&self, home: &Path, when: &str) {
         let out = home.join("out");
         assert_eq!(fs::read_to_string(home.join("foreign")).unwrap(), "foreign", "{when}");
@@ -126,8 +127,8 @@ impl Job {
             Some(_) => return,
             None => assert!(!self.atomic, "{when}: {:?}", tree(home)),
         }
-        // In between: no index, or an index whose files all belong to its generation. The receipt,
-        // if present, does too.
+        // In between, there is either no index, or all files of the index belong to the same
+        // generation as the index. The same applies to the receipt, if there is one.
         let Ok(index) = fs::read_to_string(out.join("i.json")) else { return };
         let named = if index == "old" { self.old } else { self.files };
         for name in named.iter().filter(|name| **name != RECEIPT || out.join(name).exists()) {
@@ -136,7 +137,7 @@ impl Job {
     }
 }
 
-/// Not a test: the child processes run this.
+/// This is not a real test: the child processes run it.
 #[test]
 fn child() {
     let (Ok(job), Some(home)) = (std::env::var(JOB), std::env::var_os(HOME)) else { return };
@@ -156,7 +157,7 @@ fn child() {
     }
 }
 
-/// Writes a file larger than the process limit.
+/// Writes a file that is larger than the process's limit.
 fn limited(home: &Path) -> Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let flag = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -186,12 +187,12 @@ fn is_killed(status: ExitStatus) -> bool {
     status.signal() == Some(rustix::process::Signal::KILL.as_raw())
 }
 
-/// The stages that this module reaches; the others come earlier in a run.
+/// The stages that this module reaches. Other stages come earlier in a run.
 fn commit_stages() -> impl Iterator<Item = &'static str> {
     STAGES.into_iter().filter(|stage| !["copied", "sealed", "verified"].contains(stage))
 }
 
-/// Runs `job` in a new folder, with a kill at `moment`.
+/// Runs `job` in a new folder, and kills it at `moment`.
 fn spawn_anew(job: Job, verb: &str, moment: &str) -> (TempDir, ExitStatus, String) {
     let home = home();
     job.prepare(home.path());
@@ -199,7 +200,7 @@ fn spawn_anew(job: Job, verb: &str, moment: &str) -> (TempDir, ExitStatus, Strin
     (home, status, stderr)
 }
 
-/// Returns the moments that `job` reaches if nothing fails: each stage, and how often it was
+/// Returns the moments that `job` reaches if nothing fails: each stage, and how often it had been
 /// reached before.
 fn moments(job: Job, verb: &str) -> Vec<(&'static str, usize)> {
     let home = home();
@@ -215,7 +216,8 @@ fn moments(job: Job, verb: &str) -> Vec<(&'static str, usize)> {
     commit_stages().flat_map(|stage| (1..=times(stage)).map(move |nth| (stage, nth))).collect()
 }
 
-/// Runs `job` with a kill at each moment that it reaches; returns the stages reached.
+/// Runs `job` once for each moment that it reaches, and kills it at that moment. Returns the stages
+/// that were reached.
 fn walk(job: Job, verb: &str, mut killed: impl FnMut(&Path, &str)) -> BTreeSet<&'static str> {
     let moments = moments(job, verb);
     for (stage, nth) in &moments {
@@ -229,7 +231,8 @@ fn walk(job: Job, verb: &str, mut killed: impl FnMut(&Path, &str)) -> BTreeSet<&
     moments.into_iter().map(|(stage, _)| stage).collect()
 }
 
-/// Checks that the next run leaves no stage, and either the old output or the new one.
+/// Checks that the next run leaves no stage behind, and that the output is either the old one or
+/// the new one.
 fn settled(job: Job, home: &Path, when: &str) {
     let recovered = recover(&job.destination(home)).unwrap();
     assert!(recovered.notes.is_empty(), "{when}: {recovered:?}");
@@ -255,7 +258,7 @@ fn a_kill_in_the_recovery_leaves_what_was_promised() {
     let mut kills = 0;
     for job in JOBS.into_iter().filter(|job| !job.atomic || job.name == "folder-force") {
         walk(job, "commit", |home, moment| {
-            // The stages that a recovery reaches from here.
+            // Walk through the stages that a recovery reaches from this state.
             let when = format!("{}, {moment}", job.name);
             let ((), reached) = fault::reached(|| settled(job, home, &when));
             for stage in [

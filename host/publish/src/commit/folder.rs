@@ -1,13 +1,14 @@
-//! Replaces a folder by exchanging it, in one step, with the staged one.
+//! Replaces a folder by exchanging it with the staged folder in one step.
 //!
 //! Before the exchange, everything in the old folder that the output does not replace is
 //! [carried](carry) into the staged folder. Files are hard-linked, which costs nothing and makes
 //! them available at the moment of the exchange; folders are created again with the same owner and
-//! mode. After the exchange, the old folder is [drained](drain): additions and changes made in
-//! between are moved to the new folder, and the rest is removed.
+//! mode. After the exchange, the old folder is [drained](drain): files that were added or changed
+//! after the carry are moved to the new folder, and the rest is removed.
 //!
-//! A reader that opens several files by path during the exchange may get some of the old folder and
-//! some of the new one. Opening the folder first, and its files relative to it, avoids that.
+//! A reader that opens several files by path during the exchange may read some files from the old
+//! folder and some from the new one. A reader avoids this if it opens the folder first and then
+//! opens the files relative to the folder.
 
 use crate::beneath::Top;
 use crate::disk::{At, Disk, adopt, exists, failed, in_the_way, listed, metadata, open_to_owner};
@@ -24,17 +25,17 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
 use tensorferry_sdk::Result;
 
-/// The outcome of a carry.
+/// The result of carrying files over.
 #[derive(Debug)]
 pub(super) enum Carried {
-    /// The new folder has everything that the old one has.
+    /// The new folder contains everything that the old folder contains.
     All,
-    /// Not possible here (no links, a mounted sub-folder, another owner's files), with the reason
-    /// in words.
+    /// Files cannot be carried over here (no links, a mounted sub-folder, files of a different
+    /// owner). Contains the reason.
     Cannot(String),
 }
 
-/// Gives `new` every entry of `old` that it lacks, except `stale` ones.
+/// Links or creates every entry of `old` that is missing in `new`, except for `stale` entries.
 pub(super) fn carry(old: &Path, new: &Path, stale: &HashSet<&Path>, disk: Disk) -> Result<Carried> {
     let mut conflict = None;
     let carried = Top::open(old).and_then(|old| Ok((old, Top::open(new)?)));
@@ -61,7 +62,8 @@ fn carry_tree(
             let (path, [from, to]) = (folder.join(&name), [&from, &to].map(|folder| at(folder, &name)));
             let there = to.stat()?;
             match (meta.is_dir(), there.map(|there| there.is_dir())) {
-                // Other runs find their stages under the same names after the drain.
+                // Staging areas are not carried over. After the drain, other runs find their stages
+                // under the same names.
                 (true, None) if is_area(&name) => {}
                 (true, _) if meta.dev() != device => return Err(ErrorKind::CrossesDevices.into()),
                 (true, None) => {
@@ -84,18 +86,20 @@ fn carry_tree(
             }
         }
     }
-    // Last, and innermost first: a mode may forbid creating anything in the folder.
+    // Modes are set last, innermost folders first, because a mode may forbid creating entries in
+    // the folder.
     for folder in folders.iter().rev() {
         adopt(&new.below(folder)?, &metadata(&old.below(folder)?)?)?;
     }
     Ok(())
 }
 
-/// Empties and removes `old`, which `new` has replaced. Can be repeated after any interruption.
+/// Empties and removes `old`, which `new` has replaced. This can be repeated after any
+/// interruption.
 ///
-/// Entries that `new` lacks are moved there. An entry that `new` has is removed if it is the same
-/// file under a second name, or if a file of the `output` replaces it. Otherwise it was changed
-/// between carry and exchange, and the younger file stays.
+/// Entries that are missing in `new` are moved there. An entry that is also in `new` is removed if
+/// both are the same file, or if a file of the `output` replaces the entry. Otherwise the entry was
+/// changed between the carry and the exchange, and the younger of the two files is kept.
 pub(super) fn drain(old: &Top, new: &Top, output: &HashSet<&Path>, disk: Disk, durable: bool) -> Result<()> {
     let failed = || failed("move the contents of the old folder", &new.path);
     let mut folders = vec![PathBuf::new()];
@@ -142,11 +146,11 @@ pub(super) fn drain(old: &Top, new: &Top, output: &HashSet<&Path>, disk: Disk, d
     fault::reach("old-removed")
 }
 
-/// Removes an empty folder below `top`, or `top` itself.
+/// Removes an empty folder below `top`, or `top` itself if the path is empty.
 fn remove_folder(top: &Top, folder: &Path) -> io::Result<()> {
     match (folder.parent(), folder.file_name()) {
         (Some(outer), Some(name)) => Ok(unlinkat(top.below(outer)?, name, AtFlags::REMOVEDIR)?),
-        // This call does not remove a link.
+        // `remove_dir` does not remove a link that has replaced the folder.
         _ => std::fs::remove_dir(&top.path),
     }
 }
@@ -155,12 +159,13 @@ fn at<'a>(folder: &'a OwnedFd, name: &'a OsStr) -> At<'a> {
     At { folder: folder.as_fd(), name: Path::new(name) }
 }
 
-/// Returns whether `meta` is a different file from `there` and changed later.
+/// Returns whether `meta` is a different file from `there` and was changed later.
 fn is_younger(meta: &Metadata, there: &Metadata) -> bool {
     meta.ino() != there.ino() && (meta.mtime(), meta.mtime_nsec()) > (there.mtime(), there.mtime_nsec())
 }
 
-/// Returns a folder's entries with metadata, without those that vanish meanwhile.
+/// Returns a folder's entries with their metadata. Entries that disappear during the call are left
+/// out.
 fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, Metadata)>> {
     let mut found = Vec::new();
     for entry in Dir::read_from(listed(folder)?)? {

@@ -1,9 +1,9 @@
 //! The commit record lists the steps of a commit of several names, so that the next run can finish
 //! it.
 //!
-//! It is `commit.json` in the locked stage, written under another name and then renamed, so that it
-//! is either complete or missing. Its names are relative to the folder that contains the
-//! stage, and cannot lead out of that folder.
+//! It is `commit.json` in the locked stage, written under a different name and then renamed, so
+//! that the record is either complete or missing. Its names are relative to the folder that
+//! contains the stage, and cannot lead out of that folder.
 
 use crate::disk::{failed, read_own, sync};
 use crate::stage::{RECORD, check_relative};
@@ -17,10 +17,10 @@ use tensorferry_sdk::{Error, Result};
 
 const UNFINISHED_NAME: &str = "commit.json.part";
 const VERSION: u32 = 1;
-/// Maximum bytes of a record. A file takes about 300 bytes of it.
+/// Maximum bytes of a record. Each file of the output takes about 300 bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The steps of a commit, and whether each must survive a power failure.
+/// The steps of a commit, and whether each step must survive a power failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
@@ -40,15 +40,15 @@ pub(super) enum Action {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Set {
-    /// The target folder; `None` for the folder that holds the stage.
+    /// The target folder; `None` for the folder that contains the stage.
     pub(super) folder: Option<OsString>,
     /// Whether existing files may be replaced.
     pub(super) force: bool,
-    /// Whether the old index is removed before the first file is renamed.
+    /// Whether the old index is removed before the first data file is renamed.
     pub(super) removes_index: bool,
     /// Folders to create in the target folder, parents first.
     pub(super) missing_folders: Vec<String>,
-    /// In the order of the renames: data files first, indexes last.
+    /// The files, in the order of the renames: data files first, indexes last.
     pub(super) files: Vec<SetFile>,
     /// Receipts of an older set. They are removed before the first new index is renamed into place.
     #[serde(default)]
@@ -62,7 +62,7 @@ pub(super) struct Set {
 #[serde(deny_unknown_fields)]
 pub(super) struct StaleFile {
     pub(super) name: String,
-    /// The file under this name when the record was written.
+    /// The identity of the file under this name when the record was written.
     pub(super) old: FileIdentity,
 }
 
@@ -71,22 +71,23 @@ pub(super) struct StaleFile {
 pub(super) struct SetFile {
     pub(super) name: String,
     pub(super) index: bool,
-    /// The staged file.
+    /// The identity of the staged file.
     pub(super) new: FileIdentity,
-    /// The file under this name when the record was written.
+    /// The identity of the file under this name when the record was written, if there was one.
     pub(super) old: Option<FileIdentity>,
 }
 
-/// A folder that is exchanged with the staged one.
+/// A folder that is exchanged with the staged folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Exchange {
     pub(super) folder: OsString,
-    /// The staged folder's inode. The name that has this inode shows whether the exchange has
-    /// happened.
+    /// The staged folder's inode. The name that currently has this inode shows whether the exchange
+    /// has happened.
     pub(super) new_inode: u64,
     pub(super) old_inode: u64,
-    /// The files of the output and those of an older one. Neither are carried over.
+    /// The files of the output and the files of an older output. None of these files are carried
+    /// over.
     pub(super) files: Vec<String>,
 }
 
@@ -95,7 +96,7 @@ impl Record {
         Self { version: VERSION, sync, action }
     }
 
-    /// Writes the record into the stage, replacing an earlier one.
+    /// Writes the record into the stage, and replaces an earlier record.
     pub(super) fn write(&self, root: &Path) -> Result<()> {
         let (part, path) = (root.join(UNFINISHED_NAME), root.join(RECORD));
         let failed = || failed("write the commit record", &path);

@@ -1,11 +1,12 @@
 //! Recovery handles the stages of interrupted runs: those whose lock is free.
 //!
-//! A stage without a record is removed: nothing of it was visible. A set's record is finished. An
-//! exchange's record is finished if the exchange has happened; otherwise it is dropped, because the
-//! old folder is still complete. A set is abandoned if other files have been written under its
-//! names since. Some stages are left alone: those of other users, those that another run holds, and
-//! those that are not proven to have been created in their current location (`stage/proof.rs`). The
-//! user gets a note about the last kind, and may finish such a stage by hand.
+//! A stage without a record is removed, because none of its files were visible. If the record
+//! describes a set, its commit is finished. If the record describes an exchange, the commit is
+//! finished if the exchange has happened. Otherwise the stage is removed, because the old folder is
+//! still complete. A set is abandoned if other files have been written under its names since. Some
+//! stages are left alone: stages of other users, stages that another run has locked, and stages
+//! without a proof that they were created in their current location (`stage/proof.rs`). The user
+//! gets a note about a stage without proof, and may finish it by hand.
 
 use super::folder;
 use super::record::{Action, Exchange, Record, Set};
@@ -19,19 +20,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// The leftovers of interrupted runs, and how they were handled.
+/// How the leftovers of interrupted runs were handled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// The folder of each output whose commit was finished.
     pub finished: Vec<PathBuf>,
     /// Number of stages that were removed because there was nothing to finish.
     pub removed: usize,
-    /// Stages that were left or abandoned, and why; one sentence each.
+    /// Notes about stages that were left alone or abandoned, and why, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl Recovered {
-    /// Adds later findings. A stage that is left alone is found each time.
+    /// Adds the results of a later recovery. Notes about stages that are found again are not
+    /// repeated.
     pub fn append(&mut self, later: Self) {
         let known = self.notes.clone();
         self.finished.extend(later.finished);
@@ -40,8 +42,8 @@ impl Recovered {
     }
 }
 
-/// Finishes or removes the leftovers of interrupted runs at this destination. If one stage has a
-/// problem, it stays and a note describes it.
+/// Finishes or removes the leftovers of interrupted runs at this destination. If a stage has a
+/// problem, the stage is kept, and a note describes the problem.
 pub fn recover(destination: &Destination) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     for folder in places(destination)? {
@@ -74,9 +76,10 @@ fn recover_in(folder: &Path, output: &Path, disk: Disk, recovered: &mut Recovere
 /// Leaves an unproven stage as it is, unless it is empty.
 fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
     let holds_nothing = || proof::is_not_needed(root).map_err(failed("read a staging folder", root));
-    // A run writes the proof before its stage holds anything, and removes the proof when the stage
-    // is empty again. Both may happen between two checks. A stage that is not empty, has no proof
-    // and is still not empty was therefore not left by a run here.
+    // A run writes the proof before its stage contains anything, and removes the proof when the
+    // stage is empty again. Both may happen between two checks. If a stage is not empty, has no
+    // proof, and is still not empty afterwards, it was therefore not left by a run in this
+    // location.
     if !holds_nothing()? {
         if proof::is_there(root) || holds_nothing()? {
             return Ok(());
@@ -95,7 +98,7 @@ fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
     }
 }
 
-/// Finishes or removes one stage at the user's request, wherever it comes from.
+/// Finishes or removes one stage at the user's request, even if it has no proof.
 pub fn recover_by_hand(stage: &Path) -> Result<Recovered> {
     let refused = |why| Err(Error::usage(why).file(stage.display().to_string()));
     let root = std::fs::canonicalize(stage).map_err(failed("find the staging folder", stage))?;
@@ -206,7 +209,7 @@ fn finish_exchange(
 }
 
 impl Exchange {
-    /// Empties and removes the old folder once it has been exchanged; see [`folder::drain`].
+    /// Empties and removes the old folder after the exchange; see [`folder::drain`].
     pub(super) fn drain(&self, old: &Path, new: &Path, disk: Disk, sync: bool) -> Result<()> {
         let output: HashSet<&Path> = self.files.iter().map(Path::new).collect();
         let open = |path: &Path, inode: u64| {

@@ -1,9 +1,9 @@
 //! Commits a set file by file: data files first, indexes last.
 //!
-//! If names of data files collide with an older set, the old index is removed before the first data
-//! file is replaced. A reader that opens the set by its index therefore finds the old set, none, or
-//! the new one. All steps are in the commit record, and each can be repeated: recovery calls the
-//! same [`finish`].
+//! If data files of an older set have the same names, the old index is removed before the first
+//! data file is replaced. A reader that opens the set by its index therefore finds the old set, no
+//! set, or the new set. All steps are in the commit record, and each can be repeated: recovery
+//! calls the same [`finish`].
 
 use super::record::{Set, SetFile, StaleFile};
 use crate::beneath::Place;
@@ -17,20 +17,20 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
-/// The source and target of a set, and how to move it.
+/// Where the files of a set come from and where they go.
 #[derive(Debug, Clone)]
 pub(super) struct Move<'a> {
     /// The stage.
     pub(super) root: &'a Path,
-    /// The folder that the stage is for.
+    /// The folder that contains the output, and for which the stage was created.
     pub(super) parent: &'a Path,
-    /// The target folder in `parent`; `None` for `parent` itself.
+    /// The target folder, relative to `parent`; `None` for `parent` itself.
     pub(super) folder: Option<&'a OsStr>,
     pub(super) disk: Disk,
     pub(super) sync: bool,
 }
 
-/// Examines the staged files and existing targets, and decides the steps.
+/// Examines the staged files and existing targets, and decides which steps are needed.
 pub(super) fn plan(files: &[StagedFile], stale: &[StagedFile], at: &Move<'_>, force: bool) -> Result<Set> {
     let names = files.iter().map(|file| file.path.as_str());
     let folder = at.folder();
@@ -63,7 +63,7 @@ pub(super) fn plan(files: &[StagedFile], stale: &[StagedFile], at: &Move<'_>, fo
     })
 }
 
-/// Finds the files that exist now, with their identities.
+/// Returns those of the files that exist now, with their identities.
 fn plan_removal<'a>(files: impl Iterator<Item = &'a StagedFile>, at: &Move<'_>) -> Result<Vec<StaleFile>> {
     let mut planned = Vec::new();
     for file in files {
@@ -74,8 +74,9 @@ fn plan_removal<'a>(files: impl Iterator<Item = &'a StagedFile>, at: &Move<'_>) 
     Ok(planned)
 }
 
-/// Renames an empty file into each existing target folder except the stage's own. A folder may be
-/// on another file system; that must be known before anything of the older output is removed.
+/// Renames an empty file into each existing target folder, to test the rename. The folder that
+/// contains the stage is not tested. A folder may be on a different file system, and this must be
+/// known before any file of the older output is removed.
 pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
     let names = set.files.iter().map(|file| file.name.as_str());
     let folders = folders_of(names).filter(|name| !set.missing_folders.contains(name));
@@ -103,7 +104,7 @@ pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
 }
 
 /// Removes the probe files that a killed run left in its output's folder, and in the sub-folders
-/// that its stage has files for.
+/// for which its stage contains files.
 pub(super) fn remove_probes(root: &Path, folder: &Path) {
     let mut names = vec![PathBuf::new()];
     while let Some(name) = names.pop() {
@@ -120,7 +121,7 @@ pub(super) fn remove_probes(root: &Path, folder: &Path) {
     }
 }
 
-/// Does the steps that are not done yet.
+/// Performs the steps that have not been performed yet.
 pub(super) fn finish(set: &Set, at: &Move<'_>) -> Result<()> {
     for name in &set.missing_folders {
         let place = at.place(name)?;
@@ -135,7 +136,8 @@ pub(super) fn finish(set: &Set, at: &Move<'_>) -> Result<()> {
     }
     let (data, indexes) = set.files.split_at(set.files.partition_point(|file| !file.index));
     rename_all(data, "file-renamed", set, at)?;
-    // Otherwise `ferry verify` would check the new files against the old receipt and report damage.
+    // Old receipts are removed first. Otherwise `ferry verify` would check the new files against an
+    // old receipt and report damage.
     remove_old(&set.old_receipts, "old-receipt-removed", at)?;
     rename_all(indexes, "index-renamed", set, at)?;
     remove_old(&set.stale, "stale-removed", at)
@@ -147,7 +149,7 @@ fn rename_all(files: &[SetFile], reached: &'static str, set: &Set, at: &Move<'_>
             fault::reach(reached)?;
         }
     }
-    // The files must be durable before an index points to them.
+    // The files must be on disk before an index refers to them.
     sync_folders(files.iter().map(|file| file.name.as_str()), at)
 }
 
@@ -183,7 +185,7 @@ fn remove_indexes(set: &Set, at: &Move<'_>) -> Result<()> {
     fault::reach("old-index-removed")
 }
 
-/// Renames one file into place. Returns whether there was something to do.
+/// Renames one file into place. Returns whether a rename was needed.
 fn rename(file: &SetFile, set: &Set, at: &Move<'_>) -> Result<bool> {
     let (from, to) = (at.staged(&file.name)?, at.place(&file.name)?);
     if from.stat().map_err(failed("examine a staged file", &from.path))?.is_none() {
@@ -195,7 +197,8 @@ fn rename(file: &SetFile, set: &Set, at: &Move<'_>) -> Result<bool> {
     };
     match rename() {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && !set.force => {
-            // An interrupted run may have ended just after the hard link that replaces the rename.
+            // If a hard link replaces the rename, an interrupted run may have ended immediately
+            // after the link.
             if to.identity().map_err(failed("examine the output", &to.path))? != Some(file.new) {
                 return Err(exists(&to.path));
             }
@@ -214,8 +217,8 @@ pub(super) fn is_begun(set: &Set, at: &Move<'_>) -> bool {
     })
 }
 
-/// Returns whether one of the names holds neither the old file nor the new one. Something else has
-/// written there since, and going on would destroy that file.
+/// Returns whether a file under one of the names is neither the old file nor the new one. Another
+/// program has written the file since, and continuing would destroy it.
 pub(super) fn is_superseded(set: &Set, at: &Move<'_>) -> Result<bool> {
     for file in &set.files {
         let to = at.place(&file.name)?;
@@ -227,12 +230,13 @@ pub(super) fn is_superseded(set: &Set, at: &Move<'_>) -> Result<bool> {
     Ok(false)
 }
 
-/// Undoes the renames. Only for a set that replaced nothing: its names become free again.
+/// Undoes the renames, so that the names become free again. Only for a set that replaced no files.
 pub(super) fn roll_back(set: &Set, at: &Move<'_>) {
     for file in set.files.iter().rev() {
         let Ok(to) = at.place(&file.name) else { continue };
         if matches!(to.identity(), Ok(Some(there)) if there == file.new) {
-            // The cause is already reported; a file that cannot be removed stays, and is complete.
+            // The cause of the failure is already reported. A file that cannot be removed is left
+            // in place; it is complete.
             let _ = to.remove();
         }
     }
@@ -271,14 +275,14 @@ pub(super) fn check_free<'a>(
     Ok(())
 }
 
-/// Returns the folders of relative names, parents first.
+/// Returns the folders in relative names, parents first.
 pub(super) fn folders_of<'a>(names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = String> {
     let folders: BTreeSet<&str> =
         names.flat_map(|name| name.match_indices('/').map(move |(at, _)| &name[..at])).collect();
     folders.into_iter().map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
-/// Makes the names of files and of their folders survive a power failure.
+/// Syncs the folders, so that the names of files and folders survive a power failure.
 fn sync_folders<'a>(names: impl Iterator<Item = &'a str>, at: &Move<'_>) -> Result<()> {
     let names: Vec<&str> = names.collect();
     if !at.sync || names.is_empty() {
@@ -297,8 +301,8 @@ impl Move<'_> {
         self.folder.map_or_else(|| self.parent.to_owned(), |name| self.parent.join(name))
     }
 
-    /// Finds the target of a name. Only links in the path to `parent` are followed: the user typed
-    /// that path.
+    /// Finds the target of a name. Links are followed only in the path to `parent`, because the
+    /// user typed that path.
     fn place(&self, name: impl AsRef<Path>) -> Result<Place> {
         match self.folder {
             Some(folder) => Place::find(self.parent, &Path::new(folder).join(name)),

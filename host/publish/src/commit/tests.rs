@@ -1,4 +1,4 @@
-//! Tests of what each kind of commit and recovery leaves.
+//! Tests of the files that each kind of commit and recovery leaves behind.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -21,8 +21,9 @@ const NONE: Disk = Disk { noreplace: false, exchange: false, links: false };
 const FORCE: CommitOptions = CommitOptions { force: true, sync: false };
 const KEEP: CommitOptions = CommitOptions { force: false, sync: false };
 
-/// Held for writing while a process is spawned, and for reading while a lock is expected to be free
-/// again: between fork and exec, a child holds a copy of every descriptor, locks included.
+/// Locked for writing while a process is spawned, and for reading while a test expects a stage's
+/// lock to be free. The reason is that between fork and exec, a child has a copy of every
+/// descriptor, and so of every lock.
 static SPAWNING: RwLock<()> = RwLock::new(());
 
 pub(super) fn spawning() -> impl Drop {
@@ -75,7 +76,8 @@ fn publish(
     stage.commit(&files, options)
 }
 
-/// Returns all files below a folder and their contents, links as `-> target`, sorted.
+/// Returns all files below a folder and their contents, sorted. The content of a link is `->
+/// target`.
 pub(super) fn tree(folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -212,7 +214,7 @@ fn what_ferry_would_not_have_written_is_not_replaced() {
     }
     assert_eq!(Stage::begin(&beside(&home.path().join("file/sub"))).unwrap_err().kind(), ErrorKind::Usage);
 
-    // A link is replaced; its target is not touched.
+    // The link itself is replaced, and its target is not changed.
     publish(&beside(home.path()), ALL, &["link"], FORCE).unwrap();
     assert_eq!(fs::read_to_string(home.path().join("file")).unwrap(), "old");
     assert!(!fs::symlink_metadata(home.path().join("link")).unwrap().is_symlink());
@@ -220,7 +222,7 @@ fn what_ferry_would_not_have_written_is_not_replaced() {
 
 #[test]
 fn a_folder_that_cannot_be_written_to_is_named() {
-    // `/proc` refuses new files to everyone, including root.
+    // Nobody can create files in `/proc`, not even root.
     let error = Stage::begin(&beside(Path::new("/proc"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     assert!(
@@ -247,7 +249,7 @@ fn a_set_comes_among_other_files_or_not_at_all() {
                 ],
             );
         }
-        // The last name is taken after the check: the renames before it are undone.
+        // The last name is taken after the check, so that the earlier renames are undone.
         let home = home();
         let mut stage = Stage::begin_on(&beside(home.path()), disk).unwrap();
         let files = fill(&stage, &SET, "new");

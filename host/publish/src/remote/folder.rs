@@ -1,4 +1,4 @@
-//! The folder of an output in a store.
+//! The folder of an output in an object store.
 
 use crate::disk::exists;
 use crate::stage::{Destination, DestinationKind, check_relative};
@@ -17,7 +17,7 @@ use tensorferry_sdk::{ErrorKind, Result};
 pub struct RemoteFolder {
     pub(super) place: Arc<dyn RemotePlace>,
     path: String,
-    /// The URL to display.
+    /// The URL that is displayed.
     shown: PathBuf,
     is_own: bool,
     most_listed: u64,
@@ -25,9 +25,11 @@ pub struct RemoteFolder {
 }
 
 impl RemoteFolder {
-    /// Returns the folder of a destination, or `None` if it is on this machine.
+    /// Returns the folder of a destination in a store, or `None` if the destination is on this
+    /// machine.
     pub fn of(destination: &Destination, session: &Session) -> Result<Option<Self>> {
-        // A store may only know files, so the URL is that of the file to be written.
+        // Some stores know only files, so the URL of the file to be written is used and not the URL
+        // of its folder.
         let url = match &destination.kind {
             DestinationKind::Beside { name } => destination.folder.join(name),
             DestinationKind::Folder => destination.folder.clone(),
@@ -63,8 +65,8 @@ impl RemoteFolder {
         if name.is_empty() { self.shown.clone() } else { self.shown.join(name) }
     }
 
-    /// Checks that an output of these files may be written, as far as the store shows its objects.
-    /// The condition of each upload covers the rest.
+    /// Checks that an output of these files may be written, as far as the store lists its objects.
+    /// The condition of each upload covers objects that are not listed.
     pub fn check_free(&self, names: &[&str], force: bool) -> Result<()> {
         names.iter().try_for_each(|name| check_relative(name))?;
         if force {
@@ -99,7 +101,7 @@ impl RemoteFolder {
         Ok(entries.iter().filter(|entry| entry.len.is_some()).map(|entry| entry.name.clone()).collect())
     }
 
-    /// Returns whether the listing contains a file of this name.
+    /// Returns whether the listing of the store contains a file of this name.
     pub fn has_file(&self, name: &str) -> Result<bool> {
         let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
         Ok(self.entries(folder)?.iter().any(|entry| entry.name == file && entry.len.is_some()))
@@ -110,7 +112,7 @@ impl RemoteFolder {
         Some(FileIdentity::of_remote(self.place.open(&self.path_of(name)).ok()?.stamp()))
     }
 
-    /// Returns a file's bytes if it exists and has at most `most` bytes.
+    /// Returns the bytes of a file, if the file exists and is at most `most` bytes long.
     pub fn read_small(&self, name: &str, most: u64) -> Option<Vec<u8>> {
         let path = self.path_of(name);
         self.place.stamp(&path).ok()??;
@@ -132,7 +134,8 @@ impl RemoteFolder {
     }
 }
 
-/// Returns whether the error means that a store denies the request, rather than that it fails.
+/// Returns whether an error means that the store denies the request, and not that the request has
+/// failed.
 pub fn is_refusal(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Io | ErrorKind::Limit | ErrorKind::Unsupported)
 }

@@ -1,4 +1,5 @@
-//! The objects of an output that are being uploaded, and those that this run has made visible.
+//! The objects of an output: objects that are being uploaded, and objects that this run has made
+//! visible.
 
 use super::folder::RemoteFolder;
 use crate::commit::Committed;
@@ -16,11 +17,13 @@ use tensorferry_core::context::session::Session;
 use tensorferry_core::context::windows::{WINDOW_BYTES, windows};
 use tensorferry_sdk::{Context, Error, ErrorKind, Result};
 
-/// Maximum bytes of an older index that is kept in memory, to restore it if the new set fails.
+/// Maximum bytes of an older index that is kept in memory, so that it can be restored if the new
+/// set fails.
 const MOST_PUT_BACK: u64 = 64 << 20;
 
-/// Objects being written. Dropping it without a commit aborts the uploads and removes the objects
-/// that it made visible. An older set with other names can then be found again.
+/// The objects of an output that is being written. If it is dropped without a commit, its uploads
+/// are aborted, and the objects that it made visible are removed. The older indexes and receipts
+/// are restored, so that an older set with different names can be found again.
 pub struct RemoteStage {
     pub(crate) folder: RemoteFolder,
     force: bool,
@@ -38,9 +41,9 @@ pub struct RemoteStage {
 enum Older {
     /// There is no older set to replace.
     NotReplaced,
-    /// Its objects are replaced one after the other.
+    /// The objects of the older set are replaced one after the other.
     Overwritten,
-    /// The new set's data has other names.
+    /// The data of the new set has different names from the older set.
     StandsBeside,
 }
 
@@ -57,13 +60,14 @@ struct HeldObject {
 type Staged = (Arc<dyn RemoteUpload>, Condition);
 
 enum StagedObject {
-    /// Sent as it is written.
+    /// An object that is uploaded as it is written.
     Upload(Arc<dyn RemoteUpload>, Condition),
-    /// In an unnamed local file until it is complete.
+    /// An object that is kept in an unnamed local file until it is complete.
     Kept(File),
     Visible {
         len: u64,
-        /// Whether it stays if the output fails, such as a sidecar that replaced an older one.
+        /// Whether the object stays if the output fails. An example is a sidecar that replaced an
+        /// older one.
         stays: bool,
     },
 }
@@ -113,7 +117,8 @@ impl RemoteStage {
             true => match self.folder.place.stamp(&path) {
                 Ok(Some(stamp)) => Condition::Same(stamp),
                 Ok(None) => Condition::Absent,
-                // With permission to write but not to read, an existing object is replaced unseen.
+                // If the user may write but not read, an existing object is replaced without being
+                // examined.
                 Err(error) if error.kind() == ErrorKind::Io => Condition::Any,
                 Err(error) => return Err(error),
             },
@@ -145,7 +150,7 @@ impl RemoteStage {
         self.stale.retain(|file| file.path != name);
     }
 
-    /// Sends the kept objects, and waits until the store has all bytes.
+    /// Uploads the kept objects, and waits until the store has received all bytes.
     pub(crate) fn finish(&self, session: &Session) -> Result<()> {
         let kept: Vec<String> = {
             let objects = self.objects();
@@ -177,9 +182,10 @@ impl RemoteStage {
         self.objects().iter().filter_map(of).collect()
     }
 
-    /// Makes those of these files visible that have been written: data first, then the indexes and
-    /// receipts one by one. If no data object replaces an older one, the older set is complete
-    /// until its index is replaced. Otherwise the older indexes and receipts are removed first.
+    /// Makes the objects of these files visible, if they have been written: data first, then the
+    /// indexes and receipts one by one. If no data object replaces an older one, the older set
+    /// stays complete until its index is replaced. Otherwise the older indexes and receipts are
+    /// removed first.
     pub(crate) fn show(&self, files: &[StagedFile]) -> Result<()> {
         let uploads = self.uploads();
         let staged = files.iter().filter_map(|file| Some((file, uploads.get(&file.path)?)));
@@ -200,7 +206,7 @@ impl RemoteStage {
         data.into_par_iter().try_for_each(|(file, staged)| self.commit_one(file, staged))?;
         fault::reach("file-renamed")?;
         if older == Older::StandsBeside {
-            // The older set's receipt would not match the new files.
+            // The receipt of the older set would not match the new files.
             for file in self.older(files).filter(|file| file.kind == FileKind::Receipt) {
                 self.take_away(file)?;
             }
@@ -213,15 +219,15 @@ impl RemoteStage {
                 Older::StandsBeside => self.take_place(file, &(upload.clone(), condition.clone())),
             };
             if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Usage) {
-                // The name was free at the start: another run has created the same output
-                // meanwhile, and the objects are its own.
+                // The name was free at the start. A different run has since created the same
+                // output, so the objects belong to that run.
                 self.leave_visible();
             }
             done?;
         }
         if older == Older::StandsBeside {
-            // Indexes whose names the new set does not use. The commit removes the files that they
-            // list.
+            // These indexes have names that the new set does not use. The commit removes the files
+            // that they list.
             for file in self.stale.iter().filter(|file| file.kind == FileKind::Index) {
                 self.take_away(file)?;
             }
@@ -252,7 +258,7 @@ impl RemoteStage {
         }
     }
 
-    /// Replaces an older index or receipt, which is kept until the output is committed.
+    /// Replaces an older index or receipt. Its bytes are kept until the output is committed.
     fn take_place(&self, file: &StagedFile, staged: &Staged) -> Result<()> {
         let bytes = match staged.1 {
             Condition::Absent => None,
@@ -282,7 +288,7 @@ impl RemoteStage {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
     }
 
-    /// Returns the known length of an object.
+    /// Returns the length of an object, as far as it is known.
     pub(crate) fn len(&self, name: &str) -> u64 {
         match self.objects().get(name) {
             Some(StagedObject::Upload(upload, _)) => upload.bytes(),
@@ -298,7 +304,8 @@ impl RemoteStage {
 
     /// Restores an older object under its name.
     fn put_back(&self, HeldObject { name, bytes, condition, .. }: &HeldObject) -> Result<()> {
-        // If the name was free after the removal, the new set's own object may have taken it since.
+        // The name was free after the removal, but an object of the new set may have been created
+        // there since.
         let is_own = matches!(self.objects().get(name), Some(StagedObject::Visible { .. }));
         let condition = match condition {
             Condition::Absent if is_own => &Condition::Any,
@@ -311,7 +318,7 @@ impl RemoteStage {
         upload.commit(condition).map(drop)
     }
 
-    /// Makes all objects visible, and removes those of the older output.
+    /// Makes all objects visible, and removes the objects of the older output.
     pub(crate) fn commit(mut self, files: &[StagedFile]) -> Result<Committed> {
         self.show(files)?;
         // The new output is complete: a failure to remove an older file does not undo it.
@@ -335,13 +342,14 @@ impl Drop for RemoteStage {
         if self.is_committed {
             return;
         }
-        // A drop cannot report errors, and objects that cannot be removed are complete. The older
-        // set is restored before the new one's data is removed; its receipt was removed first and
-        // is restored last.
+        // A drop cannot report errors. If an object cannot be removed, it stays, but it is
+        // complete. The older set is restored before the data of the new set is removed. The
+        // receipt of the older set was removed first and is restored last.
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
         for object in held.iter().rev() {
             if self.put_back(object).is_err() && object.kind == FileKind::Index {
-                // One of the two sets must remain.
+                // The older index could not be restored. The new set is kept, because one of the
+                // two sets must remain.
                 return;
             }
         }

@@ -1,8 +1,8 @@
-//! The staging area of a folder: the only place where a user's runs stage outputs for that folder,
-//! on its file system. A search for the leftovers of interrupted runs reads only the area, because
-//! an output's folder may hold a million names.
+//! The staging area of a folder: the only location in which a user's runs stage outputs for that
+//! folder. It is on the same file system. A search for the leftovers of interrupted runs lists only
+//! the area, because the output's folder may contain a million names.
 //!
-//! Each user has a separate area, since a run does not follow the stage of another user.
+//! Each user has a separate area, because a run does not finish the stages of other users.
 
 use crate::disk::{each_name, stat};
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ pub fn in_folder(folder: &Path) -> PathBuf {
 }
 
 /// Name of the user's empty file that a commit renames into the output's folders to test them. If a
-/// run is killed, the next test replaces the file, or it is removed with its stage.
+/// run is killed, the file stays until the next test replaces it or the run's stage is removed.
 pub fn probe() -> String {
     format!("{PREFIX}try-{}", rustix::process::geteuid().as_raw())
 }
@@ -31,21 +31,23 @@ pub(crate) fn is_area(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
 }
 
-/// Returns the folder that a stage is for, or `None` if the stage is not in a staging area.
+/// Returns the folder for which a stage was created, or `None` if the stage is not in a staging
+/// area.
 pub fn folder_of(stage: &Path) -> Option<&Path> {
     let area = stage.parent().filter(|area| area.file_name().is_some_and(is_area))?;
     area.parent()
 }
 
-/// Creates the user's staging area. If something else has its name, creates one that later runs do
-/// not search.
+/// Creates the user's staging area. If the name is already used for something else, creates an area
+/// with a name that later runs do not search.
 pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
     let area = in_folder(folder);
     match DirBuilder::new().mode(OWNER_ONLY).create(&area) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         made => return made.map(|()| area),
     }
-    // `None` if another run has just removed it: the caller tries again.
+    // The area may be missing because another run has just removed it. In that case, the caller
+    // tries again.
     if stat(&area)?.as_ref().is_none_or(is_ours) {
         return Ok(area);
     }
@@ -54,10 +56,10 @@ pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
     Ok(other.keep())
 }
 
-/// Removes the area of a stage if no other stage is in it.
+/// Removes the staging area of a stage if it contains no other stage.
 pub(super) fn remove_of(stage: &Path) {
     if folder_of(stage).is_some() {
-        // Fails, as intended, if another stage is in it.
+        // This fails, as intended, if the area contains another stage.
         let _ = stage.parent().map(std::fs::remove_dir);
     }
 }
@@ -71,8 +73,9 @@ pub(crate) fn stages(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(stages)
 }
 
-/// Returns whether the folder belongs to the user. Following another user's record would use our
-/// permissions: in a shared folder it could name our files.
+/// Returns whether the folder belongs to the user. If ferry followed another user's record, it
+/// would do so with the current user's permissions. In a shared folder, the record could name the
+/// current user's files.
 pub fn is_ours(folder: &Metadata) -> bool {
     folder.is_dir() && folder.uid() == rustix::process::geteuid().as_raw()
 }

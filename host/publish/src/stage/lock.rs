@@ -1,4 +1,5 @@
-//! The lock of a stage. It is held as long as its run lives, so abandoned stages can be recognized.
+//! The lock of a stage. A run holds the lock of its stage until it ends, so that abandoned stages
+//! can be recognized.
 
 use super::proof::{self, PROOF};
 use super::site::Site;
@@ -12,9 +13,9 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
-/// Creates and locks a stage for a destination, with the missing folders. Meanwhile, other runs may
-/// remove parts of it: a new stage that is not locked yet looks abandoned; its area; empty folders
-/// that they created. In that case it is created again.
+/// Creates and locks a stage for a destination, and creates missing folders. While this happens,
+/// other runs may remove some of these: the new stage, which looks abandoned until it is locked,
+/// its area, or empty folders. In that case, the function tries again.
 pub(super) fn claim(destination: &Destination) -> Result<(Site, PathBuf, File)> {
     for attempt in 1..=ATTEMPTS {
         let site = Site::make(destination)?;
@@ -48,17 +49,17 @@ pub(super) fn claim(destination: &Destination) -> Result<(Site, PathBuf, File)> 
 /// How to treat a stage on a file system without locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithoutLocks {
-    /// The stage is our own new one: go on.
+    /// The stage was just created by this run: continue without a lock.
     Own,
-    /// It may belong to another run: leave it.
+    /// The stage may belong to another run: leave it alone.
     Leave,
 }
 
-/// Takes the lock of a stage. Returns `None` if another run holds it, or has removed the stage
-/// meanwhile.
+/// Takes the lock of a stage. Returns `None` if another run holds the lock or has just removed the
+/// stage.
 ///
-/// The file must be linked as `lock` *after* it has been locked: a run that removes a stage unlinks
-/// its lock file last, while it holds the lock.
+/// After the file has been locked, the name `lock` must still lead to the same file. A run that
+/// removes a stage unlinks the lock file last, while it holds the lock.
 pub fn lock(root: &Path, without: WithoutLocks) -> io::Result<Option<File>> {
     let path = root.join(LOCK);
     let nofollow = rustix::fs::OFlags::NOFOLLOW.bits();
@@ -97,9 +98,9 @@ pub fn lacks_locks(error: &io::Error) -> bool {
 }
 
 /// Removes a stage whose lock is held. The record is removed first, so that no run finishes a
-/// commit from files that are half removed. The proof and the lock file are removed last, so that
-/// they protect the rest to the end. If another run locks the empty folder just before its removal,
-/// the folder stays because it contains a file.
+/// commit whose files are partly removed. The proof and the lock file are removed last, so that
+/// they protect the other files until then. If another run locks the empty folder just before it is
+/// removed, the removal fails because the folder contains a lock file.
 pub fn remove(root: &Path) -> io::Result<()> {
     remove_if_there(&root.join(super::RECORD))?;
     for entry in fs::read_dir(root)? {
@@ -125,7 +126,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use crate::stage::{Destination, DestinationKind, Stage};
 
-    /// Jobs of one run share the folders that were missing, and failed jobs remove them again.
+    /// Jobs of one run create the same missing folders, and failed jobs remove them again.
     #[test]
     fn runs_that_make_and_remove_the_same_folders_do_not_disturb_each_other() {
         let home = tempfile::tempdir().unwrap();

@@ -1,13 +1,13 @@
 //! The proof that a stage was created in its current location, by a run that could write there. A
-//! stage is a folder that contains a record of renames; one that came with an archive or a clone
-//! must not be followed.
+//! stage contains a record of renames. If the stage came with an archive or a clone, ferry must not
+//! follow this record.
 //!
-//! The file `proof` holds what the file system recorded for the stage's lock: its inode, the time
-//! of its last change and its birth time, to the nanosecond. Unpacking an archive can create any
-//! name and content, but the kernel sets the inode and these times. They are the same on every node
-//! that mounts the file system, in any container and after a restart; nothing touches the lock
-//! after its creation. The proof fails for a copy of a stage, and on a file system whose inodes do
-//! not persist (FAT).
+//! The file `proof` contains what the file system recorded for the stage's lock: its inode, the
+//! time of its last change and its birth time, to the nanosecond. Unpacking an archive can create
+//! any name and content, but the kernel sets the inode and these times. They are the same on every
+//! node that mounts the file system, in any container and after a restart; nothing changes the lock
+//! file after its creation. The proof fails for a copy of a stage, and on a file system whose
+//! inodes do not persist (FAT).
 
 use super::LOCK;
 use crate::disk::{failed, read_own, stat};
@@ -20,16 +20,17 @@ use std::time::UNIX_EPOCH;
 use tensorferry_sdk::Result;
 
 pub(super) const PROOF: &str = "proof";
-/// Maximum bytes of the file. It has three numbers and their names.
+/// Maximum bytes of the file. It contains three numbers and their names.
 const MOST_BYTES: u64 = 1 << 10;
 
-/// The kernel's data about a lock.
+/// The properties that the kernel reports for a lock file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Proof {
     inode: u64,
     changed: (i64, i64),
-    /// Nanoseconds since 1970, if the file system stores it and the kernel reports it.
+    /// The birth time in nanoseconds since 1970, if the file system stores it and the kernel
+    /// reports it.
     born: Option<u128>,
 }
 
@@ -43,8 +44,8 @@ impl Proof {
         }
     }
 
-    /// Returns whether both describe the same lock. Clients with different kernels may share a
-    /// folder, so a birth time that one of them does not see proves nothing.
+    /// Returns whether both describe the same lock. If one of the two has no birth time, birth
+    /// times are not compared, because clients with different kernels may share a folder.
     fn agrees(&self, other: &Self) -> bool {
         let birth = self.born.zip(other.born).is_none_or(|(own, other)| own == other);
         birth && (self.inode, self.changed) == (other.inode, other.changed)
@@ -67,8 +68,9 @@ pub fn is_there(root: &Path) -> bool {
     lock.zip(proof).is_some_and(|(lock, proof)| proof.agrees(&Proof::of(&lock)))
 }
 
-/// Returns whether a stage without proof contains nothing to keep: its run was interrupted before
-/// it wrote the proof or while it removed the stage, or another run is removing it now.
+/// Returns whether a stage without a proof contains nothing to keep. Either its run was interrupted
+/// before it wrote the proof or while it removed the stage, or another run is currently removing
+/// the stage.
 pub(crate) fn is_not_needed(root: &Path) -> io::Result<bool> {
     let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let entries = match fs::read_dir(root) {
@@ -110,7 +112,7 @@ mod tests {
         assert!(!is_not_needed(&made).unwrap());
         fs::rename(&made, &moved).unwrap();
         assert!(is_there(&moved));
-        // `cp -a` keeps everything that tar, rsync or a clone can keep.
+        // `cp -a` preserves everything that tar, rsync or a clone can preserve.
         let copy = Command::new("cp").arg("-a").args([&moved, &copied]).status().unwrap();
         assert!(copy.success() && !is_there(&copied));
         fs::remove_file(moved.join(LOCK)).unwrap();

@@ -13,14 +13,14 @@ use tensorferry_sdk::Result;
 /// The location of a stage and of its output.
 #[derive(Debug)]
 pub struct Site {
-    /// The folder that holds the stage.
+    /// The folder that contains the stage.
     pub parent: PathBuf,
-    /// The output folder's name in `parent`, to be renamed as a whole; `None` if the files go to
-    /// `parent`.
+    /// The name of the output folder in `parent`, if the whole folder is renamed; `None` if the
+    /// files are moved to `parent`.
     pub whole: Option<OsString>,
     /// The output's folder as the user named it, for messages.
     pub shown: PathBuf,
-    /// The parent folders that were missing.
+    /// The parent folders that were missing and were created.
     pub made: CreatedFolders,
 }
 
@@ -32,24 +32,25 @@ impl Site {
     }
 }
 
-/// Returns the folder for the stage, with links resolved as far as it exists, and the name of an
-/// output folder in it.
+/// Returns the folder for the stage, and the name of the output folder in it if the whole folder
+/// can be renamed. Links are resolved as far as the path exists.
 ///
 /// The stage of an output folder is next to it, so that one rename commits the folder. The stage is
-/// inside, and the files are renamed one by one, if the folder cannot be renamed (a different file
-/// system is mounted there, or its parent is not writable) or should not be: the working directory
-/// of a shell would become a folder that no longer exists.
+/// inside the output folder, and the files are renamed one by one, in two cases: the folder cannot
+/// be renamed (a different file system is mounted there, or its parent is not writable), or it
+/// should not be renamed (it is the working directory of a shell, which would be left in a removed
+/// folder).
 fn locate(destination: &Destination) -> Result<(PathBuf, Option<OsString>)> {
     let given = &destination.folder;
-    // A folder that vanishes before it is examined counts as missing.
+    // A folder that disappears before it is examined counts as missing.
     let there = fs::canonicalize(given).and_then(|folder| Ok((fs::metadata(&folder)?.is_dir(), folder)));
     let folder = match there {
         Ok((true, folder)) => folder,
         Ok((false, _)) => return Err(in_the_way(given, "not a folder", "one")),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let found = stat(given).map_err(failed("examine the output's folder", given))?;
-            // Anything but a link is a folder that another run has just created; the code below
-            // handles it.
+            // If this is not a link, it is a folder that another run has just created. The code
+            // below handles that case.
             if found.is_some_and(|found| found.is_symlink()) {
                 return Err(in_the_way(given, "a dangling symbolic link", "a folder"));
             }
@@ -92,19 +93,19 @@ fn mount(path: &Path) -> Option<u64> {
         Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => Some(found.stx_mnt_id),
         _ => mount_of_open(path),
     };
-    // Sandboxes without mount IDs report 0 for each path.
+    // Sandboxes without mount IDs report 0 for every path.
     number.filter(|&number| number != 0)
 }
 
-/// Like [`mount`], without a `statx` that reports the ID (before Linux 5.8).
+/// Does the same as [`mount`], if `statx` does not report the ID (before Linux 5.8).
 fn mount_of_open(path: &Path) -> Option<u64> {
     let open = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", open.as_raw_fd())).ok()?;
     info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
-/// Creates a folder and its missing parents, outermost first. A run that ends without an output
-/// removes the folders that it created, at any moment; they are then created again.
+/// Creates a folder and its missing parents, outermost first. Other runs that end without an output
+/// may remove folders that they created at any moment. In that case, the folders are created again.
 fn make_folders(folder: &Path) -> Result<CreatedFolders> {
     let (mut made, mut attempts) = (CreatedFolders::default(), 0);
     while let Some(path) = folder.ancestors().take_while(|path| !path.is_dir()).last() {
@@ -125,7 +126,7 @@ fn make_folders(folder: &Path) -> Result<CreatedFolders> {
     Ok(made)
 }
 
-/// Returns the folders that may hold stages of earlier runs with the same destination.
+/// Returns the folders that may contain stages of earlier runs with the same destination.
 pub fn places(destination: &Destination) -> Result<Vec<PathBuf>> {
     let (parent, whole) = locate(destination)?;
     let inside = whole.map(|name| parent.join(name));
@@ -134,14 +135,15 @@ pub fn places(destination: &Destination) -> Result<Vec<PathBuf>> {
     Ok([Some(parent), inside, outside].into_iter().flatten().filter(|path| path.is_dir()).collect())
 }
 
-/// Folders created for an output, outermost first. Dropping it removes those that are still empty.
+/// Folders created for an output, outermost first. When this value is dropped, the folders that are
+/// still empty are removed.
 #[derive(Debug, Default)]
 pub struct CreatedFolders(pub Vec<PathBuf>);
 
 impl Drop for CreatedFolders {
     fn drop(&mut self) {
         for folder in self.0.iter().rev() {
-            // Fails, as intended, if the folder is not empty.
+            // This fails, as intended, if the folder is not empty.
             let _ = fs::remove_dir(folder);
         }
     }
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!(site(&home.join("a/b"), DestinationKind::Folder), (home.join("a"), Some("b".into())));
         fs::create_dir(home.join("here")).unwrap();
         assert_eq!(site(&home.join("here"), DestinationKind::Folder), (home.clone(), Some("here".into())));
-        // A separate mount on every system that the tests run on.
+        // `/proc` is a separate mount on every system that the tests run on.
         assert_eq!(site(Path::new("/proc"), DestinationKind::Folder), ("/proc".into(), None));
         assert_eq!(site(Path::new("/"), DestinationKind::Folder), ("/".into(), None));
         for path in [&*home, Path::new("/proc"), Path::new("/")] {

@@ -1,4 +1,4 @@
-//! Folders that belong to the output: new ones, and replaced ones that contain other files.
+//! Tests of outputs that are folders: new folders, and replaced folders that contain other files.
 
 use super::*;
 use crate::beneath::Top;
@@ -42,7 +42,7 @@ fn a_folder_with_anything_in_it_is_refused_without_force() {
     refused(&publish(&whole(&out), ALL, &["a"], KEEP).unwrap_err());
     assert_tree(home.path(), &[("out/foreign", "f")]);
 
-    // Taken between the check and the rename.
+    // Another program takes the name between the check and the rename.
     let late = home.path().join("late");
     let stage = Stage::begin(&whole(&late)).unwrap();
     fill(&stage, &["a"], "new");
@@ -52,7 +52,7 @@ fn a_folder_with_anything_in_it_is_refused_without_force() {
     assert_tree(&late, &[("theirs", "t")]);
 }
 
-/// Creates an older output and unrelated files in its folder.
+/// Creates an older output, and unrelated files in its folder.
 pub(super) fn older_folder(out: &Path) {
     write(out, "a", "old");
     write(out, "index.json", "old");
@@ -138,7 +138,8 @@ fn what_comes_between_carry_and_exchange_is_carried_too() {
     write(&new, "a", "new");
     assert!(matches!(carry(&old, &new, &HashSet::new(), ALL).unwrap(), Carried::All));
     assert_tree(&new, &[("a", "new"), ("edited", "old"), ("gone", "old"), ("same", "old")]);
-    // An editor that saves by rename, a new file, a new folder, another run's stage.
+    // Changes before the exchange: an editor that saves by rename, a new file, a new folder, and a
+    // stage of a different run.
     std::thread::sleep(std::time::Duration::from_millis(20));
     write(&old, "saved", "edited");
     fs::rename(old.join("saved"), old.join("edited")).unwrap();
@@ -173,13 +174,13 @@ fn a_link_in_the_place_of_a_folder_leads_a_drain_nowhere() {
         }
         fs::create_dir(at("victim")).unwrap();
         let tops = [at("old"), at("new")].map(|path| Top::open(&path).unwrap());
-        // Another process that may write there moves the folder after it was checked.
+        // A different process moves the folder after it was checked.
         fs::rename(at(place), at("moved")).unwrap();
         symlink(at("victim"), at(place)).unwrap();
         let drained = drain(&tops[0], &tops[1], &HashSet::new(), ALL, false);
         assert_eq!(fs::read_dir(at("victim")).unwrap().count(), 0, "{place}");
         match place {
-            // The open folder is filled, wherever it is now.
+            // The files are moved into the open folder, wherever it is now.
             "new" => assert_eq!(fs::read_to_string(at("moved/sub/late")).unwrap(), "old/sub/late"),
             _ => assert!(drained.is_err() && at("old/sub/late").exists()),
         }

@@ -1,4 +1,4 @@
-//! How the next run handles the stages that it finds.
+//! Tests of how the next run handles the stages that it finds.
 
 use super::folders::{REPLACED, older_folder};
 use super::*;
@@ -33,7 +33,7 @@ fn only_stages_that_nobody_holds_are_removed() {
     assert_eq!(fs::read_to_string(home.path().join("model")).unwrap(), "theirs");
 }
 
-/// An entry with the staging area's name that is not our folder may be a trap.
+/// An entry that has the name of the staging area but is not the user's folder may be a trap.
 #[test]
 fn a_staging_area_of_somebody_else_is_not_used() {
     let home = home();
@@ -50,7 +50,7 @@ fn a_staging_area_of_somebody_else_is_not_used() {
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 3);
 }
 
-/// Stages that are created and removed all the time are never mistaken for copied ones.
+/// Stages that are constantly created and removed are never mistaken for copied stages.
 #[test]
 fn live_stages_are_nothing_to_tell_of() {
     let home = home();
@@ -114,7 +114,8 @@ fn many_runs_begin_and_recover_at_once() {
     assert!(left.iter().all(|(name, text)| name == text));
 }
 
-/// Creates a stage as an interrupted run would leave it: a set's record, with its files staged.
+/// Creates a stage as an interrupted run would leave it: with the record of a set, and with its
+/// files staged.
 fn abandoned_set(folder: &Path, force: bool, old: Option<&str>) -> Set {
     let _calm = nothing_spawns();
     let mut stage = Stage::begin(&beside(folder)).unwrap();
@@ -260,8 +261,8 @@ fn an_exchange_is_drained_if_it_has_happened_and_else_dropped() {
     }
 }
 
-/// A stage from a clone or an archive may be an attack: following its record would write through
-/// one of its links, or move files out of one of our folders.
+/// A stage from a clone or an archive may be an attack: following its record would write through a
+/// link in the stage, or move files out of one of the user's folders.
 #[test]
 fn a_stage_that_was_not_made_here_is_left_alone() {
     for (bait, is_copied) in [("d/.bash_login", false), ("d/.bash_login", true)] {
@@ -301,8 +302,8 @@ fn a_stage_that_was_not_made_here_is_left_alone() {
         let before = tree(&folder);
         let recovered = recover(&beside(&folder)).unwrap();
         assert_eq!((recovered.finished.len(), recovered.removed, recovered.notes.len()), (0, 0, 1));
-        // A copied stage is not ours; recovery of our own stage does not follow a link below the
-        // output's folder either.
+        // A copied stage is rejected as a whole. In the user's own stage, recovery does not follow
+        // a link below the output's folder.
         let said = if is_copied { "ferry recover" } else { "a symbolic link" };
         assert!(recovered.notes[0].contains(said), "{:?}", recovered.notes);
         assert_eq!(tree(&folder), before);
