@@ -51,7 +51,7 @@ pub struct CommitOptions {
 /// The outcome of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
-    /// The output's files, in the order in which they were given.
+    /// The output's files, in the order in which they were passed to the commit.
     pub files: Vec<PathBuf>,
     /// Notes about unusual events, one sentence each.
     pub notes: Vec<String>,

@@ -6,14 +6,15 @@
 //!   become infinite. In a dtype without infinity they become the largest number (F8_E4M3) or NaN
 //!   (the FNUZ dtypes, E8M0). NaN stays NaN, with its sign and as much of its payload as 16 bits
 //!   can hold.
-//! - *To an integer*: a float loses its fraction. Out of range, it becomes the nearest end of the
-//!   range, and NaN becomes zero. An integer keeps its low bits.
+//! - *To an integer*: the fraction of a float is dropped. A float that is out of range becomes the
+//!   nearest end of the range, and NaN becomes zero. An integer that is out of range keeps its low
+//!   bits.
 //! - *To BOOL*: whether the number is not zero.
 //! - *To F8_E8M0*: the nearest power of two of the magnitude. The dtype has neither a sign nor
 //!   zero.
 //!
-//! These are torch's values, where torch defines them, with two exceptions. From F64 and wide
-//! integers to the smaller floats, torch rounds through F32, and may be off by one in the last
+//! The results are the same as in torch, if torch defines them, with two exceptions. From F64 and
+//! wide integers to the smaller floats, torch rounds through F32, and may be off by one in the last
 //! place. To E8M0, torch rounds up most numbers just above 2^-127.
 //!
 //! Values that change are counted ([`CastLosses`]): each element of the output once, during the

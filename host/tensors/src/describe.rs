@@ -1,7 +1,7 @@
 //! Describes a model in addition to its list of tensors: how it was quantized, its true number of
 //! parameters, its architecture, its adapter, and the models in a single file. All of this comes
 //! from names, shapes, metadata, and the small JSON files in the model's folder. Problems with
-//! these files are reported, but never an error.
+//! these files are reported, but are not errors.
 
 pub mod adapter;
 pub mod composite;
@@ -79,7 +79,7 @@ pub struct Quantization {
     pub parameters: u64,
     /// Bytes of these weights, including scales and zero points.
     pub bytes: u64,
-    /// Bits per number, including its share of scales and zero points.
+    /// Bits per element, including the element's share of the scales and zero points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_weight: Option<f64>,
     /// The reason why some or all weights cannot be dequantized. For these weights, the number of

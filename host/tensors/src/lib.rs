@@ -1,6 +1,7 @@
 //! A layer of `tensorferry`. Its API has no stability promise.
 //!
-//! It reads, gathers, casts, hashes and compares the bytes of tensors, wherever they are stored.
+//! This layer reads, gathers, casts, hashes and compares the bytes of tensors, regardless of where
+//! the bytes are stored.
 
 #![forbid(unsafe_code)]
 

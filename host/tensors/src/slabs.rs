@@ -108,8 +108,8 @@ impl<'a> Slabs<'a> {
     }
 
     /// Reads the slab with this number, which must be less than the number of slabs, and passes its
-    /// bytes to `write(offset, bytes)` in runs that are contiguous in the part. Returns the losses
-    /// of casts.
+    /// bytes to `write(offset, bytes)` in runs that are contiguous in the part. Returns the counts
+    /// of values that casts changed.
     pub fn copy(
         &self,
         number: usize,

@@ -1,5 +1,5 @@
-//! The cache of plugin library descriptions. With it, a program opens only the libraries that it
-//! uses.
+//! The cache of plugin library descriptions. With this cache, a program opens only the libraries
+//! that it uses.
 //!
 //! Each pair of a library and a program has one small cache file. The file name is a hash of both,
 //! and the file contains the library's stamp. An entry is ignored if its stamp differs from the

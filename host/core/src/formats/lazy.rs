@@ -1,4 +1,5 @@
-//! A lazy library is one whose formats are known and which is opened when one of them is used.
+//! A lazy library is a library whose formats are known, and which is opened only when one of its
+//! formats is used.
 
 use crate::formats::plugin::{OpenPlugin, open};
 use crate::formats::refusal::Refusal;

@@ -61,7 +61,8 @@ impl PluginSearch {
         Self { folders: folders.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// Adds this file, before those in the folders. It may be anywhere.
+    /// Adds a library file, which comes before the libraries in the folders. The file may be in any
+    /// folder.
     #[must_use]
     pub fn file(mut self, library: impl Into<PathBuf>) -> Self {
         self.files.push(library.into());
@@ -69,7 +70,7 @@ impl PluginSearch {
     }
 
     /// Caches the descriptions of libraries in this folder, which is created if missing. If the
-    /// folder is not writable, the search works as without a cache.
+    /// folder is not writable, the search does not use a cache.
     #[must_use]
     pub fn cache(self, folder: impl Into<PathBuf>) -> Self {
         Self { cache: Some(folder.into()), ..self }
@@ -89,8 +90,8 @@ impl PluginSearch {
         Self { scanner: Some(scanner), ..self }
     }
 
-    /// Opens only libraries with these SHA-256 sums, in hexadecimal, and those in folders of the
-    /// program's own formats.
+    /// Opens only libraries with these SHA-256 sums, in hexadecimal, and libraries in folders of
+    /// the program's own formats.
     #[must_use]
     pub fn allow_only(self, sums: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         Self {

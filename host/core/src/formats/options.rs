@@ -24,7 +24,8 @@ pub fn has_header(reported: &[(String, String)]) -> bool {
     !reported.iter().any(|(key, value)| key == "header" && value != "true")
 }
 
-/// Returns all options of a format: those that it declares, and the host's own for its reader.
+/// Returns all options of a format: the options that it declares, and the host's own options for
+/// its reader.
 #[must_use]
 pub fn all(description: &Description) -> Vec<OptionSpec> {
     let words = CODES_ARE.map(str::to_owned).into();

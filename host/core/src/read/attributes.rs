@@ -17,8 +17,8 @@ use tensorferry_sdk::{self as sdk, Catalog, Error, Limits, Node, NodeId, NodeKin
 pub const KEY: &str = "ferry.attributes";
 
 /// A value of an attribute. Deserialized by hand: serde's derive for an untagged enum buffers the
-/// whole content at every level to try the variants, which takes depth × size of work on an
-/// untrusted file.
+/// whole content at every level to try the variants, which takes time proportional to depth × size.
+/// A file that cannot be trusted could exploit this.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 enum Value {

@@ -57,7 +57,7 @@ impl fmt::Display for Part {
 
 /// Takes a part of a catalog. `flat` means that the target is a flat list of tensors. Also returns,
 /// as losses, what `auto` left out. Fails if the path does not exist, or if `auto` finds several
-/// mappings; then the error lists a command for each.
+/// mappings. In the second case, the error lists a command for each mapping.
 pub fn take(catalog: Catalog, part: &Part, flat: bool) -> Result<(Catalog, Vec<Loss>)> {
     // A tree without tensors only describes the model. In that case, the tensors are a flat list
     // next to the tree.

@@ -78,8 +78,8 @@ pub fn fold(catalog: &mut Catalog) -> Option<Loss> {
     Some(Loss::new(LossKind::Metadata, what, why).severity(Severity::Note))
 }
 
-/// Restores the values whose types the metadata lists. Returns whether there were any. A string
-/// that is not a valid value of its type stays a string.
+/// Restores the values whose types the metadata lists. Also returns whether there were any such
+/// values. A string that is not a valid value of its type stays a string.
 #[must_use]
 pub fn unfold(catalog: Catalog) -> (Catalog, bool) {
     let types = catalog.metadata().get(KEY).and_then(|value| serde_json::from_str(value.as_text()?).ok());

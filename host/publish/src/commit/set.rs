@@ -63,7 +63,7 @@ pub(super) fn plan(files: &[StagedFile], stale: &[StagedFile], at: &Move<'_>, fo
     })
 }
 
-/// Returns those of the files that exist now, with their identities.
+/// Returns the files that exist now, with their identities.
 fn plan_removal<'a>(files: impl Iterator<Item = &'a StagedFile>, at: &Move<'_>) -> Result<Vec<StaleFile>> {
     let mut planned = Vec::new();
     for file in files {

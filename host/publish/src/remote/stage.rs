@@ -52,7 +52,7 @@ struct HeldObject {
     name: String,
     kind: FileKind,
     bytes: Vec<u8>,
-    /// The condition under which it is restored.
+    /// The condition under which the object is restored.
     condition: Condition,
 }
 

@@ -34,7 +34,7 @@ const MAX_TARGETS: usize = 64;
 pub struct Adapter {
     /// The method, by its name in PEFT: `LORA`.
     pub method: String,
-    /// The model that it was trained for.
+    /// The model that the adapter was trained for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_model: Option<String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]

@@ -16,7 +16,7 @@ pub struct Composite {
     /// Bits per number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_weight: Option<f64>,
-    /// The names of its tensors.
+    /// The names of the tensors that the weight consists of.
     pub parts: Vec<String>,
     /// The tensor that the dequantized weight replaces.
     #[serde(skip)]
@@ -24,7 +24,7 @@ pub struct Composite {
 }
 
 impl Composite {
-    /// Returns the number of its elements.
+    /// Returns the number of elements of the dequantized weight.
     #[must_use]
     pub fn parameters(&self) -> u64 {
         element_count(&self.shape).unwrap_or(u64::MAX)
@@ -43,7 +43,7 @@ impl Composite {
         }
     }
 
-    /// Whether it is not tied to an earlier weight.
+    /// Whether the weight is not tied to an earlier weight.
     pub(super) fn is_own(&self, ties: &[TensorId]) -> bool {
         ties.get(self.place.0 as usize).is_none_or(|first| *first == self.place)
     }

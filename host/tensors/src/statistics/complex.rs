@@ -19,8 +19,8 @@ pub(super) fn magnitudes(
     })
 }
 
-/// Adds contiguous complex numbers. A number counts as subnormal or saturated if one of its parts
-/// is.
+/// Adds contiguous complex numbers. A number counts as subnormal or saturated if its real or
+/// imaginary part is subnormal or saturated.
 pub(super) fn add(
     bytes: &[u8],
     width: usize,

@@ -1,9 +1,9 @@
 //! `dequantize` converts quantized weights to floats.
 //!
-//! Formats with their own quantized types decode them while they are read: the reader is asked
-//! first, through its option `dequantize`. This step handles weights that consist of several plain
-//! tensors, as saved by the libraries around transformers and MLX. Most methods have their own
-//! file.
+//! If a format has its own quantized types, its reader decodes them. The host requests this first,
+//! through the reader's option `dequantize`. This step handles weights that consist of several
+//! plain tensors, as saved by the libraries around transformers and MLX. Most methods have their
+//! own file.
 //!
 //! | File | Contents |
 //! |---|---|

@@ -87,7 +87,7 @@ impl ModelConfig {
     }
 
     /// Returns the dtype that the configuration names for the weights, if weights can be
-    /// dequantized to it.
+    /// dequantized to that dtype.
     #[must_use]
     pub fn dtype(&self) -> Option<Dtype> {
         let config = self.config.as_ref()?;

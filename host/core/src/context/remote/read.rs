@@ -94,8 +94,8 @@ pub trait RemoteFile: Send + Sync {
     /// unreachable after all retries.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Announces ranges that will be read next, in this order, after those announced before. The
-    /// implementation may prefetch these ranges within its memory limit.
+    /// Announces ranges that will be read next, in this order, after the ranges that were announced
+    /// before. The implementation may prefetch these ranges within its memory limit.
     fn advise(&self, ranges: &[Range<u64>]);
 
     /// Checks that the file is unchanged. The check is skipped if all bytes that were read came

@@ -8,8 +8,9 @@ use tensorferry_sdk::Result;
 pub struct NewObject {
     /// The size in bytes, if known.
     pub len: Option<u64>,
-    /// Ranges whose bytes are known only after all others. [`write_late`](RemoteUpload::write_late)
-    /// writes these bytes and replaces any earlier bytes in the ranges.
+    /// Ranges whose bytes are known only after all other bytes.
+    /// [`write_late`](RemoteUpload::write_late) writes these bytes and replaces any earlier bytes
+    /// in the ranges.
     pub late: Vec<Range<u64>>,
 }
 

@@ -6,7 +6,7 @@
 //!                     (q - z) * scale, both less 2^(bits - 1)
 //! int-, naive-, float-quantized   L.weight I8 or F8, L.weight_scale: of the tensor, of rows, of groups, of blocks
 //! nvfp4-pack-quantized            L.weight_packed U8 of E2M1, L.weight_scale F8_E4M3, L.weight_global_scale F32
-//!                                 code * (scale / global): it divides
+//!                                 code * (scale / global): the global scale is a divisor
 //! mxfp4-pack-quantized            L.weight_packed U8 of E2M1, L.weight_scale U8: 2^(s - 127)
 //! ```
 //! Source: `compressed_tensors/compressors` of compressed-tensors 0.20.

@@ -28,7 +28,7 @@ pub(super) trait Method: fmt::Debug + Send + Sync {
     /// Returns the number of columns in a row.
     fn columns(&self) -> u64;
 
-    /// Returns the locations of the parts that it reads.
+    /// Returns the locations of the parts that the method reads.
     fn parts(&self) -> Vec<Extent>;
 }
 

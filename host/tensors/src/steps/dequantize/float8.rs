@@ -4,7 +4,7 @@
 //! ```text
 //! W F8_E4M3 [.., out, in]   W_scale_inv, W_scale, or of L.weight: L.scale (DeepSeek's own files), L.scale_weight
 //!                           (ComfyUI), L.qscale_weight (Mistral's own files): of the tensor, of rows, or of blocks
-//!                           code * scale: it multiplies, whatever its name says
+//!                           code * scale: the scale is a factor, even if it is named scale_inv
 //! ModelOpt's NVFP4: W U8 [out, in / 2] of E2M1, W_scale F8_E4M3 [out, in / 16], W_scale_2 F32
 //!                           code * (scale * scale_2)
 //! ```

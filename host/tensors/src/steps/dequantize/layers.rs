@@ -141,7 +141,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Returns the location of a tensor's bytes, if it has one of these dtypes.
+    /// Returns the location of a tensor's bytes, if the tensor has one of these dtypes.
     pub(super) fn extent_of(&self, tensor: &Tensor, dtypes: &[Dtype]) -> Result<Extent> {
         if dtypes.contains(&tensor.dtype) {
             return self.extent(tensor);
