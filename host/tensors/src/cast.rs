@@ -61,13 +61,13 @@ enum Kernel {
     Integer(Load<i128>, Store<i128>),
 }
 
-/// Whether a dtype's values can be cast.
+/// Returns whether a dtype's values can be cast.
 #[must_use]
 pub fn is_castable(dtype: Dtype) -> bool {
     NumberSet::of(dtype).is_some()
 }
 
-/// Whether a dtype is a float, as in torch's `is_floating_point`.
+/// Returns whether a dtype is a float, as in torch's `is_floating_point`.
 #[must_use]
 pub fn is_float(dtype: Dtype) -> bool {
     matches!(NumberSet::of(dtype), Some(NumberSet::Float(_)))
@@ -159,7 +159,7 @@ impl Cast {
         Some(Self { from_width: width(from)?, to_width: width(to)?, exact: numbers.fits(to_numbers), kernel })
     }
 
-    /// Whether the cast preserves every value.
+    /// Returns whether the cast preserves every value.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.exact

@@ -89,8 +89,8 @@ pub struct Quantization {
 }
 
 impl ModelDescription {
-    /// Whether the model is quantized: weights consist of several tensors each, or tensors consist
-    /// of blocks.
+    /// Returns whether the model is quantized: weights consist of several tensors each, or tensors
+    /// consist of blocks.
     #[must_use]
     pub fn is_quantized(&self) -> bool {
         self.quantization.is_some() || self.count.dtypes.values().any(|dtype| dtype.is_blocks)

@@ -124,9 +124,9 @@ impl Difference {
         Self { name: name.to_owned(), kind, distance: None }
     }
 
-    /// Whether the difference counts as a failure: a name on only one side, different shapes,
-    /// different contents without comparable numbers, NaN on only one side, or a distance over the
-    /// limit.
+    /// Returns whether the difference counts as a failure: a name on only one side, different
+    /// shapes, different contents without comparable numbers, NaN on only one side, or a distance
+    /// over the limit.
     #[must_use]
     pub fn is_over(&self, limit: MaxDiff) -> bool {
         match (&self.kind, &self.distance) {
@@ -337,7 +337,7 @@ impl TensorPair {
         Ok(tally)
     }
 
-    /// Whether two tensors that have no numbers have the same bytes.
+    /// Returns whether two tensors that have no numbers have the same bytes.
     fn has_same_bytes(self, a: &Logical<'_>, b: &Logical<'_>) -> Result<bool> {
         let len = a.tensor(self.x).bytes;
         if len != b.tensor(self.y).bytes {

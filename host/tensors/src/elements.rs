@@ -76,8 +76,8 @@ impl Elements {
     }
 }
 
-/// Whether a dtype's bytes have individual values. The bytes of block dtypes that a format defines
-/// do not.
+/// Returns whether a dtype's bytes have individual values. The bytes of block dtypes that a format
+/// defines do not.
 #[must_use]
 pub fn has_values(dtype: Dtype) -> bool {
     dtype == Dtype::STR || bits(dtype).is_some() || decode(dtype, &[]).is_some()

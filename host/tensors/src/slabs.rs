@@ -265,8 +265,9 @@ impl<'a> Slabs<'a> {
     }
 }
 
-/// Whether the region covers several blocks that have the order of the destination but whose runs
-/// are too short to write one by one. Blocks in a different order are transposed in tiles instead.
+/// Returns whether the region covers several blocks that have the order of the destination but
+/// whose runs are too short to write one by one. Blocks in a different order are transposed in
+/// tiles instead.
 fn is_in_short_runs(tensor: &Tensor, region: &Region, order: Order, width: u32) -> bool {
     let bytes = region.shape.iter().product::<u64>() * u64::from(width);
     if bytes < WINDOW_BYTES as u64 || !(2..=MAX_BLOCKS).contains(&tensor.block_count()) {

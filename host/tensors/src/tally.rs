@@ -62,7 +62,7 @@ impl CastTally {
         Ok(Self { may_lose: may_lose(logical.catalog(), logical.stored())?, lost: Mutex::default() })
     }
 
-    /// Whether a cast may change the tensor's values.
+    /// Returns whether a cast may change the tensor's values.
     #[must_use]
     pub fn may_lose(&self, tensor: TensorId) -> bool {
         self.may_lose.contains_key(&tensor)

@@ -91,7 +91,7 @@ mod armed {
     struct Fault {
         stage: String,
         kind: Kind,
-        /// How often the stage may still be reached without a failure.
+        /// How many more times the stage may be reached without a failure.
         passes: AtomicU32,
     }
 

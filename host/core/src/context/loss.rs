@@ -11,7 +11,7 @@ pub struct LossRecord<'a> {
     /// `lost`, `changed` or `note`. Missing in earlier documents.
     #[serde(default = "worst")]
     pub severity: Cow<'a, str>,
-    /// Whether the loss follows from what the user requested.
+    /// Whether the loss is a consequence of what the user requested.
     #[serde(default)]
     pub asked: bool,
     /// What was lost.

@@ -42,7 +42,7 @@ pub struct Session {
     folders: Option<Arc<FolderNames>>,
     /// Progress of checks in bytes; shared with child sessions.
     checks: Arc<Amount>,
-    /// Progress of a plugin's long call in bytes; shared with child sessions.
+    /// Progress of a long plugin call in bytes; shared with child sessions.
     call: Arc<Amount>,
     /// Progress of reading rows, in bytes of the input files; shared with child sessions.
     reads: Arc<Amount>,

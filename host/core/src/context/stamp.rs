@@ -1,4 +1,4 @@
-//! A stamp detects, without reading the file, whether it has changed.
+//! A stamp detects whether a file has changed, without reading the file.
 
 use serde::{Deserialize, Serialize};
 use std::fs::Metadata;

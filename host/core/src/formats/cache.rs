@@ -120,7 +120,7 @@ impl Cache {
     }
 }
 
-/// Whether the file belongs to the user and no other user may write to it.
+/// Returns whether the file belongs to the user and no other user may write to it.
 fn is_own(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0
 }

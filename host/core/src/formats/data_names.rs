@@ -59,7 +59,7 @@ impl DataNames {
         by_suffix.or_else(by_pattern).map(String::as_str)
     }
 
-    /// Whether some format reads a file of this name, by itself or as part of a folder.
+    /// Returns whether some format reads a file of this name, by itself or as part of a folder.
     pub fn is_read(&self, file: &str) -> bool {
         self.format_of(file).is_some() || self.exact.contains_key(file)
     }
@@ -72,8 +72,8 @@ impl DataNames {
     }
 }
 
-/// Whether a file's name shows that a program has not finished writing it: `a.tmp`, `a.tmp1234`,
-/// and rsync's `.a.jsonl.x7Ge2K`.
+/// Returns whether a file's name shows that a program has not finished writing it: `a.tmp`,
+/// `a.tmp1234`, and rsync's `.a.jsonl.x7Ge2K`.
 pub(crate) fn is_temporary(file: &str) -> bool {
     without_temporary(file).is_some()
 }
@@ -99,14 +99,14 @@ pub(crate) fn bare_names(file: &str) -> impl Iterator<Item = &str> {
     let bare = uncompressed(finished);
     let is_number =
         |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit()) || is_volume(end);
-    // logrotate appends a date after a hyphen.
+    // logrotate appends a hyphen and a date.
     let dated = bare.rsplit_once('-').filter(|(_, date)| date.len() == 8 && is_number(date));
     let rotated = bare.rsplit_once('.').filter(|(_, end)| is_number(end)).or(dated);
     let rotated = rotated.map(|(name, _)| name);
     [Some(finished), Some(bare), rotated, rotated.map(uncompressed)].into_iter().flatten()
 }
 
-/// Whether a suffix is one of the first volumes that `split` writes.
+/// Returns whether a suffix is that of one of the first volumes that `split` writes.
 fn is_volume(end: &str) -> bool {
     matches!(end.as_bytes(), [b'a', b'a'..=b'z'])
 }

@@ -50,10 +50,10 @@ pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
 
 /// Reads the manifest before any function of the plugin is called.
 fn manifest(library: &Opened) -> Result<Manifest, Refusal> {
-    // SAFETY: the symbol is not read yet.
+    // SAFETY: the pointer to the symbol is not read yet.
     let symbol = unsafe { library.get::<*const Manifest>(MANIFEST_SYMBOL.as_bytes()) };
     let Ok(symbol) = symbol else {
-        // SAFETY: the symbol is not read.
+        // SAFETY: the pointer to the symbol is not read.
         let preview = unsafe { library.get::<*const u8>(PREVIEW_SYMBOL.as_bytes()) };
         return Err(if preview.is_ok() { Refusal::Preview } else { Refusal::NotAPlugin });
     };

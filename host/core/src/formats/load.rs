@@ -325,8 +325,8 @@ fn keep(cache: &Cache, library: &FoundLibrary, outcome: Result<Inspection, Refus
     cache.put(&library.path, &Entry::new(&library.path, stamp, sha256.clone(), outcome));
 }
 
-/// Whether the file is still the file that was inspected, and any later change will change its
-/// stamp.
+/// Returns whether the file is still the file that was inspected, and any later change will change
+/// its stamp.
 fn is_certain(path: &Path, stamp: &Stamp) -> bool {
     let (seconds, nanoseconds) = stamp.changed;
     let tick = if nanoseconds == 0 { COARSE_TICK } else { TICK };

@@ -35,7 +35,7 @@ pub fn all(description: &Description) -> Vec<OptionSpec> {
     description.options.iter().cloned().chain(own).collect()
 }
 
-/// Whether this is one of the host's own reader options.
+/// Returns whether this is one of the host's own reader options.
 #[must_use]
 pub fn is_of_host(description: &Description, key: &str) -> bool {
     let is_declared = description.options.iter().any(|spec| spec.side == Side::Reader && spec.key == key);

@@ -93,7 +93,7 @@ pub fn best_match<'a>(
     }
 }
 
-/// Whether a format's files in a folder only accompany a model of another format
+/// Returns whether a format's files in a folder only accompany a model of another format
 /// ([`ACCOMPANIES_A_MODEL`]).
 #[must_use]
 pub fn accompanies_a_model(registry: &Formats, id: &str, folder: &dyn Source, context: &dyn Context) -> bool {
@@ -121,7 +121,7 @@ impl<'a> Candidate<'a> {
 
     fn score(&self, source: &dyn Source, context: &dyn Context) -> Result<u32> {
         Ok(match self.format.probe(source, context)? {
-            // The suffix decides between formats with equal scores for the bytes.
+            // If formats have equal scores for the content, the suffix decides between them.
             Some(Score(0)) => 0,
             Some(Score(requested)) => requested.min(Score::CERTAIN.0) + self.suffix,
             None => declared_content(&self.format.description, source) + self.suffix,

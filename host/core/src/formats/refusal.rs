@@ -8,10 +8,10 @@ use tensorferry_sdk::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The system's loader could not open it.
+    /// The system's loader could not open the library.
     CannotOpen(String),
     NotAPlugin,
-    /// Its manifest's symbol is not a valid manifest.
+    /// The manifest symbol of the library is not a valid manifest.
     BadManifest(String),
     /// It was built for the preview ABI, before version 1.0.
     Preview,
@@ -28,7 +28,7 @@ pub enum Refusal {
     Untrusted(String),
     /// The program opens only listed libraries, and this SHA-256 is not on the list.
     NotListed(String),
-    /// Its bytes do not match the SHA-256 in the file next to it.
+    /// The library's bytes do not match the SHA-256 in the file next to it.
     Changed,
     /// The process that inspected the library crashed or hung. ferry does not open the library
     /// again until its file changes.
@@ -44,8 +44,9 @@ impl Refusal {
         Self::InitFailed(error.message().to_owned())
     }
 
-    /// Whether inspecting the same file again would give the same result. This is not certain if
-    /// the result depends on the environment, such as a missing library or a failing `init`.
+    /// Returns whether inspecting the same file again would give the same result. This is not
+    /// certain if the result depends on the environment, such as a missing library or a failing
+    /// `init`.
     #[cfg(feature = "dynamic")]
     pub(super) fn is_lasting(&self) -> bool {
         matches!(

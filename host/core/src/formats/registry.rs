@@ -55,8 +55,8 @@ impl RegisteredFormat {
         self.library.as_ref().map(|library| library.index)
     }
 
-    /// Whether this is one of the program's own formats: linked, or from a folder of the program's
-    /// own formats.
+    /// Returns whether this is one of the program's own formats: linked, or from a folder of the
+    /// program's own formats.
     #[must_use]
     pub fn is_built_in(&self) -> bool {
         self.built_in
@@ -112,7 +112,7 @@ impl RegisteredFormat {
         Ok(made)
     }
 
-    /// Whether a record reader or writer accepts these options.
+    /// Returns whether a record reader or writer accepts these options.
     pub(crate) fn takes(&self, side: Side, given: &[(String, String)]) -> bool {
         let options = Options::check(&self.description.options, side, given);
         #[cfg(feature = "records")]
@@ -177,7 +177,8 @@ impl std::fmt::Debug for RegisteredFormat {
     }
 }
 
-/// Whether a format contains only records. Any tensors are made from the records by its reader.
+/// Returns whether a format contains only records. Any tensors are made from the records by its
+/// reader.
 #[must_use]
 pub fn holds_records(description: &Description) -> bool {
     let has = |capability| description.capabilities.has(capability);

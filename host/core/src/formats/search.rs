@@ -72,7 +72,7 @@ pub(super) fn libraries(folder: &PluginFolder, trust: &Trust) -> Result<Vec<Path
     Ok(paths)
 }
 
-/// Whether a file has the name of a library.
+/// Returns whether a file is a library, judging by its name.
 #[must_use]
 pub fn is_library(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix == std::env::consts::DLL_EXTENSION)

@@ -98,7 +98,7 @@ impl Trust {
                 }
             });
         }
-        // The path is a folder: others must not be able to write to it.
+        // The path is a folder, and others must not be able to write to it.
         fault.or_else(|| is_shared.then(|| write_fault(&at))).map_or(Ok(None), Err)
     }
 

@@ -142,8 +142,8 @@ impl AccountRecord {
         format!("{models}{}", EntryClass::ALL.iter().filter_map(counted).collect::<Vec<_>>().join(", "))
     }
 
-    /// Whether the account contains anything besides files that were read and companions of a
-    /// single model.
+    /// Returns whether the account contains anything besides files that were read and companions of
+    /// a single model.
     #[must_use]
     pub fn is_notable(&self) -> bool {
         let plain = [EntryClass::Read, EntryClass::Companion].map(EntryClass::word);
@@ -256,7 +256,7 @@ pub const STATE: &str = "state.json";
 
 /// Entries of a folder that belong together by their names.
 pub(crate) trait EntrySet: Debug + Send + Sync {
-    /// Whether an entry belongs to the set, or is a folder that may contain such entries.
+    /// Returns whether an entry belongs to the set, or is a folder that may contain such entries.
     fn contains(&self, entry: &FolderEntry) -> bool;
 }
 
@@ -269,8 +269,8 @@ pub struct InputScope {
     sniffed: BTreeMap<String, String>,
 }
 
-/// Whether a file name belongs to the same model as its prefix. `rest` is the part after the
-/// prefix: `ckpt-1.index` belongs to `ckpt-1`, but `ckpt-10.index` does not.
+/// Returns whether a file name belongs to the same model as its prefix. `rest` is the part after
+/// the prefix: `ckpt-1.index` belongs to `ckpt-1`, but `ckpt-10.index` does not.
 fn continues_model_name(rest: &str) -> bool {
     let number = rest.strip_prefix('-').unwrap_or_default();
     rest.starts_with('.') || number.starts_with(|first: char| first.is_ascii_digit())
@@ -489,7 +489,7 @@ fn followed(root: &FileSource, entry: &FolderEntry, targets: &[PathBuf]) -> Opti
     (!is_circle).then(|| [targets, &[target]].concat())
 }
 
-/// Whether a file is a document of a repository, such as a README, judging by its name.
+/// Returns whether a file is a document of a repository, such as a README, judging by its name.
 fn is_document(file: &str) -> bool {
     ["README", "LICENSE", "LICENCE", "NOTICE", "COPYING", "AUTHORS", "CODEOWNERS", "Makefile", "Dockerfile"]
         .iter()

@@ -112,7 +112,7 @@ impl Value {
         }
     }
 
-    /// Whether all keys are unique, as in the mappings of a tree.
+    /// Returns whether all keys are unique, as in the mappings of a tree.
     fn has_each_key_once(&self) -> bool {
         let (Self::Map(entries) | Self::MapOfClass(_, entries)) = self else { return true };
         let mut seen = HashSet::new();
@@ -248,7 +248,7 @@ mod tests {
         let back = unfold(flat).unwrap();
         assert_eq!(of_root(back.tree()).unwrap(), before);
         assert!(back.metadata().is_empty());
-        // A mapping of a tree cannot have the same key twice.
+        // A mapping in a tree cannot contain the same key twice.
         assert!(from_json(json).is_some());
         assert!(from_json(&json.replace(r#""":{"#, r#""bn":{"#)).is_none());
     }

@@ -126,7 +126,7 @@ impl<'a> ReadContext<'a> {
         CancellableSource::new(source, self.session)
     }
 
-    /// Whether a plugin has opened a file in the model's folder as an additional input.
+    /// Returns whether a plugin has opened a file in the model's folder as an additional input.
     #[must_use]
     pub fn has_read(&self, name: &str) -> bool {
         let folder = self.folder.as_ref().map(FileSource::folder);

@@ -97,7 +97,7 @@ pub fn files_alone(format: &RegisteredFormat, given: &[(String, String)]) -> Vec
     options
 }
 
-/// Whether a reader accepts a schema in addition to the user's options.
+/// Returns whether a reader accepts a schema in addition to the user's options.
 #[must_use]
 pub fn accepts_schema(format: &RegisteredFormat, given: &[(String, String)]) -> bool {
     let is_given = given.iter().any(|(key, _)| key == SCHEMA);

@@ -147,13 +147,13 @@ impl InputFolder {
         }
     }
 
-    /// Returns the path or URL.
+    /// Returns the path or URL of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is on this machine, so that its path is a real path.
+    /// Returns whether the folder is on this machine, so that its path is a local path.
     #[must_use]
     pub fn is_local(&self) -> bool {
         matches!(self.place, FolderLocation::Local(_))
@@ -289,8 +289,8 @@ pub fn place_of(url: &Path, session: &Session) -> Result<Option<(Arc<dyn RemoteP
     remote.place(url)?.ok_or_else(|| unknown("unsupported URL scheme")).map(Some)
 }
 
-/// Whether a string begins like a URL, with a scheme and `://` (RFC 3986, section 3.1). The URL of
-/// a local file is a path instead: see [`local_path`].
+/// Returns whether a string begins like a URL, with a scheme and `://` (RFC 3986, section 3.1). The
+/// URL of a local file is a path instead: see [`local_path`].
 #[must_use]
 pub fn is_url(text: &str) -> bool {
     let is_local = file_url::path_of(text).is_some();
@@ -336,7 +336,7 @@ pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// Whether the error reports a cycle of links.
+/// Returns whether the error reports a cycle of links.
 pub(super) fn is_loop(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }

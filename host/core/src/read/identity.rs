@@ -35,7 +35,7 @@ impl FileIdentity {
         Self { inode: 0, len, modified: (0, 0) }
     }
 
-    /// Whether only the length is known.
+    /// Returns whether only the length of the file is known.
     #[must_use]
     pub fn is_of_len_alone(&self) -> bool {
         (self.inode, self.modified) == (0, (0, 0))

@@ -68,7 +68,7 @@ impl Input {
         Self { source: Arc::new(source), format, catalog, codes_are_numbers: false, decoder }
     }
 
-    /// Whether the tensors were made from records.
+    /// Returns whether the tensors were made from records.
     #[must_use]
     pub fn is_of_records(&self) -> bool {
         self.decoder.is_none()

@@ -21,7 +21,7 @@ const OF_TRAINING: [&str; 12] = [
 const OF_MODELS: [&str; 9] =
     ["model", "models", "module", "modules", "net", "network", "ema", "params", "weights"];
 
-/// Whether a key names state that only training needs, including random state and training
+/// Returns whether a key names state that only training needs, including random state and training
 /// arguments.
 pub fn names_training_state(key: &str) -> bool {
     let words = words(key);
@@ -31,14 +31,14 @@ pub fn names_training_state(key: &str) -> bool {
         || names_random_state(key)
 }
 
-/// Whether a folder contains training state, judging by its name, such as Accelerate's
+/// Returns whether a folder contains training state, judging by its name, such as Accelerate's
 /// `optimizer_0`.
 pub fn is_training_folder(name: &str) -> bool {
     let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_');
     ["optimizer", "optimizers", "optim", "scheduler"].contains(&stem)
 }
 
-/// Whether a key names the state of a random generator.
+/// Returns whether a key names the state of a random generator.
 pub(crate) fn names_random_state(key: &str) -> bool {
     let words = words(key);
     words.iter().any(|word| matches!(&**word, "rng" | "rngs"))
@@ -46,7 +46,7 @@ pub(crate) fn names_random_state(key: &str) -> bool {
         || has_run(&words, ["random", "states"])
 }
 
-/// Whether a key names a model.
+/// Returns whether a key names a model.
 pub(crate) fn names_a_model(key: &str) -> bool {
     let words = words(key);
     words.iter().any(|word| OF_MODELS.contains(&&**word)) || has_run(&words, ["state", "dict"])

@@ -159,7 +159,7 @@ fn read_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<LossKind
 }
 
 impl LossPolicy {
-    /// Whether losses of this kind are allowed.
+    /// Returns whether losses of this kind are allowed.
     #[must_use]
     pub fn allows(&self, kind: LossKind) -> bool {
         self.allowed.contains(&kind)

@@ -8,7 +8,7 @@ use tensorferry_sdk::{NodeId, NodeKind};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Marks {
     None,
-    /// It is a parameter or requires a gradient.
+    /// It is a parameter, or it requires a gradient.
     Parameter,
     /// It is one of several tensors that together represent one tensor.
     Parts,

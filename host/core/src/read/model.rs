@@ -47,7 +47,8 @@ impl InputModel<'_> {
         self.context.check_additional_inputs()
     }
 
-    /// Whether the model's reader, or the writer of its output, has opened this file of the input.
+    /// Returns whether the model's reader, or the writer of its output, has opened this file of the
+    /// input.
     #[must_use]
     pub fn has_read(&self, name: &str) -> bool {
         let own = if self.folder.is_empty() {

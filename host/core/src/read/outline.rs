@@ -31,7 +31,7 @@ pub struct Line {
     pub key: String,
     /// The value of a leaf, or the class of an object.
     pub value: String,
-    /// Number of tensors below.
+    /// Number of tensors below the node.
     pub tensors: u64,
     /// Bytes of these tensors.
     pub bytes: u64,

@@ -12,14 +12,14 @@ pub const RECEIPT: &str = ".ferry.json";
 /// First bytes of every journal.
 const JOURNAL_BEGINS: &[u8] = b"{\"event\":\"begin\",\"at\":\"";
 
-/// Whether a file in a folder was written by ferry itself and is not data.
+/// Returns whether a file in a folder was written by ferry itself and is not data.
 pub fn is_own(folder: &Path, name: &str) -> bool {
     name.ends_with(RECEIPT) || is_journal(folder, name)
 }
 
-/// Whether a file in a folder is a journal: `NAME.journal.jsonl`, or `NAME.journal.1-of-2.jsonl`
-/// for a shard. A data file may have such a name, but begins with different bytes. In an object
-/// store, only plans have journals.
+/// Returns whether a file in a folder is a journal: `NAME.journal.jsonl`, or
+/// `NAME.journal.1-of-2.jsonl` for a shard. A data file may have such a name, but begins with
+/// different bytes. In an object store, only plans have journals.
 #[must_use]
 pub fn is_journal(folder: &Path, name: &str) -> bool {
     if !name.contains(".journal.") || !name.ends_with(".jsonl") || folder.to_str().is_some_and(is_url) {

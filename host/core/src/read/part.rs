@@ -85,7 +85,7 @@ pub fn take(catalog: Catalog, part: &Part, flat: bool) -> Result<(Catalog, Vec<L
     Ok((catalog.select(&kept, Some(root))?, branch.left_out))
 }
 
-/// Whether a catalog has a branch at this path.
+/// Returns whether a catalog has a branch at this path.
 #[must_use]
 pub fn has(catalog: &Catalog, path: &str) -> bool {
     let walk = TreeWalk::new(catalog);
@@ -237,19 +237,19 @@ impl<'a> TreeWalk<'a> {
         node.as_text().map(str::to_owned).or_else(number).unwrap_or_else(|| "?".to_owned())
     }
 
-    /// Whether a node can have named children.
+    /// Returns whether a node can have named children.
     pub(crate) fn is_container(&self, id: NodeId) -> bool {
         matches!(self.node(self.value(id)).kind, NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE)
     }
 
-    /// Whether a node is one tensor, including its attributes.
+    /// Returns whether a node is one tensor, including its attributes.
     pub(crate) fn is_leaf(&self, id: NodeId) -> bool {
         let value = self.node(self.value(id));
         value.kind == NodeKind::TENSOR
             || (value.kind == NodeKind::OBJECT && self.tensors_below(id) == 1 && self.wraps_a_tensor(value))
     }
 
-    /// Whether an object's first argument is a tensor, as for a parameter.
+    /// Returns whether an object's first argument is a tensor, as for a parameter.
     fn wraps_a_tensor(&self, object: &Node) -> bool {
         let first = self.wrapped(object);
         first.is_some_and(|first| self.node(self.value(first)).kind == NodeKind::TENSOR)
@@ -334,8 +334,8 @@ impl<'a> TreeWalk<'a> {
         }
     }
 
-    /// Whether a mapping is itself a model that contains other mappings: a state dict with a
-    /// module's own state, or the layers of a parameter tree. A checkpoint that has a tensor next
+    /// Returns whether a mapping is itself a model that contains other mappings: a state dict with
+    /// a module's own state, or the layers of a parameter tree. A checkpoint that has a tensor next
     /// to its models (class weights, a loss history) is not itself a model: its models are state
     /// dicts, or their names are typical of models.
     fn is_model(&self, id: NodeId, children: &[&(String, NodeId)], models: &[&(String, NodeId)]) -> bool {
@@ -349,14 +349,14 @@ impl<'a> TreeWalk<'a> {
         !is_beside || weights.any(|key| is_path(key) || OF_MODULES.contains(&key))
     }
 
-    /// Whether several mappings within the chosen part are layers of a parameter tree: none of the
-    /// mappings is a state dict, or has a name that is typical of models.
+    /// Returns whether several mappings within the chosen part are layers of a parameter tree: none
+    /// of the mappings is a state dict, or has a name that is typical of models.
     fn are_layers(&self, models: &[&(String, NodeId)]) -> bool {
         models.len() > 1
             && !models.iter().any(|(key, model)| self.state_dict[model.0 as usize] || names_a_model(key))
     }
 
-    /// Whether no tensor below a node could belong to a model.
+    /// Returns whether no tensor below a node could belong to a model.
     fn holds_no_weights(&self, root: NodeId) -> bool {
         let mut open = vec![root];
         while let Some(id) = open.pop() {
@@ -374,10 +374,10 @@ impl<'a> TreeWalk<'a> {
         true
     }
 
-    /// Whether a branch is training state. Optimizers, schedulers, gradient scalers and random
-    /// state have the same names everywhere, and the state of an optimizer can also be recognized
-    /// by its structure. A single tensor with such a name may belong to a model. It counts as
-    /// training state only if it has the length of a random generator's state.
+    /// Returns whether a branch is training state. Optimizers, schedulers, gradient scalers and
+    /// random state have the same names everywhere, and the state of an optimizer can also be
+    /// recognized by its structure. A single tensor with such a name may belong to a model. It
+    /// counts as training state only if it has the length of a random generator's state.
     fn is_training_state(&self, key: &str, id: NodeId) -> bool {
         if self.is_leaf(id) {
             return names_random_state(key)
@@ -428,17 +428,17 @@ impl<'a> TreeWalk<'a> {
 /// path.
 const OF_MODULES: [&str; 4] = ["weight", "bias", "kernel", "embedding"];
 
-/// Whether a key is the path of a parameter: `fc.weight`, `dense/kernel`.
+/// Returns whether a key is the path of a parameter: `fc.weight`, `dense/kernel`.
 fn is_path(key: &str) -> bool {
     key.contains(['.', '/'])
 }
 
-/// Whether a tensor could be a weight. Single numbers are usually step counts and losses.
+/// Returns whether a tensor could be a weight. Single numbers are usually step counts and losses.
 fn may_be_a_weight(tensor: &Tensor) -> bool {
     tensor.shape.iter().product::<u64>() > 1 && !is_generator(tensor)
 }
 
-/// Whether a tensor is the state of a random generator in torch (`torch.get_rng_state()`,
+/// Returns whether a tensor is the state of a random generator in torch (`torch.get_rng_state()`,
 /// `torch.cuda.get_rng_state()`), which has one of these lengths in bytes.
 fn is_generator(tensor: &Tensor) -> bool {
     tensor.dtype == Dtype::U8 && matches!(*tensor.shape, [5056 | 16])

@@ -20,7 +20,7 @@ pub(super) struct FilePattern {
 }
 
 impl FilePattern {
-    /// Whether a string is a pattern.
+    /// Returns whether a string is a pattern.
     pub(super) fn is_pattern(text: &str) -> bool {
         text.contains(GLOB_SIGNS) || first_braces(text).is_some()
     }
@@ -42,12 +42,12 @@ impl FilePattern {
         Ok(Self { globs, names })
     }
 
-    /// Whether the pattern may match files in sub-folders.
+    /// Returns whether the pattern may match files in sub-folders.
     pub(super) fn has_folders(text: &str) -> bool {
         text.contains('/') || text.contains("**")
     }
 
-    /// Whether a name matches.
+    /// Returns whether a name matches.
     pub(super) fn is_match(&self, name: &str) -> bool {
         self.globs.is_match(name) || self.names.iter().any(|known| known == name)
     }

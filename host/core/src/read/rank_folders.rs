@@ -9,7 +9,7 @@ use tensorferry_sdk::{Entry, Error, Result, Source};
 /// The reader option, with its value, that reads a single part.
 const ALONE: (&str, &str) = ("shard", "alone");
 
-/// Whether the reader's options request that only a single part is read.
+/// Returns whether the reader's options request that only a single part is read.
 #[must_use]
 pub fn is_alone(options: &[(String, String)]) -> bool {
     options.iter().any(|(key, value)| (key.as_str(), value.as_str()) == ALONE)

@@ -286,9 +286,9 @@ fn note_unlisted(saved: &[String], listed: &[String], format: &RegisteredFormat,
     }
 }
 
-/// Whether a reader that lists the files itself would read ferry's own files as data. This happens
-/// if a journal is among JSON Lines files, or if a receipt is in a folder where no file has the
-/// format's suffix.
+/// Returns whether a reader that lists the files itself would read ferry's own files as data. This
+/// happens if a journal is among JSON Lines files, or if a receipt is in a folder where no file has
+/// the format's suffix.
 fn would_read_own_files(source: &FileSource, listed: &[String], format: &RegisteredFormat) -> bool {
     let (own, others): (Vec<&String>, Vec<&String>) =
         listed.iter().partition(|name| is_own(source.folder(), name));
@@ -298,7 +298,7 @@ fn would_read_own_files(source: &FileSource, listed: &[String], format: &Registe
     has_endings && !own.is_empty() && (are_called(&own) || !are_called(&others))
 }
 
-/// Whether a name has one of a format's suffixes.
+/// Returns whether a name has one of a format's suffixes.
 fn has_format_suffix(format: &RegisteredFormat, name: &str) -> bool {
     has_any_suffix(name, &format.description.suffixes)
 }

@@ -297,7 +297,7 @@ impl FileSource {
         self.unfollowed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether its files were listed one by one.
+    /// Returns whether its files were listed one by one.
     #[must_use]
     pub fn is_listed(&self) -> bool {
         self.only.is_some()
@@ -369,7 +369,7 @@ impl FileSource {
         self.folder.path()
     }
 
-    /// Whether the source's folder is on this machine.
+    /// Returns whether the source's folder is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.folder.is_local()
@@ -410,7 +410,7 @@ impl FileSource {
         self.read.swap(0, Ordering::Relaxed)
     }
 
-    /// Whether the source has opened a file with this name.
+    /// Returns whether the source has opened a file with this name.
     #[must_use]
     pub fn is_open(&self, name: &str) -> bool {
         self.state().by_name.contains_key(name)
@@ -424,7 +424,7 @@ impl FileSource {
         names
     }
 
-    /// Whether a path leads to an opened file, even under a different name.
+    /// Returns whether a path leads to an opened file, even under a different name.
     #[must_use]
     pub fn has_opened(&self, path: &Path) -> bool {
         let metadata = std::fs::metadata(path).ok();

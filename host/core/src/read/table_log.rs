@@ -71,8 +71,8 @@ impl TableLog {
         TABLES.iter().find(|table| table.folder == name)
     }
 
-    /// Whether a folder that has the name of this table's log, and contains these files, is such a
-    /// log.
+    /// Returns whether a folder that has the name of this table's log, and contains these files, is
+    /// such a log.
     fn is_log<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
         self.files.is_empty() || names.any(|name| self.files.iter().any(|end| name.ends_with(end)))
     }
@@ -91,13 +91,13 @@ impl TableLog {
     }
 }
 
-/// Whether the reader's options ignore the log.
+/// Returns whether the reader's options ignore the log.
 #[must_use]
 pub fn is_ignored(options: &[(String, String)]) -> bool {
     options.iter().any(|(key, value)| key == OPTION && value == IGNORE)
 }
 
-/// Whether a format reads the data files of such tables.
+/// Returns whether a format reads the data files of such tables.
 #[must_use]
 pub fn is_of(format: &RegisteredFormat) -> bool {
     let is_it =

@@ -13,7 +13,7 @@ const NAMES: [(&str, &str); 4] = [
     ("tmp-checkpoint-", ""),
 ];
 
-/// Whether a folder is an unfinished checkpoint, judging by its name.
+/// Returns whether a folder is an unfinished checkpoint, judging by its name.
 #[must_use]
 pub fn is_unfinished(name: &str) -> bool {
     NAMES.iter().any(|(start, rest)| name.strip_prefix(start).is_some_and(|name| name.contains(rest)))

@@ -39,12 +39,12 @@ impl WeightNames {
         known.collect::<Result<_>>().map(Self)
     }
 
-    /// Whether some format declares this file name.
+    /// Returns whether some format declares this file name.
     pub fn is_match(&self, file: &str) -> bool {
         self.0.iter().any(|known| known.names.is_match(file))
     }
 
-    /// Whether a file next to a model's weights is also weights. Training state is not
+    /// Returns whether a file next to a model's weights is also weights. Training state is not
     /// (`optimizer.pt`, `training_args.bin`, the folder `optimizer_0`, DeepSpeed's `latest`).
     pub fn is_match_beside(&self, name: &str) -> bool {
         let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
@@ -53,7 +53,7 @@ impl WeightNames {
         is_weights && !POINTERS.contains(&file) && !is_training()
     }
 
-    /// Whether a folder contains nothing except receipts and files whose names some format
+    /// Returns whether a folder contains nothing except receipts and files whose names some format
     /// declares.
     pub fn are_alone_in(&self, folder: &FileSource) -> bool {
         let is_one = |entry: &FolderEntry| {
@@ -62,7 +62,7 @@ impl WeightNames {
         folder.entries("").is_ok_and(|entries| entries.iter().all(is_one))
     }
 
-    /// Whether this format declares the file name.
+    /// Returns whether this format declares the file name.
     pub fn is_of(&self, file: &str, format: &Description) -> bool {
         self.0.iter().any(|known| known.id == format.id && known.names.is_match(file))
     }

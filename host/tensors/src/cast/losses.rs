@@ -22,7 +22,7 @@ impl CastLosses {
         self.infinite + self.nan + self.range + self.zero + self.rounded
     }
 
-    /// Whether any number was out of range.
+    /// Returns whether any number was out of range.
     #[must_use]
     pub(crate) fn is_out_of_range(&self) -> bool {
         self.infinite + self.nan + self.range > 0

@@ -76,8 +76,8 @@ impl NumberSet {
         NUMBERS.iter().find(|(known, _)| *known == dtype).map(|(_, number)| *number)
     }
 
-    /// Whether the other dtype contains every number of this one, including infinities and NaN.
-    /// Signs of zeros do not count.
+    /// Returns whether the other dtype contains every number of this one, including infinities and
+    /// NaN. Signs of zeros do not count.
     pub(super) fn fits(self, other: Self) -> bool {
         match (self, other) {
             (Self::Bool, Self::Float(to)) => to.zero,

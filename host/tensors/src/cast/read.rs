@@ -51,7 +51,7 @@ impl CastChain {
         })
     }
 
-    /// Whether the chain preserves every number.
+    /// Returns whether the chain preserves every number.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.casts.iter().all(|cast| cast.is_exact())

@@ -93,8 +93,8 @@ impl Adapter {
     }
 }
 
-/// Whether a configuration describes an adapter of the tensors next to it. A configuration from
-/// PEFT names the method. A configuration from MLX counts only if there are low-rank tensors,
+/// Returns whether a configuration describes an adapter of the tensors next to it. A configuration
+/// from PEFT names the method. A configuration from MLX counts only if there are low-rank tensors,
 /// because MLX also writes one if the whole model was tuned.
 fn is_of(config: &Value, ranks: &BTreeSet<u64>) -> bool {
     text(config, "peft_type").is_some() || !ranks.is_empty()

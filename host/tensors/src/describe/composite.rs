@@ -43,7 +43,7 @@ impl Composite {
         }
     }
 
-    /// Whether the weight is not tied to an earlier weight.
+    /// Returns whether the weight is not tied to an earlier weight.
     pub(super) fn is_own(&self, ties: &[TensorId]) -> bool {
         ties.get(self.place.0 as usize).is_none_or(|first| *first == self.place)
     }

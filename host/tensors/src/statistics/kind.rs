@@ -63,7 +63,7 @@ impl StatisticsKind {
         found.map(Self).ok_or_else(|| without_numbers(dtype, info))
     }
 
-    /// Whether elements are floats of any width.
+    /// Returns whether elements are floats of any width.
     #[must_use]
     pub fn is_float(dtype: Dtype) -> bool {
         let is_small = [Dtype::F6_E2M3, Dtype::F6_E3M2, Dtype::F4, Dtype::F4_UNPACKED].contains(&dtype);

@@ -61,7 +61,7 @@ impl Lengths {
         }
     }
 
-    /// Whether the last string is complete.
+    /// Returns whether the last string is complete.
     pub(super) fn is_whole(&self) -> bool {
         self.left == 0 && self.length.is_empty()
     }

@@ -118,8 +118,8 @@ fn each_window<P: Send>(
     Ok(all)
 }
 
-/// Whether a tensor's bytes are contiguous. Other tensors are read in their stored order, because
-/// the order does not affect the statistics.
+/// Returns whether a tensor's bytes are contiguous. Other tensors are read in their stored order,
+/// because the order does not affect the statistics.
 fn is_whole(logical: &Logical<'_>, id: TensorId) -> bool {
     logical.catalog().tensor(id).is_none_or(|tensor| matches!(tensor.data, Data::Whole { .. } | Data::Empty))
 }
@@ -210,7 +210,8 @@ pub fn rows_of_zeros(logical: &Logical<'_>, id: TensorId) -> Result<Option<u64>>
     Ok(Some(of_zeros))
 }
 
-/// Whether all elements are zero. The sign of a float, which is in its last byte, is ignored.
+/// Returns whether all elements are zero. The sign of a float, which is in its last byte, is
+/// ignored.
 fn are_zeros(bytes: &[u8], width: usize, is_signed: bool) -> bool {
     if !is_signed {
         return bytes.iter().all(|byte| *byte == 0);

@@ -304,7 +304,7 @@ fn placed(shape: Vec<u64>, is_turned: bool, storage: StorageId) -> (Vec<u64>, Da
     (turned, Data::Blocks(vec![block]))
 }
 
-/// Whether the reader has dequantized something, which it reports as a loss of precision.
+/// Returns whether the reader has dequantized something, which it reports as a loss of precision.
 fn was_dequantized(catalog: &Catalog) -> bool {
     catalog.losses().iter().any(|loss| {
         loss.kind == LossKind::Precision
@@ -330,7 +330,8 @@ fn note_packed(catalog: &Catalog, effects: &mut Effects) {
     ));
 }
 
-/// Whether earlier steps have removed tensors from an input whose weights could all be dequantized.
+/// Returns whether earlier steps have removed tensors from an input whose weights could all be
+/// dequantized.
 fn drops_parts(catalog: &Catalog, model: &ModelFacts<'_>) -> bool {
     let count = |catalog: &Catalog| catalog.tensors().len();
     count(catalog) < count(&model.input.catalog) && StoredCodes::of(model).can_be_dequantized()

@@ -58,7 +58,8 @@ impl ModelConfig {
         Ok(Self { config, beside, indexed })
     }
 
-    /// Whether the index next to a shard names this tensor. The tensor may be in a different shard.
+    /// Returns whether the index next to a shard names this tensor. The tensor may be in a
+    /// different shard.
     #[must_use]
     pub(crate) fn is_indexed(&self, tensor: &str) -> bool {
         self.indexed.contains(tensor)

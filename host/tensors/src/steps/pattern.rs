@@ -73,7 +73,7 @@ impl Template {
         Ok(Self(pieces))
     }
 
-    /// Whether the template contains the number of a part.
+    /// Returns whether the template contains the number of a part.
     pub(super) fn has_index(&self) -> bool {
         self.0.contains(&TemplatePart::Index)
     }
@@ -153,7 +153,7 @@ pub(super) struct Matches<'a> {
 }
 
 impl Matches<'_> {
-    /// Whether the step applies to this tensor.
+    /// Returns whether the step applies to this tensor.
     pub(super) fn has(&self, tensor: &Tensor) -> bool {
         let Self { pattern, selected, names } = self;
         pattern.regex.is_match(&tensor.name)

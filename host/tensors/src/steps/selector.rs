@@ -59,7 +59,7 @@ impl Selector {
         Ok(Selection { selector: self, catalog })
     }
 
-    /// Whether the selector selects all tensors.
+    /// Returns whether the selector selects all tensors.
     #[must_use]
     pub(super) fn is_all(&self) -> bool {
         self.globs.is_none()
@@ -80,7 +80,7 @@ pub(super) struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Whether the selector selects this tensor.
+    /// Returns whether the selector selects this tensor.
     #[must_use]
     pub(super) fn has(&self, tensor: &Tensor) -> bool {
         let Selector { globs, regexes, not_globs, not_regexes, dtypes, ranks, min_size, max_size } =

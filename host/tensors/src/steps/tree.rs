@@ -131,7 +131,7 @@ impl<'a> OldTree<'a> {
         matches!(self.node(id).kind, NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE)
     }
 
-    /// Whether a node contains exactly one tensor.
+    /// Returns whether a node contains exactly one tensor.
     fn holds_one(&self, id: NodeId) -> bool {
         self.below[id.0 as usize] == 1
     }

@@ -82,7 +82,7 @@ const FOLDERS_WITHOUT_DATA: [&str; 33] = [
     "$RECYCLE.BIN",
     "@eaDir",
     "System Volume Information",
-    // Tools for development and training runs.
+    // Development tools and training runs.
     ".dvc",
     ".hydra",
     ".idea",
@@ -103,12 +103,12 @@ static NO_DATA: LazyLock<[GlobSet; 2]> = LazyLock::new(|| {
         .map(|patterns| globs(patterns, false).unwrap_or_default())
 });
 
-/// Whether files of this name are known to contain no data.
+/// Returns whether files of this name are known to contain no data.
 pub(super) fn is_file_without_data(file: &str) -> bool {
     NO_DATA[0].is_match(file)
 }
 
-/// Whether folders of this name are known to contain no data.
+/// Returns whether folders of this name are known to contain no data.
 pub fn is_folder_without_data(folder: &str) -> bool {
     NO_DATA[1].is_match(folder)
 }

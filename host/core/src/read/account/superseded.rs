@@ -34,7 +34,7 @@ const EXPORTED: [&str; 3] = ["openvino_model.bin", "openvino_model.xml", "frozen
 const EXPORT_FOLDERS: [&str; 2] = ["openvino", "coreml"];
 const EXPORT_PACKAGES: [&str; 2] = [".mlpackage", ".mlmodelc"];
 
-/// The files of a folder from which its model was read.
+/// The files in a folder that its model was read from.
 #[derive(Debug, Default)]
 pub struct ReadFiles {
     stems: Vec<FileStem>,
@@ -68,12 +68,12 @@ impl FileStem {
         Some(Self { stem, variant, format, is_shard: shard.is_some(), is_index: index.is_some() })
     }
 
-    /// Whether vendors use this name for files in their own layout.
+    /// Returns whether vendors use this name for files in their own layout.
     fn is_of_vendor(&self) -> bool {
         self.stem.split(['.', '-']).next() == Some(CONSOLIDATED)
     }
 
-    /// Whether both names belong to the same model.
+    /// Returns whether both names belong to the same model.
     fn is_same(&self, other: &Self) -> bool {
         let is_in = |row: &&&[&str]| row.contains(&&*self.stem) && row.contains(&&*other.stem);
         self.stem == other.stem || SAME_MODEL.iter().any(|row| is_in(&row))
@@ -85,7 +85,8 @@ impl ReadFiles {
         Self { stems: opened.into_iter().filter_map(|file| FileStem::of(file, names)).collect() }
     }
 
-    /// Whether a file that was not read is a different form of the model whose files were read.
+    /// Returns whether a file that was not read is a different form of the model whose files were
+    /// read.
     pub fn supersede(&self, file: &str, names: &DataNames) -> bool {
         if self.stems.is_empty() {
             return false;
@@ -111,24 +112,24 @@ impl ReadFiles {
         same.peek().is_some() && !same.any(is_of_set)
     }
 
-    /// Whether a file in the vendor's folder is a different form of the model whose files were
-    /// read.
+    /// Returns whether a file in the vendor's folder is a different form of the model whose files
+    /// were read.
     pub fn supersede_vendor(&self, file: &str, names: &DataNames) -> bool {
         FileStem::of(file, names).is_some_and(|stem| stem.is_of_vendor()) && self.supersede(file, names)
     }
 }
 
-/// Whether a folder next to a model is a folder in which vendors publish their own layout.
+/// Returns whether a folder next to a model is a folder in which vendors publish their own layout.
 pub fn is_vendor_folder(folder: &str) -> bool {
     folder.rsplit('/').next() == Some(VENDOR_FOLDER)
 }
 
-/// Whether a file is an export of a model, judging by its name.
+/// Returns whether a file is an export of a model, judging by its name.
 pub fn is_export(file: &str) -> bool {
     EXPORTED.contains(&file) || has_any_suffix(file, EXPORTS)
 }
 
-/// Whether a folder contains an export of the model next to it, judging by its name.
+/// Returns whether a folder contains an export of the model next to it, judging by its name.
 pub fn is_export_folder(folder: &str) -> bool {
     let name = folder.rsplit('/').next().unwrap_or(folder);
     EXPORT_FOLDERS.contains(&name) || has_any_suffix(name, EXPORT_PACKAGES)

@@ -17,7 +17,7 @@ use tensorferry_sdk::Error;
 
 /// The reason why an entry is not read.
 pub const LEADS_OUT: &str = "is a link that leads out of the folder";
-/// Hint for the user.
+/// A hint for the user.
 pub(crate) const ADVICE: &str =
     "copy the file into the folder, or pass --follow-links (in a manifest: follow_links = true)";
 const COPY: &str =
@@ -33,7 +33,7 @@ const INDEXES: [&str; 4] =
     ["index.json", "state.json", "dataset_info.json", "latest_checkpointed_iteration.txt"];
 /// Substrings of the names of other such files.
 const OF_INDEXES: [&str; 2] = [".index.", ".weights.json"];
-/// Folders of files that only programs other than ferry read.
+/// Folders whose files ferry does not read, but other programs do.
 const ASSETS: [&str; 2] = ["assets", "assets.extra"];
 
 /// The purpose for which files of a folder are opened.
@@ -85,13 +85,13 @@ impl Links {
         Self { named: Some(file).filter(|_| self.rules.root.is_none()), ..self.clone() }
     }
 
-    /// Whether the target of a path may be read.
+    /// Returns whether the target of a path may be read.
     pub(super) fn admit(&self, path: &Path) -> bool {
         self.admits_any(path) || real_path(path).is_none_or(|real| self.admit_real(path, &real))
     }
 
-    /// Whether an opened file may be read. Checks the open file itself, so that replacing the file
-    /// at the path after the open has no effect.
+    /// Returns whether an opened file may be read. Checks the open file itself, so that replacing
+    /// the file at the path after the open has no effect.
     pub(super) fn admit_file(&self, path: &Path, file: &File) -> bool {
         self.admits_any(path) || real_of(file, path).is_none_or(|real| self.admit_real(path, &real))
     }
@@ -130,7 +130,8 @@ fn not_followed(name: &str) -> Error {
     Error::malformed(format!("this entry of the input {LEADS_OUT}")).file(name)
 }
 
-/// Whether a file's bytes go into outputs unchanged, judging by its name relative to the folder.
+/// Returns whether a file's bytes go into outputs unchanged, judging by its name relative to the
+/// folder.
 pub(crate) fn is_companion(name: &Path) -> bool {
     let is_asset = |part: Component<'_>| ASSETS.iter().any(|folder| part.as_os_str() == *folder);
     let file = name.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
@@ -154,7 +155,7 @@ fn blobs_of(file: &Path) -> Option<&Path> {
     blobs.parent().is_some_and(is_repository).then_some(blobs)
 }
 
-/// Whether a folder is a repository in the `huggingface_hub` cache, judging by its name.
+/// Returns whether a folder is a repository in the `huggingface_hub` cache, judging by its name.
 pub fn is_repository(folder: &Path) -> bool {
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     ["models--", "datasets--", "spaces--"].iter().any(|start| name.starts_with(start))

@@ -70,7 +70,7 @@ impl<'a> Layers<'a> {
         self.by_name.get(name).and_then(|id| self.catalog.tensor(*id))
     }
 
-    /// Whether a tensor of this name is in a different shard.
+    /// Returns whether a tensor of this name is in a different shard.
     pub(super) fn is_elsewhere(&self, name: &str) -> bool {
         self.get(name).is_none() && self.config.is_some_and(|config| config.is_indexed(name))
     }

@@ -156,14 +156,14 @@ pub(super) struct UnknownCodes<'a> {
     pub(super) method: &'static str,
 }
 
-/// Whether any tensor of a catalog has a dtype that codes may have. Most models have no such
-/// tensor, so their names are not searched.
+/// Returns whether any tensor of a catalog has a dtype that codes may have. Most models have no
+/// such tensor, so their names are not searched.
 #[must_use]
 pub fn may_hold_codes(catalog: &Catalog) -> bool {
     catalog.tensors().iter().any(|tensor| Dtypes::Any.has(tensor.dtype))
 }
 
-/// Whether codes may have this dtype.
+/// Returns whether codes may have this dtype.
 pub(super) fn is_of_codes(dtype: Dtype) -> bool {
     Dtypes::Any.has(dtype)
 }

@@ -212,19 +212,19 @@ impl StoredCodes {
         self.stored.is_empty()
     }
 
-    /// Whether a tensor contains bytes of codes.
+    /// Returns whether a tensor contains bytes of codes.
     #[must_use]
     pub fn has(&self, tensor: &Tensor) -> bool {
         self.is_scale(tensor) == Some(false)
     }
 
-    /// Whether a tensor contains bytes of scales that codes need.
+    /// Returns whether a tensor contains bytes of scales that codes need.
     #[must_use]
     pub(crate) fn has_scale(&self, tensor: &Tensor) -> bool {
         self.is_scale(tensor) == Some(true)
     }
 
-    /// Whether `dequantize` supports all weights with codes.
+    /// Returns whether `dequantize` supports all weights with codes.
     #[must_use]
     pub(crate) fn can_be_dequantized(&self) -> bool {
         self.can_be_dequantized
@@ -249,7 +249,7 @@ impl StoredCodes {
         Error::usage(format!("the tensor holds {codes}, not its numbers")).tensor(&tensor.name).hint(hint)
     }
 
-    /// Whether a tensor contains scales; `None` if it contains neither codes nor scales.
+    /// Returns whether a tensor contains scales; `None` if it contains neither codes nor scales.
     fn is_scale(&self, tensor: &Tensor) -> Option<bool> {
         if self.stored.is_empty() {
             return None;

@@ -61,7 +61,7 @@ impl Homes {
         found.unwrap_or((self.root, name))
     }
 
-    /// Whether a node is one of the homes.
+    /// Returns whether a node is one of the homes.
     pub(super) fn are(&self, id: NodeId) -> bool {
         self.all.contains(&id)
     }
