@@ -3,7 +3,7 @@
 //! [`crate::commit`].
 //!
 //! ```text
-//! PARENT/.ferry-stage-USER/  the staging area (`stage/area.rs`), exists as long as it contains a stage
+//! PARENT/.ferry-stage-USER/  the staging area (`stage/area.rs`), exists while it contains a stage
 //!     XXXXXXXXXXXX/
 //!         lock          locked with flock as long as the run lives; the lock holder owns the stage
 //!         proof         what the file system recorded of the lock: shows that the stage is not from an archive

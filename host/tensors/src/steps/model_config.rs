@@ -8,9 +8,9 @@ use tensorferry_sdk::{Dtype, Entry, Error, Result, ShardName, ShardTag, Source};
 
 /// The model's configuration.
 pub(crate) const CONFIG: &str = "config.json";
-/// Files next to the configuration with only quantization settings, which some libraries write or
-/// used to write: AutoGPTQ, AutoAWQ, and ModelOpt. These files are not copied if the weights are
-/// dequantized.
+/// Files next to the configuration with only quantization settings. Some libraries write these
+/// files, or used to write them: `AutoGPTQ`, `AutoAWQ`, and `ModelOpt`. The files are not copied if
+/// the weights are dequantized.
 pub const OF_QUANTIZATION: [&str; 3] = ["quantize_config.json", "quant_config.json", "hf_quant_config.json"];
 /// The configuration keys with quantization settings. MLX writes the second key, and older
 /// compressed-tensors releases write the third key.

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{Dtype, Error, ReadStorage, Result, Tensor};
 
-/// Rows of codes and their scales.
+/// The rows of codes of a weight, and their scales.
 #[derive(Debug)]
 pub(super) struct Scaled {
     pub(super) codes: CodePacking,
-    /// Location of the codes; rows begin at whole bytes.
+    /// The location of the codes. Every row begins at a whole byte.
     pub(super) at: Extent,
-    /// Bytes of a row.
+    /// Number of bytes of a row.
     pub(super) row_bytes: u64,
     pub(super) columns: u64,
     pub(super) grid: ScaleGrid,
@@ -77,7 +77,7 @@ pub(super) enum Formula {
     ScaleAdd(Extent),
     /// `(code - constant) * scale`
     Subtract(f32),
-    /// `(code - zero) * scale`, with one zero per scale
+    /// `(code - zero) * scale`, with one zero point per scale
     SubtractEach(Extent),
     /// `(code - zero) * scale`, with one zero point for each row and group of columns, of this many
     /// bits, packed down the rows

@@ -157,7 +157,7 @@ impl QuantizationSettings<'_> {
 #[derive(Debug, Clone)]
 pub(super) struct Packings {
     pub(super) all: WordPacking,
-    /// The overrides. If several match a layer, the first one is used.
+    /// The overrides. If several overrides match a layer, the first one is used.
     overrides: Vec<Override>,
 }
 

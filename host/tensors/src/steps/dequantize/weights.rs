@@ -23,7 +23,7 @@ pub struct QuantizedWeight {
     pub shape: Vec<u64>,
     /// The tensor that the dequantized weight replaces.
     pub place: TensorId,
-    /// All of its tensors.
+    /// All tensors that the weight consists of.
     pub parts: Vec<TensorId>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct FoundWeights<'a> {
     /// The common names of the methods.
     pub(super) method: String,
     pub(super) weights: Vec<Weight<'a>>,
-    /// Codes that neither a configuration nor names explain.
+    /// Codes that neither a configuration nor tensor names explain.
     pub(super) unknown: Vec<UnknownCodes<'a>>,
 }
 
