@@ -1,5 +1,5 @@
-//! Conversion of the `parquet` crate's errors. The library carries errors only as text, so the
-//! first error of a stream is also kept in its own type.
+//! Conversion of the `parquet` crate's errors. The library turns every error into a string, so
+//! [`FirstError`] keeps the first error of a stream as a ferry error.
 
 use parquet::errors::ParquetError;
 use std::any::Any;
@@ -12,7 +12,7 @@ use tensorferry_sdk::{Error, ErrorKind, Result};
 pub(crate) struct FirstError(Arc<Mutex<Option<Error>>>);
 
 impl FirstError {
-    /// Keeps `error` if it is the first, and returns it in the library's type.
+    /// Keeps `error` if it is the first one, and returns it as an error of the library.
     pub(crate) fn keep(&self, error: Error) -> ParquetError {
         let text = error.to_string();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -24,7 +24,7 @@ impl FirstError {
     }
 }
 
-/// Calls the library on untrusted bytes. Its errors and panics mean that the bytes are malformed.
+/// Calls the library on untrusted bytes. If the call fails or panics, the bytes are malformed.
 pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|error| match error {
@@ -38,7 +38,7 @@ pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Resu
     }
 }
 
-/// Converts a panic of the library on untrusted bytes into an error.
+/// Converts the payload of a library panic into an error.
 pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
@@ -48,7 +48,7 @@ pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
     }
 }
 
-/// Converts the library's message about bytes that it reads into an error.
+/// Converts the library's message about bytes that it could not read into an error.
 pub(crate) fn read_error(why: &str) -> Error {
     let texts = ["key overflow", "KeyOverflow", "too large for index type"];
     if texts.iter().any(|text| why.contains(text)) {
@@ -59,7 +59,7 @@ pub(crate) fn read_error(why: &str) -> Error {
     Error::malformed(one_line(why))
 }
 
-/// Converts the library's refusal to write rows. The input itself is not malformed.
+/// Converts the error of the library when it refuses to write rows. The input is not malformed.
 pub(crate) fn write_error(error: ParquetError) -> Error {
     match error {
         ParquetError::NYI(why) => Error::unsupported(one_line(&why)),
@@ -67,7 +67,7 @@ pub(crate) fn write_error(error: ParquetError) -> Error {
     }
 }
 
-/// Shortens the library's text to one line, since it quotes names and values of the file.
+/// Shortens a message of the library to one line, since it quotes names and values from the file.
 pub(crate) fn one_line(text: &str) -> String {
     let short: String = text.chars().take(500).collect();
     short.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")

@@ -23,7 +23,7 @@ const INTERVAL: &str = "INTERVAL";
 const TIME_UTC: &str = "TIME_UTC";
 const UUID: &str = "arrow.uuid";
 const JSON: &str = "arrow.json";
-/// Bytes of an INTERVAL: months, days and milliseconds.
+/// Bytes of an INTERVAL, which consists of months, days and milliseconds.
 pub(crate) const INTERVAL_LEN: i32 = 12;
 
 pub(crate) fn is_interval(leaf: &Type) -> bool {
@@ -38,9 +38,10 @@ pub(crate) fn is_enum(leaf: &Type) -> bool {
     }
 }
 
-/// Adds a leaf's logical type to the metadata of its field.
+/// Adds the logical type of `leaf` to the metadata of its field.
 pub(crate) fn annotated(mut field: Field, leaf: &Type) -> Field {
-    // An entry copied from another file's schema is ignored: only this file's own schema counts.
+    // This entry may have been copied from another file's schema, so only the type of `leaf`
+    // counts.
     if field.metadata().contains_key(KEY) {
         let mut metadata = field.metadata().clone();
         metadata.remove(KEY);
@@ -97,8 +98,8 @@ pub(crate) fn unsupported_types(root: &Type) -> Vec<(String, &'static str)> {
     found
 }
 
-/// Removes the INTERVAL annotations from the schema, so that the library reads 12 raw bytes. With
-/// the annotation it would drop the months.
+/// Removes the INTERVAL annotations from the schema, so that the library reads the 12 raw bytes.
+/// With the annotation, the library would drop the months.
 pub(crate) fn without_intervals(schema: &SchemaDescriptor) -> Result<SchemaDescriptor, ParquetError> {
     let root = rewritten(schema.root_schema_ptr(), &mut |leaf| {
         is_interval(leaf).then_some((None, ConvertedType::NONE))
@@ -121,7 +122,7 @@ pub(crate) fn with_logical_types(
     Ok(SchemaDescriptor::new(root))
 }
 
-/// Collects the logical type named in the metadata of each leaf.
+/// Collects, for each leaf, the logical type that its field's metadata names.
 fn leaf_names<'a>(field: &'a Field, names: &mut Vec<Option<&'a str>>) {
     let below = parts(field.data_type());
     if below.is_empty() {
@@ -163,7 +164,7 @@ fn logical(leaf: &Type, name: &str) -> Option<(Option<LogicalType>, ConvertedTyp
     }
 }
 
-/// Rebuilds the tree with the logical types that `change` returns for its leaves.
+/// Rebuilds the tree below `node`. Each leaf gets the logical type that `change` returns for it.
 fn rewritten(
     of: TypePtr,
     change: &mut dyn FnMut(&Type) -> Option<(Option<LogicalType>, ConvertedType)>,
@@ -199,8 +200,8 @@ fn rewritten(
     }
 }
 
-/// Replaces the 12 bytes that the library reads for an INTERVAL with an interval type: in the unit
-/// of `hint`, or otherwise in months, days and nanoseconds.
+/// Replaces the 12 bytes that the library reads for an INTERVAL with an Arrow interval type: the
+/// type in `hint`, or otherwise months, days and nanoseconds.
 pub(crate) fn with_intervals(
     read: &Fields,
     hint: &Fields,

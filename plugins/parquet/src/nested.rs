@@ -19,7 +19,7 @@ pub(crate) fn parts(data_type: &DataType) -> &[FieldRef] {
 }
 
 /// Returns the type with its child fields replaced. `parts` must have as many fields as [`parts`]
-/// returns; only a struct may get fewer.
+/// returns, except that a struct may get fewer.
 pub(crate) fn with_parts(data_type: &DataType, parts: Vec<FieldRef>) -> DataType {
     if let DataType::Struct(_) = data_type {
         return DataType::Struct(parts.into());
@@ -37,8 +37,8 @@ pub(crate) fn with_parts(data_type: &DataType, parts: Vec<FieldRef>) -> DataType
     }
 }
 
-/// Converts a nested array to the type `to`, each child with `convert`. If a struct loses some of
-/// its children, the remaining ones are matched by name.
+/// Converts a nested array to the type `to`, and each of its children with `convert`. If `to` lacks
+/// some children of a struct, the remaining children are matched by name.
 pub(crate) fn converted(
     array: &ArrayRef,
     to: &DataType,

@@ -5,7 +5,7 @@ use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::records::{Group, Roll, Sharding};
 use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption};
 
-/// Handled by the host, because a reader does not see the other entries of a folder.
+/// The host handles this option, because a reader does not see the other entries of a folder.
 const TABLE_LOG: TypedOption<bool> = TypedOption::choice(
     Reader,
     "table_log",
@@ -76,7 +76,8 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 /// Unit in which INT96 times are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Int96Unit {
-    /// The unit of the Arrow schema, or one that the first values fit into.
+    /// The unit in the Arrow schema. Without one, microseconds, or nanoseconds if the first values
+    /// need them.
     Auto,
     Microseconds,
     Nanoseconds,
@@ -94,7 +95,7 @@ pub(crate) struct WriteOptions {
     pub(crate) compression: Compression,
     /// Maximum rows in a row group.
     pub(crate) row_group_rows: usize,
-    /// Approximate bytes of a row group in Arrow memory.
+    /// Approximate bytes of a row group in memory, as Arrow arrays.
     pub(crate) row_group_size: u64,
     pub(crate) dictionary: DictionaryUse,
     /// If set, each column chunk gets statistics.
@@ -105,7 +106,7 @@ pub(crate) struct WriteOptions {
 /// Which columns get a dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DictionaryUse {
-    /// Columns whose type makes repetition likely.
+    /// Columns whose type makes repeated values likely.
     Auto,
     Always,
     Never,

@@ -1,4 +1,5 @@
-//! Detection of Parquet by the four bytes at both ends of a file, or by the names in a folder.
+//! Detection of Parquet: a file by the four bytes at its start and end, a folder by the names in
+//! it.
 
 use crate::read::{is_member, partitions};
 use crate::{ENCRYPTED_MAGIC, MAGIC, SUFFIXES};

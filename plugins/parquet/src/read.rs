@@ -1,5 +1,5 @@
-//! The reader. It reads all footers first, to merge them into one schema. Each row group is then a
-//! split.
+//! The reader. It first reads the footers of all files and merges them into one schema. Each row
+//! group is one split.
 
 mod arrow_hint;
 mod claims;
@@ -37,8 +37,9 @@ use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{Batched, ExpansionLimit, RecordReader, RecordSet, ScanRequest, Split};
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
 
-/// Maximum values per byte of a file. Values take time to decode even where a few bytes encode many
-/// of them, such as nulls. A row group of 2^20 nulls as pyarrow writes it has a tenth of this.
+/// Maximum values per byte of a file. A few bytes can encode many values, such as nulls, and each
+/// value takes time to decode. A row group of 2^20 nulls that pyarrow wrote has a tenth of this
+/// ratio.
 const MAX_VALUES_PER_BYTE: u64 = 1 << 16;
 
 pub(crate) struct Reader(pub(crate) Int96Unit);
@@ -75,7 +76,7 @@ impl RecordReader for Reader {
         let mut splits = Vec::new();
         for (number, file) in files.iter().enumerate() {
             if file.metadata.num_row_groups() == 0 {
-                // Every file needs a split.
+                // A file without row groups still needs a split.
                 let name = file.file.name().to_owned();
                 splits.push(Split { file: name, records: Some(0), ..Split::default() });
                 groups.push((number, None));
@@ -105,13 +106,13 @@ impl RecordReader for Reader {
 struct OpenFile {
     file: SourceFile,
     metadata: Arc<ParquetMetaData>,
-    /// Schema passed to the library.
+    /// Schema that is passed to the library.
     schema: SchemaDescPtr,
-    /// Arrow fields that the library decodes the columns to.
+    /// Arrow fields of the columns that the library decodes.
     fields: Fields,
     /// Units of the INT96 columns.
     int96: Arc<Int96Units>,
-    /// Cached bounds of the leaf columns that scans have compared.
+    /// Cached bounds of the leaf columns that scans compare.
     bounds: Arc<BoundsCache>,
 }
 
@@ -119,7 +120,7 @@ struct ParquetSet {
     schema: SchemaRef,
     /// Columns stored in the files.
     own: SchemaRef,
-    /// Columns from folder names.
+    /// Columns that come from folder names.
     partitions: Partitions,
     /// File number and row group of each split; the row group is `None` for a file without any.
     groups: Vec<(usize, Option<RowGroup>)>,
@@ -138,7 +139,7 @@ impl RecordSet for ParquetSet {
         &self.splits
     }
 
-    /// Skips row groups whose statistics exclude a match, and pages of unwanted rows.
+    /// Skips row groups whose statistics exclude every match, and pages without requested rows.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let missing = || Error::plugin(format!("no split {split}"));
         let (file, group) = self.groups.get(split).ok_or_else(missing)?;
@@ -170,8 +171,8 @@ fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> 
     file_name::require(members, "no Parquet files here", format!("*{}", SUFFIXES[0]))
 }
 
-/// Returns whether a file of this name in a folder is data: not hidden, and not a summary
-/// (`_metadata`).
+/// Returns whether a file with this name in a folder contains data. Hidden files and summaries
+/// (`_metadata`) do not.
 pub(crate) fn is_member(name: &str) -> bool {
     file_name::is_member(name, SUFFIXES)
 }

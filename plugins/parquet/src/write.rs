@@ -92,8 +92,8 @@ impl RecordPlan for Plan {
     }
 }
 
-/// Names `data.parquet`, or `data-00000-of-00002.parquet` and so on if a number of shards is set,
-/// as TensorFlow and Hugging Face Hub tools number them.
+/// Names the files `data.parquet`, or `data-00000-of-00002.parquet` and so on if a number of shards
+/// is set. TensorFlow and Hugging Face Hub tools use the same numbering.
 fn files(target: &Target, sharding: Sharding) -> ShardFiles {
     ShardFiles::named(sharding, target.file_or("data.parquet"), &crate::SUFFIXES)
 }

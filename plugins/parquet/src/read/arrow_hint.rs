@@ -1,6 +1,6 @@
-//! Checks the Arrow schema in a file's metadata, `ARROW:schema`, before the library decodes it. It
-//! is a flatbuffer, which can refer to the same tables and strings many times, so a few bytes could
-//! expand to gigabytes of fields.
+//! Checks the Arrow schema in a file's metadata, `ARROW:schema`, before the library decodes it. The
+//! schema is a flatbuffer, which can refer to the same table or string many times. A few bytes
+//! could therefore expand to gigabytes of fields.
 
 use crate::fault::{decoded, one_line};
 use arrow_ipc::convert::try_fb_to_schema;
@@ -14,15 +14,16 @@ use parquet::file::metadata::KeyValue;
 use tensorferry_sdk::arrow_schema::{ArrowError, Schema};
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum bytes visited in a walk over all tables, as a multiple of the buffer's length. If only
-/// the table layouts are shared, the ratio is less than two.
+/// Maximum bytes that a walk over all tables may visit, as a multiple of the buffer's length. In a
+/// buffer that shares only the layouts of tables, the ratio is less than two.
 const MAX_EXPANSION: usize = 8;
-/// Bytes allowed in addition, for short buffers.
+/// Bytes that a walk may visit in addition, for the sake of short buffers.
 const EXTRA_BYTES: usize = 64 << 10;
-/// Start of a message since Arrow 0.15, followed by its length.
+/// First bytes of a message since Arrow 0.15. The message's length follows.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// Checks every such schema, and returns the last one, which the library uses.
+/// Checks all `ARROW:schema` entries and returns the schema in the last one, which the library
+/// uses.
 pub(super) fn read(metadata: Option<&Vec<KeyValue>>) -> Result<Option<Schema>> {
     let hints = metadata.into_iter().flatten().filter(|entry| entry.key == ARROW_SCHEMA_META_KEY);
     let mut last = None;
@@ -35,14 +36,14 @@ pub(super) fn read(metadata: Option<&Vec<KeyValue>>) -> Result<Option<Schema>> {
 }
 
 fn schema_of(bytes: &[u8]) -> Result<Schema> {
-    // The same test as in the library.
+    // The library uses the same test.
     let has_prefix = bytes.len() > 8 && bytes.starts_with(&CONTINUATION);
     let message = check_message(if has_prefix { &bytes[8..] } else { bytes })?;
     let none = || ParquetError::General("the message is not an Arrow schema".to_owned());
     let read = decoded(|| {
         let schema = message.header_as_schema().ok_or_else(none)?;
         match try_fb_to_schema(schema) {
-            // The file is valid, but has a type of a later Arrow version or of another library.
+            // The file is valid, but uses a type that this Arrow library does not support.
             Err(ArrowError::ParseError(why))
                 if why.contains("not supported") || why.contains(" unsupported") =>
             {

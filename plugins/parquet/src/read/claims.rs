@@ -1,5 +1,5 @@
-//! Checks the claims of a footer before the library parses it. The library follows the schema by
-//! recursion, allocates as many children as a group claims, and copies the path to each leaf.
+//! Checks the claims of a footer before the library parses it. The library walks the schema by
+//! recursion, allocates as many children as a group claims, and copies the path of each leaf.
 //!
 //! ```text
 //! FileMetaData (parquet.thrift):
@@ -15,15 +15,15 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Bytes in memory of a schema element or of a chunk.
+/// Memory of a schema element or of a column chunk, in bytes.
 const ENTRY: u64 = 512;
-/// Bytes in memory of a row group, which is a split. This is more than [`GROWTH`] allows for a row
+/// Memory of a row group and its split, in bytes. This is more than [`GROWTH`] allows for a row
 /// group without chunks.
 const ROW_GROUP_ENTRY: u64 = 1024;
-/// Bytes in memory of one part of a leaf's path, besides its name.
+/// Memory of one part of a leaf's path, in bytes, in addition to the name.
 const PATH_PART: u64 = 32;
-/// Maximum growth of a footer in memory, as a multiple of its length, besides 1 MiB. The most
-/// compact schema grows 70 times.
+/// Maximum memory of a parsed footer, as a multiple of the footer's length, in addition to 1 MiB.
+/// The most compact schema takes 70 times its length.
 const GROWTH: u64 = 128;
 
 /// Repetition type of a list.
@@ -33,12 +33,12 @@ const I32: Shape = Shape::Integer(32);
 const I64: Shape = Shape::Integer(64);
 const EMPTY: Shape = Shape::Struct(&[]);
 const SORTING_COLUMN: Shape = Shape::Struct(&[(1, I32), (2, Shape::Bool), (3, Shape::Bool)]);
-/// A time unit, or the order of a column.
+/// A time unit, or the order of a column: a union of up to three empty structs.
 const CHOICE: Shape = Shape::Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)]);
 const TIME: Shape = Shape::Struct(&[(1, Shape::Bool), (2, CHOICE)]);
 
-/// Everything that the library reads of a footer. It skips statistics, except those of a column
-/// that a scan compares.
+/// All fields of a footer that the library reads. Statistics are not listed: the library reads them
+/// only for a column that a scan compares.
 static FILE_META_DATA: Fields = &[
     (1, I32),
     (2, Shape::List(&Shape::Struct(SCHEMA_ELEMENT))),
@@ -186,17 +186,17 @@ impl Memory {
 /// An element of the schema.
 #[derive(Debug, Clone, Copy, Default)]
 struct Element {
-    /// Length of its name.
+    /// Length of the element's name.
     name: u64,
     children: u64,
     is_list: bool,
 }
 
-/// A group with missing children.
+/// A group whose children have not all been read.
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
     left: u64,
-    /// Bytes in memory of the path to it.
+    /// Memory of the path to the group, in bytes.
     path: u64,
     /// Number of lists on the path, including the group itself.
     lists: u64,
@@ -204,9 +204,9 @@ struct Group {
 
 /// The part of the schema tree that has been read.
 struct Tree {
-    /// Remaining elements.
+    /// Number of elements that have not been read.
     left: u64,
-    /// Remaining elements that known groups claim as children.
+    /// Number of unread elements that the groups read so far claim as children.
     awaited: u64,
     open: Vec<Group>,
     most_depth: u64,
@@ -219,7 +219,8 @@ impl Tree {
         Self { left: 0, awaited: 0, open: Vec::new(), most_depth, is_rooted: false }
     }
 
-    /// Adds the next element. For a leaf, returns the bytes in memory of its path, and otherwise 0.
+    /// Adds the next element. Returns the memory of its path in bytes if it is a leaf, and
+    /// otherwise 0.
     fn add(&mut self, element: Element) -> Result<u64> {
         self.left = self.left.saturating_sub(1);
         let mut group = Group { left: element.children, ..Group::default() };
@@ -256,12 +257,13 @@ impl Tree {
     }
 }
 
-/// Returns the footer with the element type of empty lists, which fastparquet omits. The library
-/// rejects lists without it.
+/// Returns the footer with an element type in each empty list. fastparquet omits the type, and the
+/// library rejects lists without it.
 pub(super) fn with_typed_empty_lists(footer: &[u8]) -> Result<Cow<'_, [u8]>> {
     let (at, mut empty) = (Cell::new(0), Vec::new());
     thrift::walk(&mut PositionedBytes { bytes: footer, at: &at }, FILE_META_DATA, &mut |path, seen| {
-        // The byte before is the field header. If the count has its own byte, it follows the type.
+        // If the count has its own byte, the last two bytes are the list's type and the count.
+        // Otherwise, they are the field header and a byte that contains the type and the count.
         let is_empty = matches!((path, seen), ([4 | 5], Event::Len(0)));
         let last = at.get().checked_sub(2).and_then(|at| footer.get(at..at + 2));
         if is_empty && last.is_some_and(|last| last[0] & 0x0f == thrift::LIST && last[1] == 0) {
@@ -276,7 +278,7 @@ pub(super) fn with_typed_empty_lists(footer: &[u8]) -> Result<Cow<'_, [u8]>> {
     Ok(footer)
 }
 
-/// Bytes with a count of those already read.
+/// Bytes and the number of them that have been read.
 struct PositionedBytes<'a> {
     bytes: &'a [u8],
     at: &'a Cell<usize>,

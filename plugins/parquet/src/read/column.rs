@@ -1,5 +1,5 @@
-//! Gives the `parquet` crate the bytes of one column of one row group. It cannot read outside the
-//! column's chunk, and pages that claim impossible sizes are rejected.
+//! Gives the `parquet` crate the bytes of one column of one row group. The crate cannot read
+//! outside the column's chunk. Pages that claim impossible sizes are rejected.
 
 use super::file::SourceFile;
 use super::header::{self, PageHeader, PageKind};
@@ -15,14 +15,14 @@ use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Error, Result};
 
-/// Bytes read at once to parse a header; enough for most pages.
+/// Bytes read at once to parse a header. Most headers are shorter.
 const HEADER_READ: usize = 1 << 10;
 
 #[derive(Debug, Clone)]
 pub(super) struct ColumnChunk {
     file: SourceFile,
     first_error: FirstError,
-    /// Column path for messages.
+    /// Column path, for error messages.
     path: String,
     start: u64,
     end: u64,
@@ -34,7 +34,7 @@ pub(super) struct ColumnChunk {
     rows: Option<u64>,
     /// Maximum bytes of a decompressed page.
     max: u64,
-    /// The last header that was parsed, and the start of its page.
+    /// The last header that was parsed, and the offset of the page body after it.
     header: Arc<Mutex<Option<(u64, PageHeader)>>>,
 }
 
@@ -72,13 +72,13 @@ impl ColumnChunk {
         error.column(&self.path)
     }
 
-    /// Keeps an error, and returns it in the library's type.
+    /// Keeps an error, and returns it as an error of the library.
     pub(super) fn fail(&self, error: Error) -> ParquetError {
         self.first_error.keep(self.named(error))
     }
 
-    /// Decompresses a page only to check its length, for codecs with which the library would not
-    /// stop at the claimed length.
+    /// Decompresses a page only to measure its length, if the library would decompress more than
+    /// the header claims.
     fn check_length(&self, at: u64, bytes: &Bytes) -> Result<()> {
         let header = self.header.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((_, header)) = header.filter(|&(start, _)| start == at) else { return Ok(()) };
@@ -92,7 +92,7 @@ impl ColumnChunk {
             Compression::GZIP(_) => Box::new(flate2::read::MultiGzDecoder::new(compressed)),
             _ => Box::new(brotli::Decompressor::new(compressed, HEADER_READ)),
         };
-        // The library itself rejects bytes that cannot be decompressed.
+        // If the bytes cannot be decompressed, the library reports the error.
         match io::copy(&mut text.take(claimed.saturating_add(1)), &mut io::sink()) {
             Ok(len) if len > claimed => Err(Error::malformed("the page is longer than its header claims")
                 .offset(at)
@@ -163,10 +163,10 @@ fn ignores_claimed_length(compression: Compression, compressed: u64, max: u64) -
 fn highest_ratio(compression: Compression) -> Option<u64> {
     match compression {
         Compression::UNCOMPRESSED => Some(1),
-        // A copy of 64 bytes takes three bytes.
+        // In Snappy, a copy of 64 bytes takes three bytes.
         Compression::SNAPPY => Some(22),
         Compression::GZIP(_) => Some(1032),
-        // Each length byte adds up to 255 bytes.
+        // In LZ4, each length byte adds up to 255 bytes.
         Compression::LZ4 | Compression::LZ4_RAW => Some(255),
         Compression::ZSTD(_) | Compression::BROTLI(_) | Compression::LZO => None,
     }
@@ -181,8 +181,8 @@ impl Length for ColumnChunk {
 impl ChunkReader for ColumnChunk {
     type T = ChunkBytes;
 
-    /// The library calls this at the start of a page header, and again after a header that it has
-    /// kept.
+    /// The library calls this at the start of a page header. If it has already parsed the header,
+    /// it calls this at the end of the header.
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         let mut reader = ChunkBytes { chunk: self.clone(), at: start, buffer: Bytes::new() };
         let is_behind = |&(page, _): &(u64, PageHeader)| page == start;
@@ -218,17 +218,17 @@ impl ChunkReader for ColumnChunk {
     }
 }
 
-/// The bytes of a chunk from a position on.
+/// The bytes of a chunk, read from a given position.
 #[derive(Debug, Clone)]
 pub(super) struct ChunkBytes {
     chunk: ColumnChunk,
-    /// Position of the buffer.
+    /// Position at which the buffer is filled next.
     at: u64,
     buffer: Bytes,
 }
 
 impl ChunkBytes {
-    /// Reads more bytes if the buffer is empty. At the end of the chunk, it stays empty.
+    /// Reads more bytes if the buffer is empty. At the end of the chunk, the buffer stays empty.
     fn fill(&mut self) -> Result<()> {
         if self.buffer.is_empty() {
             let len = self.chunk.end.saturating_sub(self.at).min(HEADER_READ as u64);
@@ -237,10 +237,11 @@ impl ChunkBytes {
         Ok(())
     }
 
-    /// Changes the flag at this position of the header from "not compressed" to "compressed".
+    /// Changes the flag at offset `at` of the header from "not compressed" to "compressed".
     fn set_compressed(&mut self, at: u64) -> Result<()> {
         let mut bytes = self.buffer.to_vec();
-        // A field header: four bits of id, four bits of type. Type 1 is true, type 2 is false.
+        // The flag is a field header: four bits of ID and four bits of type. Type 1 is true, type 2
+        // is false.
         let field = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at)).filter(|field| **field == 0x12);
         let field = field.ok_or_else(|| {
             Error::unsupported(

@@ -1,15 +1,15 @@
 //! Checks pages of the delta encodings before the library decodes them. The library allocates
-//! memory for the claimed number of values, and prefixes can make decoded values far longer than
-//! the page.
+//! memory for the claimed number of values. With shared prefixes, the decoded values can be far
+//! longer than the page.
 //!
 //! ```text
 //! varint   values in a block (a multiple of 128)
 //! varint   miniblocks in a block
 //! varint   values in all
 //! zigzag   the first value
-//! blocks:  zigzag  the least delta
+//! blocks:  zigzag  the minimum delta
 //!          bytes   each miniblock's bit width
-//!          bits    the miniblocks: deltas above the least one, little-endian
+//!          bits    the miniblocks: deltas minus the minimum delta, little-endian
 //! ```
 
 use tensorferry_sdk::{Error, Result};
@@ -50,7 +50,7 @@ struct Deltas<'a> {
     last: i64,
     miniblocks: usize,
     miniblock_values: u64,
-    /// Bit widths of the remaining miniblocks of the block, which has the minimum delta `min`.
+    /// Bit widths of the remaining miniblocks of the current block. Its minimum delta is `least`.
     widths: &'a [u8],
     min: i64,
     /// The current miniblock.
@@ -135,7 +135,7 @@ impl<'a> Deltas<'a> {
     }
 }
 
-/// Returns the number of `width` bits at bit `at`.
+/// Returns the number that is stored in `width` bits from bit `at` on.
 fn bits(packed: &[u8], at: u64, width: u32) -> u64 {
     let (start, shift) = (usize::try_from(at / 8).unwrap_or(usize::MAX), at % 8);
     let mut window = [0; 16];
@@ -185,12 +185,12 @@ mod tests {
         std::iter::from_fn(|| deltas.next().unwrap()).collect()
     }
 
-    /// The examples of Encodings.md: 1 to 5, and 7, 5, 3, 1, 2, 3, 4, 5.
+    /// The examples in Encodings.md: 1 to 5, and 7, 5, 3, 1, 2, 3, 4, 5.
     #[test]
     fn the_examples_of_the_description() {
         let counting = [0x80, 1, 4, 5, 2, 2, 0, 0, 0, 0];
         assert_eq!(all(&counting), [1, 2, 3, 4, 5]);
-        // The minimum delta is -2. The remaining deltas are 0 0 0 3 3 3 3, two bits each.
+        // The minimum delta is -2. The stored deltas are 0 0 0 3 3 3 3, two bits each.
         let falling = [[0x80, 1, 4, 8, 14, 3, 2, 0, 0, 0, 0xc0, 0x3f].as_slice(), &[0; 6]].concat();
         assert_eq!(all(&falling), [7, 5, 3, 1, 2, 3, 4, 5]);
     }
@@ -202,7 +202,7 @@ mod tests {
         let many = [0x80, 1, 4, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0];
         assert_eq!(kind(check_count(&many, 1 << 30)), ErrorKind::Malformed);
         assert_eq!(kind(check_count(&[0x80, 1, 0, 4, 0], 10)), ErrorKind::Malformed);
-        // Five prefixes of 1 to 5 bytes, five suffixes of 1 to 5 bytes: 30 bytes.
+        // Five prefixes and five suffixes, each with 1 to 5 bytes: 30 bytes.
         let lengths = [0x80, 1, 4, 5, 2, 2, 0, 0, 0, 0];
         let page = [lengths, lengths].concat();
         check_prefixed(&page, 5, 30).unwrap();

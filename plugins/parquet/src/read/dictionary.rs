@@ -1,23 +1,24 @@
-//! Measures the values of a byte array dictionary, which a few bytes of indices can repeat many
-//! times.
+//! Measures the values in a dictionary of byte arrays. A few bytes of indices can repeat each value
+//! many times.
 
 use parquet::column::page::{Page, PageReader};
 use tensorferry_sdk::{Error, Result};
 
-/// Lengths of values in bytes.
+/// Lengths of a dictionary's values, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Lengths {
     pub(super) mean: u64,
     pub(super) longest: u64,
 }
 
-/// Returns the value lengths of a chunk's dictionary, or `None` if its first page is not one.
+/// Returns the value lengths of a chunk's dictionary, or `None` if the first page is not a
+/// dictionary.
 pub(super) fn lengths(pages: &mut dyn PageReader) -> Result<Option<Lengths>, parquet::errors::ParquetError> {
     let Some(Page::DictionaryPage { buf, .. }) = pages.get_next_page()? else { return Ok(None) };
     Ok(Some(of_plain(&buf).unwrap_or_default()))
 }
 
-/// Measures values that each follow a length of four bytes.
+/// Measures values in plain encoding, in which a length of four bytes precedes each value.
 fn of_plain(mut bytes: &[u8]) -> Result<Lengths> {
     let (mut count, mut sum, mut longest) = (0, 0, 0);
     while let Some((len, rest)) = bytes.split_first_chunk() {

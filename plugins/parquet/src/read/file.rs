@@ -25,7 +25,7 @@ impl SourceFile {
         self.source.len(self.file)
     }
 
-    /// Reads `len` bytes at `offset`, after checking that the file contains them.
+    /// Reads `len` bytes at `offset`, or returns an error if the file does not contain them.
     pub(super) fn read(&self, offset: u64, len: u64) -> Result<Bytes> {
         check_range(self.name(), self.len(), offset, len)?;
         let len = usize::try_from(len).map_err(|_| Error::limit("too long for the address space"))?;

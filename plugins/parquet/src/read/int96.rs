@@ -1,5 +1,5 @@
-//! INT96: a time of day in nanoseconds and a Julian day, as Spark, Hive and Impala write times. The
-//! library converts them with wrapping arithmetic, so each value is checked here first.
+//! INT96: a time of day in nanoseconds and a Julian day, which Spark, Hive and Impala write for
+//! times. The library converts INT96 with wrapping arithmetic, so each value is checked here first.
 
 use tensorferry_sdk::arrow_schema::TimeUnit;
 use tensorferry_sdk::{Error, Result};
@@ -14,21 +14,21 @@ const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
 pub(super) struct Int96Units {
     /// One entry per leaf column of the file, or empty.
     pub(super) units: Vec<Option<TimeUnit>>,
-    /// Set if the user chose the unit, and therefore accepts that it may truncate.
+    /// Set if the user chose the unit, which means that values may be truncated to it.
     pub(super) is_chosen: bool,
 }
 
 impl Int96Units {
-    /// Checks the PLAIN-encoded values of a page of a leaf column.
+    /// Checks the values of a page. They must be in plain encoding.
     pub(super) fn check(&self, leaf: usize, values: &[u8]) -> Result<()> {
         let Some(unit) = self.units.get(leaf).copied().flatten() else { return Ok(()) };
         let a_second = per_second(unit);
         let step = NANOSECONDS_A_SECOND / a_second;
         for (days, nanoseconds) in times(values) {
             let count = (days - EPOCH_DAY) * SECONDS_A_DAY * a_second + nanoseconds / step;
-            // Spark counts microseconds since Julian day 0, which overflows from about the year
-            // 287,000 on. Such values are negative in both parts, and the library's arithmetic
-            // overflows back to the right time.
+            // Spark counts microseconds since Julian day 0, and the count overflows from about the
+            // year 287,000 on. Such values have a negative day and a negative time of day. The
+            // library's arithmetic overflows back to the right time.
             let is_of_spark = unit == TimeUnit::Microsecond && days < 0 && nanoseconds < 0;
             if i64::try_from(count).is_err() && !is_of_spark {
                 let years = (days - EPOCH_DAY) * 400 / 146_097 + 1970;
@@ -92,7 +92,7 @@ mod tests {
     fn values_fit_into_their_unit_or_are_refused() {
         let of = |unit, is_chosen| Int96Units { units: vec![None, Some(unit)], is_chosen };
         let (ns, us) = (of(TimeUnit::Nanosecond, false), of(TimeUnit::Microsecond, false));
-        // 1970-01-01, 9999-12-31, and 1 ns.
+        // 1970-01-01, 9999-12-31, and one nanosecond after 1970-01-01.
         let (epoch, far, fine) = (value(2_440_588, 0), value(5_373_484, 0), value(2_440_588, 1));
         ns.check(1, &[epoch.clone(), fine.clone()].concat()).unwrap();
         us.check(1, &[epoch.clone(), far.clone()].concat()).unwrap();

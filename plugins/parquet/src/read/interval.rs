@@ -1,5 +1,5 @@
 //! INTERVAL: three unsigned little-endian numbers of 4 bytes: months, days, milliseconds. The
-//! library reads only some of them, ferry reads all.
+//! library reads only some of the three numbers, and ferry reads all of them.
 
 use crate::nested::converted;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tensorferry_sdk::arrow_array::types::{
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, PrimitiveArray};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, IntervalUnit};
 
-/// Converts a column to the type `to`, in which intervals replace the 12 bytes that were read.
+/// Converts a column to the type `to`, which has intervals where `column` has 12 raw bytes.
 pub(super) fn decoded(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     match (column.data_type(), to) {
         (from, to) if from == to => Ok(column.clone()),
@@ -24,13 +24,13 @@ pub(super) fn decoded(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arro
             }),
             IntervalUnit::MonthDayNano => {
                 each::<IntervalMonthDayNanoType>(column, |months, days, milliseconds| {
-                    // DuckDB also reads only the milliseconds as unsigned.
+                    // Months and days are read as signed numbers, as in DuckDB.
                     let nanoseconds = i64::from(milliseconds.cast_unsigned()) * 1_000_000;
                     Some(IntervalMonthDayNano::new(months, days, nanoseconds))
                 })
             }
         },
-        // The library's arrays nest like the schema.
+        // The library's arrays are nested like the schema.
         _ => converted(column, to, &decoded),
     }
 }

@@ -7,15 +7,16 @@ const MAX_DICTIONARY_HEADER: u64 = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OldWriter {
     Other,
-    /// parquet-cpp before 2.0, part of Arrow before 3.0: version 2 pages are compressed, but marked
-    /// as not compressed.
+    /// parquet-cpp before 2.0, part of Arrow before 3.0: version 2 pages are compressed, but their
+    /// headers mark them as not compressed.
     Cpp,
     /// parquet-mr before 1.2.9: the length of a chunk excludes the header of its dictionary page.
     Mr,
 }
 
 impl OldWriter {
-    /// Parses the writer's name in a footer, such as `parquet-mr version 1.2.8 (build ...)`.
+    /// Identifies the writer from its name in a footer, such as `parquet-mr version 1.2.8 (build
+    /// ...)`.
     pub(super) fn named(created_by: Option<&str>) -> Self {
         let text = created_by.unwrap_or_default().trim();
         let (name, version) = text.split_once(" version ").unwrap_or((text, ""));
@@ -28,7 +29,7 @@ impl OldWriter {
         }
     }
 
-    /// Returns the corrected length of a chunk, which stays within the file.
+    /// Returns the corrected length of a chunk. The chunk never extends beyond the file.
     pub(super) fn chunk_len(self, start: u64, len: u64, file_len: u64) -> u64 {
         let left = file_len.saturating_sub(start).saturating_sub(len);
         if self == Self::Mr { len + left.min(MAX_DICTIONARY_HEADER) } else { len }

@@ -1,5 +1,5 @@
 //! Checks the pages of one column of one row group after the library has decompressed them, and
-//! before it decodes them.
+//! before the library decodes them.
 
 use super::column::ColumnChunk;
 use super::int96::Int96Units;
@@ -18,12 +18,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tensorferry_sdk::{Error, Result};
 
-/// A row group that the library decodes, and the limits for decoding it.
+/// A row group to be decoded by the library, and the limits for decoding it.
 #[derive(Debug, Clone)]
 pub(super) struct RowGroupPages {
     pub(super) file: SourceFile,
     pub(super) metadata: Arc<ParquetMetaData>,
-    /// Index of the row group.
     pub(super) index: usize,
     /// Units of the INT96 columns.
     int96: Arc<Int96Units>,
@@ -64,7 +63,7 @@ impl RowGroupPages {
         let metadata = metadata.clone().into_builder().set_total_compressed_size(longer).build()?;
         let pages = SerializedPageReader::new(Arc::new(chunk.clone()), &metadata, rows, None)?;
         let descriptor = metadata.column_descr_ptr();
-        // The footer's count may be small for the size of the chunk, so the larger of both limits
+        // The footer may claim few values for a chunk of this size, so the larger of the two limits
         // applies.
         let by_bytes =
             metadata.byte_range().1.saturating_mul(super::MAX_VALUES_PER_BYTE).saturating_add(1 << 20);
@@ -93,7 +92,7 @@ impl RowGroups for RowGroupPages {
     }
 }
 
-/// Pages of the only row group.
+/// Pages of a column in the only row group.
 struct ColumnPages(Option<CheckedPages>);
 
 impl Iterator for ColumnPages {
@@ -115,7 +114,7 @@ pub(super) struct CheckedPages {
     column: usize,
     int96: Arc<Int96Units>,
     max: u64,
-    /// Remaining values that lists may have.
+    /// Number of further values that the pages of a list column may contain.
     values: u64,
     listed: Arc<AtomicU64>,
 }
@@ -136,12 +135,12 @@ impl CheckedPages {
                     .expected(format!("at most {} more", self.values))
                     .found(values)
             })?;
-            // All values of a row are decoded at once, and a few bytes may encode many.
+            // All values of a row are decoded at once, and a few bytes may encode many values.
             let width = match self.descriptor.physical_type() {
                 Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(self.descriptor.type_length()).unwrap_or(0),
                 _ => 8,
             };
-            // Each value has two levels.
+            // Each value has two levels of two bytes.
             let bytes = values.saturating_mul(width + 4).saturating_add(page.buffer().len() as u64);
             let sum = self.listed.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
             if sum > self.max {
@@ -161,7 +160,7 @@ impl CheckedPages {
         }
     }
 
-    /// Returns the values of a dictionary page, or of a data page in plain encoding.
+    /// Returns the values of a dictionary page or of a data page, if they are in plain encoding.
     pub(super) fn plain_values(&self, page: &Page) -> Bytes {
         match page {
             Page::DictionaryPage { buf, .. } => buf.clone(),
@@ -235,7 +234,8 @@ impl PageReader for CheckedPages {
     }
 
     fn supports_deferred_dictionary(&self) -> bool {
-        // A dictionary read later would bypass the checks, and no page is skipped anyway.
+        // A dictionary that is read later would bypass the checks. This reader skips no pages
+        // anyway.
         false
     }
 

@@ -1,12 +1,13 @@
-//! Partitions, as Hive and Spark lay them out: folders named `key=value` that give the value of a
-//! column for all rows below them. The files themselves do not contain the column.
+//! Partitions in the layout of Hive and Spark: folders named `key=value`, which set the value of a
+//! column for all rows in the folder. The files themselves do not contain the column.
 //!
-//! They are read as `pyarrow.dataset` reads them with `partitioning="hive"`:
+//! Partitions are read in the same way as by `pyarrow.dataset` with `partitioning="hive"`:
 //!
-//! - The columns follow those of the files, in the order in which their keys are found.
+//! - The partition columns follow the columns of the files, in the order in which their keys are
+//!   found.
 //! - A column is `Int32` if every value is such a number, and otherwise `Utf8`.
 //! - `%20` is a space.
-//! - `__HIVE_DEFAULT_PARTITION__` is null. A file outside such a folder also has nulls.
+//! - `__HIVE_DEFAULT_PARTITION__` is null. A file outside the folders of a key also has nulls.
 //! - Files are sorted by path.
 
 use super::is_member;
@@ -19,10 +20,10 @@ use tensorferry_sdk::records::{Batched, Bounds, ComparedValue, Comparison, Field
 use tensorferry_sdk::{Context, Error, Result, Source};
 
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
-/// Maximum depth of folders. More partition keys than this are not realistic.
+/// Maximum depth of folders. Real datasets do not have more partition keys than this.
 const MAX_DEPTH: usize = 16;
 
-/// A file, and the keys and values of its folders.
+/// A file, and the keys and values in the names of its folders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DataFile {
     pub(super) name: String,
@@ -36,8 +37,8 @@ impl DataFile {
     }
 }
 
-/// Returns the Parquet files of a folder and of its partitions. Other folders are skipped, and the
-/// host reports them.
+/// Returns the Parquet files in a folder and in its partition folders. Other folders are skipped,
+/// and the host reports them.
 pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> {
     let mut members = Vec::new();
     let mut open = vec![DataFile::plain(String::new())];
@@ -76,7 +77,7 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
     Ok(members)
 }
 
-/// Returns whether a folder contains a Parquet file, directly or in its first partitions.
+/// Returns whether a folder contains a Parquet file, directly or in its first partition folders.
 pub(crate) fn any(source: &dyn Source) -> Result<bool> {
     let mut folder = String::new();
     for _ in 0..=MAX_DEPTH {
@@ -100,14 +101,14 @@ fn is_hidden(path: &str) -> bool {
     base(path).starts_with(['.', '_'])
 }
 
-/// Parses the key and value of a folder's name.
+/// Parses the key and the value in a folder's name.
 fn partition(path: &str) -> Option<(String, Option<String>)> {
     let (key, value) = base(path).split_once('=').filter(|(key, _)| !key.is_empty())?;
     let value = (value != NULL).then(|| decoded(value));
     (!is_hidden(path)).then(|| (decoded(key), value))
 }
 
-/// Decodes percent escapes such as `%20`. Text with invalid escapes is returned unchanged.
+/// Decodes percent escapes such as `%20`. A string with invalid escapes is returned unchanged.
 fn decoded(text: &str) -> String {
     let (bytes, mut plain, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
     while let Some(&byte) = bytes.get(at) {
@@ -136,8 +137,8 @@ pub(super) struct Partitions {
 }
 
 impl Partitions {
-    /// Determines the partition columns of files that contain the columns `own`. Also returns the
-    /// schema with both.
+    /// Determines the partition columns of files that contain the columns `own`. Also returns a
+    /// schema that contains the columns `own` and the partition columns.
     pub(super) fn new(members: &[DataFile], own: &SchemaRef) -> Result<(Self, SchemaRef)> {
         let mut keys: Vec<&str> = Vec::new();
         for (key, _) in members.iter().flat_map(|member| &member.keys) {
@@ -166,7 +167,7 @@ impl Partitions {
         Ok((Self { own: own.fields().len(), fields, values }, schema))
     }
 
-    /// Splits a scan into the scan of the files and the indices of the partition columns.
+    /// Splits a scan into the scan of the files and the indices of the requested partition columns.
     pub(super) fn divide(&self, scan: &ScanRequest) -> (ScanRequest, Vec<usize>) {
         let all = || (0..self.own + self.fields.len()).map(|column| vec![column]).collect();
         let columns: Vec<FieldPath> = scan.columns.clone().unwrap_or_else(all);
@@ -176,12 +177,12 @@ impl Partitions {
         (ScanRequest { columns: Some(own), ..scan.clone() }, keys)
     }
 
-    /// Returns the index of the partition column that a comparison is about.
+    /// Returns the index of the partition column that the comparison refers to.
     pub(super) fn key(&self, comparison: &Comparison) -> Option<usize> {
         comparison.column.first()?.checked_sub(self.own)
     }
 
-    /// Returns whether a comparison of a partition column is false for every row of a file.
+    /// Returns whether a comparison with a partition column is false for every row of a file.
     pub(super) fn excludes(&self, file: usize, key: usize, comparison: &Comparison) -> bool {
         let Some(field) = self.fields.get(key) else { return false };
         let Some(value) = self.values.get(file).and_then(|values| values.get(key)) else { return false };
@@ -220,7 +221,7 @@ impl Partitions {
     }
 }
 
-/// Parses a number with the rules of pyarrow.
+/// Parses a number according to pyarrow's rules.
 fn number(text: &str) -> Option<i32> {
     if text.starts_with('+') { None } else { text.parse().ok() }
 }

@@ -1,4 +1,4 @@
-//! Finds the one schema of several files, which is the first file's.
+//! Determines one schema for several files: the schema of the first file.
 
 use super::int96::{self, Int96Units};
 use super::pages::RowGroupPages;
@@ -17,8 +17,8 @@ use tensorferry_sdk::arrow_schema::{DataType, Field, Fields, Metadata, Schema, S
 use tensorferry_sdk::records::difference;
 use tensorferry_sdk::{Error, Limits, Loss, LossKind, LossSink, Result, Severity};
 
-/// Returns the schema of the first file, with each column nullable if it is nullable in any file.
-/// Also sets the types that each file's columns are read as.
+/// Returns the schema of the first file. A column is nullable if it is nullable in any file. Also
+/// sets the types that the columns of each file are read as.
 pub(super) fn of_all(
     files: &mut [OpenFile],
     int96: Int96Unit,
@@ -32,8 +32,8 @@ pub(super) fn of_all(
     for file in others {
         let own = of_file(file, None, int96, limits)?;
         let own = own.fields();
-        // The columns may match, but with different Arrow types, such as strings that one writer
-        // stored as large strings.
+        // The columns may match, but with different Arrow types. For example, a writer may have
+        // stored strings as large strings.
         let equal = |a: &DataType, b: &DataType| a == b;
         let names = (first.file.name(), file.file.name().to_owned());
         let own = match difference((names.0, &fields), (&names.1, own), &equal) {
@@ -109,8 +109,8 @@ fn of_file(
     Ok(Arc::new(Schema::new_with_metadata(fields, metadata(entries, hint.as_ref()))))
 }
 
-/// Merges the metadata of a file and of its Arrow schema, except for the entry of the schema
-/// itself.
+/// Merges the metadata of the file and of its Arrow schema. The entry that contains the Arrow
+/// schema is left out.
 fn metadata(entries: Option<&Vec<KeyValue>>, hint: Option<&Schema>) -> Metadata {
     let entries = entries.into_iter().flatten().filter(|entry| entry.key != ARROW_SCHEMA_META_KEY);
     let own = entries.filter_map(|entry| Some((entry.key.clone(), entry.value.clone()?)));
@@ -118,7 +118,7 @@ fn metadata(entries: Option<&Vec<KeyValue>>, hint: Option<&Schema>) -> Metadata 
     hint.map(|(key, value)| (key.clone(), value.clone())).chain(own).collect()
 }
 
-/// Leaf columns of a file, in order.
+/// Iterator over the leaf columns of a file.
 struct Leaves<'a> {
     schema: &'a SchemaDescriptor,
     units: &'a [Option<TimeUnit>],
@@ -127,8 +127,8 @@ struct Leaves<'a> {
 
 impl Leaves<'_> {
     /// Returns the field to request from the library. It is `wanted`, except where the library
-    /// would read wrong values or lose part of the file's own schema. `plain` is the field that the
-    /// library derives from that schema.
+    /// would then read wrong values or lose part of the file's Parquet schema. `plain` is the field
+    /// that the library derives from the Parquet schema.
     fn refined(&mut self, wanted: &Field, plain: &Field) -> Field {
         let (own, below) = (parts(wanted.data_type()), parts(plain.data_type()));
         if below.is_empty() {
@@ -140,7 +140,7 @@ impl Leaves<'_> {
             return logical::annotated(wanted.clone().with_data_type(data_type), leaf.self_type());
         }
         if own.len() != below.len() {
-            // The library reports the mismatch.
+            // The library reports the mismatch. Here, only skip the leaves.
             for part in below {
                 self.refined(part, part);
             }
@@ -152,7 +152,7 @@ impl Leaves<'_> {
     }
 }
 
-/// Returns the type to request from the library.
+/// Returns the type to request from the library for a leaf.
 fn leaf_type(
     wanted: &DataType,
     plain: &DataType,
@@ -161,7 +161,7 @@ fn leaf_type(
 ) -> DataType {
     match (wanted, plain) {
         _ if logical::is_interval(leaf.self_type()) => plain.clone(),
-        // The library would cast nulls to the dictionary's value type, and panic.
+        // The library would cast nulls to the value type of a dictionary, and panic.
         (_, DataType::Null) => plain.clone(),
         (DataType::Dictionary(..), _) if unit.is_some() => leaf_type(plain, plain, leaf, unit),
         (DataType::Dictionary(keys, values), _) => {
@@ -173,8 +173,8 @@ fn leaf_type(
         }
         (DataType::Timestamp(_, zone), _) if let Some(unit) = unit => DataType::Timestamp(unit, zone.clone()),
         (_, DataType::Timestamp(_, zone)) if let Some(unit) = unit => DataType::Timestamp(unit, zone.clone()),
-        // Parquet stores that a time has a zone, and the Arrow schema stores which one. The unit is
-        // Parquet's.
+        // Parquet stores that a time has a zone, and the Arrow schema stores which zone it is. The
+        // unit comes from Parquet.
         (DataType::Timestamp(_, zone @ Some(_)), DataType::Timestamp(unit, Some(_))) => {
             DataType::Timestamp(*unit, zone.clone())
         }
@@ -190,9 +190,9 @@ fn is_int96(leaf: &ColumnDescPtr) -> bool {
     leaf.physical_type() == Physical::INT96
 }
 
-/// Determines the units of a file's INT96 leaves: the user's choice, or the unit in the Arrow
-/// schema. Otherwise, the unit is microseconds, which Spark writes, unless the first values have
-/// nanoseconds.
+/// Determines the unit of each INT96 leaf: the user's choice, or the unit in the Arrow schema.
+/// Otherwise, the unit is nanoseconds if the first values need them, or microseconds, which Spark
+/// writes.
 fn int96_units(
     file: &OpenFile,
     known: Option<&Schema>,
@@ -232,8 +232,8 @@ fn leaf_types<'a>(field: &'a Field, types: &mut Vec<&'a DataType>) {
     below.iter().for_each(|part| leaf_types(part, types));
 }
 
-/// Returns whether the first nonempty row group has values of a leaf that are more precise than a
-/// microsecond.
+/// Returns whether the first nonempty row group contains values of the leaf that are more precise
+/// than a microsecond.
 fn first_has_nanoseconds(file: &OpenFile, leaf: usize, limits: &Limits) -> Result<bool> {
     let Some(index) = file.metadata.row_groups().iter().position(|group| group.num_rows() > 0) else {
         return Ok(false);
@@ -251,9 +251,9 @@ fn first_has_nanoseconds(file: &OpenFile, leaf: usize, limits: &Limits) -> Resul
     looked.map_err(|error| group.first_error.take().unwrap_or(error))
 }
 
-/// Returns the columns with the first file's types and their own nullability, or unchanged if that
-/// is not possible. A different time zone in a column, or in its nested values, is reported as a
-/// loss.
+/// Returns the columns with the first file's types and their own nullability. If that is not
+/// possible, returns them unchanged. If a column or a nested value has a different time zone, this
+/// is reported as a loss.
 fn with_types_of_first(
     file: &mut OpenFile,
     first: &Schema,
@@ -301,7 +301,7 @@ fn with_types_of_first(
     Ok(schema.fields().clone())
 }
 
-/// Returns the units of INT96 leaves that match the column types of another file.
+/// Returns the units of INT96 leaves, changed to the units in the schema `like` of another file.
 fn units_like(own: &Int96Units, like: &Schema) -> Int96Units {
     let mut types = Vec::new();
     like.fields().iter().for_each(|field| leaf_types(field, &mut types));
@@ -316,7 +316,7 @@ fn units_like(own: &Int96Units, like: &Schema) -> Int96Units {
 }
 
 /// Returns whether the library would read integers as times, times as integers, or durations in the
-/// wrong unit. Parquet has no duration type and stores durations as integers.
+/// wrong unit. Parquet does not have a duration type, so durations are stored as integers.
 fn is_reinterpreted(own: &DataType, like: &DataType) -> bool {
     match (own, like) {
         (own, like) if own == like => false,

@@ -1,12 +1,13 @@
 //! Statistics of row groups. If they show that a comparison is false for every row, the row group
 //! is skipped.
 //!
-//! Only statistics that all writers define in the same way are used: `min_value` and `max_value` of
-//! columns whose order is the type's own (`ColumnOrder`; not required for signed numbers), and not
-//! the deprecated `min` and `max`. Truncated strings are still valid bounds. NaN is not within any
-//! bounds, and matches no comparison that bounds can exclude. Decimals, times, half floats and
-//! INT96 have other orders than comparisons, so they exclude nothing. Statistics are read only for
-//! columns that a scan compares.
+//! Only statistics that all writers define in the same way are used. These are `min_value` and
+//! `max_value`, but not the deprecated `min` and `max`. The column's order (`ColumnOrder`) must be
+//! its type's own order; signed numbers do not need a `ColumnOrder`. Truncated strings are still
+//! valid bounds. NaN is not within any bounds, and does not match any comparison that bounds can
+//! exclude. Decimals, times, half floats and INT96 are ordered differently in statistics and in
+//! comparisons, so their statistics do not exclude anything. Statistics are read only for columns
+//! that a scan compares.
 
 use super::stream::RowGroup;
 use super::{OpenFile, footer, leaves};
@@ -20,12 +21,13 @@ use tensorferry_sdk::Limits;
 use tensorferry_sdk::arrow_schema::{DataType, Schema};
 use tensorferry_sdk::records::{Bounds, ComparedValue, Comparison};
 
-/// Cached bounds of leaf columns in each row group.
+/// Cached bounds of leaf columns: for each leaf, the bounds in every row group.
 #[derive(Debug, Default)]
 pub(super) struct BoundsCache(Mutex<HashMap<usize, Arc<Vec<Option<Bounds>>>>>);
 
 impl RowGroup {
-    /// Returns whether a comparison of a column of this schema is false for every row of the group.
+    /// Returns whether a comparison with a column of this schema is false for every row of the
+    /// group.
     pub(super) fn excludes(&self, schema: &Schema, comparison: &Comparison, limits: &Limits) -> bool {
         let Some(data_type) = compared_type(schema, &comparison.column) else { return false };
         let descriptor = self.file.metadata.file_metadata().schema_descr();
@@ -35,7 +37,8 @@ impl RowGroup {
     }
 }
 
-/// Returns the type of a column, or of a field within structs, unless it is nested.
+/// Returns the type of a column, or of a field inside structs. Returns `None` if that type is
+/// nested.
 fn compared_type<'a>(schema: &'a Schema, path: &[usize]) -> Option<&'a DataType> {
     let (&first, rest) = path.split_first()?;
     let mut data_type = schema.fields().get(first)?.data_type();
@@ -50,13 +53,14 @@ fn compared_type<'a>(schema: &'a Schema, path: &[usize]) -> Option<&'a DataType>
 }
 
 impl OpenFile {
-    /// Returns the bounds of a leaf column in each row group, or nothing if its statistics cannot
-    /// be read.
+    /// Returns the bounds of a leaf column in each row group. The result is empty if the statistics
+    /// cannot be read.
     fn bounds_of(&self, leaf: usize, data_type: &DataType, limits: &Limits) -> Arc<Vec<Option<Bounds>>> {
         let mut known = self.bounds.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bounds = known.entry(leaf).or_insert_with(|| {
             let read = footer::with_statistics(&self.file, leaf, limits);
-            // A file whose footer has changed is detected when the file is closed.
+            // If the footer has changed since it was first read, the error is reported when the
+            // file is closed.
             let same = read.ok().filter(|read| read.num_row_groups() == self.metadata.num_row_groups());
             let groups =
                 same.iter().flat_map(|read| read.row_groups().iter().map(move |group| (read, group)));
@@ -85,12 +89,12 @@ fn bounds(
     };
     let (min, greatest) = if is_ordered { (min, greatest) } else { (None, None) };
     let rows = u64::try_from(group.num_rows()).ok()?;
-    // Ignore a count of more nulls than rows.
+    // Ignore a null count that is larger than the number of rows.
     let nulls = statistics.null_count_opt().filter(|&nulls| nulls <= rows);
     Some(Bounds { least: min, greatest, nulls, rows })
 }
 
-/// Returns the minimum and maximum, if comparisons use the same order.
+/// Returns the minimum and the maximum, if comparisons order the type like its statistics.
 fn values(statistics: &Statistics, data_type: &DataType) -> (Option<ComparedValue>, Option<ComparedValue>) {
     use DataType as Arrow;
     fn both<T>(

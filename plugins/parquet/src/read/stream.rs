@@ -16,7 +16,7 @@ use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
 use tensorferry_sdk::records::{Batched, ExpandedBytes, FieldPath, Projection, ScanRequest, batches};
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
-/// Bytes of a null in a batch.
+/// Estimated bytes of a null in a batch.
 const NULL: u64 = 16;
 
 #[derive(Debug, Clone)]
@@ -40,10 +40,12 @@ fn projected(schema: &SchemaRef, paths: &[FieldPath]) -> Result<SchemaRef> {
     Ok(Projection::new(schema, paths)?.schema())
 }
 
-/// Callback with the total that has been decoded. Its error ends the stream.
+/// Callback that receives the total number of decoded bytes. If it returns an error, the stream
+/// ends.
 pub(super) type CountBytes = Box<dyn Fn(ExpandedBytes) -> Result<()> + Send>;
 
-/// Streams the requested columns and rows. A page or a row may be decoded to at most `max` bytes.
+/// Streams the requested columns and rows. A page or a row may take at most `most` bytes when
+/// decoded.
 pub(super) fn open(
     group: &RowGroup,
     schema: &SchemaRef,
@@ -137,8 +139,9 @@ impl Stream {
         Ok(ranges.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// Returns the number of rows per batch. It is based on the chunks' lengths, and small enough
-    /// that a repeated value cannot make a batch longer than `max` bytes.
+    /// Returns the number of rows per batch. It depends on the lengths of the chunks, and is so
+    /// small that even repetitions of the longest value cannot make a batch longer than `most`
+    /// bytes.
     fn rows_of_a_batch(&self, request: &ScanRequest) -> Result<usize> {
         let group = self.pages.group();
         let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
@@ -167,7 +170,7 @@ impl Stream {
             };
             bytes = bytes.saturating_add(encoded.max(values.saturating_mul(lengths.mean)));
             widest = widest.max(lengths.longest.saturating_mul(values.div_ceil(rows)));
-            // A null of fixed length takes as much memory as another value. Other nulls take an
+            // A null of fixed length takes as much memory as any other value. Other nulls take an
             // offset and their levels.
             let is_fixed = column.column_type() == Type::FIXED_LEN_BYTE_ARRAY;
             row = row.saturating_add(if is_fixed { lengths.longest.max(NULL) } else { NULL });
@@ -223,7 +226,8 @@ impl Stream {
             text::check(column).map_err(|error| error.column(field.name()))?;
         }
         let expanded = columns.iter().map(|column| ExpandedBytes::of(column));
-        // Parquet's dictionaries and runs are compression: decoded values share no memory.
+        // Dictionaries and runs in Parquet are a form of compression: decoded values share no
+        // memory.
         self.decoded.bytes += expanded.map(|expanded| expanded.bytes).sum::<u64>();
         (self.count_bytes)(self.decoded)?;
         let rows = columns.first().map_or(self.batch_rows, |column| column.len());
@@ -239,9 +243,9 @@ impl Stream {
         Ok(Some(batch))
     }
 
-    /// Finds the first column that cannot be read, since the library does not report it. Bisection
-    /// reads half of the remaining columns at a time, so the search takes about as long as reading
-    /// all columns once.
+    /// Finds the first column that cannot be read, since the library does not report it. Each step
+    /// of this bisection reads half of the remaining columns, so the search takes about as long as
+    /// reading all columns once.
     fn find_bad_column(&self) -> Option<String> {
         let (mut from, mut to) = (0, self.columns.len());
         while to - from > 1 {

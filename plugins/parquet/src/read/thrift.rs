@@ -8,11 +8,12 @@
 //! list:    a byte: the number of elements (15: a varint follows), and their type; then the elements
 //! ```
 //!
-//! The library relies only on the ids of fields. It parses a field with a known id as the type that
-//! it expects, regardless of the claimed type, and keeps the last of two fields with the same id.
-//! To see the same values as the library, this module requires that a known field has the right
-//! type and that ids ascend, as they do in the output of real writers. Constructs that the library
-//! does not know or skips incorrectly are refused: lists of booleans, and maps.
+//! The library identifies fields only by their IDs. It parses a field with a known ID as the
+//! expected type, regardless of the type in the file. If two fields have the same ID, it keeps the
+//! last one. This module must see the same values as the library. It therefore requires that a
+//! known field has the expected type and that IDs ascend, as they do in the output of real writers.
+//! Lists of booleans, and maps, are refused, because the library does not support them or skips
+//! them incorrectly.
 
 use tensorferry_sdk::{Error, Result};
 
@@ -24,7 +25,7 @@ pub(super) enum Shape {
     /// An integer of any encoded width whose value fits into this many bits.
     Integer(u32),
     Double,
-    /// Bytes or text.
+    /// Bytes or a string.
     Binary,
     List(&'static Shape),
     /// A struct. Its unlisted fields are skipped.
@@ -38,7 +39,7 @@ pub(super) type Fields = &'static [(i64, Shape)];
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Event {
     Number(i64),
-    /// Number of bytes, or of list elements, that follow.
+    /// Number of bytes or list elements that follow.
     Len(u64),
     /// A boolean.
     Flag(bool),
@@ -46,7 +47,7 @@ pub(super) enum Event {
     End,
 }
 
-/// Maximum nesting of skipped structs. Statistics are the deepest in the format.
+/// Maximum nesting of skipped structs. Statistics have the deepest nesting in the format.
 const MAX_SKIPPED_DEPTH: u32 = 8;
 
 const BOOL_TRUE: u8 = 1;
@@ -59,7 +60,7 @@ const DOUBLE: u8 = 7;
 const BINARY: u8 = 8;
 pub(super) const LIST: u8 = 9;
 const SET: u8 = 10;
-/// Type of a struct, both as a field and as a list element.
+/// Type code of a struct, both for fields and for list elements.
 pub(super) const STRUCT: u8 = 12;
 
 /// A sequential source of bytes.
@@ -84,8 +85,8 @@ impl Bytes for &[u8] {
     }
 }
 
-/// Walks a struct with these fields. Calls `see` with the path of ids for the value of each known
-/// field and for the end of each struct.
+/// Walks a struct that has these known fields. Calls `see` for the value of each known field and
+/// for the end of each struct, with the path of field IDs.
 pub(super) fn walk(
     bytes: &mut impl Bytes,
     fields: Fields,
@@ -148,8 +149,8 @@ impl<B: Bytes> Walk<'_, B> {
                 Ok(())
             }
             (Shape::Struct(fields), STRUCT) => self.fields(fields),
-            // The file is valid: a Thrift reader skips such a field, but the library would misread
-            // it.
+            // The file is valid, since a Thrift reader would skip such a field. The library would
+            // misread it.
             _ => Err(Error::unsupported("a field of the footer or of a page header has the wrong type")
                 .expected(format!("{shape:?}").split('(').next().unwrap_or_default())
                 .found(format!("type {wire} for field {:?}", self.path))),
@@ -157,7 +158,7 @@ impl<B: Bytes> Walk<'_, B> {
     }
 }
 
-/// Reads the id and type of the next field, or returns `None` at the end of the struct.
+/// Reads the ID and the type of the next field, or returns `None` at the end of the struct.
 fn field(bytes: &mut impl Bytes, last: i64) -> Result<Option<(i64, u8)>> {
     let byte = bytes.byte()?;
     if byte == 0 {
@@ -190,7 +191,7 @@ fn skip(bytes: &mut impl Bytes, wire: u8, depth: u32) -> Result<()> {
         }
         LIST | SET => {
             let (element, count) = list(bytes)?;
-            // The library skips no bytes for such elements.
+            // When the library skips such a list, it does not skip the bytes of its elements.
             if count > 0 && matches!(element, BOOL_TRUE | BOOL_FALSE) {
                 return Err(malformed("unexpected list of booleans"));
             }
@@ -257,7 +258,7 @@ mod tests {
         for len in 0..bytes.len() {
             assert!(seen(&bytes[..len]).is_err(), "{len} bytes");
         }
-        // An integer may have another encoded width.
+        // An integer may have a different encoded width.
         assert_eq!(seen(&[0x16, 6, 0]).unwrap(), ["[1] Number(3)", "[] End"]);
     }
 
@@ -267,10 +268,10 @@ mod tests {
             (&[0x15, 6, 0x05, 2, 8, 0][..], "repeated"),
             (&[0x25, 6, 0x05, 2, 8, 0], "wrong type"),
             (&[0x45, 6, 0x05, 2, 8, 0], "order"),
-            // Id 65537 becomes 1 when truncated to 16 bits.
+            // ID 65537 becomes 1 when it is truncated to 16 bits.
             (&[0x05, 0x82, 0x80, 0x08, 8, 0], "order"),
             (&[0x18, 6, 0], "wrong type"),
-            // 2^32 becomes 0 when truncated to 32 bits.
+            // 2^32 becomes 0 when it is truncated to 32 bits.
             (&[0x15, 0x80, 0x80, 0x80, 0x80, 0x20, 0], "too large"),
             (&[0x49, 0x21, 1, 1, 0], "booleans"),
             (&[0x4b, 0, 0], "unknown type"),

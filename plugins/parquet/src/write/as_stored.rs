@@ -1,6 +1,6 @@
-//! Converts a column to the type that is stored: times to the finer unit of Parquet, list views to
-//! lists, and run-end encoded arrays to plain values. arrow-cast could do this, but would add nine
-//! megabytes to the plugin.
+//! Converts a column to the type that is stored: times in seconds to a unit that Parquet has, list
+//! views to lists, and run-end encoded arrays to plain values. arrow-cast could do this, but it
+//! would make the plugin nine megabytes larger.
 
 use crate::logical::INTERVAL_LEN;
 use crate::nested::converted;
@@ -39,8 +39,8 @@ pub(super) fn as_stored(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arr
         DataType::Date64 => {
             let days: PrimitiveArray<Date32Type> =
                 array.as_primitive::<Date64Type>().try_unary(|milliseconds| {
-                    // Arrow allows only whole days in date64, and converting a time of day would
-                    // lose it.
+                    // Arrow allows only whole days in `Date64`, and the conversion would lose a
+                    // time of day.
                     let days = (milliseconds % MILLISECONDS_PER_DAY == 0)
                         .then_some(milliseconds / MILLISECONDS_PER_DAY);
                     days.and_then(|days| i32::try_from(days).ok()).ok_or_else(|| {
@@ -77,7 +77,7 @@ pub(super) fn as_stored(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arr
     })
 }
 
-/// Encodes an interval for Parquet: three unsigned numbers.
+/// Encodes an interval for Parquet as three unsigned numbers.
 fn interval_bytes(value: IntervalMonthDayNano) -> Result<[u8; 12], ArrowError> {
     let IntervalMonthDayNano { months, days, nanoseconds } = value;
     let milliseconds = (nanoseconds % 1_000_000 == 0).then_some(nanoseconds / 1_000_000);
@@ -123,7 +123,7 @@ fn views<O: OffsetSizeTrait>(array: &ArrayRef, to: &DataType) -> Result<ArrayRef
     Ok(Arc::new(lists?))
 }
 
-/// Repeats each run's value over the length of the run.
+/// Decodes a run-end encoded array by repeating each run's value.
 fn runs<R: RunEndIndexType>(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let runs = array.as_run::<R>();
     let values = runs.values().to_data();

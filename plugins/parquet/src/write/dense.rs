@@ -1,14 +1,14 @@
-//! Writes the chunks of dense columns, in which no value is null and no list is empty. Their levels
-//! are runs and bits. Their numbers have the same layout in memory and in a page. A lookup table
-//! builds the dictionary for integers of a narrow range. The library, which writes all other
-//! columns, would examine every value for each of these.
+//! Writes the chunks of dense columns, in which no value is null and no list is empty. The library
+//! writes all other columns. It would examine every value of a dense column, which is unnecessary:
+//! the levels are runs and bits, numbers have the same layout in memory and in a page, and a lookup
+//! table builds the dictionary for integers of a narrow range.
 //!
 //! The gain justifies the code. The benchmark's 512 MiB of Examples (an ID, a name, a picture of
 //! 500 random bytes, 64 floats, 64 tokens) took 0.39 s on two cores. The library needed 0.84 s for
-//! all columns: 2.1 times as long, with 2.2 times the CPU time. Measured with `ferry convert
-//! big.tfrecord out.parquet`, and the same with `-o dictionary=false`, which leaves every column to
-//! the library. The file is 2 % larger than the library's file with dictionaries, since pages that
-//! shrink little are not compressed.
+//! all columns: 2.1 times as long, with 2.2 times the CPU time. The commands were `ferry convert
+//! big.tfrecord out.parquet`, and the same command with `-o dictionary=false`, which leaves every
+//! column to the library. The file is 2 % larger than the library's file with dictionaries, because
+//! pages that shrink little are not compressed.
 //!
 //! A chunk is `[dictionary page] data page...`. Each page has a header and a body, which is
 //! compressed as a whole:
@@ -38,16 +38,17 @@ use std::ops::Range;
 use tensorferry_sdk::arrow_array::ArrayRef;
 use tensorferry_sdk::{ByteSink, Error, Result};
 
-/// Approximate bits of the values of a page: 1 MiB, the size that most writers use.
+/// Approximate size of the values in a page, in bits: 1 MiB, the page size that most writers use.
 const PAGE_BITS: u64 = 8 << 20;
-/// A chunk is not compressed unless its first page shrinks to this percentage. Otherwise,
-/// decompression would cost readers more time than the saved bytes are worth.
+/// Maximum compressed size of the sampled bytes of a chunk's first page, in percent. If they shrink
+/// less, the chunk is not compressed: decompression would cost readers more time than the saved
+/// bytes are worth.
 const MAX_COMPRESSED_PERCENT: usize = 90;
 /// Size and number of the samples of the first page that are compressed as a test.
 const SAMPLE_BYTES: usize = 16 << 10;
 const SAMPLE_COUNT: usize = 16;
-/// Maximum bytes of a minimum or maximum of strings and bytes: a kilobyte of an image in each
-/// footer does not help readers.
+/// Maximum bytes of the minimum and of the maximum of strings and bytes. For example, readers do
+/// not benefit from a kilobyte of an image in each footer.
 pub(super) const STATISTICS_BYTES: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +65,7 @@ pub(super) struct Buffers {
     compressed: Vec<u8>,
 }
 
-/// Rows of one array that share a page with others.
+/// Rows of one array that are written to the current page. A page may have several segments.
 struct Segment<'a> {
     leaf: &'a Leaf,
     rows: Range<usize>,
@@ -77,8 +78,8 @@ impl Segment<'_> {
 }
 
 impl DenseWriter {
-    /// Writes a chunk that begins at `offset`. Returns `None`, and writes nothing, if the column is
-    /// not dense.
+    /// Writes a chunk that begins at `offset`. If the column is not dense, writes nothing and
+    /// returns `None`.
     pub(super) fn chunk(
         self,
         column: &ColumnDescPtr,
@@ -111,7 +112,8 @@ impl DenseWriter {
 struct Chunk<'a> {
     column: &'a ColumnDescPtr,
     dictionary: &'a ChunkDictionary,
-    /// `None` if pages are not compressed, or once a test shows that compression does not pay off.
+    /// `None` if pages are not compressed, or after the samples have shown that compression saves
+    /// too little.
     codec: Option<snap::raw::Encoder>,
     buffers: &'a mut Buffers,
     output: &'a mut dyn ByteSink,
@@ -130,7 +132,7 @@ impl Chunk<'_> {
             let mut row = 0;
             while row < leaf.rows() {
                 let bits = |end: usize| self.bits(leaf, leaf.start(row)..leaf.start(end));
-                // A single row may be longer than a page.
+                // A page contains at least one row, even if the row is longer than a page.
                 let fits = leaf.last_row(row, |end| bits(end) <= room);
                 let end = if fits == row && segments.is_empty() { row + 1 } else { fits };
                 room = room.saturating_sub(bits(end));
@@ -147,7 +149,7 @@ impl Chunk<'_> {
         if segments.is_empty() { Ok(()) } else { self.data_page(&segments) }
     }
 
-    /// Returns the bits that the values take in a page.
+    /// Returns the number of bits that the values take in a page.
     fn bits(&self, leaf: &Leaf, values: Range<usize>) -> u64 {
         let count = values.len() as u64;
         match self.dictionary.bits() {
@@ -165,7 +167,7 @@ impl Chunk<'_> {
         if self.column.max_def_level() > 0 {
             levels::put_run(&mut self.buffers.page, self.column.max_def_level(), count);
         }
-        // Uncompressed numbers are written directly from memory.
+        // Numbers that are not compressed are written directly from the array.
         let mut numbers = Vec::new();
         let encoding = match self.dictionary {
             ChunkDictionary::None => {
@@ -196,8 +198,8 @@ impl Chunk<'_> {
         Ok(())
     }
 
-    /// Decides whether to compress, using the first data page in the buffer, and writes the
-    /// dictionary.
+    /// Compresses samples of the first data page, which is in the buffer, to decide whether to
+    /// compress the chunk. Then writes the dictionary page.
     fn begin(&mut self) -> Result<()> {
         if let Some(codec) = &mut self.codec {
             let Buffers { page, compressed } = &mut *self.buffers;
@@ -220,7 +222,7 @@ impl Chunk<'_> {
         Ok(())
     }
 
-    /// Writes a page: its buffer, then `rest`, which is empty for compressed pages.
+    /// Writes a page that consists of the buffer and `rest`. `rest` is empty for compressed pages.
     fn put_page(
         &mut self,
         page_type: PageType,

@@ -1,5 +1,5 @@
-//! Encodes a piece, which is one row group. The piece contains the row group's chunks as they would
-//! follow the magic in a separate file. Its note is the footer of that file.
+//! Encodes a piece, which is one row group. The row group's chunks are encoded as if they followed
+//! the magic in a separate file. The piece's note is the footer of that file.
 
 use super::dense::{Buffers, DenseWriter, STATISTICS_BYTES};
 use super::footer;
@@ -32,12 +32,12 @@ pub(super) fn properties(stored: &StoredSchema, options: &WriteOptions) -> Resul
         .set_compression(options.compression)
         .set_statistics_enabled(statistics)
         .set_statistics_truncate_length(Some(STATISTICS_BYTES))
-        // Page indexes contain file offsets, which are not known here.
+        // Page indexes contain file offsets, which are not known yet.
         .set_offset_index_disabled(true)
-        // One piece is one row group; the host has counted its rows.
+        // One piece is one row group. The host has already limited its rows.
         .set_max_row_group_row_count(None)
         .set_max_row_group_bytes(None)
-        // Use the field names that the Parquet specification requires in lists and maps.
+        // In lists and maps, use the field names that the Parquet specification requires.
         .set_coerce_types(true)
         .set_dictionary_enabled(options.dictionary != DictionaryUse::Never);
     if options.dictionary == DictionaryUse::Auto {
@@ -48,9 +48,9 @@ pub(super) fn properties(stored: &StoredSchema, options: &WriteOptions) -> Resul
     Ok(properties.build())
 }
 
-/// Returns whether a column holds bytes (images, serialized arrays) or floats. For these, the
-/// library would fill a dictionary and then discard it, which costs more than the rest of the
-/// encoding.
+/// Returns whether a column contains floats or bytes, such as images or serialized arrays. The
+/// library would fill a dictionary for them and then discard it, which costs more than the rest of
+/// the encoding.
 fn skips_dictionary(column: &ColumnDescriptor) -> bool {
     match column.physical_type() {
         Type::FLOAT | Type::DOUBLE | Type::FIXED_LEN_BYTE_ARRAY => true,
@@ -82,11 +82,11 @@ pub(super) fn row_group(
 ) -> Result<Vec<u8>> {
     let schema = empty.file_metadata().schema_descr_ptr();
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    // Offsets are those of a separate file, which begins with the magic.
+    // Offsets are relative to a separate file, which begins with the magic.
     let mut offset = MAGIC.len() as u64;
     let mut buffers = Buffers::default();
     let mut chunks: Vec<ColumnChunkMetaData> = Vec::with_capacity(schema.num_columns());
-    // A piece without rows has no row group.
+    // A piece without rows does not have a row group.
     let columns = if rows > 0 { stored.schema.fields().len() } else { 0 };
     for index in 0..columns {
         let arrays = batches.iter().map(|batch| stored.column(batch, index)).collect::<Result<Vec<_>>>()?;
@@ -121,8 +121,8 @@ pub(super) fn row_group(
     Ok(footer)
 }
 
-/// Lets the library write the chunks of a column to a file in memory, and leaves out its magic and
-/// footer.
+/// Lets the library write the chunks of a column to a file in memory, and writes this file to
+/// `output` without the magic and the footer.
 fn library_chunks(
     stored: &StoredSchema,
     index: usize,
@@ -155,7 +155,7 @@ fn library_chunks(
     group.columns().iter().map(|chunk| footer::moved_chunk(chunk.clone(), by).map_err(write_error)).collect()
 }
 
-/// Encodes the chunks of a column, one for each leaf of its type.
+/// Encodes the chunks of a column: one chunk for each leaf of its type.
 fn chunks(
     field: &Field,
     arrays: &[ArrayRef],
@@ -173,8 +173,8 @@ fn chunks(
     writers.into_iter().map(|writer| writer.close().map_err(write_error)).collect()
 }
 
-/// Bytes from the library that have not yet been written to the output. The library requires a
-/// writer that is `Send`, which a borrowed output is not.
+/// Bytes from the library that have not been written to the output yet. They have their own buffer,
+/// because the library requires a `Send` writer, and a borrowed output is not `Send`.
 #[derive(Clone, Default)]
 struct PendingBytes(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,5 @@
-//! Writes the footer of the whole file from the footers of its row groups, with shifted offsets.
+//! Writes the footer of the whole file. It contains the row groups of all pieces, with adjusted
+//! offsets.
 
 use crate::MAGIC;
 use crate::fault::write_error;
@@ -19,12 +20,13 @@ pub(super) fn write(
     let file = empty.file_metadata();
     let reading = ParquetMetaDataOptions::new()
         .with_schema(file.schema_descr_ptr())
-        // Keep the full list of page encodings, because it is written again.
+        // Keep the full list of page encodings, because it is written to the new footer.
         .with_encoding_stats_as_mask(false);
     let mut row_groups = Vec::with_capacity(pieces.len());
     for piece in pieces {
         let note = ParquetMetaDataReader::decode_metadata_with_options(&piece.note, Some(&reading));
-        // Each piece's own file begins with the magic, which the whole file has only once.
+        // The offsets in each piece assume that the magic precedes the piece. The whole file has
+        // the magic only at its start.
         let by = piece.offset.checked_sub(MAGIC.len() as u64).and_then(|by| i64::try_from(by).ok());
         let by =
             by.ok_or_else(|| Error::plugin("a row group cannot start at this offset").found(piece.offset))?;
@@ -47,7 +49,7 @@ pub(super) fn write(
     output.write(&footer)
 }
 
-/// Shifts a row group by `by` bytes, and makes it number `index` of its file.
+/// Adds `by` to the offsets of a row group, and sets its number in the file to `index`.
 fn moved(row_group: RowGroupMetaData, by: i64, index: usize) -> Result<RowGroupMetaData, ParquetError> {
     let columns = row_group.columns().iter().map(|column| moved_chunk(column.clone(), by));
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
@@ -62,7 +64,7 @@ fn moved(row_group: RowGroupMetaData, by: i64, index: usize) -> Result<RowGroupM
     builder.build()
 }
 
-/// Shifts the offsets of a chunk by `by` bytes.
+/// Adds `by` to the offsets of a chunk.
 pub(super) fn moved_chunk(column: ColumnChunkMetaData, by: i64) -> Result<ColumnChunkMetaData, ParquetError> {
     let (data, index, dictionary) =
         (column.data_page_offset(), column.index_page_offset(), column.dictionary_page_offset());

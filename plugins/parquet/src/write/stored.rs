@@ -1,4 +1,4 @@
-//! Determines which columns of a schema Parquet can store, and with which types.
+//! Determines which columns of a schema Parquet can store, and as which types.
 
 use super::as_stored::as_stored;
 use crate::fault::{one_line, write_error};
@@ -16,15 +16,13 @@ use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 /// The schema that is written, and the source of each of its columns.
 #[derive(Debug, Clone)]
 pub(super) struct StoredSchema {
-    /// The Arrow schema.
     pub(super) schema: SchemaRef,
-    /// The Parquet schema.
     pub(super) parquet: SchemaDescPtr,
-    /// For each column, its index in the input.
+    /// For each column, the index of its source in the input.
     from: Vec<usize>,
 }
 
-/// Returns the storable part of `schema`, and the losses.
+/// Returns the part of `schema` that Parquet can store, and the losses.
 pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
     let (mut fields, mut from, mut losses) = (Vec::<FieldRef>::new(), Vec::new(), Vec::new());
     for (index, field) in schema.fields().iter().enumerate() {
@@ -76,7 +74,7 @@ impl StoredSchema {
         Ok(SchemaDescriptor::new(Arc::new(root)))
     }
 
-    /// Returns a column of a batch in the stored type.
+    /// Returns the column of a batch that is stored as column `index`, in the stored type.
     pub(super) fn column(&self, batch: &RecordBatch, index: usize) -> Result<ArrayRef> {
         let column = self.from.get(index).and_then(|&from| batch.columns().get(from));
         let column = column.ok_or_else(|| Error::plugin("a batch does not match the schema"))?;
@@ -86,11 +84,11 @@ impl StoredSchema {
     }
 }
 
-/// Returns the field as it is stored. If Parquet cannot store it, the error names what is
-/// unsupported. Struct fields that Parquet cannot store are added to `lost`.
+/// Returns the field as it is stored, or an error that names the unsupported type. Struct fields
+/// that Parquet cannot store are added to `lost`.
 fn storable(field: &Field, lost: &mut Vec<Loss>) -> Result<FieldRef, String> {
     let stored = storable_field(field, field.name(), lost)?;
-    // The library checks the rest, for example the precision of decimals.
+    // The library checks everything else, for example the precision of decimals.
     let schema = Schema::new(vec![stored.clone()]);
     match ArrowSchemaConverter::new().with_coerce_types(true).convert(&schema) {
         Ok(_) => Ok(Arc::new(stored)),
@@ -100,7 +98,7 @@ fn storable(field: &Field, lost: &mut Vec<Loss>) -> Result<FieldRef, String> {
     }
 }
 
-/// Returns whether the column contains ordered categories at any level.
+/// Returns whether the column contains ordered categories, at any nesting level.
 fn is_ordered(field: &Field) -> bool {
     field.dict_is_ordered() == Some(true) || parts(field.data_type()).iter().any(|part| is_ordered(part))
 }
@@ -108,11 +106,11 @@ fn is_ordered(field: &Field) -> bool {
 /// Nesting depth of a column.
 #[derive(Debug, Clone, Copy, Default)]
 struct Depth {
-    /// Groups of the Parquet schema.
+    /// Number of nested groups in the Parquet schema.
     groups: u64,
-    /// Repeated groups.
+    /// Number of nested repeated groups in the Parquet schema.
     lists: u64,
-    /// Arrow fields.
+    /// Number of nested Arrow fields.
     fields: u64,
 }
 
@@ -120,8 +118,8 @@ impl Depth {
     fn of(data_type: &DataType) -> Self {
         let (groups, lists) = match data_type {
             DataType::Struct(_) => (1, 0),
-            // A list is a group that contains a repeated group. In a map, the repeated group holds
-            // the pairs.
+            // A list is a group that contains a repeated group. In a map, the repeated group
+            // contains the pairs.
             DataType::Map(..) => (1, 1),
             DataType::RunEndEncoded(_, values) => return Self::of(values.data_type()),
             nested if nested.is_nested() => (2, 1),
@@ -137,10 +135,10 @@ impl Depth {
     }
 }
 
-/// Rejects columns whose nesting the reader would refuse.
+/// Rejects columns with more nesting than the reader accepts.
 fn check_depth(field: &Field) -> Result<()> {
     let Depth { groups, lists, fields } = Depth::of(field.data_type());
-    // The schema itself is a group.
+    // The schema itself counts as one group.
     let counted =
         [("lists", lists, MAX_LISTS), ("groups", groups, MAX_DEPTH - 1), ("fields", fields, MAX_FIELDS)];
     match counted.into_iter().find(|(_, found, max)| found > max) {
@@ -154,8 +152,8 @@ fn check_depth(field: &Field) -> Result<()> {
     }
 }
 
-/// Returns the field as it is stored, at the path `path`. Seconds become milliseconds, because
-/// Parquet has only milli-, micro- and nanoseconds.
+/// Returns the field as it is stored. `path` is the path of the field in the schema. Seconds become
+/// milliseconds, because Parquet has only milliseconds, microseconds and nanoseconds.
 fn storable_field(field: &Field, path: &str, lost: &mut Vec<Loss>) -> Result<Field, String> {
     let stored = field.clone().with_dict_is_ordered(false);
     let data_type = match field.data_type() {

@@ -1,4 +1,4 @@
-//! Files with handmade footers and page headers, since no library writes such claims.
+//! Files with handmade footers and page headers, whose claims no library would write.
 
 use crate::common::{file, folder, open, read, read_within};
 use arrow_ipc::{
@@ -27,7 +27,7 @@ const INT64: i64 = 2;
 const BYTE_ARRAY: i64 = 6;
 const FIXED_LEN_BYTE_ARRAY: i64 = 7;
 
-/// A Thrift struct in the compact protocol, with every field id written in full.
+/// A Thrift struct in the compact protocol. Every field ID is written in full.
 #[derive(Clone, Default)]
 struct Thrift(Vec<u8>);
 
@@ -84,7 +84,7 @@ fn group(name: &str, children: usize) -> Thrift {
     Thrift::default().int(3, REQUIRED).text(4, name).int(5, i64::try_from(children).unwrap())
 }
 
-/// Describes a column chunk with this many values at these bytes of the file.
+/// Describes a column chunk of `values` values in `len` bytes of the file from `start` on.
 fn chunk(physical: i64, values: i64, start: usize, len: usize) -> Thrift {
     let [start, len] = [start, len].map(|number| i64::try_from(number).unwrap());
     let encodings = [0x10 | I32, 0];
@@ -102,7 +102,7 @@ fn parquet(pages: &[u8], schema: &[Thrift], groups: &[Thrift]) -> Vec<u8> {
     parquet_with(pages, schema, groups, &[])
 }
 
-/// Builds a file with metadata entries (keys and values).
+/// Builds a file whose metadata contains `entries`, which are keys and values.
 fn parquet_with(pages: &[u8], schema: &[Thrift], groups: &[Thrift], entries: &[(&str, &str)]) -> Vec<u8> {
     let entry = |(key, value): &(&str, &str)| Thrift::default().text(1, key).text(2, value);
     let entries: Vec<Thrift> = entries.iter().map(entry).collect();
@@ -112,8 +112,8 @@ fn parquet_with(pages: &[u8], schema: &[Thrift], groups: &[Thrift], entries: &[(
     [b"PAR1", pages, &footer, &len, b"PAR1"].concat()
 }
 
-/// Builds an uncompressed page. `header` is the part of the header that is specific to the page
-/// type.
+/// Builds an uncompressed page. `header` is the struct in field `own` of the page header, which is
+/// specific to the page type.
 fn page(kind: i64, body: &[u8], own: u64, header: &Thrift) -> Vec<u8> {
     let len = i64::try_from(body.len()).unwrap();
     let header = Thrift::default().int(1, kind).int(2, len).int(3, len).inner(own, header);
@@ -125,8 +125,8 @@ fn nulls(values: i64) -> Vec<u8> {
     without_values(values, &[1])
 }
 
-/// Builds a data page of nulls or empty lists: a run of zeros for each kind of level, with these
-/// widths in bytes.
+/// Builds a data page of nulls or empty lists. For each kind of level, the page contains a run of
+/// zeros. `widths` are the widths of the levels in bytes.
 fn without_values(values: i64, widths: &[usize]) -> Vec<u8> {
     let levels = widths.iter().flat_map(|&width| {
         let run = [varint(values.cast_unsigned() << 1), vec![0; width]].concat();
@@ -149,8 +149,8 @@ fn assert_refused(bytes: &[u8], kind: ErrorKind, why: &str) {
     assert!(error.to_string().contains(why), "{error}");
 }
 
-/// Builds a schema of `depth` nested groups with a leaf in the innermost. The first `lists` groups
-/// below the root are lists.
+/// Builds a schema of `depth` nested groups. The innermost group contains a leaf. The first `lists`
+/// groups below the root are lists.
 fn nested(depth: usize, lists: usize) -> Vec<Thrift> {
     let repetition = |level: usize| if (1..=lists).contains(&level) { REPEATED } else { OPTIONAL };
     let group = |level| Thrift::default().int(3, repetition(level)).text(4, "g").int(5, 1);
@@ -168,7 +168,7 @@ fn a_file_made_by_hand_is_read() {
 
 #[test]
 fn groups_may_not_nest_deeper_than_the_stack() {
-    // The stack of a thread has 2 MiB, regardless of the limits.
+    // A thread stack has 2 MiB, regardless of the limits.
     let limits = limits(|limits| limits.nesting = 100_000);
     for (depth, lists, is_read) in [
         (64, 0, true),
@@ -204,8 +204,8 @@ fn a_group_has_as_many_children_as_there_are_elements() {
     assert_refused(&parquet(&[], &[many], &[]), ErrorKind::Malformed, "more children");
     let none = leaf("n", INT64, OPTIONAL).int(5, -1);
     assert_refused(&parquet(&[], &[group("root", 1), none], &[]), ErrorKind::Malformed, "negative");
-    // The library would also read a second schema, and a field of another type as if it had the
-    // right one.
+    // The library would also read the second schema of a footer. It would read a field of a wrong
+    // type as the expected type.
     let footer = Thrift::default().int(1, 2).list(2, &[group("a", 0)]).list(2, &nested(1500, 0)).bytes();
     let len = u32::try_from(footer.len()).unwrap().to_le_bytes();
     assert_refused(&[b"PAR1", &footer[..], &len, b"PAR1"].concat(), ErrorKind::Malformed, "repeated");
@@ -213,7 +213,7 @@ fn a_group_has_as_many_children_as_there_are_elements() {
 
 #[test]
 fn paths_to_leaves_are_bounded_by_the_footer() {
-    // 35,000 leaves under a name of 65,000 bytes: more than 2 GiB of paths.
+    // 35,000 leaves in a group with a name of 65,000 bytes need more than 2 GiB for their paths.
     let schema = |leaves: usize, name: usize| {
         let mut schema = vec![group("root", 1), group(&"x".repeat(name), leaves)];
         schema.extend((0..leaves).map(|_| leaf("", INT64, OPTIONAL)));
@@ -227,7 +227,7 @@ fn paths_to_leaves_are_bounded_by_the_footer() {
 
 #[test]
 fn a_page_has_one_header() {
-    // The library allocates all values of a dictionary before it decodes any.
+    // The library allocates memory for all values of a dictionary before it decodes any of them.
     let header = Thrift::default().int(1, 1 << 30).int(2, 0);
     let none = Thrift::default().int(1, 0).int(2, 0).int(3, 3).int(4, 3);
     let lengths = Thrift::default().int(1, 2).int(2, 0).int(3, 0);
@@ -244,7 +244,7 @@ fn a_page_has_one_header() {
         let schema = [group("root", 1), leaf("s", BYTE_ARRAY, OPTIONAL)];
         let bytes = parquet(&pages, &schema, &[row_group(1, &[chunk(BYTE_ARRAY, 1, 4, pages.len())])]);
         assert!(bytes.len() < 200, "{} bytes", bytes.len());
-        // Thrift readers skip a field of another type.
+        // Thrift readers skip a field of a wrong type, so the file is valid.
         let is_skipped = why == "wrong type";
         let kind = if is_skipped { ErrorKind::Unsupported } else { ErrorKind::Malformed };
         assert_refused(&bytes, kind, why);
@@ -262,23 +262,23 @@ fn few_bytes_stand_for_so_many_nulls() {
         parquet(&pages.repeat(groups.len()), &schema, &groups)
     };
     let opened = |bytes: Vec<u8>| open(MemorySource::file("in.parquet", bytes), Limits::default());
-    // 20 * 2^30 values in 2 KB are refused. 2000 row groups of the size that pyarrow writes are
-    // accepted.
+    // 20 * 2^30 values in 2 KB are refused. 2000 row groups with as many nulls as pyarrow writes
+    // are accepted.
     let error = opened(file(1 << 30, 20)).map(drop).unwrap_err();
     assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("expanded_bytes"), "{error}");
     assert_eq!(opened(file(1 << 20, 2000)).unwrap().splits().len(), 2000);
     assert_eq!(opened(file(1 << 26, 1)).unwrap().splits().len(), 1);
-    // The allowance is shared by all files: each of these has 2^26 values in 200 bytes.
+    // All files share one allowance. Each of these files has 2^26 values in 200 bytes.
     let few = file(1 << 26, 1);
     let names: Vec<String> = (0..6).map(|index| format!("{index}.parquet")).collect();
     let files: Vec<(&str, &[u8])> = names.iter().map(|name| (&name[..], &few[..])).collect();
     open(folder(&files[..4]), Limits::default()).unwrap();
     assert_eq!(open(folder(&files), Limits::default()).map(drop).unwrap_err().kind(), ErrorKind::Limit);
     open(folder(&files), limits(|limits| limits.expanded_bytes *= 2)).unwrap();
-    // Rows without columns also take time.
+    // Rows without columns also take time to read.
     let rows = parquet(&[], &[group("root", 0)], &[row_group(1 << 40, &[])]);
     assert_refused(&rows, ErrorKind::Limit, "more values");
-    // Nulls that take as much memory as other values.
+    // Nulls of fixed length take as much memory as other values.
     let long = leaf("f", FIXED_LEN_BYTE_ARRAY, OPTIONAL);
     let long = Thrift(long.0[..3].to_vec()).int(2, 1 << 20).int(3, OPTIONAL).text(4, "f");
     let pages = nulls(1 << 20);
@@ -289,7 +289,7 @@ fn few_bytes_stand_for_so_many_nulls() {
 
 #[test]
 fn a_row_of_long_nulls_is_bounded() {
-    // Each column is within the limit, but not all of them together.
+    // Each column is within the limit, but all columns together exceed it.
     let wide = Thrift::default().int(1, FIXED_LEN_BYTE_ARRAY).int(2, 1 << 18).int(3, OPTIONAL).text(4, "f");
     let pages = nulls(1);
     let mut schema = vec![group("root", 8)];
@@ -322,12 +322,12 @@ fn row_groups_are_bounded_by_the_footer() {
     let empty = vec![Thrift(vec![0x19, STRUCT, 0x16, 0, 0x16, 0]); 100_000];
     assert_refused(&parquet(&[], &[group("root", 0)], &empty), ErrorKind::Limit, "too long in memory");
     read(&parquet(&[], &[group("root", 0)], &empty[..500])).unwrap();
-    // Row groups with chunks are allowed up to the number that the footer has room for.
+    // More row groups are allowed if they have chunks, because they make the footer longer.
     let schema = [group("root", 1), leaf("n", INT64, OPTIONAL)];
     let groups = vec![row_group(0, &[chunk(INT64, 0, 4, 0)]); 20_000];
     let set = open(MemorySource::file("in.parquet", parquet(&[], &schema, &groups)), Limits::default());
     assert_eq!(set.unwrap().splits().len(), 20_000);
-    // Every row group has the same bytes.
+    // All row groups refer to the same bytes.
     let pages = nulls(10);
     let groups = vec![row_group(10, &[chunk(INT64, 10, 4, pages.len())]); 20];
     assert_refused(&parquet(&pages, &schema, &groups), ErrorKind::Malformed, "share bytes");
@@ -348,11 +348,11 @@ fn columns_of_nulls_are_read() {
     );
 }
 
-/// Builds a file of one column that repeats the only value of its dictionary in all rows.
+/// Builds a file of one column. All rows repeat the only value in its dictionary.
 fn repeated(value: &[u8], rows: i64) -> Vec<u8> {
     let dictionary = [&u32::try_from(value.len()).unwrap().to_le_bytes()[..], value].concat();
     let dictionary = page(2, &dictionary, 7, &Thrift::default().int(1, 1).int(2, 0));
-    // One bit per index, and a run of zeros.
+    // The indices have one bit each and are a run of zeros.
     let indices = [vec![1], varint(rows.cast_unsigned() << 1), vec![0]].concat();
     let header = Thrift::default().int(1, rows).int(2, 8).int(3, 3).int(4, 3);
     let pages = [dictionary.clone(), page(0, &indices, 5, &header)].concat();
@@ -365,7 +365,7 @@ fn repeated(value: &[u8], rows: i64) -> Vec<u8> {
 
 #[test]
 fn a_repeated_value_is_paid_for_by_bytes() {
-    // A kilobyte may expand to 64 MiB, but not to a gigabyte.
+    // About a kilobyte may expand to 16 MiB, but not to a gigabyte.
     let value = [b'x'; 1 << 10];
     let few = limits(|limits| limits.expanded_bytes = 0);
     let rows_of = |batches: Vec<RecordBatch>| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
@@ -378,7 +378,7 @@ fn a_repeated_value_is_paid_for_by_bytes() {
             && error.details().any(|(_, text)| text.contains("--limit expanded_bytes=N")),
         "{error}"
     );
-    // Reading the same rows again does not count twice.
+    // Reading the same rows several times counts their bytes only once.
     let bytes = repeated(&value, 1 << 16);
     let set = open(MemorySource::file("in.parquet", bytes.clone()), few).unwrap();
     for _ in 0..3 {
@@ -388,7 +388,7 @@ fn a_repeated_value_is_paid_for_by_bytes() {
             1 << 16
         );
     }
-    // The encoding of a constant column by a real writer.
+    // ferry encodes a constant column in the same way.
     let words: ArrayRef =
         Arc::new(StringArray::from_iter_values(std::iter::repeat_n("a constant word", 1 << 20)));
     let bytes = file(&[rows(vec![("w", words)])], &[("dictionary", "true")]);
@@ -396,7 +396,7 @@ fn a_repeated_value_is_paid_for_by_bytes() {
     read_within(&bytes, limits(|limits| limits.expanded_bytes = 0)).unwrap();
 }
 
-/// Returns the metadata entry of an Arrow schema with the fields that a function builds.
+/// Returns the value of the metadata entry for an Arrow schema. `fields` builds the fields.
 fn hint<'a>(fields: impl FnOnce(&mut FlatBufferBuilder<'a>) -> Vec<WIPOffset<Field<'a>>>) -> String {
     let mut buffer = FlatBufferBuilder::new();
     let fields = fields(&mut buffer);
@@ -437,9 +437,9 @@ fn an_arrow_schema_is_what_its_bytes_say_once() {
         parquet_with(&pages, &schema, &groups, &[("ARROW:schema", hint)])
     };
     read(&bytes(&hint(|buffer| vec![number(buffer, "n")]))).unwrap();
-    // One field with a long name, repeated: 50 MB from 100 KB.
+    // One field with a long name, repeated: 100 KB would become 50 MB.
     let wide = hint(|buffer| vec![number(buffer, &"n".repeat(50_000)); 1000]);
-    // A struct that contains the same struct twice, and so on: 2^18 fields.
+    // A struct that contains the same struct twice, at each of many levels: 2^18 fields.
     let deep = hint(|buffer| {
         let mut field = number(buffer, "n");
         for _ in 0..18 {

@@ -9,7 +9,7 @@ use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Limits, MemoryContext, MemorySource, Result, Source, Target, memory};
 use tensorferry_test_kit::rows::{self, batches};
 
-/// Writes the pieces to the files of the output in turn.
+/// Writes the pieces to the output's files in turn.
 pub(crate) fn write(
     schema: &SchemaRef,
     pieces: &[Vec<RecordBatch>],
@@ -19,7 +19,7 @@ pub(crate) fn write(
     records::write(&Parquet, &memory::pairs(options), schema, pieces, &target, &MemoryContext::default())
 }
 
-/// Returns one file with these pieces.
+/// Returns one file that contains these pieces.
 pub(crate) fn file(pieces: &[RecordBatch], options: &[(&str, &str)]) -> Vec<u8> {
     rows::write_file(&Parquet, pieces, "out.parquet", options).unwrap().0
 }
@@ -33,7 +33,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<RecordBatch>> {
     read_within(bytes, Limits::default())
 }
 
-/// Reads all rows of a file under these limits.
+/// Reads all rows of a file with these limits.
 pub(crate) fn read_within(bytes: &[u8], limits: Limits) -> Result<Vec<RecordBatch>> {
     batches(&*open(MemorySource::file("in.parquet", bytes), limits)?, &Batches::default())
 }

@@ -1,5 +1,5 @@
-//! This crate writes dense columns, and the library writes the others. ferry and the library must
-//! read both in the same way, and their metadata must agree.
+//! This crate writes dense columns, and the library writes all other columns. ferry and the library
+//! must read the same rows from both kinds of columns, and the metadata of the columns must agree.
 
 use crate::common::{file, read};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
@@ -72,8 +72,8 @@ fn by_library(file: &[u8]) -> RecordBatch {
     arrow_select::concat::concat_batches(&batches[0].schema(), &batches).unwrap()
 }
 
-/// Returns whether the library wrote the chunk: it adds histograms of the levels, which this crate
-/// does not.
+/// Returns whether the library wrote the chunk. The library adds histograms of the levels, and this
+/// crate does not.
 fn is_of_library(metadata: &ParquetMetaData, column: usize) -> bool {
     metadata.row_group(0).column(column).definition_level_histogram().is_some()
 }

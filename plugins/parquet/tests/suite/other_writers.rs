@@ -1,5 +1,5 @@
-//! Files of other writers, with types and layouts that the library reads incorrectly or not at all.
-//! DuckDB, ClickHouse, Spark, pyarrow, polars and parquet-mr wrote them.
+//! Files from other writers: DuckDB, ClickHouse, Spark, pyarrow, polars and parquet-mr. The library
+//! reads their types and layouts incorrectly or not at all.
 
 use crate::common::{file, open, read};
 use bytes::Bytes;
@@ -30,7 +30,7 @@ fn read_with(name: &str, options: &[(&str, &str)]) -> Result<RecordBatch> {
     Ok(batches(&*set, &Batches::default())?.remove(0))
 }
 
-/// Returns the Parquet schema of a file as text.
+/// Returns the Parquet schema of a file as a string.
 fn schema_text(bytes: Vec<u8>) -> String {
     let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
     format!("{:?}", reader.metadata().file_metadata().schema())

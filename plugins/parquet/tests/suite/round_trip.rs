@@ -1,4 +1,4 @@
-//! Written files are read back unchanged with every codec, piece size and batch size.
+//! Files that ferry writes are read back unchanged, with every codec, piece size and batch size.
 
 use crate::common::{file, folder, open, read, write};
 use arrow_buffer::OffsetBuffer;
@@ -34,7 +34,7 @@ fn floats(lists: &[Option<&[f32]>]) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-/// Returns three rows of every type that Parquet supports. The parts of lists and maps have the
+/// Returns three rows of every type that Parquet supports. The fields in lists and maps have the
 /// names that the specification requires.
 fn every_type() -> RecordBatch {
     let names = MapFieldNames { entry: "key_value".into(), key: "key".into(), value: "value".into() };
@@ -125,7 +125,7 @@ fn a_split_is_a_row_group() {
         within(100, 1 << 20).iter().map(RecordBatch::num_rows).collect::<Vec<_>>(),
         [100, 100, 100, 1, 100, 100, 100, 100, 100, 100, 99]
     );
-    // About 14 bytes per row, and at least one row per batch.
+    // A row has about 14 bytes, and a batch has at least one row.
     assert!(within(8192, 1000).iter().all(|batch| batch.num_rows() < 100));
     assert!(within(8192, 1).iter().all(|batch| batch.num_rows() == 1));
 }
@@ -238,13 +238,13 @@ fn the_zone_of_another_file_is_reported() {
     assert_eq!(reported, [("t", why), ("l", why)]);
 }
 
-/// Returns a list column whose only row holds these values.
+/// Returns a list column with one row, which contains these values.
 fn listed(values: &ArrayRef) -> ArrayRef {
     let field = Arc::new(Field::new("item", values.data_type().clone(), true));
     Arc::new(ListArray::new(field, OffsetBuffer::from_lengths([values.len()]), values.clone(), None))
 }
 
-/// Parquet stores durations as integers. The unit is only in the Arrow schema of the metadata.
+/// Parquet stores durations as integers. Only the Arrow schema in the metadata contains the unit.
 #[test]
 fn durations_are_never_read_as_those_of_another_unit() {
     let columns: [ArrayRef; 3] = [

@@ -1,7 +1,8 @@
-//! Dictionaries for integer columns with a narrow range: a table maps each number to its index. The
-//! size of the dictionary is known before the first page is written.
+//! Dictionaries for integer columns with a narrow range. A table maps each number to its index in
+//! the dictionary. The size of the dictionary is known before the first page is written.
 //!
-//! An index takes as many bits as the largest index needs. A page of indices is
+//! All indices have the same number of bits, which is enough for the largest one. A page of indices
+//! is
 //!
 //! ```text
 //! u8       bits of an index
@@ -13,11 +14,12 @@ use super::leaf::{Leaf, Values, extremes};
 use super::levels::put_varint;
 use std::ops::{BitOr, Range};
 
-/// Maximum range between the smallest and the largest value, so that the table stays in the cache.
+/// Maximum difference between the smallest and the largest value. It keeps the table small enough
+/// for the CPU cache.
 const MAX_RANGE: usize = 1 << 18;
 
 pub(super) enum ChunkDictionary {
-    /// A dictionary would not save enough: pages contain the values.
+    /// The pages contain the values, because a dictionary would save too little.
     None,
     Int32(NumberDictionary<i32>),
     Int64(NumberDictionary<i64>),
@@ -26,7 +28,7 @@ pub(super) enum ChunkDictionary {
 /// The distinct values of a chunk.
 pub(super) struct NumberDictionary<T> {
     min: T,
-    /// Index of each number, starting with `min`.
+    /// Table of indices. The first entry is the index of the number `least`.
     indices: Vec<u32>,
     values: Vec<T>,
     bits: u32,
@@ -38,7 +40,7 @@ pub(super) trait Integer: Copy + Ord + BitOr<Output = Self> {
     fn distance(self, min: Self) -> usize;
     /// Returns `self + by`.
     fn add(self, by: usize) -> Self;
-    /// Appends the number in little-endian order.
+    /// Appends the number to a page in little-endian order.
     fn put(self, page: &mut Vec<u8>);
 }
 
@@ -68,8 +70,8 @@ integer!(i32);
 integer!(i64);
 
 impl ChunkDictionary {
-    /// Builds the dictionary of a chunk's values. Returns `None` if the range is too wide to decide
-    /// without a lookup of every value.
+    /// Builds the dictionary of a chunk's values. Returns `None` if their range is too wide for a
+    /// table, so that only a lookup of every value could show whether a dictionary saves enough.
     pub(super) fn of(leaves: &[Leaf]) -> Option<Self> {
         macro_rules! dictionary {
             ($kind:ident) => {{
@@ -90,7 +92,7 @@ impl ChunkDictionary {
         })
     }
 
-    /// Returns the bits of an index.
+    /// Returns the number of bits of an index, or `None` without a dictionary.
     pub(super) fn bits(&self) -> Option<u32> {
         match self {
             Self::None => None,
@@ -99,7 +101,7 @@ impl ChunkDictionary {
         }
     }
 
-    /// Returns the number of values, and their page.
+    /// Returns the number of values in the dictionary, and its page.
     pub(super) fn page(&self) -> Option<(usize, Vec<u8>)> {
         match self {
             Self::None => None,
@@ -108,7 +110,7 @@ impl ChunkDictionary {
         }
     }
 
-    /// Returns the minimum and maximum, if they are known.
+    /// Returns the minimum and the maximum, if this is a dictionary of 32-bit numbers.
     pub(super) fn int32(&self) -> Option<(i32, i32)> {
         if let Self::Int32(dictionary) = self { dictionary.extremes() } else { None }
     }
@@ -128,8 +130,8 @@ impl ChunkDictionary {
 }
 
 impl<T: Integer> NumberDictionary<T> {
-    /// Returns `None` if the range is too wide for a table, and `Some(None)` if a dictionary saves
-    /// too little.
+    /// Builds the dictionary of the numbers. Returns `None` if their range is too wide for a table,
+    /// and `Some(None)` if a dictionary saves too little.
     fn of(values: &[&[T]]) -> Option<Option<Self>> {
         let count: usize = values.iter().map(|values| values.len()).sum();
         if count == 0 {
@@ -152,7 +154,7 @@ impl<T: Integer> NumberDictionary<T> {
         let mut found = Vec::new();
         let mut indices = Vec::with_capacity(is_there.len());
         for (place, is_there) in is_there.into_iter().enumerate() {
-            // The index is less than the range, which is at most 2^18.
+            // The index is less than the range of the numbers, which is at most 2^18.
             indices.push(u32::try_from(found.len()).unwrap_or(u32::MAX));
             if is_there {
                 found.push(min.add(place));
@@ -179,8 +181,8 @@ impl<T: Integer> NumberDictionary<T> {
         if let Some((first, last)) = self.extremes()
             && last.distance(first) + 1 == self.values.len()
         {
-            // Without gaps in the range, the index can be computed, which avoids a table that
-            // exceeds the L1 cache.
+            // If every number in the range occurs, the index is computed. This avoids the table,
+            // which may not fit into the L1 cache.
             indices.put_all(values, |value| value.distance(first) as u64);
             return;
         }
@@ -218,7 +220,7 @@ fn mark<T: Integer>(values: &[T], min: T, is_there: &mut [bool]) {
 pub(super) struct Indices<'a> {
     page: &'a mut Vec<u8>,
     bits: u32,
-    /// Length of the page once all indices are written.
+    /// Length of the page after all indices are written.
     end: usize,
     waiting: u64,
     filled: u32,
@@ -235,12 +237,12 @@ impl<'a> Indices<'a> {
         Self { page, bits, end, waiting: 0, filled: 0 }
     }
 
-    /// Packs the indices of values. Indices of up to 16 bits are combined in groups of four first,
-    /// to shorten the dependency chain.
+    /// Packs the indices of values. If an index has at most 16 bits, four indices are first
+    /// combined into one number, to shorten the dependency chain.
     #[inline]
     fn put_all<T: Copy>(&mut self, values: &[T], index: impl Fn(T) -> u64) {
         let (fours, rest) = if self.bits <= 16 { values.as_chunks::<4>() } else { (&[][..], values) };
-        // Multiply instead of shifting: a shift by a variable amount is slower.
+        // Multiplying by a power of two is faster than shifting by a variable amount.
         let places = [0, 1, 2, 3].map(|place| 1_u64 << (place * self.bits % u64::BITS));
         for four in fours {
             let indices: [u64; 4] = std::array::from_fn(|place| index(four[place]) * places[place]);
@@ -250,7 +252,8 @@ impl<'a> Indices<'a> {
         rest.iter().for_each(|&value| self.put(index(value), self.bits));
     }
 
-    /// Appends the lowest `count` bits of `bits`, at most 64. Higher bits must be zero.
+    /// Appends the lowest `count` bits of `bits`. `count` is at most 64, and the higher bits must
+    /// be zero.
     #[inline]
     fn put(&mut self, bits: u64, count: u32) {
         // `filled` is less than 64 here.
@@ -263,7 +266,7 @@ impl<'a> Indices<'a> {
         }
     }
 
-    /// Appends the remaining bits, and zeros to the end of the last group.
+    /// Appends the remaining bits, and pads the last group with zeros.
     pub(super) fn finish(self) {
         self.page.extend_from_slice(&self.waiting.to_le_bytes());
         self.page.resize(self.end, 0);
@@ -281,7 +284,7 @@ mod tests {
         let dense: Vec<i64> = (0..9000).map(|n| 3 + n * 7 % 40).collect();
         let holes: Vec<i64> = dense.iter().map(|n| n * n).collect();
         let far: Vec<i64> = holes.iter().map(|n| n - 1_000_000).collect();
-        // The first numbers are small, later ones are not.
+        // The first numbers are small, and later numbers are not.
         let late: Vec<i64> =
             holes.iter().enumerate().map(|(place, n)| if place < 5000 { 1 } else { *n }).collect();
         for numbers in [dense, holes, far, late] {

@@ -1,11 +1,11 @@
-//! Writes a page header: a Thrift struct in the compact protocol (parquet.thrift; `read/header.rs`
-//! lists its fields).
+//! Writes a page header, a Thrift struct in the compact protocol. `read/header.rs` lists its
+//! fields, which `parquet.thrift` defines.
 
 use super::levels::put_varint;
 use parquet::basic::{Encoding, PageType};
 
-/// A field header: the distance from the previous field id in the upper four bits, the type in the
-/// lower four.
+/// Header of an `i32` field. The upper four bits are the distance from the previous field ID, here
+/// 1. The lower four bits are the type.
 const NEXT_I32: u8 = 0x15;
 const NEXT_TRUE: u8 = 0x11;
 const STRUCT: u8 = 0x0c;
@@ -26,7 +26,7 @@ pub(super) fn page_header(
     put(&mut header, page_type as usize)?;
     put(&mut header, uncompressed)?;
     put(&mut header, compressed)?;
-    // The previous field was number 3.
+    // The ID of the previous field is 3.
     header.push((inner - 3) << 4 | STRUCT);
     put(&mut header, values)?;
     put(&mut header, encoding as usize)?;

@@ -1,5 +1,5 @@
-//! The values of an array without nulls, with one or more values per row: a leaf column in
-//! Parquet's terms.
+//! The values of an array without nulls. Each row has one or more values. In Parquet, such a column
+//! is called a leaf column.
 
 use arrow_buffer::ScalarBuffer;
 use parquet::basic::Type;
@@ -17,15 +17,15 @@ pub(super) struct Leaf {
     pub(super) values: Values,
 }
 
-/// Indices of the rows' first values.
+/// Index of each row's first value.
 enum Starts {
     /// Every row has this many values.
     Every(usize),
-    /// Offsets of the rows, relative to the first offset.
+    /// Offsets of the rows in the list array. The first offset may be greater than 0.
     At(ScalarBuffer<i32>),
 }
 
-/// Values of the types that have the same layout in memory and in a page.
+/// Values of the types that dense columns can have.
 pub(super) enum Values {
     Int32(ScalarBuffer<i32>),
     Int64(ScalarBuffer<i64>),
@@ -67,17 +67,18 @@ impl Leaf {
         self.rows
     }
 
-    /// Returns the index of a row's first value, or the number of values for the end of the last
-    /// row.
+    /// Returns the index of a row's first value. If `row` is the number of rows, returns the number
+    /// of values.
     pub(super) fn start(&self, row: usize) -> usize {
         match &self.starts {
             Starts::Every(len) => row * len,
-            // The offsets ascend: they were checked when the list array was created.
+            // The offsets ascend: Arrow checked this when the list array was created.
             Starts::At(offsets) => usize::try_from(offsets[row] - offsets[0]).unwrap_or(0),
         }
     }
 
-    /// Returns the greatest end row from `row` on that `fits` accepts, found by binary search.
+    /// Returns the greatest row index, not less than `row`, for which `fits` returns true. The
+    /// search is binary.
     pub(super) fn last_row(&self, row: usize, fits: impl Fn(usize) -> bool) -> usize {
         let (mut low, mut high) = (row, self.rows);
         while low < high {
@@ -104,7 +105,7 @@ impl Values {
         })
     }
 
-    /// Returns the bytes of the values in plain encoding.
+    /// Returns the number of bytes that the values take in plain encoding.
     pub(super) fn plain_bytes(&self, values: Range<usize>) -> u64 {
         let count = values.len() as u64;
         match self {
@@ -130,7 +131,8 @@ impl Values {
         numbers.get(values.start * width..values.end * width)
     }
 
-    /// Appends the values in plain encoding: numbers as they are, byte arrays with a length prefix.
+    /// Appends the values in plain encoding: numbers in little-endian order, byte arrays with a
+    /// length prefix.
     pub(super) fn put_plain(&self, values: Range<usize>, page: &mut Vec<u8>) -> Result<()> {
         if let Some(numbers) = self.plain(values.clone()) {
             page.extend_from_slice(numbers);
@@ -148,13 +150,13 @@ impl Values {
     }
 }
 
-/// Returns the numbers of an array of any type with this representation.
+/// Returns the numbers of an array as `T`, which must have the same representation.
 fn numbers<T: arrow_buffer::ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<T> {
     let data = array.to_data();
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
 }
 
-/// Returns the minimum and maximum of integers.
+/// Returns the minimum and maximum of all values, or `None` if there are no values.
 pub(super) fn extremes<'a, T: Copy + Ord + 'a>(values: impl IntoIterator<Item = &'a [T]>) -> Option<(T, T)> {
     let mut values = values.into_iter().filter(|values| !values.is_empty()).peekable();
     let first = values.peek()?[0];

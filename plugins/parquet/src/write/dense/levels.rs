@@ -1,5 +1,5 @@
-//! Levels of values without nulls or empty lists: each value is defined at every level, and either
-//! begins a row or continues it.
+//! Levels of values without nulls or empty lists. The definition level of every value is the
+//! maximum. A repetition level shows whether the value begins a row or continues it.
 //!
 //! ```text
 //! u32 LE   the length of what follows
@@ -14,7 +14,7 @@ use super::Segment;
 pub(super) fn put_run(page: &mut Vec<u8>, level: i16, count: usize) {
     let begin = begin(page);
     put_varint(page, (count as u64) << 1);
-    // Levels are limited by the nesting depth of a column, which is below 128 here.
+    // A level is at most the nesting depth of the column, which is below 128 here.
     page.push(level.to_le_bytes()[0]);
     end(page, begin);
 }

@@ -1,5 +1,5 @@
-//! Minimum and maximum of a chunk. Floats are compared in the total order of IEEE 754, as the
-//! column orders of the schema require. NaNs are only counted.
+//! Minimum and maximum of a chunk. Floats are compared in the total order of IEEE 754, which the
+//! schema's column orders require. NaNs are only counted.
 
 use super::STATISTICS_BYTES;
 use super::dictionary::ChunkDictionary;
@@ -8,7 +8,7 @@ use parquet::data_type::ByteArray;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use tensorferry_sdk::arrow_array::Array;
 
-/// Computes the statistics of the values of a chunk, which must not be empty.
+/// Computes the statistics of a chunk. The chunk must contain values.
 pub(super) fn of(leaves: &[Leaf], dictionary: &ChunkDictionary) -> Option<Statistics> {
     macro_rules! all {
         ($kind:ident) => {
@@ -35,7 +35,7 @@ pub(super) fn of(leaves: &[Leaf], dictionary: &ChunkDictionary) -> Option<Statis
             let (mut count, mut nan) = (0, 0);
             // Each run is read twice, so it is short enough for the L1 cache.
             for numbers in slices().flat_map(|numbers| numbers.chunks(4096)) {
-                // Comparisons with NaN are false.
+                // A comparison with NaN is false, so NaN never becomes a bound.
                 let mut see = |lane: usize, number: $float| {
                     min[lane] = if number < min[lane] { number } else { min[lane] };
                     max[lane] = if number > max[lane] { number } else { max[lane] };
@@ -48,7 +48,7 @@ pub(super) fn of(leaves: &[Leaf], dictionary: &ChunkDictionary) -> Option<Statis
                 count += numbers.len();
                 nan += numbers.iter().filter(|number| number.is_nan()).count();
             }
-            // The two zeros compare equal, but -0.0 comes first in the total order.
+            // The two zeros are equal in comparisons, but -0.0 comes first in the total order.
             let has = |zero: $float| slices().flatten().any(|number| number.to_bits() == zero.to_bits());
             let zero = |found: $float, first: $float| if has(first) { first } else { found };
             let min = min.into_iter().fold(<$float>::INFINITY, <$float>::min);
@@ -78,8 +78,8 @@ pub(super) fn of(leaves: &[Leaf], dictionary: &ChunkDictionary) -> Option<Statis
     })
 }
 
-/// Returns the first eight bytes of a value as a number with the same order. Most values differ
-/// here, so they need no further comparison.
+/// Returns the first eight bytes of a value as a number that has the same order. Most values differ
+/// in these bytes, so most comparisons need nothing else.
 fn beginning(value: &[u8]) -> u64 {
     let whole = value.first_chunk().copied();
     u64::from_be_bytes(whole.unwrap_or_else(|| {
@@ -90,7 +90,7 @@ fn beginning(value: &[u8]) -> u64 {
 }
 
 /// Returns the bounds of byte strings, truncated if they are long. A truncated upper bound is the
-/// smallest string that is greater than all strings with that prefix.
+/// smallest string that is greater than every string with the same prefix.
 fn bytes(min: &[u8], max: &[u8]) -> ValueStatistics<ByteArray> {
     let lower = &min[..min.len().min(STATISTICS_BYTES)];
     let mut upper = max[..max.len().min(STATISTICS_BYTES)].to_vec();
@@ -98,7 +98,7 @@ fn bytes(min: &[u8], max: &[u8]) -> ValueStatistics<ByteArray> {
         while upper.pop_if(|byte| *byte == 0xff).is_some() {}
         match upper.last_mut() {
             Some(byte) => *byte += 1,
-            // No shorter string is greater.
+            // All bytes are 0xff, so every greater string is at least as long.
             None => upper = max.to_vec(),
         }
     }
