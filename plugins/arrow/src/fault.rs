@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tensorferry_sdk::arrow_schema::ArrowError;
 use tensorferry_sdk::{Error, Result};
 
-/// Calls the library on untrusted bytes. Its errors and panics mean that the bytes are malformed.
+/// Calls the library on untrusted bytes. If the call fails or panics, the bytes are malformed.
 pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|error| match error {
             ArrowError::NotYetImplemented(why) => Error::unsupported(one_line(&why)),
-            // The file is valid, but has a type of a later Arrow version or of another library.
+            // The file is valid, but uses a type that this Arrow library does not support.
             ArrowError::ParseError(why) if why.contains("not supported") || why.contains(" unsupported") => {
                 Error::unsupported(format!("unsupported column type: {}", one_line(&why)))
             }
@@ -23,7 +23,7 @@ pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ArrowError>) -> Result
     }
 }
 
-/// Converts the library's refusal to write rows.
+/// Converts the error of the library when it refuses to write rows.
 pub(crate) fn write_error(error: ArrowError) -> Error {
     match error {
         ArrowError::ExternalError(inner) => match inner.downcast::<Error>() {
@@ -41,7 +41,7 @@ fn text_of(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-/// Shortens the library's text to one line, since it quotes names and values of the file.
+/// Shortens a message of the library to one line, since it quotes names and values from the file.
 pub(crate) fn one_line(text: &str) -> String {
     let short: String = text.chars().take(500).collect();
     short.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")

@@ -8,13 +8,13 @@
 //! file      ARROW1 00 00 | a stream | a flatbuffer Footer | i32 its length | ARROW1
 //! ```
 //!
-//! All numbers are little-endian. A file's footer lists its dictionaries and batches. A stream is
-//! walked from message to message. Splits are runs of batches. In a stream, a dictionary may grow
-//! or be replaced. In a file, it may only grow, so all pieces of a file have to share their
-//! dictionaries.
+//! All numbers are little-endian. A file's footer lists its dictionaries and batches. A stream does
+//! not have a list, so the reader goes from message to message. Each split is a run of batches. In
+//! a stream, a dictionary may grow or be replaced. In a file, a dictionary may only grow, so all
+//! pieces of a file have to share their dictionaries.
 //!
 //! Sources: Arrow's "Columnar Format" (Message.fbs, Schema.fbs, File.fbs), the `arrow-ipc` crate,
-//! files of pyarrow.
+//! files that pyarrow writes.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -30,9 +30,9 @@ use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Resul
 const MAGIC: &[u8; 6] = b"ARROW1";
 /// Magic of the Feather format of 2016, which is not Arrow IPC.
 const FEATHER_V1: &[u8; 4] = b"FEA1";
-/// Start of a message since Arrow 0.15.
+/// First bytes of a message since Arrow 0.15.
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// File name suffixes; outputs get the first one.
+/// File name suffixes. Outputs get the first one.
 const SUFFIXES: [&str; 4] = [".arrow", ".arrows", ".feather", ".ipc"];
 const STREAM_SUFFIX: &str = ".arrows";
 

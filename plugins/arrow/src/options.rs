@@ -36,7 +36,7 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
     own.into_iter().chain(Sharding::options()).collect()
 }
 
-/// Form of the output.
+/// Form of the output: a file or a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     File,
@@ -45,7 +45,7 @@ pub(crate) enum Form {
 
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// Options of the library.
+    /// Write options of the `arrow-ipc` library.
     pub(crate) ipc: IpcWriteOptions,
     /// Maximum size of a record batch.
     pub(crate) group: Group,

@@ -1,4 +1,4 @@
-//! Detection of Arrow IPC by a file's first bytes, or by the names in a folder.
+//! Detection of Arrow IPC: a file by its first bytes, a folder by the names in it.
 
 use crate::read::{is_member, is_schema};
 use crate::{CONTINUATION, FEATHER_V1, MAGIC, SUFFIXES};

@@ -1,5 +1,5 @@
-//! The reader. It first locates all messages, to determine the schema and the number of rows. Each
-//! run of batches is then a split.
+//! The reader. It first locates all messages, to determine the schema and the number of rows. Then
+//! it divides the batches into runs, and each run is a split.
 
 mod claims;
 mod contents;
@@ -23,7 +23,7 @@ use tensorferry_sdk::{Context, Error, Limits, Loss, LossKind, LossSink, Result, 
 
 pub(crate) use message::is_schema;
 
-/// Minimum bytes of the batches of a split.
+/// Minimum total size of the batches in a split, in bytes.
 const SPLIT: u64 = 4 << 20;
 
 pub(crate) struct Reader;
@@ -107,7 +107,7 @@ impl RecordSet for ArrowSet {
     }
 }
 
-/// Divides batches into splits. A file without batches is a split without rows.
+/// Divides batches into splits. For a file without batches, returns one split without rows.
 fn runs_of(contents: &Contents) -> Vec<Range<usize>> {
     let (mut runs, mut start) = (Vec::new(), 0);
     for (index, batch) in contents.batches.iter().enumerate() {
@@ -123,8 +123,8 @@ fn runs_of(contents: &Contents) -> Vec<Range<usize>> {
     runs
 }
 
-/// Returns the schema of the first file, with each column nullable if it is nullable in any file.
-/// If types differ only in the maximum length of values, the larger type is used.
+/// Returns the schema of the first file. A column is nullable if it is nullable in any file. If
+/// types differ only in the maximum length of values, the larger type is used.
 fn schema_of_all(files: &[OpenFile]) -> Result<SchemaRef> {
     let Some((first, others)) = files.split_first() else { return Ok(Arc::new(Schema::empty())) };
     let mut fields: Vec<FieldRef> = first.contents.schema.fields().to_vec();
@@ -139,7 +139,7 @@ fn schema_of_all(files: &[OpenFile]) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new_with_metadata(fields, first.contents.schema.metadata().clone())))
 }
 
-/// Returns whether a file of this name in a folder is data.
+/// Returns whether a file with this name in a folder contains data.
 pub(crate) fn is_member(name: &str) -> bool {
     file_name::is_member(name, crate::SUFFIXES)
 }

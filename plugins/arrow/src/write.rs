@@ -1,5 +1,5 @@
 //! The writer. A piece is one or more record batches. In a file, the dictionaries and the index of
-//! all batches follow them.
+//! all batches follow the pieces.
 
 mod encode;
 mod footer;
@@ -26,7 +26,7 @@ impl RecordWriter for Writer {
         let name = target.file_or("data.arrow");
         let max = context.limits().header_bytes;
         let encoder = Encoder::new(schema, self.0.form_of(name), &self.0.ipc, max)?;
-        // Hugging Face's `datasets` library uses the same name.
+        // Hugging Face's `datasets` library names shards in the same way.
         let files = ShardFiles::named(self.0.sharding, name, &crate::SUFFIXES);
         Ok(Box::new(Plan { files, group: self.0.group, encoder }))
     }

@@ -10,10 +10,10 @@ use tensorferry_sdk::{Error, Limits, Result};
 const MAX_VALUES_PER_BYTE: u64 = 1 << 16;
 /// Maximum compression ratio of an LZ4 block.
 const LZ4_RATIO: u64 = 255;
-/// Maximum compression ratio of Zstandard: a block has at least 3 bytes and at most 128 KiB of
-/// content.
+/// Maximum compression ratio of Zstandard. A compressed block has at least 3 bytes, and its content
+/// has at most 128 KiB.
 const ZSTD_RATIO: u64 = 44_000;
-/// Bytes that a short frame may contain beyond the ratio.
+/// Decompressed bytes that are allowed in addition to the ratio, for the sake of short frames.
 const FEW: u64 = 128 << 10;
 
 /// Checks the lengths of arrays and the positions of buffers. Returns the number of rows.
@@ -47,8 +47,8 @@ pub(super) fn check(batch: RecordBatch<'_>, place: &MessageExtent) -> Result<u64
     Ok(rows)
 }
 
-/// Checks that ranges of a file do not overlap. Writers never refer to the same bytes twice, and
-/// such a file could expand to far more than its size.
+/// Checks that ranges of a file do not overlap. Writers never refer to the same bytes twice, and a
+/// file that does could expand to far more than its size.
 pub(super) fn check_disjoint(mut ranges: Vec<Range<u64>>, what: &str) -> Result<()> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);
@@ -60,8 +60,8 @@ pub(super) fn check_disjoint(mut ranges: Vec<Range<u64>>, what: &str) -> Result<
     }
 }
 
-/// Returns the total size of a batch's buffers after decompression. The positions of the buffers
-/// must have been checked.
+/// Returns the total size of a batch's buffers after decompression. The caller must have checked
+/// the positions of the buffers.
 pub(super) fn decompressed(batch: RecordBatch<'_>, body: &Buffer, limits: &Limits) -> Result<u64> {
     let Some(compression) = batch.compression() else { return Ok(body.len() as u64) };
     let ratio = if compression.codec() == CompressionType::LZ4_FRAME { LZ4_RATIO } else { ZSTD_RATIO };

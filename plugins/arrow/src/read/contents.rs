@@ -12,17 +12,18 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::{Context, Error, Limits, Result, Source};
 
-/// Maximum number of metadata keys that are reported, and maximum characters of each.
+/// Maximum number of metadata keys in a loss report, and maximum number of characters of each key.
 const MAX_KEYS: usize = 8;
 const MAX_KEY: usize = 100;
 
 pub(super) struct Contents {
     pub(super) file: SourceFile,
-    /// The schema with dictionary ids, which the schema of the records does not have.
+    /// The schema, including the dictionary IDs that the schema of the records lacks.
     pub(super) schema: SchemaRef,
     pub(super) dictionaries: Vec<DictionaryMessage>,
     pub(super) batches: Vec<Batch>,
-    /// Metadata keys of the file or of its messages, other than those of the schema.
+    /// Keys of the metadata of the file and of its messages. Keys of the schema's metadata are not
+    /// included.
     pub(super) custom: BTreeSet<String>,
 }
 
@@ -40,7 +41,6 @@ pub(super) struct DictionaryMessage {
     pub(super) is_delta: bool,
 }
 
-/// A record batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Batch {
     pub(super) place: MessageExtent,
@@ -49,7 +49,7 @@ pub(super) struct Batch {
     pub(super) dictionaries: usize,
 }
 
-/// Locates the content of a file.
+/// Reads the schema of a file and locates its dictionaries and batches.
 pub(super) fn read(source: &Arc<dyn Source>, name: &str, context: &dyn Context) -> Result<Contents> {
     let file = SourceFile::open(source, name)?;
     if file.len() >= 4 && &file.array::<4>(0)? == FEATHER_V1 {
@@ -103,7 +103,7 @@ fn of_file(file: SourceFile, context: &dyn Context) -> Result<Contents> {
     Ok(contents)
 }
 
-/// Returns the extent of the message of a footer's block.
+/// Returns the extent of the message that a block of the footer describes.
 fn place_of(file: &SourceFile, block: &Block, end: u64) -> Result<MessageExtent> {
     let parts = [block.offset(), block.metaDataLength().into(), block.bodyLength()].map(u64::try_from);
     let range = match parts {
@@ -167,8 +167,9 @@ impl Contents {
         self.custom.extend(own.take(more).map(|key| key.chars().take(MAX_KEY).collect()));
     }
 
-    /// Adds a message and returns its end. `kind` is the kind that the footer of a file claims. In
-    /// a stream it is `None`, and the message gives the length of its body.
+    /// Adds a message and returns the offset of its end. `kind` is the kind of message that the
+    /// footer of a file claims. In a stream, `kind` is `None`, and the message itself specifies the
+    /// length of its body.
     fn add(&mut self, mut place: MessageExtent, kind: Option<MessageHeader>, limits: &Limits) -> Result<u64> {
         let at = |error: Error| error.offset(place.offset);
         let bytes = self.file.message(&place, limits).map_err(at)?;
@@ -199,8 +200,8 @@ impl Contents {
             claims::check(dictionary.data().ok_or_else(none)?, &place).map_err(at)?;
             let (id, is_delta) = (dictionary.id(), dictionary.isDelta());
             let is_known = || self.dictionaries.iter().any(|known| known.id == id);
-            // Only files are checked: a stream may have a dictionary message per batch, which would
-            // make this search quadratic.
+            // In a stream, a dictionary may be replaced. A stream may also have a dictionary
+            // message per batch, for which this search would take quadratic time.
             if kind.is_some() && !is_delta && is_known() {
                 return Err(at(Error::malformed("a file replaces a dictionary, which only a stream may do"))
                     .found(format!("dictionary {id} twice")));

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Dictionary values by dictionary id.
+/// The values of each dictionary, by dictionary ID.
 pub(super) type Values = HashMap<i64, ArrayRef>;
 
 /// Reads a dictionary message and adds it to `values`.
@@ -25,7 +25,7 @@ pub(super) fn dictionary(
         let changed = || Error::transient("the file has changed");
         let batch = message.header_as_dictionary_batch().ok_or_else(changed)?;
         let data = batch.data().ok_or_else(changed)?;
-        // Check again, since the file may have changed.
+        // This check is repeated, since the file may have changed.
         claims::check(data, &dictionary.place)?;
         let body = contents.file.body(&dictionary.place, limits)?;
         claims::decompressed(data, &body, limits)?;
@@ -44,7 +44,7 @@ pub(super) fn dictionary(
     })
 }
 
-/// Reads the columns at these indices of a record batch. Also returns their decompressed size.
+/// Reads the columns at `columns` of a record batch. Also returns their decompressed size.
 pub(super) fn batch(
     contents: &Contents,
     batch: &Batch,

@@ -1,4 +1,5 @@
-//! Dictionaries that apply to a batch. Each dictionary message replaces a dictionary or extends it.
+//! The dictionaries that apply to a batch. A dictionary message replaces a dictionary or extends
+//! it.
 
 use super::contents::{Contents, DictionaryMessage};
 use super::decode::{Values, dictionary};
@@ -6,13 +7,13 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Limits, Result};
 
-/// The last dictionaries read, and the number of messages that they include. The streams of several
-/// splits share them.
+/// The dictionaries that were read last, and the number of dictionary messages that led to them.
+/// The streams of several splits share this cache.
 #[derive(Default)]
 pub(super) struct DictionaryCache(Mutex<Option<(usize, Arc<Values>)>>);
 
 impl DictionaryCache {
-    /// Returns the dictionaries after `count` messages of a file.
+    /// Returns the dictionaries after the first `count` dictionary messages of a file.
     pub(super) fn after(&self, contents: &Contents, count: usize, limits: &Limits) -> Result<Arc<Values>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let all = &contents.dictionaries[..count.min(contents.dictionaries.len())];
@@ -30,7 +31,7 @@ impl DictionaryCache {
     }
 }
 
-/// Returns the messages that no later message replaces.
+/// Returns the messages whose values no later message replaces.
 fn without_replaced(all: &[DictionaryMessage]) -> Vec<DictionaryMessage> {
     let mut whole = HashSet::new();
     let mut kept: Vec<DictionaryMessage> = all

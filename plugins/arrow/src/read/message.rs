@@ -1,5 +1,6 @@
-//! A message is a flatbuffer and the bytes that it describes. Its lengths are checked before
-//! anything is allocated, and the flatbuffer is verified before it is used.
+//! Messages. A message consists of a flatbuffer and a body, which the flatbuffer describes. The
+//! lengths are checked before any memory is allocated. The flatbuffer is verified before it is
+//! used.
 
 use super::experimental;
 use crate::CONTINUATION;
@@ -9,10 +10,10 @@ use flatbuffers::{InvalidFlatbuffer, VerifierOptions};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range};
 
-/// Maximum bytes visited in a walk over all tables, as a multiple of the buffer's length. If only
-/// the table layouts are shared, the ratio is less than two.
+/// Maximum bytes that a walk over all tables may visit, as a multiple of the buffer's length. In a
+/// buffer that shares only the layouts of tables, the ratio is less than two.
 const MAX_EXPANSION: usize = 8;
-/// Bytes allowed in addition, for short buffers.
+/// Bytes that a walk may visit in addition, for the sake of short buffers.
 const EXTRA_BYTES: usize = 64 << 10;
 
 #[derive(Clone)]
@@ -44,15 +45,15 @@ impl SourceFile {
         Ok(bytes)
     }
 
-    /// Reads the flatbuffer of a message. A message of Arrow 0.17.0 is converted to the form of
-    /// later releases.
+    /// Reads the flatbuffer of a message. If Arrow 0.17.0 wrote the message, it is converted to the
+    /// form that later releases use.
     pub(super) fn message(&self, place: &MessageExtent, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = self.read(place.metadata, place.metadata_len, limits)?;
         let rebuilt = experimental::with_compression(&parse(&bytes)?)?;
         Ok(rebuilt.unwrap_or(bytes))
     }
 
-    /// Reads the body of a message, aligned as the library requires.
+    /// Reads the body of a message into memory with the alignment that the library requires.
     pub(super) fn body(&self, place: &MessageExtent, limits: &Limits) -> Result<Buffer> {
         check_range(self.name(), self.len(), place.body, place.body_len)?;
         if place.body_len > limits.header_bytes {
@@ -70,35 +71,34 @@ impl SourceFile {
     }
 }
 
-/// Extent of a message.
+/// Location of a message in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MessageExtent {
-    /// Offset of its first byte.
+    /// Offset of the message's first byte.
     pub(super) offset: u64,
-    /// Offset of its flatbuffer.
+    /// Offset of the flatbuffer.
     pub(super) metadata: u64,
     pub(super) metadata_len: u64,
-    /// Offset of its body.
     pub(super) body: u64,
     pub(super) body_len: u64,
 }
 
 impl MessageExtent {
-    /// Returns the offset after its last byte.
+    /// Returns the offset of the first byte after the message.
     pub(super) fn end(&self) -> u64 {
         self.body + self.body_len
     }
 }
 
-/// What follows at an offset.
+/// Result of looking for a message at an offset.
 pub(super) enum NextMessage {
-    /// A message, with the offset and length of its metadata.
+    /// A message. The fields are the offset and the length of its metadata.
     Message { metadata: u64, metadata_len: u64 },
-    /// The end of the stream, and the offset after the end mark.
+    /// The end of the stream. The field is the offset after the end mark.
     End(u64),
 }
 
-/// Reads the start of the message at `offset`, which must be before `end`.
+/// Reads the start of the message at `offset`, which must be less than `end`.
 pub(super) fn next(file: &SourceFile, offset: u64, end: u64) -> Result<NextMessage> {
     let cut = |len| check_range(file.name(), end, offset, len);
     if offset == end {
@@ -126,12 +126,10 @@ pub(super) fn next(file: &SourceFile, offset: u64, end: u64) -> Result<NextMessa
     }
 }
 
-/// Parses the flatbuffer of a message.
 pub(super) fn parse(bytes: &[u8]) -> Result<Message<'_>> {
     root_as_message_with_opts(&options(bytes), bytes).map_err(|error| refused("message", bytes, &error))
 }
 
-/// Parses the flatbuffer of a footer.
 pub(super) fn parse_footer(bytes: &[u8]) -> Result<Footer<'_>> {
     root_as_footer_with_opts(&options(bytes), bytes).map_err(|error| refused("footer", bytes, &error))
 }

@@ -7,10 +7,11 @@ use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
 use tensorferry_sdk::records::{self, Batched, ExpandedBytes, ScanRequest, nulls_in_keys};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Callback with the total that has been expanded. Its error ends the stream.
+/// Callback that receives the total number of expanded bytes. If it returns an error, the stream
+/// ends.
 pub(super) type CountBytes = Box<dyn Fn(ExpandedBytes) -> Result<()> + Send>;
 
-/// Streams the requested rows, with whole columns.
+/// Streams the requested rows and columns. Only whole columns can be requested.
 pub(super) fn open(
     file: OpenFile,
     batches: Range<usize>,
@@ -48,12 +49,13 @@ fn has_dictionary(data_type: &DataType) -> bool {
 
 struct Stream {
     file: OpenFile,
-    /// Remaining batches.
+    /// Batches that have not been read.
     batches: Range<usize>,
     columns: Vec<usize>,
     schema: SchemaRef,
     has_dictionaries: bool,
-    /// Rows to skip before the first requested row, and requested rows that remain.
+    /// Number of rows to skip before the first requested row, and number of requested rows that
+    /// remain.
     skip: u64,
     left: u64,
     /// Maximum rows and bytes of a returned batch.
@@ -62,7 +64,8 @@ struct Stream {
     counted: ExpandedBytes,
     count_bytes: CountBytes,
     limits: Limits,
-    /// Remainder of the last batch, and the number of rows per returned batch.
+    /// Remaining rows of the last batch that was read, and maximum number of rows per returned
+    /// batch.
     rest: Option<(RecordBatch, usize)>,
 }
 
@@ -98,7 +101,7 @@ impl Stream {
         let placed = |error: Error| {
             error.context(format!("record batch {index}")).file(contents.name()).offset(known.place.offset)
         };
-        // Without dictionary columns, no dictionary needs to be read.
+        // If no column has a dictionary, dictionaries need not be read.
         let count = if self.has_dictionaries { known.dictionaries } else { 0 };
         let values = self.file.dictionaries.after(contents, count, &self.limits)?;
         let (batch, held) =

@@ -1,5 +1,5 @@
-//! Unifies the column types of several files. Programs write strings as `Utf8` in one file and as
-//! `LargeUtf8` in the next, and columns without values as `Null`.
+//! Unifies the column types of several files. A program may write strings as `Utf8` in one file and
+//! as `LargeUtf8` in the next, and a column without values as `Null`.
 
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tensorferry_sdk::arrow_array::{
 };
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef};
 
-/// Returns the type that can hold the values of both types, or `None` if there is no such type.
+/// Returns a type that can represent the values of both types, or `None` if no such type exists.
 pub(super) fn types(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType as T;
     Some(match (one, other) {
@@ -38,7 +38,8 @@ pub(super) fn types(one: &DataType, other: &DataType) -> Option<DataType> {
     })
 }
 
-/// Returns the first field with the unified type. It is nullable if either field is.
+/// Returns the first field with the unified type. The result is nullable if either field is
+/// nullable.
 pub(super) fn fields(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     let data_type = types(one.data_type(), other.data_type())?;
     let is_null = |field: &FieldRef| field.is_nullable() || field.data_type().is_null();
@@ -46,7 +47,7 @@ pub(super) fn fields(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     Some(Arc::new(field.with_nullable(is_null(one) || is_null(other))))
 }
 
-/// Converts a column to a type that [`types`] returned for the column's own type.
+/// Converts a column to a type that [`types`] returned for the column's type.
 pub(super) fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     use DataType as T;
     let large = |offsets: &OffsetBuffer<i32>| {

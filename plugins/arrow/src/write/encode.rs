@@ -1,5 +1,5 @@
-//! Encodes rows as messages. The note of a piece contains what the file's footer needs: the length
-//! of each batch, and the dictionaries that its columns refer to.
+//! Encodes rows as messages. A piece's note contains what the file's footer needs: the lengths of
+//! each batch, and the keys of the dictionaries that its columns refer to.
 
 use super::join::joined;
 use crate::fault::write_error;
@@ -22,16 +22,16 @@ pub(super) struct Encoder {
     schema: SchemaRef,
     form: Form,
     options: IpcWriteOptions,
-    /// The start of each file.
+    /// The bytes at the start of each file.
     head: Vec<u8>,
     has_dictionaries: bool,
-    /// Dictionaries of all pieces, kept for the end of the files.
+    /// The dictionaries of all pieces, which are written at the end of the files.
     dictionaries: Mutex<HashMap<DictionaryKey, Arc<EncodedDictionary>>>,
     /// Maximum bytes of `dictionaries`.
     max: u64,
 }
 
-/// Dictionary id of a column, and a digest of the dictionary's message.
+/// A dictionary ID, and a digest of the dictionary's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct DictionaryKey {
     pub(super) id: i64,
@@ -45,10 +45,10 @@ pub(super) struct EncodedDictionary {
     pub(super) values: ArrayRef,
 }
 
-/// Information about a piece for the footer.
+/// Information about a piece that the file's footer needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Note {
-    /// Lengths of the metadata and body of each batch.
+    /// Lengths of each batch's metadata and body.
     pub(super) batches: Vec<(u64, u64)>,
     pub(super) dictionaries: Vec<DictionaryKey>,
 }
@@ -96,7 +96,7 @@ impl Encoder {
         let mut tracker = DictionaryTracker::new(false);
         let generator = IpcDataGenerator::default();
         if self.has_dictionaries {
-            // This call assigns the dictionary ids.
+            // This call assigns the dictionary IDs.
             drop(generator.schema_to_bytes_with_dictionary_tracker(
                 &self.schema,
                 &mut tracker,
@@ -129,7 +129,7 @@ impl Encoder {
         Ok((metadata as u64, body as u64))
     }
 
-    /// Keeps a dictionary for the end of the files.
+    /// Keeps a dictionary in memory until the end of the files is written.
     fn keep(&self, message: EncodedData) -> Result<DictionaryKey> {
         let wrong =
             |error: &dyn std::fmt::Display| Error::plugin(format!("invalid dictionary message: {error}"));
@@ -146,7 +146,8 @@ impl Encoder {
             }
             return Err(Error::plugin("two dictionaries have the same digest"));
         }
-        // The library adds dictionary ids only to a schema that is encoded in a message.
+        // The library assigns dictionary IDs to a schema only when it encodes the schema in a
+        // message.
         let schema = self.numbered_schema()?;
         let mut values: HashMap<i64, ArrayRef> =
             kept.iter().map(|(key, dictionary)| (key.id, dictionary.values.clone())).collect();
@@ -175,7 +176,7 @@ impl Encoder {
         arrow_ipc::convert::try_schema_from_flatbuffer_bytes(&message.ipc_message).map_err(write_error)
     }
 
-    /// Returns the dictionary of each id that serves all pieces of a file.
+    /// Returns one dictionary per ID, which all pieces of the file can use.
     pub(super) fn shared(&self, notes: &[Note]) -> Result<BTreeMap<i64, Arc<EncodedDictionary>>> {
         let kept = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         let mut shared: BTreeMap<i64, Arc<EncodedDictionary>> = BTreeMap::new();
@@ -225,7 +226,7 @@ impl Note {
         bytes
     }
 
-    /// Parses a note of [`Encoder::encode`]. Returns `None` for other bytes.
+    /// Parses a note that [`Encoder::encode`] returned. Returns `None` for other bytes.
     pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
         let (count, rest) = bytes.split_first_chunk::<8>()?;
         let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;

@@ -1,4 +1,5 @@
-//! The end of a file: its dictionaries, the end mark of the stream, and the index of all of them.
+//! The end of a file: its dictionaries, the end mark of the stream, and the footer, which is an
+//! index of the dictionaries and batches.
 
 use super::encode::{Encoder, Note};
 use crate::MAGIC;

@@ -1,5 +1,5 @@
-//! Joins the batches of a piece, so that the same rows result in the same bytes regardless of the
-//! batches.
+//! Joins the batches of a piece, so that the output does not depend on how the rows are divided
+//! into batches.
 
 use crate::fault::write_error;
 use arrow_select::concat::concat_batches;
@@ -23,7 +23,7 @@ pub(super) fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Reco
     };
     let batches = columns.into_iter().zip(batches).map(|(columns, batch)| of(columns, batch.num_rows()));
     let joined = concat_batches(schema, &batches.collect::<Result<Vec<_>>>()?).map_err(write_error)?;
-    // Drop buffer content of views that these rows do not use.
+    // Drop the contents of view buffers that these rows do not use.
     let compact = joined.columns().iter().map(|column| match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
         DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
@@ -33,8 +33,8 @@ pub(super) fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Reco
     of(compact.collect(), rows).map_err(|error: Error| error.context("joined rows"))
 }
 
-/// Gives all batches the longest dictionary of a column if the other dictionaries are prefixes of
-/// it. The library merges only identical dictionaries, and concatenates others.
+/// Gives all batches the longest dictionary of the column, if every other dictionary is a prefix of
+/// it. The library merges only identical dictionaries, and concatenates dictionaries that differ.
 fn share(batches: &mut [Vec<ArrayRef>], place: usize) {
     let values = |columns: &Vec<ArrayRef>| columns[place].as_any_dictionary().values().clone();
     let Some(longest) = batches.iter().map(values).max_by_key(|values| values.len()) else { return };

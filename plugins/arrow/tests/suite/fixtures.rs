@@ -17,7 +17,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/arrow")
 }
 
-/// Returns the name and the bytes of a case's file.
+/// Returns the file name and the bytes of a fixture.
 fn case(name: &str) -> (String, Vec<u8>) {
     let entries = fs::read_dir(folder().join(name)).unwrap().map(|entry| entry.unwrap().path());
     let path = entries.into_iter().find(|path| path.file_stem().unwrap() == "data").unwrap();
@@ -96,7 +96,7 @@ fn feather_of_2016_is_named() {
     assert!(read(&file, bytes).unwrap_err().to_string().contains("Feather V1"));
 }
 
-/// Reads a small file of this crate's test data.
+/// Reads a small file from this crate's test data.
 fn data(name: &str) -> Vec<RecordBatch> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
     read(name, fs::read(path).unwrap()).unwrap()

@@ -1,4 +1,4 @@
-//! Arrow IPC written and read in memory, and files written by pyarrow.
+//! Arrow IPC files that are written and read in memory, and files that pyarrow wrote.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod conformance;

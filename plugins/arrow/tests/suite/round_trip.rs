@@ -1,5 +1,5 @@
-//! Written files are read back unchanged: types, dictionaries and metadata, in both forms and with
-//! each codec.
+//! Files that ferry writes are read back with the same types, dictionaries and metadata, in both
+//! forms and with each codec.
 
 use crate::{open, read, written};
 use std::fs;
@@ -36,7 +36,7 @@ fn every_type_comes_back() {
             ("a.feather", vec![("compression", "zstd"), ("level", "9")]),
             ("a.ipc", vec![("form", "stream"), ("compression", "zstd")]),
         ] {
-            // One piece per batch: a file supports growing dictionaries too.
+            // Write one piece per batch. A dictionary may grow between batches, even in a file.
             let pieces: Vec<_> = batches.iter().map(|batch| vec![batch.clone()]).collect();
             let bytes = written(name, &pieces, &given).unwrap();
             let found = read(name, bytes).unwrap();

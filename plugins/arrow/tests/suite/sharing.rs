@@ -1,4 +1,4 @@
-//! Files that refer to the same bytes repeatedly, and valid files that only appear to.
+//! Files that refer to the same bytes repeatedly, and valid files that only seem to.
 
 use crate::read;
 use arrow_ipc::writer::FileWriter;
@@ -17,7 +17,7 @@ use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::{Error, ErrorKind, Format as _, MemoryContext, MemorySource, Options};
 
 const MEBIBYTE: usize = 1 << 20;
-/// Number of repetitions of a mebibyte that exceeds the limit.
+/// Number of repetitions of a mebibyte that together exceed the limit.
 const MANY: usize = 100;
 
 fn file(batches: &[RecordBatch]) -> Vec<u8> {
@@ -51,7 +51,7 @@ fn numbers(start: i64) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(start..start + 1000))
 }
 
-/// Returns `count` views of a string of `len` bytes.
+/// Returns `count` views of the same string of `len` bytes.
 fn views(len: usize, count: usize) -> ArrayRef {
     let mut views = StringViewBuilder::new();
     let block = views.append_block("x".repeat(len).into_bytes().into());
@@ -66,7 +66,7 @@ fn binary_views(count: usize) -> ArrayRef {
     Arc::new(views.finish())
 }
 
-/// Returns `count` views of a list of `len` numbers.
+/// Returns `count` views of the same list of `len` numbers.
 fn list_views(len: usize, count: usize) -> ArrayRef {
     let values = Arc::new(Int64Array::from(vec![7; len]));
     let mut sizes = Int32BufferBuilder::new(count);
@@ -78,7 +78,7 @@ fn list_views(len: usize, count: usize) -> ArrayRef {
     Arc::new(ListViewArray::try_new(field, offsets, sizes, values, None).unwrap())
 }
 
-/// Returns `count` keys of the first of these values.
+/// Returns a dictionary array with `count` keys. Every key refers to the first of these values.
 fn keys(values: ArrayRef, count: usize) -> ArrayRef {
     Arc::new(DictionaryArray::<Int32Type>::try_new(Int32Array::from(vec![0; count]), values).unwrap())
 }
@@ -117,7 +117,7 @@ fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     [&bytes[..places[0]], new, &bytes[places[0] + new.len()..]].concat()
 }
 
-/// Returns a file of two batches whose second block is `shift` bytes after the first.
+/// Returns a file of two batches. The second block starts `shift` bytes after the first.
 fn with_blocks(shift: i64) -> Vec<u8> {
     let bytes = file(&[batch(vec![numbers(0)]), batch(vec![numbers(1000)])]);
     let len = bytes.len() - 10;
@@ -130,7 +130,8 @@ fn with_blocks(shift: i64) -> Vec<u8> {
     replaced(&bytes, old, &[&old[..24], &second].concat())
 }
 
-/// Returns a file of two columns whose second value buffer is `shift` bytes after the first.
+/// Returns a file of two columns. The value buffer of the second column starts `shift` bytes after
+/// the first buffer.
 fn with_buffers(shift: i64) -> Vec<u8> {
     let bytes = file(&[batch(vec![numbers(0), numbers(1000)])]);
     let start = bytes.windows(4).position(|it| it == [0xff; 4]).unwrap();
