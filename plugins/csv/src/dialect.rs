@@ -30,14 +30,14 @@ pub(crate) fn is_called(name: &str) -> bool {
 /// A field of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// Range of its text in the row, without the quotes around it.
+    /// Range of the field's text in the row, without the quotes around it.
     pub(crate) text: Range<usize>,
     pub(crate) is_quoted: bool,
     /// If set, the text contains doubled quotes.
     pub(crate) has_doubled: bool,
 }
 
-/// The start of a text.
+/// What the text starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowStart {
     /// A row of this many bytes, including its line end.
@@ -46,14 +46,14 @@ pub(crate) enum RowStart {
     Cut,
     /// A row with too many fields.
     TooMany,
-    /// A quoted field with more text after the closing quote, at this offset.
+    /// A quoted field with more text after its closing quote. The text is at this offset.
     AfterQuote(usize),
-    /// A quoted field, starting at this offset, whose closing quote is missing.
+    /// A quoted field without a closing quote. The field starts at this offset.
     Unterminated(usize),
 }
 
-/// Parses the first row of a text into at most `max` fields. `is_all` means that nothing follows
-/// the text.
+/// Parses the first row of `text` into at most `most` fields. `is_all` means that the file ends
+/// after `text`.
 pub(crate) fn row(
     text: &[u8],
     is_all: bool,
@@ -79,7 +79,7 @@ pub(crate) fn row(
                 }
                 match text.get(end + 1) {
                     Some(next) if *next == quote => (end, has_doubled) = (end + 2, true),
-                    // The next byte may double this quote.
+                    // The next byte, which is not known yet, may double this quote.
                     None if !is_all => return RowStart::Cut,
                     _ => break,
                 }
@@ -112,7 +112,7 @@ pub(crate) fn row(
     }
 }
 
-/// Returns the number of lines of a row.
+/// Returns the number of lines that a row takes.
 pub(crate) fn lines(row: &[u8]) -> u64 {
     let newlines = memchr::memchr_iter(b'\n', row).count();
     let alone = memchr::memchr_iter(b'\r', row).filter(|place| row.get(place + 1) != Some(&b'\n')).count();

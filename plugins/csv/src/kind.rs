@@ -1,37 +1,37 @@
-//! The kind of a text value, and the type of a column with such values.
+//! Kinds of values in text form, and the types of columns with such values.
 
 use tensorferry_row_text::exact;
 use tensorferry_sdk::arrow_schema::{DataType, TimeUnit};
 
-/// Maximum length of a number without an exponent that a float64 represents exactly for certain.
+/// Maximum length of a number without an exponent for which a float64 is always exact.
 const MAX_EXACT_DIGITS: usize = 15;
 
-/// Integers up to this one are exact in a float64.
+/// A float64 represents all integers up to this one exactly.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
-/// Kind of the values of a column seen so far.
+/// The kind of the values that a column has had so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Kind {
     /// No values.
     #[default]
     None,
-    /// Empty texts, which are nulls among values of another kind.
+    /// Empty strings, which are nulls in a column that also has values of another kind.
     Empty,
     Bool,
-    /// Integers. The flags are set if any is negative, needs more than 63 bits, or is not exact in
-    /// a float64.
+    /// Integers. The flags are set if any integer is negative, needs 64 bits, or cannot be
+    /// represented exactly by a float64.
     Whole {
         negative: bool,
         large: bool,
         beyond: bool,
     },
-    /// Numbers. `beyond` is set if any of them is not exact in a float64.
+    /// Numbers. `beyond` is set if a float64 cannot represent all of them exactly.
     Float {
         beyond: bool,
     },
     Date,
-    /// Times with this many fractional digits (0, 3, 6 or 9). The flags are set if they have a
-    /// zone, and if any is outside the years that 64-bit nanoseconds cover.
+    /// Times with this many fractional digits (0, 3, 6 or 9). `zone` is set if they have a zone.
+    /// `far` is set if any time is outside the years that 64-bit nanoseconds cover.
     Time {
         digits: u8,
         zone: bool,
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind of a column with values of both kinds.
+    /// Returns the kind of a column that has values of the two kinds.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::None, kind) | (kind, Self::None) | (Self::Empty, kind) | (kind, Self::Empty) => kind,
@@ -61,7 +61,7 @@ impl Kind {
                 Self::Whole { negative: negative_too, large: large_too, beyond: beyond_too },
             ) => {
                 let (negative, large) = (negative || negative_too, large || large_too);
-                // No 64-bit type has both.
+                // No 64-bit type has both negative numbers and numbers of 64 bits.
                 if negative && large {
                     return Self::Text;
                 }
@@ -76,7 +76,7 @@ impl Kind {
                 Self::Time { digits: other_digits, zone: other_zone, far: other_far },
             ) if zone == other_zone => {
                 let (digits, far) = (digits.max(other_digits), far || other_far);
-                // No 64-bit unit has both.
+                // No 64-bit unit covers these years and has nine digits.
                 if far && digits == 9 { Self::Text } else { Self::Time { digits, zone, far } }
             }
             (one, other) if one == other => one,
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// Returns whether a value of this kind fits into a column of an inferred type.
+    /// Returns whether a value of this kind fits a column whose type was inferred.
     pub(crate) fn fits(self, data_type: &DataType) -> bool {
         match (self, data_type) {
             (Self::Bool, DataType::Boolean)
@@ -105,7 +105,7 @@ impl Kind {
         }
     }
 
-    /// Returns the type of a column.
+    /// Returns the type of a column with values of this kind.
     pub(crate) fn data_type(self) -> DataType {
         match self {
             Self::None => DataType::Null,
@@ -132,14 +132,15 @@ fn is_bool(text: &[u8]) -> bool {
     matches!(text, b"true" | b"false" | b"True" | b"False" | b"TRUE" | b"FALSE")
 }
 
-/// Returns whether the text is NaN or an infinity, as C, Python, R, Java and JavaScript write them.
+/// Returns whether the string is NaN or an infinity in the notation of C, Python, R, Java or
+/// JavaScript.
 fn is_non_number(text: &[u8]) -> bool {
     let word = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
     [&b"nan"[..], b"inf", b"infinity"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
-/// Parses a number as in JSON, also with nothing before or after the decimal point. An integer with
-/// leading zeros is an identifier, not a number.
+/// Parses a number in JSON's notation. The part before or after the decimal point may be missing.
+/// An integer with leading zeros is an identifier, not a number.
 fn number(text: &[u8]) -> Option<Kind> {
     if is_non_number(text) {
         return Some(Kind::Float { beyond: false });
@@ -221,13 +222,13 @@ fn moment(text: &[u8]) -> Option<Kind> {
     let zone = match zone {
         [] => false,
         [b'Z'] => true,
-        // An offset is less than a day.
+        // A zone's offset is less than a day.
         [b'+' | b'-', b'0'..=b'1', b'0'..=b'9', b':', b'0'..=b'5', b'0'..=b'9']
         | [b'+' | b'-', b'2', b'0'..=b'3', b':', b'0'..=b'5', b'0'..=b'9'] => true,
         _ => return None,
     };
     let digits = u8::try_from(part.div_ceil(3) * 3).ok()?;
-    // 64-bit nanoseconds end in 2262.
+    // Times in 64-bit nanoseconds end in the year 2262.
     let far = !(1678..2262).contains(&year);
     (digits < 9 || !far).then_some(Kind::Time { digits, zone, far })
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! id,name,score\n          the names of the columns, unless `header=false`
 //! 1,"a, ""quoted""",0.5\r\n    a quoted field may contain the delimiter, line ends and doubled quotes
-//! 2,,\n                    an empty field is a null; "" in quotes is an empty text
+//! 2,,\n                    an empty field is a null; "" in quotes is an empty string
 //! ```
 //!
 //! | Values of a column | Its type |
@@ -17,18 +17,20 @@
 //! | any other values: `007`, `+1`, integers of more than 64 bits, several of these kinds | utf8 |
 //!
 //! The type of a column is inferred from its values in all files, or with `-i infer=N` from the
-//! first rows of each file. `-i schema=FILE` sets it instead. Quotes do not affect the type, as in
-//! pyarrow. If a value does not fit, the error names its line. All files of an input have the same
-//! columns in the same order. Lines end with `\n`, `\r\n` or `\r`. In a file of one column, an
-//! empty line is a null, as polars and DuckDB write it. In other files it is skipped. A row whose
-//! number of fields differs from the number of columns is an error.
+//! first N rows of each file. `-i schema=FILE` sets the type instead. Quotes do not affect the
+//! type, as in pyarrow. If a value does not fit the type, the error names the line. All files of an
+//! input have the same columns in the same order. Lines end with `\n`, `\r\n` or `\r`. In a file of
+//! one column, an empty line is a null, which is how polars and DuckDB write it. In other files,
+//! empty lines are skipped. A row whose number of fields differs from the number of columns is an
+//! error.
 //!
-//! The writer quotes texts only where necessary. Types without a CSV form become JSON (lists,
-//! structs, maps) or base64 (bytes), which is reported as a loss. Times with a zone are written in
-//! UTC. In a bytes column of a schema, `""` is an empty value, as in a text column.
+//! The writer quotes strings only where necessary. Values of types without a CSV form become JSON
+//! (lists, structs, maps) or base64 (bytes), which is reported as a loss. Times with a zone are
+//! written in UTC. If a schema file makes a column binary, `""` is an empty value, as in a string
+//! column.
 //!
-//! `arrow-csv` is not used: it does not distinguish an empty text from a null, and does not report
-//! the line of a field.
+//! This crate does not use `arrow-csv`, which does not distinguish an empty string from a null, and
+//! does not report the line of a field.
 //!
 //! Sources: RFC 4180; IANA's text/tab-separated-values; pyarrow.csv, for nulls, empty lines and
 //! types.
@@ -45,7 +47,7 @@ mod options;
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
-/// File name suffixes; outputs get the first one.
+/// File name suffixes. Outputs get the first one.
 const SUFFIXES: [&str; 2] = [".csv", TABS];
 /// Suffix of tab-separated files.
 const TABS: &str = ".tsv";

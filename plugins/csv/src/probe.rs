@@ -1,12 +1,13 @@
-//! Detection of CSV: by the file's name, and a check that it contains text.
+//! Detection of CSV: a file by its name and by whether it contains text, a folder by the names in
+//! it.
 
 use crate::dialect::is_called;
 use crate::read::is_member;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// Bytes at the beginning that are examined.
+/// Number of bytes at the beginning of a file that are examined.
 const LOOKED_AT: u64 = 16 << 10;
-/// Tables in a folder with a model's weights belong to the model.
+/// Score of a folder. It is low, because a folder with a model's weights may also contain tables.
 const IN_A_FOLDER: Score = Score(9);
 
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
@@ -23,7 +24,7 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     let text = tensorferry_row_text::beginning(source, name, LOOKED_AT)?;
     let is_text = match std::str::from_utf8(&text) {
         Ok(_) => true,
-        // A character may be cut off at the end.
+        // A character may be cut off at the end of the examined bytes.
         Err(error) => error.error_len().is_none(),
     };
     if begins_with_json_lines(&text) {
@@ -33,7 +34,7 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
 }
 
 /// Returns whether the first two lines are JSON objects, since some JSON lines files are named
-/// `.csv`. A single such line is ambiguous.
+/// `.csv`. One such line would not be enough evidence.
 fn begins_with_json_lines(text: &[u8]) -> bool {
     let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     let is_object =

@@ -1,5 +1,5 @@
-//! The reader. It reads the header of each file, then infers the column types from every row unless
-//! the options limit that. Each run of rows is then a split.
+//! The reader. It reads the header of each file, then infers the column types from every row,
+//! unless the options set the types or limit the rows. Each run of rows is then a split.
 
 mod fault;
 mod infer;
@@ -39,7 +39,7 @@ impl RecordReader for Reader {
             let text = TextFile::open(&source, &name)?;
             let file = Arc::new(DataFile { text, dialect, has_header: form.has_header });
             let run = Run::whole(file);
-            // A file without lines has no columns and no rows.
+            // A file without lines does not have columns or rows.
             if let Some(found) = header(&run, limits)? {
                 match &names {
                     None => names = Some((found, name)),
@@ -69,7 +69,8 @@ impl RecordReader for Reader {
         };
         let splits = runs.iter().map(Run::split).collect();
         let (count, nulls) = (names.len(), self.0.nulls.clone());
-        // If all values were examined for their types, their losses are already reported.
+        // If the types were inferred from every value, the losses of the values are already
+        // reported.
         let is_scanned = self.0.schema.is_none() && self.0.infer.is_none();
         let losses = (!is_scanned).then(ColumnLosses::default);
         let is_guessed = self.0.infer.is_some();
@@ -78,12 +79,12 @@ impl RecordReader for Reader {
     }
 }
 
-/// Returns the columns of a header before their types are known.
+/// Returns string columns with these names, for use before the types are known.
 fn text_fields(names: &[String]) -> Vec<FieldRef> {
     names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect()
 }
 
-/// Suggests a delimiter if the name of the only column contains a common one.
+/// Suggests a delimiter if the file has only one column and its name contains a common delimiter.
 fn hint_at_delimiter(only: &str, context: &dyn Context) {
     if let Some(other) = [';', '\t', '|', ','].into_iter().find(|other| only.contains(*other)) {
         let word = if other == '\t' { "tab".to_owned() } else { format!("'{other}'") };
@@ -91,12 +92,12 @@ fn hint_at_delimiter(only: &str, context: &dyn Context) {
     }
 }
 
-/// Starts of files that are not tables despite their names: Git LFS pointers, and web pages from
-/// failed downloads.
+/// Beginnings of files that are not tables despite their names: Git LFS pointers, and web pages
+/// from failed downloads.
 const NOT_A_TABLE: [&str; 4] =
     ["version https://git-lfs.github.com/spec/", "<!doctype html", "<html", "<?xml"];
 
-/// Returns the names of a file's columns, or `None` if it has no lines.
+/// Returns the names of a file's columns, or `None` if the file has no lines.
 fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
     let mut rows = Rows::new(run, None, limits)?;
     if !rows.advance()? {
@@ -126,7 +127,7 @@ fn header(run: &Run, limits: &Limits) -> Result<Option<Vec<String>>> {
 
 struct CsvSet {
     schema: SchemaRef,
-    /// Field index of each column, and the number of fields in a row.
+    /// Field index of each column, and number of fields in a row.
     places: Vec<usize>,
     count: usize,
     nulls: Vec<String>,
@@ -160,7 +161,7 @@ impl RecordSet for CsvSet {
     }
 }
 
-/// Returns whether a file of this name in a folder is data.
+/// Returns whether a file with this name in a folder contains data.
 pub(crate) fn is_member(name: &str) -> bool {
     file_name::is_member(uncompressed_name(name), SUFFIXES)
 }

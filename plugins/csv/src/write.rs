@@ -1,5 +1,5 @@
-//! The writer. A file begins with the names of its columns, and pieces are runs of rows. In a
-//! compressed file, the header and each piece are separate members or frames.
+//! The writer. A file begins with the names of its columns. Each piece is a run of rows. In a
+//! compressed file, the header and each piece are separate gzip members or Zstandard frames.
 
 mod encode;
 

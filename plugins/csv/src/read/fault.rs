@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use tensorferry_sdk::Error;
 
-/// Hint for a value that does not fit an inferred type.
+/// Hint for a value that does not fit the inferred type of its column.
 pub(super) const HINT: &str = "pass -i schema=FILE to set the column types";
 
 /// Shortens a value for an error message.

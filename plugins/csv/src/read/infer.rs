@@ -6,13 +6,14 @@ use crate::options::ReadOptions;
 use tensorferry_row_text::{exact, scan_all};
 use tensorferry_sdk::{Context, Loss, LossKind, LossSink, Result};
 
-/// Bytes of a run: large enough for little overhead, and small enough to distribute a file.
+/// Minimum bytes of a run. It keeps the overhead small, but divides a file into enough runs to
+/// share among threads.
 const RUN: u64 = 16 << 20;
 /// Rows between checks for cancellation.
 const ROWS_PER_CANCEL_CHECK: u64 = 4096;
 
-/// Returns the kinds of all columns. Files that are read to the end are divided into shorter runs
-/// with known row counts.
+/// Returns the kinds of all columns. If every row is read, this also divides the files into shorter
+/// runs with known row counts.
 pub(super) fn infer(
     runs: &mut Vec<Run>,
     names: &[String],
@@ -54,7 +55,7 @@ fn scan(
             context.check_cancelled()?;
         }
         for (place, kind) in kinds.iter_mut().enumerate() {
-            // Text is the most general kind: further values cannot change it.
+            // Text is the most general kind, so further values cannot change it.
             if *kind != Kind::Text && !rows.is_null(place, &options.nulls) {
                 *kind = kind.and(Kind::of(rows.raw(place)));
             }
@@ -72,7 +73,7 @@ fn scan(
     if count > 0 || parts.is_empty() {
         parts.push(run.part(start, run.file().text.len(), line, count));
     } else {
-        // The bytes after the last row contain no rows.
+        // Add the bytes after the last row, such as empty lines, to the last run.
         let last = parts.len() - 1;
         parts[last] = parts[last].until(run.file().text.len());
     }

@@ -1,4 +1,5 @@
-//! Iterates over the rows of a part of a file. Only one row and the read-ahead are in memory.
+//! Iterates over the rows in a part of a file. Only one row and the read-ahead buffer are in
+//! memory.
 
 use super::fault::wrong_field_count;
 use crate::dialect::{self, Dialect, Field, RowStart};
@@ -9,15 +10,16 @@ use tensorferry_row_text::TextFile;
 use tensorferry_sdk::records::Split;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Initial buffer size. A longer row doubles it.
+/// Initial size of the buffer. It doubles if a row does not fit.
 const READ: usize = 256 << 10;
-/// Memory per byte of a row: in the buffer, in its text column, and in the typed column.
+/// Memory per byte of a row: one byte each in the buffer, in the string column and in the typed
+/// column.
 const MEMORY_OF_A_BYTE: u64 = 3;
-/// Memory per field of a row, besides its text.
+/// Memory per field of a row, in addition to the memory for its bytes.
 const MEMORY_OF_A_FIELD: u64 = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A file of rows, and its dialect.
+/// A file that contains rows, and its dialect.
 pub(super) struct DataFile {
     pub(super) text: TextFile,
     pub(super) dialect: Dialect,
@@ -30,7 +32,7 @@ pub(super) struct Run {
     file: Arc<DataFile>,
     start: u64,
     end: u64,
-    /// Number of its first line, counted from 1.
+    /// Line number of the run's first line, starting from 1.
     line: u64,
     pub(super) rows: Option<u64>,
 }
@@ -46,7 +48,7 @@ impl Run {
         &self.file
     }
 
-    /// Returns a part of the run that begins at line `line`.
+    /// Returns the part of the run from byte `start` to byte `end`. It begins at line `line`.
     pub(super) fn part(&self, start: u64, end: u64, line: u64, rows: u64) -> Self {
         Self { file: self.file.clone(), start, end, line, rows: Some(rows) }
     }
@@ -67,27 +69,27 @@ pub(super) struct Rows {
     file: Arc<DataFile>,
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// Range of the row, and the filled length of the buffer.
+    /// Range of the current row in the buffer, and number of buffer bytes that contain text.
     begin: usize,
     end: usize,
     filled: usize,
     is_at_end: bool,
     fields: Vec<Field>,
-    /// Offset of the row in the decompressed file, and its line.
+    /// Offset of the current row in the decompressed file, and its line number.
     offset: u64,
     line: u64,
-    /// Number of lines of the row.
+    /// Number of lines that the current row takes.
     lines: u64,
     is_first: bool,
     max: u64,
-    /// Expected number of fields per row if known, and the maximum number.
+    /// Expected number of fields per row, if it is known, and maximum number.
     count: Option<usize>,
     columns: usize,
 }
 
 impl Rows {
     /// Opens the rows of a run, including its header. `count` is the expected number of fields per
-    /// row, if known.
+    /// row, if it is known.
     pub(super) fn new(run: &Run, count: Option<usize>, limits: &Limits) -> Result<Self> {
         Ok(Self {
             file: run.file.clone(),
@@ -108,7 +110,7 @@ impl Rows {
         })
     }
 
-    /// Skips the header, and empty lines before it, if the run begins with one.
+    /// If the run begins with a header, skips the header and the empty lines before it.
     pub(super) fn skip_header(&mut self) -> Result<()> {
         if self.is_first && self.file.has_header {
             self.advance_to(false)?;
@@ -116,8 +118,8 @@ impl Rows {
         Ok(())
     }
 
-    /// Moves to the next row and returns whether there is one. An empty line is a row only if there
-    /// is one column.
+    /// Moves to the next row, and returns whether there is one. In a file of one column, an empty
+    /// line is a row. In other files, empty lines are skipped.
     pub(super) fn advance(&mut self) -> Result<bool> {
         self.advance_to(self.count == Some(1))
     }
@@ -178,13 +180,13 @@ impl Rows {
         &self.fields
     }
 
-    /// Returns a field's bytes, which may contain doubled quotes.
+    /// Returns a field's bytes as they are in the file. They may contain doubled quotes.
     pub(super) fn raw(&self, field: usize) -> &[u8] {
         let row = &self.buffer[self.begin..self.end];
         self.fields.get(field).map_or(&[][..], |field| &row[field.text.clone()])
     }
 
-    /// Returns a field's text.
+    /// Returns a field's value as a string.
     pub(super) fn text(&self, field: usize) -> Result<Cow<'_, str>> {
         let text = std::str::from_utf8(self.raw(field)).map_err(|error| {
             self.at(Error::malformed("a text is not UTF-8")
@@ -201,7 +203,8 @@ impl Rows {
         })
     }
 
-    /// Returns whether a field is null: not quoted, and empty or one of these words.
+    /// Returns whether a field is null. A null has no quotes, and is empty or one of the words in
+    /// `nulls`.
     pub(super) fn is_null(&self, field: usize, nulls: &[String]) -> bool {
         let raw = self.raw(field);
         let is_quoted = self.fields.get(field).is_some_and(|field| field.is_quoted);
@@ -276,8 +279,8 @@ impl Rows {
             }
             self.buffer.resize(self.buffer.len() * 2, 0);
         }
-        // Fill the whole buffer: after each short read, a long row would be parsed again from its
-        // beginning.
+        // Fill the whole buffer. Otherwise, a long row would be parsed again from its beginning
+        // after every short read.
         while self.filled < self.buffer.len() && !self.is_at_end {
             match self.input.read(&mut self.buffer[self.filled..]) {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

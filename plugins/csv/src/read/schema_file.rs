@@ -1,5 +1,5 @@
-//! Reads a schema file: JSON with the columns to read and their types, by name or in the form that
-//! other record formats use.
+//! Reads a schema file: JSON with the columns to read and their types. Either the keys are column
+//! names, or the file has the form that other record formats use.
 //!
 //! ```json
 //! {"id": "int64", "code": "utf8", "at": "timestamp[ms]", "price": "decimal128(10, 2)"}
@@ -9,8 +9,8 @@
 //! Types are `int8` to `int64`, `uint8` to `uint64`, `bool`, `float16`, `float32` or `float`,
 //! `float64` or `double`, `utf8` or `string`, `binary` or `bytes` or `fixed_size_binary[16]`
 //! (base64), `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`, `[us, UTC]`, `time32[s]`,
-//! `time64[us]`, `decimal128(10, 2)`; or any other type that text can be cast to, in the notation
-//! of Arrow's Rust library. Without a header, the names apply to the fields in order.
+//! `time64[us]`, `decimal128(10, 2)`; or any other type that a string can be cast to, in the
+//! notation of Arrow's Rust library. Without a header, the names apply to the fields in order.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
@@ -21,7 +21,8 @@ use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::records::type_named;
 use tensorferry_sdk::{Context, Error, Result};
 
-/// Reads the schema file at a path. Returns the columns, and the field index of each.
+/// Reads the schema file at a path. Returns its columns, and the index of each column's field in a
+/// row.
 pub(super) fn read(
     path: &str,
     names: &[String],
@@ -40,7 +41,7 @@ pub(super) fn read(
     for (number, field) in fields.iter().enumerate() {
         let place =
             if has_header { names.iter().position(|name| name == field.name()) } else { Some(number) };
-        // Files without lines have no header and no rows.
+        // If no file has a line, there is neither a header nor a row.
         let place = place.or(names.is_empty().then_some(number)).ok_or_else(|| {
             Error::usage("the files have no such column").column(field.name()).expected(names.join(", "))
         })?;
@@ -49,7 +50,7 @@ pub(super) fn read(
     Ok((Arc::new(Schema::new(fields)), places))
 }
 
-/// Keys and values of an object, in their original order.
+/// The keys and values of an object, in their original order.
 struct Pairs(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Pairs {

@@ -1,4 +1,4 @@
-//! Streams rows in batches: the texts of each column, cast to its type.
+//! Streams rows in batches. The values of a column are read as strings and then cast to its type.
 
 use super::fault::{HINT, shown};
 use super::rows::Rows;
@@ -18,10 +18,10 @@ use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, SchemaRef};
 use tensorferry_sdk::records::{Batched, ScanRequest, batches, type_text};
 use tensorferry_sdk::{Error, LossKind, Result};
 
-/// Maximum bytes of a batch: the offsets of a column have 31 bits.
+/// Maximum bytes of a batch. The offsets of a string column have 31 bits.
 const MAX_BATCH_BYTES: u64 = 1 << 30;
 
-/// Streams the requested columns and rows. `places` is the field index of each column.
+/// Streams the requested columns and rows. `places` contains the field index of each column.
 pub(super) fn open(
     mut rows: Rows,
     schema: &SchemaRef,
@@ -55,16 +55,17 @@ pub(super) fn open(
 struct Stream {
     rows: Rows,
     schema: SchemaRef,
-    /// Field index and texts of each column.
+    /// For each column, its field index, and the strings that have been read.
     columns: Vec<(usize, StringBuilder)>,
     nulls: Vec<String>,
     losses: Option<ColumnLosses>,
-    /// If set, the types were inferred from some rows: a value of another kind is an error, and is
-    /// not converted.
+    /// If set, the types were inferred from only some of the rows. A value of another kind is then
+    /// an error, and is not converted.
     is_guessed: bool,
-    /// Line and offset of each row.
+    /// Line number and offset of each row.
     lines: Vec<(u64, u64)>,
-    /// Rows to skip before the first requested row, and requested rows that remain.
+    /// Number of rows to skip before the first requested row, and number of requested rows that
+    /// remain.
     skip: u64,
     left: u64,
     most_rows: usize,
@@ -88,7 +89,8 @@ impl Stream {
             let (offset, line, len) = self.rows.place();
             for ((place, texts), field) in self.columns.iter_mut().zip(self.schema.fields()) {
                 let may_be_empty = *field.data_type() == DataType::Utf8 || is_bytes(field.data_type());
-                // Only text and bytes columns have empty values.
+                // Only string and binary columns can have empty values. Elsewhere, an empty field
+                // is a null.
                 if self.rows.is_null(*place, &self.nulls) || !may_be_empty && self.rows.raw(*place).is_empty()
                 {
                     if !field.is_nullable() {
@@ -102,7 +104,7 @@ impl Stream {
                 texts.append_value(text);
             }
             self.lines.push((line, offset));
-            // Each field also takes an offset or a number.
+            // In addition to its bytes, each field takes an offset or a number.
             bytes += len + 8 * self.columns.len() as u64;
             self.left -= 1;
         }
@@ -124,8 +126,8 @@ impl Stream {
     }
 }
 
-/// Casts texts to a column's type, or returns the row and error of the first text that does not
-/// fit.
+/// Casts strings to a column's type. If a string does not fit, returns the row of the first such
+/// string, and an error.
 fn cast(
     texts: StringArray,
     field: &Field,
@@ -188,7 +190,8 @@ fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
 }
 
-/// Decodes base64, or returns the row of the first text that is invalid or has the wrong length.
+/// Decodes base64. If a string is invalid or has the wrong length, returns the row of the first
+/// such string.
 fn decoded(texts: &StringArray, data_type: &DataType) -> Result<ArrayRef, usize> {
     let mut bytes = BinaryBuilder::new();
     for row in 0..texts.len() {

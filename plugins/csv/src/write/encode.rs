@@ -18,8 +18,9 @@ pub(super) struct Encoder {
     columns: Vec<Column>,
     dialect: Dialect,
     null: String,
-    /// Set once the only column has had a null, or a date that is read back as text. Shared,
-    /// because pieces are encoded separately.
+    /// Set if the schema has only one column and it has had a null (`has_null`), or a date that is
+    /// read back as text (`has_far_date`). All pieces share these flags, because they are encoded
+    /// separately.
     has_null: AtomicBool,
     has_far_date: AtomicBool,
 }
@@ -28,7 +29,7 @@ struct Column {
     place: usize,
     field: FieldRef,
     form: ColumnForm,
-    /// Type that values are first cast to.
+    /// Type that values are cast to before they are written.
     plain: Option<DataType>,
 }
 
@@ -36,10 +37,10 @@ struct Column {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ColumnForm {
     Text,
-    /// Numbers and booleans, which are read back as such.
+    /// Numbers and booleans, which are read back with the same type.
     Shown,
-    /// Dates and timestamps. A year with more than four digits is written with a sign and read back
-    /// as text.
+    /// Dates and timestamps. If a year has more than four digits, the value is written with a sign,
+    /// and read back as text.
     Date,
     /// Times of day, durations and intervals, which are read back as text.
     Time,
@@ -48,7 +49,7 @@ enum ColumnForm {
 }
 
 impl Encoder {
-    /// Creates an encoder for rows of a schema. Also returns the losses.
+    /// Creates an encoder for rows of this schema. Also returns the losses.
     pub(super) fn new(schema: &Schema, dialect: Dialect, null: &str) -> Result<(Self, Vec<Loss>)> {
         let (mut columns, mut losses) = (Vec::new(), Vec::new());
         let mut names = HashSet::new();
@@ -62,7 +63,7 @@ impl Encoder {
             match Column::new(place, field, &mut losses) {
                 Some(column) => columns.push(column),
                 None => {
-                    // The column is not written, so changes to its form are not reported.
+                    // Since the column is not written, its other losses are not reported.
                     losses.truncate(before);
                     let why = format!("neither CSV nor JSON can represent {}", type_text(field.data_type()));
                     losses.push(Loss::new(LossKind::Record, field.name(), why));
@@ -89,7 +90,7 @@ impl Encoder {
         Ok(line)
     }
 
-    /// Returns the lines of some rows, and the losses of their values.
+    /// Returns the lines of the rows in `batches`, and the losses of their values.
     pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<(Vec<u8>, Vec<Loss>)> {
         let mut text = Vec::new();
         let mut kinds = vec![Kind::None; self.columns.len()];
@@ -118,7 +119,7 @@ impl Encoder {
                         text.push(self.dialect.delimiter);
                     }
                     if array.is_null(row) || *array.data_type() == DataType::Null {
-                        // An empty line might not be read as a row.
+                        // Not all readers treat an empty line as a row.
                         if self.columns.len() == 1 && self.null.is_empty() {
                             has_empty_row = true;
                             text.extend_from_slice(self.empty_row()?);
@@ -131,7 +132,7 @@ impl Encoder {
                     let value =
                         values.of(row, &mut cell).map_err(|error| error.column(column.field.name()))?;
                     has_far_date[number] |= column.form == ColumnForm::Date && value.starts_with(['+', '-']);
-                    // An empty text among numbers is read as a null.
+                    // In a column with such values, a quoted empty string is read as a null.
                     has_value |= matches!(column.form, ColumnForm::Shown | ColumnForm::Date);
                     if column.form == ColumnForm::Text && *kind != Kind::Text {
                         *kind = kind.and(Kind::of(value.as_bytes()));
@@ -151,8 +152,8 @@ impl Encoder {
         Ok((text, losses))
     }
 
-    /// Returns whether the nulls of the only column, written as empty texts, are read back as empty
-    /// texts.
+    /// Returns whether the nulls in the only column are read back as empty strings. Such nulls are
+    /// written as quoted empty strings.
     fn loses_nulls(&self, has_null: bool, has_value: bool, has_far_date: bool) -> bool {
         let seen = |flag: &AtomicBool, now: bool| flag.fetch_or(now, Ordering::SeqCst) || now;
         let (any_null, any_far) = (seen(&self.has_null, has_null), seen(&self.has_far_date, has_far_date));
@@ -171,7 +172,7 @@ impl Encoder {
             }
             if has_lost_null {
                 let why = "a null in the only column becomes an empty text, since an empty line is not a row everywhere";
-                // The value is read back differently, so it cannot be verified.
+                // Verification must skip this value, because it is read back as a different one.
                 let loss = Loss::new(LossKind::Record, column.field.name(), why);
                 losses.push(loss.severity(Severity::Changed));
             }
@@ -188,14 +189,14 @@ impl Encoder {
         }
     }
 
-    /// Appends a value, quoted if it would otherwise be read differently.
+    /// Appends a value. It is quoted if it would otherwise be read differently.
     fn put(&self, value: &str, null: &str, text: &mut Vec<u8>) -> Result<()> {
         let Dialect { delimiter, quote } = self.dialect;
         let bytes = value.as_bytes();
         let is_special =
             |byte: &u8| *byte == delimiter || matches!(byte, b'\n' | b'\r') || quote == Some(*byte);
         let takes_quotes = bytes.is_empty() || value == null || bytes.iter().any(is_special)
-            // A byte order mark at the start of the file would be dropped.
+            // Without quotes, a byte order mark at the start of the file would be dropped.
             || value.starts_with('\u{feff}');
         match quote {
             _ if !takes_quotes => text.extend_from_slice(bytes),
@@ -223,7 +224,8 @@ impl Column {
         let plain = match field.data_type() {
             DataType::Dictionary(_, values) => Some(values.as_ref().clone()),
             DataType::RunEndEncoded(_, values) => Some(values.data_type().clone()),
-            // The library does not know named zones. In UTC, the moments are the same.
+            // The library does not support named zones. In UTC, the values are the same points in
+            // time.
             DataType::Timestamp(unit, Some(_)) => Some(DataType::Timestamp(*unit, Some("+00:00".into()))),
             _ => None,
         };
@@ -334,7 +336,7 @@ fn refused(error: &ArrowError) -> Error {
     Error::unsupported(error.to_string()).context("CSV cannot represent these rows")
 }
 
-/// Returns a loss for values that are written but change their type.
+/// Returns a loss for a column whose values are written with a different type.
 fn changed(column: impl Into<String>, why: impl Into<String>) -> Loss {
     Loss::new(LossKind::Metadata, column, why).severity(Severity::Changed)
 }

@@ -17,7 +17,7 @@ pub(crate) fn open(source: MemorySource, given: &[(&str, &str)], schema: &str) -
     records::open(&Csv, &pairs(given), Arc::new(source), &context)
 }
 
-/// Reads the rows of a text as one batch.
+/// Reads the rows of a CSV file with this content as one batch.
 pub(crate) fn read_with(text: impl AsRef<[u8]>, given: &[(&str, &str)], schema: &str) -> Result<RecordBatch> {
     let set = open(MemorySource::file("in.csv", text.as_ref()), given, schema)?;
     let mut all = records::read(&*set, &Batches::default())?.concat();
@@ -25,23 +25,23 @@ pub(crate) fn read_with(text: impl AsRef<[u8]>, given: &[(&str, &str)], schema: 
     Ok(all.pop().unwrap_or_else(|| RecordBatch::new_empty(set.schema())))
 }
 
-/// Reads the rows of a text as one batch, with default options.
+/// Reads the rows of a CSV file with this content as one batch, with default options.
 pub(crate) fn read(text: impl AsRef<[u8]>) -> Result<RecordBatch> {
     read_with(text, &[], "{}")
 }
 
-/// Returns the error message for a text that is refused.
+/// Returns the error message for a CSV file with this content, which must be refused.
 pub(crate) fn refusal(text: impl AsRef<[u8]>, given: &[(&str, &str)], schema: &str) -> String {
     read_with(text, given, schema).unwrap_err().to_string()
 }
 
-/// Returns the names and types of columns.
+/// Returns the names and types of the columns.
 pub(crate) fn types(rows: &RecordBatch) -> Vec<(String, DataType)> {
     let schema = rows.schema();
     schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
 }
 
-/// Writes batches, each as a piece of one file.
+/// Writes the batches to one file. Each batch is a piece.
 pub(crate) fn write(
     pieces: &[RecordBatch],
     name: &str,

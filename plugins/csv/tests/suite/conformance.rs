@@ -24,7 +24,7 @@ fn conforms() {
 
 #[test]
 fn conforms_with_other_options() {
-    // Tested in parallel: each set of options takes half a second.
+    // The sets of options are tested in parallel, because each one takes half a second.
     for (format, options) in [
         (Preset::new(Csv).with(Side::Reader, "nulls", "NA"), &[("compression", "gzip"), ("nulls", "NA")][..]),
         (Preset::new(Csv), &[("compression", "zstd"), ("shards", "2")]),

@@ -1,4 +1,4 @@
-//! CSV, written and read in memory.
+//! CSV files that are written and read in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

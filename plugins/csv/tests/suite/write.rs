@@ -1,4 +1,4 @@
-//! How rows are written and read back.
+//! Writing: how rows become lines, and how they are read back.
 
 use crate::common::{read, write};
 use proptest::prelude::*;
@@ -52,13 +52,13 @@ fn texts_that_look_like_numbers_are_a_loss() {
         let (_, losses) = write(&[texts(of)], "out.csv", &[]).unwrap();
         assert_eq!(!losses.is_empty(), is_lost, "{of:?}: {losses:?}");
     }
-    // A null written as an empty text is a different value, so it is not compared.
+    // If a null is read back as an empty string, the loss is of kind `Record`.
     let columns: [(ArrayRef, bool); 5] = [
         (Arc::new(StringArray::from(vec![Some("x"), None])), true),
         (Arc::new(DurationSecondArray::from(vec![Some(1), None])), true),
         (Arc::new(Int64Array::from(vec![Some(1), None])), false),
         (Arc::new(Date32Array::from(vec![Some(1), None])), false),
-        // The year 10,183.
+        // A date in the year 10,183.
         (Arc::new(Date32Array::from(vec![Some(3_000_000), None])), true),
     ];
     for (column, is_lost) in columns {
@@ -70,7 +70,7 @@ fn texts_that_look_like_numbers_are_a_loss() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
-/// A column that is not written is not also reported as changed.
+/// If a column is not written, it is not also reported as changed.
 #[test]
 fn a_column_that_is_left_out_is_one_loss() {
     let field = Arc::new(Field::new("n", DataType::Int64, true));
@@ -127,7 +127,7 @@ proptest! {
             1..20,
         ),
     ) {
-        // The last value of each column fixes its type.
+        // The last value of each column ensures that the column's type is inferred correctly.
         let batch = rows(vec![
             ("i", Arc::new(Int64Array::from_iter(values.iter().map(|v| v.0).chain([Some(-1)]))) as ArrayRef),
             ("f", Arc::new(Float64Array::from_iter_values(values.iter().map(|v| v.1).chain([0.5])))),
