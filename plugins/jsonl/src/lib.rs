@@ -9,10 +9,10 @@
 //! may be compressed as a whole, with gzip or Zstandard. The type of a column is inferred from
 //! every line, or set by the user.
 //!
-//! Values without a JSON form are strings, and are read back if the column's type is known: bytes
-//! in base64, NaN and infinities as `"NaN"`, `"Infinity"` and `"-Infinity"`, times as in RFC 3339.
-//! Integers are exact, regardless of their length. A line has at most 60 levels of nested objects
-//! and lists.
+//! Values that JSON cannot represent are written as strings: bytes in base64, NaN and infinities as
+//! `"NaN"`, `"Infinity"` and `"-Infinity"`, times in the form of RFC 3339. The original values are
+//! read back if the column's type is known. Integers are exact, regardless of their length. A line
+//! has at most 60 levels of nested objects and lists.
 //!
 //! Sources: jsonlines.org, RFC 8259; protobuf's JSON mapping for bytes and floats.
 #![forbid(unsafe_code)]
@@ -26,15 +26,15 @@ mod options;
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
-/// Suffixes of files that are always JSON lines; outputs get the first one.
+/// Suffixes of files that are always JSON lines. Outputs get the first one.
 const SUFFIXES: [&str; 4] = [".jsonl", ".ndjson", ".jsonlines", ".jl"];
-/// Suffix that single JSON documents have too.
+/// Suffix that files with a single JSON document also have.
 const LOOSE_SUFFIX: &str = ".json";
 
-/// Maximum levels of a line, regardless of the limits, so that other formats can store the columns:
-/// Arrow libraries reject schemas with more than 64 nested tables, and the message uses a few of
-/// them. It also keeps recursion over arrays within a thread stack of 2 MiB, even in a build
-/// without optimizations.
+/// Maximum levels of nesting in a line, regardless of the limits. Up to this depth, other formats
+/// can store the columns: Arrow libraries reject schemas with more than 64 nested tables, and the
+/// message around the schema uses a few of them. The maximum also keeps recursion over arrays
+/// within a thread stack of 2 MiB, even in a build without optimizations.
 const MAX_LEVELS: u64 = 60;
 
 #[derive(Debug, Clone, Copy, Default)]

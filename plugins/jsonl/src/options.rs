@@ -28,7 +28,7 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 pub(crate) struct ReadOptions {
     /// Path of a schema file.
     pub(crate) schema: Option<String>,
-    /// Lines of each file used to infer the schema, or `None` for all.
+    /// Number of lines of each file from which the schema is inferred, or `None` for all lines.
     pub(crate) infer: Option<u64>,
 }
 

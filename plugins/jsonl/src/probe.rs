@@ -1,4 +1,4 @@
-//! Detection of JSON lines by the first lines of a file, or by the names in a folder.
+//! Detection of JSON lines: a file by its first lines, a folder by the names in it.
 
 use crate::read::is_member;
 use crate::{LOOSE_SUFFIX, SUFFIXES};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tensorferry_sdk::file_name::{has_any_suffix, has_suffix};
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// Bytes at the beginning that are examined.
+/// Number of bytes at the beginning of a file that are examined.
 const LOOKED_AT: u64 = 64 << 10;
 
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
@@ -28,16 +28,16 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     let named = has_any_suffix(stem, SUFFIXES);
     Ok(match (is_object, named) {
         (true, true) => Score::CERTAIN,
-        // A single line may also be a minified document such as `config.json`.
+        // A file with a single line may also be a minified document such as `config.json`.
         (true, false) => match lines.next() {
             None => Score::NO,
             Some(_) if has_suffix(stem, LOOSE_SUFFIX) => Score::LIKELY,
-            // A line of JSON may be the start of a binary file, such as those of equinox.
+            // A binary file may also start with a line of JSON, for example a file from equinox.
             Some(second) if second.starts_with(b"{") => Score(20),
             Some(_) => Score::NO,
         },
         (false, true) if is_cut => Score::LIKELY,
-        // An empty file is a table without rows.
+        // The file may be empty, which is a table without rows.
         (false, true) => Score::MAYBE,
         (false, false) => Score::NO,
     })

@@ -1,5 +1,5 @@
-//! The reader. It first infers the schema from every line unless the options limit that. Each range
-//! of lines is then a split.
+//! The reader. It first infers the schema from every line, unless the options set the schema or
+//! limit the lines. Each range of lines is then a split.
 
 mod blocks;
 mod decode;
@@ -26,9 +26,9 @@ use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, ScanRequest, Sp
 use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
 use values_seen::ValuesSeen;
 
-/// Loss reported for objects that repeat a key.
+/// Reason for a loss: objects repeat a key.
 const REPEATED_KEY: &str = "some objects repeat this key: only the last value is read";
-/// Loss reported for objects that lack a key of other objects.
+/// Reason for a loss: objects lack a key that other objects have.
 const ABSENT_KEYS: &str = "some nested objects lack keys of others: missing keys become nulls";
 
 pub(crate) struct Reader(pub(crate) ReadOptions);
@@ -63,8 +63,8 @@ impl RecordReader for Reader {
 
 struct JsonlSet {
     schema: SchemaRef,
-    /// Columns with values, if the user set the schema. Keys that the schema lacks are then
-    /// skipped, which is not a loss.
+    /// Records which columns have had values. Set if the user set the schema. Keys that this schema
+    /// lacks are then skipped, which is not a loss.
     given: Option<ValuesSeen>,
     /// If set, the schema was inferred from every line.
     is_scanned: bool,
@@ -86,8 +86,8 @@ impl RecordSet for JsonlSet {
     /// Skips lines before the first requested row, and decodes only the requested keys.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let range = self.ranges.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
-        // A key that an inferred schema lacks would be lost. If only some columns are requested,
-        // other keys are ignored.
+        // If the schema was inferred, a key that it lacks would be lost, so such a key is an error.
+        // If only some columns are requested, other keys are ignored.
         let is_strict = self.given.is_none() && scan.columns.is_none();
         let checks = Checks {
             is_strict,
@@ -108,13 +108,13 @@ impl RecordSet for JsonlSet {
 fn file_names(source: &dyn Source) -> Result<Vec<String>> {
     let mut names = entry_files(source, is_member)?;
     if names.is_empty() {
-        // The user selected this format, so `.json` files count too.
+        // The user selected this format, so `.json` files are accepted too.
         names = entry_files(source, |name| is_called(name, &[LOOSE_SUFFIX]))?;
     }
     file_name::require(names, "no JSON lines files here", format!("*{}", SUFFIXES[0]))
 }
 
-/// Returns whether a file of this name in a folder is data.
+/// Returns whether a file with this name in a folder contains data.
 pub(crate) fn is_member(name: &str) -> bool {
     is_called(name, &SUFFIXES)
 }

@@ -1,5 +1,5 @@
-//! The writer. Pieces are runs of lines. In a compressed file, each piece is a separate member or
-//! frame.
+//! The writer. Each piece is a run of lines. In a compressed file, each piece is a separate gzip
+//! member or Zstandard frame.
 
 mod encode;
 mod values;
@@ -55,7 +55,7 @@ impl RecordPlan for Plan {
     }
 
     fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
-        // An empty file would not be a valid compressed file.
+        // A compressed file must not be empty, so write a member or frame without lines.
         if pieces.is_empty() && !self.compression.is_none() {
             self.encode(&[], output, &mut Vec::new())?;
         }
@@ -63,7 +63,8 @@ impl RecordPlan for Plan {
     }
 }
 
-/// Names `data.jsonl`, or `data-00000-of-00002.jsonl` and so on if a number of shards is set.
+/// Names the files `data.jsonl`, or `data-00000-of-00002.jsonl` and so on if a number of shards is
+/// set.
 fn files(name: &str, sharding: Sharding) -> ShardFiles {
     shard_files(name, sharding, &[&crate::SUFFIXES[..], &[crate::LOOSE_SUFFIX]].concat())
 }

@@ -1,16 +1,17 @@
-//! Reads a range of lines into memory in blocks of whole lines.
+//! Reads a range of lines into memory, in blocks of whole lines.
 
 use super::line_range::{LineRange, MEMORY_OF_A_BYTE, too_long};
 use std::io::Read;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Initial buffer size. A longer line doubles it.
+/// Initial size of the buffer. It doubles if a line does not fit.
 const READ: usize = 256 << 10;
-/// A buffer of this size or larger grows by a quarter instead.
+/// A buffer of at least this size grows by a quarter instead of doubling.
 const LARGE_BUFFER: usize = 16 << 20;
-/// Bytes of blank lines after which the caller can check for cancellation.
+/// After this many bytes of blank lines, an empty block lets the caller check for cancellation.
 const BLANK_BYTES_PER_CANCEL_CHECK: u64 = 64 << 20;
-/// Memory of a value besides its text: its elements on the decoder's tape, and the value itself.
+/// Memory for a value in addition to its text: its elements on the decoder's tape, and the decoded
+/// value.
 const MEMORY_OF_A_VALUE: u64 = 40;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -21,9 +22,9 @@ pub(super) struct Block<'a> {
     pub(super) text: &'a [u8],
     /// Offset of the first line in the decompressed file.
     pub(super) offset: u64,
-    /// Number of the first line in the range, from 0.
+    /// Number of the first line in the range, starting from 0.
     pub(super) line: u64,
-    /// Number of lines that are rows.
+    /// Number of lines that are rows. Blank lines are not rows.
     pub(super) rows: usize,
 }
 
@@ -31,14 +32,14 @@ pub(super) struct Block<'a> {
 pub(super) struct RowLine<'a> {
     /// The line, including its line end.
     pub(super) text: &'a [u8],
-    /// Offset in the decompressed file.
+    /// Offset of the line in the decompressed file.
     pub(super) offset: u64,
-    /// Number in the range, from 0.
+    /// Number of the line in the range, starting from 0.
     pub(super) line: u64,
 }
 
 impl<'a> Block<'a> {
-    /// Iterates over the rows.
+    /// Iterates over the lines that are rows.
     pub(super) fn row_lines(self) -> impl Iterator<Item = RowLine<'a>> {
         let Self { mut text, mut offset, mut line, .. } = self;
         std::iter::from_fn(move || {
@@ -62,7 +63,8 @@ struct BlankLines {
     lines: u64,
 }
 
-/// Counts blank lines in whole runs, since a compressed file can contain billions of them.
+/// Counts the blank lines at the beginning of `text` in one step, since a compressed file can
+/// contain billions of them.
 fn blank_lines(text: &[u8]) -> BlankLines {
     let blank = text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len());
     let bytes = memchr::memrchr(b'\n', &text[..blank]).map_or(0, |place| place + 1);
@@ -81,16 +83,17 @@ fn memory_for(line: &[u8], max: u64) -> u64 {
     if (line.len() as u64) * (MEMORY_OF_A_BYTE + MEMORY_OF_A_VALUE) <= max {
         return text;
     }
-    // This also counts the few separators within strings.
+    // Separators within strings are counted too, but there are few of them.
     text + memchr::memchr2_iter(b',', b':', line).count() as u64 * MEMORY_OF_A_VALUE
 }
 
-/// Iterator over the lines of a range in blocks.
+/// Iterator over a range of lines. It returns the lines in blocks.
 pub(super) struct Blocks {
     range: LineRange,
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// End of the part of the buffer that has been returned, and end of its content.
+    /// Length of the part of the buffer that has been returned, and number of buffer bytes that
+    /// contain text.
     given: usize,
     filled: usize,
     is_at_end: bool,
@@ -115,7 +118,7 @@ impl Blocks {
     }
 
     /// Returns the next lines: at most `rows` rows and about `bytes` bytes, but at least one row.
-    /// After many blank lines, it returns an empty block.
+    /// Returns an empty block after many blank lines.
     pub(super) fn next(&mut self, rows: usize, bytes: u64) -> Result<Option<Block<'_>>> {
         if self.offset == 0 && self.filled == 0 {
             while self.filled < BYTE_ORDER_MARK.len() && !self.is_at_end {
@@ -134,7 +137,7 @@ impl Blocks {
             let blank = blank_lines(&self.buffer[end..self.filled]);
             (end, lines) = (end + blank.bytes, lines + blank.lines);
             if count == 0 {
-                // Blank lines before the first row are not kept in the buffer.
+                // Do not keep blank lines before the first row in the buffer.
                 self.give(end, lines);
                 lines = 0;
                 if self.offset - begin >= BLANK_BYTES_PER_CANCEL_CHECK {
@@ -158,20 +161,20 @@ impl Blocks {
         Ok(Some(Block { text: &self.buffer[from..end], offset, line, rows: count }))
     }
 
-    /// Moves to `end`, past `lines` more lines.
+    /// Marks the buffer up to `end`, which contains `lines` more lines, as returned.
     fn give(&mut self, end: usize, lines: u64) {
         self.offset += (end - self.given) as u64;
         self.line += lines;
         self.given = end;
     }
 
-    /// Returns the number of lines of the range that have been returned or were blank.
+    /// Returns how many lines of the range have been returned or skipped.
     pub(super) fn lines(&self) -> u64 {
         self.line
     }
 
-    /// Returns the end of the line at `start`, or `None` after the last line. `start` is adjusted
-    /// if the buffer moves.
+    /// Returns the end of the line at `start`, or `None` after the last line. If the content of the
+    /// buffer moves, `start` is adjusted.
     fn line_end(&mut self, start: &mut usize) -> Result<Option<usize>> {
         let mut searched = *start;
         loop {
@@ -195,7 +198,7 @@ impl Blocks {
         too_long(self.max).file(self.range.file()).offset(offset)
     }
 
-    /// Reads more bytes. Returns how far the buffer's content moved toward its beginning.
+    /// Reads more bytes. Returns by how much the buffer's content moved toward its beginning.
     fn fill(&mut self) -> Result<usize> {
         let moved = self.given;
         if moved > 0 {

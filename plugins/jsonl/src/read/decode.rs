@@ -17,30 +17,30 @@ use tensorferry_sdk::arrow_array::types::Float64Type;
 use tensorferry_sdk::arrow_array::{Array as _, ArrayRef, make_array, new_null_array};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Fields, SchemaRef};
 
-/// Integers up to this one are exact in a float.
+/// A float represents all integers up to this one exactly.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
-/// Factory for decoders that differ from those of `arrow_json`. Bytes are base64, not hexadecimal
-/// digits. A value that its type cannot represent is refused, not truncated. A column that is
-/// absent from a batch has no cost per row.
+/// Factory for decoders that differ from those of `arrow_json`. Bytes are in base64, not in
+/// hexadecimal digits. If a type cannot represent a value, the value is refused, not truncated. A
+/// column that is absent from a batch does not cost any time per row.
 #[derive(Debug)]
 pub(super) struct ExactDecoders {
     schema: SchemaRef,
     losses: ColumnLosses,
     looks_at_keys: bool,
-    /// Number of columns whose decoders exist or are being created. The library creates them in
-    /// order, each with its nested decoders.
+    /// Number of columns for which the library has created decoders or has begun to. The library
+    /// creates the decoders in the order of the columns, each together with its nested decoders.
     columns: AtomicUsize,
 }
 
 impl ExactDecoders {
-    /// Creates a factory for a schema. `looks_at_keys` means that objects may have other keys than
-    /// the schema.
+    /// Creates a factory for a schema. If `looks_at_keys` is set, losses are reported for objects
+    /// that repeat keys of the schema or lack them.
     pub(super) fn new(schema: &SchemaRef, losses: ColumnLosses, looks_at_keys: bool) -> Self {
         Self { schema: schema.clone(), losses, looks_at_keys, columns: AtomicUsize::new(0) }
     }
 
-    /// Returns the column that a field is or belongs to, or `None` for the rows themselves.
+    /// Returns the column that contains a field, or `None` for the struct of all columns.
     fn column(&self, field: &FieldRef) -> Option<String> {
         let fields = self.schema.fields();
         let begun = self.columns.load(Ordering::Relaxed);
@@ -94,17 +94,18 @@ impl DecoderFactory for ExactDecoders {
     }
 }
 
-/// Decoder for columns that most batches lack: thousands of columns may come from objects with a
-/// few keys each.
+/// Decoder for columns that are absent from most batches. For example, objects with a few keys each
+/// may add up to thousands of columns.
 struct SparseDecoder {
     decoder: Box<dyn ArrayDecoder>,
-    /// Cached array for batches without the column, which mostly have the same length.
+    /// Cached array of nulls for batches without the column. Most of these batches have the same
+    /// length.
     absent: ArrayRef,
 }
 
 impl ArrayDecoder for SparseDecoder {
     fn decode(&mut self, tape: &Tape<'_>, pos: &[u32]) -> Result<ArrayRef, ArrowError> {
-        // The first element of a tape is the null of absent values.
+        // Position 0 on the tape is the null that stands for absent values.
         if pos.iter().any(|&place| place != 0) {
             return self.decoder.decode(tape, pos);
         }
@@ -119,15 +120,15 @@ impl ArrayDecoder for SparseDecoder {
 struct ExactDecoder {
     builtin: Box<dyn ArrayDecoder>,
     data_type: DataType,
-    /// The column and the losses to report.
+    /// Name of the column, and the losses to which its losses are added.
     losses: Option<(String, ColumnLosses)>,
 }
 
 impl ExactDecoder {
-    /// Returns whether the type can represent a number or a string.
+    /// Returns whether the type can represent a number or a string exactly.
     fn holds(&self, text: &str, is_number: bool) -> bool {
-        // 1e3 and 2.0 are integers too. Floats above 2^53 are rejected, since only their digits
-        // could decide.
+        // 1e3 and 2.0 are integers too. Numbers above 2^53 in such a form are rejected, since a
+        // float may not represent them exactly.
         let is_whole = || {
             !text.contains(['.', 'e', 'E'])
                 || text
@@ -178,7 +179,7 @@ impl ArrayDecoder for ExactDecoder {
         if values.data_type() == &self.data_type {
             return Ok(values);
         }
-        // Same moments with the name of the zone.
+        // The values are the same points in time, but their type needs the name of the zone.
         Ok(make_array(values.to_data().into_builder().data_type(self.data_type.clone()).build()?))
     }
 }
@@ -188,10 +189,10 @@ struct KeysDecoder {
     builtin: Box<dyn ArrayDecoder>,
     keys: Vec<String>,
     places: HashMap<String, usize>,
-    /// `None` for the rows themselves.
+    /// Name of the column, or `None` for the struct of all columns.
     column: Option<String>,
     losses: ColumnLosses,
-    /// Number of the last object with each key, from 1.
+    /// For each key, the number of the last object that contains it. Objects are numbered from 1.
     last: Vec<usize>,
 }
 

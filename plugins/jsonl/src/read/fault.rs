@@ -1,11 +1,11 @@
-//! Errors about a line, with its number and offset.
+//! Errors in a line, with the number and the offset of the line.
 
 use super::line_range::LineRange;
 use tensorferry_sdk::Error;
 
 /// An error in a line.
 pub(super) struct LineError {
-    /// Byte column in the line, from 1, if known.
+    /// Column of the error in the line, in bytes, starting from 1. `None` if it is not known.
     pub(super) at: Option<usize>,
     pub(super) error: Error,
 }
@@ -14,14 +14,14 @@ pub(super) struct LineError {
 #[derive(Clone, Copy)]
 pub(super) struct LinePosition<'a> {
     pub(super) range: &'a LineRange,
-    /// Offset of its first byte in the decompressed file.
+    /// Offset of the line's first byte in the decompressed file.
     pub(super) offset: u64,
-    /// Number in the range, from 0.
+    /// Number of the line in the range, starting from 0.
     pub(super) line: u64,
 }
 
 impl LinePosition<'_> {
-    /// Adds the file, offset and line number (from 1) to an error.
+    /// Adds the file, the offset and the line number, which starts from 1, to an error.
     pub(super) fn of(&self, LineError { at, error }: LineError) -> Error {
         let inside = at.and_then(|at| u64::try_from(at).ok()).unwrap_or(1).saturating_sub(1);
         let error = match self.range.lines_before() {
@@ -32,15 +32,15 @@ impl LinePosition<'_> {
     }
 }
 
-/// Words that Python's `json` writes for floats, but that are not JSON.
+/// Words that Python's `json` module writes for some floats. They are not valid JSON.
 const PYTHON_WORDS: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
 
-/// Converts an error of `serde_json` about a line.
+/// Converts an error that `serde_json` returned for a line.
 pub(super) fn of_json(error: &serde_json::Error, line: &[u8]) -> LineError {
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
     let at = error.column();
-    // The error is at the first letter of the word, or at the second one of `-Infinity`.
+    // The error is at the first letter of the word, or at the second character of `-Infinity`.
     let word = [at.saturating_sub(1), at].into_iter().find_map(|at| {
         let rest = line.get(at.checked_sub(1)?..)?;
         PYTHON_WORDS.into_iter().find(|word| rest.starts_with(word))
@@ -65,7 +65,7 @@ pub(super) fn not_an_object(line: &[u8]) -> LineError {
     LineError { at: None, error: error.expected("{").found(format!("{found:?}")) }
 }
 
-/// Shortens a library's text to one line, since it quotes the file.
+/// Shortens a message of a library to one line, since it quotes the file.
 pub(super) fn one_line(text: &str) -> String {
     let short: String = text.chars().take(300).collect();
     short.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")

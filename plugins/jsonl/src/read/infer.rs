@@ -1,4 +1,4 @@
-//! Infers the schema by scanning every line, with a thread for each range.
+//! Infers the schema by scanning every line, with one thread per range.
 
 use super::blocks::Blocks;
 use super::line_range::LineRange;
@@ -14,11 +14,11 @@ use tensorferry_row_text::scan_all;
 use tensorferry_sdk::arrow_schema::{Schema, SchemaRef};
 use tensorferry_sdk::{Context, Error, Loss, LossKind, Result};
 
-/// Lines and bytes between checks for cancellation.
+/// Number of lines, and of bytes, between checks for cancellation.
 const ROWS: usize = 4096;
 const BYTES: u64 = 4 << 20;
 
-/// A schema that fits all lines.
+/// A schema that fits all scanned lines, and the losses.
 pub(super) struct Inferred {
     pub(super) schema: SchemaRef,
     pub(super) losses: Vec<Loss>,
@@ -43,7 +43,8 @@ pub(super) fn infer(ranges: &mut [LineRange], max: Option<u64>, context: &dyn Co
                 before += scanned.lines;
                 repeated.extend(scanned.repeated);
                 if all.clone().merge(scanned.kind.clone()).is_err() {
-                    // Scan again, with the types from earlier ranges, to find the line.
+                    // Scan the range again, starting with the types from earlier ranges, to find
+                    // the line that conflicts with them.
                     scan(range, all, None, context)?;
                     return Err(Error::plugin("no line explains the conflict of types").file(range.file()));
                 }
@@ -96,11 +97,11 @@ struct Scanned {
     kind: ValueType,
     rows: u64,
     lines: u64,
-    /// Maximum number of columns, and how many more may be added.
+    /// Maximum number of columns, and number of columns that may still be added.
     most_columns: u64,
     columns_left: u64,
     most_levels: u64,
-    /// Keys that some object repeats.
+    /// Keys that are repeated within an object.
     repeated: BTreeSet<String>,
 }
 

@@ -1,5 +1,5 @@
-//! A range of whole lines of one file. Ranges have similar lengths, so that threads can share a
-//! file. A newline byte in JSON text always ends a line.
+//! A range of whole lines of one file. Ranges have similar lengths, so that threads can share the
+//! work for a file. In JSON lines, a newline byte always ends a line.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use tensorferry_row_text::TextFile;
 use tensorferry_sdk::records::Split;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
-/// Bytes of a range: large enough for little overhead, and small enough to distribute a file.
+/// Size of a range. It keeps the overhead small, but divides a file into enough ranges to share
+/// among threads.
 const RANGE_BYTES: u64 = 16 << 20;
-/// Bytes read at once to find the end of a line.
+/// Number of bytes that are read at once to find the end of a line.
 const SEARCH: usize = 64 << 10;
 
-/// Memory per byte of a line while it is decoded.
+/// Memory per byte of a line, while the line is decoded.
 pub(super) const MEMORY_OF_A_BYTE: u64 = 3;
 
 /// A run of whole lines.
@@ -21,14 +22,14 @@ pub(super) struct LineRange {
     text: TextFile,
     pub(super) start: u64,
     end: u64,
-    /// Number of its first line in the file, from 0, if known.
+    /// Number in the file of the range's first line, starting from 0. `None` if it is not known.
     pub(super) first_line: Option<u64>,
     /// Number of rows, if known.
     pub(super) rows: Option<u64>,
 }
 
 /// Divides a file into ranges. An empty file is one range, since each file needs a split. A
-/// compressed file is one range too.
+/// compressed file is also one range.
 pub(super) fn of_file(source: &Arc<dyn Source>, name: &str, limits: &Limits) -> Result<Vec<LineRange>> {
     let text = TextFile::open(source, name)?;
     let len = text.len();
@@ -93,12 +94,12 @@ impl LineRange {
         }
     }
 
-    /// Returns the decompressed bytes. The returned reader fails if they exceed the limits.
+    /// Returns a reader for the decompressed bytes. It fails if the bytes exceed the limits.
     pub(super) fn bytes(&self, limits: &Limits) -> Result<Box<dyn Read + Send>> {
         self.text.bytes(self.start, self.end, limits)
     }
 
-    /// Returns the number of lines before this range for messages, and counts them if necessary.
+    /// Returns the number of lines before this range, for error messages. Counts them if necessary.
     pub(super) fn lines_before(&self) -> Option<u64> {
         if self.first_line.is_some() {
             return self.first_line;
@@ -113,7 +114,7 @@ impl LineRange {
         }
     }
 
-    /// Converts a read error, which is the source's own or a codec's.
+    /// Converts a read error, which comes from the source or from a decompressor.
     pub(super) fn failed(&self, error: io::Error) -> Error {
         self.text.failed(error)
     }

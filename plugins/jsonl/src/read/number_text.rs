@@ -1,5 +1,5 @@
-//! Reads numbers from their text. `serde_json` returns numbers beyond 64 bits as floats, so the
-//! text decides whether they are integers.
+//! Infers types from the text of numbers. `serde_json` returns numbers beyond 64 bits as floats, so
+//! only the text shows whether they are integers.
 
 use super::numbers::Numbers;
 use super::value_type::ValueType;
@@ -8,7 +8,7 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// Adds the numbers of a line to a type that already includes the line's other values.
+/// Adds the numbers of a line to a type that already includes all other values of the line.
 pub(super) fn take(kind: &mut ValueType, text: &RawValue) -> serde_json::Result<()> {
     match (text.get().as_bytes().first(), kind) {
         (Some(b'{'), ValueType::Object(objects)) => {
@@ -32,7 +32,7 @@ pub(super) fn take(kind: &mut ValueType, text: &RawValue) -> serde_json::Result<
     Ok(())
 }
 
-/// Keys of an object, and the texts of their values.
+/// Keys of an object, and the JSON text of their values.
 struct Entries<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {

@@ -10,29 +10,28 @@ pub(super) struct Numbers {
     pub(super) has_float: bool,
     /// Set if any integer is negative.
     is_negative: bool,
-    /// Width that the integers need.
+    /// The width that all integers fit into.
     width: Width,
 }
 
-/// Type that can represent the integers.
+/// Types that can represent the integers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Width {
-    /// Any type, even a float: no integer exceeds 2^53.
+    /// Any 64-bit type, even a float, because no integer exceeds 2^53.
     #[default]
     Exact,
-    /// An i64.
     Signed,
-    /// A u64.
     Unsigned,
-    /// A decimal of this many digits.
+    /// A decimal with this many digits.
     Digits(u32),
 }
 
 impl Numbers {
-    /// From 2^63 on, `serde_json` does not distinguish integers and floats.
+    /// Floats from 2^63 on may be integers in the text, because `serde_json` returns long integers
+    /// as floats.
     pub(super) const LONG: f64 = 9_223_372_036_854_775_808.0;
     pub(super) const FLOAT: Self = Self { has_float: true, is_negative: false, width: Width::Exact };
-    /// Integers up to this one are exact in a float.
+    /// A float represents all integers up to this one exactly.
     const EXACT: u64 = 1 << 53;
 
     pub(super) fn of_u64(value: u64) -> Self {
@@ -66,7 +65,7 @@ impl Numbers {
         }
     }
 
-    /// Returns the union of both.
+    /// Returns the properties of the numbers of `self` and `other` together.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             has_float: self.has_float || other.has_float,
@@ -75,7 +74,7 @@ impl Numbers {
         }
     }
 
-    /// Returns the number of digits that the integers need, or `None` if an i64 or u64 can
+    /// Returns the number of digits of a decimal for the integers, or `None` if an i64 or a u64 can
     /// represent all of them.
     fn digits(self) -> Option<u32> {
         match self.width {
@@ -85,8 +84,8 @@ impl Numbers {
         }
     }
 
-    /// Returns the narrowest type that represents the numbers. Check
-    /// [`is_too_wide`](Self::is_too_wide) first: no type has more than 76 digits.
+    /// Returns the narrowest type that represents the numbers. The caller must have checked
+    /// [`is_too_wide`](Self::is_too_wide), since no type has more than 76 digits.
     pub(super) fn data_type(self) -> DataType {
         match (self.has_float, self.digits(), self.width) {
             (true, ..) => DataType::Float64,

@@ -1,5 +1,5 @@
-//! Reads a schema file: JSON with the keys to read and their types. It has the form of a schema for
-//! TFRecords, limited to what applies to lines.
+//! Reads a schema file: JSON with the keys to read and their types. The form is the same as that of
+//! a schema for TFRecords, but limited to the fields that apply to JSON lines.
 //!
 //! ```json
 //! {
@@ -15,10 +15,10 @@
 //!
 //! | Field | Meaning |
 //! |---|---|
-//! | `name` | the key, and the column |
+//! | `name` | the key, and the name of the column |
 //! | `type` | `int8` to `int64`, `uint8` to `uint64`, `bool`, `float16`, `float32` or `float`, `float64` or `double`, `binary` or `bytes` (base64), `utf8` or `string`, `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`, `[us, UTC]`; or any other type in the notation of Arrow's Rust library |
-//! | `shape` | `[]` (the default) is a single value, a number is a list of this length, `null` is a list of any length; each entry contains the next |
-//! | `required` | a missing key or a null is an error |
+//! | `shape` | `[]` (the default) is a single value; otherwise one entry per level of lists, outermost first: a number is a list of this length, `null` is a list of any length |
+//! | `required` | if `true`, a missing key or a null is an error |
 
 use crate::MAX_LEVELS;
 use serde::Deserialize;
@@ -32,7 +32,7 @@ use tensorferry_sdk::{Context, Error, Result};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Message type of TFRecords, ignored here.
+    /// Message type of TFRecords, which is ignored here.
     #[serde(default, rename = "message")]
     _message: Option<Value>,
     columns: Vec<Entry>,
@@ -84,7 +84,7 @@ fn parse(text: &[u8], most_levels: u64) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// Wraps a type in the lists of a shape, from the inside out.
+/// Wraps a type in the lists of a shape, starting with the innermost list.
 fn shaped(leaf: DataType, shape: &[Option<u64>]) -> Option<DataType> {
     shape.iter().rev().try_fold(leaf, |item, len| {
         let item = Arc::new(Field::new_list_field(item, true));
@@ -95,7 +95,7 @@ fn shaped(leaf: DataType, shape: &[Option<u64>]) -> Option<DataType> {
     })
 }
 
-/// Returns the levels of nested objects and lists in values of a type.
+/// Returns the maximum nesting of objects and lists in values of a type.
 fn levels(data_type: &DataType) -> u64 {
     match data_type {
         DataType::List(item)
@@ -106,7 +106,7 @@ fn levels(data_type: &DataType) -> u64 {
         DataType::Struct(fields) => {
             1 + fields.iter().map(|field| levels(field.data_type())).max().unwrap_or_default()
         }
-        // The struct of its entries is not a level of the text.
+        // The struct of a map's entries does not add a level to the JSON text.
         DataType::Map(entries, _) => levels(entries.data_type()),
         DataType::Dictionary(_, values) => levels(values),
         DataType::RunEndEncoded(_, values) => levels(values.data_type()),

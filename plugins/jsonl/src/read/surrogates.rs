@@ -1,9 +1,9 @@
-//! Escaped surrogate pairs, half of which `arrow_json` decodes as characters of another plane.
+//! Escaped surrogate pairs. `arrow_json` decodes half of the pairs as the wrong character.
 
 use std::borrow::Cow;
 
-/// Replaces each escaped pair with its character. A lone surrogate stays, and the decoder rejects
-/// it.
+/// Replaces each escaped surrogate pair with its character. A lone surrogate is not changed, and
+/// the decoder rejects it.
 pub(super) fn joined(text: &[u8]) -> Cow<'_, [u8]> {
     let has = |start: &[u8]| memchr::memmem::find(text, start).is_some();
     if !has(b"\\ud") && !has(b"\\uD") {
@@ -19,7 +19,7 @@ pub(super) fn joined(text: &[u8]) -> Cow<'_, [u8]> {
                 joined.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
                 12
             }
-            // An escaped character does not start another escape.
+            // Copy the backslash together with the next character, which may be another backslash.
             None => {
                 let len = escape.len().min(2);
                 joined.extend_from_slice(&escape[..len]);
@@ -32,7 +32,7 @@ pub(super) fn joined(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(joined)
 }
 
-/// Decodes the pair at the start of a text.
+/// Decodes the escaped surrogate pair at the start of `text`.
 fn pair(text: &[u8]) -> Option<char> {
     let unit = |place: usize| {
         let digits = text.get(place..place + 6)?.strip_prefix(b"\\u")?;

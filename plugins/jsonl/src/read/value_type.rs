@@ -1,4 +1,4 @@
-//! The type of a column's JSON values, inferred from the lines read so far.
+//! The type of a column's JSON values, inferred from the lines that have been read.
 
 use super::numbers::Numbers;
 use indexmap::IndexMap;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef};
 use tensorferry_sdk::{Loss, LossKind};
 
-/// Type of the values seen so far. Its depth is limited by [`TypeSeed`].
+/// Type of the values seen so far. [`TypeSeed`] limits its depth.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) enum ValueType {
     /// Only nulls, or no values.
@@ -17,7 +17,7 @@ pub(super) enum ValueType {
     Null,
     Bool,
     Number(Numbers),
-    /// Strings; `are_words` if each is the word for NaN or an infinity.
+    /// Strings. `are_words` is set if each of them is the word for NaN or an infinity.
     Text {
         are_words: bool,
     },
@@ -30,20 +30,20 @@ pub(super) enum ValueType {
 pub(super) struct Objects {
     /// Number of objects.
     count: u64,
-    /// Their keys, in the order in which they first occurred.
+    /// The keys of the objects, in the order in which they first occurred.
     pub(super) keys: IndexMap<String, KeyType>,
 }
 
-/// The values of a key.
+/// Type of a key's values.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct KeyType {
     pub(super) kind: ValueType,
-    /// Number of objects with the key.
+    /// Number of objects that contain the key.
     objects: u64,
 }
 
 impl Objects {
-    /// Returns the loss if the objects have different keys.
+    /// Returns a loss if some objects lack keys that other objects have.
     fn loss(&self, path: &str) -> Option<Loss> {
         let (key, found) = self.keys.iter().find(|(_, found)| found.objects < self.count)?;
         let key: String = key.chars().take(60).collect();
@@ -57,22 +57,22 @@ impl Objects {
     }
 }
 
-/// Notes of the visitor about a line, besides its types.
+/// Observations of the visitor about a line, in addition to the types.
 #[derive(Debug, Default)]
 pub(super) struct LineNotes {
-    /// Conflict of types that ended the line.
+    /// The conflict of types at which reading the line stopped.
     pub(super) conflict: Option<Conflict>,
     /// Set if the type of a number depends on its text.
     pub(super) has_long_number: bool,
-    /// Number of columns that may be added, including nested ones.
+    /// Number of columns, including nested ones, that may still be added.
     pub(super) columns_left: u64,
-    /// Set if the line was given up because it has more columns.
+    /// Set if reading the line stopped because it has too many columns.
     pub(super) has_too_many: bool,
-    /// Levels of objects and lists that may still be nested.
+    /// Number of levels of objects and lists that may still be nested.
     pub(super) levels_left: u64,
-    /// Set if the line was given up because it nests deeper.
+    /// Set if reading the line stopped because its nesting is too deep.
     pub(super) is_too_deep: bool,
-    /// Keys that an object of the line repeats.
+    /// Keys that are repeated within an object of the line.
     pub(super) repeated: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ impl LineNotes {
 /// Two kinds of values in one column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Conflict {
-    /// Path of the column, innermost key first.
+    /// Path of the column, starting with the innermost key.
     path: Vec<String>,
     /// Kind of the earlier values.
     pub(super) had: &'static str,
@@ -104,17 +104,18 @@ impl Conflict {
     }
 }
 
-/// Maximum length of a column's path for it to prefix the paths of nested columns. A short line may
-/// have a long key that contains thousands of columns.
+/// Maximum length of a column's path that is used as a prefix for nested columns. A longer path is
+/// replaced by an ellipsis, because a short line may have one long key that contains thousands of
+/// columns.
 const MAX_PATH_PREFIX: usize = 1024;
 
-/// Returns whether the text is the word for NaN or an infinity.
+/// Returns whether the string is the word for NaN or an infinity.
 fn is_word(text: &str) -> bool {
     matches!(text, "NaN" | "Infinity" | "-Infinity")
 }
 
 impl ValueType {
-    /// Returns a name for messages.
+    /// Returns the name of the type in error messages.
     fn name(&self) -> &'static str {
         match self {
             Self::Null => "nulls",
@@ -126,7 +127,7 @@ impl ValueType {
         }
     }
 
-    /// Adds a value that is not nested.
+    /// Adds the type of a value that is not nested. Use [`merge`](Self::merge) for other values.
     fn take(&mut self, other: Self) -> Result<(), Conflict> {
         let words = |mut numbers: Numbers| {
             numbers.has_float = true;
@@ -157,7 +158,7 @@ impl ValueType {
         }
     }
 
-    /// Adds the types of other lines.
+    /// Adds the types of values in other lines.
     pub(super) fn merge(&mut self, other: Self) -> Result<(), Conflict> {
         match (self, other) {
             (Self::List(own), Self::List(other)) => own.merge(*other),
@@ -186,7 +187,8 @@ impl ValueType {
         }
     }
 
-    /// Returns the Arrow type, and adds what it cannot represent to `losses`.
+    /// Returns the Arrow type. Adds a loss for each property of the values that the type cannot
+    /// represent.
     pub(super) fn data_type(&self, path: &str, losses: &mut Vec<Loss>) -> DataType {
         match self {
             Self::Null => DataType::Null,
@@ -206,7 +208,7 @@ impl ValueType {
         }
     }
 
-    /// Returns the columns of an object.
+    /// Returns the fields for the keys of an object.
     pub(super) fn fields(&self, path: &str, losses: &mut Vec<Loss>) -> Vec<FieldRef> {
         let Self::Object(objects) = self else { return Vec::new() };
         let field = |(key, found): (&String, &KeyType)| {
@@ -221,7 +223,7 @@ impl ValueType {
     }
 }
 
-/// Deserializer seed that adds the type of the value that is read.
+/// Deserializer seed that adds the type of a value to `kind`.
 pub(super) struct TypeSeed<'a> {
     pub(super) kind: &'a mut ValueType,
     pub(super) notes: &'a mut LineNotes,
@@ -270,7 +272,8 @@ impl<'de> Visitor<'de> for TypeSeed<'_> {
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
         if value.abs() >= Numbers::LONG {
-            // This is a float, or an integer that does not fit into a u64. Only the text can tell.
+            // The number is a float, or an integer that does not fit into a u64. Only its text
+            // shows which.
             self.notes.has_long_number = true;
             return self.take(ValueType::Number(Numbers::default()));
         }
@@ -328,13 +331,13 @@ impl<'de> Visitor<'de> for TypeSeed<'_> {
     }
 }
 
-/// Keys that an object has had, by index.
+/// Indices of the keys that have occurred in an object.
 #[derive(Default)]
 struct SeenKeys {
-    /// All indices before this one were seen. This covers objects with the same keys in the same
-    /// order as earlier objects.
+    /// All smaller indices have occurred. This is enough for objects that have the same keys in the
+    /// same order as earlier objects.
     first: usize,
-    /// Bit set of other indices.
+    /// Bit set of the other indices that have occurred.
     others: Vec<u64>,
 }
 
@@ -355,7 +358,8 @@ impl SeenKeys {
     }
 }
 
-/// Deserializer seed that finds the index of a key. Keys mostly come in the same order.
+/// Deserializer seed that finds the index of a key. It first tries the expected index, because most
+/// objects have their keys in the same order.
 struct KeySeed<'a> {
     keys: &'a mut IndexMap<String, KeyType>,
     expected: usize,

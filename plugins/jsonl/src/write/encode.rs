@@ -12,12 +12,12 @@ use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
 #[derive(Debug)]
 pub(super) struct Lines {
-    /// Columns that JSON can represent, or `None` for all.
+    /// Indices of the columns that JSON can represent, or `None` for all columns.
     kept: Option<Vec<usize>>,
     nulls: bool,
 }
 
-/// Creates an encoder for the columns of `schema` that can be written. Also returns the losses.
+/// Creates an encoder for the columns of `schema` that JSON can represent. Also returns the losses.
 pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> {
     let (mut kept, mut losses) = (Vec::new(), Vec::new());
     let mut names = HashSet::new();
@@ -83,7 +83,7 @@ fn is_union(data_type: &DataType) -> bool {
 }
 
 impl Lines {
-    /// Returns the lines of some rows, and the losses of their values.
+    /// Returns the lines of the rows in `batches`, and the losses of their values.
     pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<(Vec<u8>, Vec<Loss>)> {
         let refused = |error: ArrowError| {
             Error::unsupported(error.to_string()).context("JSON cannot represent these rows")

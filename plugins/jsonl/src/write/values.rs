@@ -1,4 +1,5 @@
-//! Losses that depend on values and not on types: NaN, infinities, and repeated keys of a map.
+//! Losses that depend on the values of a column, not on its type: NaN, infinities, and repeated
+//! keys of a map.
 
 use indexmap::IndexMap;
 use tensorferry_row_text::json;
@@ -12,10 +13,11 @@ use tensorferry_sdk::{Loss, LossKind, Severity};
 #[derive(Default)]
 pub(super) struct ValueLosses(IndexMap<String, FloatKinds>);
 
-/// Properties of the values of a column, at any depth.
+/// Kinds of values that a column has, at any nesting level.
 #[derive(Default)]
 struct FloatKinds {
-    /// Floats that JSON writes as strings, and other floats.
+    /// Set if the column has floats that JSON writes as strings (`strings`), or other floats
+    /// (`numbers`).
     strings: bool,
     numbers: bool,
     has_repeated_key: bool,
@@ -43,7 +45,8 @@ impl ValueLosses {
                 losses.push(json::repeated_keys(&name));
             }
             if seen.strings {
-                // Without other numbers in the column, nothing shows that the strings are numbers.
+                // If the column does not have other numbers, the reader cannot know that the
+                // strings are numbers.
                 let (how, severity) = if seen.numbers {
                     ("but read as floats, since the column also has numbers", Severity::Note)
                 } else {
@@ -57,7 +60,7 @@ impl ValueLosses {
     }
 }
 
-/// Returns a loss for values that are written but change their type.
+/// Returns a loss for a column whose values are written with a different type.
 pub(super) fn changed(column: impl Into<String>, why: impl Into<String>) -> Loss {
     Loss::new(LossKind::Metadata, column, why).severity(Severity::Changed)
 }

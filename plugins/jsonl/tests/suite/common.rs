@@ -19,7 +19,7 @@ pub(crate) fn open(
     open_beside(source, given, &MemoryContext::new(limits))
 }
 
-/// Opens a source in this context.
+/// Opens a source with these input options in the context `context`.
 pub(crate) fn open_beside(
     source: impl Source + 'static,
     given: &[(&str, &str)],
@@ -28,7 +28,7 @@ pub(crate) fn open_beside(
     records::open(&JsonLines, &pairs(given), Arc::new(source), context)
 }
 
-/// Reads a short text as one batch.
+/// Reads a short file with this content as one batch.
 pub(crate) fn read(text: impl AsRef<[u8]>) -> Result<RecordBatch> {
     let set = open(MemorySource::file("in.jsonl", text.as_ref()), &[], Limits::default())?;
     let mut all = batches(&*set, &Batches::default())?;
@@ -36,14 +36,16 @@ pub(crate) fn read(text: impl AsRef<[u8]>) -> Result<RecordBatch> {
     Ok(all.remove(0))
 }
 
-/// Returns the error message for a text that is refused when it is opened or read.
+/// Returns the error message for a file with this content, which must be refused when it is opened
+/// or read.
 pub(crate) fn refusal(text: impl AsRef<[u8]>, given: &[(&str, &str)]) -> String {
     let read = open(MemorySource::file("in.jsonl", text.as_ref()), given, Limits::default())
         .and_then(|set| batches(&*set, &Batches::default()));
     read.unwrap_err().to_string()
 }
 
-/// Writes batches, each as a piece of one file. Returns its name, its bytes and the losses.
+/// Writes the batches to one file. Each batch is a piece. Returns the file name, the bytes and the
+/// losses.
 pub(crate) fn write(
     pieces: &[RecordBatch],
     name: &str,
@@ -52,7 +54,7 @@ pub(crate) fn write(
     write_file(&JsonLines, pieces, name, given)
 }
 
-/// Returns the lines of some rows.
+/// Returns the rows as JSON lines.
 pub(crate) fn lines(rows: &RecordBatch) -> String {
     String::from_utf8(write(std::slice::from_ref(rows), "out.jsonl", &[]).unwrap().0).unwrap()
 }

@@ -24,7 +24,7 @@ fn conforms() {
 
 #[test]
 fn conforms_with_other_options() {
-    // Tested in parallel: each set of options takes a second.
+    // The sets of options are tested in parallel, because each one takes a second.
     for options in [
         &[("compression", "gzip"), ("nulls", "false")][..],
         &[("compression", "zstd"), ("shards", "2")],

@@ -1,4 +1,4 @@
-//! How rows are written and read back.
+//! Writing: how rows become lines, and how they are read back.
 
 use crate::common::{lines, read, write};
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ fn what_json_cannot_say_is_said_in_strings() {
 fn what_is_lost_is_said() {
     let field = |name: &str| Field::new(name, DataType::Int64, name == "value");
     let pairs = DataType::Struct([field("key"), field("value")].into_iter().collect());
-    // The keys of objects are strings.
+    // JSON objects can have only strings as keys.
     let map = DataType::Map(Arc::new(Field::new("entries", pairs, false)), false);
     let batch = rows(vec![
         ("bin", Arc::new(BinaryArray::from(vec![&b"a"[..]])) as ArrayRef),
@@ -149,7 +149,7 @@ proptest! {
             lists.values().append_slice(list);
             lists.append(true);
         }
-        // The last value of each column fixes its type.
+        // The last value of each column ensures that the column's type is inferred correctly.
         lists.values().append_value(1);
         lists.append(true);
         let floats = values.iter().map(|(_, float, _, _)| *float).chain([0.5]);
