@@ -1,10 +1,10 @@
-//! Compression of whole shards. The codec is the word before the colon in the index, such as
-//! `zstd:7`, and also the suffix of the file name.
+//! Compression of whole shards. The index names the codec before a colon and the level, such as
+//! `zstd:7`. The codec's name is also the suffix of the shard's file name.
 
 use std::io::{self, BufReader, Read, Write};
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum compression ratio of a snappy block: a copy of 64 bytes takes 3.
+/// Maximum compression ratio of a snappy block. A copy of 64 bytes takes 3 bytes.
 const MAX_SNAPPY_RATIO: u64 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum Codec {
 impl Codec {
     pub(crate) const ALL: [Self; 5] = [Self::Zstd, Self::Gzip, Self::Bzip2, Self::Brotli, Self::Snappy];
 
-    /// Returns the word in the index, which is also the suffix.
+    /// Returns the name of the codec in the index, which is also the file name suffix.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",
@@ -34,7 +34,7 @@ impl Codec {
         }
     }
 
-    /// Returns the supported levels.
+    /// Returns the supported compression levels.
     pub(crate) fn levels(self) -> Option<std::ops::RangeInclusive<u32>> {
         match self {
             Self::Zstd => Some(1..=22),
@@ -52,9 +52,9 @@ impl Codec {
         Self::ALL.into_iter().find(|codec| codec.word() == word).ok_or_else(unknown)
     }
 
-    /// Returns a reader of the decompressed `input`, which has `len` bytes. `max` is the
-    /// decompressed length in the index, and `held` the maximum bytes in memory. Both apply only to
-    /// snappy.
+    /// Returns a reader that decompresses `input`, which has `len` compressed bytes. The other
+    /// arguments apply only to snappy: `most` is the decompressed length in the index, and `held`
+    /// is the maximum number of bytes in memory.
     pub(crate) fn decompressed(
         self,
         input: impl Read + Send + 'static,
@@ -72,7 +72,6 @@ impl Codec {
         })
     }
 
-    /// Compresses a shard.
     pub(crate) fn compress(self, bytes: &[u8], level: Option<u32>) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         match self {

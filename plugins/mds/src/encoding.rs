@@ -2,8 +2,8 @@
 //!
 //! | Encoding | Bytes |
 //! |---|---|
-//! | `bytes`, `str`, `json` | unchanged; text is UTF-8 |
-//! | `str_int`, `str_float`, `str_decimal` | decimal text of any length |
+//! | `bytes`, `str`, `json` | unchanged; strings are UTF-8 |
+//! | `str_int`, `str_float`, `str_decimal` | a decimal number of any length, as a string |
 //! | `int`, `int8` .. `uint64`, `float16` .. `float64` | a number; `int` has 64 bits |
 //! | `ndarray:T:d0,d1` | numbers |
 //! | `ndarray:T` | a shape, then numbers |
@@ -14,18 +14,19 @@
 //! | `list[jpeg]`, `list[png]`, `list[pil]` | u32 0, u32 n, u32 sizes, items |
 //! | `pkl` | a pickle, which is never opened |
 //!
-//! A shape begins with a byte: 4 times the number of dimensions, plus the power of two that is the
-//! width of each dimension in bytes. The dimensions follow. There is at least one, and none is 0.
+//! A shape begins with a byte that contains the number of dimensions and the width of each
+//! dimension in bytes: 4 times the number, plus the base-2 logarithm of the width. The dimensions
+//! follow. A shape has at least one dimension, and no dimension is 0.
 
 use crate::numbers::Number;
 use tensorferry_sdk::{Error, Result};
 
 const MAX_DIMENSIONS: usize = 63;
-/// Encodings that are read as bytes.
+/// Encodings of images, whose values are read as bytes.
 const IMAGES: [&str; 8] =
     ["jpeg", "png", "pil", "jpeg_array", "jpegarray", "list[pil]", "list[jpeg]", "list[png]"];
 
-/// Fields of the struct that an array with varying type or depth is read as.
+/// Field names of the struct that is read for arrays whose type or depth varies.
 pub(crate) const DTYPE: &str = "dtype";
 pub(crate) const SHAPE: &str = "shape";
 pub(crate) const VALUES: &str = "values";
@@ -34,20 +35,21 @@ pub(crate) const VALUES: &str = "values";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Bytes,
-    /// Image files, and containers of them, which are copied as bytes.
+    /// An image file, or a container of several, which is copied as bytes.
     Image(&'static str),
     Pickle,
     Text(&'static str),
-    /// `int`, or a number of that type.
+    /// A number. `int` is a 64-bit integer.
     Number(Number),
-    /// Numbers with a shape. If the type or shape is `None`, each value contains its own.
+    /// Numbers with a shape. If `number` or `shape` is `None`, each value contains its own type or
+    /// shape.
     Array {
         number: Option<Number>,
         shape: Option<Vec<u64>>,
     },
 }
 
-/// Text encodings; the first is plain text.
+/// Encodings of strings. The first one is for strings without a special meaning.
 const TEXTS: [&str; 5] = ["str", "json", "str_int", "str_float", "str_decimal"];
 
 impl Encoding {
@@ -83,7 +85,7 @@ impl Encoding {
         }
     }
 
-    /// Returns the length of every value, or `None` if it varies.
+    /// Returns the length of every value in bytes, or `None` if the length varies.
     pub(crate) fn size(&self) -> Option<u64> {
         match self {
             Self::Number(number) => Some(number.width() as u64),
@@ -99,7 +101,7 @@ impl Encoding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ArrayValue<'a> {
     pub(crate) number: Number,
-    /// The dimensions, which the value contains or all arrays of the column share.
+    /// The dimensions. Either each value contains them, or all arrays of the column share them.
     dimensions: Dimensions<'a>,
     pub(crate) values: &'a [u8],
 }
@@ -143,7 +145,7 @@ impl<'a> ArrayValue<'a> {
         }
         let mut len = number.width() as u64;
         for dimension in value.shape() {
-            // Empty arrays could claim any number of lists.
+            // An empty array could claim any number of lists, so no dimension may be 0.
             len = len.checked_mul(dimension).filter(|len| *len > 0).ok_or_else(|| value.misfit())?;
         }
         if len == rest.len() as u64 { Ok(value) } else { Err(value.misfit()) }

@@ -1,5 +1,5 @@
-//! Hashes of shards in lowercase hexadecimal, with the names that Python's `hashlib` and `xxhash`
-//! use.
+//! Hashes of shards, in lowercase hexadecimal digits. They have the same names as in Python's
+//! `hashlib` and `xxhash` modules.
 
 use md5::Md5;
 use sha1::Sha1;
@@ -28,7 +28,7 @@ pub(crate) const NAMES: [&str; 11] = [
 ];
 
 impl Hasher {
-    /// Returns the hasher of this name, or `None` if it is unknown.
+    /// Returns the hasher with this name, or `None` if the name is unknown.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "md5" => Self::Md5(Md5::new()),
@@ -77,7 +77,7 @@ impl Hasher {
     }
 }
 
-/// Compares a file with its hashes in the index.
+/// Compares the hashes of a file with those in the index.
 pub(crate) struct Verifier(Vec<(String, String, Hasher)>);
 
 impl Verifier {
@@ -108,7 +108,7 @@ impl Verifier {
     }
 }
 
-/// Returns the hash of bytes, or `None` if the name is unknown.
+/// Returns the hash of `bytes`, or `None` if the name is unknown.
 pub(crate) fn of(name: &str, bytes: &[u8]) -> Option<String> {
     let mut hash = Hasher::named(name)?;
     hash.update(bytes);
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn hashes_are_those_of_python() {
-        // `hashlib.NAME(b"a").hexdigest()`, `xxhash.NAME(b"a").hexdigest()`
+        // The values are from `hashlib.NAME(b"a").hexdigest()` and `xxhash.NAME(b"a").hexdigest()`.
         for (name, expected) in [
             ("md5", "0cc175b9c0f1b6a831c399e269772661"),
             ("sha1", "86f7e437faa5a7fce15d1ddcb9eaeaea377667b8"),

@@ -1,4 +1,5 @@
-//! `index.json`: the shards of a dataset, and the columns that all of them share.
+//! `index.json`, which lists the shards of a dataset and the columns. All shards have the same
+//! columns.
 
 use crate::INDEX;
 use crate::codec::Codec;
@@ -7,7 +8,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
 
-/// The only version of the format.
+/// The only version of the format that exists.
 const VERSION: u64 = 2;
 
 #[derive(Debug)]
@@ -16,7 +17,7 @@ pub(crate) struct Index {
     pub(crate) shards: Vec<Shard>,
 }
 
-/// A column of all shards.
+/// A column of the dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Column {
     pub(crate) name: String,
@@ -29,11 +30,11 @@ pub(crate) struct Column {
 pub(crate) struct Shard {
     pub(crate) samples: u64,
     pub(crate) raw: File,
-    /// Compressed form, if any.
+    /// Codec and file of the compressed shard, if the shard is compressed.
     pub(crate) zip: Option<(Codec, File)>,
 }
 
-/// A file listed in the index.
+/// A file that the index lists.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct File {
     pub(crate) basename: String,
@@ -68,7 +69,7 @@ impl Index {
         parse(&text, limits).map_err(|error| error.file(name))
     }
 
-    /// Returns the name of the index in the folder of a file.
+    /// Returns the name of the index in the same folder as the file.
     pub(crate) fn sibling_name(name: &str) -> String {
         name.rsplit_once('/').map_or(INDEX.to_owned(), |(folder, _)| format!("{folder}/{INDEX}"))
     }
@@ -145,7 +146,7 @@ impl Entry {
         let mut columns = Vec::with_capacity(names.len());
         for ((name, word), size) in names.into_iter().zip(encodings).zip(sizes) {
             let encoding = Encoding::parse(&word).map_err(|error| error.column(&name))?;
-            // The library treats a size of 0 as no fixed size.
+            // For the `mosaicml-streaming` library, a size of 0 means that the size is not fixed.
             if encoding.size() != size.filter(|size| *size > 0) {
                 return Err(Error::malformed("the size of a column does not match its encoding")
                     .column(name)

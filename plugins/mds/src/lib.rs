@@ -13,26 +13,26 @@
 //!
 //! | Encoding | Is read as |
 //! |---|---|
-//! | `str`, `json`, `str_int`, `str_float`, `str_decimal` | text, unchanged |
+//! | `str`, `json`, `str_int`, `str_float`, `str_decimal` | strings, unchanged |
 //! | `int`, `int8` .. `float64` | numbers |
 //! | `bytes`, `jpeg`, `png`, `pil` and lists of these | bytes, unchanged |
-//! | `ndarray:T:2,3` | lists of that length |
-//! | `ndarray:T`, `ndarray` | lists with the depth of the column's arrays; if it varies, a struct of `shape` and `values`, and `dtype` |
-//! | `pkl` | bytes of the pickle, which is never opened, as a loss |
+//! | `ndarray:T:2,3` | lists of these lengths |
+//! | `ndarray:T`, `ndarray` | lists with the depth of the column's arrays; if the depth or type varies, a struct of `shape` and `values`, and of `dtype` if the type varies |
+//! | `pkl` | bytes of the pickle, which is never opened; this is reported as a loss |
 //!
-//! If the type does not determine the encoding, the field's metadata has it under
-//! `ferry.mds.encoding`, and the column is written back in that encoding.
+//! If a column's type does not determine the encoding, the field's metadata contains the encoding
+//! under the key `ferry.mds.encoding`. The column is written back in that encoding.
 //!
 //! | Column | Is written as |
 //! |---|---|
-//! | numbers, texts, bytes | `int8` .. `float64`, int64 as `int`; `str`, `bytes`; booleans as `uint8` |
+//! | numbers, strings, bytes | `int8` .. `float64`, int64 as `int`; `str`, `bytes`; booleans as `uint8` |
 //! | decimals | `str_decimal`; dates and times as `str` |
 //! | lists of numbers | `ndarray:T`, which has no empty arrays; with `-o lists=json` as `json` |
 //! | lists of a fixed length | `ndarray:T:2,3` |
 //! | other lists, structs, maps | `json` |
 //!
-//! MDS has no nulls: they become zeros, NaN and empty values, which is reported as a loss, unless
-//! `-o nulls` sets another method.
+//! MDS does not have nulls. They become zeros, NaN and empty values, which is reported as a loss,
+//! unless `-o nulls` sets another method.
 //!
 //! Sources: `mosaicml-streaming` 0.13 (`format/mds`, `compression.py`, `hashing.py`).
 #![forbid(unsafe_code)]
@@ -51,9 +51,9 @@ mod options;
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
-/// Name of the index, which every dataset has.
+/// File name of the index.
 const INDEX: &str = "index.json";
-/// Metadata key of a field for its encoding, where the type does not determine it.
+/// Key in a field's metadata for the encoding, which is set if the type does not determine it.
 const ENCODING: &str = "ferry.mds.encoding";
 
 #[derive(Debug, Clone, Copy, Default)]

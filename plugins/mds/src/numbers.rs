@@ -1,4 +1,5 @@
-//! Number types, and columns of numbers in the layout of a shard: little-endian, without gaps.
+//! Number types, and columns of numbers. The numbers have the same layout as in a shard:
+//! little-endian, without gaps.
 //!
 //! | Word | Code in an array |
 //! |---|---|
@@ -18,24 +19,23 @@ use tensorferry_sdk::arrow_schema::DataType;
 
 macro_rules! numbers {
     ($($name:ident, $word:literal, $code:literal, $native:ty, $arrow:ty, $zero:expr;)*) => {
-        /// A type of numbers.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Number { $($name,)* }
 
         impl Number {
             const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Returns the name in encodings.
+            /// Returns the type's name in encodings.
             pub(crate) fn word(self) -> &'static str {
                 match self { $(Self::$name => $word,)* }
             }
 
-            /// Returns the code in an array.
+            /// Returns the type's code in arrays.
             pub(crate) fn code(self) -> u8 {
                 match self { $(Self::$name => $code,)* }
             }
 
-            /// Returns the bytes of a number.
+            /// Returns the number of bytes of a number.
             pub(crate) fn width(self) -> usize {
                 match self { $(Self::$name => size_of::<$native>(),)* }
             }
@@ -45,8 +45,8 @@ macro_rules! numbers {
                 match self { $(Self::$name => DataType::$name,)* }
             }
 
-            /// Returns the little-endian bytes of an array of this type, with zero or NaN for
-            /// nulls, and the number of nulls.
+            /// Returns the little-endian bytes of an array of this type, and the number of nulls.
+            /// Nulls become zero or NaN.
             pub(crate) fn bytes_of(self, array: &dyn Array) -> (Vec<u8>, u64) {
                 let mut bytes = Vec::with_capacity(array.len() * self.width());
                 match self {
@@ -114,17 +114,17 @@ numbers! {
 }
 
 impl Number {
-    /// Returns the type with this word.
+    /// Returns the number type with this name.
     pub(crate) fn named(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|number| number.word() == word)
     }
 
-    /// Returns the type with this code.
+    /// Returns the number type with this code.
     pub(crate) fn coded(code: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|number| number.code() == code)
     }
 
-    /// Returns the number type of a column.
+    /// Returns the number type of a column with this Arrow type.
     pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         Self::ALL.iter().copied().find(|number| number.data_type() == *data_type)
     }

@@ -75,18 +75,18 @@ pub(crate) fn is_verified(options: &Options) -> Result<bool> {
 /// How nulls are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nulls {
-    /// As zeros, NaN and empty values.
+    /// Nulls become zeros, NaN and empty values.
     Fill,
-    /// Nullable columns are written as JSON.
+    /// Columns that can have nulls are written as JSON.
     Json,
-    /// Not at all: a null is an error.
+    /// A null is an error.
     Error,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
     pub(crate) compression: Option<(Codec, Option<u32>)>,
-    /// Names of hashes, sorted.
+    /// Names of the hashes to write, sorted.
     pub(crate) hashes: Vec<String>,
     pub(crate) shard_rows: Option<u64>,
     pub(crate) shard_bytes: u64,
@@ -112,7 +112,7 @@ impl WriteOptions {
         let text = HASHES.get(options)?.unwrap_or_default();
         let mut hashes: Vec<String> =
             text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
-        // The library sorts them too.
+        // The `mosaicml-streaming` library also sorts the names.
         hashes.sort();
         hashes.dedup();
         if let Some(unknown) = hashes.iter().find(|name| !hash::NAMES.contains(&name.as_str())) {
@@ -140,7 +140,7 @@ impl WriteOptions {
     }
 }
 
-/// Returns the error for a null if nulls are not allowed.
+/// Returns the error for a null in a column for which the options do not allow nulls.
 pub(crate) fn null_refused(column: &str) -> Error {
     Error::unsupported("MDS has no nulls")
         .hint("pass -o nulls=fill or -o nulls=json to replace them")

@@ -1,16 +1,16 @@
-//! Detection of MDS datasets by the beginning of their index.
+//! Detection of MDS datasets by the beginning of `index.json`.
 
 use crate::INDEX;
 use crate::index::Index;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// Bytes of an index that are examined, which include the first shard.
+/// Number of bytes of an index that are examined. They include the first shard's entry.
 const LOOKED_AT: u64 = 256 << 10;
-/// Shard formats that an index may name. Only the first is read; the reader rejects the others by
-/// name.
+/// Shard formats that an index may name. Only the first format is supported, and the reader's error
+/// for another format names that format.
 const FORMATS: [&str; 5] = ["mds", "json", "csv", "tsv", "xsv"];
 
-/// Scores a source as an MDS dataset or one of its shards.
+/// Scores a source that may be an MDS dataset or one of its shards.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     let index = match source.entry() {
         Entry::File(name) if is_index(name) => name.clone(),
@@ -36,7 +36,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     })
 }
 
-/// Returns whether a file has the name of an index.
+/// Returns whether a file's name is that of an index.
 pub(crate) fn is_index(name: &str) -> bool {
     name.rsplit('/').next() == Some(INDEX)
 }

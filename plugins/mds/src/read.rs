@@ -1,5 +1,5 @@
-//! The reader. It reads the index first, then the table of each shard, which locates the samples.
-//! Runs of samples are splits. A compressed shard is a single split.
+//! The reader. It first reads the index, then the table of each shard, which locates the samples.
+//! Each split is a run of samples. A compressed shard is a single split.
 
 mod arrays;
 mod column;
@@ -64,8 +64,8 @@ impl RecordReader for Reader {
     }
 }
 
-/// Reads the index of the user's input, limited to the requested shards. Also returns the folder of
-/// the shards.
+/// Reads the index for the input that the user specified. If the input is a shard, the index is
+/// limited to that shard. Also returns the folder of the shards.
 fn index_of(source: &dyn Source, limits: &Limits) -> Result<(Index, String)> {
     let name = match source.entry() {
         Entry::File(name) if probe::is_index(name) => name.clone(),
@@ -120,7 +120,7 @@ fn note_unknown_hashes(index: &Index, context: &dyn Context) {
 /// Returns the field of a column.
 fn field(column: &Column, form: Option<&Form>) -> Result<Field> {
     let (data_type, is_said) = match (&column.encoding, form) {
-        // By default, a column of 64-bit integers is written as `int`.
+        // The writer writes 64-bit integers as `int` by default, so only `int64` needs metadata.
         (Encoding::Number(number), _) => (number.data_type(), column.word != "int64"),
         (Encoding::Text(text), _) => (DataType::Utf8, *text == "str"),
         (Encoding::Array { .. }, Some(form)) => {
@@ -137,7 +137,7 @@ fn field(column: &Column, form: Option<&Form>) -> Result<Field> {
 struct MdsSet {
     schema: SchemaRef,
     layout: Arc<Layout>,
-    /// Shard and samples of each split.
+    /// The shard and the samples of each split.
     parts: Vec<(Arc<OpenShard>, Part)>,
     splits: Vec<Split>,
     limits: Limits,
@@ -152,7 +152,8 @@ impl RecordSet for MdsSet {
         &self.splits
     }
 
-    /// Skips samples of an uncompressed shard before the first requested one without reading them.
+    /// In an uncompressed shard, skips the samples before the first requested one without reading
+    /// them.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let (shard, part) =
             self.parts.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;

@@ -1,5 +1,5 @@
-//! The writer. Each piece is a shard, since a shard begins with the table of its samples. The index
-//! is written last.
+//! The writer. Each piece is a shard, since the table at a shard's start lists all of its samples.
+//! The index is written last.
 
 mod array;
 mod column;
@@ -13,7 +13,7 @@ use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, WrittenFile};
 use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Result, ShardTag, Target};
 
-/// Maximum number of shards, which have five digits in their names.
+/// Maximum number of shards. Their names contain numbers of five digits.
 const MAX_SHARDS: usize = 99_999;
 
 pub(crate) struct Writer(pub(crate) WriteOptions);
@@ -35,7 +35,7 @@ impl RecordWriter for Writer {
         let (columns, lost) = column::of_schema(schema, &self.0)?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
         let ending = self.0.compression.map_or(String::new(), |(codec, _)| format!(".{}", codec.word()));
-        // Matches the shards of earlier runs with any compression.
+        // Pattern for shards that an earlier run may have written with any compression.
         let numbers = format!("{}.mds*", "[0-9]".repeat(5));
         let supersedes = vec![format!("shard.{numbers}"), format!("shard.{}.{numbers}", ShardTag::glob())];
         let stem = format!("shard{}", self.0.shard_tag.with_separator("."));
@@ -94,7 +94,7 @@ impl RecordPlan for Plan {
 
     fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
         match pieces {
-            // Without rows, write a shard without samples.
+            // If there are no rows, write one shard without samples.
             [] => self.encode(&[], output, &mut Vec::new()).map(drop),
             [_] => Ok(()),
             _ => Err(Error::plugin("a shard has two pieces")),

@@ -1,6 +1,6 @@
 //! Determines how columns of arrays are read. If the encoding does not fix the type or the shape,
-//! each value contains it. Then all values are examined, or only the first value of each shard if a
-//! guess is allowed.
+//! each value contains its own type or shape. The reader then examines all values, or only the
+//! first value of each shard if the options allow a guess.
 
 use super::sample;
 use super::shard::{OpenShard, Samples};
@@ -11,15 +11,15 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::{Context, Error, Result};
 
-/// How the arrays of a column are read.
+/// The Arrow form in which the arrays of a column are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As nested lists of these lengths.
+    /// Nested lists of these fixed lengths.
     Fixed(Number, Vec<u64>),
-    /// As lists of this depth.
+    /// Nested lists of this depth.
     Lists(Number, usize),
-    /// As a struct of the shape and the numbers. If the type varies (`None`), as a struct of the
-    /// type, the shape and the raw bytes.
+    /// A struct of the shape and the numbers. If the type varies, it is `None` here, and the struct
+    /// consists of the type, the shape and the raw bytes.
     Parts(Option<Number>),
 }
 
@@ -50,7 +50,7 @@ impl Form {
     }
 }
 
-/// Properties of the arrays seen in a column.
+/// Properties of the arrays that a column has had so far.
 #[derive(Clone, Copy)]
 struct ArrayShapes {
     number: Option<Number>,
@@ -77,7 +77,7 @@ impl ArrayShapes {
     }
 }
 
-/// Determines the forms of the columns that are arrays.
+/// Determines the form of each column of arrays. The entry of any other column is `None`.
 pub(super) fn forms(
     columns: &Arc<[Column]>,
     shards: &[Arc<OpenShard>],

@@ -1,4 +1,4 @@
-//! Builders for the columns of a batch.
+//! Builds the columns of a batch.
 
 use super::arrays::Form;
 use crate::encoding::{ArrayValue, Encoding};
@@ -17,7 +17,7 @@ pub(super) struct Values {
     data_type: DataType,
     kind: ColumnBuilder,
     rows: usize,
-    /// Bytes of the values so far, limited because offsets have 31 bits.
+    /// Total bytes of the values. The total is limited, because offsets have 31 bits.
     bytes: u64,
 }
 
@@ -28,7 +28,7 @@ enum ColumnBuilder {
     Array(Box<(ArraySource, ArrayValues)>),
 }
 
-/// How the values of an array column are parsed.
+/// Information for parsing the values of an array column.
 struct ArraySource {
     number: Option<Number>,
     shape: Option<Vec<u64>>,
@@ -37,7 +37,8 @@ struct ArraySource {
 
 enum ArrayValues {
     Fixed(Numbers, Vec<u64>),
-    /// The numbers, and the ends of the lists of each level, outermost first.
+    /// The numbers, and for each level of lists, the end of each list. The outermost level comes
+    /// first.
     Lists(Number, Numbers, Vec<Vec<i32>>),
     Parts(Number, ListBuilder<UInt64Builder>, Numbers, Vec<i32>),
     Mixed(StringBuilder, ListBuilder<UInt64Builder>, BinaryBuilder),
@@ -120,7 +121,7 @@ impl ArrayValues {
                 numbers.extend(value.values);
                 let mut lists: u64 = 1;
                 for (ends, dimension) in levels.iter_mut().zip(value.shape()) {
-                    // The number of lists never exceeds the number of numbers.
+                    // This loop is short, because there are never more lists than numbers.
                     for _ in 0..lists {
                         let begin = ends.last().copied().unwrap_or(0);
                         let end = i32::try_from(dimension).ok().and_then(|len| begin.checked_add(len));
@@ -189,7 +190,7 @@ fn shapes() -> ListBuilder<UInt64Builder> {
     ListBuilder::new(UInt64Builder::new())
 }
 
-/// Builds lists from the items of an array and the end of each list.
+/// Builds lists from their items and the end of each list.
 fn list(items: ArrayRef, ends: Vec<i32>) -> Result<ArrayRef> {
     let offsets: Vec<i32> = std::iter::once(0).chain(ends).collect();
     let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));

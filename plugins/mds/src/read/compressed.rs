@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tensorferry_row_text::{self as row_text, SourceRead, damaged, max_expanded_len};
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
-/// Bytes skipped at once.
+/// Maximum number of bytes that are skipped at once.
 const CHUNK: u64 = 64 << 10;
-/// Name of the file's kind in errors.
+/// Word for the file in error messages.
 const NOUN: &str = "shard";
 
 pub(super) struct Decompressed {
@@ -36,7 +36,7 @@ impl Decompressed {
         Ok(Self { input, declared, header_bytes, verifier })
     }
 
-    /// Returns the decompressed offset of the next byte.
+    /// Returns the offset of the next byte in the decompressed shard.
     pub(super) fn offset(&self) -> u64 {
         self.input.offset()
     }
@@ -64,7 +64,7 @@ impl Decompressed {
         Ok(())
     }
 
-    /// Checks that no bytes remain, and that the hashes match the index.
+    /// Checks that all bytes have been read, and that the hashes match the index.
     pub(super) fn end(&mut self) -> Result<()> {
         let begin = self.offset();
         if self.input.fill(&mut [0; 1])? != 0 || begin != self.declared {

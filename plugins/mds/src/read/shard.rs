@@ -1,4 +1,4 @@
-//! An opened shard. Its table is checked before any sample is read.
+//! An open shard. The table of sample offsets is checked before any sample is read.
 //!
 //! ```text
 //! u32 n | u32 offset of each sample, and of the end | configuration | samples
@@ -13,12 +13,12 @@ use std::sync::Arc;
 use tensorferry_sdk::records::FileCursor;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
-/// Minimum bytes of a split.
+/// Minimum size of a split in bytes.
 const SPLIT: u64 = 8 << 20;
-/// Bytes hashed at once.
+/// Maximum number of bytes that are hashed at once.
 const HASHED: usize = 1 << 20;
 
-/// A shard whose file exists with the length in the index.
+/// A shard whose file exists and has the length that the index specifies.
 pub(super) struct OpenShard {
     source: Arc<dyn Source>,
     name: String,
@@ -32,14 +32,14 @@ pub(super) struct OpenShard {
 #[derive(Debug, Clone)]
 pub(super) struct Part {
     pub(super) samples: Range<u64>,
-    /// Offset in the file.
+    /// Offset of the samples in the file.
     pub(super) offset: u64,
     pub(super) bytes: u64,
 }
 
 impl OpenShard {
-    /// Opens the shard's file in a folder: the uncompressed one if it exists, and otherwise the
-    /// compressed one.
+    /// Opens a shard in a folder. The uncompressed file is used if it exists, and the compressed
+    /// file otherwise.
     pub(super) fn new(
         source: &Arc<dyn Source>,
         folder: &str,
@@ -68,7 +68,7 @@ impl OpenShard {
         &self.name
     }
 
-    /// Divides the samples into runs.
+    /// Divides the samples into parts, which become splits.
     pub(super) fn parts(&self, limits: &Limits) -> Result<Vec<Part>> {
         let len = self.source.len(self.file);
         if self.codec.is_some() {
@@ -92,14 +92,14 @@ impl OpenShard {
         Ok(parts)
     }
 
-    /// Returns a checker for the table of a shard with this sample count and length.
+    /// Returns a checker for the table of a shard that has `count` samples and `len` bytes.
     fn table(&self, count: u32, len: u64) -> Result<Table<'_>> {
         let samples = self.shard.samples;
         if u64::from(count) != samples {
             let error = Error::malformed("the number of samples in a shard differs from the index");
             return Err(error.file(&self.name).offset(0).expected(samples).found(count));
         }
-        // This cannot overflow, since the count has 32 bits.
+        // This cannot overflow, since the number of samples has 32 bits.
         let head = 4 + 4 * (samples + 1);
         if head > len {
             let error = Error::malformed("a shard ends within its table").file(&self.name);
@@ -108,7 +108,7 @@ impl OpenShard {
         Ok(Table { shard: self, at: 4, min: head, max: len })
     }
 
-    /// Compares the file with its hashes.
+    /// Compares the hashes of the file with those in the index.
     fn verify(&self) -> Result<()> {
         let declared = match (&self.shard.zip, self.codec) {
             (Some((_, zip)), Some(_)) => &zip.hashes,
@@ -130,7 +130,7 @@ impl OpenShard {
         verifier.finish().map_err(|error| error.file(&self.name))
     }
 
-    /// Opens a compressed shard at sample `first`. Also returns the rest of its table.
+    /// Opens a compressed shard at sample `first`. Also returns the table's offsets from there on.
     fn decompressed(
         &self,
         codec: Codec,
@@ -156,10 +156,10 @@ impl OpenShard {
     }
 }
 
-/// Checker for the offsets of a table.
+/// Checker for a table of offsets.
 struct Table<'a> {
     shard: &'a OpenShard,
-    /// Position of the next offset.
+    /// Position of the next offset in the file.
     at: u64,
     /// Minimum and maximum of the next offset.
     min: u64,
@@ -178,7 +178,7 @@ impl Table<'_> {
         Ok(offset)
     }
 
-    /// Checks that the last offset is the end of the shard.
+    /// Checks that the last offset is at the end of the shard.
     fn end(&self) -> Result<()> {
         if self.min == self.max {
             return Ok(());
@@ -204,7 +204,7 @@ enum Input {
     Compressed(Box<Decompressed>),
 }
 
-/// A sample with its number in the shard, its offset and its bytes.
+/// A sample: its number in the shard, its offset and its bytes.
 pub(super) struct Sample<'a> {
     pub(super) number: u64,
     pub(super) offset: u64,
@@ -212,8 +212,8 @@ pub(super) struct Sample<'a> {
 }
 
 impl Samples {
-    /// Opens the samples of a part after skipping some. If the whole part is read, hashes are
-    /// checked. For an uncompressed file, its first part checks the whole file.
+    /// Opens the samples of a part, except the first `skip` samples. If the whole part is read,
+    /// hashes are checked. In an uncompressed shard, opening the first part checks the whole file.
     pub(super) fn new(
         shard: &Arc<OpenShard>,
         part: &Part,

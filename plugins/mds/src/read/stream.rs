@@ -1,4 +1,4 @@
-//! Streams the samples of a part of a shard in batches.
+//! Streams the samples in a part of a shard, in batches.
 
 use super::arrays::Form;
 use super::column::Values;
@@ -12,20 +12,20 @@ use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Batched, ScanRequest, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum bytes of a batch: the offsets of a column have 31 bits.
+/// Maximum bytes of a batch. The offsets of a column have 31 bits.
 const MAX_BATCH_BYTES: u64 = 1 << 30;
-/// Bytes per row and column besides the value: an offset, even of an empty text.
+/// Bytes per row and column in addition to the value. Even an empty string has an offset.
 const BYTES_PER_CELL: u64 = 4;
 
 /// The columns of a dataset, and the forms in which its arrays are read.
 pub(super) struct Layout {
     pub(super) columns: Arc<[Column]>,
     pub(super) forms: Vec<Option<Form>>,
-    /// If set, the forms are guesses.
+    /// If set, the forms were guessed from only some of the values.
     pub(super) is_guessed: bool,
 }
 
-/// Streams the requested samples, with whole columns.
+/// Streams the requested samples and columns. Only whole columns can be requested.
 pub(super) fn open(
     shard: &Arc<OpenShard>,
     part: &Part,
@@ -68,7 +68,7 @@ struct Stream {
     places: Vec<usize>,
     columns: Vec<Values>,
     ranges: Vec<Range<usize>>,
-    /// Requested samples that remain.
+    /// Number of requested samples that have not been read.
     left: u64,
     rows: usize,
     bytes: u64,

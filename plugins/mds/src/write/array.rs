@@ -8,13 +8,13 @@ use tensorferry_sdk::arrow_array::{Array, ArrayRef};
 use tensorferry_sdk::arrow_schema::DataType;
 use tensorferry_sdk::{Error, Result};
 
-/// How the arrays of a column are written.
+/// The encoding of a column of arrays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArrayEncoding {
     pub(super) number: Number,
-    /// If set, every value contains its type: the encoding is just `ndarray`.
+    /// If set, every value contains its number type, and the encoding's name is `ndarray`.
     pub(super) says_number: bool,
-    /// Shape of all arrays, if it is fixed.
+    /// The shape of all arrays, if the shape is fixed.
     pub(super) shape: Option<Vec<u64>>,
 }
 
@@ -32,15 +32,15 @@ impl ArrayEncoding {
         }
     }
 
-    /// Returns the bytes of each array, if the shape is fixed.
+    /// Returns the length of each array in bytes, if the shape is fixed.
     pub(super) fn size(&self) -> Option<u64> {
         let width = self.number.width() as u64;
         self.shape.as_ref().map(|shape| shape.iter().fold(width, |size, len| size.saturating_mul(*len)))
     }
 }
 
-/// Returns the number type inside nested lists, the depth of the lists, and their shape if every
-/// list has a fixed length.
+/// Returns the number type inside nested lists, the depth of the lists, and their shape. The shape
+/// is `None` unless all lists have fixed lengths.
 pub(super) fn numbers_of(data_type: &DataType) -> Option<(Number, usize, Option<Vec<u64>>)> {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) => {
@@ -61,7 +61,7 @@ pub(super) fn numbers_of(data_type: &DataType) -> Option<(Number, usize, Option<
     }
 }
 
-/// Encodes a column of lists. Also returns the number of nulls that are replaced by zero or NaN.
+/// Encodes a column of lists. Also returns the number of nulls that were replaced by zero or NaN.
 pub(super) fn values(array: &ArrayRef, of: &ArrayEncoding) -> Result<(Vec<Vec<u8>>, u64)> {
     let width = of.number.width();
     let (mut values, mut nulls) = (Vec::with_capacity(array.len()), 0);
@@ -88,8 +88,8 @@ pub(super) fn values(array: &ArrayRef, of: &ArrayEncoding) -> Result<(Vec<Vec<u8
     Ok((values, nulls))
 }
 
-/// Encodes a column of structs with a shape and its numbers, which the reader returns for arrays of
-/// varying depth.
+/// Encodes a column of structs that contain the shape and the numbers of an array. The reader
+/// returns such structs if the depth or the type of arrays varies.
 pub(super) fn parts(array: &ArrayRef, of: &ArrayEncoding) -> Result<(Vec<Vec<u8>>, u64)> {
     let other =
         || Error::unsupported("a struct is not an array: its shape does not match the number of its values");
@@ -134,7 +134,7 @@ pub(super) fn parts(array: &ArrayRef, of: &ArrayEncoding) -> Result<(Vec<Vec<u8>
     Ok((values, 0))
 }
 
-/// Returns the encoding of such a struct, or `None` for other types.
+/// Returns the encoding of a struct that [`parts`] can encode, or `None` for other types.
 pub(super) fn parts_of(data_type: &DataType, word: &str) -> Option<ArrayEncoding> {
     let DataType::Struct(fields) = data_type else { return None };
     let of = |name: &str| fields.iter().find(|field| field.name() == name).map(|field| field.data_type());
@@ -152,8 +152,8 @@ pub(super) fn parts_of(data_type: &DataType, word: &str) -> Option<ArrayEncoding
     Some(ArrayEncoding { number, says_number, shape: None })
 }
 
-/// Returns the numbers in a range of rows, whose lists must have the same length. Adds that length
-/// to the shape.
+/// Returns the numbers in a range of rows. All lists of a level must have the same length, which is
+/// added to the shape.
 fn range(array: &ArrayRef, from: usize, to: usize, shape: &mut Vec<u64>) -> Result<(ArrayRef, usize, usize)> {
     let is_list =
         matches!(array.data_type(), DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));

@@ -17,12 +17,12 @@ use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 #[derive(Debug, Clone)]
 pub(super) struct OutColumn {
     pub(super) field: FieldRef,
-    /// Index in the input.
+    /// Index of the column in the input.
     pub(super) place: usize,
     /// Name of the encoding.
     pub(super) word: String,
     kind: ColumnKind,
-    /// Type that values are first cast to.
+    /// Type that values are cast to before they are written.
     plain: Option<DataType>,
     is_strict: bool,
 }
@@ -31,16 +31,16 @@ pub(super) struct OutColumn {
 enum ColumnKind {
     Number(Number),
     Truth,
-    /// Texts and bytes, unchanged.
+    /// Strings and bytes, written unchanged.
     Slices,
-    /// Decimals and times as text.
+    /// Decimals and times, written as strings.
     Shown,
     Json,
     Array(ArrayEncoding),
     Parts(ArrayEncoding),
 }
 
-/// Encoded values of a column in some rows.
+/// Encoded values of some rows of a column.
 pub(super) enum Encoded {
     Fixed(usize, Vec<u8>),
     Slices(ArrayRef, &'static [u8]),
@@ -98,7 +98,8 @@ impl OutColumn {
             DataType::Dictionary(_, values) => Some(values.as_ref().clone()),
             DataType::RunEndEncoded(_, values) => Some(values.data_type().clone()),
             DataType::Timestamp(unit, Some(_)) => {
-                // The library does not know named zones. In UTC, the moments are the same.
+                // The library does not support named zones. In UTC, the values are the same points
+                // in time.
                 Some(DataType::Timestamp(*unit, Some("+00:00".into())))
             }
             _ => None,
@@ -112,7 +113,8 @@ impl OutColumn {
         let array = || {
             let (number, depth, shape) = numbers_of(data_type).filter(|(_, depth, _)| *depth > 0)?;
             let is_array = declared.starts_with("ndarray");
-            // Nested lists may have different lengths, unless the metadata marks them as arrays.
+            // Lists inside lists may have different lengths, unless the metadata marks them as
+            // arrays.
             let is_regular = depth == 1 || shape.is_some() || is_array;
             let says_number = declared == "ndarray";
             let shape = shape.filter(|_| !is_array || declared.matches(':').count() == 2);
@@ -190,7 +192,7 @@ impl OutColumn {
         matches!(self.kind, ColumnKind::Json)
     }
 
-    /// Returns the length of every value, or `None` if it varies.
+    /// Returns the length of every value in bytes, or `None` if the length varies.
     pub(super) fn size(&self) -> Option<u64> {
         match &self.kind {
             ColumnKind::Number(number) => Some(number.width() as u64),
@@ -200,7 +202,7 @@ impl OutColumn {
         }
     }
 
-    /// Encodes the values of a column. Also returns the number of replaced nulls.
+    /// Encodes the values of a column. Also returns the number of nulls that were replaced.
     pub(super) fn encode(&self, column: &ArrayRef) -> Result<(Encoded, u64)> {
         self.encoded(column).map_err(|error| error.column(self.field.name()))
     }
@@ -256,7 +258,7 @@ impl OutColumn {
         })
     }
 
-    /// Returns whether the encoding has its own form of null.
+    /// Returns whether the encoding can represent a null.
     fn has_null(&self) -> bool {
         self.word == "json"
     }

@@ -1,4 +1,4 @@
-//! Encodes rows as a shard, and describes it for the index.
+//! Encodes rows as a shard, and creates the shard's entry in the index.
 
 use super::column::OutColumn;
 use crate::hash;
@@ -14,11 +14,11 @@ use tensorferry_sdk::{Error, Loss, LossKind, LossSink, Result};
 pub(super) struct Encoder {
     columns: Vec<OutColumn>,
     options: WriteOptions,
-    /// JSON configuration in each shard.
+    /// JSON configuration that each shard contains.
     configuration: Vec<u8>,
 }
 
-/// An encoded shard, and its note for the index.
+/// An encoded shard, and the note that its index entry is created from.
 pub(super) struct EncodedShard {
     pub(super) bytes: Vec<u8>,
     pub(super) note: Vec<u8>,
@@ -59,9 +59,9 @@ impl Encoder {
         })
     }
 
-    /// Returns the maximum size of a group, so that its shard does not exceed the maximum shard
-    /// size if values are as long there as in memory. A sample takes 4 more bytes for its offset,
-    /// and the shard has a header.
+    /// Returns the maximum size of a group in memory. If values are as long in the shard as in
+    /// memory, the shard does not exceed the maximum shard size. In a shard, each sample takes 4
+    /// more bytes for its offset, and a header is added.
     pub(super) fn group(&self) -> Group {
         let min: u64 = self.columns.iter().map(|column| column.size().unwrap_or(4)).sum::<u64>().max(1);
         let head = 4 + 4 + self.configuration.len() as u64;
@@ -71,7 +71,6 @@ impl Encoder {
         Group { rows: usize::try_from(rows).unwrap_or(usize::MAX), bytes }
     }
 
-    /// Encodes rows as a shard.
     pub(super) fn encode(&self, batches: &[RecordBatch], losses: &mut dyn LossSink) -> Result<EncodedShard> {
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         let mut nulls = vec![0_u64; self.columns.len()];
@@ -130,7 +129,7 @@ impl Encoder {
         FileNote { bytes: bytes.len() as u64, hashes: self.options.hashes.iter().filter_map(hash).collect() }
     }
 
-    /// Returns the index entry of a shard. `raw` is its name before compression.
+    /// Returns the index entry of a shard. `raw` is the name of the shard without compression.
     pub(super) fn entry(&self, raw: &str, file: &str, samples: u64, note: &[u8]) -> Result<Value> {
         let note: Note =
             serde_json::from_slice(note).map_err(|_| Error::plugin("a note has the wrong format"))?;
@@ -143,7 +142,7 @@ impl Encoder {
     }
 }
 
-/// Stores the current length as the next offset.
+/// Writes the current length of the shard at position `at` of its table, as the next offset.
 fn put_offset(bytes: &mut [u8], at: &mut usize) -> Result<()> {
     let offset = u32::try_from(bytes.len()).map_err(|_| too_long())?;
     bytes[*at..*at + 4].copy_from_slice(&offset.to_le_bytes());

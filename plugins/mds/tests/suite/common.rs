@@ -16,12 +16,12 @@ pub(crate) fn folder(files: &Files) -> MemorySource {
     MemorySource::folder(files.clone())
 }
 
-/// Writes batches, each as a shard.
+/// Writes the batches. Each batch becomes a shard.
 pub(crate) fn write(pieces: &[RecordBatch], given: &[(&str, &str)]) -> Result<RecordOutput> {
     rows::write(&Mds, pieces, &Target::Folder, given)
 }
 
-/// Writes batches, and returns the files.
+/// Writes the batches, and returns the files.
 pub(crate) fn files(pieces: &[RecordBatch], given: &[(&str, &str)]) -> Files {
     let output = write(pieces, given).unwrap();
     output.files.into_iter().chain(output.sealed).collect()

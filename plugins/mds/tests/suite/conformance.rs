@@ -19,7 +19,7 @@ fn conforms() {
 
 #[test]
 fn conforms_with_other_options() {
-    // Tested in parallel: each set of options takes a second.
+    // The sets of options are tested in parallel, because each one takes a second.
     for (compression, key, value) in [
         ("zstd", "hashes", "sha1,xxh64"),
         ("gz", "nulls", "json"),

@@ -1,4 +1,4 @@
-//! Datasets written by the library, and datasets that must be refused.
+//! Datasets that the `mosaicml-streaming` library wrote, and datasets that must be refused.
 
 use crate::common::{case, folder, read};
 use serde_json::Value;
@@ -60,7 +60,8 @@ fn a_wrong_hash_is_read_where_the_user_says_so() {
     assert!(read(folder(&case("bad_hash")), &[("verify", "false")]).is_ok());
 }
 
-/// Compares rows with the reference, which has bytes in base64, and arrays as type, shape and hash.
+/// Compares rows with the reference, in which bytes are in base64, and arrays are type, shape and
+/// hash.
 fn compare(batches: &[RecordBatch], rows: &[Value], case: &str) {
     let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
     assert_eq!(count, rows.len(), "{case}");
@@ -94,7 +95,7 @@ fn is_same(column: &ArrayRef, expected: &Value) -> bool {
             expected.as_str() == Some(text) || as_json().as_ref() == Some(expected)
         }
         DataType::Binary => {
-            // These cases have only short values.
+            // The bytes in these fixtures are short, so the reference contains all of them.
             let bytes = column.as_binary::<i32>().value(0);
             let groups = bytes.len().div_ceil(3) * 4;
             expected.as_str().is_some_and(|text| text.len() == groups)
@@ -116,7 +117,7 @@ fn is_same(column: &ArrayRef, expected: &Value) -> bool {
     }
 }
 
-/// Returns the type, shape and little-endian bytes of the numbers in a row.
+/// Returns the type, the shape and the little-endian bytes of the numbers in a column of one row.
 fn array(column: &ArrayRef) -> (String, Vec<u64>, Vec<u8>) {
     let (dtype, mut shape, bytes) = below(column);
     if !matches!(column.data_type(), DataType::Struct(_)) {
@@ -125,7 +126,7 @@ fn array(column: &ArrayRef) -> (String, Vec<u64>, Vec<u8>) {
     (dtype, shape, bytes)
 }
 
-/// Returns the same for all rows. The number of rows is the first dimension.
+/// Returns the same as [`array`], but the number of rows is the first dimension of the shape.
 fn below(column: &ArrayRef) -> (String, Vec<u64>, Vec<u8>) {
     macro_rules! numbers {
         ($type:ty) => {

@@ -1,4 +1,4 @@
-//! Indexes and shards with contradictions.
+//! Datasets whose indexes and shards contradict each other.
 
 use crate::common::{case, files, folder, read};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tensorferry_sdk::{ErrorKind, Limits, MemoryContext};
 use tensorferry_test_kit::Files;
 use tensorferry_test_kit::rows::rows;
 
-/// Returns a dataset with a text replaced in its index.
+/// Returns a fixture with a string in its index replaced.
 fn altered(name: &str, from: &str, to: &str) -> Files {
     let mut files = case(name);
     let index = String::from_utf8(files["index.json"].clone()).unwrap();
@@ -108,7 +108,7 @@ fn a_block_of_snappy_is_held_as_a_whole_or_refused() {
         records::open(&Mds, &[], Arc::new(folder(&files)), &context)
             .and_then(|set| records::read(&*set, &tensorferry_sdk::records::Batches::default()))
     };
-    // Each sample has a thousand bytes, and all of them a million.
+    // Each sample has a thousand bytes, and all samples together have a million.
     let error = opened(500_000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
     let reported = error.to_string();

@@ -1,4 +1,5 @@
-//! MDS datasets written and read in memory, and files written by the library.
+//! MDS datasets that are written and read in memory, and datasets from the `mosaicml-streaming`
+//! library.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
