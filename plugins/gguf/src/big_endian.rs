@@ -1,29 +1,29 @@
-//! Blocks of big-endian files. Only the two-byte scales are byte-swapped, so a plain swap of units
-//! does not fit.
+//! Quantized blocks in big-endian files. Only the two-byte scales in a block are byte-swapped, so
+//! the blocks cannot be byte-swapped as arrays of equal units.
 //!
-//! Only the types that `gguf_convert_endian.py` of llama.cpp writes are supported; the layout of
+//! Only the types that llama.cpp's `gguf_convert_endian.py` writes are supported. The layout of
 //! other types is undefined.
 
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, FileId, Result, Source};
 
-/// Bytes per read.
+/// Maximum bytes per read.
 const PIECE: usize = 1 << 20;
 
 /// The quantized blocks of one tensor.
 pub(crate) struct BigEndianBlocks {
     pub(crate) file: FileId,
-    /// File offset of the first block.
+    /// File offset of the tensor's first block.
     pub(crate) offset: u64,
-    /// Total length of all blocks.
+    /// Length of all blocks in bytes.
     pub(crate) bytes: u64,
-    /// Length of one block.
+    /// Length of one block in bytes.
     pub(crate) block: u32,
     /// Offsets of the two-byte scales in each block.
     pub(crate) scales: &'static [usize],
 }
 
-/// Returns the offsets of the two-byte scales in a block of this type, or `None` if big-endian
-/// files do not support it.
+/// Returns the offsets of the two-byte scales in a block of this type, or `None` if the type is not
+/// supported in big-endian files.
 pub(crate) fn scales(name: &str) -> Option<&'static [usize]> {
     match name {
         "MXFP4" | "NVFP4" => Some(&[]),

@@ -1,17 +1,17 @@
-//! A cursor that reads a header from its first byte: numbers, strings and arrays, in either byte
-//! order.
+//! A cursor that reads a header from its first byte. It reads numbers, strings and arrays in either
+//! byte order.
 
 use tensorferry_sdk::{ByteOrder, Error, FileId, Limits, Result, Source};
 
 /// Minimum bytes per read.
 const WINDOW: u64 = 256 << 10;
 
-/// A position in a header.
+/// A read position in a header.
 pub(crate) struct Cursor<'a> {
     source: &'a dyn Source,
     file: FileId,
     limits: &'a Limits,
-    /// Byte order of numbers.
+    /// Byte order of the numbers in the file.
     pub(crate) order: ByteOrder,
     at: u64,
     window: Vec<u8>,
@@ -19,12 +19,12 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts at the first byte of a file, in little-endian order.
+    /// Creates a cursor at the first byte of a file. The byte order is little-endian at first.
     pub(crate) fn new(source: &'a dyn Source, file: FileId, limits: &'a Limits) -> Self {
         Self { source, file, limits, order: ByteOrder::Little, at: 0, window: Vec::new(), window_at: 0 }
     }
 
-    /// Offset of the next byte.
+    /// Returns the offset of the next byte.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
@@ -33,7 +33,7 @@ impl<'a> Cursor<'a> {
         self.limits
     }
 
-    /// Bytes from the cursor to the end of the file.
+    /// Returns the number of bytes from the cursor to the end of the file.
     pub(crate) fn left(&self) -> u64 {
         self.source.len(self.file).saturating_sub(self.at)
     }
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
         Ok(&self.window[start..start + index(len)?])
     }
 
-    /// Reads `N` bytes of a number and returns them in little-endian order.
+    /// Reads a number of `N` bytes and returns its bytes in little-endian order.
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let order = self.order;
         let mut bytes = [0; N];
@@ -95,7 +95,7 @@ impl<'a> Cursor<'a> {
         Ok(count)
     }
 
-    /// Reads a string: its length, then its bytes.
+    /// Reads a string: first its length, then its bytes.
     pub(crate) fn text(&mut self) -> Result<&[u8]> {
         let len = self.count("text", 1)?;
         self.take(len)

@@ -8,9 +8,9 @@
 //! | `iq.rs` | the IQ types, which look values up in a grid |
 //! | `grid.rs` | the grids |
 //!
-//! Values are computed in F32 and equal those of gguf-py bit for bit; products are evaluated from
-//! left to right. F16 and BF16 need one more rounding. Source of every formula:
-//! `gguf-py/gguf/quants.py` and `ggml-quants.c` of `ggml-org/llama.cpp`.
+//! Values are computed in F32 and are bit for bit the same as in gguf-py. To get the same rounding,
+//! products are evaluated from left to right. F16 and BF16 need one more rounding. All formulas are
+//! from `gguf-py/gguf/quants.py` and `ggml-quants.c` in `ggml-org/llama.cpp`.
 
 mod grid;
 mod iq;
@@ -34,15 +34,16 @@ pub(crate) enum Float {
     Bf16,
 }
 
-/// Values decoded per step: four of the longest blocks, which fit the L1 cache as F32.
+/// Number of values decoded per step. This is enough for four of the longest blocks, and the values
+/// fit the L1 cache as F32.
 const VALUES_PER_STEP: usize = 1024;
-/// A tensor is split into at most this many pieces, within the length bounds below. The host copies
-/// a short piece in one step, and frees a piece of up to 4 MiB as soon as it is used.
+/// Maximum number of pieces per tensor, unless the length limits below require more. The host
+/// copies a short piece in one step, and frees a piece of up to 4 MiB as soon as it is used.
 const MAX_PIECES: u64 = 256;
 const MIN_PIECE_BYTES: u64 = 256 << 10;
 const MAX_PIECE_BYTES: u64 = 4 << 20;
 
-/// Decodes whole blocks into the values they represent.
+/// Function that decodes whole blocks into values.
 type Decode = fn(&[u8], &mut [f32]);
 
 /// Returns the decoder of a block type.
@@ -78,7 +79,7 @@ fn decode_of(name: &str) -> Option<Decode> {
     })
 }
 
-/// A range of a tensor's blocks, decoded on demand.
+/// A run of a tensor's blocks, which is decoded when it is needed.
 pub(crate) struct DequantizedBlocks {
     file: FileId,
     /// File offset of the first block.
@@ -87,7 +88,7 @@ pub(crate) struct DequantizedBlocks {
     count: u64,
     blocks: &'static BlockType,
     decode: Decode,
-    /// Offsets of scales to byte-swap in each block of a big-endian file.
+    /// Offsets in each block of the scales to byte-swap. Empty unless the file is big-endian.
     scales: &'static [usize],
     to: Float,
 }
@@ -97,15 +98,15 @@ pub(crate) struct BlockExtent {
     pub(crate) file: FileId,
     /// File offset of the first block.
     pub(crate) offset: u64,
-    /// Total length of all blocks.
+    /// Length of all blocks in bytes.
     pub(crate) bytes: u64,
     pub(crate) blocks: &'static BlockType,
-    /// Offsets of scales to byte-swap in each block of a big-endian file.
+    /// Offsets in each block of the scales to byte-swap. Empty unless the file is big-endian.
     pub(crate) scales: &'static [usize],
 }
 
-/// Declares the values of a tensor's blocks as one storage, joined from pieces that are decoded
-/// separately. `add` stores the decoder of a piece and returns its handle.
+/// Declares the values of a tensor as one storage, which is joined from pieces. Each piece is
+/// decoded separately. `add` stores the decoder of a piece and returns its handle.
 pub(crate) fn declare(
     at: &BlockExtent,
     to: Float,
@@ -137,7 +138,7 @@ impl EncodedStorage for DequantizedBlocks {
         context.check_cancelled()?;
         let (elements, bytes) = (self.blocks.elements as usize, self.blocks.bytes as usize);
         let blocks_at_once = VALUES_PER_STEP / elements;
-        // A piece is at most a few MiB.
+        // A piece has at most a few MiB, so it is read into memory as a whole.
         let len = usize::try_from(self.count).unwrap_or(usize::MAX).saturating_mul(bytes);
         let mut stored = vec![0; len];
         source.read_at(self.file, self.offset, &mut stored)?;
@@ -175,7 +176,7 @@ impl Float {
         }
     }
 
-    /// The `general.file_type` of a model of this dtype, from `llama_ftype` in `llama.h`.
+    /// Returns the `general.file_type` of a model with this dtype, from `llama_ftype` in `llama.h`.
     pub(crate) fn file_type(self) -> u32 {
         match self {
             Self::F32 => 0,
@@ -188,7 +189,7 @@ impl Float {
         if self == Self::F32 { 4 } else { 2 }
     }
 
-    /// Appends values; returns false if one is too large.
+    /// Appends values in this dtype. Returns false if a value is too large for it.
     fn store(self, values: &[f32], bytes: &mut Vec<u8>) -> bool {
         /// Smallest magnitude that rounds to infinity in F16.
         const BEYOND_F16: u32 = 65520_f32.to_bits();
@@ -230,7 +231,7 @@ impl Float {
     }
 }
 
-/// Decodes each block in turn.
+/// Calls `decode` for each block.
 #[inline(always)]
 fn each<const BYTES: usize, const ELEMENTS: usize>(
     blocks: &[u8],
@@ -242,7 +243,7 @@ fn each<const BYTES: usize, const ELEMENTS: usize>(
     }
 }
 
-/// Reads the F16 at an offset of a block.
+/// Reads the F16 number at an offset in a block, as F32.
 #[inline(always)]
 fn half(block: &[u8], at: usize) -> f32 {
     f16::from_le_bytes([block[at], block[at + 1]]).to_f32()

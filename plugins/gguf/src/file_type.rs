@@ -1,13 +1,13 @@
-//! `general.file_type` names the mix of tensor types in a file, for people and programs. The writer
-//! derives it from the tensors it writes.
+//! `general.file_type`, a number that names the mix of tensor types in a file. The writer derives
+//! the number from the tensors that it writes.
 //!
 //! Source: `llama_ftype` in `include/llama.h` of llama.cpp.
 
 use crate::types::GgmlType;
 use std::collections::HashMap;
 
-/// Mixes of one type. Tensors of one dimension, or without rows of whole blocks, may have a
-/// different type.
+/// File types for models with one tensor type. Tensors with one dimension may have a different
+/// type, and so may tensors whose rows are not whole blocks.
 const SINGLE_TYPE: [(u32, &str); 15] = [
     (0, "F32"),
     (1, "F16"),
@@ -25,15 +25,16 @@ const SINGLE_TYPE: [(u32, &str); 15] = [
     (39, "NVFP4"),
     (40, "Q1_0"),
 ];
-/// Mixes of several types made by `llama-quantize`. The number does not tell which types.
+/// File types of mixes that `llama-quantize` writes. The number does not show which tensor types
+/// they contain.
 const MIXED_TYPES: [std::ops::RangeInclusive<u32>; 2] = [10..=17, 19..=31];
 
-/// Returns the number of the mix of this type.
+/// Returns the file type for a model with this tensor type.
 pub(crate) fn of_type(ggml_type: GgmlType) -> Option<u32> {
     SINGLE_TYPE.iter().find(|(_, name)| *name == ggml_type.name()).map(|(number, _)| *number)
 }
 
-/// Returns the name of a mix of one type, or the number as text.
+/// Returns the name of a file type with one tensor type, or the number itself for others.
 pub(crate) fn name(number: u32) -> String {
     SINGLE_TYPE
         .iter()
@@ -41,14 +42,15 @@ pub(crate) fn name(number: u32) -> String {
         .map_or(number.to_string(), |(_, name)| (*name).to_owned())
 }
 
-/// Element counts of a file by tensor type.
+/// Number of elements in a file for each tensor type.
 pub(crate) struct TypeCounts {
     of: HashMap<&'static str, u64>,
     max: Option<GgmlType>,
 }
 
 impl TypeCounts {
-    /// Counts tensors given as (type, rank, elements). If there are matrices, only they count.
+    /// Counts the elements of tensors, which are passed as (type, rank, elements). If there are
+    /// matrices, vectors are not counted.
     pub(crate) fn of(tensors: impl Iterator<Item = (GgmlType, usize, u64)> + Clone) -> Self {
         let has_matrices = tensors.clone().any(|(_, rank, _)| rank > 1);
         let (mut of, mut max) = (HashMap::new(), None);
@@ -86,7 +88,7 @@ impl TypeCounts {
     /// Whether a file type fits tensors that are mostly of type `most_common`.
     fn fits(&self, number: u32, max: GgmlType) -> bool {
         match SINGLE_TYPE.iter().find(|(known, _)| *known == number) {
-            // In a small model, embeddings of a different type may have the most elements.
+            // In a small model, most elements may be embeddings, which may have a different type.
             Some((_, name)) if GgmlType::named(name).is_some() => self.of.contains_key(name),
             Some((_, name)) => *name == max.name(),
             None if MIXED_TYPES.iter().any(|mixed| mixed.contains(&number)) => {

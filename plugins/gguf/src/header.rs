@@ -12,9 +12,9 @@ pub(crate) struct Header {
     /// Byte order of all numbers, including tensor data.
     pub(crate) byte_order: ByteOrder,
     pub(crate) metadata: BTreeMap<String, Value>,
-    /// Tensors in file order.
+    /// Tensors in the order of the file.
     pub(crate) tensors: Vec<Entry>,
-    /// File offset of the data, at most the file's length.
+    /// File offset of the data. It does not exceed the file's length.
     pub(crate) data_offset: u64,
 }
 
@@ -23,22 +23,22 @@ pub(crate) struct Header {
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) ggml_type: GgmlType,
-    /// Row-major: the last dimension varies fastest.
+    /// Dimensions in row-major order: the last dimension varies fastest.
     pub(crate) shape: Vec<u64>,
     pub(crate) bytes: u64,
-    /// Offset from the start of the data.
+    /// Offset of the tensor's data from the start of all data.
     pub(crate) offset: u64,
     /// File offset of this entry.
     at: u64,
 }
 
-/// Bytes of a metadata entry with an empty key and the shortest value.
+/// Minimum bytes of a metadata entry. Its key is empty and its value is the shortest possible.
 const MIN_KEY_BYTES: u64 = 13;
-/// Bytes of a tensor entry with an empty name and no dimensions.
+/// Minimum bytes of a tensor entry. Its name is empty and it has no dimensions.
 const MIN_TENSOR_BYTES: u64 = 24;
 
 impl Header {
-    /// Reads and checks a file's header. Memory use is bounded by the length of the file.
+    /// Reads and checks a file's header. The length of the file bounds the memory that this takes.
     pub(crate) fn read(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Self> {
         let cursor = &mut Cursor::new(source, file, limits);
         Self::parse(cursor, source.len(file)).map_err(|error| error.file(source.name(file)))
@@ -51,7 +51,7 @@ impl Header {
         let metadata = read_metadata(cursor, keys)?;
         let alignment = alignment(&metadata)?;
         let tensors = read_tensors(cursor, tensors)?;
-        // A file without tensors has neither data nor padding before it.
+        // A file without tensors does not have data, or padding before the data.
         let end = if tensors.is_empty() { cursor.at() } else { cursor.at().next_multiple_of(alignment) };
         let data_offset = end.min(file_len);
         let header = Self { byte_order: cursor.order, metadata, tensors, data_offset };
@@ -88,8 +88,8 @@ impl Header {
     }
 }
 
-/// Detects the byte order from the first bytes. The magic is the same in both orders, but the
-/// version differs.
+/// Detects the byte order from the first bytes. The magic has the same bytes in both orders, but
+/// the version does not.
 pub(crate) fn byte_order(cursor: &mut Cursor<'_>) -> Result<ByteOrder> {
     let magic = cursor.take(MAGIC.len() as u64)?;
     if magic != MAGIC {
@@ -134,7 +134,7 @@ fn alignment(metadata: &BTreeMap<String, Value>) -> Result<u64> {
     })
 }
 
-/// Returns the alignment in a value if it is valid.
+/// Returns the alignment in a metadata value, or `None` if it is not valid.
 pub(crate) fn valid_alignment(value: &Value) -> Option<u32> {
     let number = (&*value.root().class == "U32").then(|| value.root().as_int())?;
     u32::try_from(number?).ok().filter(|number| number.is_power_of_two() && *number <= MAX_ALIGNMENT)

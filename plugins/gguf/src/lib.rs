@@ -15,8 +15,8 @@
 //! string = u64 length, bytes       array = u32 element type, u64 count, elements
 //! ```
 //!
-//! The alignment is the value of `general.alignment`, or 32. A model in several files is a split:
-//! see `set.rs`.
+//! The alignment is the value of `general.alignment`, or 32. A model in several files is called a
+//! split, which `set.rs` describes.
 //!
 //! | File | Contents |
 //! |---|---|
@@ -33,9 +33,9 @@
 //! | `model.rs`, `names.rs` | conversion between Hugging Face model folders and files that llama.cpp loads |
 //! | `stream.rs` | files quantized while they are written |
 //!
-//! Sources: `docs/gguf.md` and `src/gguf.cpp` of `ggml-org/ggml`, and `gguf-py` 0.19 of
-//! `ggml-org/llama.cpp`. The writer keeps to the limits of ggml. gguf-py accepts more than ggml,
-//! and the reader follows gguf-py where they differ.
+//! Sources: `docs/gguf.md` and `src/gguf.cpp` in `ggml-org/ggml`, and `gguf-py` 0.19 in
+//! `ggml-org/llama.cpp`. gguf-py accepts more files than ggml. The reader accepts what gguf-py
+//! accepts, and the writer keeps to the limits of ggml.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -63,23 +63,24 @@ use tensorferry_sdk::{
 
 const MAGIC: &[u8; 4] = b"GGUF";
 const SUFFIX: &str = ".gguf";
-/// Key of the alignment of tensor offsets. The default applies if it is missing.
+/// Key of the alignment of tensor offsets. If the key is missing, the default applies.
 const ALIGNMENT_KEY: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u32 = 32;
-/// Largest page size of 64-bit Arm, by which tensors are memory-mapped. ggml accepts any power of
-/// two, but the alignment is also the largest padding of each tensor.
+/// Maximum alignment: the largest page size of 64-bit Arm, since tensors are memory-mapped by
+/// pages. ggml accepts any power of two, but each tensor may need almost as much padding as the
+/// alignment.
 const MAX_ALIGNMENT: u32 = 64 << 10;
 /// Key of the model architecture. llama.cpp does not load files without it.
 const ARCHITECTURE_KEY: &str = "general.architecture";
-/// Key of the main tensor type of a model.
+/// Key of the file type, which names the main tensor type of a model.
 const FILE_TYPE_KEY: &str = "general.file_type";
-/// Key of the version of the block layout.
+/// Key of the version of the block layout in quantized tensors.
 const QUANTIZATION_VERSION_KEY: &str = "general.quantization_version";
-/// Key with the framework of a safetensors file (`pt`), which transformers requires.
+/// Metadata key of a safetensors file for its framework (`pt`). transformers requires it.
 const FRAMEWORK_KEY: &str = "format";
-/// `GGML_MAX_DIMS` of ggml.
+/// Maximum number of dimensions, `GGML_MAX_DIMS` in ggml.
 const MAX_DIMS: u32 = 4;
-/// Prefix of keys that hold the shape of a tensor that `ComfyUI-GGUF` flattened.
+/// Prefix of keys for the original shapes of tensors that `ComfyUI-GGUF` flattened.
 const ORIGINAL_SHAPE: &str = "comfy.gguf.orig_shape.";
 
 /// The GGUF format.

@@ -1,5 +1,5 @@
-//! The file of `-o like=`, which supplies metadata, tensor order and types of the output.
-//! Differences between its tensors and the output's are reported.
+//! The file that `-o like=` names. It supplies metadata, the order of tensors and the types for the
+//! output. Differences between its tensors and those of the output are reported.
 
 use crate::ARCHITECTURE_KEY;
 use crate::header::Header;
@@ -11,12 +11,12 @@ use tensorferry_sdk::{Context, Error, LayoutSink, Loss, LossKind, Result, Severi
 pub(crate) struct Like {
     path: String,
     pub(crate) metadata: BTreeMap<String, Value>,
-    /// For each tensor, its position and its type as an option value (lowercase).
+    /// For each tensor, its position and its type. The type is in lowercase, as in option values.
     tensors: HashMap<String, (usize, String)>,
 }
 
 impl Like {
-    /// Reads the headers of a file or of all files of a split.
+    /// Reads the header of the file, or the headers of all files if it belongs to a split.
     pub(crate) fn open(path: &str, context: &dyn Context) -> Result<Self> {
         let source = context.open(path)?;
         let mut set =
@@ -31,7 +31,7 @@ impl Like {
         Ok(Self { path: path.to_owned(), metadata, tensors })
     }
 
-    /// Checks that both files have the same architecture, if both name one.
+    /// Checks that the file and the input have the same architecture, if both name one.
     pub(crate) fn check_architecture(&self, own: Option<&str>) -> Result<()> {
         let other = self.metadata.get(ARCHITECTURE_KEY).and_then(Value::as_text);
         match (own, other) {
@@ -44,7 +44,7 @@ impl Like {
         }
     }
 
-    /// Checks that at least one tensor is in both files.
+    /// Checks that the file and the input have at least one tensor name in common.
     pub(crate) fn check_names<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> Result<()> {
         let Some(first) = names.next() else { return Ok(()) };
         let is_there = |name: &str| self.tensors.contains_key(name);
@@ -58,19 +58,20 @@ impl Like {
         .file(&*self.path))
     }
 
-    /// Returns the position of a tensor. Tensors that the other file does not have come last.
+    /// Returns the position of a tensor in the output. Tensors that are missing from this file come
+    /// last.
     pub(crate) fn place(&self, name: &str) -> usize {
         self.tensors.get(name).map_or(usize::MAX, |(place, _)| *place)
     }
 
-    /// Adds a rule for each tensor whose type in the other file is a quantization target.
+    /// Adds a rule for each tensor of this file whose type is a quantization target.
     pub(crate) fn add_rules(&self, rules: &mut Rules) {
         for (name, (_, word)) in &self.tensors {
             rules.add_name(name, word);
         }
     }
 
-    /// Reports tensors that only one file has, and types that differ from the other file.
+    /// Reports tensors that only this file or only the output has, and tensors whose types differ.
     pub(crate) fn report_differences<'n>(
         &self,
         written: impl Iterator<Item = (&'n str, &'static str)>,

@@ -1,15 +1,16 @@
-//! Metadata values: typed numbers, strings, and arrays of one type, which may be arrays again.
+//! Metadata values: typed numbers, strings, and arrays. All elements of an array have the same
+//! type, which may be an array type.
 //!
-//! In a catalog, a number has its dtype as class, and an array of numbers is one node. An array of
-//! strings or of arrays is a list. The class of an empty list gives the element type. A string that
-//! is not UTF-8 becomes bytes of class `STR`.
+//! In a catalog, the class of a number is its dtype, and an array of numbers is a single node. An
+//! array of strings or of arrays is a list. If a list is empty, its class names the element type. A
+//! string that is not UTF-8 becomes bytes of class `STR`.
 
 use crate::cursor::Cursor;
 use tensorferry_sdk::{
     ByteOrder, Dtype, DtypeInfo, Error, Limits, MemorySource, Node, NodeKind, Result, Source, Value,
 };
 
-/// Number types with their dtypes. A boolean is one byte, 0 or 1.
+/// Number types and their dtypes. A boolean is one byte, 0 or 1.
 const NUMBERS: [(u32, Dtype); 11] = [
     (0, Dtype::U8),
     (1, Dtype::I8),
@@ -29,9 +30,9 @@ const ARRAY: u32 = 9;
 const TEXT_CLASS: &str = "STR";
 /// Class of empty lists of arrays.
 const ARRAY_CLASS: &str = "ARRAY";
-/// Bytes before an array's elements.
+/// Bytes before the elements of an array.
 const ARRAY_HEAD: u64 = 12;
-/// Maximum bytes of a string and elements of an array in ggml.
+/// Maximum number of bytes in a string, and of elements in an array, in ggml.
 const MAX_DEPTH: usize = 1 << 30;
 
 /// Memory budget for all metadata values of a file.
@@ -46,8 +47,8 @@ impl Budget {
         Self { nodes: limits.nodes, bytes: limits.header_bytes, limits: limits.clone() }
     }
 
-    /// Charges a value once, and once more for each enclosing array, because building a list copies
-    /// its items.
+    /// Charges `bytes` for a value that is inside `levels` arrays. They are charged once for the
+    /// value, and again for each array, because building a list copies its items.
     fn take(&mut self, levels: usize, bytes: u64) -> Result<()> {
         let levels = levels as u64 + 1;
         let nodes = self.nodes.checked_sub(levels).ok_or_else(|| {
@@ -74,8 +75,8 @@ struct OpenArray {
     items: Vec<Value>,
 }
 
-/// Reads a value: its type, then its contents. Open arrays are kept in a list instead of on the
-/// call stack, because the file controls the nesting depth.
+/// Reads a value: its type, then its contents. The arrays around the current value are in a list,
+/// not on the call stack, because the file controls the nesting depth.
 pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value> {
     let mut open: Vec<OpenArray> = Vec::new();
     let mut kind = kind(cursor)?;
@@ -107,7 +108,8 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value
         } else {
             scalar(cursor, kind, open.len(), budget)?
         };
-        // The value is the next element of the enclosing array, and may be its last.
+        // Append the value to the innermost open array. If that completes the array, the array is
+        // the next value to append.
         loop {
             let Some(array) = open.last_mut() else { return Ok(value) };
             array.items.push(value);
@@ -138,7 +140,7 @@ fn code(dtype: Dtype) -> Option<u32> {
     NUMBERS.iter().find(|(_, known)| *known == dtype).map(|&(code, _)| code)
 }
 
-/// Minimum bytes of a value of this type.
+/// Returns the minimum number of bytes of a value of this type.
 fn width(kind: u32) -> u64 {
     match kind {
         ARRAY => ARRAY_HEAD,
@@ -189,12 +191,12 @@ fn check_bools(dtype: Dtype, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// A value as it is stored in a file, little-endian.
+/// A value in the form in which a little-endian file stores it.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     kind: u32,
     bytes: Vec<u8>,
-    /// Whether it contains an array of arrays, which ggml itself cannot read.
+    /// Set if the value contains an array of arrays, which ggml itself cannot read.
     pub(crate) nests: bool,
 }
 
@@ -220,7 +222,7 @@ impl Encoded {
         Self { kind: ARRAY, bytes: array, nests }
     }
 
-    /// Whether reading these bytes gives back the same value with the same types.
+    /// Returns whether these bytes are read back as the same value with the same types.
     pub(crate) fn is_exactly(&self, value: &Value) -> bool {
         let mut bytes = Vec::with_capacity(self.bytes.len() + 4);
         self.write(&mut bytes);
@@ -232,10 +234,11 @@ impl Encoded {
     }
 }
 
-/// Encodes a value with the type it names, or with the widest type that fits. Returns `None` if
-/// GGUF cannot represent it.
+/// Encodes a value with the type that its class names, or with the widest type that fits. Returns
+/// `None` if GGUF cannot represent the value.
 pub(crate) fn encode(value: &Value) -> Option<Encoded> {
-    // Children come before their parent, which takes them out of this list.
+    // Children come before their parent. When the parent is encoded, its children are taken out of
+    // this list.
     let mut encoded: Vec<Option<Encoded>> = Vec::with_capacity(value.nodes().len());
     for node in value.nodes() {
         let next = match node.kind {
@@ -285,8 +288,8 @@ fn leaf(node: &Node) -> Option<Encoded> {
     }
 }
 
-/// Encodes an integer as the type that its class names, if it fits. An untyped integer becomes I64,
-/// or U64 if I64 is too small.
+/// Encodes an integer with the type that its class names, or returns `None` if it does not fit. An
+/// integer without a type becomes I64, or U64 if I64 is too small.
 fn integer(node: &Node) -> Option<Encoded> {
     let named = Dtype::named(&node.class).filter(|&dtype| code(dtype).is_some());
     let dtypes = named.map_or(vec![Dtype::I64, Dtype::U64], |dtype| vec![dtype]);
@@ -295,13 +298,13 @@ fn integer(node: &Node) -> Option<Encoded> {
         let mut bytes = node.bytes.to_vec();
         bytes.resize(bytes.len().max(8), if is_negative { 0xff } else { 0 });
         bytes.truncate(usize::try_from(bytes_of(dtype)).ok()?);
-        // Reading the number back detects truncation.
+        // Read the number back, to detect whether it was truncated.
         let again = Value::number(dtype, &bytes).ok()?;
         (again.root().bytes == node.bytes).then_some(Encoded { kind: code(dtype)?, bytes, nests: false })
     })
 }
 
-/// Parses a typed value as given on the command line, such as `u32:64` or `string:llama`.
+/// Parses a typed value from the command line, such as `u32:64` or `string:llama`.
 pub(crate) fn parse(typed: &str) -> Result<Value> {
     let words = "u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, bool or string";
     let refuse = || {

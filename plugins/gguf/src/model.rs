@@ -1,5 +1,6 @@
-//! Writing a Hugging Face model folder as a file that llama.cpp loads: the steps that its tensors
-//! need, and the metadata. The crate `tensorferry-gguf-model` has the knowledge about models.
+//! Writes a Hugging Face model folder as a file that llama.cpp loads. This file determines the
+//! steps for the tensors, and the metadata. The crate `tensorferry-gguf-model` contains what ferry
+//! knows about each model architecture.
 
 use crate::ARCHITECTURE_KEY;
 use std::collections::BTreeMap;
@@ -10,23 +11,23 @@ use tensorferry_sdk::{
 };
 
 const CONFIG: &str = "config.json";
-/// Name of the embeddings in transformers and in llama.cpp, which every such model has.
+/// Names of the embeddings tensor in transformers and in llama.cpp. Every supported model has it.
 const EMBEDDINGS: [&str; 2] = ["model.embed_tokens.weight", "token_embd.weight"];
-/// Dtypes of vectors that must become F32 for llama.cpp.
+/// Dtypes that vectors must not have in llama.cpp. They are cast to F32.
 const NARROW: [(Dtype, &str); 3] = [(Dtype::BF16, "bf16"), (Dtype::F16, "f16"), (Dtype::F64, "f64")];
 
-/// Data about a model that is not in its weights.
+/// Information about a model that comes from its folder, not from its tensors.
 #[derive(Default)]
 pub(crate) struct Model {
     /// Value of `general.architecture`.
     pub(crate) architecture: &'static str,
     pub(crate) metadata: BTreeMap<String, Value>,
-    /// Bytes of the F32 tensor [`FREQUENCIES`].
+    /// Bytes of the tensor [`FREQUENCIES`], which are F32 numbers.
     pub(crate) frequencies: Option<Vec<u8>>,
 }
 
-/// Returns the steps that convert a transformers model to llama.cpp's layout. Empty if the input is
-/// not such a model, or not a known one.
+/// Returns the steps that convert a transformers model to llama.cpp's layout. Returns no steps if
+/// the input is not a transformers model, or if ferry does not know the model.
 pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<Vec<String>> {
     let Some(folder) = context.input_folder()? else { return Ok(Vec::new()) };
     if !has(catalog, EMBEDDINGS[0]) {
@@ -65,8 +66,8 @@ pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<
     Ok(steps)
 }
 
-/// Rejects a transformers model folder whose tensors do not have llama.cpp names, because no
-/// program loads such a file.
+/// Rejects a transformers model folder if its tensors do not have llama.cpp names. No program could
+/// load the resulting file.
 pub(crate) fn check_is_known(catalog: &dyn CatalogView, context: &dyn Context) -> Result<()> {
     let Some(folder) = context.input_folder()? else { return Ok(()) };
     let is_of_llama_cpp = catalog.metadata().iter().any(|(key, _)| key == ARCHITECTURE_KEY)
@@ -82,9 +83,9 @@ pub(crate) fn check_is_known(catalog: &dyn CatalogView, context: &dyn Context) -
         .hint("pass -o names=keep to keep the tensor names (llama.cpp does not load such a file)"))
 }
 
-/// Returns the metadata for the model in the input's folder, whose tensors already have llama.cpp
-/// names. Returns `None` if the input is not a model folder, or if the model is unknown, which is
-/// reported as a loss. The metadata stays empty unless `asks_for_metadata` is set.
+/// Returns the information in the input's model folder. The tensors must already have llama.cpp
+/// names. Returns `None` if the input is not a model folder. If the model is unknown, also returns
+/// `None`, and reports a loss. Metadata is included only if `asks_for_metadata` is set.
 pub(crate) fn model_of_folder(
     catalog: &dyn CatalogView,
     pre: Option<&str>,
@@ -98,7 +99,7 @@ pub(crate) fn model_of_folder(
     }
     let mut is_known = |folder: &Arc<dyn Source>| -> Result<Option<Model>> {
         let Some(model) = HfModel::open(&**folder, context.limits())? else { return Ok(None) };
-        // The user may have passed other steps.
+        // The tensors are checked again, since the user may have added other steps.
         let tensors = catalog.tensor_ids().map(|id| catalog.tensor(id));
         model.check_weights(tensors.map(|tensor| (tensor.name, tensor.shape)))?;
         for (what, why) in model.unsupported_settings()? {
@@ -118,7 +119,8 @@ pub(crate) fn model_of_folder(
     {
         return Ok(Some(model));
     }
-    // The host counts an opened sidecar as preserved, so its loss is reported here.
+    // The host considers a sidecar preserved if the writer has opened it. The loss of this sidecar
+    // is therefore reported here.
     if folder.contains(CONFIG)? {
         let why = format!("GGUF cannot hold it; ferry writes metadata only for {}", Architecture::known());
         layout.loss(Loss::new(LossKind::Sidecar, CONFIG, why))?;
@@ -131,12 +133,12 @@ pub(crate) fn frequencies(bytes: &[u8]) -> (&'static str, [u64; 1]) {
     (FREQUENCIES, [bytes.len() as u64 / 4])
 }
 
-/// Whether the name follows llama.cpp's scheme.
+/// Returns whether the name follows llama.cpp's naming scheme.
 pub(crate) fn is_named_by_llama_cpp(name: &str) -> bool {
     is_embeddings(name) || name.starts_with("blk.") || name.contains(".blk.")
 }
 
-/// Whether this is the name of a language model's embeddings.
+/// Returns whether this is the name of a language model's embeddings in llama.cpp.
 pub(crate) fn is_embeddings(name: &str) -> bool {
     name == EMBEDDINGS[1]
 }

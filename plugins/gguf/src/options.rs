@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption, Value};
 
-/// Whether a named member of a split is read on its own.
+/// If set, and the input is one file of a split, only this file is read.
 pub(crate) const MEMBER_IS_ALONE: TypedOption<bool> = TypedOption::choice(
     Reader,
     "shard",
@@ -23,7 +23,7 @@ pub(crate) const NAMES_ARE_OF_HF: TypedOption<bool> = TypedOption::choice(
     "tensor names: keep as in llama.cpp, or hf as in transformers, with its row order, config.json and tokenizer files \
      (llama, qwen2, qwen3)",
 );
-/// Target dtype of quantized blocks.
+/// The dtype that quantized blocks are dequantized to.
 pub(crate) const DEQUANTIZE: TypedOption<Option<Float>> = TypedOption::choice(
     Reader,
     "dequantize",
@@ -70,17 +70,17 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// Metadata entries of `-o set=`.
+    /// Metadata entries from `-o set=`.
     pub(crate) set: BTreeMap<String, Value>,
-    /// Whether a model folder keeps its names and row order.
+    /// If set, the tensors of a model folder keep their names and the order of their rows.
     pub(crate) keeps_names: bool,
-    /// Path of the `-o like=` file.
+    /// Path of the file that `-o like=` names.
     pub(crate) like: Option<String>,
     pub(crate) quantize: Rules,
 }
 
 impl WriteOptions {
-    /// Parses checked options.
+    /// Parses the options. The host has already checked them.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let mut set = BTreeMap::new();
         for text in SET.get(options)? {

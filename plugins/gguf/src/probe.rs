@@ -1,4 +1,4 @@
-//! Probing by the first bytes of a file, or by the file names in a folder.
+//! Detection of GGUF: a file by its first bytes, a folder by the names in it.
 
 use crate::cursor::Cursor;
 use crate::set::is_member;
@@ -6,12 +6,12 @@ use crate::{MAGIC, SUFFIX, header};
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
-/// Next to a model in a different format, a GGUF file is an export of it and ranks lower. It ranks
-/// above ONNX and arrays.
+/// Score of a folder. If the folder also contains a model in a different format, a GGUF file is
+/// probably an export of that model and ranks below it. GGUF ranks above ONNX and arrays.
 const IN_A_FOLDER: Score = Score(14);
 
-/// Rates how likely the source is GGUF. A file with the right name or magic may still be GGUF if
-/// other bytes are wrong; the reader then reports the error.
+/// Scores a source. A file with the right name or magic still gets a score if other bytes are
+/// wrong, so that the reader can report what is wrong with it.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let Entry::File(name) = source.entry() else {
         return Score::by_names(source, is_member, IN_A_FOLDER);

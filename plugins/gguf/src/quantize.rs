@@ -1,7 +1,7 @@
 //! Quantization: the choice of tensors and types, and the encoding of values as blocks.
 //!
-//! K and IQ types need a search, and an importance matrix for good quality. They are left to
-//! `llama-quantize`.
+//! K and IQ types are not supported here, because they need a search, and good quality also needs
+//! an importance matrix. Use `llama-quantize` for these types.
 
 mod blocks;
 
@@ -14,12 +14,12 @@ use tensorferry_sdk::{Dtype, Error, Result};
 /// A quantization target.
 #[derive(Debug)]
 pub(crate) struct Method {
-    /// Option value. In upper case it is the name of the type.
+    /// Option value. In uppercase, it is the name of the tensor type.
     word: &'static str,
     encode: Encode,
 }
 
-/// Appends the blocks of some values, which fill whole blocks.
+/// Function that encodes values and appends the blocks. The values must fill whole blocks.
 pub(crate) type Encode = fn(&[f32], &mut Vec<u8>);
 
 const METHODS: [Method; 8] = [
@@ -36,11 +36,11 @@ const METHODS: [Method; 8] = [
 /// Rules that assign quantization targets to tensors.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rules {
-    /// Targets by glob; the first match wins.
+    /// Targets by glob. The first matching glob applies.
     globs: Vec<(GlobMatcher, &'static Method)>,
     /// Targets by exact name, for tensors that no glob matches.
     names: HashMap<String, &'static Method>,
-    /// Target of all other tensors, with llama.cpp's exceptions.
+    /// Target of all other tensors, except those that llama.cpp does not quantize.
     pub(crate) rest: Option<&'static Method>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Rules {
 pub(crate) struct QuantizedTensor {
     pub(crate) ggml_type: GgmlType,
     pub(crate) encode: Encode,
-    /// Reason why the type differs from the requested one.
+    /// Reason why the type differs from the type that the rules specify.
     pub(crate) instead: Option<&'static str>,
 }
 
@@ -60,7 +60,7 @@ impl Method {
 }
 
 impl Rules {
-    /// Parses rules from option values, each with one or several rules: `q4_0`, or
+    /// Parses rules from option values. Each value contains one or several rules, such as `q4_0` or
     /// `*.ffn_*=q4_0,*=q8_0`.
     pub(crate) fn parse<T: AsRef<str>>(texts: &[T]) -> Result<Self, String> {
         let mut rules = Self::default();
@@ -97,12 +97,12 @@ impl Rules {
         self.of_glob(name).or(self.rest).map(Method::ggml_type).transpose()
     }
 
-    /// Whether a glob matches a tensor that llama.cpp loads only as F32.
+    /// Returns whether a glob matches a tensor that llama.cpp loads only as F32.
     pub(crate) fn overrules(&self, name: &str, shape: &[u64]) -> bool {
         self.of_glob(name).is_some() && f32_only(name, shape).is_some()
     }
 
-    /// Returns the glob rules that match no tensor, in option syntax.
+    /// Returns the rules whose globs do not match any tensor, in the syntax of the option.
     pub(crate) fn unmatched(&self, names: &[&str]) -> Vec<String> {
         let is_none = |(glob, _): &&(GlobMatcher, _)| !names.iter().any(|name| glob.is_match(name));
         let text = |(glob, method): &(GlobMatcher, &Method)| format!("{}={}", glob.glob(), method.word);
@@ -113,9 +113,10 @@ impl Rules {
         self.globs.iter().find(|(glob, _)| glob.is_match(name)).map(|(_, method)| *method)
     }
 
-    /// Returns the new type of a tensor, or `None` if it is unchanged. A tensor that llama.cpp
-    /// loads only as F32 becomes F32, even if a glob matches it. A tensor without rows of whole
-    /// blocks becomes F16, as in `convert_hf_to_gguf.py` of llama.cpp.
+    /// Returns the new type of a tensor, or `None` if the tensor is not changed. A tensor that
+    /// llama.cpp loads only as F32 becomes F32, even if a glob matches it. If the rows of a tensor
+    /// are not whole blocks, it becomes F16, as in llama.cpp's `convert_hf_to_gguf.py`. If a rule
+    /// names such a tensor, this is an error.
     pub(crate) fn of(&self, name: &str, dtype: Dtype, shape: &[u64]) -> Result<Option<QuantizedTensor>> {
         if !FLOATS.contains(&dtype) {
             return Ok(None);
@@ -150,8 +151,8 @@ impl Rules {
     }
 }
 
-/// Parts of the names of matrices that llama.cpp loads only as F32 or never quantizes. Source:
-/// `tensor_allows_quantization` in `src/llama-quant.cpp`, and `conversion/base.py` of llama.cpp.
+/// Parts of the names of matrices that llama.cpp loads only as F32 or never quantizes. Sources:
+/// `tensor_allows_quantization` in `src/llama-quant.cpp` and `conversion/base.py` of llama.cpp.
 const F32_NAMES: [&str; 20] = [
     "_norm.",
     "ffn_gate_inp.",
@@ -174,11 +175,11 @@ const F32_NAMES: [&str; 20] = [
     "convnext.",
     "conv1d",
 ];
-/// Prefix of RWKV matrices, and the words of the large ones, which are quantized. The small ones
-/// stay F32.
+/// Prefix of the names of RWKV matrices, and the words that follow it in the names of the large
+/// matrices. Only the large matrices are quantized. Small ones become F32.
 const RWKV: (&str, [&str; 5]) = ("time_mix_", ["key", "value", "receptance", "gate", "output"]);
 
-/// Returns why llama.cpp needs a tensor as F32, if it does.
+/// Returns the reason why llama.cpp needs a tensor as F32, or `None` if it does not.
 pub(crate) fn f32_only(name: &str, shape: &[u64]) -> Option<&'static str> {
     if shape.len() <= 1 {
         return Some("F32, because llama.cpp does not quantize tensors of one dimension");
@@ -197,7 +198,7 @@ pub(crate) fn f32_only(name: &str, shape: &[u64]) -> Option<&'static str> {
 /// Dtypes that can be quantized.
 const FLOATS: [Dtype; 4] = [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F64];
 
-/// Decodes little-endian bytes of one of the [`FLOATS`].
+/// Decodes numbers from little-endian bytes. `dtype` must be one of the [`FLOATS`].
 pub(crate) fn numbers(dtype: Dtype, bytes: &[u8]) -> Vec<f32> {
     match dtype {
         Dtype::F16 => bytes.as_chunks().0.iter().map(|&x| f16::from_le_bytes(x).to_f32()).collect(),

@@ -1,5 +1,5 @@
-//! The reader: builds a catalog from the headers of a model's files. Each file's data is one
-//! storage. Dequantized or byte-swapped blocks are separate storages.
+//! The reader, which builds a catalog from the headers of a model's files. The data of each file is
+//! one storage. Dequantized or byte-swapped blocks are separate storages.
 
 use crate::big_endian::{self, BigEndianBlocks};
 use crate::dequantize::{self, BlockExtent, DequantizedBlocks, Float};
@@ -13,17 +13,17 @@ use tensorferry_sdk::{
     Purpose, Result, Source, Storage, StorageId, TensorDecoder, TensorReader, Value, element_count,
 };
 
-/// Reader of files and splits.
+/// Reader for single files and for splits.
 pub(crate) struct Reader {
-    /// Whether a named member of a split is read on its own.
+    /// If set, and the input is one file of a split, only this file is read.
     pub(crate) member_is_alone: bool,
-    /// Whether tensors get their transformers names.
+    /// If set, tensors get their transformers names.
     pub(crate) names_are_of_hf: bool,
-    /// Target dtype of quantized blocks; `None` keeps them.
+    /// The dtype that quantized blocks are dequantized to, or `None` to keep the blocks.
     pub(crate) dequantize: Option<Float>,
 }
 
-/// A storage that differs from the bytes in the file.
+/// A storage whose bytes differ from those in the file.
 enum Decoded {
     ByteSwapped(BigEndianBlocks),
     Dequantized(DequantizedBlocks),
@@ -38,13 +38,13 @@ impl EncodedStorage for Decoded {
     }
 }
 
-/// State while the files of a set are read one after the other.
+/// State while the files of a set are read in order.
 struct SetReader<'a> {
     catalog: &'a mut dyn CatalogSink,
     dequantize: Option<Float>,
-    /// Decoders of the encoded storages, indexed by handle.
+    /// Decoders of the encoded storages. A storage's handle is its index.
     decoded: Vec<Decoded>,
-    /// Number of dequantized tensors by type.
+    /// Number of dequantized tensors of each block type.
     dequantized: BTreeMap<&'static str, u64>,
 }
 
@@ -65,7 +65,7 @@ impl TensorReader for Reader {
             let why = format!("{file:?} has a different value than an earlier file, whose value is kept");
             catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
         }
-        // When a file is shown, or copied to its own format, tensors stay flat.
+        // If a file is shown, or copied to GGUF, flattened tensors are not restored.
         let dequantize = self.dequantize;
         let mut restore = |tensor: &Entry| match context.purpose() {
             Purpose::SHOW | Purpose::COPY => Ok(None),
@@ -165,7 +165,7 @@ impl SetReader<'_> {
     }
 }
 
-/// Updates metadata about tensor types after dequantization.
+/// Updates the metadata about tensor types after dequantization.
 fn update_type_metadata(metadata: &mut BTreeMap<String, Value>, to: Float) -> Result<()> {
     metadata.remove(QUANTIZATION_VERSION_KEY);
     if let Some(file_type) = metadata.get_mut(FILE_TYPE_KEY) {
@@ -184,9 +184,9 @@ fn dequantized_loss(dequantized: &BTreeMap<&'static str, u64>, to: Float) -> Los
         .requested_by_user()
 }
 
-/// Returns the original shape that ComfyUI-GGUF recorded for a flattened tensor, and removes the
-/// record. A tensor whose restored rows would not be whole blocks stays flat and keeps its record,
-/// unless it is dequantized.
+/// Returns the original shape of a tensor that ComfyUI-GGUF flattened, and removes the metadata
+/// entry with this shape. If the restored rows would not be whole blocks, the tensor stays flat and
+/// the entry is kept, unless the tensor is dequantized.
 fn original_shape(
     tensor: &Entry,
     is_dequantized: bool,

@@ -1,8 +1,8 @@
-//! A set: the files of one model, which is either one file or the members of a split.
+//! A set: the files of one model. A set is either one file or all members of a split.
 //!
-//! Only the first member has the model's metadata, so no other member is usable on its own. If a
-//! member is named, its whole set is read. `split.no`, `split.count` and `split.tensors.count` only
-//! say how the files belong together.
+//! Only the first member contains the model's metadata, so the other members are not usable on
+//! their own. If the input is one member, its whole set is read. The keys `split.no`, `split.count`
+//! and `split.tensors.count` are only about how the files belong together.
 
 use crate::SUFFIX;
 use crate::header::Header;
@@ -13,10 +13,11 @@ use tensorferry_sdk::{Context, Entry, Error, FileId, Result, ShardName, Source, 
 const SPLIT_NUMBER: &str = "split.no";
 const SPLIT_COUNT: &str = "split.count";
 const SPLIT_TENSORS: &str = "split.tensors.count";
-/// Keys with a member's number, the number of members, and the number of tensors in all members.
+/// Keys of a member's number, of the number of members, and of the number of tensors in all
+/// members.
 pub(crate) const SPLIT_KEYS: [&str; 3] = [SPLIT_NUMBER, SPLIT_COUNT, SPLIT_TENSORS];
 
-/// The files of one model in split order.
+/// The files of one model, in the order of the split.
 pub(crate) struct Set {
     pub(crate) files: Vec<Member>,
 }
@@ -28,7 +29,7 @@ pub(crate) struct Member {
 }
 
 impl Set {
-    /// Opens the files of the model that the source's entry names.
+    /// Opens the files of the model to which the source's entry belongs.
     pub(crate) fn open(source: &dyn Source, is_alone: bool, context: &dyn Context) -> Result<Self> {
         let first = Member::open(source, named(source)?, context)?;
         let count = first.number(SPLIT_COUNT)?.unwrap_or(1);
@@ -36,7 +37,8 @@ impl Set {
             return Ok(Self { files: vec![first] });
         }
         let names = first.set(count)?;
-        // A count has 16 bits, which bounds the list of names. The files are opened one by one.
+        // The number of names is limited, because the count has 16 bits. The files are opened one
+        // by one.
         let mut files = Vec::new();
         for (number, name) in (0..).zip(names) {
             context.check_cancelled()?;
@@ -71,8 +73,9 @@ impl Set {
         self.files.iter().try_for_each(|member| member.check(SPLIT_TENSORS, held.len() as u64))
     }
 
-    /// Takes the merged metadata of all files without the split keys. If files differ, the first
-    /// value wins; each differing key is returned with its file.
+    /// Takes the merged metadata out of all files, without the split keys. If files have different
+    /// values for a key, the first value is kept. Also returns each later file that has a different
+    /// value, with the key.
     pub(crate) fn metadata(&mut self) -> (BTreeMap<String, Value>, Vec<(String, String)>) {
         let (mut merged, mut differing) = (BTreeMap::new(), Vec::new());
         for member in &mut self.files {
@@ -97,7 +100,7 @@ impl Member {
         Ok(Self { header: Header::read(source, file, context.limits())?, name, file })
     }
 
-    /// Returns the number stored under a split key.
+    /// Returns the number that the metadata contains under a split key.
     fn number(&self, key: &str) -> Result<Option<u64>> {
         let Some(value) = self.header.metadata.get(key) else { return Ok(None) };
         let number = value.root().as_int().and_then(|number| u64::try_from(number).ok());
@@ -131,14 +134,14 @@ impl Member {
     }
 }
 
-/// Returns the name of the first file to open.
+/// Returns the name of the file to open first.
 fn named(source: &dyn Source) -> Result<String> {
     if let Entry::File(name) = source.entry() {
         return Ok(name.clone());
     }
     let mut names = source.list(source.entry().name())?;
     names.retain(|name| is_member(name));
-    // First existing member of each split.
+    // The first existing member of each split, and each single file.
     let mut models: Vec<&String> = Vec::new();
     for name in &names {
         let shard = ShardName::parse(name);
@@ -162,7 +165,7 @@ fn named(source: &dyn Source) -> Result<String> {
     }
 }
 
-/// Whether a file in a folder may hold a model. Hidden files do not.
+/// Returns whether a file in a folder may contain a model. Hidden files are ignored.
 pub(crate) fn is_member(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or_default();
     !file.starts_with('.') && has_suffix(file, SUFFIX)

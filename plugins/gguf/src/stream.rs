@@ -1,23 +1,23 @@
-//! A streamed file. Quantized tensors have no source bytes that the host could copy, so the writer
-//! streams the whole file. Blocks are independent: tensors are split into pieces, and one piece per
-//! thread is read and encoded at a time.
+//! A streamed file. The host cannot copy quantized tensors, because their bytes do not exist in the
+//! source, so the writer streams the whole file. Blocks are independent of each other. Tensors are
+//! therefore divided into pieces, and several threads read and encode one piece each at a time.
 
 use crate::quantize::{Encode, numbers};
 use std::thread;
 use tensorferry_sdk::{ByteSink, CatalogView, Context, Dtype, Error, OutputId, Result, TensorId, TensorPlan};
 
-/// Elements per piece: whole blocks of every type.
+/// Elements per piece. This is a whole number of blocks for every type.
 const PIECE: u64 = 256 << 10;
 
-/// The plan of a streamed file.
+/// The plan for a streamed file.
 pub(crate) struct StreamPlan {
     /// Bytes before the data, without the padding.
     pub(crate) header: Vec<u8>,
-    /// Zero bytes after the header.
+    /// Number of zero bytes after the header.
     pub(crate) header_padding: u64,
-    /// Tensors in file order.
+    /// Tensors in the order of the file.
     pub(crate) tensors: Vec<StreamedTensor>,
-    /// Number of pieces processed at once.
+    /// Number of pieces that are processed at once.
     pub(crate) threads: usize,
 }
 
@@ -26,15 +26,15 @@ pub(crate) struct StreamPlan {
 pub(crate) enum Content {
     /// A tensor of the catalog.
     Tensor(TensorId),
-    /// Bytes made by the writer, as stored in the file.
+    /// Bytes that the writer has computed, in the form in which the file stores them.
     Bytes(Vec<u8>),
 }
 
 pub(crate) struct StreamedTensor {
     pub(crate) content: Content,
-    /// Zero bytes after the tensor.
+    /// Number of zero bytes after the tensor.
     pub(crate) padding: u64,
-    /// Source dtype and encoder; `None` if the bytes are copied unchanged.
+    /// Dtype in the source, and encoder. `None` if the bytes are copied unchanged.
     pub(crate) encode: Option<(Dtype, Encode)>,
 }
 
@@ -111,7 +111,7 @@ fn write_zeros(mut count: u64, output: &mut dyn ByteSink) -> Result<()> {
     Ok(())
 }
 
-/// Calls a function for each start, each on its own thread, and returns the results in order.
+/// Calls `make` for each start on its own thread, and returns the results in the order of `starts`.
 fn encode_in_parallel(starts: &[u64], make: impl Fn(u64) -> Result<Vec<u8>> + Sync) -> Result<Vec<Vec<u8>>> {
     let Some((&first, others)) = starts.split_first() else { return Ok(Vec::new()) };
     thread::scope(|scope| {

@@ -1,12 +1,10 @@
-//! Tensor types of ggml: plain numbers that the SDK has as dtypes, and quantized blocks.
+//! Tensor types of ggml: plain numbers, which have a dtype in the SDK, and quantized blocks.
 
 use tensorferry_sdk::{CatalogSink, Dtype, DtypeInfo, Error, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GgmlType {
-    /// Plain numbers.
     Plain(Dtype),
-    /// Quantized blocks.
     Blocks(&'static BlockType),
 }
 
@@ -14,7 +12,7 @@ pub(crate) enum GgmlType {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BlockType {
     code: u32,
-    /// Name in ggml's enumeration.
+    /// Name in ggml's enumeration of types.
     pub(crate) name: &'static str,
     /// Values per block.
     pub(crate) elements: u32,
@@ -37,7 +35,8 @@ const fn blocks(code: u32, name: &'static str, elements: u32, bytes: u32) -> Blo
     BlockType { code, name, elements, bytes }
 }
 
-/// All block types except Q8_1, an intermediate form whose length differs between gguf-py and ggml.
+/// All block types except Q8_1, which is an intermediate form. Its length differs between gguf-py
+/// and ggml.
 const BLOCKS: [BlockType; 26] = [
     blocks(2, "Q4_0", 32, 18),
     blocks(3, "Q4_1", 32, 20),
@@ -85,12 +84,12 @@ impl GgmlType {
         })
     }
 
-    /// Returns the quantized type of this name.
+    /// Returns the block type with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         BLOCKS.iter().find(|blocks| blocks.name == name).map(Self::Blocks)
     }
 
-    /// Returns the type that stores this dtype unchanged.
+    /// Returns the type that stores numbers of this dtype unchanged.
     pub(crate) fn of_dtype(dtype: Dtype, info: &DtypeInfo) -> Option<Self> {
         if dtype.info().is_some() {
             return PLAIN.iter().any(|&(_, known)| known == dtype).then_some(Self::Plain(dtype));
@@ -100,7 +99,7 @@ impl GgmlType {
         same.then_some(Self::Blocks(blocks))
     }
 
-    /// Returns the code used in files.
+    /// Returns the code of the type in files.
     pub(crate) fn code(self) -> u32 {
         match self {
             Self::Plain(dtype) => {
@@ -117,7 +116,7 @@ impl GgmlType {
         }
     }
 
-    /// Returns the elements and bytes of a block.
+    /// Returns the numbers of elements and bytes in a block.
     pub(crate) fn block(self) -> (u64, u64) {
         match self {
             Self::Plain(dtype) => (1, dtype.info().map_or(1, |info| info.block_bytes().into())),
@@ -125,8 +124,8 @@ impl GgmlType {
         }
     }
 
-    /// Returns the bytes of a tensor of this row-major shape. Sizes must fit the signed integers of
-    /// ggml, even if a dimension is zero.
+    /// Returns the number of bytes of a tensor with this row-major shape. The size must fit the
+    /// signed integers of ggml, even if a dimension is zero.
     pub(crate) fn bytes_of(self, shape: &[u64]) -> Result<u64> {
         let (elements, bytes) = self.block();
         let row = shape.last().copied().unwrap_or(1);
@@ -143,7 +142,7 @@ impl GgmlType {
         Ok(shape.iter().product::<u64>() / elements * bytes)
     }
 
-    /// Declares the dtype in a catalog. Blocks are never byte-swapped as units, because their
+    /// Declares the dtype in a catalog. Blocks cannot be byte-swapped in equal units, because their
     /// fields have different widths.
     pub(crate) fn declare(self, catalog: &mut dyn CatalogSink) -> Result<Dtype> {
         match self {

@@ -1,6 +1,7 @@
-//! The writer: selects what GGUF can hold of a catalog, and writes one file that ggml itself reads.
+//! The writer, which selects the tensors and metadata that GGUF can store, and writes one file that
+//! ggml can read.
 //!
-//! ggml accepts only the layout of its own writer: data without gaps in list order, names of at
+//! ggml accepts only the layout that it writes itself: data without gaps in list order, names of at
 //! most 63 bytes, at most four dimensions, and rows of whole blocks.
 
 use crate::file_type::{self, TypeCounts};
@@ -25,12 +26,12 @@ use tensorferry_sdk::{
 };
 
 const VERSION: u32 = 3;
-/// `GGML_MAX_NAME` without the NUL.
+/// Maximum bytes of a tensor name: `GGML_MAX_NAME` without the final NUL.
 const MAX_NAME: usize = 63;
-/// Maximum bytes of a key in the specification.
+/// Maximum bytes of a key, from the GGUF specification.
 const MAX_KEY: usize = 65_535;
-/// Key of the pre-tokenizer, which splits text for a byte-level tokenizer. The user can set it for
-/// unknown tokenizers.
+/// Key of the pre-tokenizer, which splits text before a byte-level tokenizer encodes it. If ferry
+/// does not know a tokenizer, the user can set this key.
 const SPLIT_KEY: &str = "tokenizer.ggml.pre";
 /// Key and value of the version of the block layout.
 const BLOCKS_VERSION: (&str, u32) = (QUANTIZATION_VERSION_KEY, 2);
@@ -128,14 +129,14 @@ impl TensorWriter for Writer {
     }
 }
 
-/// Returns the input's architecture, if it names one.
+/// Returns the architecture that the input's metadata or its model folder names.
 fn architecture(catalog: &dyn CatalogView, model: Option<&Model>) -> Option<String> {
     let own = catalog.metadata().into_iter().find(|(key, _)| key == ARCHITECTURE_KEY);
     let own = own.and_then(|(_, value)| value.as_text().map(str::to_owned));
     own.or_else(|| model.map(|model| model.architecture.to_owned()))
 }
 
-/// Notes quantization rules that have no effect.
+/// Prints notes about quantization rules that have no effect.
 fn note_unused_rules(tensors: &[OutputTensor<'_>], rules: &Rules, context: &dyn Context) -> Result<()> {
     let names: Vec<&str> = tensors.iter().map(|tensor| tensor.name).collect();
     for rule in rules.unmatched(&names) {
@@ -164,8 +165,8 @@ fn note_unused_rules(tensors: &[OutputTensor<'_>], rules: &Rules, context: &dyn 
     Ok(())
 }
 
-/// Notes tensors of a language model that llama.cpp loads only as F32, but that have a different
-/// dtype.
+/// Prints notes about tensors of a language model that are not F32, although llama.cpp loads them
+/// only as F32.
 fn note_narrow(tensors: &[OutputTensor<'_>], context: &dyn Context) {
     if !tensors.iter().any(|tensor| model::is_embeddings(tensor.name)) {
         return;
@@ -192,7 +193,7 @@ fn note_narrow(tensors: &[OutputTensor<'_>], context: &dyn Context) {
     }
 }
 
-/// Sources of metadata besides the catalog and the options.
+/// Sources of metadata in addition to the catalog and the options.
 struct MetadataSources {
     like: Option<Like>,
     model: Option<Model>,
@@ -205,11 +206,11 @@ struct OutputTensor<'a> {
     shape: Cow<'a, [u64]>,
     ggml_type: GgmlType,
     bytes: u64,
-    /// Source dtype and encoder; `None` if the bytes are copied unchanged.
+    /// Dtype in the source, and encoder. `None` if the bytes are copied unchanged.
     encode: Option<(Dtype, Encode)>,
 }
 
-/// Returns the tensors that GGUF can hold, and omits the others with a reason.
+/// Returns the tensors that GGUF can store. Omits all other tensors, with a reason.
 fn representable<'a>(
     catalog: &'a dyn CatalogView,
     rules: &Rules,
@@ -235,7 +236,8 @@ fn representable<'a>(
 }
 
 impl OutputTensor<'_> {
-    /// Returns the tensor of rotary frequency factors, which the writer computes.
+    /// Returns the tensor of rotary frequency factors. The writer creates it from the model's
+    /// folder.
     fn frequencies(model: &Model) -> Option<Self> {
         let bytes = model.frequencies.as_ref()?;
         let (name, shape) = model::frequencies(bytes);
@@ -253,7 +255,8 @@ impl OutputTensor<'_> {
         if let Content::Tensor(id) = self.content { Some(id) } else { None }
     }
 
-    /// Quantizes the tensor as the rules require, which is a requested loss.
+    /// Quantizes the tensor according to the rules. This is reported as a loss that the user
+    /// requested.
     fn quantise(&mut self, rules: &Rules, dtype: Dtype, layout: &mut dyn LayoutSink) -> Result<()> {
         let Some(quantised) = rules.of(self.name, dtype, &self.shape)? else { return Ok(()) };
         if quantised.ggml_type == self.ggml_type {
@@ -269,7 +272,7 @@ impl OutputTensor<'_> {
     }
 }
 
-/// Returns the tensor in its stored form, or the reason why GGUF cannot hold it.
+/// Returns the tensor in the form in which GGUF stores it, or the reason why GGUF cannot store it.
 fn output_tensor<'a>(
     catalog: &'a dyn CatalogView,
     id: TensorId,
@@ -298,7 +301,7 @@ fn output_tensor<'a>(
     })
 }
 
-/// Suggests a cast for a dtype that ggml does not have.
+/// Returns a suggestion to cast a tensor whose dtype ggml does not have.
 fn remedy(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::BOOL | Dtype::U8 => ": cast it to I16",
@@ -322,7 +325,7 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// Collects the metadata that GGUF can hold, and the entries that the user set.
+    /// Collects the metadata that GGUF can store, including the entries that the user set.
     fn of(
         catalog: &dyn CatalogView,
         made: MetadataSources,
@@ -340,7 +343,7 @@ impl Metadata {
             .collect();
         for (key, value) in catalog.metadata() {
             if is_of_model && key == FRAMEWORK_KEY {
-                // The framework key has no meaning in a GGUF file.
+                // In a GGUF file, the framework key would not have a meaning.
                 continue;
             }
             if made.contains_key(&key) && made[&key] != value && !options.set.contains_key(&key) {
@@ -371,7 +374,7 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// Sets the file type: the input's, if it still fits the tensors.
+    /// Sets the file type. The input's file type is kept if it still fits the tensors.
     fn set_file_type(
         &mut self,
         tensors: &[OutputTensor<'_>],
@@ -407,7 +410,7 @@ impl Metadata {
         layout.loss(Loss::new(LossKind::Metadata, FILE_TYPE_KEY, why).severity(Severity::Note))
     }
 
-    /// Adds an entry. Returns a reason if it is lost or changed.
+    /// Adds an entry. If the entry is lost or changed, returns the severity and the reason.
     fn insert(&mut self, key: &str, value: &Value) -> Option<(Severity, &'static str)> {
         let lost = |why| Some((Severity::Lost, why));
         if key.is_empty() || key.len() > MAX_KEY {

@@ -1,10 +1,10 @@
-//! The grids in which the IQ types look up 4 or 8 values at a time.
+//! The grids from which the IQ types take 4 or 8 values at a time.
 
 use std::sync::LazyLock;
 
 const GRIDS: &str = include_str!("grids.txt");
 
-/// A grid whose entries hold `N` values.
+/// A grid whose entries have `N` values each.
 pub(super) type Grid<const N: usize> = LazyLock<Vec<[i8; N]>>;
 
 pub(super) static IQ2_XXS: Grid<8> = LazyLock::new(|| entries("IQ2_XXS", 256));
@@ -14,7 +14,7 @@ pub(super) static IQ3_XXS: Grid<4> = LazyLock::new(|| entries("IQ3_XXS", 256));
 pub(super) static IQ3_S: Grid<4> = LazyLock::new(|| entries("IQ3_S", 512));
 pub(super) static IQ1: Grid<8> = LazyLock::new(|| entries("IQ1_S", 2048));
 
-/// Parses one section of the embedded file, which must have `count` entries.
+/// Parses one section of the embedded file. The section must have `count` entries.
 fn entries<const N: usize>(name: &str, count: usize) -> Vec<[i8; N]> {
     let section = GRIDS.split("\n[").find_map(|section| section.strip_prefix(name)?.strip_prefix(']'));
     let mut lines = section.unwrap_or_default().lines();

@@ -1,11 +1,11 @@
-//! The IQ types. All but two look up 4 or 8 values in a grid and store the signs separately: either
-//! as a byte, or as seven bits whose parity gives the eighth.
+//! The IQ types. All but two of them take 4 or 8 values from a grid. The signs are stored
+//! separately, either as a byte or as seven bits. Of seven bits, the parity gives the eighth sign.
 
 use super::{double_word, each, grid, half, low, word};
 
-/// Values of `IQ4_NL` and `IQ4_XS`.
+/// The values of `IQ4_NL` and `IQ4_XS` before scaling.
 const STEPS: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
-/// Offset of `IQ1_S` and `IQ1_M` values from their grid.
+/// Difference between the values of `IQ1_S` and `IQ1_M` and the values in their grid.
 const DELTA: f32 = 0.125;
 
 /// Multiplies a grid entry by a scale and applies the signs.
@@ -17,7 +17,7 @@ fn fill<const N: usize>(values: &mut [f32], scale: f32, entry: &[i8; N], signs: 
     }
 }
 
-/// Shifts an entry of the `IQ1` grid up or down and multiplies it by a scale.
+/// Shifts an entry of the `IQ1` grid up or down, and multiplies it by a scale.
 #[inline(always)]
 fn fill_shifted(values: &mut [f32], scale: f32, index: usize, is_down: bool) {
     let delta = if is_down { -DELTA } else { DELTA };
@@ -26,7 +26,8 @@ fn fill_shifted(values: &mut [f32], scale: f32, index: usize, is_down: bool) {
     }
 }
 
-/// Extracts seven signs from a word and adds the eighth, which makes the number of set bits even.
+/// Extracts seven signs from a word and adds the eighth. The eighth sign makes the number of set
+/// bits even.
 fn signs(word: u32, place: usize) -> u8 {
     let seven = (word >> (7 * place)).to_le_bytes()[0] & 127;
     if seven.count_ones() % 2 == 1 { seven | 128 } else { seven }
@@ -47,7 +48,7 @@ pub(super) fn iq2_xxs(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Block: `d f16, 32 words` (index and signs), `8 bytes of scales`.
+/// Block: `d f16, 32 words`, each with an index and signs, then `8 bytes of scales`.
 pub(super) fn iq2_xs(blocks: &[u8], values: &mut [f32]) {
     let grid = &**grid::IQ2_XS;
     each::<74, 256>(blocks, values, |block, values| {
@@ -73,8 +74,8 @@ pub(super) fn iq2_s(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// A byte holds two scales: one for the first 16 of 32 values, one for the other 16. Returns the
-/// scale at `place`.
+/// Returns one of the two scales in a byte. `place` is the number of a group of 8 values. The low
+/// half of the byte is for the first 16 of 32 values, and the high half for the other 16.
 fn halves_of(byte: u8, place: usize) -> f32 {
     f32::from(if place % 4 < 2 { low(byte) } else { byte >> 4 })
 }
@@ -127,8 +128,8 @@ pub(super) fn iq1_s(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Block: `32 indices, 16 bytes` with upper bits and directions, `4 words` of scales. The top 4
-/// bits of each word form `d f16`.
+/// Block: `32 indices, 16 bytes` of upper bits and directions, `4 words` of scales. The top 4 bits
+/// of the four words together are `d f16`.
 pub(super) fn iq1_m(blocks: &[u8], values: &mut [f32]) {
     each::<56, 256>(blocks, values, |block, values| {
         let scales = [48, 50, 52, 54].map(|at| word(block, at));
@@ -145,13 +146,13 @@ pub(super) fn iq1_m(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Block: `d f16, 16 bytes`, with nibbles ordered as in `Q4_0`.
+/// Block: `d f16, 16 bytes`. The nibbles have the same order as in `Q4_0`.
 pub(super) fn iq4_nl(blocks: &[u8], values: &mut [f32]) {
     each::<18, 32>(blocks, values, |block, values| fill_steps(half(block, 0), &block[2..], values));
 }
 
-/// Block: `d f16, u16 of upper bits, 4 bytes of scales, 128 bytes`. Value: `d (s - 32)` times the
-/// step.
+/// Block: `d f16, u16 of upper bits, 4 bytes of scales, 128 bytes`. Value: `d (s - 32)` times an
+/// entry of [`STEPS`].
 pub(super) fn iq4_xs(blocks: &[u8], values: &mut [f32]) {
     each::<136, 256>(blocks, values, |block, values| {
         let (scale, uppers) = (half(block, 0), word(block, 2));

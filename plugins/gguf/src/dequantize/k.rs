@@ -1,9 +1,9 @@
-//! The K types: blocks of 256 values in groups of 16 or 32, whose scales have few bits.
+//! The K types: blocks of 256 values in groups of 16 or 32. Each group has a scale of a few bits.
 
 use super::{each, half, low};
 
-/// Block: `16 scales and minima, 64 bytes, d f16, dmin f16`. Value: `d low(s) q - dmin high(s)`, in
-/// groups of 16.
+/// Block: `16 scales and minima, 64 bytes, d f16, dmin f16`. Value: `d low(s) q - dmin high(s)`. A
+/// group has 16 values.
 pub(super) fn q2(blocks: &[u8], values: &mut [f32]) {
     each::<84, 256>(blocks, values, |block, values| {
         let (scale, min) = (half(block, 80), half(block, 82));
@@ -17,7 +17,7 @@ pub(super) fn q2(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Locates the two-bit values of a group of 16: the first byte and the shift.
+/// Returns the location of the two-bit values of a group of 16: the first byte, and the shift.
 #[inline(always)]
 fn twos(group: usize) -> (usize, usize) {
     (group / 8 * 32 + group % 2 * 16, group / 2 % 4 * 2)
@@ -42,7 +42,8 @@ pub(super) fn q3(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// The six-bit scale and minimum of a group of 32, packed in 12 bytes.
+/// Returns the scale and the minimum of a group of 32 values. Both have six bits, and all of them
+/// are packed in 12 bytes.
 #[inline(always)]
 fn sixes(scales: &[u8], group: usize) -> (f32, f32) {
     let (scale, min) = if group < 4 {
@@ -70,7 +71,7 @@ pub(super) fn q4(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Like `q4`, with 32 bytes of fifth bits before the low nibbles.
+/// Block: the same as for `q4`, but with 32 bytes of fifth bits before the low nibbles.
 pub(super) fn q5(blocks: &[u8], values: &mut [f32]) {
     each::<176, 256>(blocks, values, |block, values| {
         let (scale, min) = (half(block, 0), half(block, 2));

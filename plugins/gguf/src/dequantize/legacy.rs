@@ -1,9 +1,10 @@
-//! Blocks with a scale, sometimes a minimum, and values of 1 to 8 bits, lowest bits first.
+//! Blocks with a scale, in some types a minimum, and values of 1 to 8 bits. The lowest bits come
+//! first.
 
 use super::{double_word, each, half, low};
 
-/// Block: `d f16, 16 bytes`. Byte `i` holds value `i` in its low nibble and value `i + 16` in its
-/// high nibble. Value: `d (q - 8)`.
+/// Block: `d f16, 16 bytes`. The low nibble of byte `i` contains value `i`, and the high nibble
+/// contains value `i + 16`. Value: `d (q - 8)`.
 pub(super) fn q4_0(blocks: &[u8], values: &mut [f32]) {
     each::<18, 32>(blocks, values, |block, values| {
         let scale = half(block, 0);
@@ -70,7 +71,7 @@ pub(super) fn q8_0(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Block: `d f16, 16 bytes`. A set bit is `d`, a clear bit `-d`.
+/// Block: `d f16, 16 bytes`. A set bit is `d`, and a clear bit is `-d`.
 pub(super) fn q1_0(blocks: &[u8], values: &mut [f32]) {
     each::<18, 128>(blocks, values, |block, values| {
         let scale = half(block, 0);
@@ -82,7 +83,7 @@ pub(super) fn q1_0(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Block: `d f16, 16 bytes` of four values each. Value: `d (q - 1)`.
+/// Block: `d f16, 16 bytes`, each with four values. Value: `d (q - 1)`.
 pub(super) fn q2_0(blocks: &[u8], values: &mut [f32]) {
     each::<18, 64>(blocks, values, |block, values| {
         let scale = half(block, 0);

@@ -2,11 +2,11 @@
 
 use super::{each, half, low};
 
-/// E2M1 values doubled, so that they are integers. Zero has no sign.
+/// E2M1 values multiplied by 2, which makes them integers. Both zeros are positive here.
 const E2M1_TWICE: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
-/// Block: `48 bytes of five trits, 4 of four, d f16`. Value: `d (t - 1)`. The trits are the base-3
-/// digits of byte / 256.
+/// Block: `48 bytes of five trits each, 4 bytes of four trits each, d f16`. Value: `d (t - 1)`. The
+/// trits of a byte are the base-3 digits of byte / 256.
 pub(super) fn tq1_0(blocks: &[u8], values: &mut [f32]) {
     const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
     each::<54, 256>(blocks, values, |block, values| {
@@ -25,7 +25,7 @@ pub(super) fn tq1_0(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Block: `64 bytes of four trits, d f16`. Value: `d (t - 1)`.
+/// Block: `64 bytes of four trits each, d f16`. Value: `d (t - 1)`.
 pub(super) fn tq2_0(blocks: &[u8], values: &mut [f32]) {
     each::<66, 256>(blocks, values, |block, values| {
         let scale = half(block, 64);
@@ -38,18 +38,20 @@ pub(super) fn tq2_0(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Block: `e u8, 16 bytes`. Value: `2^(e - 127)` times E2M1, with nibbles ordered as in `Q4_0`.
+/// Block: `e u8, 16 bytes`. Value: `2^(e - 127)` times an E2M1 number. The nibbles have the same
+/// order as in `Q4_0`.
 pub(super) fn mxfp4(blocks: &[u8], values: &mut [f32]) {
     each::<17, 32>(blocks, values, |block, values| {
-        // Half the power of two, because the table holds doubled values. ggml does the same,
-        // including for results that overflow to infinity.
+        // Use half the power of two, because the table contains doubled values. ggml does the same,
+        // even if the result overflows to infinity.
         let exponent = u32::from(block[0]);
         let scale = f32::from_bits(if exponent < 2 { 0x0020_0000 << exponent } else { (exponent - 1) << 23 });
         fill_e2m1(scale, &block[1..], values);
     });
 }
 
-/// Block: `four scales of unsigned E4M3, 32 bytes`. Each scale covers 16 values in 8 bytes.
+/// Block: `four scales of unsigned E4M3, 32 bytes`. Each scale is for 16 values, which are in 8
+/// bytes.
 pub(super) fn nvfp4(blocks: &[u8], values: &mut [f32]) {
     each::<36, 64>(blocks, values, |block, values| {
         for (place, values) in values.as_chunks_mut::<16>().0.iter_mut().enumerate() {
@@ -58,7 +60,7 @@ pub(super) fn nvfp4(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Decodes all low nibbles, then all high nibbles.
+/// Decodes first all low nibbles, then all high nibbles.
 #[inline(always)]
 fn fill_e2m1(scale: f32, bytes: &[u8], values: &mut [f32]) {
     let (lows, highs) = values.split_at_mut(bytes.len());
@@ -68,8 +70,8 @@ fn fill_e2m1(scale: f32, bytes: &[u8], values: &mut [f32]) {
     }
 }
 
-/// Returns half of an unsigned E4M3. As in ggml and gguf-py, NaN (0x7f) becomes zero, but 0xff does
-/// not.
+/// Returns half of an unsigned E4M3 number. As in ggml and gguf-py, the NaN 0x7f becomes zero, but
+/// 0xff does not.
 fn half_of_e4m3(bits: u8) -> f32 {
     let (exponent, mantissa) = (bits >> 3 & 15, bits & 7);
     match exponent {

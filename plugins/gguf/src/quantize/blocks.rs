@@ -1,9 +1,9 @@
-//! Encoders for quantized blocks. They match the quantizers of gguf-py (`gguf/quants.py`) and the
-//! reference functions of ggml (`ggml-quants.c`) bit for bit.
+//! Encoders for quantized blocks. Their output is bit for bit the same as that of the quantizers in
+//! gguf-py (`gguf/quants.py`) and the reference functions in ggml (`ggml-quants.c`).
 //!
 //! All arithmetic is in f32. The scale is stored as f16, but its inverse is computed from the f32
-//! scale. In a block of nibbles, elements 0 to 15 are in the low halves of the bytes, and 16 to 31
-//! in the high halves.
+//! scale. In a block of nibbles, elements 0 to 15 are in the low halves of the bytes, and elements
+//! 16 to 31 are in the high halves.
 
 use half::f16 as Half;
 
@@ -68,7 +68,8 @@ pub(crate) fn q5_1(numbers: &[f32], output: &mut Vec<u8>) {
 }
 
 /// Block: 256 trits, five per byte (four in the last four bytes), d f16. x = d (t - 1). A byte is
-/// `ceil(256 v / 243)`, where v is the base-3 number formed by its trits, most significant first.
+/// `ceil(256 v / 243)`, where v is the number whose base-3 digits are its trits, the most
+/// significant first.
 pub(crate) fn tq1_0(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<256>().0 {
         let (d, trits) = trits(block);
@@ -83,7 +84,8 @@ pub(crate) fn tq1_0(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// Block: 256 bit pairs, four per byte, 32 elements apart, d f16. x = d (t - 1).
+/// Block: 256 bit pairs, d f16. x = d (t - 1). Each byte contains four pairs, for elements that are
+/// 32 apart.
 pub(crate) fn tq2_0(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<256>().0 {
         let (d, trits) = trits(block);
@@ -94,16 +96,16 @@ pub(crate) fn tq2_0(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// Block: e u8, 32 nibbles. x = 2^(e - 127) E\[q\], where E are the values of OCP's E2M1.
+/// Block: e u8, 32 nibbles. x = 2^(e - 127) E\[q\], where E is the table of OCP's E2M1 values.
 pub(crate) fn mxfp4(numbers: &[f32], output: &mut Vec<u8>) {
-    // Doubled E2M1 values, which are paired with half the scale.
+    // E2M1 values multiplied by 2. To compensate, the scale is halved.
     const DOUBLED: [f32; 16] =
         [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
     for block in numbers.as_chunks::<32>().0 {
         let largest = largest(block);
         let exponent = if largest > 0.0 { byte(largest.log2().floor() - 2.0 + 127.0) } else { 0 };
         let half_scale = f32::from_bits(match u32::from(exponent) {
-            // Subnormal powers of two.
+            // These powers of two are subnormal.
             small @ 0..2 => 0x0020_0000 << small,
             exponent => (exponent - 1) << 23,
         });
@@ -119,8 +121,9 @@ pub(crate) fn mxfp4(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// Returns the codes, in which `middle` is zero, and the scale. The scale maps the value farthest
-/// from zero (the first of several) to `-middle`.
+/// Returns the scale and the codes. The code `middle` stands for zero. The scale is chosen so that
+/// the value farthest from zero gets code 0. If several values are equally far, the first one
+/// counts.
 fn quantize_symmetric(block: &[f32; 32], middle: u8) -> (f32, [u8; 32]) {
     let farthest = block.iter().fold(block[0], |max, &x| if x.abs() > max.abs() { x } else { max });
     let d = farthest / -f32::from(middle);
@@ -139,7 +142,7 @@ fn quantize_from_min(block: &[f32; 32], max: u8) -> (f32, f32, [u8; 32]) {
     (d, min, block.map(|x| byte(((x - min) * inverse + 0.5).trunc()).min(max)))
 }
 
-/// Returns the largest magnitude d, and each value as 0, 1 or 2 for -d, 0 and d.
+/// Returns the largest magnitude d, and a code for each value: 0, 1 or 2 for -d, 0 and d.
 fn trits(block: &[f32; 256]) -> (f32, [u8; 256]) {
     let d = largest(block);
     let inverse = inverse(d);
@@ -154,8 +157,9 @@ fn inverse(d: f32) -> f32 {
     if d == 0.0 { 0.0 } else { 1.0 / d }
 }
 
-/// Returns the lowest byte of an integral number. Numbers beyond i32, which occur when the inverse
-/// of a tiny scale overflows, become zero, as in the reference implementation on x86.
+/// Returns the lowest byte of an integral number. A number that does not fit an i32 becomes zero,
+/// as in the reference implementation on x86. Such numbers occur if the inverse of a tiny scale
+/// overflows.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the number fits an i32, and only its lowest byte is needed"

@@ -1,4 +1,4 @@
-//! Builds files from bytes, and reads and writes them in memory.
+//! Helpers that build files from bytes, and read and write them in memory.
 
 use serde_json::Value;
 use std::path::Path;
@@ -17,7 +17,8 @@ pub(crate) fn key(name: &str, kind: u32, bytes: &[u8]) -> Vec<u8> {
     [&text(name)[..], &kind.to_le_bytes(), bytes].concat()
 }
 
-/// Encodes a tensor entry. Dimensions are in file order, fastest first.
+/// Encodes a tensor entry. `dims` is in the order of the file, in which the first dimension varies
+/// fastest.
 pub(crate) fn tensor(name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8> {
     let mut bytes = [&text(name)[..], &u32::try_from(dims.len()).unwrap().to_le_bytes()].concat();
     dims.iter().for_each(|dim| bytes.extend(dim.to_le_bytes()));
@@ -26,7 +27,7 @@ pub(crate) fn tensor(name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8
     bytes
 }
 
-/// Builds a file. If there are tensors, the data is padded to a multiple of 32.
+/// Builds a file. If there are tensors, the header is padded to a multiple of 32 bytes.
 pub(crate) fn file(keys: &[Vec<u8>], tensors: &[Vec<u8>], data: &[u8]) -> Vec<u8> {
     let counts = [tensors.len() as u64, keys.len() as u64].map(u64::to_le_bytes).concat();
     let mut bytes = [b"GGUF\x03\0\0\0", &counts[..], &keys.concat(), &tensors.concat()].concat();
@@ -37,7 +38,7 @@ pub(crate) fn file(keys: &[Vec<u8>], tensors: &[Vec<u8>], data: &[u8]) -> Vec<u8
     bytes
 }
 
-/// The files of a case, with the entry that its expectation names.
+/// Returns the files of a fixture as a source. Its entry is the input that `expected` names.
 pub(crate) fn source(folder: &Path, expected: &Value) -> MemorySource {
     MemorySource::new(
         Entry::File(expected["input"].as_str().unwrap().to_owned()),
@@ -45,7 +46,7 @@ pub(crate) fn source(folder: &Path, expected: &Value) -> MemorySource {
     )
 }
 
-/// Reads a source for a purpose and passes the view to `check`.
+/// Reads a source for this purpose, and passes the view to `check`.
 pub(crate) fn with_view<T>(
     source: &dyn Source,
     options: &[(&str, &str)],
@@ -57,7 +58,7 @@ pub(crate) fn with_view<T>(
     Ok(check(&MemoryView::read(&Gguf, &memory::pairs(options), source, &context)?))
 }
 
-/// Returns the error message for an invalid file.
+/// Returns the error message for an invalid file with these bytes.
 pub(crate) fn refusal(bytes: &[u8]) -> String {
     with_view(&MemorySource::file("m.gguf", bytes), &[], Purpose::FLAT, |_| ()).unwrap_err().to_string()
 }
@@ -68,7 +69,7 @@ pub(crate) fn write(view: &MemoryView<'_>, options: &[(&str, &str)]) -> Result<M
     memory::write(&Gguf, &memory::pairs(options), view, &target, &MemoryContext::default())
 }
 
-/// Opens the written file as a source.
+/// Returns a source that contains the written file.
 pub(crate) fn reopen(output: &MemoryOutput) -> MemorySource {
     MemorySource::file("out.gguf", output.files["out.gguf"].clone())
 }

@@ -1,4 +1,4 @@
-//! Compares dequantized values with digests of gguf-py's values.
+//! Compares digests of dequantized values with digests of the values that gguf-py computes.
 
 use crate::common::{file, source, tensor, with_view};
 use serde_json::json;
@@ -37,7 +37,7 @@ fn every_type_gives_the_numbers_of_gguf_py() {
     assert_eq!((tensors, types.len()), (74, 25));
 }
 
-/// A Q8_0 block with this scale, whose codes are 0 to 31.
+/// Returns a Q8_0 block with this scale and the codes 0 to 31.
 fn q8_0(scale: half::f16) -> Vec<u8> {
     scale.to_le_bytes().into_iter().chain(0..32).collect()
 }
@@ -65,13 +65,13 @@ fn what_f16_cannot_hold_is_refused() {
     let error = numbers(&large, &[32], "f16").unwrap_err().to_string();
     assert!(error.contains("too large for F16"), "{error}");
     assert_eq!(numbers(&large, &[32], "bf16").unwrap().len(), 64);
-    // Values that are already infinite stay infinite.
+    // If the scale is infinite, the values are infinite and can be stored.
     assert!(numbers(&q8_0(half::f16::INFINITY), &[32], "f16").is_ok());
 }
 
 #[test]
 fn pieces_join_without_a_seam() {
-    // Slightly more than 1 MiB of F32, in pieces of 256 KiB.
+    // Slightly more than 1 MiB of F32 values, in pieces of 256 KiB.
     let blocks: Vec<u8> = (0..9000_u16).flat_map(|i| q8_0(half::f16::from_bits(i + 0x2000))).collect();
     let bytes = numbers(&blocks, &[32 * 90, 100], "f32").unwrap();
     let expected = (0..9000_u16).flat_map(|i| {

@@ -1,4 +1,4 @@
-//! Files written by gguf-py and ggml, and files that they reject.
+//! Files that gguf-py and ggml wrote, and files that they reject.
 
 use crate::common::{source, with_view};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn every_case_is_read_or_refused() {
     assert_eq!((ok, refused), (20, 27));
 }
 
-/// The type of a node in the words of the expectations.
+/// Returns the type of a node, in the words that [`expected_type`] returns.
 fn type_of(node: &Node) -> &str {
     match (node.kind, &*node.class) {
         (NodeKind::TEXT, _) => "string",
@@ -42,7 +42,7 @@ fn type_of(node: &Node) -> &str {
     }
 }
 
-/// Translates a type of an expectation to the word used by this format.
+/// Translates the name of a type in a fixture's expectations.
 fn expected_type(kind: &str) -> String {
     let is_array = kind.strip_prefix("array<").and_then(|rest| rest.strip_suffix('>'));
     let word = |kind: &str| match kind {
@@ -81,7 +81,7 @@ fn metadata_has_its_types_and_values() {
     assert_eq!(values, 85);
 }
 
-/// Normalizes JSON: floats are rounded to F32, and infinities have one spelling.
+/// Normalizes JSON: rounds floats to F32, and gives infinities a single spelling.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(plain).collect(),

@@ -1,4 +1,4 @@
-//! The file type of written files, and notes about options without effect.
+//! The file type in written files, and the notes about options that have no effect.
 
 use crate::common::{file, key, reopen, source, tensor, text, with_view, write};
 use std::sync::Arc;
@@ -16,7 +16,8 @@ fn u32_key(name: &str, number: u32) -> Vec<u8> {
     key(name, 4, &number.to_le_bytes())
 }
 
-/// A file with a matrix of 64 elements and a vector of 32 elements, with these types.
+/// Returns a file with a matrix of 64 elements and a vector of 32 elements, with these tensor
+/// types.
 fn model(architecture: &str, file_type: u32, matrix: u32, vector: u32) -> Vec<u8> {
     let keys = [key("general.architecture", 8, &text(architecture)), u32_key("general.file_type", file_type)];
     let bytes = |kind, elements: u64| match kind {
@@ -31,7 +32,7 @@ fn model(architecture: &str, file_type: u32, matrix: u32, vector: u32) -> Vec<u8
     file(&keys, &tensors, &vec![0; usize::try_from(len).unwrap()])
 }
 
-/// Writes a file again in a context with these other sources; also returns the notes.
+/// Rewrites a file. `others` are the sources that options may name. Also returns the notes.
 fn again(
     bytes: Vec<u8>,
     options: &[(&str, &str)],
@@ -77,7 +78,7 @@ fn the_file_type_is_what_was_written() {
         assert_eq!(losses.len(), usize::from(is_said), "{losses:?}");
         assert!(losses.iter().all(|loss| loss.severity == Severity::Note), "{losses:?}");
     }
-    // A value set by the user takes precedence.
+    // A file type that the user sets takes precedence.
     let set = [("set", "general.file_type=u32:1024")];
     assert_eq!(file_type(&again(model("llama", 0, BF16, F32), &set, &[]).unwrap().0), Some(1024));
 }
@@ -144,7 +145,7 @@ fn names_of_transformers_are_given_or_refused_with_a_reason() {
     assert!(error.to_string().contains("names=hf"), "{error}");
 }
 
-/// Tensors that are already quantized keep the file type of the fixture.
+/// If a model is already quantized, its file type is kept.
 #[test]
 fn a_mix_stays_what_it_is() {
     let folder = cases("gguf", "llama_tiny").remove(0);

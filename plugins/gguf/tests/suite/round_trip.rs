@@ -1,4 +1,4 @@
-//! Rewritten files have the same tensors and metadata, and ggml itself accepts them.
+//! Files that ferry rewrites have the same tensors and metadata, and satisfy the rules of ggml.
 
 use crate::common::{file, key, reopen, source, tensor, with_view, write};
 use std::collections::BTreeMap;
@@ -37,7 +37,8 @@ fn every_case_is_written_again_bit_for_bit() {
     assert_eq!(same, 19);
 }
 
-/// With a single key the order is fixed, so the bytes equal those that gguf-py wrote.
+/// If a file has a single key, only one order of keys is possible. The bytes are then the same as
+/// those that gguf-py wrote.
 #[test]
 fn the_bytes_are_those_of_gguf_py() {
     let mut same = 0;
@@ -116,7 +117,7 @@ fn a_flat_tensor_of_comfyui_gets_its_shape_back() {
     };
     assert_eq!(found(&[2, 3, 16], 0, Purpose::FLAT).unwrap(), (vec![2, 3, 16], 0));
     assert_eq!(found(&[2, 3, 16], 0, Purpose::COPY).unwrap(), (vec![3, 32], 1));
-    // Rows of 16 are not whole blocks.
+    // Rows of 16 elements are not whole blocks.
     assert_eq!(found(&[2, 3, 16], 2, Purpose::FLAT).unwrap(), (vec![3, 32], 1));
     for wrong in [&[2, 3, 15][..], &[-96], &[]] {
         assert!(
@@ -128,8 +129,8 @@ fn a_flat_tensor_of_comfyui_gets_its_shape_back() {
     }
 }
 
-/// The fixture has gguf-py's result for each tensor, including cases where `d` is zero, tiny or
-/// huge.
+/// The fixture contains gguf-py's result for each tensor, including cases in which `d` is zero,
+/// tiny or huge.
 #[test]
 fn what_is_quantised_is_what_gguf_py_makes() {
     let folder = cases("gguf", "quantize_reference").remove(0);
@@ -154,7 +155,7 @@ fn what_is_quantised_is_what_gguf_py_makes() {
                 expected["tensors"]["w"]["quantized"][&name]["sha256"],
                 "{word}"
             );
-            // One dimension.
+            // This tensor has one dimension, so it is not quantized.
             assert_eq!(tensors["b"].0, "F32");
             assert_eq!(metadata["general.file_type"].root().as_int(), Some(file_type));
             assert_eq!(metadata["general.quantization_version"].root().as_int(), Some(2));
@@ -163,7 +164,7 @@ fn what_is_quantised_is_what_gguf_py_makes() {
                 losses.len() == 1 && losses[0].requested && losses[0].kind == LossKind::Precision,
                 "{losses:?}"
             );
-            // A glob does not override that.
+            // Even if a glob matches it, a tensor of one dimension is not quantized.
             let both = write(view, &[("quantize", &format!("*={word}"))]).unwrap();
             let (tensors, _) = with_view(&reopen(&both), &[], Purpose::FLAT, contents).unwrap();
             assert_eq!(["w", "b"].map(|of| tensors[of].0.clone()), [&*name, "F32"], "{word}");

@@ -126,7 +126,7 @@ fn array(column: &ArrayRef) -> (String, Vec<u64>, Vec<u8>) {
     (dtype, shape, bytes)
 }
 
-/// Returns the same as [`array`], but the number of rows is the first dimension of the shape.
+/// Returns the same as `array`, but the number of rows is the first dimension of the shape.
 fn below(column: &ArrayRef) -> (String, Vec<u64>, Vec<u8>) {
     macro_rules! numbers {
         ($type:ty) => {
