@@ -1,5 +1,6 @@
-//! The file `checkpoint`: a tree with its small arrays, in Flax's encoding. Flax, T5X and Orbax
-//! before version 0.5 write it. An array stored in its own folder is replaced by a reference:
+//! The file `checkpoint`, which contains a tree with its small arrays in Flax's encoding. Flax, T5X
+//! and Orbax before version 0.5 write this file. If an array is stored in its own folder, the tree
+//! contains a reference instead:
 //!
 //! ```text
 //! "PLACEHOLDER://FOLDER"                                 Orbax
@@ -19,7 +20,8 @@ pub(crate) const AGGREGATE: &str = "checkpoint";
 /// The tree in an aggregate file.
 pub(crate) struct Aggregate {
     pub(crate) file: FileId,
-    /// Leaves in file order. A path has its keys, each with a flag that is set for list indices.
+    /// Leaves in the order of the file. Each key of a path has a flag that is set if the key is a
+    /// list index.
     pub(crate) leaves: Vec<(Vec<(String, bool)>, Leaf)>,
 }
 
@@ -27,18 +29,18 @@ pub(crate) struct Aggregate {
 #[derive(Debug)]
 pub(crate) enum Leaf {
     Array(Array),
-    /// An array in one of these folders.
+    /// An array that is in one of these folders.
     Reference(Vec<String>),
     Value(Node),
     Empty {
         is_list: bool,
     },
-    /// A msgpack extension that Flax does not define.
+    /// A msgpack extension type that Flax does not define.
     Unknown(i8),
 }
 
-/// Whether a folder has an aggregate file. TensorFlow's file of the same name is text, and a pickle
-/// does not start with a map that has a string key.
+/// Returns whether a folder contains an aggregate file. TensorFlow has a text file with the same
+/// name. A pickle does not start with a map that has a string key.
 pub(crate) fn is_in(source: &dyn Source, folder: &str) -> Result<bool> {
     let name = format!("{folder}{AGGREGATE}");
     if !source.contains(&name)? {
@@ -106,8 +108,8 @@ impl Aggregate {
     }
 }
 
-/// Returns the folders that may hold the array of a tensorstore spec, or `None` if the map is not
-/// such a spec. The path in it may be that of the machine where it was written.
+/// Returns the folders that may contain the array of a tensorstore spec, or `None` if the map is
+/// not such a spec. The path in the spec may be a path on the machine that wrote the checkpoint.
 fn folders_of(document: &Document, entries: &[(Key, u32)]) -> Option<Vec<String>> {
     let get = |entries: &[(Key, u32)], name: &str| {
         let found = entries.iter().find(|(key, _)| matches!(key, Key::Text(text) if text == name));
@@ -118,7 +120,7 @@ fn folders_of(document: &Document, entries: &[(Key, u32)]) -> Option<Vec<String>
         _ => None,
     };
     let mut entries = entries;
-    // A cast driver wraps a different store.
+    // The `cast` driver wraps the spec of another store.
     for _ in 0..2 {
         text(get(entries, "driver"))?;
         match get(entries, "base") {

@@ -1,5 +1,5 @@
-//! Arrays: the chunks of an array become the tiles of a tensor. Uncompressed chunks are file ranges
-//! that the host copies.
+//! Arrays. The chunks of an array become the tiles of a tensor. Chunks that are not compressed
+//! become file ranges, which the host copies.
 
 use crate::codec::{Chain, Chunk};
 use crate::encoding::Encoding;
@@ -15,36 +15,37 @@ use tensorferry_sdk::{
 
 /// Maximum chunks of one array.
 const MAX_CHUNKS: u64 = 1 << 24;
-/// Maximum bytes of an array's description. Those of tensorstore have less than a thousand.
+/// Maximum bytes of an array's description. Descriptions that tensorstore writes have less than a
+/// thousand bytes.
 const MAX_DESCRIPTION: u64 = 1 << 20;
 
-/// Reads arrays into a catalog.
+/// Adds arrays to a catalog as tensors.
 pub(crate) struct Arrays<'a> {
     pub(crate) source: &'a dyn Source,
     pub(crate) catalog: &'a mut dyn CatalogSink,
     pub(crate) context: &'a dyn Context,
-    /// Chunks that are decoded on demand.
+    /// Chunks that must be decoded when they are read.
     pub(crate) encoded: Vec<Chunk>,
     names: UniqueNames,
     counted: ChunkTotals,
 }
 
-/// Totals over all arrays so far. They are bounded, because a few bytes can claim millions of
+/// Totals over all arrays so far. They are limited, because a few bytes can claim millions of
 /// chunks.
 #[derive(Default)]
 struct ChunkTotals {
-    /// Chunks found, and entries of shards.
+    /// Number of chunks that exist, plus number of entries in the indexes of shards.
     chunks: u64,
-    /// Missing chunks that were looked up or have a place in a grid.
+    /// Number of missing chunks, if they were looked up or have a place in a grid of tiles.
     absent: u64,
-    /// Bytes of chunks in memory.
+    /// Bytes of chunks that are in memory.
     held: u64,
-    /// Decoded bytes of chunks beyond their stored bytes.
+    /// Number of bytes by which decoded chunks are longer than stored chunks.
     expanded: u64,
 }
 
 impl ChunkTotals {
-    /// Allowed missing chunks: 16 per present chunk, plus `entries / 64`.
+    /// Maximum number of missing chunks: 16 per existing chunk, plus 1/64 of the `entries` limit.
     const MAX_MISSING: (u64, u64) = (16, 64);
 
     fn chunk(&mut self, limits: &Limits) -> Result<()> {
@@ -91,15 +92,15 @@ impl ChunkTotals {
     }
 }
 
-/// The chunks of one array found so far.
+/// The chunks of one array that have been found so far.
 struct FoundChunks<'e> {
     name: Arc<str>,
     encoding: &'e Encoding,
     tile: Vec<u64>,
     tile_bytes: u64,
-    /// Number and storage of each tile found.
+    /// Number and storage of each tile that was found.
     tiles: Vec<(u64, StorageId)>,
-    /// Chunks that were looked up and already counted as missing.
+    /// Number of chunks that were looked up, and are already counted as missing.
     missed: u64,
 }
 
@@ -119,14 +120,14 @@ impl<'a> Arrays<'a> {
         }
     }
 
-    /// Returns a unique name for an item's array. Reports a loss if a different tensor has the name
-    /// already.
+    /// Returns a unique name for an array of an item. If another tensor already has the array's
+    /// name, reports a loss.
     pub(crate) fn name(&mut self, item: &str, key: &str) -> Result<String> {
         self.names.take_for(self.catalog, prefixed(item, key))
     }
 
-    /// Declares the array at a key as a tensor; `None` if there is no array. If `stores_all` is
-    /// set, the writer left out no chunk.
+    /// Declares the array at a key as a tensor. Returns `None` if the store does not contain the
+    /// array. If `stores_all` is set, the writer stored all chunks, so a missing chunk is an error.
     pub(crate) fn add(
         &mut self,
         store: &Store<'_>,
@@ -156,7 +157,7 @@ impl<'a> Arrays<'a> {
         }
         let encoding = span.bytes(source, limits).and_then(|bytes| parse(&bytes, limits)).map_err(at)?;
         let counts = counts(&encoding).map_err(at)?;
-        // Without a fill value, no chunk can have been left out.
+        // Without a fill value, the writer cannot have left out any chunk.
         let stores_all = stores_all || encoding.fill.is_null();
         self.describe(store, key, name, &encoding, &counts, stores_all).map(Some).map_err(|error| {
             let error = error.tensor(name);
@@ -214,7 +215,7 @@ impl<'a> Arrays<'a> {
         self.tensor(found, total, stores_all)
     }
 
-    /// Declares the tensor that consists of the chunks found.
+    /// Declares the tensor that consists of these chunks.
     fn tensor(&mut self, found: FoundChunks<'_>, total: u64, stores_all: bool) -> Result<TensorId> {
         let FoundChunks { name, encoding, mut tile, tiles, missed, .. } = found;
         let Encoding { shape, dtype, order, .. } = encoding;
@@ -237,7 +238,7 @@ impl<'a> Arrays<'a> {
             return self.catalog.tensor(&name, *dtype, shape, fill, 0);
         }
         let listed = if tiles.is_empty() {
-            // Without any chunk, one tile as large as the tensor is equivalent.
+            // If no chunk exists, a single tile with the shape of the tensor has the same effect.
             tile.clone_from(shape);
             vec![None]
         } else {
@@ -254,8 +255,8 @@ impl<'a> Arrays<'a> {
         self.catalog.tensor_of_tiles(&name, *dtype, shape, grid)
     }
 
-    /// Reports missing chunks, which were either left out because they equal the fill value, or
-    /// lost.
+    /// Reports missing chunks as a loss. The writer may have left them out because they equal the
+    /// fill value, or they may have been lost.
     fn report_missing_chunks(&mut self, name: &str, absent: u64, total: u64) -> Result<()> {
         let why = format!(
             "{absent} of its {total} chunks are missing and are read as the fill value; writers may leave out such chunks"
@@ -263,7 +264,8 @@ impl<'a> Arrays<'a> {
         self.catalog.loss(Loss::new(LossKind::Tensor, name, why).severity(Severity::Changed))
     }
 
-    /// Adds each chunk inside a chunk of this layer, which starts at `start`.
+    /// Adds the chunks inside a chunk of this layer. `start` is the position in the tensor at which
+    /// the outer chunk starts.
     fn layer(&mut self, span: &Span, layer: usize, start: &[u64], found: &mut FoundChunks<'_>) -> Result<()> {
         let layers = &found.encoding.layers;
         let Some(&at_start) = layers.index_at_start.get(layer) else {
@@ -287,10 +289,10 @@ impl<'a> Arrays<'a> {
         Ok(())
     }
 
-    /// Adds an innermost chunk as a tile.
+    /// Adds an innermost chunk as a tile, unless it is past the end of the tensor.
     fn tile(&mut self, span: &Span, start: &[u64], found: &mut FoundChunks<'_>) -> Result<()> {
-        // In elements from the tensor's start. Chunks of a shard may start past the end of the
-        // tensor.
+        // `start` is a position in elements. The last chunks of a shard may start past the end of
+        // the tensor.
         let (shape, mut number) = (&found.encoding.shape, 0);
         for ((start, len), tile) in start.iter().zip(shape).zip(&found.tile) {
             if start >= len {
@@ -334,7 +336,8 @@ impl<'a> Arrays<'a> {
     }
 }
 
-/// Returns the grid position of a chunk, given the number of chunks along each dimension.
+/// Returns the position of a chunk in the grid. `counts` contains the number of chunks along each
+/// dimension.
 fn grid_position(number: u64, counts: &[u64]) -> Vec<u64> {
     let (mut rest, mut place) = (number, vec![0; counts.len()]);
     for dim in (0..place.len()).rev() {
@@ -344,7 +347,8 @@ fn grid_position(number: u64, counts: &[u64]) -> Vec<u64> {
     place
 }
 
-/// Checks the shapes of all layers and returns the number of keyed chunks along each dimension.
+/// Checks the chunk shapes of all layers. Returns the number of chunks with keys along each
+/// dimension.
 fn counts(encoding: &Encoding) -> Result<Vec<u64>> {
     let shape = &encoding.shape;
     element_count(shape)?;
@@ -364,7 +368,8 @@ fn counts(encoding: &Encoding) -> Result<Vec<u64>> {
             let error = Error::malformed("a shard does not consist of whole chunks");
             return Err(error.expected(format!("parts of {outer:?}")).found(format!("{tile:?}")));
         }
-        // Counts shards, and then the chunks of all shards.
+        // In the first layer, this counts the shards, and in the next layers, the chunks inside all
+        // shards.
         let counts = shape.iter().zip(tile).map(|(len, tile)| len.div_ceil(*tile));
         let total = counts.clone().try_fold(1_u64, u64::checked_mul).filter(|total| *total <= MAX_CHUNKS);
         total.ok_or_else(|| {
@@ -385,7 +390,7 @@ fn counts(encoding: &Encoding) -> Result<Vec<u64>> {
     Ok(shape.iter().zip(tile).map(|(len, tile)| len.div_ceil(*tile)).collect())
 }
 
-/// Returns the name of an item's array before it is made unique.
+/// Returns the name for an array of an item. The name may not be unique.
 pub(crate) fn prefixed(item: &str, key: &str) -> String {
     if item.is_empty() { key.to_owned() } else { format!("{item}.{key}") }
 }

@@ -1,9 +1,9 @@
-//! `array_metadatas/process_N`: metadata of arrays that zarr cannot hold. In zarr, a typed key of
-//! `jax.random` is an array of u32; `ext_metadata` has the name of its generator.
+//! `array_metadatas/process_N`: metadata of arrays that zarr cannot represent. In zarr, a typed key
+//! of `jax.random` is an array of u32. `ext_metadata` contains the name of the key's generator.
 //!
 //! ```text
 //! {"array_metadatas": [{"array_metadata": {"param_name", "write_shape", "chunk_shape",
-//!                                          "ext_metadata": null | {"random_key_impl": "threefry2x32"}}}]}
+//!                       "ext_metadata": null | {"random_key_impl": "threefry2x32"}}}]}
 //! ```
 
 use crate::json::Json;
@@ -13,10 +13,10 @@ use std::collections::HashMap;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
 pub(crate) const FOLDER: &str = "array_metadatas";
-/// Entry that marks an array as a typed key.
+/// Key of the entry that marks an array as a typed key.
 pub(crate) const RANDOM_KEY: &str = "random_key_impl";
 
-/// Reads the files of a tree and returns the extra metadata by array name.
+/// Reads these files in the folder of a tree. Returns the entries of `ext_metadata` by array name.
 pub(crate) fn read(
     source: &dyn Source,
     folder: &str,
@@ -44,7 +44,8 @@ pub(crate) fn read(
     Ok(found)
 }
 
-/// Returns the file's content for typed keys, each given by name, shape and generator.
+/// Returns the content of such a file for typed keys. Each key consists of name, shape and
+/// generator.
 pub(crate) fn document(keys: &[(String, Vec<u64>, String)]) -> Value {
     let entry = |(name, shape, generator): &(String, Vec<u64>, String)| {
         json!({"array_metadata": {

@@ -1,4 +1,4 @@
-//! Version 1 of Blosc: blocks of shuffled bytes, compressed by one of five codecs.
+//! Version 1 of Blosc: blocks of shuffled bytes, which one of five codecs has compressed.
 //!
 //! ```text
 //! 0   version, codec version, flags, bytes per element: u8 each
@@ -6,9 +6,9 @@
 //! 16  offset of each block, u32 each; or the raw data (flag 2)
 //! ```
 //!
-//! Flags: 1 bytes are shuffled, 2 not compressed, 4 bits are shuffled, 16 blocks are not split. The
-//! upper three bits are the codec. A split block has one part per byte of an element. Each part
-//! starts with its length as i32.
+//! The flags mean: 1 bytes are shuffled, 2 data is not compressed, 4 bits are shuffled, 16 blocks
+//! are not split. The upper three bits are the codec. A split block has one part for each byte of
+//! an element. Each part starts with its length as i32.
 
 use crate::chunk_io::{SizedSink, SpanReader};
 use std::io::Read;
@@ -81,7 +81,7 @@ pub(crate) fn decode(
     Ok(())
 }
 
-/// Decodes a part, which must fill `to` exactly.
+/// Decodes a part of a block. The decoded part must fill `to` exactly.
 fn unpack(codec: u8, from: &[u8], to: &mut [u8]) -> Result<()> {
     let len = to.len();
     let written = match codec {
@@ -110,7 +110,7 @@ fn filled(from: &mut dyn Read, to: &mut [u8]) -> Result<usize> {
     if more > 0 { Err(wrong("a part is too long")) } else { Ok(to.len()) }
 }
 
-/// Decodes FastLZ with far matches and returns the decoded length.
+/// Decodes Blosc's variant of FastLZ, which has longer match distances. Returns the decoded length.
 fn blosclz(from: &[u8], to: &mut [u8]) -> Option<usize> {
     const FAR: usize = 8191;
     let (mut input, mut at) = (from.iter().copied(), 0_usize);
@@ -137,7 +137,8 @@ fn blosclz(from: &[u8], to: &mut [u8]) -> Option<usize> {
             }
             let start = at.checked_sub(distance + 1)?;
             let end = at.checked_add(len).filter(|end| *end <= to.len())?;
-            // Copies byte by byte, because the source may overlap the bytes just written.
+            // Copy byte by byte, because the source may overlap the bytes that have just been
+            // written.
             for place in at..end {
                 to[place] = to[start + place - at];
             }
@@ -155,7 +156,7 @@ fn blosclz(from: &[u8], to: &mut [u8]) -> Option<usize> {
     }
 }
 
-/// Undoes the shuffling of bytes or bits.
+/// Reverses the shuffling of bytes or bits.
 fn unshuffled(block: &[u8], flags: u8, width: usize) -> Vec<u8> {
     let count = block.len() / width;
     let mut plain = block.to_vec();

@@ -1,10 +1,11 @@
-//! Input and output of a decoder: a reader of a span, and a sink that checks the length of a chunk.
+//! Input and output for decoders: a reader of a span, and a sink that checks the length of a chunk.
 
 use crate::span::Span;
 use std::io::{self, Read};
 use tensorferry_sdk::{ByteSink, Error, Result, Source};
 
-/// Reads a span in order. Keeps a read error, because a decoder would replace it with its own.
+/// Reads a span from start to end. It keeps the first read error, because a decoder would replace
+/// the error with its own.
 pub(crate) struct SpanReader<'a> {
     pub(crate) source: &'a dyn Source,
     pub(crate) span: &'a Span,
@@ -29,7 +30,7 @@ impl Read for SpanReader<'_> {
     }
 }
 
-/// Accepts exactly as many bytes as a chunk has.
+/// Sink for a decoded chunk. It accepts exactly as many bytes as the chunk must have.
 pub(crate) struct SizedSink<'a> {
     pub(crate) output: &'a mut dyn ByteSink,
     pub(crate) left: u64,

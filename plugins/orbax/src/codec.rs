@@ -1,4 +1,4 @@
-//! The codec chain of a chunk: at most one compressor, followed by checksums.
+//! The codecs of a chunk: at most one compressor, followed by checksums.
 
 use crate::blosc;
 use crate::chunk_io::{SizedSink, SpanReader};
@@ -16,7 +16,7 @@ pub(crate) enum Compressor {
 }
 
 impl Compressor {
-    /// Returns the compressor for a codec name.
+    /// Returns the compressor with this codec name.
     pub(crate) fn named(name: &str) -> Result<Self> {
         Ok(match name {
             "zstd" => Self::Zstd,
@@ -32,7 +32,7 @@ impl Compressor {
     }
 }
 
-/// The encoding of a chunk's bytes.
+/// The codecs that a chunk was encoded with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Chain {
     pub(crate) compressor: Option<Compressor>,
@@ -40,14 +40,14 @@ pub(crate) struct Chain {
     pub(crate) checksums: u64,
 }
 
-/// A chunk that is decoded on demand.
+/// A chunk that is decoded when it is read.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunk {
     pub(crate) span: Span,
     pub(crate) chain: Chain,
     /// Decoded length.
     pub(crate) len: u64,
-    /// Name of its array, for errors.
+    /// Name of the chunk's array, for error messages.
     pub(crate) array: std::sync::Arc<str>,
 }
 
@@ -97,7 +97,7 @@ impl Chunk {
         output.finish()
     }
 
-    /// Checks the crc32c at `end` against all bytes before it.
+    /// Compares the crc32c at position `end` with that of all bytes before it.
     fn check(&self, source: &dyn Source, end: u64, context: &dyn Context) -> Result<()> {
         let (mut at, mut crc) = (0, 0);
         let mut buffer = vec![0; PIECE];

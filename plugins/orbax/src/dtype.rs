@@ -1,4 +1,5 @@
-//! Element types: numpy's strings in zarr 2, names in zarr 3, and tensorstore's own names in both.
+//! Element types. zarr 2 names them with numpy's strings, and zarr 3 with its own names.
+//! tensorstore adds its own names to both.
 
 use crate::json::Json;
 use tensorferry_sdk::{ByteOrder, Dtype, Error, Result};
@@ -20,7 +21,7 @@ const NUMPY: [(&str, &str, Dtype); 14] = [
     ("c8", "complex64", Dtype::C64),
     ("c16", "complex128", Dtype::C128),
 ];
-/// Names of tensorstore. An element of less than a byte takes a whole byte.
+/// Names that tensorstore adds. Elements with less than 8 bits take a whole byte.
 const NAMED: [(&str, Dtype); 7] = [
     ("bfloat16", Dtype::BF16),
     ("float8_e4m3fn", Dtype::F8_E4M3),
@@ -57,7 +58,8 @@ fn unknown(text: &str) -> Error {
     Error::unsupported("unknown array dtype").found(format!("{text:?}"))
 }
 
-/// Returns zarr 2's name of a dtype, or `None` if tensorstore has none.
+/// Returns the name of a dtype in zarr 2, or `None` if tensorstore does not support the dtype
+/// there.
 pub(crate) fn zarr2(dtype: Dtype) -> Option<String> {
     if let Some((kind, ..)) = NUMPY.iter().find(|(.., known)| *known == dtype) {
         return Some(format!("{}{kind}", if kind.ends_with('1') { '|' } else { '<' }));
@@ -65,7 +67,7 @@ pub(crate) fn zarr2(dtype: Dtype) -> Option<String> {
     NAMED.iter().find(|(_, known)| *known == dtype).map(|(name, _)| (*name).to_owned())
 }
 
-/// Encodes a fill value as one little-endian element; null is zero.
+/// Encodes a fill value as one little-endian element. A null becomes zero.
 pub(crate) fn fill(value: &Json, dtype: Dtype) -> Result<Vec<u8>> {
     let width = dtype.info().and_then(|info| info.element_bytes()).unwrap_or(1) as usize;
     let unsupported = || Error::unsupported("unsupported fill value").found(format!("{value:?}"));

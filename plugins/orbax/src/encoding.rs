@@ -1,4 +1,4 @@
-//! The storage of an array, parsed from zarr 2 or zarr 3.
+//! How an array is stored, parsed from its description in zarr 2 or zarr 3.
 
 use crate::codec::Chain;
 use crate::json::Json;
@@ -16,18 +16,19 @@ pub(crate) struct Encoding {
     pub(crate) chain: Chain,
 }
 
-/// The scheme of chunk keys.
+/// The form of chunk keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keys {
     pub(crate) separator: char,
     pub(crate) has_c: bool,
 }
 
-/// Chunk shapes: first those of keyed chunks, then those of the chunks inside a shard.
+/// Chunk shapes. The first shape is that of the chunks with keys. Each further shape is that of the
+/// chunks inside a shard.
 #[derive(Debug, Clone)]
 pub(crate) struct Layers {
     pub(crate) tiles: Vec<Vec<u64>>,
-    /// For each layer of shards, whether the index is at the start.
+    /// For each layer of shards, whether the index is at the start of a shard.
     pub(crate) index_at_start: Vec<bool>,
 }
 

@@ -1,4 +1,5 @@
-//! JSON with ordered, unique keys. serde_json bounds the nesting depth.
+//! JSON values. Keys keep their order, and duplicate keys are refused. serde_json limits the
+//! nesting depth.
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use std::cell::Cell;
@@ -18,8 +19,8 @@ pub(crate) enum Json {
 }
 
 impl Json {
-    /// Parses a document. Values are counted, because a value of two bytes takes many times as much
-    /// memory.
+    /// Parses a document. The number of values is limited, because a value of two bytes takes many
+    /// more bytes in memory.
     pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         let left = Cell::new(limits.nodes);
         let mut document = serde_json::Deserializer::from_slice(bytes);
@@ -36,7 +37,7 @@ impl Json {
         })
     }
 
-    /// Returns the value of a key, or null if it is missing.
+    /// Returns the value of a key, or null if the key is missing.
     pub(crate) fn get(&self, key: &str) -> &Self {
         match self {
             Self::Map(entries) => {
@@ -53,7 +54,7 @@ impl Json {
         }
     }
 
-    /// Returns the string entries of a map.
+    /// Returns the entries of a map whose values are strings.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         let entries: &[(String, Self)] = if let Self::Map(entries) = self { entries } else { &[] };
         entries.iter().filter_map(|(key, value)| Some((&**key, value.text()?)))
@@ -81,7 +82,7 @@ impl Json {
     }
 }
 
-/// Parses any value while the budget lasts.
+/// Deserializer seed for any value. It fails when the maximum number of values is exceeded.
 #[derive(Clone, Copy)]
 struct AnyValue<'a> {
     left: &'a Cell<u64>,

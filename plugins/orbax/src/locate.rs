@@ -1,37 +1,37 @@
-//! Finds the folders to read: a tree is read itself, a step by its items, and a run by its latest
-//! step.
+//! Finds the folders of the trees to read. If the input is a tree, this is its own folder. If it is
+//! a step, these are the folders of its items. In a run, the latest step is read.
 
 use crate::aggregate::{self, AGGREGATE};
 use crate::metadata::METADATA;
 use crate::span::MANIFEST;
 use tensorferry_sdk::{Context, Entry, Error, Result, Source};
 
-/// Part of the name of a folder that is still being written.
+/// Part of a folder's name while the folder is being written.
 const UNFINISHED: &str = ".orbax-checkpoint-tmp";
-/// File of a step with its commit time, and the number of bytes read of it.
+/// File of a step that contains its commit time, and the maximum number of bytes to read from it.
 const STEP_METADATA: &str = "_CHECKPOINT_METADATA";
 const MAX_STEP_METADATA: u64 = 1 << 20;
-/// Optional marker file of a committed step.
+/// Marker file of a committed step. Not all steps have it.
 const COMMITTED: &str = "commit_success.txt";
 
-/// Prefix of the folder in which each process writes its store. Orbax merges these stores when it
-/// commits the step.
+/// Name prefix of the folders in which each process writes its own store. Orbax merges these stores
+/// when it commits the step.
 const PROCESS: &str = "ocdbt.process_";
 
-/// Folders inside an item that Orbax's handlers for random keys create.
+/// Folders inside an item, which Orbax's handlers for random keys create.
 const RANDOM_KEYS: [&str; 2] = ["jax_random_key", "np_random_key"];
 
-/// Whether the entry is a file that only trees have.
+/// Returns whether the entry is a file that only trees contain.
 pub(crate) fn names_a_tree(entry: &Entry) -> bool {
     matches!(entry, Entry::File(name) if [METADATA, MANIFEST].contains(&&**name))
 }
 
-/// Whether a named file stands for its folder.
+/// Returns whether the entry is a file that the user may pass instead of its folder.
 pub(crate) fn is_tree_file(entry: &Entry) -> bool {
     names_a_tree(entry) || matches!(entry, Entry::File(name) if name == AGGREGATE)
 }
 
-/// Whether the source's folder contains folders of zarr arrays.
+/// Returns whether the source's folder contains folders of zarr arrays.
 pub(crate) fn has_arrays(source: &dyn Source) -> Result<bool> {
     for name in below(source, "")? {
         if is_array(source, &name)? {
@@ -47,26 +47,26 @@ pub(crate) fn is_array(source: &dyn Source, folder: &str) -> Result<bool> {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Located {
-    /// Folders of trees (empty or with a trailing slash) and the names of their items.
+    /// The folder and the item name of each tree. The folder is empty or ends with a slash.
     Trees(Vec<(String, String)>),
     /// A folder of zarr arrays without a tree.
     Arrays(String),
-    /// No checkpoint; `is_unfinished` if there is an unfinished one.
+    /// Not a checkpoint. `is_unfinished` is set if an unfinished checkpoint was found.
     Nothing { is_unfinished: bool },
 }
 
-/// Whether this is the name of a folder that holds one process's store.
+/// Returns whether this is the name of a folder with the store of one process.
 pub(crate) fn is_of_process(name: &str) -> bool {
     name.starts_with(PROCESS)
 }
 
-/// Whether a folder holds stores of processes that were never merged.
+/// Returns whether a folder contains stores of processes that were never merged.
 fn is_unmerged(source: &dyn Source, folder: &str) -> Result<bool> {
     Ok(source.contains(&format!("{folder}{PROCESS}0/{MANIFEST}"))? && !is_tree(source, folder)?)
 }
 
-/// Whether the stores or timestamps of a step show that it was never committed. In an object store,
-/// the folder's name does not show it.
+/// Returns whether a step was never committed. Its stores and its timestamps show this. In an
+/// object store, the name of the folder does not show it.
 fn is_uncommitted(source: &dyn Source, folder: &str) -> Result<bool> {
     if is_unmerged(source, folder)? {
         return Ok(true);
@@ -82,7 +82,7 @@ fn is_uncommitted(source: &dyn Source, folder: &str) -> Result<bool> {
     Ok(is_number("init_timestamp_nsecs") && !is_number("commit_timestamp_nsecs"))
 }
 
-/// Whether the source's folder, or a step in it, was started but never committed.
+/// Returns whether writing the source's folder, or a step in it, was started but never committed.
 pub(crate) fn has_uncommitted(source: &dyn Source) -> Result<bool> {
     if is_uncommitted(source, "")? {
         return Ok(true);
@@ -101,7 +101,7 @@ fn is_tree(source: &dyn Source, folder: &str) -> Result<bool> {
         || aggregate::is_in(source, folder)?)
 }
 
-/// Returns the names of the folders in a folder.
+/// Returns the names of the folders inside a folder.
 pub(crate) fn below(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
     let names = source.folders(folder)?.into_iter();
     Ok(names
@@ -109,7 +109,7 @@ pub(crate) fn below(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Parses the number of a step's folder: digits, optionally after a prefix.
+/// Parses the step number in a folder's name, which consists of digits or of a prefix and digits.
 fn step(name: &str) -> Option<u64> {
     let start = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let is_named = (start == 0 || name[..start].ends_with('_')) && !is_of_process(name);
@@ -147,7 +147,7 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
             return Ok(Located::Trees(trees));
         }
     }
-    // A step is not an item of the run.
+    // Do not look for items here, because an uncommitted step would be read as an item of the run.
     if has_uncommitted {
         return Ok(Located::Nothing { is_unfinished: true });
     }
@@ -161,7 +161,8 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
     Ok(Located::Nothing { is_unfinished: !unfinished.is_empty() })
 }
 
-/// Returns the trees of a step: the folder itself, or its items.
+/// Returns the trees of a step. If the step's folder is a tree, this is the only one. Otherwise,
+/// the trees are the step's items.
 fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
     if !folder.is_empty() && is_tree(source, folder)? {
         return Ok(vec![(folder.to_owned(), String::new())]);
@@ -227,12 +228,13 @@ mod tests {
         assert_eq!(of(&[step, begun]).0, Located::Nothing { is_unfinished: true });
         let whole = [("_METADATA", b"{}".to_vec()), ("_CHECKPOINT_METADATA", times("null"))];
         assert_eq!(of(&whole).0, Located::Nothing { is_unfinished: true });
-        // Older versions have no times.
+        // In older versions, the step's metadata does not contain times.
         let old = [("_METADATA", b"{}".to_vec()), ("_CHECKPOINT_METADATA", b"{}".to_vec())];
         assert!(matches!(of(&old).0, Located::Trees(_)));
     }
 
-    /// The store of a single process has only some of the tensors and is not a step.
+    /// The store of a single process contains only some of the tensors, so it is not read as a
+    /// step.
     #[test]
     fn stores_of_processes_that_were_never_merged_are_not_read() {
         let of = |names: &[&str]| {

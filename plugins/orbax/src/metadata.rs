@@ -1,10 +1,10 @@
-//! `_METADATA` lists the leaves of a tree: the keys that lead to each leaf, and its kind.
+//! `_METADATA`, which lists the leaves of a tree. Each leaf has a kind, and keys that lead to it.
 
 use crate::json::Json;
 use tensorferry_sdk::{Error, Limits, Result};
 
 pub(crate) const METADATA: &str = "_METADATA";
-/// File with the string leaves.
+/// File that contains the string leaves.
 pub(crate) const STRINGS: &str = "_strings.json";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) enum LeafKind {
 
 #[derive(Debug, Clone)]
 pub(crate) struct MetadataLeaf {
-    /// Keys, each with a flag that is set for list indices.
+    /// Keys that lead to the leaf. Each key has a flag that is set if the key is a list index.
     pub(crate) path: Vec<(String, bool)>,
     pub(crate) kind: LeafKind,
 }
@@ -33,8 +33,8 @@ impl MetadataLeaf {
     }
 }
 
-/// The parsed `_METADATA`. `stores_all` is set if all chunks are stored, including those that equal
-/// the fill value.
+/// The parsed `_METADATA`. `stores_all` is set if the writer stored every chunk, including chunks
+/// that equal the fill value.
 pub(crate) struct Metadata {
     pub(crate) leaves: Vec<MetadataLeaf>,
     pub(crate) uses_ocdbt: Option<bool>,

@@ -1,5 +1,5 @@
-//! OCDBT, a key-value store in a few files. A manifest names the root of a B+tree; data files hold
-//! nodes and values.
+//! OCDBT, a key-value store in a few files. A manifest names the root of a B+tree. Data files
+//! contain nodes and values.
 //!
 //! ```text
 //! manifest, node   magic u32 (big-endian), length u64, version 0, compression (0, 1 zstd), body, crc32c of all before
@@ -11,8 +11,8 @@
 //! inner node       n files, n offsets, n lengths, three statistics
 //! ```
 //!
-//! Numbers are LEB128 unless a width is given. Each field is stored for all entries before the next
-//! field starts.
+//! Numbers are LEB128 unless a width is given. Nodes and tables are stored by column: each field is
+//! stored for all entries before the next field starts.
 
 use crate::span::{MANIFEST, Span, open_in};
 use std::cell::OnceCell;
@@ -23,15 +23,15 @@ use tensorferry_sdk::{Context, Error, FileId, Limits, Result, Source, crc32c};
 
 const MANIFEST_MAGIC: u32 = 0x0cdb_3a2a;
 const NODE_MAGIC: u32 = 0x0cdb_20de;
-/// Lower and upper bound of the limit on the decoded length of a node.
+/// Maximum decoded length of a node. The manifest sets it, within these bounds.
 const NODE_BYTES: (u64, u64) = (8 << 20, 128 << 20);
-/// Maximum entries of a node or a table.
+/// Maximum number of entries in a node or a table.
 const MAX_ENTRIES: u64 = 1 << 20;
-/// Memory of an entry besides its key or path.
+/// Memory of an entry in bytes, in addition to its key or path.
 const ENTRY_BYTES: usize = 64;
 
-/// A data file: the base path, which files named in it inherit, and the rest of the path. Thousands
-/// of entries share one.
+/// A data file. Its path consists of `base`, which the files named in this file inherit, and
+/// `rest`. Thousands of entries may share one `DataFile`.
 #[derive(Debug)]
 struct DataFile {
     base: String,
@@ -49,7 +49,7 @@ impl DataFile {
     }
 }
 
-/// A node that is still to be read.
+/// A node that has not been read yet.
 struct PendingNode {
     file: Rc<DataFile>,
     offset: u64,
@@ -59,7 +59,7 @@ struct PendingNode {
 }
 
 /// Memory budget of a store. Keys share prefixes and zstd expands, so a few bytes may decode to
-/// many. The budget therefore grows with the bytes read, up to the limit.
+/// many more. The budget therefore grows with the number of bytes read, up to the limit.
 struct Budget {
     held: u64,
     max: u64,
@@ -67,16 +67,16 @@ struct Budget {
 }
 
 impl Budget {
-    /// Initial budget, independent of the length of the store.
+    /// Initial budget in bytes, before any byte has been read.
     const FREE: u64 = 32 << 20;
-    /// Additional budget per byte read.
+    /// Bytes added to the budget for each byte read.
     const TIMES: u64 = 256;
 
     fn new(limits: &Limits) -> Self {
         Self { held: 0, max: Self::FREE.min(limits.header_bytes), limit: limits.header_bytes }
     }
 
-    /// Raises the budget for bytes that were read.
+    /// Raises the budget after `len` bytes have been read.
     fn read(&mut self, len: usize) {
         self.max = self.max.saturating_add(Self::TIMES.saturating_mul(len as u64)).min(self.limit);
     }
@@ -95,7 +95,7 @@ impl Budget {
     }
 }
 
-/// Returns the location of each key's value.
+/// Returns the location of the value of each key.
 pub(crate) fn keys(
     source: &dyn Source,
     folder: &str,
@@ -145,7 +145,7 @@ pub(crate) fn keys(
                 return Err(Error::malformed("keys are not in order").found(key.escape_ascii()));
             }
             last = Some(key.clone());
-            // Keys that are not UTF-8 do not name arrays.
+            // The keys of arrays are UTF-8, so other keys are ignored.
             let Ok(key) = String::from_utf8(key) else { return Ok(()) };
             let span = match value {
                 Value::Inline(bytes) => Span::inline(bytes),
@@ -215,7 +215,7 @@ fn unframe(bytes: &[u8], magic: u32, max: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// Returns the root of the newest version, and the maximum length of a node.
+/// Returns the root of the newest version, and the maximum decoded length of a node.
 fn newest_root(body: &[u8]) -> Result<(Option<PendingNode>, u64)> {
     let mut fields = FieldReader(body);
     fields.take(16)?;
@@ -249,7 +249,7 @@ fn newest_root(body: &[u8]) -> Result<(Option<PendingNode>, u64)> {
     Ok((Some(root), max))
 }
 
-/// A value as stored in a leaf.
+/// A value as it is stored in a leaf.
 enum Value<'a> {
     Inline(&'a [u8]),
     Indirect(Rc<DataFile>, u64, u64),
@@ -369,7 +369,7 @@ fn short() -> Error {
     Error::malformed("the OCDBT store is truncated")
 }
 
-/// The unread part of a body.
+/// The part of a body that has not been read yet.
 struct FieldReader<'a>(&'a [u8]);
 
 impl<'a> FieldReader<'a> {
@@ -407,7 +407,7 @@ impl<'a> FieldReader<'a> {
         Err(Error::malformed("a number of more than 64 bits"))
     }
 
-    /// Reads the number of entries that follow, of at least one byte each.
+    /// Reads the number of entries that follow. Each entry has at least one byte.
     fn count(&mut self) -> Result<usize> {
         let count = self.varint()?;
         let max = MAX_ENTRIES.min(self.0.len() as u64);

@@ -1,6 +1,6 @@
-//! The keys that lead to each array when Orbax restores the checkpoint. If the catalog's tree leads
-//! to all arrays by their names, its keys are used; otherwise names are split at dots. The indices
-//! of a list have no gaps.
+//! The keys that lead to each array when Orbax restores the checkpoint. The keys come from the
+//! catalog's tree if the path to each array in it matches the array's name. Otherwise, the names
+//! are split at dots. The indices of a list have no gaps.
 
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{
@@ -14,11 +14,11 @@ pub(crate) struct Key {
     pub(crate) is_item: bool,
 }
 
-/// Keys of all arrays, and placeholders for list items without arrays.
+/// Keys of all arrays, and placeholders for list items that do not contain arrays.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
     pub(crate) arrays: HashMap<TensorId, Vec<Key>>,
-    /// Keys of each placeholder, and Orbax's name of its type.
+    /// Keys of each placeholder, and the name of its type in Orbax.
     pub(crate) places: Vec<(Vec<Key>, &'static str)>,
     pub(crate) losses: Vec<Loss>,
 }
@@ -28,7 +28,8 @@ impl Outline {
         let mut walk = TreeWalk {
             catalog,
             context,
-            // Keys with dots are module names, except in a tree of the same kind, which keeps them.
+            // A key with dots is the name of nested modules and is split. Flax and Orbax trees keep
+            // such keys.
             cuts: !matches!(&*catalog.origin(), "flax" | "orbax"),
             wanted: arrays.iter().copied().collect(),
             outline: Self::default(),
@@ -58,8 +59,8 @@ impl Outline {
     }
 }
 
-/// Splits a name into keys. A name with a prefix that is also a name stays whole, because a leaf
-/// cannot have children.
+/// Splits a name into keys at its dots. If a prefix of the name is also a name, the name is not
+/// split, because a leaf cannot have children.
 fn parts(name: &str, is_name: impl Fn(&str) -> bool) -> Vec<Key> {
     let is_taken = name.match_indices('.').any(|(at, _)| is_name(&name[..at]));
     let texts = if is_taken { vec![name] } else { name.split('.').collect() };
@@ -80,17 +81,18 @@ struct TreeWalk<'a> {
     has_lists: bool,
 }
 
-/// A container that is being walked.
+/// A container whose children are being visited.
 struct OpenContainer {
     parts: Vec<(Key, NodeId)>,
     next: usize,
-    /// Number of keys that lead to it.
+    /// Number of keys that lead to the container.
     depth: usize,
-    /// Whether it is a list or below one. Empty values in lists keep their position.
+    /// Set if the container is a list or is inside a list. Empty values in lists keep their
+    /// position.
     is_below_list: bool,
-    /// Keys of this map, which keep a dotted key whole if one of them is a prefix of it.
+    /// Keys of this map. If one of them is a prefix of a key with dots, that key is not split.
     texts: HashSet<String>,
-    /// Orbax's type name if it is empty.
+    /// Name of the container's type in Orbax if the container is empty.
     empty: &'static str,
     has_any: bool,
 }
@@ -119,10 +121,11 @@ impl TreeWalk<'_> {
         Ok(())
     }
 
-    /// Enters an array, or pushes the children of a container.
+    /// Visits a node: records an array, or opens a container.
     fn visit(&mut self, mut id: NodeId, open: &mut Vec<OpenContainer>) -> Result<()> {
         self.visits += 1;
-        // Shared nodes are walked again, so the walk needs a bound.
+        // A node may be shared and is then visited several times, so the number of visits is
+        // limited.
         if self.visits > self.context.limits().nodes {
             self.fits = false;
             open.clear();
@@ -162,8 +165,8 @@ impl TreeWalk<'_> {
         Ok(())
     }
 
-    /// Records the end of an array or a container. In a list, one without written arrays still
-    /// keeps its position.
+    /// Called after an array or a container has been visited. If it is in a list and does not
+    /// contain written arrays, records a placeholder for its position.
     fn place(&mut self, has_any: bool, word: &'static str, open: &mut [OpenContainer]) {
         let Some(outer) = open.last_mut() else { return };
         if !has_any && outer.is_below_list {
@@ -172,11 +175,11 @@ impl TreeWalk<'_> {
         outer.has_any |= has_any || outer.is_below_list;
     }
 
-    /// Records the keys of an array. Returns whether it is written at this position.
+    /// Records the keys of an array. Returns whether the array is written at this position.
     fn enter(&mut self, id: TensorId) -> bool {
         let is_left_out = !self.wanted.remove(&id);
         if is_left_out || id.0 >= self.catalog.tensor_count() {
-            // An array cannot be at two positions.
+            // The writer cannot write an array at two positions.
             self.fits &= !self.outline.arrays.contains_key(&id);
             return false;
         }
@@ -198,8 +201,8 @@ impl TreeWalk<'_> {
         self.catalog.node(id)
     }
 
-    /// Returns the entries of a mapping with string or integer keys. Orbax stores integer keys as
-    /// strings too.
+    /// Returns the entries of a map whose keys are strings or integers. Integer keys become
+    /// strings, as in Orbax.
     fn entries(&self, node: &Node) -> Result<Vec<(Key, NodeId)>> {
         let mut parts = Vec::new();
         for (key, value) in node.entries() {

@@ -1,22 +1,21 @@
-//! Probing by the names of files in a folder.
+//! Detection of Orbax checkpoints by the names in a folder.
 
 use crate::aggregate::{self, AGGREGATE};
 use crate::locate::{Located, has_arrays, has_uncommitted, locate, names_a_tree};
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// Ranks below a SavedModel and above a TensorFlow checkpoint.
+/// Score of a tree. It ranks below a SavedModel and above a TensorFlow checkpoint.
 const A_TREE: Score = Score(24);
-/// Zarr arrays without a tree may come from any program.
+/// Score of zarr arrays without a tree, which many programs write.
 const ARRAYS: Score = Score(17);
-/// Anything else in the folder takes precedence.
+/// Score of an unfinished checkpoint. Any other format in the folder ranks higher.
 const UNFINISHED: Score = Score(1);
 
-/// Rates how likely the source is an Orbax checkpoint.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     if names_a_tree(source.entry()) {
         return Ok(Score::LIKELY);
     }
-    // Without arrays next to it, this is a Flax file.
+    // If there are no arrays next to the file, it is a Flax file.
     if matches!(source.entry(), Entry::File(name) if name == AGGREGATE) {
         let is_tree = aggregate::is_in(source, "")? && has_arrays(source)?;
         return Ok(if is_tree { Score::CERTAIN } else { Score::NO });

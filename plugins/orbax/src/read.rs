@@ -1,4 +1,5 @@
-//! The reader: arrays become tensors named by their keys, and other values stay in the tree.
+//! The reader. Arrays become tensors that are named after their keys. Other values are kept in the
+//! tree.
 
 use crate::aggregate::{self, AGGREGATE, Aggregate};
 use crate::array::{Arrays, prefixed};
@@ -14,7 +15,7 @@ use tensorferry_sdk::{
     Result, Source, Storage, TensorDecoder, TensorReader, Value,
 };
 
-/// Flax's key for the optimizer in a training state.
+/// Key of the optimizer in a training state, as in Flax.
 const OPTIMIZER: &str = "opt_state";
 
 pub(crate) struct Reader;
@@ -26,7 +27,8 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        // A file that every tree has stands for its folder, to which all other names are relative.
+        // The user may pass a file that every tree contains, instead of its folder. All names are
+        // relative to the folder.
         if *source.entry() != Entry::Folder && !is_tree_file(source.entry()) {
             let error = Error::usage("an Orbax checkpoint is a folder").hint("pass the path of the folder");
             return Err(error.file(source.entry().name()));
@@ -54,8 +56,8 @@ impl TensorReader for Reader {
             }
             Located::Nothing { is_unfinished } => return Err(not_found_error(is_unfinished).file(".")),
         }
-        // If the whole tree is a model, its modules are nested maps, and a flat target only needs
-        // the names of the arrays.
+        // If the whole tree is one model, the maps in it are its modules. If the target is flat,
+        // the names of the arrays are then enough, and the tree is left out.
         if !(is_all_model && context.purpose() == Purpose::FLAT) {
             let root = tree.grow(arrays.catalog)?;
             arrays.catalog.root(root)?;
@@ -64,9 +66,9 @@ impl TensorReader for Reader {
     }
 }
 
-/// Opens the other files of a checkpoint, so that the host counts them as read. These are the
-/// stores of single processes, from which the store of the folder was merged, and notes on
-/// sharding. They have no meaning in other formats.
+/// Opens other files of a checkpoint, so that the host considers them read. These are the stores of
+/// single processes, which were merged into the store of the folder, and notes on sharding. They do
+/// not have a meaning in other formats.
 fn mark_read(source: &dyn Source, folder: &str) -> Result<()> {
     mark_notes_read(source, folder.trim_end_matches('/'))?;
     for name in below(source, folder.trim_end_matches('/'))? {
@@ -82,7 +84,7 @@ fn mark_read(source: &dyn Source, folder: &str) -> Result<()> {
     Ok(())
 }
 
-/// Does the same for the notes in a folder.
+/// Opens the notes on sharding and commits in a folder, so that the host considers them read.
 fn mark_notes_read(source: &dyn Source, folder: &str) -> Result<()> {
     let slash = if folder.is_empty() { "" } else { "/" };
     for name in ["_CHECKPOINT_METADATA", "_sharding", "commit_success.txt", "orbax.checkpoint"] {
@@ -94,8 +96,8 @@ fn mark_notes_read(source: &dyn Source, folder: &str) -> Result<()> {
     Ok(())
 }
 
-/// Reads all arrays of a store without a tree. Returns whether none of them belongs to an
-/// optimizer.
+/// Reads all arrays of a store that does not have a tree. Returns whether none of the arrays
+/// belongs to an optimizer.
 fn read_arrays(arrays: &mut Arrays<'_>, store: &Store<'_>, item: &str, tree: &mut Branches) -> Result<bool> {
     let mut is_all_model = true;
     for key in store.arrays(arrays.context)? {
@@ -111,8 +113,8 @@ fn read_arrays(arrays: &mut Arrays<'_>, store: &Store<'_>, item: &str, tree: &mu
     Ok(is_all_model)
 }
 
-/// Reads the arrays and values of a tree. Returns whether it holds only arrays, none of which
-/// belongs to an optimizer.
+/// Reads the arrays and values of a tree. Returns whether the tree contains only arrays and none of
+/// them belongs to an optimizer.
 fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branches) -> Result<bool> {
     let (source, context) = (arrays.source, arrays.context);
     let store = Store::open(source, folder, context)?;
@@ -144,7 +146,8 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
     if is_aggregated {
         let aggregate = Aggregate::read(source, folder, context)?;
         let named = format!("{folder}{AGGREGATE}");
-        // In some versions, lists are stored as maps in this file.
+        // In the aggregate file of some versions, lists are stored as maps. `_METADATA` has the
+        // right kinds of keys.
         let paths: HashMap<String, &[(String, bool)]> = metadata
             .iter()
             .flat_map(|metadata| &metadata.leaves)
@@ -175,7 +178,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         None => Json::Null,
     };
     let texts: HashMap<&str, &str> = strings.texts().collect();
-    // The tree's metadata also lists the leaves of the aggregate file.
+    // The leaves of the aggregate file are also in `_METADATA`, so they are skipped here.
     let aggregated = branch.keys.clone();
     let mut stored = HashSet::new();
     for leaf in &metadata.leaves {
@@ -207,7 +210,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
     Ok(branch.is_all_model)
 }
 
-/// Converts a number to a scalar array, as Orbax does when it has a folder for each array.
+/// Converts a number to a scalar array. Orbax does the same when each array has its own folder.
 fn number(node: &Node) -> Option<(Dtype, Vec<u8>)> {
     match node.kind {
         NodeKind::FLOAT => node.as_float().map(|number| (Dtype::F64, number.to_le_bytes().to_vec())),
@@ -229,8 +232,8 @@ fn name_of(path: &[(String, bool)]) -> String {
     keys.join(".")
 }
 
-/// Whether a folder holds a typed key written by Orbax's handler for random keys. Its metadata is
-/// in a folder next to it.
+/// Returns whether a folder contains a typed key that Orbax's handler for random keys wrote. The
+/// metadata of the key is in a second folder next to it.
 fn is_random_key(source: &dyn Source, folder: &str, context: &dyn Context) -> Result<bool> {
     let name = format!("{}_metadata/metadata", folder.trim_end_matches('/'));
     if !folder.ends_with("_random_key/") || !source.contains(&name)? {
@@ -247,9 +250,9 @@ struct ItemReader<'a> {
     store: &'a Store<'a>,
     item: &'a str,
     tree: &'a mut Branches,
-    /// Extra metadata by array name.
+    /// Entries of `ext_metadata` by array name.
     known: HashMap<String, Vec<(String, Json)>>,
-    /// Names of leaves, and keys of arrays in the store.
+    /// Names of leaves, and keys of arrays in the store, that have been read.
     keys: HashSet<String>,
     is_all_model: bool,
     is_random_key: bool,
@@ -300,7 +303,7 @@ impl ItemReader<'_> {
         Ok(())
     }
 
-    /// Adds the array of a leaf, under the first of these keys that exists.
+    /// Adds the array of a leaf. Its key in the store is the first of `keys` that exists.
     fn array<'k>(
         &mut self,
         arrays: &mut Arrays<'_>,
@@ -336,7 +339,7 @@ impl ItemReader<'_> {
         self.tree.put(item.into_iter().chain(path), Child::Node(node))
     }
 
-    /// Reports arrays of the store that the tree does not name.
+    /// Reports the arrays in the store that the tree does not name.
     fn report_unnamed_arrays(&self, arrays: &mut Arrays<'_>, folder: &str) -> Result<()> {
         let others: Vec<String> = match self.store {
             Store::Ocdbt(_) => self.store.arrays(arrays.context)?,
@@ -364,14 +367,14 @@ enum Child {
     Node(NodeId),
 }
 
-/// The maps and lists of a tree, each after its parent.
+/// The maps and lists of a tree. Each one comes after its parent.
 struct Branches(Vec<Branch>);
 
 #[derive(Default)]
 struct Branch {
     children: Vec<(String, Child)>,
     places: HashMap<String, usize>,
-    /// Whether all keys are list indices.
+    /// Set if all keys are list indices.
     is_list: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Shards: chunks of chunks, with an index of the inner chunks.
+//! Shards. A shard is a chunk that contains inner chunks and an index of them.
 //!
 //! ```text
 //! offset u64, length u64    of each chunk, in row-major order; both 2^64 - 1 if the chunk is missing
@@ -13,14 +13,15 @@ use tensorferry_sdk::{Context, Error, Result, Source, crc32c};
 /// Bytes of an index entry.
 const ENTRY: u64 = 16;
 
-/// The index of a shard. No two chunks overlap, so together they are not longer than the shard.
+/// The index of a shard. Chunks do not overlap, so all chunks together are not longer than the
+/// shard.
 pub(crate) struct Index {
     shard: Span,
     entries: Vec<u8>,
 }
 
 impl Index {
-    /// Reads and checks the index of `count` chunks.
+    /// Reads and checks the index of a shard with `count` chunks.
     pub(crate) fn of(
         shard: &Span,
         count: u64,
@@ -47,7 +48,7 @@ impl Index {
             let error = Error::malformed("the index of a shard has a wrong crc32c");
             return Err(file(error.expected(format!("{stored:#010x}")).found(format!("{computed:#010x}"))));
         }
-        // The range that chunks may occupy.
+        // All chunks must be within this range.
         let within = if at_start { index_len..shard.len() } else { 0..shard.len() - index_len };
         let mut there = Vec::new();
         for (offset, len) in places(&entries).flatten() {
@@ -72,7 +73,7 @@ impl Index {
     }
 }
 
-/// Returns the offset and length of each chunk.
+/// Returns the offset and the length of each chunk, or `None` for a missing chunk.
 fn places(entries: &[u8]) -> impl Iterator<Item = Option<(u64, u64)>> + '_ {
     let (numbers, _) = entries.as_chunks::<8>();
     let (pairs, _) = numbers.as_chunks::<2>();

@@ -1,12 +1,12 @@
-//! The location of a value: a range of a file in the checkpoint's folder, or bytes found inside a
-//! different value.
+//! The location of a value: a range of a file in the checkpoint's folder, or bytes that are already
+//! in memory because another value contains them.
 
 use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_name};
 
 pub(crate) const MANIFEST: &str = "manifest.ocdbt";
-/// Maximum bytes of a path on Linux.
+/// Maximum length of a path on Linux, in bytes.
 const MAX_PATH: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,8 @@ pub(crate) enum Span {
         offset: u64,
         len: u64,
     },
-    /// A range of shared bytes, because a shard may have thousands of parts.
+    /// A range of bytes in memory. The bytes are shared, because a shard may have thousands of
+    /// parts.
     Inline {
         bytes: Arc<[u8]>,
         range: Range<usize>,
@@ -24,7 +25,7 @@ pub(crate) enum Span {
 }
 
 impl Span {
-    /// Creates a span of bytes found in a node.
+    /// Creates a span of bytes that a node contains.
     pub(crate) fn inline(bytes: &[u8]) -> Self {
         Self::Inline { bytes: bytes.into(), range: 0..bytes.len() }
     }
@@ -36,7 +37,7 @@ impl Span {
         }
     }
 
-    /// Fills a buffer from offset `at`. The range must be inside the span.
+    /// Fills the buffer from offset `at` of the span. The whole range must be inside the span.
     pub(crate) fn read_at(&self, source: &dyn Source, at: u64, buffer: &mut [u8]) -> Result<()> {
         match self {
             Self::File { file, offset, .. } => source.read_at(*file, offset.saturating_add(at), buffer),
@@ -49,7 +50,7 @@ impl Span {
         }
     }
 
-    /// Reads all bytes, if the limits allow it.
+    /// Reads all bytes. Returns an error if the limits do not allow so many bytes.
     pub(crate) fn bytes(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
         match self {
             Self::File { file, offset, len } => source.read_vec(*file, *offset, *len, limits),
@@ -57,7 +58,7 @@ impl Span {
         }
     }
 
-    /// Returns the bytes that are already in memory; empty for a file range.
+    /// Returns the bytes if they are in memory. For a file range, the result is empty.
     pub(crate) fn inline_bytes(&self) -> &[u8] {
         match self {
             Self::File { .. } => &[],
@@ -65,7 +66,7 @@ impl Span {
         }
     }
 
-    /// Returns a part of the span, or `None` if it is out of range.
+    /// Returns a part of the span, or `None` if the part extends beyond the span.
     pub(crate) fn part(&self, at: u64, part_len: u64) -> Option<Self> {
         if at.checked_add(part_len)? > self.len() {
             return None;
@@ -83,7 +84,7 @@ impl Span {
     }
 }
 
-/// Checks that a path found in a file stays inside its folder.
+/// Checks that a path from a file does not lead out of the checkpoint's folder.
 pub(crate) fn check_path(path: &str) -> Result<()> {
     if path.len() > MAX_PATH || path.contains(['\\', '\0']) {
         let error = Error::malformed("a name is not a path in the checkpoint's folder");
@@ -92,7 +93,7 @@ pub(crate) fn check_path(path: &str) -> Result<()> {
     check_name(path).map_err(|error| Error::malformed(error.message()).found(format!("{path:?}")))
 }
 
-/// Opens a file whose path was found in the manifest or a node.
+/// Opens a file whose path comes from the manifest or a node.
 pub(crate) fn open_in(source: &dyn Source, folder: &str, path: &str) -> Result<FileId> {
     check_path(path).map_err(|error| error.file(format!("{folder}{MANIFEST}")))?;
     source.open(&format!("{folder}{path}"))

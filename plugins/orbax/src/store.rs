@@ -1,4 +1,4 @@
-//! A store maps keys to bytes: files in a folder, or values of an OCDBT store.
+//! A store, which maps keys to bytes. The bytes are files in a folder, or values in an OCDBT store.
 
 use crate::ocdbt;
 use crate::span::{MANIFEST, Span, check_path};
@@ -11,7 +11,7 @@ pub(crate) enum Store<'a> {
 }
 
 impl<'a> Store<'a> {
-    /// Opens the store in a folder, given as an empty string or with a trailing slash.
+    /// Opens the store in a folder. `folder` is empty or ends with a slash.
     pub(crate) fn open(source: &'a dyn Source, folder: &str, context: &dyn Context) -> Result<Self> {
         if source.contains(&format!("{folder}{MANIFEST}"))? {
             return ocdbt::keys(source, folder, context).map(Self::Ocdbt);
@@ -19,7 +19,7 @@ impl<'a> Store<'a> {
         Ok(Self::Folder { source, folder: folder.to_owned() })
     }
 
-    /// Returns the value of a key, if it exists.
+    /// Returns the value of a key, or `None` if the key does not exist.
     pub(crate) fn get(&self, key: &str) -> Result<Option<Span>> {
         match self {
             Self::Ocdbt(keys) => Ok(keys.get(key).cloned()),
@@ -79,7 +79,8 @@ impl<'a> Store<'a> {
     }
 }
 
-/// Whether a file has the name of a chunk: `0`, `3.1`, or `c` for a single chunk.
+/// Returns whether a file has the name of a chunk: `0`, `3.1`, or `c` for the only chunk of an
+/// array.
 fn is_chunk(name: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     name == "c" || name.split('.').all(is_number)

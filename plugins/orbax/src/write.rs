@@ -1,5 +1,6 @@
-//! The writer creates the minimum that Orbax restores: for each tensor `.zarray` and one
-//! uncompressed chunk with its bytes, and `_METADATA`, without which Orbax finds nothing.
+//! The writer. It writes only what Orbax needs to restore a checkpoint: for each tensor, `.zarray`
+//! and one chunk with its uncompressed bytes, and for all tensors, `_METADATA`. Without
+//! `_METADATA`, Orbax does not find any tensors.
 
 use crate::array_metadata::{self, RANDOM_KEY};
 use crate::dtype;
@@ -15,10 +16,11 @@ use tensorferry_sdk::{
     TensorId, TensorPart, TensorPlan, TensorWriter,
 };
 
-/// Maximum bytes of a file name on Linux, macOS and Windows.
+/// Maximum length of a file name on Linux, macOS and Windows, in bytes.
 const MAX_FILE_NAME: usize = 255;
 
-/// Maximum bytes of a path below the output folder. Linux allows 4096 for the whole path.
+/// Maximum length of a path inside the output folder, in bytes. Linux allows 4096 bytes for the
+/// whole path.
 const MAX_PATH: usize = 2048;
 
 pub(crate) struct Writer;
@@ -45,7 +47,7 @@ impl TensorWriter for Writer {
         for (id, dtype) in arrays {
             context.check_cancelled()?;
             let tensor = catalog.tensor(id);
-            // Chunk dimensions must not be 0. The chunk of an empty array is never read.
+            // A dimension of a chunk must not be 0. In an empty array, the chunk is never read.
             let chunks: Vec<u64> = tensor.shape.iter().map(|&dim| dim.max(1)).collect();
             let array = json!({
                 "chunks": chunks, "compressor": null, "dimension_separator": ".", "dtype": dtype, "fill_value": null,
@@ -80,7 +82,8 @@ impl TensorWriter for Writer {
     }
 }
 
-/// Returns the arrays that Orbax can hold, with their zarr dtypes. Omits the others with a reason.
+/// Returns the arrays that Orbax can store, with their dtypes in zarr. Omits all other arrays, with
+/// a reason.
 fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<(TensorId, String)>> {
     let by_name: HashMap<&str, usize> = catalog
         .tensor_ids()
@@ -118,7 +121,8 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
     Ok(arrays)
 }
 
-/// Returns the array whose chunk has the same path as this array's folder, if any.
+/// Returns the array whose chunk file would have the same path as this array's folder, if there is
+/// such an array.
 fn in_chunk_of<'n>(name: &'n str, ranks: &HashMap<&str, usize>) -> Option<&'n str> {
     let outer = name.match_indices('/').map(|(at, _)| (&name[..at], &name[at + 1..]));
     let mut inside = outer.filter(|(outer, rest)| {
@@ -128,12 +132,12 @@ fn in_chunk_of<'n>(name: &'n str, ranks: &HashMap<&str, usize>) -> Option<&'n st
     inside.next().map(|(outer, _)| outer)
 }
 
-/// Returns the key of the only chunk of an array of this rank.
+/// Returns the key of the only chunk of an array with this rank.
 fn chunk_key(rank: usize) -> String {
     vec!["0"; rank.max(1)].join(".")
 }
 
-/// Returns the generator if the tensor is a typed key. Reports other attributes as lost.
+/// Returns the generator's name if the tensor is a typed key. Reports all other attributes as lost.
 fn random_key(
     catalog: &dyn CatalogView,
     id: TensorId,
@@ -155,8 +159,8 @@ fn random_key(
     Ok(found)
 }
 
-/// Returns the device of each array by its name in base64. Orbax does not restore a `jax.Array`
-/// without it.
+/// Returns the content of `_sharding`: the device of each array, by the array's name in base64.
+/// Orbax does not restore a `jax.Array` without it.
 fn sharding(keys: &[(String, Vec<u64>, String)]) -> Value {
     let device = json!({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"}).to_string();
     keys.iter().map(|(name, ..)| (STANDARD.encode(name), Value::String(device.clone()))).collect()
@@ -172,8 +176,8 @@ fn enter(tree: &mut Map<String, Value>, keys: &[Key], value_type: &str, is_empty
     tree.insert(tuple(keys), json!({"key_metadata": key_metadata, "value_metadata": value}));
 }
 
-/// Formats keys as a Python tuple, which Orbax uses as key of an entry. Orbax reads the separate
-/// list of keys instead.
+/// Formats the keys of a leaf as a Python tuple. Orbax uses this string as the key of the leaf's
+/// entry, but reads the list in `key_metadata` instead.
 fn tuple(keys: &[Key]) -> String {
     let quoted: Vec<String> =
         keys.iter().map(|key| format!("'{}'", key.text.replace('\\', "\\\\").replace('\'', "\\'"))).collect();

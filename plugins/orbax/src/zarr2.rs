@@ -1,4 +1,4 @@
-//! zarr 2: the JSON object `.zarray` describes an array.
+//! zarr 2. The JSON object in `.zarray` describes an array.
 
 use crate::codec::{Chain, Compressor};
 use crate::dtype;

@@ -1,4 +1,4 @@
-//! zarr 3: `zarr.json` describes an array. A codec may split chunks into shards.
+//! zarr 3. The JSON object in `zarr.json` describes an array. A codec may split chunks into shards.
 
 use crate::codec::{Chain, Compressor};
 use crate::dtype;
@@ -6,7 +6,7 @@ use crate::encoding::{Encoding, Keys, Layers};
 use crate::json::Json;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Order, Result};
 
-/// Maximum nesting of shards.
+/// Maximum number of layers of shards.
 const MAX_SHARDS: usize = 2;
 
 pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
@@ -87,12 +87,12 @@ fn list(codecs: &Json) -> Result<&[Json]> {
         .ok_or_else(|| Error::malformed("missing list of codecs"))
 }
 
-/// A codec may be just its name.
+/// Returns the name of a codec, which may be an object or only the name.
 fn name_of(codec: &Json) -> &str {
     codec.text().or_else(|| codec.get("name").text()).unwrap_or_default()
 }
 
-/// Checks that the index has the codecs that tensorstore and zarr-python use.
+/// Checks that the index of a shard has the codecs that tensorstore and zarr-python use.
 fn check_index_codecs(codecs: &[Json]) -> Result<()> {
     let is_usual = matches!(codecs, [bytes, crc] if name_of(bytes) == "bytes" && name_of(crc) == "crc32c"
         && bytes.get("configuration").get("endian").text().is_none_or(|endian| endian == "little"));
@@ -109,7 +109,8 @@ fn check_index_codecs(codecs: &[Json]) -> Result<()> {
         .found(names.join(", ")))
 }
 
-/// Applies the codecs of a chunk: dimension order, byte order, compressor and checksums.
+/// Applies the codecs of a chunk to `encoding`: dimension order, byte order, compressor and
+/// checksums.
 fn apply(codecs: &[Json], encoding: &mut Encoding) -> Result<()> {
     let mut has_bytes = false;
     for codec in codecs {

@@ -23,7 +23,7 @@ fn list(items: &[Vec<u8>]) -> Vec<u8> {
     [vec![0x90 + u8::try_from(items.len()).unwrap()], items.concat()].concat()
 }
 
-/// An array of bytes.
+/// Encodes an array of bytes.
 fn array(elements: &[u8]) -> Vec<u8> {
     let len = u8::try_from(elements.len()).unwrap();
     let payload = [&[0x93, 0x91, len], &text("uint8")[..], &[0xc4, len], elements].concat();
@@ -39,7 +39,8 @@ fn zarr(name: &str, elements: &[u8]) -> Vec<(String, Vec<u8>)> {
     vec![(format!("{name}/.zarray"), description.into_bytes()), (format!("{name}/0"), elements.to_vec())]
 }
 
-/// A tree with two arrays in the file, one in a folder, and a folder that it does not name.
+/// Returns a tree with three arrays in the file `checkpoint` and references to two arrays in
+/// folders.
 pub(crate) fn files() -> Files {
     let tree = map(&[
         ("cfg", map(&[("lr", [&[0xcb][..], &0.5_f64.to_be_bytes()].concat()), ("name", text("adam"))])),
@@ -89,7 +90,7 @@ fn small_arrays_are_in_a_file_next_to_the_others() {
         })
         .unwrap();
     }
-    // Steps of a run, and only the file.
+    // The file as part of the steps of a run, and the file without the folders of its arrays.
     let of_step =
         |step: &'static str| files().into_iter().map(move |(name, bytes)| (format!("{step}/{name}"), bytes));
     let run: Files = of_step("checkpoint_9").chain(of_step("checkpoint_10")).collect();
@@ -100,7 +101,7 @@ fn small_arrays_are_in_a_file_next_to_the_others() {
     assert_eq!(score(Entry::File("checkpoint".to_owned()), alone.clone()), Score::NO);
     let error = with_view(&Orbax, &MemorySource::folder(alone), &[], |_| ()).unwrap_err();
     assert!(error.kind() == ErrorKind::Malformed && error.to_string().contains("params.w"), "{error}");
-    // TensorFlow's file of the same name, and a pickle.
+    // TensorFlow's text file with the same name, a pickle, an empty file and a truncated map.
     for other in [&b"model_checkpoint_path: \"m\""[..], b"\x80\x04\x95", b"", b"\x81"] {
         let files: Files = [("checkpoint".to_owned(), other.to_vec())].into();
         assert_eq!(score(Entry::Folder, files), Score::NO, "{other:?}");
@@ -133,7 +134,7 @@ fn a_tree_and_its_file_are_one() {
     .unwrap();
 }
 
-/// A checkpoint with a typed key.
+/// Writes a checkpoint with a typed key.
 pub(crate) fn typed_key() -> MemoryOutput {
     let made = write(
         &Orbax,
@@ -169,7 +170,7 @@ fn typed_keys_stay_typed() {
         assert!(attributes("w").is_empty());
     })
     .unwrap();
-    // A checkpoint without typed keys has no such files.
+    // A checkpoint without typed keys does not have the files for them.
     let context = MemoryContext::default();
     let source = MemorySource::folder(files());
     let view = MemoryView::read(&Orbax, &[], &source, &context).unwrap();

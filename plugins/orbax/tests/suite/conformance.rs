@@ -1,4 +1,4 @@
-//! The SDK's conformance suite for this format.
+//! The SDK's conformance suite.
 
 use crate::aggregate;
 use tensorferry_orbax::Orbax;
@@ -8,7 +8,7 @@ use tensorferry_test_kit::fixtures::{cases, files_below};
 
 #[test]
 fn orbax_conforms() {
-    // Only a few arrays, because every file is damaged in many ways.
+    // The samples contain only a few arrays, because the suite damages every file in many ways.
     let sample = |case: &str, entry: &str, kept: &[&str], name: &str| {
         let mut files = files_below(&cases("orbax", case)[0].join(entry));
         files.retain(|name, _| kept.is_empty() || kept.iter().any(|kept| name.starts_with(kept)));
@@ -24,7 +24,7 @@ fn orbax_conforms() {
     ];
     let report = check(&Orbax, &samples);
     assert!(report.damaged > 1000 && report.written > 20, "{report:?}");
-    // A checkpoint can only be written to a folder.
+    // Ignore refusals to write to a file, because a checkpoint can only be written to a folder.
     let others = report.refused.iter().filter(|refused| !refused.contains(", to File("));
     assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new());
 }

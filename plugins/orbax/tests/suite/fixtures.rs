@@ -1,4 +1,4 @@
-//! Checkpoints written by Orbax and tensorstore, and folders that they or this format reject.
+//! Checkpoints that Orbax and tensorstore wrote, and folders that they or ferry must reject.
 
 use tensorferry_orbax::Orbax;
 use tensorferry_sdk::MemorySource;

@@ -1,5 +1,5 @@
-//! Checkpoints that claim far more than they have. Time and memory must stay in proportion to the
-//! actual content.
+//! Checkpoints that claim to contain far more than they do. Time and memory must stay in proportion
+//! to the actual content.
 
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use tensorferry_test_kit::ocdbt::{Kv, inner, leaf, store};
 use tensorferry_test_kit::random::bytes;
 use tensorferry_test_kit::tensors::with_view;
 
-/// Maximum memory of this process with all its tests, and maximum time of one attack.
+/// Maximum memory of the process that runs all these tests, and maximum time for one attack.
 const MAX_COST: (u64, Duration) = (768 << 20, Duration::from_secs(20));
 
 fn zarr2(shape: &[u64], chunks: &[u64], fill: &serde_json::Value, compressor: Option<&str>) -> Vec<u8> {
@@ -38,7 +38,7 @@ fn shards(chunk: u64, codecs: &serde_json::Value) -> serde_json::Value {
     }}])
 }
 
-/// A shard index in which all chunks are its first bytes.
+/// Returns a shard index in which every entry refers to the first `len` bytes.
 fn index(count: usize, len: usize) -> Vec<u8> {
     let entry = [0_u64.to_le_bytes(), (len as u64).to_le_bytes()].concat();
     let entries = entry.repeat(count);
@@ -49,14 +49,14 @@ fn keys(count: u32) -> Vec<Vec<u8>> {
     (0..count).map(|number| number.to_be_bytes()[1..].to_vec()).collect()
 }
 
-/// 40,000 children in one file with a path of 60,000 bytes.
+/// A node with 40,000 children. All of them are in one file, whose path has 60,000 bytes.
 fn long_path() -> Files {
     let children: Vec<_> = keys(40_000).into_iter().map(|key| (key, 0, 0, 10)).collect();
     let node = inner(1, &"a".repeat(60_000), &children, false);
     store(&node, 0, node.len(), 1)
 }
 
-/// 3,000 children below a prefix of one megabyte.
+/// 3,000 children whose keys share a prefix of one megabyte.
 fn long_prefix() -> Files {
     let children: Vec<_> = keys(3000).into_iter().map(|key| (key, 1, 0, 10)).collect();
     let mut data = inner(1, "d/x", &children, false);
@@ -66,7 +66,7 @@ fn long_prefix() -> Files {
     store(&data, first, root.len(), 2)
 }
 
-/// An inline shard with 3,000 chunks that are the same megabyte.
+/// An inline shard with 3,000 chunks, all of which are the same megabyte.
 fn inline_shard() -> Files {
     let count = 3000;
     let value = [zstd::encode_all(&[0; 1 << 20][..], 1).unwrap(), bytes(1 << 20, 1)].concat();
@@ -84,7 +84,7 @@ fn long_description(numbers: usize) -> Files {
     store(&node, 0, node.len(), 0)
 }
 
-/// Each node has the same child twice, at a depth of 23.
+/// A tree with a depth of 23 in which each node contains the same child twice.
 fn shared_nodes() -> Files {
     let mut data = leaf("", &[(b"k", Kv::Inline(Vec::new()))], false);
     let (mut offset, mut len) = (0, data.len());
@@ -97,7 +97,7 @@ fn shared_nodes() -> Files {
     store(&data, offset, len, 23)
 }
 
-/// Shards whose chunks are all the same shard.
+/// Nested shards. All chunks of a shard are the same inner shard.
 fn shards_in_shards() -> Files {
     let count = 8000;
     let inner = [vec![0], index(count, 1)].concat();
@@ -128,7 +128,7 @@ fn long_tree() -> Files {
     Files::from([("_METADATA".to_owned(), tree.into_bytes())])
 }
 
-/// Peak memory of this process.
+/// Returns the peak memory of this process.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -158,7 +158,7 @@ fn what_is_claimed_takes_no_time_and_no_memory() {
     }
 }
 
-/// A source that counts lookups of files.
+/// A source that counts how often files are looked up.
 struct CountingSource {
     source: MemorySource,
     count: AtomicU64,
@@ -201,7 +201,7 @@ impl Source for CountingSource {
 
 #[test]
 fn chunks_that_are_not_there_are_counted_over_all_arrays() {
-    // 140 bytes claim 16 million chunks, once in one array and once in ten arrays.
+    // 140 bytes claim 16 million chunks in one array, and 100,000 chunks in each of ten arrays.
     for (arrays, chunks) in [(1, 16_000_000), (10, 100_000)] {
         let name = |number| format!("w{number}/.zarray");
         let files = (0..arrays).map(|number| (name(number), zarr2(&[chunks], &[1], &json!(0), None)));
@@ -241,7 +241,8 @@ fn a_chunk_that_is_not_there_is_named() {
             "{reported}"
         );
     }
-    // Chunks that may be left out are read as the fill value, with a loss.
+    // If the writer may leave out chunks, missing chunks are read as the fill value, and a loss is
+    // reported.
     let mut left_out = files(json!(7));
     left_out.extend([tree(false)]);
     with_view(&Orbax, &MemorySource::folder(left_out), &[], |view| {
@@ -251,7 +252,7 @@ fn a_chunk_that_is_not_there_is_named() {
         assert!(loss.why.contains("1 of its 3 chunks"), "{loss}");
     })
     .unwrap();
-    // All chunks are missing. The tensor has its declared size.
+    // If all chunks are missing, the tensor still has its declared size.
     let none = Files::from([("w/.zarray".to_owned(), zarr2(&[200_000], &[1], &json!(7), None))]);
     with_view(&Orbax, &MemorySource::folder(none), &[], |view| {
         assert!(view.tensor_named("w").unwrap().2.iter().all(|byte| *byte == 7));
@@ -282,7 +283,8 @@ fn arrays_in_groups_are_found() {
     }
 }
 
-/// `{"a.b": x, "a": {"b": y}}`: Orbax writes both to the same place. Items have separate places.
+/// `{"a.b": x, "a": {"b": y}}`: Orbax writes both leaves to the same path. Different items have
+/// different paths.
 #[test]
 fn names_that_are_one_are_told_apart_or_refused() {
     let array = |path: &str, n: u8| {

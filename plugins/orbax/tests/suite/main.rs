@@ -1,4 +1,4 @@
-//! Orbax checkpoints, written and read in memory.
+//! Orbax checkpoints that are written and read in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod aggregate;

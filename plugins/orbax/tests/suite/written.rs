@@ -1,4 +1,4 @@
-//! Tests of the writer's output.
+//! The output of the writer.
 
 use tensorferry_orbax::Orbax;
 use tensorferry_sdk::{
@@ -26,7 +26,8 @@ fn each_tensor_is_an_array_of_one_chunk() {
     );
     assert_eq!(output.files["a.w/0.0"], [1, 2, 3, 4]);
     let metadata: serde_json::Value = serde_json::from_slice(&output.files["_METADATA"]).unwrap();
-    // A prefix of its name is a tensor, which cannot contain others.
+    // The prefix `a` is also a tensor, which cannot contain other tensors, so the name is not
+    // split.
     assert_eq!(metadata["tree_metadata"]["('a.w',)"]["key_metadata"][0]["key"], "a.w");
     assert!(metadata["tree_metadata"][r"('it\'s',)"].is_object(), "{metadata}");
     with_view(&Orbax, &MemorySource::folder(output.files), &[], |view| {
@@ -52,7 +53,7 @@ fn what_no_folder_can_be_called_is_left_out() {
     assert_eq!(refused.kind(), ErrorKind::Usage);
 }
 
-/// A training state like optax's: nested tuples with empty items, and a key with a dot.
+/// A training state like that of optax: nested tuples with empty items, and a key with a dot.
 fn state(catalog: &mut dyn CatalogSink, origin: &str, is_renamed: bool) -> Result<()> {
     catalog.origin(origin)?;
     let storage = catalog.storage(Storage::inline([1]))?;
@@ -78,7 +79,7 @@ fn state(catalog: &mut dyn CatalogSink, origin: &str, is_renamed: bool) -> Resul
     catalog.root(root)
 }
 
-/// The keys of each leaf with their types, and the leaf's kind.
+/// Returns the keys of each leaf with their types, and the kind of the leaf.
 fn leaves(files: &[u8]) -> Vec<String> {
     let metadata: serde_json::Value = serde_json::from_slice(files).unwrap();
     let leaf = |entry: &serde_json::Value| {
@@ -104,7 +105,7 @@ fn lists_and_keys_are_those_of_the_tree() {
     ];
     for (origin, w) in [
         ("orbax", "params:2 a.b:2 w:2 np.ndarray false"),
-        // Keys with dots are module names.
+        // A key with dots is the name of nested modules.
         ("torch", "params:2 a:2 b:2 w:2 np.ndarray false"),
     ] {
         let output = write(&Orbax, |catalog| state(catalog, origin, false), &[], &Target::Folder).unwrap();
@@ -117,7 +118,7 @@ fn lists_and_keys_are_those_of_the_tree() {
         })
         .unwrap();
     }
-    // Names that differ from the tree do not show lists.
+    // If the names do not match the tree, the tree is not used, so lists become dicts.
     let output = write(&Orbax, |catalog| state(catalog, "orbax", true), &[], &Target::Folder).unwrap();
     assert_eq!(leaves(&output.files["_METADATA"])[0], "opt:2 1:2 0:2 count_:2 np.ndarray false");
     let [loss] = output.layout.losses() else { panic!("{:?}", output.layout.losses()) };
