@@ -1,5 +1,5 @@
-//! The formats of all plugins in this repository. Tests that link the formats include this file
-//! directly: linking a Rust library of it would link every plugin a second time.
+//! The formats of all plugins in this repository. Tests that need all formats include this file
+//! directly. If they linked a Rust library of it, every plugin would be linked a second time.
 
 use tensorferry_sdk::Format;
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks converted models and datasets with their frameworks' own readers, without the converter's code.
+"""Checks converted models and datasets with their frameworks' own readers. It does not use the converter's code.
 
     python check.py [--no-sources] [--jobs N] [--verbose] [REPORT.json | RECEIPT.ferry.json]...
 
-Without arguments it reads the report.json next to it. For each output that has a receipt:
+Without arguments, it reads the report.json in its own folder. For each output that has a receipt, it checks:
 
 1. Every file of the output has the length and the digest recorded in the receipt.
 2. Every tensor, read by safetensors, torch.load(weights_only=True) or tf.train.load_checkpoint, has the
@@ -12,14 +12,15 @@ Without arguments it reads the report.json next to it. For each output that has 
    by pyarrow, JSON lines by Python's json. Each file has the recorded number of records and no columns
    that are not in the receipt, and the values of each column have the recorded digest.
 4. If no step changed the tensors, each tensor is also in the source, read in the same way, with the same
-   dtype, shape and bytes. It has the same name there, or a longer name that ends in it. If the source has
-   neither, because its format names tensors differently, the tensor may have any name.
+   dtype, shape and bytes. Its name in the source is the same, or a longer name that ends with the tensor's
+   name. If the source has no such name, because its format names tensors differently, any name is accepted.
 
-Some tensors cannot be read by a framework, or only by running code from a pickle. The program lists and
-counts them as not checked. The same goes for columns without a digest, and for times outside of Parquet.
+Frameworks cannot read some tensors, or can read them only by running code from a pickle. The program lists
+and counts these tensors as not checked. It does the same with columns that have no digest in the receipt, and
+with times in formats other than Parquet.
 
-The digest of a tensor covers its dtype, its shape and its elements, row-major and little-endian. The
-bytes of a string are preceded by their length as 8 bytes, little-endian.
+The digest of a tensor covers its dtype, its shape and its elements, row-major and little-endian. The length
+of a string precedes its bytes, as 8 bytes, little-endian.
 
 Exit codes: 0 everything was checked and is equal; 1 something differs; 2 usage error, or nothing to check;
 3 nothing differs, but not everything could be checked.
@@ -40,7 +41,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-# Dtype names of receipts, by the names that the frameworks use.
+# The names of dtypes in receipts, by their names in the frameworks.
 TORCH = {
     "bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32",
     "int32": "I32", "uint64": "U64", "int64": "I64", "float16": "F16", "bfloat16": "BF16",
@@ -60,7 +61,7 @@ TENSORFLOW = {
     "uint2": "U2_UNPACKED", "float4_e2m1fn": "F4_UNPACKED",
 }
 
-# Large frameworks cannot be imported safely by several threads at once.
+# Several threads must not import large frameworks at once.
 IMPORTING = threading.Lock()
 
 
@@ -76,8 +77,8 @@ def framework(name):
             raise NotChecked(f"this Python has no {name}: {error}") from error
 
 
-# Tensor readers. Each yields a name with (dtype, shape, content digest), or with the reason why the framework
-# cannot read the tensor.
+# Tensor readers. For each tensor, a reader yields the name and (dtype, shape, content digest), or the name and
+# the reason why the framework cannot read the tensor.
 
 def fact(dtype, shape, raw):
     """Returns dtype, shape and digest of a tensor. The documentation of receipts defines the digest."""
@@ -117,7 +118,7 @@ def safetensors_file(path):
 
 
 def flatten(torch, value):
-    """Yields the tensors of a nested object by dotted path."""
+    """Yields each tensor of a nested object with its path. The keys of a path are joined by dots."""
     pending = [("", value)]
     while pending:
         path, value = pending.pop()
@@ -139,7 +140,7 @@ def torch_file(path):
 
 
 def shards(index, read):
-    """Reads a model in several files by the index in the same folder."""
+    """Reads a model in several files. The index and the files are in the same folder."""
     weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
     for shard in sorted(set(weight_map.values())):
         for name, fact in read(inside(index.parent, shard)):
@@ -148,7 +149,7 @@ def shards(index, read):
 
 
 def tensors_of(read, index_names, file_names):
-    """Returns a function that reads a file or an index. In a folder, it reads the first file with a usual name."""
+    """Returns a function that reads a file or an index, or the first file in a folder that has one of these names."""
 
     def of(path):
         if path.is_dir():
@@ -162,7 +163,7 @@ def tensors_of(read, index_names, file_names):
 
 
 def bundle(path):
-    """Reads a TensorFlow checkpoint, given any of its files or its prefix."""
+    """Reads a TensorFlow checkpoint. The path is any of its files, its prefix or its folder."""
     tf = framework("tensorflow")
     if path.is_dir() and (path / "variables").is_dir():
         path = path / "variables" / "variables"
@@ -219,8 +220,8 @@ def read(format_id, path):
         raise NotChecked(f"its framework cannot read it: {type(error).__name__}: {error}") from error
 
 
-# BLAKE3, the digest of tensors and records: from the package of that name, or else computed here with numpy,
-# many chunks at once.
+# BLAKE3, the digest of tensors and records. The blake3 package computes it if it is installed. Otherwise,
+# numpy computes it here, many chunks at once.
 
 BLAKE3_IV = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
 BLAKE3_ORDER = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8]
@@ -228,7 +229,7 @@ CHUNK_START, CHUNK_END, PARENT, ROOT = 1, 2, 4, 8
 
 
 class Blake3:
-    # Number of chunks that are hashed together as numpy arrays.
+    # Length of a chunk in bytes, and number of chunks that are hashed together as numpy arrays.
     CHUNK, CHUNKS = 1 << 10, 1 << 14
     GROUP = CHUNK * CHUNKS
 
@@ -240,7 +241,7 @@ class Blake3:
 
     def update(self, data):
         self.rest += data
-        # The last group stays in the buffer: it may be the end of the data.
+        # The last group stays in the buffer, because it may be the end of the data.
         while len(self.rest) > self.GROUP:
             values = self.chunks(bytes(self.rest[: self.GROUP]), self.CHUNK, self.groups * self.CHUNKS)
             del self.rest[: self.GROUP]
@@ -271,7 +272,7 @@ class Blake3:
         return self.parents(value[:, :1], value[:, 1:], ROOT).astype("<u4").tobytes().hex()
 
     def reduced(self, values, until=1):
-        """Combines neighboring values until `until` are left; an odd last value moves up unchanged."""
+        """Combines pairs of neighboring values until `until` values are left. A last value without a pair is kept."""
         while values.shape[1] > until:
             even = values.shape[1] // 2 * 2
             above = self.parents(values[:, 0:even:2], values[:, 1:even:2])
@@ -287,7 +288,7 @@ class Blake3:
         return self.numpy.repeat(iv[:, None], count, axis=1)
 
     def chunks(self, data, length, first, flags=0):
-        """Returns the values of chunks of equal length; `first` is the number of the first chunk."""
+        """Returns the hash values of chunks of equal length. `first` is the number of the first chunk."""
         count = max(1, len(data) // length if length else 1)
         blocks = max(1, -(-length // 64))
         padded = data if length == blocks * 64 else data + bytes(blocks * 64 - length)
@@ -340,7 +341,7 @@ def blake3():
         return Blake3()
 
 
-# The values of a column in the encoding of its digest, which the documentation of receipts defines.
+# Column digests. The documentation of receipts defines the encoding of the values that are digested.
 
 NUMBERS = {
     "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
@@ -351,7 +352,7 @@ MISSING = b"\xff" * 8
 
 
 class Column:
-    """Computes the digest of a column of a file, row by row."""
+    """Computes the digest of a column in a file, row by row."""
 
     def __init__(self, column):
         word = column["type"].encode()
@@ -367,7 +368,7 @@ class Column:
         return self.type.startswith(("timestamp[", "date"))
 
     def add(self, values):
-        """Adds a row: None, or a flat list of its values, with None for nulls."""
+        """Adds the value of a row: None, or a flat list of values in which None is a null."""
         if values is None:
             self.rows += MISSING
         else:
@@ -400,14 +401,14 @@ class Column:
 
 
 def flat(value, depth):
-    """Flattens the nested lists of a value. A null list inside another list contributes nothing."""
+    """Flattens the nested lists of a value. A null list inside another list is left out."""
     if depth == 0 or not isinstance(value, list):
         return [] if depth and value is None else [value]
     return value if depth == 1 else [inner for item in value for inner in flat(item, depth - 1)]
 
 
-# Record readers. Each yields batches of a file: the number of records, the names of their columns, and the
-# rows of each column in `columns`, whose values are compared.
+# Record readers. A reader yields batches of records in a file: the number of records, the names of their
+# columns, and for each column in `columns`, its values in these records. Only those columns are compared.
 
 def tfrecord_rows(path, names, columns):
     tf = framework("tensorflow")
@@ -422,7 +423,7 @@ def tfrecord_rows(path, names, columns):
         if names == ["record"]:  # records that were not decoded
             yield 1, {"record"}, [[[record]] for _ in columns]
             continue
-        # An Example is a SequenceExample without lists of features.
+        # An Example can be parsed as a SequenceExample without feature lists.
         message = tf.train.SequenceExample.FromString(record)
         context, lists = message.context.feature, message.feature_lists.feature_list
         rows = [[example_values(context, lists, column.name)] for column in columns]
@@ -457,7 +458,7 @@ def parquet_rows(path, names, columns):
 
 def arrow_rows(pyarrow, array, column):
     if column.is_time():
-        # Convert to the time type of the receipt, and then to the integer that represents it.
+        # Convert times to the time type in the receipt, and then to the integers that represent them.
         unit, _, zone = column.type.removeprefix("timestamp[").rstrip("]").partition(", ")
         plain = {"date32": pyarrow.date32(), "date64": pyarrow.date64()}
         time = plain.get(column.type) or pyarrow.timestamp(unit, zone or None)
@@ -468,7 +469,7 @@ def arrow_rows(pyarrow, array, column):
 
 
 def arrow_type(pyarrow, lists, value):
-    """Returns the same list type with a different value type."""
+    """Returns a list type that is the same as `lists` except for the innermost value type."""
     if pyarrow.types.is_list(lists):
         return pyarrow.list_(arrow_type(pyarrow, lists.value_type, value))
     if pyarrow.types.is_large_list(lists):
@@ -504,7 +505,7 @@ def json_values(value, column):
     if column.type == "binary":
         return [value if value is None else base64.b64decode(value, validate=True) for value in values]
     if column.type in QUIET:
-        # NaN and infinities are strings.
+        # NaN and infinities are strings in JSON.
         return [value if value is None else float(value) for value in values]
     return values
 
@@ -523,7 +524,7 @@ def inside(folder, name):
 
 
 def differs_from(path, expected):
-    """Says how a file differs from its receipt; None if it does not."""
+    """Returns how a file differs from its entry in the receipt, or None if it does not differ."""
     if not path.is_file():
         return "is missing"
     if path.stat().st_size != expected["bytes"]:
@@ -605,7 +606,7 @@ class Output:
                     self.wrong.append(f"file {file['name']!r}: column {column.name!r} has different values")
             if rows != file["rows"]:
                 self.wrong.append(f"file {file['name']!r} has {rows} records instead of {file['rows']}")
-            # TFRecord has columns only in its records, and a column without any values is in none of them.
+            # In TFRecord, only the records name columns, and no record names a column without any values.
             lacks = set() if format_id == "tfrecord" else known - names if rows else set()
             for name in sorted(names - known):
                 self.wrong.append(f"file {file['name']!r} has a column {name!r} that is not in the receipt")
@@ -664,7 +665,8 @@ class Output:
         except NotChecked as error:
             self.unchecked.append(f"source {path}: {error}")
             return
-        # Index by the whole name and by each of its suffixes: the names of a part's tensors do not include its path.
+        # Index by the name and by each of its suffixes, because the tensors of a part of a model have names without
+        # the path of the part.
         by_end, contents = {}, set()
         unread = sum(isinstance(fact, str) for fact in found.values())
         for name, fact in found.items():
@@ -693,7 +695,7 @@ def expected(tensor):
 # Command line.
 
 def outputs_of(path):
-    """Returns the outputs of a report or a receipt as pairs: a name, and the path of the receipt or None."""
+    """Returns the outputs of a report or a receipt. Each is a pair of a name, and the path of its receipt or None."""
     document = json.loads(path.read_text(encoding="utf-8"))
     if "jobs" not in document:
         return [(str(path), path)]
@@ -752,7 +754,7 @@ def main():
 
 
 def printable(text):
-    """Escapes what is not printable: names come from files and must not control the terminal."""
+    """Escapes characters that are not printable. Names come from files and must not control the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -1,8 +1,9 @@
-//! `check.py` checks converted files with their frameworks' own readers, without using any of
-//! ferry's code.
+//! `check.py`, a Python program that checks converted files with their frameworks' own readers. It
+//! does not use any of ferry's code.
 //!
-//! `ferry run` writes it next to each report. It knows formats by name, which nothing under `host/`
-//! does. Add new formats that a Python framework can read to `check.py`.
+//! `ferry run` writes this program next to each report. The program contains the names of formats,
+//! which no code under `host/` does. If you add a format that a Python framework can read, add it
+//! to `check.py` too.
 
 #![forbid(unsafe_code)]
 
