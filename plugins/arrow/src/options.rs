@@ -1,4 +1,4 @@
-//! Options of the writer. The reader has none.
+//! Options of the writer. The reader does not have any options.
 
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::IpcWriteOptions;

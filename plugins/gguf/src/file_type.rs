@@ -111,7 +111,7 @@ mod tests {
         let plain = |name: &str| GgmlType::Plain(Dtype::named(name).unwrap());
         let of = |name: &str| GgmlType::named(name).unwrap_or_else(|| plain(name));
         for (tensors, requested, declared, expected) in [
-            // (element counts by matrix type), asked, said, expected
+            // Element counts by matrix type, `asked`, `said`, and the expected file type.
             (&[("BF16", 9)][..], None, Some(0), Some(32)),
             (&[("F32", 9)], None, None, Some(0)),
             (&[("F16", 9), ("F32", 5)], None, Some(1), Some(1)),

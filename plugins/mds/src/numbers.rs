@@ -40,7 +40,7 @@ macro_rules! numbers {
                 match self { $(Self::$name => size_of::<$native>(),)* }
             }
 
-            /// Returns the type of a column of such numbers.
+            /// Returns the Arrow type of a column with such numbers.
             pub(crate) fn data_type(self) -> DataType {
                 match self { $(Self::$name => DataType::$name,)* }
             }

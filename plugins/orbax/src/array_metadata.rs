@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! {"array_metadatas": [{"array_metadata": {"param_name", "write_shape", "chunk_shape",
-//!                       "ext_metadata": null | {"random_key_impl": "threefry2x32"}}}]}
+//!                                          "ext_metadata": null | {"random_key_impl": "threefry2x32"}}}]}
 //! ```
 
 use crate::json::Json;

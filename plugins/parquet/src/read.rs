@@ -122,7 +122,7 @@ struct ParquetSet {
     own: SchemaRef,
     /// Columns that come from folder names.
     partitions: Partitions,
-    /// File number and row group of each split; the row group is `None` for a file without any.
+    /// File number and row group of each split. A file without row groups has a split with `None`.
     groups: Vec<(usize, Option<RowGroup>)>,
     splits: Vec<Split>,
     limits: Limits,

@@ -1,5 +1,5 @@
-//! The writer. Each row group is encoded separately, as a small file in memory, and the footer
-//! joins them.
+//! The writer. Each row group is encoded separately, like a small file. The footer of the output
+//! lists all row groups.
 
 mod as_stored;
 mod dense;

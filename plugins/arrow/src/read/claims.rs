@@ -6,7 +6,7 @@ use arrow_ipc::{CompressionType, RecordBatch};
 use std::ops::Range;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum values per byte of a message. Nulls and runs take no bytes.
+/// Maximum values per byte of a message. It is large, because nulls and runs do not take bytes.
 const MAX_VALUES_PER_BYTE: u64 = 1 << 16;
 /// Maximum compression ratio of an LZ4 block.
 const LZ4_RATIO: u64 = 255;

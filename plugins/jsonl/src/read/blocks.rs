@@ -57,7 +57,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Blank lines at the beginning of a text.
+/// The blank lines at the beginning of a string: their bytes and their number.
 struct BlankLines {
     bytes: usize,
     lines: u64,

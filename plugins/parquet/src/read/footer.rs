@@ -101,7 +101,7 @@ fn check_sums(metadata: &ParquetMetaData, footer_at: u64, len: u64, free_values:
             let weight = u64::from(width.unsigned_abs() / 8) + 1;
             values = values.saturating_add(column.num_values().unsigned_abs().saturating_mul(weight));
         }
-        // Rows without columns also take time.
+        // Rows without columns also take time to read.
         values = values.max(before.saturating_add(group.num_rows().unsigned_abs()));
     }
     if stored > footer_at {

@@ -200,7 +200,7 @@ mod tests {
             (parts(&[&page, &[0x4c], &many, &[0, 0x0c, 10], &none, &[0, 0]]), "order"),
             (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0x2c], &many, &[0, 0]]), "two types"),
             (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0]]), "another type of page"),
-            // The number of values twice, first with another type.
+            // The field for the number of values twice, first with a different type.
             (parts(&[&page, &[0x4c], &none, &[0x05, 2], &many[1..], &[0, 0]]), "repeated"),
             (parts(&[&page, &[0x4c], &none, &[0x06, 2], &many[1..], &[0, 0]]), "repeated"),
             (parts(&[&page, &[0x4c, 0x13], &many[1..], &[0, 0]]), "wrong type"),

@@ -12,7 +12,7 @@ const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
 /// Units in which the INT96 leaves of a file are read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Int96Units {
-    /// One entry per leaf column of the file, or empty.
+    /// One entry per leaf column of the file. `None` for a leaf that is not INT96.
     pub(super) units: Vec<Option<TimeUnit>>,
     /// Set if the user chose the unit, which means that values may be truncated to it.
     pub(super) is_chosen: bool,

@@ -132,7 +132,7 @@ pub(super) struct Partitions {
     fields: Vec<FieldRef>,
     /// Number of columns in the files.
     own: usize,
-    /// Values of each file.
+    /// For each file, the value of each partition column.
     values: Vec<Vec<Option<String>>>,
 }
 

@@ -251,7 +251,8 @@ mod tests {
 
     #[test]
     fn known_fields_are_seen_and_others_passed_over() {
-        // 1: 3; 2: "ab", ""; 4: a struct; 5: true; 9, with an explicit id: a list of two bytes.
+        // Fields by ID. 1: 3; 2: a list of "ab" and ""; 4: a struct; 5: true; 9, written with an
+        // explicit ID: a list of two bytes.
         let bytes = [0x15, 6, 0x19, 0x28, 2, b'a', b'b', 0, 0x2c, 0x18, 1, 7, 0, 0x11, 9, 18, 0x23, 8, 8, 0];
         let expected = ["[1] Number(3)", "[2] Len(2)", "[2] Len(2)", "[2] Len(0)", "[] End"];
         assert_eq!(seen(&bytes).unwrap(), expected);

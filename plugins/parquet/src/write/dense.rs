@@ -44,7 +44,7 @@ const PAGE_BITS: u64 = 8 << 20;
 /// less, the chunk is not compressed: decompression would cost readers more time than the saved
 /// bytes are worth.
 const MAX_COMPRESSED_PERCENT: usize = 90;
-/// Size and number of the samples of the first page that are compressed as a test.
+/// Bytes per sample of the first page, and number of samples. They are compressed as a test.
 const SAMPLE_BYTES: usize = 16 << 10;
 const SAMPLE_COUNT: usize = 16;
 /// Maximum bytes of the minimum and of the maximum of strings and bytes. For example, readers do

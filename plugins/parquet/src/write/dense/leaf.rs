@@ -118,8 +118,8 @@ impl Values {
         }
     }
 
-    /// Returns the numbers as a page stores them, in little-endian order. Returns `None` for byte
-    /// arrays, which have a different layout in memory.
+    /// Returns the numbers in the form in which a page stores them, in little-endian order. Returns
+    /// `None` for byte arrays, which have a different layout in memory.
     pub(super) fn plain(&self, values: Range<usize>) -> Option<&[u8]> {
         let (numbers, width) = match self {
             Self::Int32(numbers) => (numbers.inner(), 4),
