@@ -2,7 +2,7 @@
 //!
 //! Only the first member contains the model's metadata, so the other members are not usable on
 //! their own. If the input is one member, its whole set is read. The keys `split.no`, `split.count`
-//! and `split.tensors.count` are only about how the files belong together.
+//! and `split.tensors.count` only describe how the files belong together.
 
 use crate::SUFFIX;
 use crate::header::Header;

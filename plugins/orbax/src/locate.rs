@@ -161,8 +161,8 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
     Ok(Located::Nothing { is_unfinished: !unfinished.is_empty() })
 }
 
-/// Returns the trees of a step. If the step's folder is a tree, this is the only one. Otherwise,
-/// the trees are the step's items.
+/// Returns the trees of a step. If the step's folder is a tree, it is the only one. Otherwise, the
+/// trees are the step's items.
 fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
     if !folder.is_empty() && is_tree(source, folder)? {
         return Ok(vec![(folder.to_owned(), String::new())]);

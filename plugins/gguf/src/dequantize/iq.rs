@@ -1,5 +1,5 @@
-//! The IQ types. All but two of them take 4 or 8 values from a grid. The signs are stored
-//! separately, either as a byte or as seven bits. Of seven bits, the parity gives the eighth sign.
+//! The IQ types. All but two of them take 4 or 8 values at a time from a grid. The signs are stored
+//! separately, either as a byte or as seven bits whose parity gives the eighth sign.
 
 use super::{double_word, each, grid, half, low, word};
 

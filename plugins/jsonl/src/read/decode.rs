@@ -120,7 +120,7 @@ impl ArrayDecoder for SparseDecoder {
 struct ExactDecoder {
     builtin: Box<dyn ArrayDecoder>,
     data_type: DataType,
-    /// Name of the column, and the losses to which its losses are added.
+    /// Name of the column, and the collection to which its losses are added.
     losses: Option<(String, ColumnLosses)>,
 }
 

@@ -19,7 +19,7 @@ const EXPANSION: u64 = 8;
 /// the default limit, this is 2^28 values.
 const BYTES_PER_EXTRA_VALUE: u64 = 16;
 
-/// Reads the footer of a file. Values that exceed the number that the file size allows are
+/// Reads the footer of a file. If the file has more values than its size allows, the excess is
 /// subtracted from `free_values`.
 pub(super) fn read(file: &SourceFile, limits: &Limits, free_values: &mut u64) -> Result<ParquetMetaData> {
     let (footer_at, metadata) = decode(file, limits, ParquetStatisticsPolicy::SkipAll)?;

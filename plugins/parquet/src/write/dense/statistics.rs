@@ -98,7 +98,7 @@ fn bytes(min: &[u8], max: &[u8]) -> ValueStatistics<ByteArray> {
         while upper.pop_if(|byte| *byte == 0xff).is_some() {}
         match upper.last_mut() {
             Some(byte) => *byte += 1,
-            // All bytes are 0xff, so every greater string is at least as long.
+            // All bytes of the prefix are 0xff, so no shorter string is greater.
             None => upper = max.to_vec(),
         }
     }
