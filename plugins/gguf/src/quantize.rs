@@ -115,8 +115,8 @@ impl Rules {
 
     /// Returns the new type of a tensor, or `None` if the tensor is not changed. A tensor that
     /// llama.cpp loads only as F32 becomes F32, even if a glob matches it. If the rows of a tensor
-    /// are not whole blocks, it becomes F16, as in llama.cpp's `convert_hf_to_gguf.py`. If a glob or
-    /// an exact name in the rules matches such a tensor, this is an error instead.
+    /// are not whole blocks, it becomes F16, as in llama.cpp's `convert_hf_to_gguf.py`. If a glob
+    /// or an exact name in the rules matches such a tensor, this is an error instead.
     pub(crate) fn of(&self, name: &str, dtype: Dtype, shape: &[u64]) -> Result<Option<QuantizedTensor>> {
         if !FLOATS.contains(&dtype) {
             return Ok(None);

@@ -181,8 +181,8 @@ impl Length for ColumnChunk {
 impl ChunkReader for ColumnChunk {
     type T = ChunkBytes;
 
-    /// The library calls this at the start of a page header. After it has parsed the header and kept
-    /// it, the library calls this again, at the end of the header.
+    /// The library calls this at the start of a page header. After it has parsed and kept the
+    /// header, the library calls this again, at the end of the header.
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         let mut reader = ChunkBytes { chunk: self.clone(), at: start, buffer: Bytes::new() };
         let is_behind = |&(page, _): &(u64, PageHeader)| page == start;
