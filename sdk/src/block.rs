@@ -1,14 +1,14 @@
-//! A block is a hyper-rectangle of a tensor and its place in a storage.
+//! A block is a hyper-rectangle of a tensor and its location in a storage.
 
 use crate::{Region, StorageId};
 use std::ops::Range;
 
-/// A hyper-rectangle of a tensor and its place in a storage.
+/// A hyper-rectangle of a tensor and its location in a storage.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Part of the tensor that the block covers.
     pub region: Region,
-    /// Storage that holds the block.
+    /// Storage that contains the block.
     pub storage: StorageId,
     /// Bytes from the start of the storage to the first element of the block.
     pub offset: u64,

@@ -11,15 +11,15 @@ use crate::{
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Takes what a reader finds. A [loss](LossSink::loss) reports content of the input that the
-/// catalog cannot hold. Each call is checked before it returns.
+/// Receives what a reader finds in an input. A [loss](LossSink::loss) reports content of the input
+/// that the catalog cannot represent. Each call is checked before it returns.
 pub trait CatalogSink: LossSink {
-    /// Adds a storage: a place that holds bytes.
+    /// Adds a storage: a location that contains bytes.
     ///
     /// # Errors
     /// Returns a malformed error if the storage reaches past the end of its file, or if a range of
     /// a joined storage reaches past the end of its storage. Returns a plugin error if a joined
-    /// storage names one that does not exist or is itself joined, and an unsupported error if it
+    /// storage names a storage that does not exist or is itself joined, and an unsupported error if it
     /// mixes byte orders. Returns a limit error if there are too many storages or bytes.
     fn storage(&mut self, storage: Storage) -> Result<StorageId>;
 
@@ -67,8 +67,8 @@ pub trait CatalogSink: LossSink {
     /// and an unsupported error for dtypes whose elements are not whole bytes.
     fn tensor_of_tiles(&mut self, name: &str, dtype: Dtype, shape: &[u64], grid: Grid) -> Result<TensorId>;
 
-    /// Adds a metadata entry. Use [`Value::text`] if the format stores text; values with a type
-    /// keep it.
+    /// Adds a metadata entry. Use [`Value::text`] if the format stores text; values of other types
+    /// keep their type.
     ///
     /// # Errors
     /// Returns a malformed error if the key is taken, or a limit error if the metadata is too
@@ -92,8 +92,8 @@ pub trait CatalogSink: LossSink {
     /// Sets the format that the tensors were converted from, if the file records it.
     fn origin(&mut self, format: &str) -> Result<()>;
 
-    /// Adds a function or class that the input asks its reader to call. These are never called; the
-    /// list is shown to the user.
+    /// Adds a function or class that the input asks its reader to call. The host never calls them;
+    /// it only lists them for the user.
     fn global(&mut self, name: &str) -> Result<()>;
 
     /// Adds an attribute of a tensor, such as its unit or the spacing along its axes. Writers of
@@ -120,7 +120,7 @@ pub trait CatalogSink: LossSink {
 
     /// Adds a file to the folder that the tensors are written to, such as a configuration made from
     /// the metadata. It is treated like files next to the input's weights. If the output is a
-    /// single file, it is a loss.
+    /// single file, the host reports the added file as a loss.
     ///
     /// # Errors
     /// Returns a plugin error if the name is taken or is not a plain file name, an unsupported
@@ -192,7 +192,7 @@ impl<'a> CatalogBuilder<'a> {
 }
 
 impl CatalogBuilder<'_> {
-    /// Allows only existing storages that are not joined themselves, so no storage can be joined of
+    /// Allows only existing storages that are not joined themselves, so no storage can contain
     /// itself.
     fn check_joined(&mut self, joined: &JoinedRanges, storage: &Storage) -> Result<()> {
         self.joined_ranges = self.joined_ranges.saturating_add(joined.ranges().len() as u64);
@@ -462,8 +462,8 @@ mod tests {
         for ranges in [&[(0, 2, 6), (1, 1, 3)][..], &[(0, 2, 5), (1, 2, 3)], &[(0, 0, 7), (9, 0, 1)]] {
             assert!(joined(ranges, ByteOrder::Big).is_err(), "{ranges:?}");
         }
-        // Refuses a storage joined of itself, mixed byte orders, an overflow, and a length that
-        // differs from the ranges.
+        // Refuses a storage that is joined from itself, mixed byte orders, an overflow, and a
+        // length that differs from the ranges.
         assert!(joined(&[(0, 2, 5), (2, 0, 3)], ByteOrder::Big).is_err());
         assert!(joined(&[(0, 2, 5), (1, 1, 3)], ByteOrder::Little).is_err());
         assert!(joined(&[(0, 0, u64::MAX), (0, 0, u64::MAX)], ByteOrder::Big).is_err());

@@ -1,9 +1,9 @@
 //! A cast gives tensors a different dtype. It does not convert anything itself: it moves the blocks
-//! to storages that represent the old ones in the new dtype, and the copy converts the parts that
-//! it reads.
+//! to new storages, which represent the old storages in the new dtype. The elements are converted
+//! when the tensor is copied.
 //!
-//! Blocks keep their order, their strides and what they share. Tied tensors that are cast alike
-//! stay tied, and so do overlapping views.
+//! Blocks keep their order, their strides and the bytes that they share. Tied tensors that are cast
+//! to the same dtype stay tied, and overlapping views keep overlapping.
 
 use crate::{
     ByteOrder, CastStorage, Catalog, Data, Dtype, DtypeInfo, Error, Result, Storage, StorageId,
@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl Catalog {
-    /// Returns this catalog with these tensors in these dtypes. A tensor that already has the dtype
-    /// is not changed.
+    /// Returns this catalog with each of these tensors in the dtype next to it. A tensor that
+    /// already has the dtype is not changed.
     ///
     /// # Errors
     /// Returns a usage error if there is no such tensor. Returns an unsupported error if either
@@ -142,7 +142,7 @@ impl MovedBlock {
         (self.storage, from, to, self.offset % u64::from(from_width))
     }
 
-    /// Points the tensor to the cast storage, which begins at `start` of the old one.
+    /// Points the tensor to the cast storage, which begins at `start` of the old storage.
     fn point_to(&self, tensor: &mut Tensor, storage: StorageId, start: u64) {
         let Pair { from_width, to_width, .. } = self.pair;
         let offset = (self.offset - start) / u64::from(from_width) * u64::from(to_width);

@@ -1,5 +1,5 @@
-//! A catalog is what an input holds: storages, tensors and their blocks, metadata, the tree of
-//! non-tensor state, and the losses already known.
+//! A catalog describes the contents of an input: storages, tensors and their blocks, metadata, the
+//! tree of non-tensor state, and the losses already known.
 //!
 //! A catalog cannot contain an extent that is out of bounds: see
 //! [`CatalogBuilder`](crate::CatalogBuilder).
@@ -118,8 +118,8 @@ impl Catalog {
         &self.sidecars
     }
 
-    /// Returns, for each tensor, the first tensor with the same dtype, shape and bytes by
-    /// reference. A tensor that is not tied names itself.
+    /// Returns, for each tensor, the first tensor that has the same dtype and shape and refers to
+    /// the same bytes. For a tensor that is not tied, this is the tensor itself.
     #[must_use]
     pub fn ties(&self) -> Vec<TensorId> {
         let mut first: HashMap<(Dtype, &[u64], &Data), u32> = HashMap::with_capacity(self.tensors.len());
@@ -134,8 +134,9 @@ impl Catalog {
             .collect()
     }
 
-    /// Returns a catalog of some of the tensors, renamed, and of the tree below `root`, if given:
-    /// the result of `--part`. Storages, dtypes, metadata, losses and globals are kept.
+    /// Returns a catalog with only these tensors, under their new names, and with the tree below
+    /// `root`, if there is one. This is the result of `--part`. Storages, dtypes, metadata, losses
+    /// and globals are kept.
     ///
     /// # Errors
     /// Returns a usage error if two tensors get the same name, or if the tree below `root` names a

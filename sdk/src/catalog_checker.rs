@@ -32,8 +32,8 @@ impl Catalog {
     /// names a tensor that does not exist, or a limit error.
     pub fn with_tensors(self, tensors: Vec<Tensor>, tree: Option<Tree>, limits: &Limits) -> Result<Self> {
         let tree = tree.unwrap_or(self.tree);
-        // Shared bytes were counted for the reader's catalog. Bytes that steps repeat are requested
-        // by the user.
+        // Shared bytes were counted for the reader's catalog. The user requests the bytes that
+        // steps repeat, so these are not limited.
         let catalog = Self { tensors: Vec::with_capacity(tensors.len()), tree, ..self };
         let mut proof =
             CatalogChecker { sharing: SharedBytesAccount::new(None), ..CatalogChecker::new(catalog, limits) };
@@ -97,7 +97,7 @@ impl<'a> CatalogChecker<'a> {
         storage_len.ok_or_else(|| Error::plugin(format!("no storage {}", storage.0)))
     }
 
-    /// Counts bytes in an extent of a storage.
+    /// Counts `bytes` that a tensor uses in an extent of a storage.
     pub(crate) fn share(&mut self, id: StorageId, extent: Range<u64>, bytes: u64) -> Result<()> {
         let storage = self.catalog.storage(id);
         let storage = storage.ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))?;
@@ -147,8 +147,8 @@ impl<'a> CatalogChecker<'a> {
         let elements = element_count(&tensor.shape)?;
         for block in &blocks {
             let (extent, bytes) = self.check_block(&info, &tensor.shape, block)?;
-            // A single element that fills a tensor is a constant, which many formats have; it is
-            // not counted.
+            // A single element that fills a tensor is a constant, which many formats have. Such an
+            // element is not counted.
             if block.strides.iter().any(|&stride| stride != 0) || extent.end - extent.start == bytes {
                 self.share(block.storage, extent, bytes)?;
             }
@@ -249,7 +249,7 @@ impl<'a> CatalogChecker<'a> {
         Ok((start..start + extent, logical))
     }
 
-    /// Counts the bytes of a block beyond its stored bytes.
+    /// Counts the bytes of a block that exceed its stored bytes.
     fn expand(&mut self, logical: u64, stored: u64) -> Result<()> {
         self.expanded_bytes = self.expanded_bytes.saturating_add(logical.saturating_sub(stored));
         if self.expanded_bytes > self.limits.expanded_bytes {

@@ -1,9 +1,9 @@
-//! The tests that every format must pass: the meaning of [`Format`],
+//! The tests that every format must pass. They define the meaning of [`Format`],
 //! [`TensorReader`](crate::TensorReader) and [`TensorWriter`](crate::TensorWriter) beyond their
 //! types.
 //!
 //! The author of a plugin calls [`check`] from a test, with a few small files of the format. It
-//! panics at the first rule that is broken, and names the rule and the input. [`examine`] continues
+//! panics at the first broken rule; the message names the rule and the input. [`examine`] continues
 //! and reports for each rule whether it held. `ferry plugin test` runs it on a built library, in
 //! any language. The suite checks:
 //!
@@ -24,24 +24,23 @@
 //! `records` is enabled:
 //!
 //! - **reading**: the splits together contain all rows, in order, and as many as declared; a split
-//!   can be read several times, also at once; every batch has the schema of the set, the requested
-//!   columns, and at most the requested rows and bytes; JSON lines and an index, if any, cover all
-//!   rows;
+//!   can be read several times, even at the same time; every batch has the schema of the set, the
+//!   requested columns, and at most the requested rows and bytes; JSON lines and an index, if any,
+//!   cover all rows;
 //! - **damage**: as above; the rows of a cut file are its first rows;
 //! - **writing**: rows of every Arrow type, with nulls, empty and nested lists, slices, odd names,
 //!   without rows or columns. A piece does not depend on others, and the same rows give the same
-//!   bytes in any batches. The same values are read back, possibly in wider types: integers for
-//!   booleans, bytes for strings, a single value for a list of one. Any other difference needs a
-//!   loss of the column.
+//!   bytes regardless of how they are split into batches. The same values are read back, possibly
+//!   in wider types: integers for booleans, bytes for strings, a single value for a list of one.
+//!   Any other difference must be reported as a loss of the column.
 //!
-//! A format that only reads must pass the first three. A format that only writes must pass the
-//! first, and the part of the last that does not need reading.
+//! A format that only reads must pass the first three groups. A format that only writes must pass
+//! the first group, and the checks of the last group that do not need reading.
 //!
 //! # The rules
 //! Rules are numbered by part: B for the boundary, D for the description, R for reading and W for
 //! writing tensors, S for reading and T for writing rows. Numbers never change. Only `ferry plugin
 //! test` checks B1 and B2.
-//!
 #![doc = include_str!("conformance/rules.md")]
 //!
 //! # An example
@@ -181,7 +180,7 @@ impl Sample {
     }
 }
 
-/// The number of checks. Assert it in a test, so that the test cannot pass because nothing was
+/// The numbers of checks. Assert them in a test, so that the test cannot pass because nothing was
 /// checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -238,7 +237,7 @@ pub struct RuleResult {
     pub rule: &'static str,
     /// How often the rule was checked.
     pub checks: u64,
-    /// Violations: the first in each part of the suite.
+    /// The first violation in each part of the suite.
     pub violations: Vec<Violation>,
 }
 
@@ -252,8 +251,8 @@ pub struct Violation {
     pub input: Option<Sample>,
 }
 
-/// Checks the same rules as [`check`], but continues after a violation. Only the part of the suite
-/// in which it occurred ends (a sample, or a catalog that is written).
+/// Checks the same rules as [`check`], but continues after a violation. A violation ends only the
+/// part of the suite in which it occurred: one sample, or one catalog that is written.
 #[must_use]
 pub fn examine(format: &dyn Format, samples: &[Sample], observer: &dyn Observer) -> Examination {
     let rules = Rules::new(format, Some(observer));

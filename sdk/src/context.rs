@@ -1,8 +1,8 @@
 //! A context informs a plugin about the conversion that it works for: its limits, its purpose, its
 //! threads, and whether the user has canceled it.
 //!
-//! The calls of record sets and record plans have no context. They end when a source or a sink
-//! fails, which happens once the session is canceled.
+//! Calls of record sets and record plans receive no context. Such a call ends when a source or a
+//! sink fails, which happens once the session is canceled.
 
 use crate::{Error, Limits, Result, Source};
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ pub trait Context: Send + Sync {
     }
 
     /// Reports the progress of a long call, such as indexing or a schema scan: `done` of `total`
-    /// bytes of the input. It may be called at any rate.
+    /// bytes of the input. It may be called as often as convenient.
     fn progress(&self, done: u64, total: u64) {
         let _ = (done, total);
     }
@@ -99,10 +99,10 @@ pub trait Context: Send + Sync {
         Err(Error::unsupported("this host does not open other inputs").file(path))
     }
 
-    /// Opens the folder of the model that is converted; `None` if the input is not a folder. For
-    /// writers whose files include what is stored next to the weights, such as a configuration or a
-    /// tokenizer. The host counts the files opened here as part of the output, so they are not
-    /// reported as lost.
+    /// Opens the folder of the model that is converted; `None` if the input is not a folder. This
+    /// is for writers whose output includes files that are stored next to the weights, such as a
+    /// configuration or a tokenizer. The host counts the files opened here as part of the output,
+    /// so they are not reported as lost.
     fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
         Ok(None)
     }

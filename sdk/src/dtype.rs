@@ -21,7 +21,8 @@ impl Dtype {
         self.0
     }
 
-    /// Returns the dtype with this id, the inverse of [`id`](Self::id). A catalog may not know it.
+    /// Returns the dtype with this id, the inverse of [`id`](Self::id). The catalog does not
+    /// necessarily contain it.
     #[must_use]
     pub fn from_id(id: u32) -> Self {
         Self(id)
@@ -74,8 +75,7 @@ impl DtypeInfo {
     /// plugin's declaration therefore keeps working when the SDK adds the dtype.
     ///
     /// # Errors
-    /// Returns a usage error if a number is zero or the unit does not divide the block. The same
-    /// holds if the name is empty, longer than 64 bytes, or that of a built-in dtype with a
+    /// Returns a usage error if a number is zero or `swap_unit` does not divide the block, or if the name is empty, longer than 64 bytes, or that of a built-in dtype with a
     /// different layout.
     pub fn extension(name: &str, block_elements: u32, block_bytes: u32, swap_unit: u32) -> Result<Self> {
         if let Some(built_in) = Dtype::named(name).and_then(Dtype::info)
@@ -285,11 +285,11 @@ built_in! {
     BITS8 = 43, "BITS8", 1 in 1, swap 1;
     /// torch's bits16.
     BITS16 = 44, "BITS16", 1 in 2, swap 2;
-    /// torch's bits1x8: shapes count bytes, as torch's do.
+    /// torch's bits1x8: shapes count bytes, as in torch.
     BITS1X8 = 45, "BITS1x8", 1 in 1, swap 1;
-    /// torch's bits2x4: shapes count bytes, as torch's do.
+    /// torch's bits2x4: shapes count bytes, as in torch.
     BITS2X4 = 46, "BITS2x4", 1 in 1, swap 1;
-    /// torch's bits4x2: shapes count bytes, as torch's do.
+    /// torch's bits4x2: shapes count bytes, as in torch.
     BITS4X2 = 47, "BITS4x2", 1 in 1, swap 1;
     /// Strings: for each element its length as u64 little-endian, then its bytes.
     STR = 48, "STR", 1 in 0, swap 1;

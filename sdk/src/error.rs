@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Maximum characters of a text in a displayed error.
+/// Maximum characters of one string in a displayed error.
 const MAX_SHOWN: usize = 2_000;
 
 /// The result of a fallible call of this crate.
@@ -78,7 +78,7 @@ impl ErrorKind {
     }
 }
 
-/// One cause, where it occurred, and a hint. Built like a sentence:
+/// One cause, where it occurred, and a hint. It is built by chained calls:
 ///
 /// ```
 /// use tensorferry_sdk::Error;
@@ -153,9 +153,10 @@ impl Error {
         cancelled => Cancelled,
     }
 
-    /// Creates the answer of a reader whose guess for [`Purpose::ONCE`](crate::Purpose::ONCE) was or may be wrong. The
-    /// host then reads the input again, and users do not see this error. A reader that was not allowed to guess breaks
-    /// its contract.
+    /// Creates the error that a reader returns if its guess for
+    /// [`Purpose::ONCE`](crate::Purpose::ONCE) was or may be wrong. The host then reads the input
+    /// again, and users do not see this error. A reader that returns it without being allowed to
+    /// guess breaks its contract.
     #[must_use]
     pub fn wrong_guess(message: impl Into<String>) -> Self {
         let mut error = Self::plugin(message);
@@ -218,8 +219,9 @@ impl Error {
         self
     }
 
-    /// Sets what to do next: an imperative that names the command or option, such as "pass -i shard=alone to convert only
-    /// this file". Programs show it on a line of its own. The first hint set stays.
+    /// Sets what to do next: an imperative that names the command or option, such as "pass -i
+    /// shard=alone to convert only this file". Programs show it on a line of its own. If a hint is
+    /// already set, it is kept.
     #[must_use]
     pub fn hint(mut self, text: impl Into<String>) -> Self {
         self.0.hint.get_or_insert_with(|| text.into());
@@ -245,8 +247,8 @@ impl Error {
         &self.0.message
     }
 
-    /// Returns the details that are set, as name and text, in the order in which they are shown. The last is the `hint`,
-    /// which `Display` leaves out.
+    /// Returns the details that are set, as pairs of a name and a string, in the order in which
+    /// they are shown. The last is the `hint`, which `Display` leaves out.
     pub fn details(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
         let p = &*self.0;
         [
@@ -303,13 +305,14 @@ impl fmt::Display for Error {
     }
 }
 
-/// A file name, quoted only if it has characters that need it: a newline of a hostile name must not forge a line.
+/// Returns a file name, in quotes only if it contains characters that need them: a newline in a
+/// hostile name must not forge a line.
 fn plain(name: &str) -> Cow<'_, str> {
     let quoted = format!("{name:?}");
     if quoted.get(1..quoted.len() - 1) == Some(name) { Cow::Borrowed(name) } else { Cow::Owned(quoted) }
 }
 
-/// Shortens a text for display: values from files may be megabytes long.
+/// Shortens a string for display: values from files may be megabytes long.
 fn cut(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => Cow::Owned(format!("{}... ({} bytes)", &text[..end], text.len())),

@@ -46,7 +46,8 @@ macro_rules! export_plugin {
         $crate::export_plugin!(@export $name, || ::std::result::Result::Ok($make()));
     };
     (@export $name:expr, $make:expr) => {
-        // The host catches a plugin's panic here, which is impossible if panics abort.
+        // The SDK catches the panics of a plugin at the boundary, which is impossible if panics
+        // abort.
         #[cfg(not(panic = "unwind"))]
         compile_error!("a ferry plugin must be built with panic = \"unwind\"");
 

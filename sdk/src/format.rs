@@ -121,7 +121,7 @@ pub struct Magic {
     pub offset: u64,
     /// Bytes at that offset.
     pub bytes: Vec<u8>,
-    /// Bits of each byte to compare; as long as `bytes`, or empty to compare all bits.
+    /// Mask of the bits to compare in each byte; as long as `bytes`, or empty to compare all bits.
     pub mask: Vec<u8>,
     /// Whether the offset is counted from the end of the file.
     pub from_end: bool,
@@ -227,7 +227,7 @@ impl std::ops::BitOr for Capabilities {
     }
 }
 
-/// How likely an input is of a format, from 0 to 100.
+/// The likelihood that an input is of a format, from 0 to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Score(pub u32);
 
@@ -261,8 +261,8 @@ pub trait Format: Send + Sync {
     /// Returns the description of the format, which must be the same each time.
     fn describe(&self) -> Description;
 
-    /// Returns how likely this input is of this format, after a few bounded reads. With `None`, the
-    /// host compares the declared magic, suffixes and members.
+    /// Returns how likely this input is of this format, after a few bounded reads. If this returns
+    /// `None`, the host compares the declared magic, suffixes and members.
     ///
     /// # Errors
     /// Returns an error only if the input cannot be read. Return [`Score::NO`] for bytes that do
@@ -315,13 +315,13 @@ pub trait Format: Send + Sync {
     }
 }
 
-/// A reader of tensors: describes what an input holds.
+/// A reader of tensors: describes the contents of an input.
 pub trait TensorReader: Send + Sync {
     /// Fills the catalog, and returns the decoder of its encoded storages: [`NothingEncoded`] if
     /// there are none. Reads only headers; the host reads the tensors.
     ///
     /// # Errors
-    /// Returns an error with its place if the input is malformed, unsupported or over a limit, or
+    /// Returns an error with its location if the input is malformed, unsupported or over a limit, or
     /// cannot be read.
     fn read(
         &self,
@@ -354,8 +354,8 @@ impl TensorDecoder for NothingEncoded {
     }
 }
 
-/// An encoded storage that knows where its bytes are. A `Vec` of them is a [`TensorDecoder`]: the
-/// handle is an index into it.
+/// An encoded storage that knows where its bytes are. A `Vec` of such storages is a
+/// [`TensorDecoder`]: the handle is an index into it.
 pub trait EncodedStorage: Send + Sync {
     /// Pushes all decoded bytes, in order.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()>;
@@ -449,7 +449,7 @@ pub struct NothingToSeal;
 
 impl TensorPlan for NothingToSeal {}
 
-/// The place of an encoded segment in its file.
+/// The location of an encoded segment in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedPlace {
     /// Offset of its first byte in the file.
@@ -468,7 +468,7 @@ pub trait Digests {
     /// Returns a plugin error if the digest was not requested.
     fn get(&self, id: DigestId) -> Result<Digest>;
 
-    /// Returns a requested CRC of 32 bits as a number.
+    /// Returns a requested 32-bit CRC as a number.
     ///
     /// # Errors
     /// Returns a plugin error if the digest was not requested, or if it is not four bytes long.
@@ -478,7 +478,7 @@ pub trait Digests {
         Ok(u32::from_le_bytes(bytes))
     }
 
-    /// Returns the place of an encoded segment in its file, and its note.
+    /// Returns the location of an encoded segment in its file, and its note.
     ///
     /// # Errors
     /// Returns a plugin error if there is no such segment.

@@ -1,9 +1,9 @@
-//! A grid is a regular tiling of a tensor with one storage per tile, as chunked formats have. Its
+//! A grid is a regular tiling of a tensor with one storage per tile, as in chunked formats. Its
 //! blocks are created on request, so each of millions of chunks takes only a few bytes.
 
 use crate::{Block, Order, Region, StorageId, row_major_strides};
 
-/// The tiles of a tensor, all of one shape except those at its edges.
+/// The tiles of a tensor, all of the same shape, except at the edges of the tensor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Grid {
     /// Shape of a tile, in elements; no dimension is 0.
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(kind(&[3, 4], clipped, &[24, 0, 12, 4], |grid| grid.fill = None), Some(ErrorKind::Plugin));
         let other = |grid: &mut Grid| grid.tiles = Tiles::Consecutive { first: StorageId(3), count: 4 };
         assert_eq!(kind(&[3, 4], clipped, &[24; 4], other), Some(ErrorKind::Plugin));
-        // 51 tiles, 50 of them absent, each of which reads 24 bytes from 4.
+        // 51 tiles, of which 50 are absent. Each absent tile expands 4 stored bytes to 24 bytes.
         let limit = Some(ErrorKind::Limit);
         let claimed = |grid: &mut Grid| grid.tiles = Tiles::Consecutive { first: StorageId(0), count: 51 };
         assert_eq!(kind(&[102, 3], clipped, &[], claimed), limit);

@@ -50,8 +50,8 @@ impl Target {
 pub enum Role {
     /// A file with data.
     Data,
-    /// A file that tells readers where the data is. An old one is removed first, and the new one
-    /// appears last.
+    /// A file that tells readers where the data is. An old index is removed first, and the new
+    /// index appears last.
     Index,
 }
 
@@ -211,8 +211,8 @@ pub struct DigestRequest {
     pub algorithm: DigestAlgorithm,
 }
 
-/// Takes the plan of a writer. A [loss](LossSink::loss) reports content that the output will not
-/// have; for a whole tensor, call [`omit`](Self::omit) instead.
+/// Receives the plan of a writer. A [loss](LossSink::loss) reports content that the output will not
+/// contain; for a whole tensor, call [`omit`](Self::omit) instead.
 pub trait LayoutSink: LossSink {
     /// Adds a file that the host copies. Segments are appended to it.
     ///
@@ -270,11 +270,10 @@ pub trait LayoutSink: LossSink {
     ///
     /// A segment of unknown length counts as one byte here: in the offsets of what follows it in
     /// the file, and in the ranges of [`digest`](Self::digest). When the file is sealed,
-    /// [`Digests::encoded`](crate::Digests::encoded) returns the final place.
+    /// [`Digests::encoded`](crate::Digests::encoded) returns the final location.
     ///
     /// # Errors
-    /// Returns an error if there is no such copied file, if a tensor has no such region, or if a
-    /// region is given for any number of tensors other than one.
+    /// Returns an error if there is no such copied file, if a tensor has no such region, or if a region is specified and the number of tensors is not one.
     fn encoded(&mut self, file: OutputId, encoded: Encoded) -> Result<(EncodedId, u64)>;
 
     /// Appends `len` bytes that are supplied once the digests are known.

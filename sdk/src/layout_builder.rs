@@ -26,7 +26,7 @@ pub struct LayoutBuilder<'a> {
     paths: HashSet<String>,
     /// For each tensor id, whether it is written as a whole and, so far, only once.
     whole: Vec<bool>,
-    /// Everything that is written of the other tensors.
+    /// For each tensor that is not written as a whole, the regions that are written.
     regions: HashMap<TensorId, Vec<Region>>,
     stored: HashMap<StorageId, Vec<Range<u64>>>,
     settled: HashSet<TensorId>,
@@ -54,7 +54,7 @@ impl<'a> LayoutBuilder<'a> {
     /// Returns the finished layout.
     ///
     /// # Errors
-    /// Returns a plugin error if a tensor is written not at all, in part, or twice, or if a digest
+    /// Returns a plugin error if a tensor is missing, is written only in part, or is written twice, or if a digest
     /// covers deferred bytes.
     pub fn finish(mut self) -> Result<Layout> {
         if self.layout.files.is_empty() {
@@ -122,8 +122,8 @@ impl<'a> LayoutBuilder<'a> {
         let info = self.catalog.dtype_info(view.dtype)?;
         let is_stored = |block: &Block| {
             let Some(ranges) = self.stored.get(&block.storage) else { return false };
-            // Strings are in one block. Packed elements may be in several blocks if these are whole
-            // bytes.
+            // Strings are in one block. Packed elements may be in several blocks if each block
+            // consists of whole bytes.
             let elements = block.region.shape.iter().product();
             let packed =
                 if info.is_variable() { view.bytes } else { info.bytes_of(elements).unwrap_or(u64::MAX) };

@@ -163,7 +163,7 @@
 //! ```
 //!
 //! `ferry plugin test LIBRARY SAMPLE...` checks the built library against the rules of
-//! [`conformance`]. Its own `cargo test` checks the format against the same rules.
+//! [`conformance`]. The plugin's own `cargo test` checks the format against the same rules.
 //!
 //! [`export_plugin!`] defines the symbols that the host looks for, so a plugin needs no `unsafe`
 //! code and can `#![forbid(unsafe_code)]`. It must be built with `panic = "unwind"`, which is the
@@ -176,16 +176,16 @@
 //! - `../lib/ferry/plugins`;
 //! - `ferry/plugins` in the user's data folder.
 //!
-//! `ferry plugin list` shows which libraries were found where, and why a library was refused.
-//! `ferry plugin install` copies a library into the last of these folders. Opening a plugin runs
-//! its code. A library is therefore refused if other users can write to it, to its folder, or to
-//! any folder above it.
+//! `ferry plugin list` shows where each library was found, and why a library was refused. `ferry
+//! plugin install` copies a library into the last of these folders. Opening a plugin runs its code.
+//! A library is therefore refused if other users can write to it, to its folder, or to any folder
+//! above it.
 //!
 //! The host opens a library when one of its formats is used, and caches the descriptions of its
 //! formats. A description must therefore be the same each time, regardless of the environment.
-//! Before that, the library is opened once in a separate process. If it crashes there, ends the
-//! process or takes more than ten seconds, it is not opened again until it changes. `ferry plugin
-//! check` repeats this test and shows what the library prints.
+//! Before its first use, the library is opened once in a separate process. If it crashes there,
+//! ends the process or takes more than ten seconds, it is not opened again until it changes. `ferry
+//! plugin check` repeats this test and shows what the library prints.
 //!
 //! A library built with an older SDK works in a newer host and vice versa, as long as the ABI's
 //! major revision is the same. The two need not be built with the same compiler.
@@ -219,12 +219,12 @@
 //! that a file controls. A panic does not end the host; it is reported as a fault of the plugin.
 //!
 //! An [`Error`] has a kind, which says whose fault it is and decides the exit code. It also carries
-//! its place: file, tensor, offset, and the expected and found values. Content that the output
+//! the location: file, tensor, offset, and the expected and found values. Content that the output
 //! format cannot hold is not an error but a [`Loss`]: the user sees all losses, and can have the
-//! conversion fail at the first. A writer reports losses of what its [`Capabilities`] promise. The
-//! host itself reports the metadata, attributes, state and ties that a format does not promise to
-//! keep. Losses go into a [`LossSink`] where they are found: the catalog, the layout, or, for
-//! records, the sink that is passed to each call.
+//! conversion fail at the first. If a writer cannot keep something that its [`Capabilities`]
+//! promise, it reports a loss. The host itself reports the metadata, attributes, state and ties
+//! that a format does not promise to keep. Losses go into a [`LossSink`] where they are found: the
+//! catalog, the layout, or, for records, the sink that is passed to each call.
 //!
 //! # Overview
 //!

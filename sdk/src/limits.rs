@@ -12,8 +12,8 @@ pub struct Limits {
     /// Maximum entries of an archive, blocks of all tensors, and storages of one catalog; each is
     /// counted separately.
     pub entries: u64,
-    /// Maximum nodes of the tree of non-tensor state, and values of a pickle. One takes up to 300
-    /// bytes of memory.
+    /// Maximum nodes of the tree of non-tensor state, and values of a pickle. A node takes up to
+    /// 300 bytes of memory.
     pub nodes: u64,
     /// Maximum nesting depth of that tree.
     pub nesting: u64,
@@ -29,10 +29,10 @@ pub struct Limits {
     pub expanded_bytes: u64,
     /// Maximum memory in bytes for everything that the run reads, decodes and encodes, on all its
     /// threads. Buffers of a call that grow with the input, such as a chunk that is encoded as a
-    /// whole, are part of it.
+    /// whole, count toward this limit.
     pub memory_bytes: u64,
     /// Maximum bytes that tensors and rows may have beyond the stored bytes that they share:
-    /// several names for one storage, overlapping views, or several views of one text. The host
+    /// several names for one storage, overlapping views, or several views of one string. The host
     /// allows four times the size of the user's input if that is more. Setting `expanded_bytes`
     /// sets this limit too.
     pub shared_bytes: u64,

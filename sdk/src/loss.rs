@@ -136,7 +136,7 @@ pub struct Loss {
 
 impl Loss {
     /// Creates a loss of `what` with the reason `why`. It has the [usual
-    /// severity](LossKind::usual_severity) of its kind, and is not requested by the user.
+    /// severity](LossKind::usual_severity) of its kind, and is not marked as requested by the user.
     pub fn new(kind: LossKind, what: impl Into<String>, why: impl Into<String>) -> Self {
         let severity = kind.usual_severity();
         Self { kind, severity, requested: false, what: what.into(), why: why.into() }
@@ -160,7 +160,7 @@ impl Loss {
 /// Takes losses where they are found: a catalog while an input is read, a layout while an output is
 /// planned, or a list for records.
 pub trait LossSink {
-    /// Reports content of the input that the other side will not have.
+    /// Reports content of the input that the catalog or the output will not contain.
     fn loss(&mut self, loss: Loss) -> Result<()>;
 }
 

@@ -1,5 +1,5 @@
 //! An in-memory host for unit tests of plugins. It reads an input, and builds the files that a
-//! writer plans, one element at a time. The copy of the real host is tested against it.
+//! writer plans, one element at a time. The copy code of the real host is tested against it.
 
 mod formats;
 #[cfg(feature = "arrow-60")]

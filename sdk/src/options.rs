@@ -29,7 +29,7 @@ pub enum OptionKind {
     Choice(Vec<String>),
     /// A path to another input, for [`Context::open`](crate::Context::open).
     Source,
-    /// A list of texts; the option may be given several times.
+    /// A list of strings; the option may be given several times.
     List,
 }
 
@@ -67,7 +67,8 @@ impl OptionSpec {
         Self { side: Side::Writer, ..Self::reader(key, kind, default, help) }
     }
 
-    /// Returns the value as the format declares it: the case of a word does not matter.
+    /// Returns the value in the spelling that the format declares. The user may write words in any
+    /// case.
     fn normalized(&self, value: &str) -> Result<String> {
         let as_given = || Ok(value.to_owned());
         let expected = match &self.kind {
@@ -128,7 +129,7 @@ impl Options {
     /// Checks the user's options against those that the format declares for `side`.
     ///
     /// # Errors
-    /// Returns a usage error for an unknown key, a key of the other side, a value that does not fit
+    /// Returns a usage error for an unknown key, a key that belongs to the other side, a value that does not fit
     /// the option's kind, or a key that is given twice and is not a [list](OptionKind::List).
     pub fn check(specs: &[OptionSpec], side: Side, given: &[(String, String)]) -> Result<Self> {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -164,13 +165,13 @@ impl Options {
         Self::check(specs, side, &[]).unwrap_or_default()
     }
 
-    /// Returns the text of an option; for a list, its first text.
+    /// Returns the value of an option as a string; for a list, its first string.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
         self.texts(key).next()
     }
 
-    /// Iterates over the texts of an option of kind [`OptionKind::List`], in the order in which
+    /// Iterates over the strings of an option of kind [`OptionKind::List`], in the order in which
     /// they were given.
     pub fn texts(&self, key: &str) -> impl Iterator<Item = &str> {
         self.0.get(key).into_iter().flatten().map(String::as_str)
@@ -194,8 +195,8 @@ impl Options {
         parse_size(self.text(key)?)
     }
 
-    /// Iterates over all options as key and text, sorted by key. The key of a list is repeated for
-    /// each of its texts.
+    /// Iterates over all options as key and string, sorted by key. The key of a list is repeated
+    /// for each of its strings.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().flat_map(|(key, values)| values.iter().map(|value| (key.as_str(), value.as_str())))
     }

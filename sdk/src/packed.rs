@@ -7,8 +7,9 @@
 //!                                     elements of a block / its bytes / its swap unit, shape, dtype
 //! ```
 //!
-//! A writer without the capability `DTYPES` gets packed tensors. When such a file is converted
-//! again, the tensors are restored before the steps. No plugin knows the dtypes of another plugin.
+//! A writer without the capability `DTYPES` receives packed tensors. When the file is converted
+//! again, the tensors are restored before any steps run. No plugin knows the dtypes of another
+//! plugin.
 
 use crate::{
     ByteOrder, Catalog, Data, Dtype, DtypeInfo, Loss, LossKind, Severity, Storage, StorageLocation, Tensor,
@@ -62,8 +63,8 @@ impl Catalog {
         (self, any)
     }
 
-    /// Returns the catalog's dtype with these properties, and adds it if necessary. `None` if the
-    /// catalog has a different dtype of that name.
+    /// Returns the catalog's dtype with these properties, after adding it if necessary. `None` if
+    /// the catalog has a different dtype of that name.
     fn interned(&mut self, info: &DtypeInfo) -> Option<Dtype> {
         let known = &mut self.extensions;
         let index = known.iter().position(|known| known.name() == info.name()).unwrap_or(known.len());

@@ -3,8 +3,8 @@
 //! writes a file: the host pulls batches, transforms them, and puts pieces into place, on many
 //! threads.
 //!
-//! [`conformance::check`](crate::conformance::check) checks a format of records against the rules
-//! on this page, in its author's `cargo test`:
+//! [`conformance::check`](crate::conformance::check) checks a format of records against these
+//! rules, in the `cargo test` of the plugin:
 //!
 //! ```no_run
 //! # use tensorferry_sdk::{Format, conformance::{Preset, Sample, check}, Side};
@@ -15,16 +15,16 @@
 //! # }
 //! ```
 //!
-//! A format whose rows follow one another only implements how one row is decoded ([`DecodeRow`]).
+//! A format whose rows follow one another only implements the decoding of one row ([`DecodeRow`]).
 //! [`RowSet`] adds splits, batches, projection and ranges of rows. With it, the reader of
 //! `tests/third-party/rows`, a whole plugin with a schema, lists, sets of files and errors with
-//! their places, has 73 lines of code. [`memory::records`](crate::memory::records) reads and writes
-//! rows in unit tests.
+//! their locations, has 73 lines of code. [`memory::records`](crate::memory::records) reads and
+//! writes rows in unit tests.
 //!
-//! Rows cross the boundary through the Arrow C stream interface, which is the only stable promise.
-//! In this module they are batches of arrow-rs, behind a feature that is named for its major
-//! version, `arrow-60`. The crates of arrow-rs are re-exported. A later SDK may also offer other
-//! versions. The feature `records` is the newest one.
+//! Rows cross the boundary through the Arrow C stream interface. Only that interface is guaranteed
+//! to stay stable. In this module, rows are batches of arrow-rs, behind a feature that is named for
+//! its major version, `arrow-60`. The crates of arrow-rs are re-exported. A later SDK may also
+//! offer other versions. The feature `records` is the newest one.
 
 pub(crate) mod c_data;
 pub(crate) mod c_import;
@@ -95,7 +95,7 @@ pub trait RecordReader: Send + Sync {
     /// splits may be guessed.
     ///
     /// # Errors
-    /// Returns an error with its place if the input is malformed, unsupported or over a limit, or
+    /// Returns an error with its location if the input is malformed, unsupported or over a limit, or
     /// cannot be read.
     fn open(
         &self,
@@ -152,9 +152,9 @@ pub trait RecordSet: Send + Sync {
         self.scan(split, &batches.clone().into())
     }
 
-    /// Writes at most `max` rows of a split as JSON lines in the format's own mapping, and returns
-    /// how many there were. Each line, without a newline, is one write. Return `None` to let the
-    /// host write rows as plain objects.
+    /// Writes at most `most` rows of a split as JSON lines in the format's own mapping, and returns
+    /// the number of rows that it wrote. Each line, without a newline, is one write. Return `None`
+    /// to let the host write rows as plain objects.
     ///
     /// # Errors
     /// Returns an error if the input is malformed or cannot be read. The rows before it were
@@ -170,7 +170,7 @@ pub trait RecordSet: Send + Sync {
         Vec::new()
     }
 
-    /// Reports content that the rows read so far could not hold, beyond the losses of
+    /// Reports content that the rows read so far could not hold, in addition to the losses of
     /// [`RecordReader::open`].
     fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
         let _ = losses;
@@ -249,8 +249,8 @@ pub trait RecordPlan: Send + Sync {
         None
     }
 
-    /// Returns the relative names of the files over which the host deals rows; empty for a plan
-    /// that rolls.
+    /// Returns the relative names of the files over which the host distributes rows; empty for a
+    /// plan that rolls.
     fn files(&self) -> &[String] {
         self.shard_files().map_or(&[], ShardFiles::files)
     }
@@ -261,8 +261,8 @@ pub trait RecordPlan: Send + Sync {
         self.shard_files().and_then(ShardFiles::roll)
     }
 
-    /// Returns the name of a file of a plan that rolls. The host asks once the `count` of files is
-    /// known; it is at least one.
+    /// Returns the name of a file of a plan that rolls. The host calls this once the number of
+    /// files, `count`, is known. It is at least one.
     ///
     /// # Errors
     /// Returns an unsupported error if there are too many files, or a plugin error if the plan does
@@ -291,7 +291,7 @@ pub trait RecordPlan: Send + Sync {
     }
 
     /// Encodes rows as a piece that does not depend on any other piece or on its file. Many pieces
-    /// are encoded at once, and their places are decided afterwards. The same rows must give the
+    /// are encoded at once, and their positions are decided afterwards. The same rows must give the
     /// same bytes and losses. Returns a note for [`finish`](Self::finish).
     ///
     /// # Errors
@@ -304,8 +304,8 @@ pub trait RecordPlan: Send + Sync {
         losses: &mut dyn LossSink,
     ) -> Result<Vec<u8>>;
 
-    /// Returns notes for the user about the rows that were encoded. The host asks once, after the
-    /// last piece.
+    /// Returns notes for the user about the rows that were encoded. The host calls this once, after
+    /// the last piece.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -377,7 +377,7 @@ impl Default for Group {
     }
 }
 
-/// A piece and its place in its file.
+/// A piece and its location in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedPiece {
     /// Offset of its first byte in the file.
@@ -396,8 +396,8 @@ pub fn stream_error(error: crate::Error) -> ArrowError {
     ArrowError::ExternalError(Box::new(error))
 }
 
-/// Returns the error in a stream's error: the original error if it came from [`stream_error`],
-/// otherwise a malformed error.
+/// Returns the error that a stream's error contains: the original error if it came from
+/// [`stream_error`], otherwise a malformed error.
 #[must_use]
 pub fn from_stream(error: ArrowError) -> crate::Error {
     match error {

@@ -1,5 +1,5 @@
-//! Content that a format cannot hold. Before the writer sees the catalog, the host removes it or
-//! converts it to text, and reports a loss.
+//! Content that a format cannot hold. Before the writer sees the catalog, the host removes such
+//! content or converts it to text, and reports a loss.
 
 use crate::{CODES_OF, Capabilities, Catalog, Loss, LossKind, Severity, Value};
 

@@ -28,7 +28,7 @@ impl Region {
         self.shape == shape && self.origin.iter().all(|&start| start == 0)
     }
 
-    /// Returns the place of the region in the row-major order of a tensor of `shape`, as (first
+    /// Returns the location of the region in the row-major order of a tensor of `shape`, as (first
     /// element, number of elements), if its elements are contiguous there.
     #[must_use]
     pub fn row_major_run(&self, shape: &[u64]) -> Option<(u64, u64)> {

@@ -1,6 +1,6 @@
-//! A tag in the names of a set's data files distinguishes them from those of every other set in the
-//! same folder. A set that is found through its index can then be replaced by replacing only the
-//! index.
+//! A tag in the names of a set's data files distinguishes the files from those of every other set
+//! in the same folder. A set that is found through its index can then be replaced by replacing only
+//! the index.
 
 use crate::{OptionSpec, Options, Result, Side, TypedOption};
 
@@ -13,8 +13,8 @@ const DECLARED: TypedOption<Option<String>> = TypedOption::text(
 const DIGITS: usize = 8;
 
 /// An optional tag in the names of a set's data files, next to their numbers. Writers whose index
-/// names its files freely declare the option. A host sets the tag when it replaces such a set in a
-/// place where files cannot be renamed, such as an object store. Both sets are then complete until
+/// names its files freely declare the option. A host sets the tag when it replaces such a set where
+/// files cannot be renamed, such as in an object store. The old and the new set then coexist until
 /// the index is replaced.
 ///
 /// ```
@@ -45,7 +45,7 @@ impl ShardTag {
     /// Returns the tag in the options of a writer.
     ///
     /// # Errors
-    /// Returns a usage error if the text is not a tag. Other texts could be mistaken for parts of
+    /// Returns a usage error if the value is not a tag. Other values could be mistaken for parts of
     /// names of other sets.
     pub fn of(options: &Options) -> Result<Self> {
         let Some(text) = DECLARED.get(options)? else { return Ok(Self(None)) };
@@ -53,13 +53,13 @@ impl ShardTag {
         number(&text).map(|number| Self(Some(number))).ok_or_else(refused)
     }
 
-    /// Returns the tag of a number, as a value of the option.
+    /// Returns the tag for a number, as a value of the option.
     #[must_use]
     pub fn text(number: u32) -> String {
         format!("r{number:0DIGITS$x}")
     }
 
-    /// Returns the separator followed by the tag, or an empty text if there is no tag.
+    /// Returns the separator followed by the tag, or an empty string if there is no tag.
     #[must_use]
     pub fn with_separator(self, separator: &str) -> String {
         self.0.map_or_else(String::new, |number| format!("{separator}{}", Self::text(number)))
@@ -71,7 +71,7 @@ impl ShardTag {
         format!("r{}", "[0-9a-f]".repeat(DIGITS))
     }
 
-    /// Returns the stem of a shard without a tag and its dash at the end, if it has one.
+    /// Returns the stem of a shard. If the stem ends with a dash and a tag, these are removed.
     #[must_use]
     pub fn stem_without(stem: &str) -> &str {
         let parts = stem.rsplit_once('-').filter(|(_, tag)| number(tag).is_some());

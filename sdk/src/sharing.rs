@@ -1,6 +1,6 @@
-//! Accounts for shared bytes: the bytes of all tensors of a catalog beyond the stored bytes, if
-//! several tensors refer to the same stored bytes. A small hostile file could otherwise claim any
-//! number of such references.
+//! Counts shared bytes: if several tensors of a catalog refer to the same stored bytes, these are
+//! the bytes by which the tensors exceed the stored bytes. A small hostile file could otherwise
+//! claim any number of such references.
 
 use crate::{Error, FileId, Limits, Result, Storage, StorageId, StorageLocation};
 use std::collections::HashMap;
@@ -10,8 +10,8 @@ use std::ops::Range;
 const SHARED_BYTES_PER_BYTE: u64 = 4;
 /// Maximum shared bytes allowed because of file sizes, since files may be sparse.
 const MAX_SHARED_BYTES: u64 = 60 << 30;
-/// Maximum tensors that may refer to the same whole stored bytes for free. ALBERT has 12, one per
-/// layer.
+/// Maximum tensors that may refer to the same whole stored bytes without being counted. ALBERT has
+/// 12, one per layer.
 const MAX_FREE_REFERENCES: u32 = 16;
 
 pub(crate) struct SharedBytesAccount {
@@ -19,11 +19,11 @@ pub(crate) struct SharedBytesAccount {
     shared: u64,
     files: HashMap<FileId, Account>,
     storages: HashMap<StorageId, StorageUse>,
-    /// Bit set of the storages that are tiles, of which there may be millions.
+    /// Bit set of the storages that are tiles. There may be millions of tiles.
     tiles: Vec<u64>,
 }
 
-/// Stored bytes, and bytes that were requested of them.
+/// Stored bytes, and the bytes that tensors request from them.
 #[derive(Default)]
 struct Account {
     own: u64,
@@ -41,7 +41,7 @@ impl Account {
     }
 }
 
-/// A storage, and the extent that was referred to first.
+/// A storage, and the extent of it that a tensor used first.
 struct StorageUse {
     account: Account,
     first: Range<u64>,
@@ -49,7 +49,8 @@ struct StorageUse {
 }
 
 impl SharedBytesAccount {
-    /// Starts an account for the catalog of a reader, or with `None` for a catalog made by steps.
+    /// Starts an account for the catalog of a reader. `limits` is `None` for a catalog that steps
+    /// create.
     pub(crate) fn new(limits: Option<&Limits>) -> Self {
         Self {
             allowed: limits.map_or(u64::MAX, |limits| limits.shared_bytes),

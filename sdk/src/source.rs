@@ -60,8 +60,8 @@ pub trait Source: Send + Sync {
     /// Returns an I/O error if this cannot be determined.
     fn contains(&self, name: &str) -> Result<bool>;
 
-    /// Returns the names of all files that start with `prefix`, sorted. Sub-folders are not entered
-    /// unless the prefix names one: `list("")`, `list("model-")`, `list("variables/")`.
+    /// Returns the names of all files that start with `prefix`, sorted. Sub-folders are searched
+    /// only if the prefix names one: `list("")`, `list("model-")`, `list("variables/")`.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be listed, or a limit error if it has more entries

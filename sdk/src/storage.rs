@@ -1,5 +1,5 @@
-//! A storage holds bytes: in a file, behind a codec, in the catalog itself, or in ranges of other
-//! storages.
+//! A storage contains bytes: in a file, behind a codec, in the catalog itself, or in ranges of
+//! other storages.
 
 use crate::{Digest, Dtype, FileId, Result, SharedBytes};
 use std::fmt;
@@ -19,7 +19,7 @@ pub enum ByteOrder {
     Big,
 }
 
-/// A place that holds bytes.
+/// A location that contains bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
     /// Where the bytes are.
@@ -28,11 +28,11 @@ pub struct Storage {
     pub len: u64,
     /// Byte order of its numbers.
     pub byte_order: ByteOrder,
-    /// Checksum that the file stores for these bytes. The host checks it when it reads them.
+    /// Checksum that the file stores for these bytes. The host checks it when it reads the bytes.
     pub digest: Option<Digest>,
 }
 
-/// The kinds of places: in a file, behind a codec, inline, or in other storages.
+/// The location of a storage's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StorageLocation {
     /// Raw bytes of a file of the source.
@@ -44,7 +44,7 @@ pub enum StorageLocation {
     },
     /// Bytes that are decoded on request ([`TensorDecoder::decode`](crate::TensorDecoder::decode)).
     Encoded {
-        /// The reader's own identifier for it.
+        /// The reader's own identifier for the storage.
         handle: u64,
     },
     /// Inline bytes, shared by clones of a catalog.
@@ -71,7 +71,7 @@ pub struct StorageRange {
     pub len: u64,
 }
 
-/// Ranges that form one storage, and their ends within it.
+/// Ranges that form one storage, and the end of each range within that storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinedRanges {
     ranges: Vec<StorageRange>,
@@ -106,7 +106,7 @@ impl JoinedRanges {
         self.len() == 0
     }
 
-    /// Returns the ranges of other storages that hold `len` bytes from `offset`, in order. The
+    /// Returns the ranges of other storages that contain `len` bytes from `offset`, in order. These
     /// bytes must exist.
     pub fn within(&self, offset: u64, len: u64) -> impl Iterator<Item = StorageRange> + '_ {
         let end = offset + len;
@@ -128,7 +128,7 @@ impl JoinedRanges {
 /// Numbers that are cast whenever they are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CastStorage {
-    /// Storage that holds the numbers; never itself a cast storage.
+    /// Storage that contains the numbers; never itself a cast storage.
     pub of: StorageId,
     /// Offset of the first number in that storage, in bytes.
     pub start: u64,
@@ -167,7 +167,7 @@ impl PartialEq for ComputedStorage {
 impl Eq for ComputedStorage {}
 
 impl CastStorage {
-    /// Returns the bytes of a number as it is stored, and as it is read.
+    /// Returns the width of a number in bytes, as stored and as read.
     #[must_use]
     pub fn widths(&self) -> (u64, u64) {
         // A catalog only casts dtypes whose elements are whole bytes.
@@ -205,11 +205,11 @@ impl Storage {
     }
 
     /// Creates a storage of ranges of existing storages, one after the other: for example, part of
-    /// a file that continues in the next file, or a vector that is split at arbitrary places. The
-    /// bytes are not converted, so all ranges must have the byte order that is [set
-    /// here](Self::byte_order). None of them may be joined itself. Encoded storages of at most 4
-    /// MiB are decoded when they are read, and released soon after, so a long tensor in pieces does
-    /// not take memory.
+    /// a file that continues in the next file, or a vector that is split at arbitrary positions.
+    /// The bytes are not converted, so all ranges must have the byte order that is [set
+    /// here](Self::byte_order). None of the ranges may be in a joined storage. Encoded storages of
+    /// at most 4 MiB are decoded when they are read, and released soon after, so a long tensor in
+    /// many pieces does not stay in memory.
     #[must_use]
     pub fn joined(ranges: impl Into<Vec<StorageRange>>) -> Self {
         let ranges = JoinedRanges::new(ranges.into());

@@ -3,16 +3,16 @@
 use crate::{Block, Dtype, Grid, Region, StorageId, Value, row_major_strides};
 use std::collections::BTreeMap;
 
-/// The place of a tensor's bytes.
+/// The location of a tensor's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Data {
     /// The tensor has no bytes.
     Empty,
     /// Contiguous and row-major: the common case.
     Whole {
-        /// Storage that holds the tensor.
+        /// Storage that contains the tensor.
         storage: StorageId,
-        /// Bytes from the start of the storage.
+        /// Offset in the storage, in bytes.
         offset: u64,
     },
     /// Blocks that tile the tensor, for all other layouts.
@@ -21,8 +21,8 @@ pub enum Data {
     Grid(Box<Grid>),
 }
 
-/// The attribute of a tensor whose elements are codes of quantized numbers. Its text names what
-/// dequantizes them. Steps and writers that need numbers refuse such a tensor.
+/// The attribute of a tensor whose elements are codes of quantized numbers. Its value names the
+/// method that dequantizes them. Steps and writers that need numbers refuse such a tensor.
 pub const CODES_OF: &str = "codes_of";
 
 /// A tensor of a catalog.
@@ -36,10 +36,10 @@ pub struct Tensor {
     pub shape: Vec<u64>,
     /// Logical length in bytes: row-major, little-endian, contiguous.
     pub bytes: u64,
-    /// Place of its bytes.
+    /// Location of its bytes.
     pub data: Data,
     /// Other facts about the tensor: units, spacings, names of its axes. Steps that change the axes
-    /// drop them, and report it.
+    /// remove the attributes, and report this.
     pub attributes: BTreeMap<String, Value>,
 }
 
@@ -71,7 +71,8 @@ impl Tensor {
         }
     }
 
-    /// Iterates over all blocks that overlap `region`, and possibly others.
+    /// Iterates over all blocks that overlap `region`. Blocks that do not overlap it may be
+    /// included.
     pub fn blocks_of<'a>(&'a self, region: &Region) -> impl Iterator<Item = Block> + use<'a> {
         let grid = if let Data::Grid(grid) = &self.data { Some(&**grid) } else { None };
         let touching = grid.map(|grid| grid.tiles_overlapping(&self.shape, region));
@@ -84,8 +85,8 @@ impl Tensor {
         (0..self.block_count()).filter_map(|number| self.block(number))
     }
 
-    /// Iterates over the storages that its blocks refer to, without repeats, and the storage of a
-    /// grid's fill.
+    /// Iterates over the storages that its blocks refer to, without repeats. This includes the
+    /// storage of a grid's fill.
     pub fn storages(&self) -> impl Iterator<Item = StorageId> + '_ {
         let (whole, blocks, grid) = match &self.data {
             Data::Empty => (None, None, None),

@@ -4,7 +4,7 @@
 //! A node may refer only to nodes that exist already. A tree therefore has no cycles, and neither
 //! building nor dropping it recurses. Several parents may share a node.
 //!
-//! No mapping contains a text or an integer twice as a key.
+//! No mapping contains the same string or integer key twice.
 
 use crate::{Dtype, DtypeInfo, Error, Limits, Result, TensorId};
 use std::collections::{HashMap, HashSet};
@@ -38,15 +38,15 @@ impl NodeKind {
     pub const TEXT: Self = Self(6);
     /// Arbitrary bytes.
     pub const BYTES: Self = Self(7);
-    /// A list: its children.
+    /// A list; its elements are the children.
     pub const LIST: Self = Self(8);
-    /// A tuple: its children.
+    /// A tuple; its elements are the children.
     pub const TUPLE: Self = Self(9);
-    /// A set: its children.
+    /// A set; its elements are the children.
     pub const SET: Self = Self(10);
     /// A mapping: key, value, key, value. The class is empty for the format's plain mapping type.
     pub const MAP: Self = Self(11);
-    /// A tensor: its index in the catalog, u32 little-endian.
+    /// A tensor, as its index in the catalog, u32 little-endian.
     pub const TENSOR: Self = Self(12);
     /// An object that only the format itself understands: its class and its parts.
     pub const OBJECT: Self = Self(13);
@@ -123,7 +123,7 @@ impl Node {
         Self::scalar(NodeKind::FLOAT, &value.to_le_bytes())
     }
 
-    /// Creates a text.
+    /// Creates a string.
     #[must_use]
     pub fn text(value: &str) -> Self {
         Self::scalar(NodeKind::TEXT, value.as_bytes())
@@ -142,7 +142,7 @@ impl Node {
         Self::container(NodeKind::MAP, class, children)
     }
 
-    /// Returns the text, if the node is a text.
+    /// Returns the string, if the node is a string.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         (self.kind == NodeKind::TEXT).then(|| std::str::from_utf8(&self.bytes).ok())?
@@ -196,7 +196,7 @@ impl Node {
         children.chunks_exact(2).map(|pair| (pair[0], pair[1]))
     }
 
-    /// Returns how many small nodes it counts as.
+    /// Returns the weight of the node, in small nodes.
     pub(crate) fn weight(&self) -> u64 {
         let held = self.class.len() + self.bytes.len() + size_of_val(&*self.children);
         1 + held as u64 / NODE_BYTES
@@ -258,7 +258,7 @@ impl Tree {
     ///
     /// # Errors
     /// Returns a limit error if there are too many nodes or levels, and a malformed error if a
-    /// mapping has the same text or integer key twice. Returns a plugin error if a child does not
+    /// mapping has the same string or integer key twice. Returns a plugin error if a child does not
     /// exist, or if the bytes do not fit the kind.
     pub fn push(&mut self, node: Node, limits: &Limits) -> Result<NodeId> {
         let weight = self.arena.weight.saturating_add(node.weight());

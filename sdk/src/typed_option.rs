@@ -126,13 +126,13 @@ impl<T> TypedOption<T> {
         (self.read)(self, options)
     }
 
-    /// Returns the given text, or otherwise the default.
+    /// Returns the user's value, or otherwise the default.
     fn text_in<'a>(&self, options: &'a Options) -> Option<&'a str> {
         options.text(self.key).or(self.default)
     }
 
-    /// Returns the error for an invalid value: `expected` says what is allowed, `found` what was
-    /// given.
+    /// Returns the error for an invalid value: `expected` says what is allowed, and `found` is the
+    /// user's value.
     #[must_use]
     pub fn refuse(&self, expected: impl fmt::Display, found: impl fmt::Display) -> Error {
         Error::usage(format!("invalid value for option `{}`: expected {expected}, found {found}", self.key))
@@ -154,7 +154,7 @@ impl TypedOption<bool> {
 }
 
 impl TypedOption<Option<String>> {
-    /// Declares an option that takes any text.
+    /// Declares an option that takes any string.
     #[must_use]
     pub const fn text(side: Side, key: &'static str, help: &'static str) -> Self {
         Self::new(side, key, TypedOptionKind::Text, help, |this, options| {
@@ -171,7 +171,7 @@ impl TypedOption<Option<String>> {
 }
 
 impl TypedOption<Vec<String>> {
-    /// Declares an option that may be given several times, and yields all texts in that order.
+    /// Declares an option that may be passed several times, and yields all strings in that order.
     #[must_use]
     pub const fn list(side: Side, key: &'static str, help: &'static str) -> Self {
         let read = |this: &Self, options: &Options| Ok(options.texts(this.key).map(str::to_owned).collect());
@@ -180,7 +180,7 @@ impl TypedOption<Vec<String>> {
 }
 
 impl<T: Copy> TypedOption<Option<T>> {
-    /// Removes the default of a choice: the value is `None` if no word is given.
+    /// Removes the default of a choice: the value is `None` if the user passes no word.
     #[must_use]
     pub const fn without_default(self) -> Self {
         let read = |this: &Self, options: &Options| {
@@ -211,7 +211,7 @@ impl<N: TryFrom<u64>> TypedOption<Option<N>> {
         Self { kind: TypedOptionKind::Size { min }, ..Self::integer(side, key, 0..=0, help) }
     }
 
-    /// Adds a default to a number, in the form that a user writes.
+    /// Adds a default to a number, in the form that a user would write.
     #[must_use]
     pub const fn or(self, default: &'static str) -> TypedOption<N> {
         let read =

@@ -7,13 +7,13 @@ use std::collections::HashMap;
 /// The names that a reader has given its tensors.
 ///
 /// Each name is stored with the number at which the search for the next free variant starts,
-/// because many tensors may want the same name.
+/// because many tensors may request the same name.
 #[derive(Debug, Default)]
 pub struct UniqueNames(HashMap<String, u64>);
 
 impl UniqueNames {
     /// Returns the wanted name if no tensor has it, otherwise the first of `wanted#2`, `wanted#3`,
-    /// ... that is free. The same order of calls gives the same names.
+    /// ... that is free. The same calls in the same order give the same names.
     pub fn take(&mut self, wanted: &str) -> String {
         let Some(&taken) = self.0.get(wanted) else {
             self.0.insert(wanted.to_owned(), 1);

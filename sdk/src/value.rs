@@ -1,9 +1,9 @@
-//! A value of a metadata entry or of an attribute of a tensor: a text, a number of an exact type, a
-//! list, or a mapping. It is made of the nodes of a [tree](crate::Tree).
+//! A value of a metadata entry or of an attribute of a tensor: a string, a number of an exact type,
+//! a list, or a mapping. It is made of the nodes of a [tree](crate::Tree).
 //!
 //! A value owns its nodes and does not refer to tensors, so steps that change tensors and the tree
-//! do not affect it. Its nodes are not shared: two values with the same content are equal, and
-//! writing one takes no more space than it holds.
+//! do not affect it. Its nodes are not shared: two values with the same content are equal, and the
+//! written form of a value is never larger because of shared nodes.
 
 use crate::text::hex;
 use crate::{Dtype, Error, Limits, Node, NodeId, NodeKind, Result};
@@ -18,7 +18,7 @@ pub struct Value {
 }
 
 impl Value {
-    /// Creates a text.
+    /// Creates a string.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self::leaf(Node::text(text))
@@ -138,13 +138,13 @@ impl Value {
         &self.nodes[self.nodes.len() - 1]
     }
 
-    /// Returns the text, if the value is a text.
+    /// Returns the string, if the value is a string.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         self.root().as_text()
     }
 
-    /// Returns the bytes that count against limits on memory.
+    /// Returns the bytes that count toward memory limits.
     pub(crate) fn bytes(&self) -> usize {
         self.nodes.iter().map(|node| node.bytes.len() + node.class.len()).sum()
     }
@@ -160,7 +160,7 @@ impl Value {
     }
 
     /// Returns the value as compact JSON, for people and for formats that hold only text; types are
-    /// not kept. A mapping is an object if its keys are texts, otherwise a list of pairs. Tuples
+    /// not kept. A mapping is an object if its keys are strings, otherwise a list of pairs. Tuples
     /// and sets are lists. Infinities and NaN are strings with their names, and bytes are
     /// hexadecimal strings.
     #[must_use]
@@ -232,8 +232,8 @@ fn check(node: &Node) -> Result<()> {
         NodeKind(1..=11) | NodeKind::NUMBERS => {
             Err(Error::plugin("a number does not fit the dtype that its class names").found(&node.class))
         }
-        // Only its own format understands an object, and kinds of a later revision are unknown
-        // here.
+        // Only the format that created an object understands it, and kinds of a later revision are
+        // unknown here.
         NodeKind(other) => {
             Err(Error::unsupported("metadata and attributes cannot have a value of this kind").found(other))
         }
@@ -293,8 +293,8 @@ fn write_leaf(node: &Node, json: &mut String) {
     }
 }
 
-/// Writes the shortest text that reads as the same number. Rust's format is valid JSON except for
-/// infinities and NaN, which become strings.
+/// Writes the shortest string that parses to the same number. Rust's format is valid JSON except
+/// for infinities and NaN, which become strings.
 fn write_float(is_finite: bool, value: impl fmt::Debug, json: &mut String) {
     let text = format!("{value:?}");
     if is_finite { json.push_str(&text) } else { write_string(&text, json) }
@@ -350,7 +350,7 @@ impl From<&str> for Value {
     }
 }
 
-/// Compares the value with a text.
+/// Compares the value with a string.
 impl PartialEq<str> for Value {
     fn eq(&self, text: &str) -> bool {
         self.as_text() == Some(text)

@@ -1,12 +1,13 @@
-//! A view is a catalog as a writer sees it: the same facts, and the bytes of tensors on request.
+//! A view is a catalog as a writer sees it: the contents of the catalog, and the bytes of tensors
+//! on request.
 
 use crate::{
     Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Limits, Node, NodeId, Order, Result, StorageId,
     TensorId, TensorPart, Value, element_count,
 };
 
-/// Maximum blocks that are requested together: enough that calls cost little, few enough to hold in
-/// memory.
+/// Maximum blocks per request. Larger requests would take too much memory, and smaller ones too
+/// many calls.
 pub(crate) const BLOCKS_AT_ONCE: u64 = 1024;
 
 /// A tensor as a writer sees it.
@@ -48,8 +49,8 @@ pub trait CatalogView: Send + Sync {
     /// Returns a plugin error if there is no dtype with this id.
     fn dtype_info(&self, dtype: Dtype) -> Result<DtypeInfo>;
 
-    /// Returns the first tensor with the same bytes by reference: the tensor itself, unless it is
-    /// tied to another.
+    /// Returns the first tensor that refers to the same bytes. This is the tensor itself, unless it
+    /// is tied to another tensor.
     fn tied_to(&self, id: TensorId) -> TensorId;
 
     /// Returns at most `max` blocks of a tensor, from number `from`. Most tensors have one block,
@@ -109,7 +110,8 @@ pub trait CatalogView: Send + Sync {
     /// [`metadata_texts`](Self::metadata_texts).
     fn metadata(&self) -> Vec<(String, Value)>;
 
-    /// Returns the metadata as texts, sorted by key. Values that are not text become compact JSON.
+    /// Returns the metadata as strings, sorted by key. Values that are not text become compact
+    /// JSON.
     fn metadata_texts(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_text().map_or_else(|| value.json(), str::to_owned);
         self.metadata().into_iter().map(|(key, value)| (key, text(&value))).collect()
@@ -139,7 +141,7 @@ pub trait CatalogView: Send + Sync {
     /// it for small tensors while planning. A streamed file reads all of its tensors this way.
     ///
     /// # Errors
-    /// Returns a plugin error past the end of the tensor, or an error if it cannot be read.
+    /// Returns a plugin error past the end of the tensor, or an error if the tensor cannot be read.
     fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
     /// Fills `buffer` with all bytes of a part of a tensor, in the element order and byte order of
@@ -163,7 +165,7 @@ pub(crate) fn part_len(catalog: &dyn CatalogView, part: &TensorPart) -> Result<u
         return Err(Error::plugin(format!("no tensor {}", part.tensor.0)));
     }
     let view = catalog.tensor(part.tensor);
-    // A fast path for almost all tensors of a model, which may have a hundred thousand.
+    // A fast path for almost all tensors of a model, which may have a hundred thousand tensors.
     if part.region.is_none() && part.order == Order::C {
         return Ok(view.bytes);
     }
@@ -187,7 +189,8 @@ pub(crate) fn part_len(catalog: &dyn CatalogView, part: &TensorPart) -> Result<u
     Ok(len)
 }
 
-/// A catalog and the bytes of its tensors. A host that implements this has a [`CatalogView`].
+/// A catalog and the bytes of its tensors. Any type that implements this trait is also a
+/// [`CatalogView`].
 pub trait CatalogBytes: Send + Sync {
     /// Returns the catalog.
     fn catalog(&self) -> &Catalog;

@@ -1,4 +1,5 @@
-//! The conformance suite catches formats that break its rules, and passes one that does not.
+//! The conformance suite detects formats that break its rules, and accepts a format that follows
+//! them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
-//! The conformance suite catches formats of records that break its rules, and passes one that does
-//! not.
+//! The conformance suite detects record formats that break its rules, and accepts a record format
+//! that follows them.
 #![cfg(feature = "arrow-60")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -68,8 +68,8 @@ enum Fault {
 }
 
 /// A format of `count: u8`, then for each column `len: u8, name`; then rows, of `is_there: u8, i64`
-/// for each column. All columns are integers. The first half of the rows is one split, the rest the
-/// other.
+/// for each column. All columns are integers. The first half of the rows is one split, and the
+/// second half is another.
 #[derive(Clone, Copy)]
 struct Ints(Fault);
 

@@ -1,6 +1,6 @@
-//! Revision 1.0 of the boundary is frozen: lines may be appended to the committed dump of it, but
-//! none may be changed. Additions to the boundary are frozen as well: `FERRY_FREEZE=1 cargo test -p
-//! tensorferry-sdk --test frozen` appends them.
+//! Revision 1.0 of the boundary is frozen: lines may be appended to its committed dump, but
+//! existing lines may not be changed. Additions to the boundary are frozen as well: `FERRY_FREEZE=1
+//! cargo test -p tensorferry-sdk --test frozen` appends them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::fmt::Write;
 use tensorferry_sdk::mirror::c_header;
 use tensorferry_sdk::{DigestAlgorithm, Dtype, Limits, LossKind, NodeKind};
 
-/// Line in the dump before additions that are newer than the golden libraries.
+/// The line in the dump that precedes the additions made after the golden libraries were built.
 const SINCE: &str = "# since the golden libraries were built";
 
 const NODES: [(&str, NodeKind); 15] = [
@@ -60,8 +60,8 @@ fn dump() -> String {
     text
 }
 
-/// Appends the constants and types of the header; each field and function with the name of its
-/// structure.
+/// Appends the constants and types of the header; the name of its structure precedes each field and
+/// function.
 fn declarations(header: &str, text: &mut String) {
     let mut structure = String::new();
     let mut fields = Vec::new();

@@ -1,5 +1,5 @@
 //! A plugin and a host of a later revision, with numbers, bits and words that this side does not
-//! know. They must be refused or ignored, and never mistaken for something else.
+//! know. The known side must refuse or ignore these, and never mistake them for something else.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -218,7 +218,8 @@ fn losses_nodes_dtypes_and_errors_of_later_stay_what_they_are() {
     assert_eq!(read(Unknown::ErrorClass).unwrap_err().kind(), ErrorKind::Plugin);
 }
 
-/// A dtype that an SDK declares itself keeps working with an SDK that has it built in.
+/// If a plugin declares a dtype, the plugin keeps working with a later SDK that has the dtype built
+/// in.
 #[test]
 fn an_extension_dtype_that_is_built_in_by_then_is_the_built_in_one() {
     let info = DtypeInfo::extension("F8_E8M0", 1, 1, 1).unwrap();

@@ -1,6 +1,6 @@
 //! A plugin that panics in each entry point of each table, and in the destructor of each object.
-//! The list of entry points comes from the layout of the boundary, so that a slot that is added
-//! later must be tested too.
+//! The list of entry points comes from the layout of the boundary, so a slot that is added later
+//! must be tested too.
 #![cfg(feature = "arrow-60")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -44,7 +44,7 @@ fn trap(entry: &str) {
     assert!(there != entry, "on request");
 }
 
-/// Panics when it is dropped, if that is the entry point.
+/// Panics when it is dropped, if this entry point is the trap.
 struct Dropped(&'static str);
 
 impl Drop for Dropped {
@@ -377,7 +377,7 @@ fn entries() -> BTreeSet<&'static str> {
 fn a_panic_in_every_entry_point_and_destructor_names_it() {
     all_calls("").unwrap();
     let mut entries = entries();
-    // Implemented by the SDK: an author has no code there that could panic.
+    // Implemented by the SDK: the plugin's author has no code there that could panic.
     assert!(entries.remove("RecordSet.fault"));
     assert!(entries.len() > 30, "{entries:?}");
     for entry in entries {

@@ -1,5 +1,5 @@
 //! Dequantization of quantized weights to a file of floats, compared with libraries that compute
-//! the same but write nothing.
+//! the same weights but write nothing.
 
 use crate::table::print;
 use crate::turns::{Folder, Job};

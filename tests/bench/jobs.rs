@@ -83,7 +83,7 @@ impl Bench {
         let input = &kind.files("model")[0];
         let mut command = Command::new(if sync { "sh" } else { "cp" });
         let args = match (kind.is_folder(), sync) {
-            // The bytes must be read and written, and a reflink would copy nothing.
+            // The copy must read and write the bytes. A reflink would do neither.
             (false, false) => &["--reflink=never"][..],
             (true, false) => &["--reflink=never", "-r"],
             (false, true) => &["-c", "cp \"$1\" \"$2\" && sync \"$2\"", "sh"],
@@ -112,8 +112,8 @@ impl Bench {
         print(&title, &rows, |index| Some(index & !1));
     }
 
-    /// Measures the conversions with a receipt, compared with the same without one and with a copy
-    /// of the input.
+    /// Measures the conversions with a receipt, compared with the same conversions without a
+    /// receipt and with a copy of the input.
     pub(crate) fn with_receipts(&self, rounds: usize) {
         let mut jobs = Vec::new();
         for (from, to) in self.conversions() {
@@ -189,7 +189,7 @@ impl Bench {
         let mut rows = Vec::new();
         for (model, bytes) in [("model", self.bytes), ("large", large)] {
             for from in self.inputs() {
-                // One at a time, because some disks have no room for all of them at this size.
+                // One kind at a time, because some disks have no room for all kinds at this size.
                 if model == "large" {
                     self.make_from_safetensors(model, from);
                 }

@@ -43,14 +43,14 @@ pub(crate) const CONVERSIONS: [(Kind, Kind); 16] = [
     (Kind::Onnx, Kind::Safetensors),
 ];
 
-/// How to make a kind's model from the one in safetensors.
+/// How to make a kind's model from the safetensors model.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Recipe {
-    /// It is the same file.
+    /// The safetensors file itself is the model.
     Itself,
     /// Runs `ferry convert` with these options.
     Conversion(&'static [&'static str]),
-    /// It has weights of its own.
+    /// The model has weights of its own.
     Weights,
     /// Runs a script of `tests/python`, because `ferry` only reads the format.
     Script(&'static str),
@@ -85,7 +85,7 @@ impl Kind {
         }
     }
 
-    /// Returns its name in the tables and on the command line.
+    /// Returns the kind's name in the tables and on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Torch => "pt",
@@ -102,7 +102,7 @@ impl Kind {
         }
     }
 
-    /// Returns the options of a conversion from it.
+    /// Returns the options of a conversion from this kind.
     pub(crate) fn options(self) -> &'static [&'static str] {
         match self {
             Self::Cast => &["--step", "cast:bf16"],
@@ -110,7 +110,7 @@ impl Kind {
         }
     }
 
-    /// Returns a model's files and folders. The first one has the tensors.
+    /// Returns a model's files and folders. The first one contains the tensors.
     pub(crate) fn files(self, model: &str) -> Vec<String> {
         match self {
             Self::Torch => vec![format!("{model}.pt")],

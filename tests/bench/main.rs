@@ -45,7 +45,7 @@ fn main() {
     {
         return zoo::in_one_process(folders);
     }
-    // Parsing the arguments may build the workspace, which replaces this program.
+    // Parsing the arguments may build the workspace, which replaces the file of this program.
     let program = std::env::current_exe().unwrap();
     let arguments = arguments();
     println!("{}\n", machine::machine());
@@ -76,8 +76,8 @@ fn main() {
     disk.beside_python();
     disk.peak_memory();
     Bench::new("memory", &arguments.memory, bytes, &arguments.kinds).beside_cp(arguments.rounds, &[]);
-    // This comes last, because the kernel counts the memory of this process at the start of a child
-    // as the child's, and making 100,000 tensors takes memory.
+    // This comes last, because making 100,000 tensors takes memory, and the kernel attributes the
+    // memory that this process has when it starts a child to that child.
     disk.small_and_many();
 }
 

@@ -2,11 +2,11 @@
 
     ray_jobs.py [--models N] [--bytes N] [--rounds N] [--cpus N] [--folder DIR]
 
-By default, 1,000 safetensors files of 100 KiB are converted to safetensors, synced, with receipts as in `ferry run`. The
-cluster is already running with one worker per processor, and the plan is made before. The time of a job is the total time
-divided by the number of jobs. The total is measured from the call to its return, and also from the first worker that
-answers, which excludes the start of the actors. `ferry run` on this machine is measured too. The best round counts.
-"""
+By default, 1,000 safetensors files of 100 KiB are converted to safetensors, synced, with receipts
+as in `ferry run`. The cluster is already running with one worker per processor, and the plan is
+made in advance. The time of a job is the total time divided by the number of jobs. The total is
+measured from the call to its return, and also from the first worker that answers, which excludes
+the start of the actors. `ferry run` on this machine is measured too. The best round counts. """
 
 import argparse
 import os

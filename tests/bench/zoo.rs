@@ -58,8 +58,8 @@ pub(crate) fn beside_cp(folder: &Path, rounds: usize, program: &Path) {
     print(&title, &rows, |_| Some(0));
 }
 
-/// Converts every model of a folder into another as `ferry run` does: synced, with receipts, and
-/// with the same number of small jobs at a time.
+/// Converts every model in one folder to another folder as `ferry run` does: synced, with receipts,
+/// and with the same number of small jobs at a time.
 pub(crate) fn in_one_process(folders: &[String]) {
     let [models, outputs, plugins] = folders else { panic!("{ONE_PROCESS} takes three folders") };
     let (models, outputs) = (Path::new(models), Path::new(outputs));

@@ -39,7 +39,7 @@ def main():
         arguments.last = state["cases"] + arguments.cases
         print(f"seed {state['next']}", flush=True)
         while not is_done(arguments, state):
-            # Libraries crash on some files. The process that did is replaced, and its case is skipped.
+            # Libraries crash on some files. A crashed process is replaced, and its case is skipped.
             child = os.fork()
             if child == 0:
                 code = 1

@@ -108,7 +108,8 @@ def records(binary, rng, folder, result, pair):
 
 
 def several(result, write, reader, table, path, expected, rng):
-    """Moves the file into a folder with a second one, whose columns are in another order and have wider types."""
+    """Moves the file into a folder with a second file, whose columns are in a different order and
+    have wider types."""
     first = Path(path)
     folder = first.parent / "folder"
     folder.mkdir()

@@ -21,7 +21,7 @@ DAY = 86_400
 
 
 def character(rng: random.Random) -> str:
-    """Returns a character of any plane."""
+    """Returns a character of any Unicode plane."""
     plane = rng.choice([0, 0, 0, 1, 2, 3, 14, 15, 16])
     code = plane << 16 | rng.getrandbits(16)
     return chr(code) if not 0xD800 <= code < 0xE000 and code else "x"
@@ -54,7 +54,8 @@ def floating(rng, width):
 
 
 def instant(rng, unit, wild):
-    """Returns a time as units since 1970: a usual one, one within the years 1 to 9999, or any."""
+    """Returns a time as units since 1970: a usual one, one within the years 1 to 9999, or any
+    time."""
     scale = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
     if wild == "any":
         return rng.choice([-(2**63), 2**63 - 1, rng.randrange(-(2**63), 2**63), 253_402_300_800 * min(scale, 10**6)])
@@ -195,7 +196,7 @@ def table(rng, has_key=False) -> pa.Table:
         fields.append(pa.field(KEY, pa.string()))
     made = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
     if rows > 3 and rng.random() < 0.3:
-        # Several chunks, of which each slice has an offset into its buffers.
+        # Several chunks, each a slice with an offset into its buffers.
         cut = rng.randrange(1, rows)
         made = pa.concat_tables([made.slice(0, cut), made.slice(cut)])
     return made

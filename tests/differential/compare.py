@@ -26,7 +26,8 @@ class Difference:
 
 
 def tables(source: str, target: str, expected: list[Column], found: list[Column], counts: Counter):
-    """Yields the differences of tables whose values have the forms of the two formats."""
+    """Yields the differences between two tables. The values of each table have the form of its
+    format."""
     if target == "example":
         expected = _features(expected)
     others: dict[str, list[Column]] = {}
@@ -62,7 +63,7 @@ def tables(source: str, target: str, expected: list[Column], found: list[Column]
 
 
 def agrees(source, target, one, two) -> bool:
-    """Tells whether a cell of the input, in the form of its format, equals one of the output."""
+    """Tells whether a cell of the input, in the form of its format, equals a cell of the output."""
     if source == "example":
         return _of_feature(target, one, two)
     if source == "mds" and target == "example" and not isinstance(one, bytes) and two and isinstance(two[0], bytes):
@@ -71,7 +72,8 @@ def agrees(source, target, one, two) -> bool:
     if target == "example":
         return _is_feature(one, two) or source == "text" and one == "" and not two
     if target == "mds":
-        # Texts that are all times become times, which MDS stores as text in one form.
+        # If all strings of a column are times, they become times, which MDS stores as strings in
+        # one form.
         return _in_mds(one, two) or source == "text" and isinstance(one, str) and isinstance(two, str) and _in_text(one, two)
     if target == "bytes":
         if one is None or two is None or one == two:

@@ -7,7 +7,8 @@ import shlex
 import subprocess
 from dataclasses import dataclass, field
 
-# Changes of form, which the readers of this rig undo, so that they explain no difference.
+# Losses that only change the form. The readers of this rig undo these changes, so such losses
+# explain no difference.
 FORMS = re.compile("written as base64|written as JSON|written as text|JSON has no (NaN|bytes)|written as uint8|read as bytes|"
                    "^CSV has no (lists|bytes)|read as __key__|so they are read as")
 

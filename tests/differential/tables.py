@@ -139,7 +139,8 @@ def _bytes(path):
 
 def read_jsonl(path):
     rows = [json_value(line) for line in _bytes(path).decode().split("\n") if line.strip()]
-    # pandas escapes some text as half of a surrogate pair, which is not valid; this fails.
+    # pandas escapes some text as half of a surrogate pair, which is not valid Unicode. Encoding
+    # such text fails here.
     json.dumps(rows, default=str, ensure_ascii=False).encode()
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [Column(name, [row.get(name) for row in rows], "json") for name in names]

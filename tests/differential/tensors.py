@@ -1,4 +1,5 @@
-"""Neutral tensors, in which the readers of models are compared, and random ones."""
+"""Random tensors, and neutral tensors, the form in which the results of model readers are
+compared."""
 
 import math
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class Tensor:
     shape: tuple[int, ...]
     # Little-endian, row-major.
     data: bytes
-    # Other names that it may have in the output.
+    # Other names that the tensor may have in the output.
     aliases: tuple[str, ...] = ()
 
     @property

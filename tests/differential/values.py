@@ -1,8 +1,8 @@
-"""Neutral values of tables, in which the readers of all formats are compared.
+"""Neutral table values, the form in which the results of all readers are compared.
 
-A table is a list of `Column`. A cell is None, bool, int, float, str, bytes, Decimal, list, dict (a struct) or one of
-the classes below. Their numbers are Python integers, which can hold every date and time in nanoseconds.
-"""
+A table is a list of `Column`. A cell is None, bool, int, float, str, bytes, Decimal, list, dict (a
+struct) or one of the classes below. The numbers in these classes are Python integers, which can
+hold every date and time in nanoseconds. """
 
 import base64
 import json
@@ -269,7 +269,7 @@ def same_number(one, other):
     """Tells whether two JSON numbers are equal, or the same float if `one` has only the digits of that float."""
     if one == other or not isinstance(one, Decimal) or other == 0 or float(one) != float(other):
         return one == other
-    # Below the smallest normal float, a float is unique with fewer digits than its value was written with.
+    # Below the smallest normal float, fewer digits identify a float than were written.
     digits = len(one.as_tuple().digits)
     return abs(one) < sys.float_info.min or Context(prec=digits).create_decimal_from_float(float(one)) == one
 
@@ -286,7 +286,7 @@ def _float_reads_as(cell, found):
     if isinstance(found, int) and cell == 0.0 and math.copysign(1, cell) < 0:
         return False
     with np.errstate(all="ignore"):
-        # A narrower float is written with the digits that it needs itself.
+        # A narrower float is written with only the digits that its own type needs.
         return any(same(cell, float(width(value))) for width in (np.float64, np.float32, np.float16))
 
 

@@ -24,7 +24,7 @@ def _model(tree):
     for path, value in tensors.leaves(tree):
         if _is_array(value):
             name = ".".join(path)
-            # ferry's second name for a name that is already used.
+            # ferry adds this suffix to a name that is already used.
             found[name if name not in found else f"{name}#2"] = _tensor(value)
     return found
 

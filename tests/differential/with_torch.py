@@ -186,7 +186,7 @@ def _tensors(loaded):
     for path, value in tensors.leaves(loaded):
         if isinstance(value, torch.Tensor) and not value.is_meta:
             name = ".".join(path)
-            # ferry's second name for a name that is already used.
+            # ferry adds this suffix to a name that is already used.
             found[name if name not in found else f"{name}#2"] = _tensor(value)
     return found
 

@@ -1,4 +1,4 @@
-//! Parts of an Orbax checkpoint. Each one is hostile among others that are valid.
+//! Parts of an Orbax checkpoint. In each target, one part is hostile and the others are valid.
 
 use std::sync::LazyLock;
 use tensorferry_orbax::Orbax;
@@ -23,7 +23,7 @@ const SHARDED: &str = r#"{"zarr_format": 3, "node_type": "array", "shape": [4], 
         "codecs": [{"name": "bytes"}],
         "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]}}]}"#;
 
-/// Bytes of its index before the checksum: the offset and length of each chunk.
+/// Bytes of the shard's index before the checksum: the offset and length of each chunk.
 const SHARD_INDEX: usize = 4 * 16;
 
 /// Reads an OCDBT store. The bytes are used as its manifest, as the body of its manifest, and as

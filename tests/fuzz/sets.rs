@@ -110,7 +110,7 @@ fn shared(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Files {
     files.into_iter().map(|(name, bytes)| (name, Arc::new(bytes))).collect()
 }
 
-/// Returns the same files with archives without checksums, which a mutation would break.
+/// Returns the same files but without checksums in archives, because a mutation would break these.
 fn bare(files: Files) -> Files {
     let bare = |(name, bytes): (String, Arc<Vec<u8>>)| {
         let bytes = if name.ends_with(".pt") { Arc::new(zip::bare(&zip::members(&bytes))) } else { bytes };
@@ -154,7 +154,7 @@ fn written(files: &Files, output: &str, format: &str, options: &[(&str, &str)]) 
     shared(files::files_below(&to).into_iter().map(read))
 }
 
-/// Returns a table in folders whose names hold some of its columns.
+/// Returns a table in folders whose names contain some of its columns.
 fn partitioned() -> Files {
     let files = written(&lines(), "rows.parquet", "parquet", &[("shards", "4")]);
     let names = [

@@ -53,8 +53,8 @@ pub(crate) const TARGETS: [(&str, Target); 46] = [
     ("jsonl", |bytes| fuzz::read_records(&JsonLines, "in.jsonl", bytes)),
     ("mds_index", |bytes| fuzz::read_records_among(&Mds, &MDS, "index.json", bytes)),
     ("mds_shard", |bytes| {
-        // Plain, and as a compressed shard. The index gets the right lengths; otherwise every input
-        // would be rejected for them.
+        // The bytes are read as a plain shard and as a compressed shard. The index gets the correct
+        // lengths; otherwise every input would be rejected because of its length.
         let len = format!("\"bytes\": {}", bytes.len());
         let packed = zstd::encode_all(bytes, 1).expect("writing to memory cannot fail");
         let zip = format!(
@@ -175,7 +175,7 @@ fn in_folder(format: &dyn Format, files: &Files, name: &str, bytes: &[u8]) -> bo
     fuzz::read_among(format, files, name, bytes)
 }
 
-/// Returns the MDS dataset with replaced words in its index.
+/// Returns the MDS dataset with these words replaced in its index.
 fn mds_with_index(words: &[(&str, String)]) -> Files {
     let mut files = MDS.clone();
     for (_, text) in files.iter_mut().filter(|(name, _)| name == "index.json") {

@@ -1,4 +1,5 @@
-"""Compares Arrow files or streams, including schema and metadata. polars reads those without a tensor type."""
+"""Compares Arrow files or streams, including schema and metadata. polars reads the files that have
+no tensor type."""
 
 import json
 import sys

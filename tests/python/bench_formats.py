@@ -1,4 +1,5 @@
-"""Times ferry's readers of training formats, in turns with `cp` and with the library of each format.
+"""Times ferry's readers of training formats, alternating with `cp` and with the library of each
+format.
 
     bench_formats.py FERRY [--rounds N] [KIND...]      KIND: keras, flax, orbax, megatron, webdataset, mds; default: all
 

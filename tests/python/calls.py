@@ -20,7 +20,8 @@ import armed
 
 
 class Call:
-    """Is pickled as the call of a function. `rest` follows it in the result of `__reduce__`."""
+    """A value that is pickled as the call of a function. `rest` follows the call in the result of
+    `__reduce__`."""
 
     def __init__(self, function, *arguments, rest=()):
         self.reduced = (function, arguments, *rest)
@@ -33,7 +34,7 @@ class Call:
 
 
 class Raw:
-    """Is pickled by hand, by `write(pickler)`."""
+    """A value that is pickled by hand, by `write(pickler)`."""
 
     def __init__(self, write):
         self.write = write
@@ -82,7 +83,7 @@ def code(marker):
 
 
 def spelled(function, protocol):
-    """Returns the name that `ferry` has for a function or class as the pickle names it."""
+    """Returns the name under which `ferry` lists a function or class that a pickle names."""
     name = function.__qualname__
     module = pickle.whichmodule(function, name)
     if protocol < 3:
@@ -99,7 +100,8 @@ def calls(mark, protocol, hub, storages=True):
 
     A loader that loads all of them has created all of their markers.
 
-    `mark(name)` is the marker. `hub` is a folder with a `hubconf.py`. Without `storages`, the pickles have none."""
+    `mark(name)` returns the path of the marker. `hub` is a folder with a `hubconf.py`. Without
+    `storages`, the pickles contain no storages."""
 
     def command(name):
         return f"touch {mark(name)}"

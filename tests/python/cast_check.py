@@ -61,7 +61,8 @@ def check_nearer(name, value, our, their):
     if numpy.isfinite(our) and numpy.isfinite(their):
         assert abs(fraction(our) - value) < abs(fraction(their) - value), (name, float(value), our, their)
     else:
-        # A value overflows from the middle between the largest number and the one that would follow.
+        # A value overflows if it reaches the midpoint between the largest number and the number
+        # that would follow it.
         facts = torch.finfo(target)
         eps = Fraction(facts.eps)
         too_large = abs(value) >= Fraction(facts.max) * (2 - eps / 2) / (2 - eps)

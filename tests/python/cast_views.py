@@ -34,7 +34,7 @@ for name, x in before.items():
     changed = int((cast.double() != x.double()).sum()) if x.dtype.is_floating_point else 0
     if changed:
         expected_counts[name] = changed
-# A tensor written as an alias is counted as the one that it is tied to.
+# A tensor written as an alias is counted as the tensor that it is tied to.
 missing = set(expected_counts) - set(counted)
 ties = [group for group in facts.facts(before)["ties"]]
 for name in missing:

@@ -1,4 +1,4 @@
-"""Writes rows with Python's csv module: FILE."""
+"""Writes rows with Python's csv module: csv_make.py FILE."""
 
 import csv
 import sys

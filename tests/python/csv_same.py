@@ -1,4 +1,5 @@
-"""Compares CSV as read by pyarrow with the Parquet rows that ferry made of it: CSV... PARQUET."""
+"""Compares CSV as read by pyarrow with the Parquet rows that ferry made from it: csv_same.py CSV...
+PARQUET."""
 
 import json
 import sys

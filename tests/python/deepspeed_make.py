@@ -1,11 +1,12 @@
 """Trains two steps on several ranks with DeepSpeed's real engine, on the CPU, and saves checkpoints.
 
-Prints what DeepSpeed itself makes of each: the consolidated weights as written by zero_to_fp32.py (`fp32`), rank 0's
-module if it is whole (`model`), and the optimizer's state (`optimizer`).
+Prints DeepSpeed's own result for each: the consolidated weights as written by zero_to_fp32.py
+(`fp32`), rank 0's module if it is whole (`model`), and the optimizer's state (`optimizer`).
 
     deepspeed_make.py FOLDER CASE...
 
-A case is stage-dtype with more words: `3-bf16`, `2-fp32-universal`. Its checkpoint is FOLDER/CASE.
+A case is a stage and a dtype, possibly followed by more words: `3-bf16`, `2-fp32-universal`. Its
+checkpoint is FOLDER/CASE.
 
     universal        adds a universal checkpoint, global_step2_universal
     small_groups     stage 3 cuts its vectors into several

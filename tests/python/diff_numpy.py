@@ -1,4 +1,5 @@
-"""Prints numpy's view of the difference of each array that two .npz files both have with the same shape."""
+"""Prints numpy's view of the difference of each array that two .npz files contain with the same
+shape."""
 
 import json
 import sys

@@ -1,9 +1,9 @@
 """Saves and checks the same model in Flax and in PyTorch.
 
-`make FOLDER` saves both with different values, and their outputs: a BERT of transformers (bert-flax/, bert-torch/) and a
-small one with convolutions (small.msgpack, small.pt). `check FOLDER` loads what ferry made of each for the other framework
-(to-torch/, to-flax/, small.safetensors, back.msgpack) and compares.
-"""
+`make FOLDER` saves both with different values, and their outputs: a BERT of transformers
+(bert-flax/, bert-torch/) and a small one with convolutions (small.msgpack, small.pt). `check
+FOLDER` loads ferry's conversion of each for the other framework (to-torch/, to-flax/,
+small.safetensors, back.msgpack) and compares. """
 
 import os
 import sys
@@ -102,7 +102,7 @@ def check(folder):
 
 
 def same(found, path):
-    """Compares, except for the order of additions."""
+    """Compares two arrays, with a tolerance for a different order of additions."""
     found, truth = np.asarray(found), np.load(path)
     assert found.shape == truth.shape and np.abs(truth).max() > 0.1, truth
     np.testing.assert_allclose(found, truth, rtol=1e-3, atol=1e-4)

@@ -45,8 +45,9 @@ folder, path, cache = map(Path, sys.argv[1:])
 cache.mkdir(parents=True, exist_ok=True)
 with tempfile.TemporaryDirectory() as made:
     output = Path(made) / "expected.gguf"
-    # The converter recognizes a tokenizer's pre-tokenization by the tokens of a certain text, which no test tokenizer yields.
-    # It is given ferry's value, so that the rest can be compared.
+    # The converter recognizes a tokenizer's pre-tokenization by the tokens of a certain text, which
+    # no test tokenizer yields. The script passes ferry's value to the converter, so that the rest
+    # can be compared.
     words = {key: value for key, (_, value) in facts(path)[1].items() if key == "tokenizer.ggml.pre"}
     start = ("import runpy, sys; sys.argv[0] = sys.argv[1]; del sys.argv[1]\n"
              "sys.path.insert(0, __import__('os').path.dirname(sys.argv[0]))\n"

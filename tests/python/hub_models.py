@@ -1,4 +1,4 @@
-"""Makes transformers save small models without any download, and load what ferry made of them.
+"""Makes transformers save small models without any download, and load ferry's conversions of them.
 
     hub_models.py FOLDER                    makes FOLDER/CASE for each case, and prints the contents of its weight files
     hub_models.py FOLDER --check CASE ...   loads FOLDER/CASE.out as the model of the case

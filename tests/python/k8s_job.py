@@ -88,7 +88,7 @@ class Pod:
                                         stdout=sys.stderr, start_new_session=True)
 
     def ended(self):
-        """Returns its exit code, as for a container, or None."""
+        """Returns the exit code of the process, as for a container, or None."""
         if self.evict_at and self.evict_at.exists() and self.process.poll() is None:
             self.evict_at = None
             self.conditions["DisruptionTarget"] = "True"

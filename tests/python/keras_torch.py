@@ -59,7 +59,7 @@ def check(folder):
 
 
 def same(found, truth):
-    """Compares, except for the order of additions."""
+    """Compares two arrays, with a tolerance for a different order of additions."""
     found = np.asarray(found)
     assert found.shape == truth.shape and np.abs(truth).max() > 0.1, truth
     np.testing.assert_allclose(found, truth, rtol=1e-4, atol=1e-5)

@@ -41,7 +41,7 @@ for dtype in INTEGERS + FLOATS:
 z = values((31, 17), torch.complex64)
 tensors["conj"] = z.conj()
 tensors["conj_transpose"] = z.conj().t()
-# They have their own storages, because torch does not save one storage with two dtypes.
+# These tensors have their own storages, because torch does not save one storage with two dtypes.
 tensors["negative"] = values((31, 17), torch.complex64).conj().imag
 tensors["real"] = values((31, 17), torch.complex64).real
 tensors["imag_transpose"] = values((31, 17), torch.complex64).imag.t()

@@ -102,7 +102,8 @@ def save(rank, folder, case):
     torch.save(state, mine / "model_optim_rng.pt")
     pathlib.Path(folder, case, "latest_checkpointed_iteration.txt").write_text("5")
     torch.distributed.barrier()
-    # Megatron serves this queue from a new interpreter, which imports everything again for seconds on each rank.
+    # Megatron serves this queue from a new interpreter, which would import everything again. That
+    # takes seconds on each rank.
     filesystem_async._results_queue = multiprocessing.get_context("fork").Manager().Queue()
     dist_checkpointing.save(model.sharded_state_dict(), str(whole))
     torch.distributed.barrier()

@@ -12,7 +12,7 @@ folder = Path(sys.argv[1])
 
 
 def table(rows):
-    """Returns columns of every kind with nulls, with a number of rows."""
+    """Returns columns of every kind with nulls, each with this number of rows."""
     every = lambda values: [values[i % len(values)] for i in range(rows)]
     day = datetime.date(2024, 2, 29)
     noon = datetime.datetime(2024, 2, 29, 12, 30, 15, 123456)

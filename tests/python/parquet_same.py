@@ -1,4 +1,5 @@
-"""Compares Parquet files pair by pair as pyarrow reads them, and checks the second one's structure."""
+"""Compares Parquet files pair by pair as pyarrow reads them, and checks the structure of the second
+file of each pair."""
 
 import math
 import sys

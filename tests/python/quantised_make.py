@@ -89,7 +89,7 @@ def nibbles(rows):
 
 
 def powers(exponents, last=np.nan):
-    """Decodes E8M0. The last code is NaN, but MLX treats it as a power like the others."""
+    """Decodes E8M0. The last code is NaN, but MLX treats it as a power like the other codes."""
     return np.where(exponents == 255, F32(last), np.ldexp(F32(1), exponents.astype(np.int32) - 127))
 
 

@@ -3,8 +3,8 @@
 //! (<https://arrow.apache.org/docs/format/CDataInterface.html>, `CStreamInterface.html`). Every
 //! Arrow library supports them, and a plugin without rows needs no Arrow library.
 //!
-//! They cross by pointer, and their bytes are moved, as the interface allows. The holder owns a
-//! structure; dropping it calls its `release`.
+//! A structure crosses as a pointer. The receiver moves the bytes out, as the interface allows, and
+//! owns the structure from then on. Dropping it calls its `release`.
 
 use crate::crossing::{Answer, Argument};
 use crate::failure::Failure;
@@ -64,8 +64,9 @@ macro_rules! released {
         impl Drop for $name {
             fn drop(&mut self) {
                 if let Some(release) = self.release {
-                    // SAFETY: an owned structure that was not released. Its release is called once,
-                    // as the interface requires, and sets `release` to null.
+                    // SAFETY: this value owns the structure, which was not released yet. Its
+                    // release is called once, as the interface requires, and sets `release` to
+                    // null.
                     unsafe { release(self) }
                 }
             }
@@ -81,11 +82,11 @@ unsafe impl Send for ArrowSchema {}
 unsafe impl Send for ArrowArrayStream {}
 
 impl ArrowSchema {
-    /// Moves the schema out of a structure of a different Arrow library, which has the same layout,
-    /// and leaves a released one in its place.
+    /// Moves the schema out of the structure of another Arrow library, which has the same layout,
+    /// and leaves a released structure behind.
     ///
     /// # Safety
-    /// `place` is aligned, and holds a schema as defined by the interface, or a released one.
+    /// `place` is aligned, and points to a schema that follows the interface, or to a released structure.
     #[must_use]
     pub unsafe fn from_raw(place: *mut c_void) -> Self {
         // SAFETY: the caller's contract.
@@ -101,11 +102,11 @@ impl ArrowSchema {
 }
 
 impl ArrowArrayStream {
-    /// Moves the stream out of a structure of a different Arrow library, which has the same layout,
-    /// and leaves a released one in its place.
+    /// Moves the stream out of the structure of another Arrow library, which has the same layout,
+    /// and leaves a released structure behind.
     ///
     /// # Safety
-    /// `place` is aligned, and holds a stream as defined by the interface, or a released one.
+    /// `place` is aligned, and points to a stream that follows the interface, or to a released structure.
     #[must_use]
     pub unsafe fn from_raw(place: *mut c_void) -> Self {
         // SAFETY: the caller's contract.
@@ -120,7 +121,7 @@ impl ArrowArrayStream {
     }
 }
 
-/// A structure of Arrow that the called side may move out, leaving a released one.
+/// An Arrow structure that the called side may move out, leaving a released structure behind.
 #[repr(transparent)]
 #[derive(StableAbi, Debug)]
 pub struct Moved<T>(*mut T);

@@ -1,9 +1,9 @@
-//! The representation of each type of the boundary in safe code, on the calling side and on the
-//! called side.
+//! Converts the types of the boundary to and from safe code, on the calling side and on the called
+//! side.
 
 use crate::failure::Failure;
 
-/// A type of an argument of a call.
+/// An argument type of a call.
 pub trait Argument: Copy {
     /// Type in safe code.
     type Safe<'a>;
@@ -25,7 +25,8 @@ pub trait Argument: Copy {
     unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure>;
 }
 
-/// A type of a result that a call writes through a pointer. All zeros are a valid value.
+/// A result type of a call. The call writes the result through a pointer. All zeros are a valid
+/// value.
 pub trait Answer: Sized {
     /// Type in safe code; borrowed values live as long as the object that was called.
     type Safe<'s>;
@@ -42,7 +43,7 @@ pub trait Answer: Sized {
     unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure>;
 }
 
-/// A type with the same form as an argument and as a result.
+/// A type that crosses in the same form as an argument and as a result.
 pub trait Plain: Copy {
     /// Type in safe code.
     type Seen<'a>;

@@ -1,4 +1,5 @@
-//! Texts and slices as they cross: a pointer and a length, valid until the call returns.
+//! Strings and slices as they cross the boundary: a pointer and a length, valid until the call
+//! returns.
 
 use crate::crossing::{Argument, Plain};
 use crate::failure::Failure;
@@ -97,7 +98,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// Returns the text with invalid UTF-8 replaced, for errors, which must not be lost.
+    /// Returns the string with invalid UTF-8 replaced, for errors, which must not be lost.
     ///
     /// # Safety
     /// As for [`Argument::raise`].
@@ -144,7 +145,7 @@ impl Plain for Flag {
     }
 }
 
-/// Declares a slice of texts that is validated once as a whole.
+/// Declares a slice of strings that is validated once as a whole.
 macro_rules! texts {
     ($(#[$doc:meta])* $Raw:ident of $(#[$element_doc:meta])* $Element:ident { $($(#[$field_doc:meta])* $field:ident),+ } as $c:literal) => {
         $(#[$element_doc])*

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Takes the reason of a failed call. It is only valid during the call that received it.
+/// Receives the reason why a call failed. It is valid only during the call to which it is passed.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct ErrorSink {
@@ -59,7 +59,7 @@ pub(crate) fn keep_panics_quiet() {
 }
 
 fn panicked(entry: &str, payload: Box<dyn Any + Send>) -> Failure {
-    // A failure of the other side that passes through code that cannot return errors.
+    // Code that cannot return errors panics with the failure of the other side.
     let payload = match payload.downcast::<Failure>() {
         Ok(failure) => return *failure,
         Err(payload) => payload,
@@ -70,7 +70,8 @@ fn panicked(entry: &str, payload: Box<dyn Any + Send>) -> Failure {
         .or_else(|| payload.downcast_ref::<&str>().copied())
         .unwrap_or("without a message")
         .to_owned();
-    // The destructor of the payload may panic too, and so may that of its payload.
+    // The destructor of the payload may panic too, and its panic has a payload with a destructor.
+    // That payload is leaked.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(again);
     }
@@ -146,7 +147,7 @@ unsafe extern "C" fn told_detail(this: *mut c_void, name: Text, value: Text) -> 
     DONE
 }
 
-/// Returns the message for a call that gave no reason.
+/// Returns the message for a call that failed without a reason.
 fn unsaid(code: Code) -> String {
     if (class::MALFORMED..=class::GUESS).contains(&(code >> 16)) {
         return "a call failed and gave no reason".to_owned();
@@ -154,7 +155,7 @@ fn unsaid(code: Code) -> String {
     format!("a call failed with the unknown status {code} and gave no reason")
 }
 
-/// Calls an object of `owner` on the other side, and collects the reason of a failure.
+/// Calls an object that `owner` implements, and collects the reason if the call fails.
 pub(crate) fn call(owner: Sender, run: impl FnOnce(ErrorSink) -> Code) -> Result<(), Failure> {
     let mut told = Told::default();
     let code = run(ErrorSink { table: &raw const TELLS, this: (&raw mut told).cast() });

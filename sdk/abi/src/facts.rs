@@ -1,6 +1,6 @@
-//! The facts about declarations, for the C header and the list of offsets.
+//! Facts about the declarations of the boundary, for the C header and the list of offsets.
 
-/// A function of a table, or a fact of a request.
+/// A function in a table, or a field of a request.
 pub(crate) struct SlotFacts {
     pub(crate) name: &'static str,
     pub(crate) docs: &'static [&'static str],
@@ -15,7 +15,7 @@ pub(crate) struct ObjectFacts {
     pub(crate) docs: &'static [&'static str],
     pub(crate) slots: &'static [SlotFacts],
     pub(crate) size: usize,
-    /// Returns what this side adopts of such a structure of the other side.
+    /// Returns the words that this side adopts from such a structure of the other side.
     #[cfg(test)]
     pub(crate) adopted: fn(&[u64]) -> Result<Vec<u64>, crate::failure::Failure>,
 }

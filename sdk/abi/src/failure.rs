@@ -1,37 +1,37 @@
-//! What a call can fail with.
+//! Failures of calls: status, message and details.
 
-/// What a call returns.
+/// The status that a call returns.
 pub type Code = i32;
 
-/// The status of a call that did what it was asked for.
+/// The status of a successful call.
 pub const DONE: Code = 0;
 
-/// The classes of errors, which stand in the high 16 bits of a status; a detail that is not known leaves its
-/// class as it is.
+/// The classes of errors, in the high 16 bits of a status. The low bits are a detail. If a receiver
+/// does not know the detail, the class still applies.
 pub mod class {
     /// The input is damaged, or not what it claims to be.
     pub const MALFORMED: i32 = 1;
-    /// It is sound, but more than this reader or writer can do.
+    /// The input is valid, but this reader or writer does not support it.
     pub const UNSUPPORTED: i32 = 2;
-    /// A limit was hit.
+    /// A limit was exceeded.
     pub const LIMIT: i32 = 3;
     /// Reading or writing failed.
     pub const IO: i32 = 4;
-    /// As `IO`, and trying again may help.
+    /// Reading or writing failed, but a retry may succeed.
     pub const TRANSIENT: i32 = 5;
-    /// The plugin is to blame.
+    /// The plugin is at fault.
     pub const PLUGIN: i32 = 6;
-    /// The user asked for something that does not go together.
+    /// The user passed options or names that cannot work.
     pub const USAGE: i32 = 7;
-    /// What was written is not what was read.
+    /// The output differs from the input.
     pub const VERIFICATION: i32 = 8;
-    /// The user ended it.
+    /// The user canceled the run.
     pub const CANCELLED: i32 = 9;
-    /// The reader guessed wrong, and can be asked again for certain.
+    /// The reader guessed wrong, and the input can be opened again without guesses.
     pub const GUESS: i32 = 10;
 }
 
-/// The detail of `UNSUPPORTED` of a slot that is not offered.
+/// The detail of `UNSUPPORTED` for a slot that the other side does not offer.
 const MISSING: i32 = 1;
 
 /// A side of the boundary.
@@ -43,39 +43,40 @@ pub enum Sender {
     Plugin,
 }
 
-/// What a call failed with.
+/// The reason why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The status: class and detail.
     pub code: Code,
-    /// The message without the place.
+    /// Message without the details.
     pub message: String,
-    /// File, tensor, offset, expected, found; names that are not known are shown.
+    /// Details as name and value: file, tensor, offset, expected, found. Details with unknown names
+    /// are shown too.
     pub details: Vec<(String, String)>,
-    /// Who said so.
+    /// Side that reported the failure.
     pub sender: Option<Sender>,
 }
 
 impl Failure {
-    /// A failure of a class.
+    /// Creates a failure of this class.
     #[must_use]
     pub fn new(class: i32, message: impl Into<String>) -> Self {
         Self { code: class << 16, message: message.into(), details: Vec::new(), sender: None }
     }
 
-    /// The class of its status.
+    /// Returns the class of the status.
     #[must_use]
     pub fn class(&self) -> i32 {
         self.code >> 16
     }
 
-    /// The other side breaks the crate's rules.
+    /// Creates the failure for a violation of the crate's rules by the other side.
     #[must_use]
     pub fn contract(what: &str) -> Self {
         Self::new(class::PLUGIN, format!("the boundary's rules are broken: {what}"))
     }
 
-    /// The other side does not offer what is called.
+    /// Creates the failure for a call of something that the other side does not offer.
     #[must_use]
     pub fn missing(what: &str) -> Self {
         let failure = Self::new(
@@ -85,7 +86,7 @@ impl Failure {
         Self { code: failure.code | MISSING, ..failure }
     }
 
-    /// Whether this side found that the other one does not offer what is called.
+    /// Returns whether this side found that the other side does not offer what was called.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         self.sender.is_none() && self.code == (class::UNSUPPORTED << 16 | MISSING)

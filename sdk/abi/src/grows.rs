@@ -22,7 +22,7 @@ pub(crate) enum Unfit {
     TooShort(usize),
 }
 
-/// Copies the part of a structure that the other side has; the rest is zero.
+/// Copies the part of a structure that the other side has, and sets the rest to zero.
 ///
 /// # Safety
 /// `structure` is null or misaligned, or points to a structure of this kind that is as long as its
@@ -39,8 +39,8 @@ pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
     // Drop a partial word, so that no half pointer is copied.
     let size = size - size % align_of::<S>();
     let mut own = MaybeUninit::<S>::zeroed();
-    // SAFETY: both are at least as long as the copied part, and zeros are a valid value of the
-    // rest.
+    // SAFETY: both structures are at least as long as the copied part, and zeros are a valid value
+    // of the rest.
     unsafe {
         std::ptr::copy_nonoverlapping(
             structure.cast::<u8>(),
@@ -51,7 +51,7 @@ pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
     }
 }
 
-/// Calls [`adopt`], with a failure that names the structure.
+/// Calls [`adopt`]. If the structure cannot be used, the failure names it.
 ///
 /// # Safety
 /// As for [`adopt`].
@@ -71,7 +71,8 @@ pub(crate) unsafe fn adopt_as<S: Grows>(what: &str, structure: *const S) -> Resu
     })
 }
 
-/// Returns what is adopted of a structure in these words, the first of which is its size.
+/// Returns the words that are adopted from a structure with these words, the first of which is its
+/// size.
 #[cfg(test)]
 pub(crate) fn adopted<S: Grows>(words: &[u64]) -> Result<Vec<u64>, Failure> {
     // SAFETY: the tests pass at least as many words as the first one says. Any word is a valid

@@ -13,26 +13,25 @@
 //!    Results are written through pointers, only on success. If the user has canceled the run, any
 //!    read or push may fail with [`class::CANCELLED`], which must be passed on.
 //! 3. An argument that is an object, text or slice is borrowed until the call returns. Objects that
-//!    are declared as [`Given`], and all objects that are results, belong to the receiver, who
+//!    are declared as [`Given`], and all objects that are results, belong to the receiver, which
 //!    calls their `drop` once. A text or slice that is a result stays valid and unchanged for as
-//!    long as the object that was called.
+//!    long as the called object exists.
 //! 4. A `shared` object is called by many threads at once. A `sink` is called only by the thread
 //!    that received it, during the call. A child keeps its parent alive. Libraries are never
 //!    unloaded.
-//! 5. Text is UTF-8 and not terminated. A [`Flag`] is 0 or 1. Anything that may grow is a number,
-//!    never an `enum`. A number that a side does not know is unsupported, never a default. Requests
-//!    of several facts are structures that begin with their size and grow as tables do; facts that
-//!    an older side did not send are zero.
+//! 5. Text is UTF-8 and not terminated. A [`Flag`] is 0 or 1. A set of values that may grow is
+//!    represented by numbers, never by an `enum`. A number that a side does not know is
+//!    unsupported, never a default. A request with several facts is a structure that begins with
+//!    its size and grows as a table does. Facts that an older side did not send are zero.
 //! 6. No panic, exception or jump crosses the boundary.
-//! 7. Dtypes cross by their properties; their numbers belong to one catalog.
+//! 7. Dtypes cross by their properties. The number of a dtype is valid only in one catalog.
 //!
 //! # The twin
 //! A library in Rust also exports a root module of `abi_stable` ([`twin`]), whose layout names the
-//! same tables. A library whose tables differ is therefore refused with the place of the
-//! difference, regardless of its manifest.
+//! same tables. A library whose tables differ is therefore refused, and the error names the path to the difference, regardless of its manifest.
 //!
 //! # Additions
-//! A library registers objects by their kind, a text. Today the only kind is `format`; a host
+//! A library registers objects by their kind, a string. Today the only kind is `format`; a host
 //! refuses an unknown kind and reports it. Purposes and capabilities are bits, and unknown bits have
 //! no effect. All unsafe code of the boundary is in this crate. `revision-1.0.txt` is a dump of the
 //! frozen declarations, and `sdk/tests/frozen.rs` compares every line of it with the source.

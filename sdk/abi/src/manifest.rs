@@ -21,7 +21,7 @@ pub const REVISION: (u32, u32) =
 /// The flag of a library that exports a twin ([`crate::twin`]).
 pub const HAS_TWIN: u32 = 1;
 
-/// Name of the kind of object that a format is.
+/// Name of the object kind for formats.
 const FORMAT: &str = "format";
 
 /// The function that adds everything a library offers to the registrar.
@@ -84,7 +84,7 @@ impl Manifest {
         if size < least {
             return Err(format!("must say its size in bytes: expected at least {least}, found {size}"));
         }
-        // SAFETY: it is as long as its size says.
+        // SAFETY: the manifest is as long as its size says.
         Ok(unsafe { symbol.read() })
     }
 
@@ -131,7 +131,7 @@ impl Manifest {
     }
 }
 
-/// Maximum lines that are kept while a library starts.
+/// Maximum log lines that are kept while a library starts.
 const MOST_LINES: usize = 100;
 
 /// A library in Rust.
@@ -152,8 +152,8 @@ pub(crate) unsafe extern "C" fn init<L: Library>(_host: Host, registrar: Registr
     unsafe { guard(err, "init", run) }
 }
 
-/// Returns the formats that a library offers, and its lines for the user, each with its level as in
-/// `Context.log`.
+/// Returns the formats that a library offers, and the lines that it logged for the user, each with
+/// its level as in `Context.log`.
 ///
 /// # Safety
 /// `init` follows the crate's rules.
@@ -186,7 +186,8 @@ pub unsafe fn formats_of(init: Init) -> Result<(Vec<Owned<FormatTable>>, Vec<(u3
                 let message = format!("this ferry does not accept {kind:?} from a plugin, only formats");
                 return Err(Failure::new(class::UNSUPPORTED, message));
             }
-            // SAFETY: a library that follows the rules offers an object of the kind that it names.
+            // SAFETY: the library follows the rules, so the object is of the kind that the library
+            // names.
             self.0.push(unsafe { typed(object) }?);
             Ok(())
         }

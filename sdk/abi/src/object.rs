@@ -39,7 +39,7 @@ pub unsafe trait Shared: Table {}
 /// A type of this side whose values can be lent as objects of a table.
 ///
 /// # Safety
-/// The functions of both tables take a pointer to a value of the type; those of
+/// The functions of both tables take a pointer to a value of this type; those of
 /// [`OWNED`](Self::OWNED) take a boxed one.
 pub unsafe trait Lend<T: Table> {
     /// Table whose `drop` does nothing.
@@ -182,7 +182,7 @@ impl<T: Table> std::ops::Deref for Owned<T> {
     }
 }
 
-/// An object that changes its owner with the call.
+/// An object that the receiver owns after the call.
 #[repr(transparent)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct Given<O>(pub(crate) O);

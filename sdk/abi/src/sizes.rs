@@ -1,5 +1,5 @@
-//! Tests every structure that grows, at every size that it had, may get, or may declare. The
-//! adopted part does not depend on the side, since both sides adopt structures of the other.
+//! Tests every structure that grows, at each size that it had, may get, or may declare. Each side
+//! adopts structures of the other side in the same way, so the tests do not depend on the side.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::failure::class;
@@ -10,8 +10,8 @@ const WORD: usize = size_of::<u64>();
 /// A word that neither side ever writes: where it appears, it was adopted from the other side.
 const SET: u64 = 0x5555_5555_5555_5555;
 
-/// Returns the size in bytes of each structure of the golden libraries, from the beginning of the
-/// frozen dump.
+/// Returns the size in bytes that each structure has in the golden libraries, computed from the
+/// beginning of the frozen dump.
 fn frozen_sizes() -> BTreeMap<String, usize> {
     let (dump, _) = include_str!("../revision-1.0.txt").split_once('#').unwrap();
     let mut ends: BTreeMap<String, usize> = BTreeMap::new();

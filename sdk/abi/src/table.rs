@@ -310,7 +310,8 @@ macro_rules! request {
         unsafe impl Grows for $Raw {
             const LEAST: usize = {
                 let ends = [$( std::mem::offset_of!($Raw, $first) + size_of::<$first_type>() ),*];
-                // Includes the padding at its end, which its size includes too.
+                // Includes the padding at the end of the structure, because the `size` field
+                // includes it too.
                 ends[ends.len() - 1].next_multiple_of(align_of::<$Raw>())
             };
         }

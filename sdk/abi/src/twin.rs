@@ -51,8 +51,8 @@ pub const fn twin<L: Library>() -> LibHeader {
     unsafe { LibHeader::from_constructor::<TwinRef>(root_module::<L>, CheckTypeLayout::Yes) }
 }
 
-/// Compares a library's twin with this side's tables, in either direction of age, and returns its
-/// `init`.
+/// Compares a library's twin with this side's tables, whichever of the two is older, and returns
+/// its `init`.
 ///
 /// # Errors
 /// Returns the first difference, with the path to it.
@@ -66,17 +66,18 @@ pub fn check(header: &'static LibHeader) -> Result<Init, String> {
 }
 
 /// Compares both ways. `abi_stable` compares an interface with an implementation that may have
-/// more. An older plugin has less than this host, so it takes the role of the interface.
+/// additional fields. An older plugin has fewer fields than this host, so it takes the role of the
+/// interface.
 fn check_both_ways(ours: &'static TypeLayout, theirs: &'static TypeLayout) -> Result<(), String> {
-    // Each check gets fresh globals. The process-wide ones remember the fields of libraries loaded
-    // before, and refuse a plugin of this revision after an older one.
+    // Each check gets fresh globals. The process-wide globals remember the fields of libraries
+    // loaded before, and refuse a plugin of this revision after an older one.
     let check = |interface, plugin| {
         check_layout_compatibility_with_globals(interface, plugin, &CheckingGlobals::new())
     };
     check(ours, theirs).or_else(|forward| check(theirs, ours).map_err(|_| first_error(&forward)))
 }
 
-/// Returns the first difference; the whole text can be 62 KB.
+/// Returns the first difference; the full error message can be 62 KB.
 fn first_error(errors: &AbiInstabilityErrors) -> String {
     let Some(first) = errors.errors.iter().find(|error| !error.errs.is_empty()) else {
         return first_line(&errors.to_string());

@@ -1,4 +1,4 @@
-//! How a side reacts to one that is older, newer, or breaks the rules.
+//! Tests how a side reacts to another side that is older, newer, or breaks the rules.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::ffi::c_void;
@@ -74,7 +74,7 @@ fn table(letters: &Letters) -> (SourceTable, *mut c_void) {
 
 /// Receives an object as if from the other side.
 fn arrives(table: *const SourceTable, this: *mut c_void) -> Result<Borrowed<'static, SourceTable>, Failure> {
-    // SAFETY: the tables of the tests live long enough, and their faults are what is tested.
+    // SAFETY: the tables of the tests live long enough, and the test is about their faults.
     unsafe { <Source as Argument>::raise(SourceTable::object(table, this)) }
 }
 
@@ -151,7 +151,7 @@ fn text_flags_and_slices_are_looked_at_where_they_arrive() {
     let text = unsafe { std::mem::transmute::<(*const u8, usize), Text>(text) };
     // SAFETY: the bytes live in this frame.
     assert!(unsafe { <Text as Argument>::raise(text) }.unwrap_err().message.contains("UTF-8"));
-    // SAFETY: as above; nothing is read through it.
+    // SAFETY: as above; nothing is read through the null pointer.
     let nowhere = unsafe { std::mem::transmute::<(usize, usize), Text>((0, 3)) };
     // SAFETY: tests that a null pointer is refused.
     assert!(unsafe { <Text as Argument>::raise(nowhere) }.is_err());

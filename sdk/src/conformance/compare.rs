@@ -1,4 +1,5 @@
-//! Compares two catalogs: whether they are equal, and whether one keeps everything of the other.
+//! Compares two catalogs: whether they are equal, and whether one contains everything that is in
+//! the other.
 
 use super::rules::Rules;
 use crate::memory::MemoryView;
@@ -29,7 +30,7 @@ pub(super) struct CatalogRoundTrip<'a> {
 }
 
 impl CatalogRoundTrip<'_> {
-    /// Checks that `after` has everything of `before`, unless a loss reports otherwise.
+    /// Checks that `after` contains everything in `before`, unless a loss reports otherwise.
     pub(super) fn check(&self, rules: &Rules<'_>) {
         for name in names(self.before.catalog()) {
             self.check_tensor(rules, name);

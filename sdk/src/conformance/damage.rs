@@ -8,9 +8,10 @@ use super::watched::Watched;
 use crate::{Limits, LossKind, MemoryContext, Result, StorageLocation};
 use std::collections::BTreeSet;
 
-/// Maximum damages per file and kind. A longer file is damaged at evenly spaced places.
+/// Maximum damaged versions per file and kind of damage. A longer file is damaged at evenly spaced
+/// positions.
 const MAX_DAMAGES: usize = 4096;
-/// Maximum bytes that are read of a damaged catalog, which may claim terabytes of encoded data.
+/// Maximum bytes that are read from a damaged catalog, which may claim terabytes of encoded data.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
 
 /// Cuts and changes each file of a sample, and returns the number of damaged inputs.
@@ -27,7 +28,7 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     })
 }
 
-/// Calls `look` with every damaged version of a sample, whether a file of it was cut, and a
+/// Calls `look` with every damaged version of a sample, whether one of its files was cut, and a
 /// description. Returns the number of versions.
 pub(super) fn each(sample: &Sample, look: impl Fn(&Sample, bool, &dyn Fn() -> String)) -> usize {
     let mut count = 0;

@@ -9,7 +9,7 @@ use crate::{
 
 type Fill = dyn Fn(&mut dyn CatalogSink) -> Result<()>;
 
-/// A catalog, as the calls that build it.
+/// A catalog, stored as the calls that build it.
 pub(super) struct TestCatalog {
     pub(super) title: String,
     fill: Box<Fill>,

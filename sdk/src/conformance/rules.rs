@@ -75,7 +75,7 @@ impl<'a> Rules<'a> {
         Err(payload.downcast::<Violated>().unwrap_or_else(|other| resume_unwind(other)))
     }
 
-    /// Ends the part if the rule does not hold.
+    /// Ends the part of the suite if the rule does not hold.
     pub(super) fn require(&self, holds: bool, rule: &'static str, found: impl FnOnce() -> String) {
         *locked(&self.requested).entry(rule).or_default() += 1;
         if !holds {
@@ -101,7 +101,8 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Runs a call of the format. A panic in it ends the part under the rule of its own.
+    /// Runs a call of the format. A panic in it ends the part of the suite, and breaks the rule
+    /// that a format never panics.
     pub(super) fn catch_panic<T>(&self, input: impl Fn() -> String, call: impl FnOnce() -> T) -> T {
         if let Some(observer) = self.observer {
             observer.before(&input(), locked(&self.input).as_ref());

@@ -75,7 +75,7 @@ impl Source for Watched {
     }
 
     fn read_vec(&self, file: FileId, offset: u64, len: u64, limits: &crate::Limits) -> Result<Vec<u8>> {
-        // This checks the length itself before it allocates.
+        // `read_vec` checks the length itself before it allocates.
         self.source.read_vec(file, offset, len, limits)
     }
 }

@@ -1,4 +1,5 @@
-//! Checks a writer. It must give the same files each time, with everything or a loss.
+//! Checks a writer. It must give the same files each time, and content must be kept or reported as
+//! a loss.
 
 use super::compare::CatalogRoundTrip;
 use super::made::{self, TestCatalog};
@@ -81,7 +82,8 @@ fn write(
     rules.catch_panic(|| input.to_owned(), || memory::write(rules.format, &[], view, target, &context))
 }
 
-/// Checks a writer with little memory, which may be too small for what the writer holds as a whole.
+/// Checks that a writer whose memory limit is zero either fails with a limit error or writes the
+/// same files.
 fn check_memory(
     rules: &Rules<'_>,
     input: &str,

@@ -71,8 +71,8 @@ pub struct RecordOutput {
 }
 
 /// Writes pieces, each of some batches, with a format's writer, under its default options and those
-/// in `given`. Pieces are dealt over the plan's files in turn. If the files roll, pieces go one
-/// after the other.
+/// in `given`. Pieces are distributed over the plan's files round-robin. If the files roll, they
+/// are filled one after the other.
 ///
 /// # Errors
 /// Returns an error if the writer fails.

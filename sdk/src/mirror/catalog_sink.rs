@@ -30,7 +30,7 @@ const IN_TILES: u32 = 2;
 /// Represents a missing storage: that of an absent tile, or of a grid without a fill.
 const NO_STORAGE: u32 = u32::MAX;
 
-/// Returns the [`TensorFacts`] of a tensor without data, which is added for each kind.
+/// Returns the [`TensorFacts`] that all kinds of tensors share; the caller adds the data.
 fn bare_facts<'a>(name: &'a str, dtype: u32, shape: &'a [u64], kind: u32) -> TensorFacts<'a> {
     let (storage, offset, blocks, tile) = (0, 0, &[][..], &[][..]);
     let (order, edges, tiles, tile_count, fill) = (0, 0, &[][..], 0, NO_STORAGE);
@@ -213,7 +213,7 @@ impl<'a> RemoteCatalogSink<'a> {
         Self { object, dtypes: Dtypes::default() }
     }
 
-    /// Returns the host's number of a dtype, which is declared to the host once.
+    /// Returns the host's number for a dtype. A dtype is declared to the host only once.
     fn number(&mut self, dtype: Dtype) -> Result<u32> {
         if let Some(number) = self.dtypes.number(dtype) {
             return Ok(number);

@@ -159,7 +159,7 @@ impl<'a> RemoteCatalogView<'a> {
         }
     }
 
-    /// Returns the dtype with the host's number.
+    /// Returns the dtype to which the host assigned this number.
     fn dtype(&self, number: u32) -> Result<Dtype> {
         if let Some(dtype) = self.dtypes.read().unwrap_or_else(PoisonError::into_inner).dtype(number) {
             return Ok(dtype);

@@ -1,4 +1,4 @@
-//! Lists cross the boundary through sinks. These collect the elements.
+//! Lists cross the boundary through sinks. The sinks in this module collect the elements.
 
 use tensorferry_abi::{ByteSinkCalls, Failure, NameSinkCalls, NumberSinkCalls};
 

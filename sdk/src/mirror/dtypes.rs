@@ -4,7 +4,7 @@
 
 use crate::{Dtype, DtypeInfo, Error, Result};
 
-/// The dtypes behind the numbers of a host.
+/// The dtypes to which a host assigned numbers.
 #[derive(Default)]
 pub(super) struct Dtypes(Vec<DtypeEntry>);
 
@@ -20,12 +20,12 @@ impl Dtypes {
         self.0.iter().find(|known| known.info == *info).map(|known| (known.number, known.dtype))
     }
 
-    /// Returns the host's number of a dtype.
+    /// Returns the number that the host assigned to a dtype.
     pub(super) fn number(&self, dtype: Dtype) -> Option<u32> {
         self.0.iter().find(|known| known.dtype == dtype).map(|known| known.number)
     }
 
-    /// Returns the dtype with the host's number.
+    /// Returns the dtype to which the host assigned this number.
     pub(super) fn dtype(&self, number: u32) -> Option<Dtype> {
         self.0.iter().find(|known| known.number == number).map(|known| known.dtype)
     }

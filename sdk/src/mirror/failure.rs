@@ -1,4 +1,4 @@
-//! An [`Error`] as it crosses, and as it arrives.
+//! Converts an [`Error`] to the form in which it crosses the boundary, and back.
 
 use crate::{Error, ErrorKind};
 use tensorferry_abi::{Failure, Sender, class};
@@ -32,7 +32,8 @@ impl From<Error> for Failure {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         let known = KINDS.iter().find(|(class, _)| *class == failure.class()).map(|(_, kind)| *kind);
-        // A class that is not known is the fault of the plugin that sent it, or else of the input.
+        // A plugin that sends an unknown class is at fault. If the host sends an unknown class, the
+        // input is assumed to be at fault.
         let kind = known.unwrap_or(match failure.sender {
             Some(Sender::Host) => ErrorKind::Malformed,
             Some(Sender::Plugin) | None => ErrorKind::Plugin,
@@ -45,8 +46,9 @@ impl From<Failure> for Error {
     }
 }
 
-/// The answer of a call whose counterpart in the SDK cannot fail, since the objects of this host do not: where those of
-/// another one do, a panic ends the plugin's call, and the host gets its own failure back.
+/// Returns the answer of a call whose counterpart in the SDK cannot fail. This host never fails
+/// such a call. If a different host does, the plugin's call ends with a panic that carries the
+/// failure back to that host.
 pub(super) fn expect_infallible<T>(answer: Result<T, Failure>) -> T {
     match answer {
         Ok(value) => value,

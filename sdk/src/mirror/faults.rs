@@ -87,14 +87,14 @@ impl<T: Table> PluginObject<T> {
         })
     }
 
-    /// Converts the result of a call of this object, with the default value if the plugin leaves
-    /// the slot null.
+    /// Converts the result of a call of this object, or returns the default value if the plugin
+    /// leaves the slot null.
     pub(super) fn result_or_default<A: Default>(&self, answer: Result<A, Failure>) -> Result<A> {
         self.result_or(answer, A::default())
     }
 
-    /// Converts the result of a call of this object, with `usual` if the plugin leaves the slot
-    /// null.
+    /// Converts the result of a call of this object, or returns `usual` if the plugin leaves the
+    /// slot null.
     pub(super) fn result_or<A>(&self, answer: Result<A, Failure>, usual: A) -> Result<A> {
         match answer {
             Err(failure) if failure.is_missing() => Ok(usual),

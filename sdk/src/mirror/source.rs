@@ -10,7 +10,7 @@ use tensorferry_abi::{Borrowed, Failure, Handle, NameSinkTable, SourceCalls, Sou
 /// A source that is borrowed, or that the other side may keep.
 pub(super) struct LentSource<S>(pub(super) S);
 
-/// The ways in which a lent source is held.
+/// A borrowed or owned pointer to a source that is lent.
 pub(super) trait SourceHandle: Send + Sync {
     fn source(&self) -> &dyn Source;
 }

@@ -1,5 +1,5 @@
-//! Converts between Arrow's C structures of the ABI crate and those of arrow-rs, which have the
-//! same layout. This file, `c_shape.rs` and `c_import.rs` contain the SDK's only unsafe code.
+//! Converts between the ABI crate's Arrow C structures and those of arrow-rs, which have the same
+//! layout. This file, `c_shape.rs` and `c_import.rs` contain the SDK's only unsafe code.
 //!
 //! # Contract
 //! Both sides declare the structures of the Arrow C data interface field for field, `repr(C)`: see

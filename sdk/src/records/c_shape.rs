@@ -1,5 +1,5 @@
 //! Checks schemas and arrays of the C interface before arrow-rs relies on them. Some properties
-//! cannot be checked, such as the length of a buffer; there the sender must be trusted.
+//! cannot be checked, such as the length of a buffer. For these, the sender must be trusted.
 #![allow(unsafe_code, reason = "the C data interface has no other form")]
 
 use crate::{Error, Result};

@@ -11,7 +11,8 @@ const MAX_LISTED: usize = 20;
 /// file, as an error that names both files and the column. The error is unsupported, not malformed,
 /// because each file is valid on its own.
 ///
-/// `fits` returns whether a column of the second type can be read together with one of the first.
+/// `fits` returns whether a column of the second type can be read together with a column of the
+/// first type.
 #[must_use]
 pub fn difference(
     first: (&str, &[FieldRef]),
@@ -32,7 +33,7 @@ pub fn difference(
             && !fits(field.data_type(), own.data_type())
         {
             let (mut expected, mut found) = (type_text(field.data_type()), type_text(own.data_type()));
-            // Large types have the same words as the plain ones, so these texts may be equal.
+            // Large types have the same names as the plain types, so the two strings may be equal.
             if expected == found {
                 (expected, found) = (field.data_type().to_string(), own.data_type().to_string());
             }

@@ -14,7 +14,7 @@ pub struct FileCursor {
     source: Arc<dyn Source>,
     file: FileId,
     offset: u64,
-    /// End of the file, or of the part of it that is read.
+    /// End of the file, or end of the part of the file that is read.
     end: u64,
     limits: Limits,
     /// Bytes of the file from `begin`.
@@ -33,9 +33,10 @@ impl FileCursor {
         Ok(Self { source, file, offset: 0, end, limits, window: Vec::new(), begin: 0 })
     }
 
-    /// Opens each file of an input and reads its header with `header`. Returns the cursors behind
-    /// the headers, and the header, which must be the same in all files. The files are the file
-    /// that the user named, or all files of the folder or prefix with this suffix, sorted by name.
+    /// Opens each file of an input and reads its header with `header`. Returns the cursors, which
+    /// are positioned after the headers, and the header, which must be the same in all files. The
+    /// files are the file that the user named, or all files of the folder or prefix with this
+    /// suffix, sorted by name.
     ///
     /// # Errors
     /// Returns a malformed error if there are no such files or if headers differ, or an error of
@@ -96,7 +97,7 @@ impl FileCursor {
     /// Skips bytes.
     ///
     /// # Errors
-    /// Returns a malformed error with its place if fewer bytes are left.
+    /// Returns a malformed error with its location if fewer bytes are left.
     pub fn skip(&mut self, len: u64) -> Result<()> {
         let left = self.end.saturating_sub(self.offset);
         if len > left {
@@ -122,7 +123,7 @@ impl FileCursor {
             self.window = self.source.read_vec(self.file, start, read, &self.limits)?;
             self.begin = start;
         }
-        // Both offsets are within the window, which is in memory.
+        // The two offsets are within the window, which is in memory.
         let place = |offset: u64| usize::try_from(offset - self.begin).unwrap_or(usize::MAX);
         Ok(self.window.get(place(start)..place(self.offset)).unwrap_or_default())
     }

@@ -1,6 +1,6 @@
 //! Moves the nulls of dictionaries into their keys. Arrow allows nulls among the keys or among the
-//! values of a dictionary, but code that looks only at the keys would take nulls of the second kind
-//! for values.
+//! values of a dictionary, but code that looks only at the keys would mistake null values for valid
+//! ones.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowDictionaryKeyType;

@@ -1,4 +1,4 @@
-//! Counts the bytes that rows expand to: a few bytes of indices, views or runs can repeat a value
+//! Counts the bytes that rows expand to: indices, views or runs of a few bytes can repeat a value
 //! billions of times.
 
 use crate::{Error, Limits, Result};
@@ -11,20 +11,20 @@ use arrow_array::{Array, ArrayRef, GenericByteArray, GenericByteViewArray, Offse
 use arrow_schema::DataType;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of texts that are allowed for each byte of the files, up to the limit on shared bytes. A
-/// constant column may exceed this, but other columns of its file compensate: a column with one bit
-/// per row allows 8 KiB of text per row.
+/// Bytes of strings that are allowed for each byte of the files, up to the limit on shared bytes. A
+/// constant column may exceed this, but other columns of the same file raise the limit: a column
+/// with one bit per row allows 8 KiB of string data per row.
 const BYTES_A_BYTE: u64 = 1 << 16;
-/// Bytes of a repeated value that are free for each index, view or run: repeating categories is
-/// ordinary compression.
+/// Bytes of a repeated value that are not counted for each index, view or run: repeating categories
+/// is ordinary compression.
 const FREE_BYTES: u64 = 256;
 
 /// The bytes that rows expand to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExpandedBytes {
-    /// Bytes of all texts, and of all values of indices, views or runs, counting each occurrence.
+    /// Bytes of all strings, and of all values of indices, views or runs, counting each occurrence.
     pub bytes: u64,
-    /// Bytes of repeated long values beyond the stored bytes.
+    /// Bytes of repeated long values that exceed the stored bytes.
     pub shared: u64,
 }
 
@@ -70,13 +70,13 @@ impl ExpandedBytes {
         }
     }
 
-    /// Counts contiguous texts.
+    /// Counts the bytes of contiguous strings.
     fn flat<O: OffsetSizeTrait>(offsets: &[O]) -> Self {
         let [first, last] = [offsets.first(), offsets.last()].map(|end| end.map_or(0, |end| end.as_usize()));
         Self { bytes: (last - first) as u64, shared: 0 }
     }
 
-    /// Counts values that refer to `own` stored bytes.
+    /// Counts the bytes of values that refer to `own` stored bytes.
     fn named(array: &dyn Array, own: u64) -> Self {
         let (mut bytes, mut long) = (0_u64, 0_u64);
         each(array, &mut |len| {
@@ -99,7 +99,8 @@ pub struct ExpansionLimit {
 struct Bound {
     max: u64,
     spent: AtomicU64,
-    /// Maximum bytes decoded of each split in one pass; reading a split again is not counted again.
+    /// For each split, the most bytes decoded in one pass. Reading a split again does not count
+    /// again.
     splits: Vec<AtomicU64>,
 }
 
@@ -133,7 +134,8 @@ impl ExpansionLimit {
         }
     }
 
-    /// Counts the total that rows of a split were decoded to since the current stream of it began.
+    /// Counts the total bytes that rows of a split were decoded to since the current stream of the
+    /// split began.
     ///
     /// # Errors
     /// Returns a limit error if it is too much for files of this size.

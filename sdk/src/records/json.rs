@@ -29,7 +29,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The representation of infinities and NaN, for which JSON has no literals.
+/// The representation of infinities and NaN, which JSON cannot express as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NonFinite {
     /// Strings: `"NaN"`, `"Infinity"`, `"-Infinity"`.
@@ -43,7 +43,7 @@ pub enum NonFinite {
 #[derive(Debug, Clone)]
 pub struct JsonEncoders {
     non_numbers: NonFinite,
-    /// Set when a value has no text, because an encoder cannot return an error.
+    /// Set when a value has no string representation, because an encoder cannot return an error.
     has_no_text: Arc<AtomicBool>,
 }
 
@@ -62,10 +62,10 @@ impl JsonEncoders {
             .with_encoder_factory(Arc::new(self.clone()))
     }
 
-    /// Checks that everything encoded so far had a text.
+    /// Checks that every value encoded so far had a string representation.
     ///
     /// # Errors
-    /// Returns an unsupported error if a value had no text.
+    /// Returns an unsupported error if a value had no string representation.
     pub fn check(&self) -> Result<()> {
         if self.has_no_text.load(Ordering::Relaxed) {
             return Err(Error::unsupported("a date or time is out of the range that can be written as text")
@@ -74,10 +74,11 @@ impl JsonEncoders {
         Ok(())
     }
 
-    /// Checks as [`check`](Self::check) does, after these rows were encoded.
+    /// Like [`check`](Self::check), but called after encoding these rows, so that the error can
+    /// name the column.
     ///
     /// # Errors
-    /// Returns an unsupported error with the column if a value had no text.
+    /// Returns an unsupported error with the column if a value had no string representation.
     pub fn check_batch(&self, batch: &RecordBatch) -> Result<()> {
         let Err(error) = self.check() else { return Ok(()) };
         let is_culprit = |(field, column): &(&FieldRef, &ArrayRef)| {
@@ -99,7 +100,7 @@ impl JsonEncoders {
     }
 
     /// Encodes a timestamp as ISO 8601, in UTC if it has a time zone. `arrow-json` does not know
-    /// zones by name, and would write the text of an error for a timestamp that it cannot convert
+    /// time zones by name, and would write an error message for a timestamp that it cannot convert
     /// to a date.
     fn time<'a, T: ArrowTimestampType>(&self, array: &'a dyn Array, is_utc: bool) -> Box<dyn Encoder + 'a> {
         let (values, has_no_text) = (array.as_primitive::<T>(), self.has_no_text.clone());
@@ -124,10 +125,10 @@ impl JsonEncoders {
     }
 }
 
-/// Returns the JSON texts of a column's values, including nulls.
+/// Returns the values of a column as JSON, including nulls.
 ///
 /// # Errors
-/// Returns an unsupported error with the column if a value has no text.
+/// Returns an unsupported error with the column if a value has no string representation.
 pub fn json_texts(field: &FieldRef, array: &dyn Array, non_numbers: NonFinite) -> Result<Vec<Vec<u8>>> {
     let encoders = JsonEncoders::new(non_numbers);
     let options = encoders.options(true);
@@ -214,7 +215,7 @@ impl<F: Fn(usize, &mut Vec<u8>)> Encoder for FnEncoder<F> {
     }
 }
 
-/// Encodes only the value: JSON cannot represent which of the types it has.
+/// Encodes only the value: JSON cannot represent which of the union's types the value has.
 struct UnionEncoder<'a> {
     union: &'a UnionArray,
     values: Vec<(i8, NullableEncoder<'a>)>,
@@ -241,7 +242,7 @@ fn bytes<'a>(value: impl Fn(usize) -> &'a [u8] + 'a) -> Box<dyn Encoder + 'a> {
     }))
 }
 
-/// Encodes a float as the shortest text that reads as the same number.
+/// Encodes a float as the shortest string that parses to the same number.
 fn float<'a, T>(value: impl Fn(usize) -> T + 'a, words: NonFinite) -> Box<dyn Encoder + 'a>
 where
     T: Into<f64> + Copy + FloatText,

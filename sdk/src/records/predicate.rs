@@ -2,18 +2,18 @@
 //!
 //! Hosts and readers agree on these rules:
 //!
-//! - A missing value, or one below a missing struct, makes every comparison false except `IsNull`.
+//! - A missing value, or a value in a missing struct, makes every comparison false except `IsNull`.
 //!   `IsNull` and `IsNotNull` do not look at values.
 //! - Whole numbers are compared with whole numbers exactly. All other numbers (floats of any width,
 //!   decimals) are compared as 64-bit floats; whole numbers and decimals are rounded to the nearest
-//!   one.
+//!   float.
 //! - NaN is unequal to everything, including itself, and neither less nor greater than anything; -0
 //!   equals 0.
-//! - Texts and bytes are compared bytewise, also with each other; a prefix is less than the text
-//!   that it begins.
+//! - Strings and bytes are compared bytewise, also with each other. A prefix is less than a longer
+//!   string that begins with it.
 //! - Booleans: false is less than true.
-//! - Columns of other types (times, lists, structs) are not compared, and neither are columns of
-//!   one of these kinds with a value of a different kind. A reader ignores such a comparison.
+//! - Columns of other types (times, lists, structs) are not compared. A column is also not compared
+//!   with a value of a different kind. A reader ignores such comparisons.
 
 use super::FieldPath;
 use std::cmp::Ordering;
@@ -21,7 +21,7 @@ use std::cmp::Ordering;
 /// A comparison of a column with values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Column, or field below structs.
+    /// Column, or field within structs.
     pub column: FieldPath,
     /// Kind of comparison.
     pub comparator: Comparator,
@@ -62,7 +62,7 @@ pub enum ComparedValue {
     Int(i128),
     /// A floating-point number.
     Float(f64),
-    /// A text as its UTF-8 bytes, or bytes.
+    /// A string as UTF-8 bytes, or arbitrary bytes.
     Bytes(Vec<u8>),
 }
 
@@ -88,12 +88,12 @@ impl ComparedValue {
     }
 }
 
-/// Facts about a column's values in some rows that are known without reading them.
+/// Facts about a column's values in some rows. They are known without reading the rows.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Bounds {
-    /// Lower bound of the values, ignoring NaN; it need not be one of them. `None` if unknown.
+    /// Lower bound of the values, ignoring NaN; it need not occur among them. `None` if unknown.
     pub least: Option<ComparedValue>,
-    /// Upper bound of the values, ignoring NaN; it need not be one of them. `None` if unknown.
+    /// Upper bound of the values, ignoring NaN; it need not occur among them. `None` if unknown.
     pub greatest: Option<ComparedValue>,
     /// Number of missing values, if known.
     pub nulls: Option<u64>,
@@ -126,7 +126,7 @@ fn excludes(comparator: Comparator, value: &ComparedValue, bounds: &Bounds) -> b
         Comparator::LessOrEqual => least().is_some_and(Ordering::is_gt),
         Comparator::Greater => greatest().is_some_and(Ordering::is_le),
         Comparator::GreaterOrEqual => greatest().is_some_and(Ordering::is_lt),
-        // The bounds ignore NaN, which is unequal to everything.
+        // NaN is unequal to everything, and the bounds ignore it.
         Comparator::Unequal => false,
         Comparator::IsNull | Comparator::IsNotNull | Comparator::In => false,
     }
@@ -166,7 +166,7 @@ mod tests {
         assert!(excluded(In, &[ComparedValue::Int(1), ComparedValue::Int(11)], &ints(5, 9)));
         assert!(!excluded(In, &[ComparedValue::Int(1), ComparedValue::Int(7)], &ints(5, 9)));
         assert!(excluded(In, &[], &ints(5, 9)));
-        // Numbers of two kinds are compared as floats, so 2^53 + 1 is rounded.
+        // Numbers of different kinds are compared as floats, so 2^53 + 1 is rounded.
         let wide = ints((1 << 53) + 1, (1 << 53) + 1);
         assert!(!excluded(Equal, &[ComparedValue::Float(9_007_199_254_740_992.0)], &wide));
         assert!(excluded(Equal, &int(1 << 53), &wide));

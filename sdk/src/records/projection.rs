@@ -79,7 +79,7 @@ impl FieldTree {
 
 impl Projection {
     /// Creates a projection to these fields of a schema. The order of the paths does not matter. If
-    /// one path begins another, the whole field of the shorter path is selected.
+    /// one path is a prefix of another, the whole field at the shorter path is selected.
     ///
     /// # Errors
     /// Returns a plugin error if a path does not lead to a field.

@@ -17,9 +17,9 @@ pub enum Cell<'a> {
     Null,
     /// A boolean.
     Bool(bool),
-    /// A whole number, for any integer column in whose range it is.
+    /// A whole number, for any integer column whose range includes it.
     Int(i64),
-    /// A whole number that is not negative, for any integer column in whose range it is.
+    /// A whole number that is not negative, for any integer column whose range includes it.
     Unsigned(u64),
     /// A number for a column of floats; a 32-bit column stores the nearest value.
     Float(f64),
@@ -47,7 +47,7 @@ impl RowBuilder {
     ///
     /// # Errors
     /// Returns a plugin error if a column does not exist. Returns an unsupported error for types
-    /// other than booleans, numbers, texts, bytes, and lists of them.
+    /// other than booleans, numbers, strings, bytes, and lists of these types.
     pub fn new(schema: &Schema, wanted: Option<&[usize]>) -> Result<Self> {
         let all: Vec<usize> = (0..schema.fields().len()).collect();
         let wanted = wanted.unwrap_or(&all);

@@ -1,4 +1,5 @@
-//! A set of rows that follow one another in files. The author implements how one row is decoded.
+//! A set of rows that follow one another in files. The plugin's author only implements the decoding
+//! of one row.
 
 use super::{Batched, Batches, FileCursor, RecordSet, RowBuilder, ScanRequest, Split, narrowed};
 use crate::{Context, Error, Result, records};
@@ -20,7 +21,7 @@ pub trait DecodeRow: Send + Sync {
     fn skip(&self, at: &mut FileCursor) -> Result<()>;
 }
 
-/// The rows of files, which follow one another from the end of each file's header.
+/// The rows of one or more files, in which rows follow one another after the header.
 pub struct RowSet<D> {
     schema: SchemaRef,
     files: Vec<FileCursor>,

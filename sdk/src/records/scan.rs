@@ -10,12 +10,13 @@ use arrow_schema::SchemaRef;
 /// after the last requested one may go unnoticed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScanRequest {
-    /// Requested fields, as paths in ascending order, none of which begins another; `None` means
-    /// all columns. A struct is reduced to its requested fields. Lists and maps are taken whole.
+    /// Requested fields, as paths in ascending order, none of which is a prefix of another; `None`
+    /// means all columns. A struct is reduced to its requested fields. Lists and maps are taken
+    /// whole.
     pub columns: Option<Vec<FieldPath>>,
     /// First requested row.
     pub first_row: u64,
-    /// Maximum number of rows from there; `None` means all.
+    /// Maximum number of rows, starting at `first_row`; `None` means all.
     pub limit: Option<u64>,
     /// Comparisons that are true of every row that the host keeps. A reader may leave out any rows
     /// for which one of these is false, but no other rows.
@@ -74,7 +75,7 @@ pub fn narrowed(stream: Batched, schema: &SchemaRef, scan: &ScanRequest) -> crat
     }
 }
 
-/// Returns at most `limit` rows of a stream from `first_row`.
+/// Returns at most `limit` rows of a stream, starting at `first_row`.
 #[must_use]
 pub fn sliced(mut stream: Batched, first_row: u64, limit: Option<u64>) -> Batched {
     if first_row == 0 && limit.is_none() {

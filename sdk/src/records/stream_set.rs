@@ -1,5 +1,5 @@
-//! Rows from any version of Arrow: a different major version of arrow-rs, a different library, or
-//! handmade structures. They are exchanged through the C stream interface, which all versions
+//! Exchanges rows with any version of Arrow: a different major version of arrow-rs, a different
+//! library, or handmade structures. They cross through the C stream interface, which all versions
 //! share.
 //!
 //! | From another arrow-rs | To |
@@ -28,7 +28,7 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> StreamSet
     /// Creates a set of this schema. `open` returns all rows of the split with this number, in
     /// order, either in all columns or in those that [`Batches::columns`] names. It may be called
     /// several times, on any thread. An error of a stream becomes a malformed error with the
-    /// stream's own text and the split's file.
+    /// stream's own message and the split's file.
     ///
     /// # Errors
     /// Returns a plugin error if the schema is not one of rows.
@@ -90,7 +90,7 @@ fn names(schema: &Schema) -> String {
     schema.fields().iter().map(column).collect::<Vec<_>>().join(", ")
 }
 
-/// Converts a schema, for a writer with a different Arrow.
+/// Converts a schema, for a writer that uses a different Arrow library.
 ///
 /// # Errors
 /// Returns a plugin error for a type that the C interface cannot represent.
@@ -98,8 +98,8 @@ pub fn c_schema(schema: &Schema) -> Result<ArrowSchema> {
     schema_to_abi(schema)
 }
 
-/// Returns the batches of a piece as a stream, for a writer with a different Arrow. It shares the
-/// memory of the rows.
+/// Returns the batches of a piece as a stream, for a writer that uses a different Arrow library. It
+/// shares the memory of the rows.
 #[must_use]
 pub fn c_stream(schema: &SchemaRef, batches: &[RecordBatch]) -> ArrowArrayStream {
     // The stream may outlive the slice.

@@ -30,7 +30,7 @@ static WORDS: [(&str, DataType); 21] = [
 static OTHERS: [(&str, &str); 4] =
     [("float", "float32"), ("double", "float64"), ("bytes", "binary"), ("string", "utf8")];
 
-/// Maximum brackets that a type name opens, because Arrow's parser recurses for each.
+/// Maximum brackets that a type name opens, because Arrow's parser recurses once per bracket.
 const MAX_BRACKETS: usize = 256;
 
 /// Returns the type with this name: `int64`, `utf8`, `timestamp[us]`, `timestamp[us, UTC]`,
@@ -62,7 +62,7 @@ pub fn type_named(word: &str) -> Option<DataType> {
     library.replace("(us)", "(µs)").parse().ok()
 }
 
-/// Returns the name of a type. Types that differ only in their memory layout have the name of the
+/// Returns the name of a type. Types that differ only in their memory layout share the name of the
 /// plain type.
 #[must_use]
 pub fn type_word(data_type: &DataType) -> String {

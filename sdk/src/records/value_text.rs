@@ -1,8 +1,8 @@
-//! The text of one value of a column, for text formats and for tables.
+//! Prints one value of a column as a string, for text formats and for tables.
 //!
 //! `arrow-cast` prints dates only up to the year 262142, wraps times beyond 2^32 seconds, and
 //! prints `<invalid>` for durations beyond its own range. This module prints all dates and
-//! durations. A time of day that is not within a day has no text.
+//! durations. A time of day outside a day cannot be printed.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -17,7 +17,7 @@ use std::fmt::{self, Write};
 const SECONDS_OF_A_DAY: i64 = 86_400;
 const MILLISECONDS_OF_A_DAY: i64 = 1000 * SECONDS_OF_A_DAY;
 
-/// A column whose values have texts.
+/// A column whose values can be printed as strings.
 pub struct ValueTexts<'a>(Texts<'a>);
 
 enum Texts<'a> {
@@ -26,10 +26,10 @@ enum Texts<'a> {
 }
 
 impl<'a> ValueTexts<'a> {
-    /// Creates the texts of a column.
+    /// Prepares to print the values of a column.
     ///
     /// # Errors
-    /// Returns an error for a type without texts.
+    /// Returns an error for a type that cannot be printed.
     pub fn new(array: &'a dyn Array) -> Result<Self, ArrowError> {
         Ok(Self(match TemporalTexts::new(array) {
             Some(own) => Texts::Own(own),
@@ -37,10 +37,10 @@ impl<'a> ValueTexts<'a> {
         }))
     }
 
-    /// Appends the text of a value that is not null.
+    /// Appends a value that is not null as a string.
     ///
     /// # Errors
-    /// Returns an error for a value without a text.
+    /// Returns an error for a value that cannot be printed.
     pub fn write(&self, row: usize, text: &mut String) -> Result<(), ArrowError> {
         match &self.0 {
             Texts::Own(own) => own.write(row, text),
@@ -136,7 +136,7 @@ fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Prints a day of the Gregorian calendar, given as days since 1970, in ISO 8601.
+/// Prints a date of the Gregorian calendar, passed as days since 1970, in ISO 8601.
 ///
 /// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
 fn date(days: i64, text: &mut impl Write) -> fmt::Result {
@@ -169,7 +169,7 @@ fn time(value: i64, per_second: i64, text: &mut impl Write) -> fmt::Result {
     }
 }
 
-/// Prints a duration in seconds, in ISO 8601.
+/// Prints a duration in ISO 8601, using only seconds.
 fn duration(value: i64, per_second: i64, text: &mut impl Write) -> fmt::Result {
     if value == 0 {
         return text.write_str("P0D");

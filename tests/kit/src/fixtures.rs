@@ -29,7 +29,7 @@ pub fn expected(case: &Path) -> Value {
     serde_json::from_slice(&fs::read(case.join("expected.json")).unwrap()).unwrap()
 }
 
-/// Returns the files that a case lists, without this prefix of their names.
+/// Returns the files that a case lists, with this prefix removed from their names.
 pub fn files_of(case: &Path, expected: &Value, prefix: &str) -> Files {
     let names = expected["files"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
     names
@@ -65,7 +65,7 @@ pub fn facts(view: &MemoryView<'_>, name: &str) -> Value {
     json!({"dtype": dtype, "shape": shape, "sha256": sha256(&bytes)})
 }
 
-/// Returns the same facts of an expected tensor, which may have more.
+/// Returns the same facts of an expected tensor. The expected tensor may have additional facts.
 pub fn facts_of(expected: &Value) -> Value {
     let [dtype, shape, sha256] = ["dtype", "shape", "sha256"].map(|key| &expected[key]);
     json!({"dtype": dtype, "shape": shape, "sha256": sha256})

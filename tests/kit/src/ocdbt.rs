@@ -12,7 +12,7 @@ pub const NODE: u32 = 0x0cdb_20de;
 #[derive(Clone)]
 pub enum Kv {
     Inline(Vec<u8>),
-    /// Its offset and length in the node's file.
+    /// The value's offset and length in the node's file.
     Indirect(u64, u64),
 }
 
@@ -96,7 +96,7 @@ pub fn leaf(path: &str, values: &[(&[u8], Kv)], is_zstd: bool) -> Vec<u8> {
     node(0, path, &keys, &[keys.concat(), column(sizes), kinds, zeros, column(offsets), inline], is_zstd)
 }
 
-/// Returns a store with one file, `d/x`, and a root at this place in it.
+/// Returns a store with one file, `d/x`, and a root at this location in that file.
 pub fn store(data: &[u8], offset: usize, len: usize, height: u8) -> BTreeMap<String, Vec<u8>> {
     let manifest = [
         vec![0; 17],

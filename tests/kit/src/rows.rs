@@ -39,7 +39,7 @@ pub fn write(
     records::write(format, &pairs(options), &batches[0].schema(), &pieces, target, &context)
 }
 
-/// Writes each batch as a piece of one file. Returns its bytes and the losses.
+/// Writes each batch as a piece of one file. Returns the bytes of the file and the losses.
 pub fn write_file(
     format: &dyn Format,
     batches: &[RecordBatch],

@@ -1,6 +1,7 @@
 //! Tar archives made by hand.
 
-/// Returns an archive of these members. A member called `x` is an extended header of the next one.
+/// Returns an archive of these members. A member called `x` is an extended header of the next
+/// member.
 pub fn tar(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut archive = Vec::new();
     for (name, bytes) in members {

@@ -33,7 +33,7 @@ pub struct Zip {
     pub junk: Vec<u8>,
 }
 
-/// Values that a zip64 end record adds to the true ones.
+/// Values that a zip64 end record adds to the true values.
 #[derive(Debug, Clone, Default)]
 pub struct Zip64 {
     pub more_entries: u64,

@@ -23,7 +23,7 @@ pub(super) enum CellValue {
     /// A 32-bit number. Its text may be read back as the nearest 64-bit number.
     Single(f32),
     Bytes(Vec<u8>),
-    /// Nanoseconds of a day, or since 1970.
+    /// Nanoseconds since midnight, or since 1970.
     Time(i128),
     Many(Vec<CellValue>),
     Fields(Vec<(String, CellValue)>),
@@ -116,8 +116,8 @@ pub(super) fn cell(column: &ArrayRef, row: usize) -> CellValue {
         DataType::Time64(TimeUnit::Nanosecond) => time!(Time64NanosecondType, 1),
         DataType::Decimal128(_, scale) => {
             let text = column.as_primitive::<Decimal128Type>().value(row);
-            // Converts through text, so that the value is rounded once, as for a reader of the
-            // text.
+            // Converts through a string, so that the value is rounded only once, as when a reader
+            // parses the string.
             format!("{text}e{}", -i32::from(*scale)).parse().map_or(CellValue::Other, CellValue::Real)
         }
         DataType::Utf8 => CellValue::Bytes(column.as_string::<i32>().value(row).into()),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Maximum rows of one batch.
 const ROWS: usize = 64;
-/// Maximum rows that are read of a damaged input, which may claim any number.
+/// Maximum rows that are read from a damaged input, which may claim any number.
 const MAX_ROWS: u64 = 1 << 16;
 
 /// Cuts and changes each file of a sample, and returns the number of damaged inputs.

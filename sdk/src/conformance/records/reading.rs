@@ -50,7 +50,7 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
     rows.count()
 }
 
-/// Checks the rules for every set, including sets of rows that a test wrote.
+/// Checks the rules for every set, including sets that a test wrote.
 pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &ReadRows, title: &str) {
     let same = set.schema() == rows.schema;
     rules.require(same, "the same input gives the same schema", || title.to_owned());
@@ -129,7 +129,7 @@ fn rows(
     all
 }
 
-/// Reads two streams of each split at once, in turns.
+/// Reads two streams of each split at once, alternating between them.
 fn check_again(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, title: &str) {
     let rule = "reading a split again gives the same rows";
     let (mut one, mut other) = (Vec::new(), Vec::new());

@@ -27,7 +27,8 @@ pub(super) fn difference(one: &[RecordBatch], other: &[RecordBatch]) -> Option<S
     None
 }
 
-/// Aligns the rows of both: the number of the first row, and a run of each.
+/// Aligns the rows of two sequences of batches. Yields the number of the first row and equally long
+/// runs from the two sequences.
 fn runs<'a>(
     one: &'a [RecordBatch],
     other: &'a [RecordBatch],

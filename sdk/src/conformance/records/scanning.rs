@@ -35,7 +35,7 @@ fn scan(
     rules.holds(rows, "the rows of a sample can be read with any request", &input())
 }
 
-/// Returns at most `limit` rows of some batches from `first_row`.
+/// Returns at most `limit` rows of these batches, starting at `first_row`.
 fn window(batches: &[RecordBatch], first_row: u64, limit: Option<u64>) -> Vec<RecordBatch> {
     let (mut skip, mut left) = (first_row, limit.unwrap_or(u64::MAX));
     let mut rows = Vec::new();
@@ -183,7 +183,7 @@ fn probes(data_type: &DataType) -> Vec<(Comparator, Vec<ComparedValue>)> {
     values.iter().flat_map(with).collect()
 }
 
-/// Returns how many rows of a batch a comparison is true of.
+/// Returns the number of rows in a batch for which a comparison is true.
 fn matching(batch: &RecordBatch, comparison: &Comparison) -> u64 {
     let column = batch.column(comparison.column[0]);
     (0..batch.num_rows()).filter(|&row| is_true(comparison, value(column, row).as_ref())).count() as u64

@@ -1,5 +1,6 @@
-//! Streams across the boundary. The C stream interface has only a number and a text for an error.
-//! The typed error stays behind, and is fetched with the stream's ticket.
+//! Streams across the boundary. The C stream interface represents an error only as a number and a
+//! string. The typed error is stored on the plugin's side, and the host fetches it with the
+//! stream's ticket.
 
 use super::super::faults::PluginObject;
 use crate::records::c_import::CStream;
@@ -34,8 +35,8 @@ impl Tickets {
     }
 }
 
-/// A stream of a plugin author. Panics are caught, errors are stored, and the stream ends after the
-/// first.
+/// A stream that the plugin's author implements. Panics are caught, errors are stored, and the
+/// stream ends after the first error.
 pub(super) struct LentStream {
     schema: SchemaRef,
     stream: Option<Batched>,
