@@ -1,8 +1,9 @@
 """Makes a small BERT as google-research/bert saves it.
 
-`make PREFIX` writes a checkpoint of random values with the names and shapes of the original modeling.py and
-run_pretraining.py, including the slots of its optimizer, and what TensorFlow reads from it, as PREFIX.npz. `convert PREFIX`
-prints the facts of the state dict that transformers' own conversion makes of it (transformers 4; version 5 removed it).
+`make PREFIX` writes a checkpoint of random values with the names and shapes of the original
+modeling.py and run_pretraining.py, including the slots of its optimizer, and what TensorFlow reads
+from it, as PREFIX.npz. `convert PREFIX` prints the facts of the state dict that transformers' own
+conversion makes from it (transformers 4; version 5 removed it).
 
 TensorFlow and PyTorch run in two processes, because each has an LLVM, and together they crash. The conversion therefore
 gets a stand-in for the two TensorFlow functions that it calls.

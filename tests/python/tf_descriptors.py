@@ -1,5 +1,6 @@
-"""Compares a serialized FileDescriptorSet with TensorFlow's own descriptors. Every message, field, oneof and enum value of
-ours must exist there and be equal. Prints how many were compared."""
+"""Compares a serialized FileDescriptorSet with TensorFlow's own descriptors. Every message, field,
+oneof and enum value in the set must exist in TensorFlow's descriptors and be equal. Prints how many
+were compared."""
 
 import importlib
 import json

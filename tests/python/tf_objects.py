@@ -122,7 +122,8 @@ def checkpoint(made):
 
 
 def weights(made):
-    """Returns the model's own variables, but not by number, which depends on the order of building."""
+    """Returns the model's own variables, but not by number, because numbers depend on the order in
+    which models are built."""
     if isinstance(made, keras.Model):
         return {variable.path: as_array(variable.value) for variable in made.weights}
     module = made.model if isinstance(made, tf.train.Checkpoint) else made

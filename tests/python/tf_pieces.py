@@ -1,5 +1,5 @@
-"""Writes checkpoints that consist of pieces to FOLDER, and prints their contents: merged ones, and one whose variables a
-policy has divided."""
+"""Writes checkpoints that consist of pieces to FOLDER, and prints their contents: merged
+checkpoints, and a checkpoint whose variables a policy has divided."""
 
 import json
 import pathlib

@@ -1,5 +1,6 @@
-"""Makes and checks saved models: `make FOLDER` exports each kind twice, with different weights, as FOLDER/KIND/like and
-FOLDER/KIND/other; `check FOLDER NAME...` loads each FOLDER/KIND/NAME, whose outputs must equal those of the other."""
+"""Makes and checks saved models: `make FOLDER` exports each kind twice, with different weights, as
+FOLDER/KIND/like and FOLDER/KIND/other; `check FOLDER NAME...` loads each FOLDER/KIND/NAME, whose
+outputs must equal those of FOLDER/KIND/other."""
 
 import pathlib
 import sys

@@ -1,5 +1,5 @@
-"""Writes Examples that have a key twice, with different kinds, and prints what TensorFlow makes of each: its message in
-protobuf's JSON mapping, and the values from parse_example."""
+"""Writes Examples that have a key twice, with different kinds, and prints how TensorFlow reads
+each: its message in protobuf's JSON mapping, and the values from parse_example."""
 
 import json
 import sys

@@ -31,7 +31,7 @@ def state():
 
 
 def expected(value):
-    """Returns facts by name. A key that is not a string has its Python repr as name."""
+    """Returns facts by name. A key that is not a string has its Python repr as its name."""
     return {**dict(facts.flatten({key: item for key, item in value.items() if isinstance(key, str)})),
             "('a', 1).2": value[("a", 1)][2]}
 

@@ -1,8 +1,7 @@
 """Saves whole modules, and prints the facts of their `state_dict()`.
 
-    torch_modules.py FOLDER            makes FOLDER/CASE.pt for each case
-    torch_modules.py FOLDER --check    loads FOLDER/CASE.back.pt, which ferry made of it, into the same model
-"""
+    torch_modules.py FOLDER            makes FOLDER/CASE.pt for each case torch_modules.py FOLDER
+    --check    loads FOLDER/CASE.back.pt, ferry's conversion of it, into the same model """
 
 import json
 import sys
@@ -85,7 +84,8 @@ def model():
 
 
 def cases():
-    """Returns each case: its modules by their place in the file, the value to save, and how to save it."""
+    """Returns each case: its modules by their path in the file, the value to save, and how to save
+    it."""
     whole, parallel, weighted = model(), nn.DataParallel(model()), Weighted()
     tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     tied[1] = tied[0]

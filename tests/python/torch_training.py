@@ -1,13 +1,12 @@
 """Saves training checkpoints in the layouts of scripts and libraries; prints the facts of each.
 
-    torch_training.py FOLDER            makes FOLDER/CASE.pt for each case
-    torch_training.py FOLDER --check    compares FOLDER/CASE.back.pt and FOLDER/CASE.legacy.pt, which ferry made of
-                                        it, wherever torch can load it with weights_only
-    torch_training.py FOLDER --large    makes FOLDER/large.pt, of 100 MB
+    torch_training.py FOLDER            makes FOLDER/CASE.pt for each case torch_training.py FOLDER
+    --check    compares FOLDER/CASE.back.pt and FOLDER/CASE.legacy.pt, ferry's conversions of it,
+    wherever torch can load it with weights_only torch_training.py FOLDER --large    makes
+    FOLDER/large.pt, of 100 MB
 
-For each case, `model` has the tensors of its model, and `part` is the place of the model. `parts` are the places of several
-models, one of which the user must choose.
-"""
+For each case, `model` has the tensors of its model, and `part` is the path of the model. `parts`
+are the paths of several models, one of which the user must choose. """
 
 import argparse
 import dataclasses
@@ -37,7 +36,7 @@ class Phase(enum.Enum):
 
 
 class Tokens:
-    """A class that only the training script has."""
+    """A class that only the training script defines."""
 
     __slots__ = ("words", "counts")
 
@@ -209,7 +208,7 @@ def at(checkpoint, part):
 
 
 def same(x, y, path="$"):
-    """Checks that a copy holds the same, except for what weights_only blocks."""
+    """Checks that a copy contains the same values, except for what weights_only blocks."""
     if isinstance(x, nn.Module):
         return same(x.state_dict(), y, path)
     if hasattr(x, "_metadata") and hasattr(y, "_metadata"):

@@ -27,7 +27,8 @@ pub struct Numeric {
 }
 
 impl Numeric {
-    /// Returns the bits of a byte that an element uses. Types smaller than a byte do not use all.
+    /// Returns the bits of a byte that an element uses. Types smaller than a byte do not use all
+    /// bits.
     fn mask(self) -> u8 {
         match self.name {
             "BOOL" => 0x01,
@@ -105,7 +106,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns it as a `BundleEntryProto`.
+    /// Returns the entry as a `BundleEntryProto`.
     pub fn wire(&self) -> Vec<u8> {
         let dims = self.shape.iter().map(|&size| Wire::new().int(1, size));
         let shape = dims.fold(Wire::new(), |shape, dim| shape.message(2, &dim));
@@ -198,7 +199,7 @@ pub fn facts(dtype: &str, shape: &[i64], logical: &[u8]) -> Facts {
 /// A bundle under construction.
 #[derive(Debug, Clone)]
 pub struct Bundle {
-    /// A `BundleHeaderProto` that replaces the correct one.
+    /// A `BundleHeaderProto` that replaces the correct header.
     pub header: Option<Vec<u8>>,
     /// All other keys with their values.
     pub entries: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -417,7 +418,8 @@ fn cuts() -> [Vec<Slice>; 4] {
             vec![Some((0, 2)), Some((3, 1))],
             vec![Some((2, 4)), Some((0, 3))],
         ],
-        // The whole tensor, with a length that is not needed. Its key differs from the one without.
+        // The whole tensor, with a length that is not needed. Its key differs from the key without
+        // that length.
         vec![vec![None, Some((0, 4))]],
     ]
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 #[derive(Debug, Clone, Copy)]
 pub struct Call(pub &'static str);
 
-/// The error that it returns.
+/// The error that the system call returns.
 #[derive(Debug, Clone, Copy)]
 pub struct Errno(pub &'static str);
 

@@ -1,4 +1,5 @@
-//! A dataset of forty record files in five folders, with a manifest that makes ten tables of them.
+//! A dataset of forty record files in five folders, with a manifest that makes ten tables from
+//! them.
 
 use crate::tfrecords::{Feature, example, file};
 use crate::zoo::Zoo;
@@ -21,7 +22,7 @@ pub fn name(folder: i64, number: i64) -> String {
     format!("in/s{folder}/{number}.tfrecord")
 }
 
-/// Returns the ids of its rows.
+/// Returns the ids of the rows in a file.
 pub fn ids(folder: i64, number: i64) -> std::ops::Range<i64> {
     let first = (folder * FILES + number) * ROWS;
     first..first + ROWS

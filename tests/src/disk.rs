@@ -1,6 +1,6 @@
-//! Disks that are full or read-only, for one command.
+//! Runs one command with a disk that is full or read-only.
 //!
-//! They are mounted in a mount namespace of their own, and leave nothing behind.
+//! The disks are mounted in a mount namespace of their own, and leave nothing behind.
 
 use crate::ferry::{Outcome, after, run};
 use std::path::Path;

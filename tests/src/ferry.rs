@@ -159,7 +159,7 @@ impl Ferry {
         run(self.command([command]).arg(input).args(options))
     }
 
-    /// Converts, and returns the outcome of success or failure.
+    /// Converts an input, and returns the outcome of either success or failure.
     #[must_use]
     pub fn try_convert(&self, input: &Path, output: &Path, options: &[&str]) -> Outcome {
         run(self.command(args!["convert", input, output]).args(options))
@@ -223,7 +223,7 @@ impl Ferry {
         run(self.command(args!["diff", a, b]).args(options))
     }
 
-    /// Whether `diff` finds the same content in both.
+    /// Whether `diff` finds the same content in the two inputs.
     pub fn equal(&self, a: &Path, b: &Path) -> bool {
         let outcome = self.diff(a, b, &[]);
         assert!(matches!(outcome.code, Some(0 | 1)) && !outcome.stdout.is_empty(), "no verdict: {outcome}");
@@ -289,7 +289,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Creates it from the output of a process.
+    /// Creates an outcome from the output of a process.
     pub fn new(command: String, output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {

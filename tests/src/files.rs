@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Prefix of the name of every staging area: the folder next to outputs that holds the stages of a
-/// user's runs.
+/// Prefix of the name of every staging area: the folder next to outputs that contains the stages of
+/// a user's runs.
 pub const STAGING: &str = ".ferry-stage-";
 
 /// Returns the name of the staging area of the current user.
@@ -38,7 +38,7 @@ pub fn copy_below(from: &Path, to: &Path) {
     }
 }
 
-/// Returns the same paths as strings.
+/// Returns the paths of [`files_below`] as strings.
 pub fn paths_below(folder: &Path) -> Vec<String> {
     files_below(folder).iter().map(|path| path.to_string_lossy().into_owned()).collect()
 }

@@ -71,7 +71,7 @@ impl Case {
         self.folder.join(index.or(files.first()).expect("a case has a file"))
     }
 
-    /// Returns all of its tensors by name.
+    /// Returns all tensors of the case by name.
     pub fn all(&self) -> BTreeMap<String, Facts> {
         self.tensors(|_, _| true)
     }

@@ -61,7 +61,8 @@ fn limits() -> Limits {
     limits
 }
 
-/// Reads a source to describe it, and if that succeeds, also as for a flat target.
+/// Reads a source for display. If that succeeds, also reads it as for a conversion to a flat
+/// format.
 fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
     let mut context = MemoryContext::new(limits());
     // A host probes a file before it reads it.

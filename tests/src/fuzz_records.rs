@@ -66,7 +66,7 @@ fn read(format: &dyn Format, source: &MemorySource, given: &[(&str, &str)]) -> b
     read_to_end(format, source, given).is_some()
 }
 
-/// Returns the number of rows if all could be read.
+/// Returns the number of rows, or `None` if not all rows could be read.
 fn read_to_end(format: &dyn Format, source: &MemorySource, given: &[(&str, &str)]) -> Option<usize> {
     let reader = format.record_reader(&options(format, given)).ok()?;
     let set = reader.open(Arc::new(source.clone()), &mut Vec::new(), &context()).ok()?;

@@ -25,7 +25,7 @@ const BUILT: [(&str, &str); 3] = [
     ("ray.md", "pip install target/wheels/tensorferry-*-linux_x86_64.whl 'ray[data]>=2.52'"),
 ];
 
-/// The chapters that need the Python package. They have tests of their own, like the ones that
+/// The chapters that need the Python package. They have tests of their own, like the chapters that
 /// build plugins.
 pub const WITH_PYTHON: [&str; 2] = ["python.md", "ray.md"];
 /// The chapters that build plugins. See [`WITH_PYTHON`].

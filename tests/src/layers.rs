@@ -50,7 +50,7 @@ pub fn circles(sources: &[(&str, impl AsRef<str>)]) -> Vec<Circle> {
     folders.iter().flat_map(|(folder, arrows)| circles_among(folder, arrows)).collect()
 }
 
-/// Returns all modules that arrows lead to from a module, directly or indirectly.
+/// Returns all modules that can be reached along arrows from a module, directly or indirectly.
 fn reached<'a>(arrows: &BTreeMap<(&'a str, &'a str), BTreeSet<String>>, from: &'a str) -> BTreeSet<&'a str> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(next) = open.pop() {

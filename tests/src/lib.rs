@@ -1,5 +1,5 @@
-//! Shared by all tests from the outside: the program as built by `cargo build`, the fixtures, the
-//! real frameworks, and generated inputs.
+//! Shared by all tests that use ferry from the outside: the program as built by `cargo build`, the
+//! fixtures, the real frameworks, and generated inputs.
 //!
 //! Helpers panic with the reason if a test cannot continue. Nothing is skipped silently.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 pub struct Measurement {
     pub wall: Duration,
     /// The largest resident set. The kernel counts the memory of this process at the start of the
-    /// child as the child's, so the caller should hold little.
+    /// child as the child's, so the caller should use little memory.
     pub peak_bytes: u64,
 }
 
-/// The time that counts.
+/// The time that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// The time from the start of the process to its end.

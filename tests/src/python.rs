@@ -30,8 +30,9 @@ pub fn same_numbers(a: &Path, b: &Path) -> (u64, u64) {
     (count("numbers"), count("nan"))
 }
 
-/// Runs a script that imports either TensorFlow or PyTorch, depending on its arguments; with these,
-/// PyTorch. A process that has both crashes, because each has its own LLVM.
+/// Runs a script that imports either TensorFlow or PyTorch, depending on its arguments. These
+/// arguments must select PyTorch. A process that imports both crashes, because each has its own
+/// LLVM.
 #[track_caller]
 pub fn torch_script<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Outcome {
     run_in(&TORCH, &scripts().join(name), arguments).expect(0)
@@ -69,7 +70,8 @@ fn run_in<S: AsRef<OsStr>>(
 struct Server {
     name: &'static str,
     modules: &'static [&'static str],
-    /// The process ends with this one, which holds its standard input.
+    /// The server ends when this process ends, because this process holds the server's standard
+    /// input.
     running: OnceLock<(SocketAddr, Child)>,
 }
 

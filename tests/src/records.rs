@@ -23,7 +23,8 @@ pub fn read(format: &dyn Format, source: Arc<dyn Source>, context: &dyn Context)
     Ok(Rows { schema: set.schema(), splits: records::read(&*set, &Batches::default())? })
 }
 
-/// Writes rows, with each split as a piece, dealt to the files in turn. Returns the files by name.
+/// Writes rows, with each split as a piece. Pieces are distributed over the files round-robin.
+/// Returns the files by name.
 pub fn write(
     format: &dyn Format,
     rows: &Rows,

@@ -19,7 +19,7 @@ pub fn mixed(ferry: &Ferry) -> PathBuf {
     ferry.write("rows.jsonl", (0..MIXED).map(line).collect::<String>())
 }
 
-/// Writes rows with these ids. Each has its half, a repeating word, and a list.
+/// Writes rows with these ids. Each row also has half of its id, a repeating word, and a list.
 pub fn numbered(ferry: &Ferry, name: &str, ids: impl Iterator<Item = i64>) -> PathBuf {
     let line = |id: i64| {
         let list: Vec<i64> = (0..id % 4).map(|n| id + n).collect();

@@ -15,9 +15,9 @@ pub struct Module {
     pub imports: Vec<(ModulePath, Option<String>)>,
     /// Paths in the code, from the crate or from the module.
     pub paths: Vec<ModulePath>,
-    /// The names of its own items.
+    /// The names of the module's own items.
     pub items: BTreeSet<String>,
-    /// The contents of its strings, except documentation.
+    /// The contents of the module's strings, except documentation.
     pub texts: Vec<String>,
 }
 
@@ -201,7 +201,7 @@ fn leaves(tree: &UseTree, mut path: ModulePath, found: &mut Vec<(ModulePath, Opt
 mod tests {
     use super::*;
 
-    /// Returns the paths and texts of a module, and the test modules.
+    /// Returns the paths and strings of a module, and the test modules.
     fn said(source: &str) -> String {
         let (modules, tests) = modules(Vec::new(), source);
         let module = &modules[&Vec::new()];

@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 /// The home folder that pages show in place of the test's folder.
 pub const HOME: &str = "/home/ada";
 
-/// Ends the output of a command in the output of the shell. The exit code follows it.
+/// Marks the end of a command's output in the output of the shell. The exit code follows it.
 const END: char = '\u{1e}';
 
 /// A command and its output.

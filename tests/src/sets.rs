@@ -47,15 +47,15 @@ pub struct Kind {
     pub files: Files,
     /// The file to open, or empty for the folder.
     pub entry: &'static str,
-    /// How it identifies its files.
+    /// How the set identifies its files.
     pub ties: Ties,
-    /// Whether a file lists the tensors of the others.
+    /// Whether a file lists the tensors of the other files.
     pub lists: bool,
-    /// Words in the names of files that describe the others. Damage to one of these files may
+    /// Words in the names of files that describe the other files. Damage to one of these files may
     /// change anything.
     pub says: &'static [&'static str],
-    /// Whether it is a table. Columns from the names of its folders (`year=2024/`) are compared
-    /// with these names.
+    /// Whether the set is a table. Columns from the names of its folders (`year=2024/`) are
+    /// compared with these names.
     pub rows: bool,
 }
 
@@ -94,7 +94,7 @@ const MAX_CHANGES: usize = 4;
 /// The number of kinds of changes.
 const CHANGES: u8 = 14;
 
-/// Returns programs that make each kind of change to each of `sets` sets, at random places.
+/// Returns programs that make each kind of change to each of `sets` sets, at random positions.
 pub fn seeds(sets: usize) -> Vec<Vec<u8>> {
     let mut random = Random::new(1);
     let mut seeds = Vec::new();
@@ -252,7 +252,7 @@ fn read(registry: &Registry, kind: &Kind, files: &Files) -> Result<Content> {
             *folder = SetFolder::new();
         }
         result?;
-        // On the session's thread, because each tensor would otherwise wake it.
+        // Reads on the session's thread, because each tensor would otherwise wake it.
         registry.session().install(|| read_from(registry, kind, folder.folder.path()))
     })
 }
@@ -434,8 +434,8 @@ impl Set {
         added.filter(|_| !renames).map(|name| format!("tensor {name:?} is new"))
     }
 
-    /// Checks that a file with the contents of an original file has its rows, and that no file is
-    /// skipped.
+    /// Checks that a file with the contents of an original file yields the rows of that file, and
+    /// that no file is skipped.
     fn wrong_rows(&self, files: &Files, read: &Content) -> Option<String> {
         let was = &self.content.parts;
         let schema = |parts: &BTreeMap<String, Part>| {

@@ -65,7 +65,7 @@ pub struct Scene {
 const OLD_TENSOR_BYTES: u64 = 8 << 10;
 
 impl Scene {
-    /// Creates a new input of `bytes` and a small old one. Both outputs have the same names.
+    /// Creates a new input of `bytes` and a small old input. Both outputs have the same names.
     pub fn new(shape: Shape, bytes: u64) -> Self {
         let scene = Self { ferry: Ferry::on_disk(), shape, new_tensor_bytes: bytes / TENSORS };
         for (which, tensor_bytes) in [(State::Old, OLD_TENSOR_BYTES), (State::New, scene.new_tensor_bytes)] {
@@ -106,7 +106,7 @@ impl Scene {
         self.ferry.at(format!("reference-{which:?}"))
     }
 
-    /// Returns the conversion that creates this state, with more options.
+    /// Returns the conversion that creates this state, with additional options.
     #[must_use]
     pub fn command(&self, which: State, options: &[&str]) -> Command {
         self.command_to(which, &self.work(), options)
@@ -164,8 +164,8 @@ impl Scene {
             states.insert(file.clone(), *of);
         }
         let decides = match self.shape.index() {
-            // Shards of the other output have other names. They appear before its index, and are
-            // removed after it.
+            // Shards of the other output have different names. They can exist without their index,
+            // because they appear before it and are removed after it.
             Some(index) => states.get(index),
             None => states.values().next(),
         };

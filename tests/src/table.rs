@@ -1,10 +1,11 @@
 //! Tables made by hand: sorted maps of byte strings in the layout of LevelDB, in every style that a
 //! reader may meet, and in styles that no writer would use.
 //!
-//! Block: entries, `u32 restarts[k]`, `u32 k`. After it, a type byte and a masked CRC-32C of both.
-//! Entry: varints of the shared length, the unshared length and the value's length, then the rest
-//! of the key and the value. Footer, 48 bytes: the handles (offset, length) of metaindex and index,
-//! zeros, the magic number (<https://github.com/google/leveldb/blob/main/doc/table_format.md>).
+//! Block: entries, `u32 restarts[k]`, `u32 k`. The block is followed by a type byte and a masked
+//! CRC-32C of the block and that byte. Entry: varints of the shared length, the unshared length and
+//! the value's length, then the rest of the key and the value. Footer, 48 bytes: the handles
+//! (offset, length) of metaindex and index, zeros, the magic number
+//! (<https://github.com/google/leveldb/blob/main/doc/table_format.md>).
 
 use crate::wire::varint;
 
@@ -23,7 +24,7 @@ pub struct Style {
     /// Number of entries from one that shares no prefix with the previous one to the next such
     /// entry.
     pub restart_interval: usize,
-    /// Whether keys leave out the prefix that they share with the previous one.
+    /// Whether keys leave out the prefix that they share with the previous key.
     pub shares: bool,
     /// Whether blocks are compressed.
     pub snappy: bool,
@@ -48,7 +49,7 @@ impl Default for Style {
     }
 }
 
-/// The place of a block, without its trailer.
+/// The location of a block, without its trailer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handle {
     /// Offset from the start of the file.
@@ -58,7 +59,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Encodes it as two varints.
+    /// Encodes the handle as two varints.
     pub fn encoded(self) -> Vec<u8> {
         let mut bytes = Vec::new();
         varint(&mut bytes, self.offset);
@@ -82,7 +83,7 @@ pub fn mask(crc: u32) -> u32 {
 pub struct Blocks(pub Vec<u8>);
 
 impl Blocks {
-    /// Appends a block as it is stored, with its type and the CRC of both.
+    /// Appends a block as it is stored, with its type and the CRC of the block and the type.
     pub fn push(&mut self, stored: &[u8], kind: u8) -> Handle {
         let handle = Handle { offset: self.0.len() as u64, len: stored.len() as u64 };
         self.0.extend(stored);

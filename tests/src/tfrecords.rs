@@ -6,7 +6,7 @@
 use crate::table::masked_crc;
 use crate::wire::{Wire, varint};
 
-/// The list of a feature.
+/// The list of values in a feature.
 #[derive(Debug, Clone)]
 pub enum Feature {
     Ints(Vec<i64>),

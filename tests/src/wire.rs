@@ -25,7 +25,7 @@ impl Wire {
         varint(&mut self.0, u64::from(number) << 3 | kind);
     }
 
-    /// Adds a number. Negative ones take ten bytes, and 0 is written although an encoder would
+    /// Adds a number. Negative numbers take ten bytes, and 0 is written although an encoder would
     /// leave it out.
     pub fn int(mut self, number: u32, value: i64) -> Self {
         self.tag(number, 0);

@@ -70,8 +70,8 @@ pub fn cargo() -> Command {
 /// tested package.
 ///
 /// A build script that reads `CARGO_PKG_NAME` and similar variables (ring's does) runs again when
-/// they change, and everything that depends on its crate is compiled again: each time in the test,
-/// and each time after it.
+/// they change, and everything that depends on its crate is compiled again. This would happen in
+/// each test, and again after it.
 pub fn forget_package(command: &mut Command) {
     let is_of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars_os() {

@@ -1,5 +1,5 @@
-//! A stored zip that is just enough for torch, for archives that no framework would write. The CRCs
-//! are 0, which means that they are not checked.
+//! An uncompressed zip that contains just what torch needs, for archives that no framework would
+//! write. The CRCs are 0, which means that they are not checked.
 
 use std::io::{Cursor, Read as _};
 use tensorferry_test_kit::zip::Zip;

@@ -41,7 +41,7 @@ impl Zoo {
         self.ferry.home()
     }
 
-    /// Returns a path in its folder.
+    /// Returns a path in the zoo's folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.ferry.at(name)
     }
@@ -82,7 +82,7 @@ impl Zoo {
         added
     }
 
-    /// Returns the command `ferry run` on its manifest.
+    /// Returns the command `ferry run` on the zoo's manifest.
     #[must_use]
     pub fn command(&self, options: &[&str]) -> Command {
         let mut command = self.ferry.command(["run"]);
@@ -107,7 +107,7 @@ impl Zoo {
         self.ferry.run(args!["plan", manifest, plan, "--piece-jobs", piece_jobs.to_string(), "--json"])
     }
 
-    /// Returns the command `ferry run` or `ferry work` on its plan.
+    /// Returns the command `ferry run` or `ferry work` on the zoo's plan.
     #[must_use]
     pub fn on_plan(&self, command: &str, options: &[&str]) -> Command {
         let mut command = self.ferry.command([command]);

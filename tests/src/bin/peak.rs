@@ -1,6 +1,6 @@
 //! Runs a command, and prints its peak memory in bytes. This is a separate program, because the
 //! kernel counts the memory of a process at the start of a child as the child's, and a test binary
-//! may hold a lot.
+//! may use a lot of memory.
 
 use std::process::Command;
 use tensorferry_tests::measure::{Clock, measure};

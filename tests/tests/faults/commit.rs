@@ -200,7 +200,7 @@ fn killed_at_every_stage_of_the_commit() {
     }
 }
 
-/// Files of rows get their names when the last one is written. A program that is killed leaves the
+/// Files of rows get their names when the last file is written. A program that is killed leaves the
 /// old files, and the next run leaves the files of only one output.
 #[test]
 #[ignore = "kills processes"]

@@ -32,7 +32,7 @@ fn a_tensor_of_five_gibibytes_is_read() {
     let shape = vec![5, 1 << 30];
     let large = Entry { dtype: dtype("U8").number, shape, size, masked_crc: mask(crc), ..Entry::default() };
     bundle.set("large", &large);
-    // Another tensor after it, whose offset does not fit in 32 bits either.
+    // Another tensor after the large one, whose offset does not fit in 32 bits either.
     let tail = b"0123456789ab";
     let entry = bundle.numbers("tail", dtype("I32"), &[3], tail);
     bundle.set("tail", &Entry { offset: size, ..entry });

@@ -74,7 +74,7 @@ fn memory_does_not_grow_with_the_input() {
     }
 }
 
-/// Statistics, differences and slices read a whole model, and keep nothing of it.
+/// Statistics, differences and slices read a whole model, but keep none of it in memory.
 #[test]
 #[ignore = "reads files of 192 MiB"]
 fn memory_of_looking_does_not_grow_with_the_input() {

@@ -56,7 +56,7 @@ impl Scene {
                 path.display()
             );
         }
-        // The receipt becomes visible last, so an output without one is written again.
+        // The receipt becomes visible last, so an output without a receipt is written again.
         let receipt = |file: &PathBuf| self.zoo.path("out").join(format!("{}.ferry.json", file.display()));
         now.into_iter().filter(|(file, _)| receipt(file).exists()).collect()
     }
@@ -177,7 +177,7 @@ fn one_run_at_a_time() {
     while children(first.id()).is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // Stopped, so that it cannot end while the second run checks.
+    // The first run is stopped, so that it cannot end while the second run checks.
     kill_process(Pid::from_child(&first), Signal::STOP).unwrap();
     let second = scene.zoo.run(&["--quiet"]);
     if first.try_wait().unwrap().is_none() {

@@ -34,7 +34,7 @@ fn blocks_are_shared() {
     std::fs::create_dir(ferry.at("disk")).unwrap();
     let [made, model] = ferry.paths(["made.safetensors", "model.safetensors"]);
     Model::of_size(64 << 20, 20, 5).write(&made).unwrap();
-    // With the tensors in ferry's order, so that the copy is the same file.
+    // Writes the tensors in ferry's order, so that the copy is the same file.
     let _ = ferry.convert(&made, &model, &[]);
     let program = ferry.command(["formats"]).get_program().to_owned();
     let mut script = Command::new("unshare");

@@ -1,6 +1,6 @@
 //! A process that is killed while it writes a set to a store leaves the complete old set or the
-//! complete new one. Without an old set, it leaves nothing or the new set. `ferry clean` ends its
-//! uploads, and the next run removes the rest.
+//! complete new one. Without an old set, it leaves nothing or the new set. `ferry clean` ends the
+//! uploads of the killed process, and the next run removes the rest.
 
 use crate::stores::bucket::{Bucket, start};
 use crate::stores::server::Server;

@@ -25,8 +25,8 @@ mod torch;
 mod torch_dcp;
 mod webdataset;
 
-/// Runs a target on mutations of these seeds, which it must be able to read, and on those of the
-/// kept inputs.
+/// Runs a target on mutations of these seeds, which it must be able to read, and on mutations of
+/// the kept inputs.
 fn drive(target: &str, seeds: &[Vec<u8>]) {
     for (number, seed) in seeds.iter().enumerate() {
         assert!(targets::named(target)(seed), "{target}: seed {number} cannot be read");
@@ -34,7 +34,7 @@ fn drive(target: &str, seeds: &[Vec<u8>]) {
     drive_any(target, seeds);
 }
 
-/// Does the same for seeds of which some are invalid.
+/// Like [`drive`], but some of the seeds are invalid.
 fn drive_any(target: &str, seeds: &[Vec<u8>]) {
     tensorferry_tests::fuzz::drive(target, seeds, targets::named(target));
 }

@@ -68,7 +68,7 @@ fn survives_mutated_bundles() {
         "object_all_dtypes/ckpt",
         "saved_model_pb/saved_model/variables/variables",
     ] {
-        // It contains the object graph, among others.
+        // This file contains the object graph, among other data.
         seeds.push(fixture(&format!("{case}.data-00000-of-00001")));
     }
     seeds.extend(object_graphs());

@@ -1,4 +1,4 @@
-//! pyarrow and ferry read the same values from CSV files of Python's `csv` and of ferry.
+//! pyarrow and ferry read the same values from CSV files that Python's `csv` and ferry write.
 
 use tensorferry_tests::{Ferry, python};
 

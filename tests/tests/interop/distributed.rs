@@ -75,8 +75,8 @@ fn assert_own_script_fails(checkpoint: &Path, truth: &Seen) {
     fs::remove_dir_all(output).unwrap();
 }
 
-/// Checks that a missing file, or one of another kind of parallelism, is an error that names the
-/// file.
+/// Checks that a missing file, or a file of a different kind of parallelism, is an error that names
+/// the file.
 fn assert_parts_are_named(ferry: &Ferry, folder: &Path) {
     let [optimizer, model] =
         ["zero_pp_rank_1_mp_rank_00_optim_states.pt", "zero_pp_rank_1_mp_rank_00_model_states.pt"];

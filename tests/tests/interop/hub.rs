@@ -1,4 +1,4 @@
-//! Model folders of the Hugging Face libraries. transformers loads what `ferry` makes of its
+//! Model folders of the Hugging Face libraries. transformers loads ferry's conversions of its
 //! folders, and all other files are copied along with the model.
 
 use serde_json::Value;
@@ -15,7 +15,7 @@ fn is_weights(name: &str) -> bool {
     [".safetensors", ".bin", ".index.json", ".index.fp16.json"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// Checks that all files except the weights are the same in both folders.
+/// Checks that all files except the weights are the same in the two folders.
 fn assert_rest_is_carried(from: &Path, to: &Path) {
     let rest = |folder| -> BTreeSet<String> {
         paths_below(folder).into_iter().filter(|name| !is_weights(name)).collect()
@@ -42,7 +42,7 @@ fn transformers_loads_what_is_made_of_what_it_saved() {
             if case.contains("sharded") {
                 options.extend(["-o", "max_shard_size=9KB"]);
             }
-            // The index determines which files are loaded, with any names.
+            // The index determines which files are loaded, whatever their names are.
             if case.starts_with("gpt2") {
                 options.extend(["-o", "shard_tag=r0123abcd"]);
             }

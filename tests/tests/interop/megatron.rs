@@ -36,7 +36,7 @@ fn ranks_are_what_megatron_makes_of_them() {
     }
 }
 
-/// A run written by ferry equals the one saved by megatron-core, on each rank.
+/// A run written by ferry equals the run saved by megatron-core, on each rank.
 #[test]
 #[ignore = "installs torch and megatron-core from PyPI"]
 fn megatron_loads_what_is_written() {

@@ -1,5 +1,5 @@
 //! onnx and onnxruntime accept models whose tensors `ferry` has replaced, and compute with the new
-//! ones.
+//! tensors.
 
 use std::path::Path;
 use tensorferry_tests::{Ferry, python};

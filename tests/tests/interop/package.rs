@@ -11,8 +11,9 @@ use tensorferry_tests::{Ferry, python};
 
 /// Packages that the package's tests need in addition to the frameworks.
 const MORE: [&str; 5] = ["polars==2.1.0", "pandas==3.1.1", "duckdb==2.0.0", "pytest==9.2.0", "mypy==2.4.1"];
-/// Packages installed without their dependencies. These would bring a library that is too new for
-/// the frameworks, or scipy, which has 143 MB and is not used. Only the missing ones are listed.
+/// Packages installed without their dependencies. The dependencies would include a library that is
+/// too new for the frameworks, or scipy, which takes 143 MB and is not used. Only the missing
+/// packages are listed.
 const ALONE: [&str; 8] = [
     "jax==0.10.2",
     "jaxlib==0.10.2",

@@ -183,7 +183,7 @@ fn a_hundred_thousand_tensors_open_without_a_stutter() {
             of(at, "scroll")
         );
     }
-    // A name takes only the bytes that it does not share with the previous one, and a few numbers.
+    // A name takes only the bytes that it does not share with the previous name, and a few numbers.
     assert!(bytes[2] < 6_000_000, "{bytes:?}");
     // Compared with an almost empty page, because the machine may be busy.
     let least = of(0, "opened").max(0.3);

@@ -1,4 +1,4 @@
-//! `show` prints the same as numpy, and `diff` finds the same differences as numpy.
+//! `show` prints the same text as numpy, and `diff` finds the same differences as numpy.
 
 use serde_json::Value;
 use tensorferry_tests::{Ferry, args, python};

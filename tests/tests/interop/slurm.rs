@@ -11,7 +11,7 @@ use tensorferry_tests::fixtures::case;
 use tensorferry_tests::guide::Chapter;
 use tensorferry_tests::workspace::workspace;
 
-/// Slurm with one node. All its files are in one folder, and its daemons end with it.
+/// Slurm with one node. All its files are in one folder, and its daemons end when it is dropped.
 struct Cluster {
     folder: tempfile::TempDir,
     daemons: Vec<Child>,

@@ -1,4 +1,4 @@
-//! `inspect --stats` reports the same as numpy for every fixture.
+//! `inspect --stats` reports the same statistics as numpy for every fixture.
 
 use serde_json::json;
 use tensorferry_tests::fixtures::cases;

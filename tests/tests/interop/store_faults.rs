@@ -149,7 +149,7 @@ impl Shop {
     }
 }
 
-/// Like [`Outcome::expect`], for one of several cases.
+/// Like [`Outcome::expect`], but a failure names the case.
 trait ExpectOf {
     fn expect_of(self, name: &str, code: i32) -> Self;
 }
@@ -280,8 +280,8 @@ fn an_object_that_is_replaced_while_it_is_read() {
     });
 }
 
-/// A program provides keys, and new ones after the first have expired, in the middle of reading or
-/// writing a file.
+/// A program provides keys, and new keys after the first keys have expired, in the middle of
+/// reading or writing a file.
 #[test]
 #[ignore = "installs moto from PyPI"]
 fn keys_that_expire_are_fetched_anew() {

@@ -1,5 +1,5 @@
 //! A proxy between `ferry` and a third-party store. It checks uploads against their checksums,
-//! which that store does not. A test determines the faults.
+//! which that store does not do. A test determines the faults.
 
 use crate::store_support::server::{Reply, Request, Server};
 use crate::store_support::store;

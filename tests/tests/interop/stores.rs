@@ -142,7 +142,7 @@ fn conversions_to_azurite_and_back_are_equal() {
     Shop::azurite().check();
 }
 
-/// Returns the response of moto to an unsigned request, which it accepts.
+/// Returns the response of moto to an unsigned request. moto accepts such requests.
 fn asked(port: u16, target: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(stream, "GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();

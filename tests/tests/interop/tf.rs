@@ -1,4 +1,4 @@
-//! TensorFlow and `ferry` read the same from each other's checkpoints and saved models.
+//! TensorFlow and `ferry` read the same contents from each other's checkpoints and saved models.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ fn fixture(name: &str) -> (PathBuf, BTreeMap<String, Facts>) {
     (case.folder.join(index.unwrap_or("model.ckpt-42")), case.all())
 }
 
-/// Converts a bundle to safetensors and back. Nothing may be lost on the way there.
+/// Converts a bundle to safetensors and back. The conversion to safetensors may not lose anything.
 fn there_and_back(ferry: &Ferry, from: &Path, to: &Path, options: &[&str]) {
     let folder = tempdir().unwrap();
     let there = folder.path().join("there.safetensors");
@@ -78,7 +78,7 @@ fn bundles_made_by_hand_are_bundles() {
     for ((prefix, bundle, _), seen) in made.iter().zip(seen(&prefixes)) {
         let (read, unread) = split(seen);
         // TensorFlow does not swap types of less than a byte or floats of one byte. It does not
-        // stitch these and some others.
+        // stitch these and some other types.
         let unread_dtypes =
             ["F8_", "F4_", "I4_", "U4_", "I2_", "U2_", "F16", "U16", "U32", "U64", "STR", "BF16", "Q"];
         let is_known = |name: &String| {

@@ -1,4 +1,4 @@
-//! TensorFlow and `ferry` read the same from each other's TFRecord files.
+//! TensorFlow and `ferry` read the same contents from each other's TFRecord files.
 
 use serde_json::{Value, json};
 use std::path::PathBuf;

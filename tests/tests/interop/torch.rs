@@ -1,4 +1,4 @@
-//! The real frameworks and `ferry` read the same from each other's files.
+//! The real frameworks and `ferry` read the same contents from each other's files.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

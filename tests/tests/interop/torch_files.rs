@@ -18,8 +18,8 @@ fn made_by(script: &str) -> (Ferry, Value) {
     (ferry, printed)
 }
 
-/// Returns the same for a script that makes the files of the plugin's own tests and describes their
-/// contents.
+/// Like [`made_by`], but for a script that makes the files of the plugin's own tests and describes
+/// their contents.
 fn made_by_plugin(set: &str) -> (Ferry, Value) {
     let script = root().join("plugins/torch/tests").join(set).join("make.py");
     let ferry = Ferry::new();
@@ -28,7 +28,7 @@ fn made_by_plugin(set: &str) -> (Ferry, Value) {
     (ferry, expected)
 }
 
-/// Returns the tensors of one file, as described by those scripts.
+/// Returns the tensors of one file, as such a script describes them.
 fn described(tensors: &Value) -> BTreeMap<String, Facts> {
     let tensors = tensors.as_object().unwrap().iter();
     let fact = |fact: &Value| {
@@ -90,7 +90,7 @@ fn tensors_that_are_more_than_elements_are_read_as_torch_has_them() {
                 let without_data = BTreeSet::from(["meta", "wrapper"].map(str::to_owned));
                 assert_eq!(lost(&document, "tensor"), without_data);
             }
-            // With an option, they become plain tensors.
+            // If the case has an option, the tensors can also become plain tensors.
             if let [option] = &*options {
                 let (flat, back) = (input.with_extension("safetensors"), input.with_extension("back.pt"));
                 ferry.convert(&input, &flat, &["-i", option, "--verify"]);
@@ -107,8 +107,8 @@ fn tensors_that_are_more_than_elements_are_read_as_torch_has_them() {
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn quantized_and_sparse_tensors_come_back_as_what_they_were() {
     let (ferry, _) = made_by_plugin("values");
-    // Packed elements that do not fill whole bytes cannot be stored. A loss reports each, and None
-    // takes its place.
+    // Packed elements that do not fill whole bytes cannot be stored. A loss reports each such
+    // tensor, and None is stored instead.
     for (file, gone) in [("quantized.pt", &["quint2x4.3x3", "quint4x2.3x3"][..]), ("sparse.pt", &[])] {
         let input = ferry.at(file);
         let said: BTreeSet<String> = gone.iter().map(|&name| name.to_owned()).collect();

@@ -11,8 +11,8 @@ use tensorferry_tests::layers::circles_in;
 use tensorferry_tests::rust::modules;
 use tensorferry_tests::workspace::{self, root};
 
-/// Which group of crates may use which others. Groups are folders, and the longest matching folder
-/// counts.
+/// Groups of crates, and the groups that each may use. Groups are folders, and the longest matching
+/// folder counts.
 const MAY_USE: [(&str, &[&str]); 20] = [
     ("sdk/abi", &[]),
     ("sdk", &["sdk/abi"]),
@@ -216,7 +216,7 @@ fn no_python_files_import_each_other_in_circles() {
         let text = std::fs::read_to_string(package.join(module).with_extension("py")).unwrap();
         let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("from ."));
         let found = lines.filter_map(|line| line.split_once(" import ")).flat_map(|(from, names)| {
-            // Two dots name the parent folder, and more are not used.
+            // Two dots name the parent folder, and longer runs of dots are not used.
             let (folder, from) = from.strip_prefix('.').map_or((folder, from), |from| ("", from));
             let names = if from.is_empty() { names.split(", ").collect() } else { vec![from] };
             let at =

@@ -121,7 +121,7 @@ fn a_model_is_records_of_whole_tensors() {
         assert!(ferry.equal(&model, &back), "{name}");
         assert_eq!(ferry.shapes(&back), ferry.shapes(&model), "{name}");
     }
-    // One record per tensor, only for some, with another name.
+    // Each record becomes a tensor. Only two tensors are selected, and one of them is renamed.
     let some = ferry.at("some.safetensors");
     let steps = ["filter:name = 'a' or name = 'd'", "tensors:record", "rename:^a$,to=x"];
     let options: Vec<&str> = steps.iter().flat_map(|step| ["--step", step]).collect();
@@ -221,7 +221,7 @@ fn faults_of_records_leave_nothing() {
     let output = ferry.at("out.safetensors");
     ferry.try_convert(&path, &output, &[]).expect(3).says(&["record 19", "data.tfrecord"]);
     assert_eq!(ferry.names(), ["data.tfrecord"]);
-    // Skipped records are reported, and the others are converted.
+    // Skipped records are reported, and all other records are converted.
     let options = ["-i", "on_error=skip", "--json", "--step", "map:select,columns=id"];
     let report = ferry.convert(&path, &output, &options).json();
     assert_eq!(report["losses"][0]["kind"], json!("record"), "{report}");

@@ -107,7 +107,7 @@ fn every_link_leads_somewhere() {
     assert!(links >= 35, "only {links} links");
 }
 
-/// Returns a page with its includes, as mdBook does. Panics if one is missing.
+/// Returns a page with its includes, as mdBook does. Panics if an included file is missing.
 fn with_includes(page: &Path) -> String {
     let text = std::fs::read_to_string(page).unwrap();
     let line = |line: &str| match line.strip_prefix("{{#include ").and_then(|rest| rest.strip_suffix("}}")) {

@@ -18,9 +18,9 @@ struct Language {
 struct Marker {
     name: String,
     pattern: String,
-    /// A match of `pattern` does not count if this matches it.
+    /// A match of `pattern` does not count if this pattern matches the same text.
     unless: Option<String>,
-    /// A match of `pattern` does not count if this matches the text after it.
+    /// A match of `pattern` does not count if this pattern matches the text after it.
     unless_followed_by: Option<String>,
 }
 

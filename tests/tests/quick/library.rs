@@ -304,7 +304,7 @@ fn records_are_batches_for_any_arrow() {
     let mut stream = scan.stream();
     drop(scan);
     let foreign = std::ptr::from_mut(&mut stream).cast();
-    // SAFETY: it points to the structure of the C stream interface, which is moved out of there.
+    // SAFETY: the pointer leads to a structure of the C stream interface, which is moved out.
     let mut reader = unsafe { arrow_array::ffi_stream::RecordBatchStreamReader::from_raw(foreign) }.unwrap();
     assert_eq!(rows(&mut reader), all);
     let model = fixture("safetensors", "all_dtypes");

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use tensorferry_tests::Ferry;
 use tensorferry_tests::model::safetensors;
 
-/// The inputs of a layer. The next ones are the heads, the key heads and the size of a head.
+/// The inputs of a layer. The constants below are the numbers of heads and key heads, and the size
+/// of a head.
 const WIDTH: usize = 8;
 const HEADS: usize = 2;
 const KEYS: usize = 1;

@@ -10,7 +10,8 @@ const ROWS: usize = 1000;
 /// A step that changes nothing, and that prevents narrowing.
 const BLIND: &str = "shard:1,index=0";
 
-/// Writes rows with all kinds of columns, sorted by one, in four files of ten row groups each.
+/// Writes rows with all kinds of columns, sorted by one of them, in four files of ten row groups
+/// each.
 fn input(ferry: &Ferry, random: &mut Random) -> PathBuf {
     let mut text = String::new();
     for row in 0..ROWS {

@@ -1,5 +1,5 @@
-//! Pairs of formats: what each can carry into each other, as a table in the guide, and every
-//! fixture on the way through safetensors and back.
+//! Pairs of formats: what each format can carry into each other format, as a table in the guide,
+//! and every fixture on the way through safetensors and back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -115,8 +115,8 @@ impl Pairs {
     }
 
     /// Returns the input in a format. If the other format needs a template, the input is made from
-    /// that template. Otherwise it is the dataset for formats of records, and the model for formats
-    /// of tensors.
+    /// that template. Otherwise the input is the dataset for record formats, and the model for
+    /// tensor formats.
     fn input(&self, from: &Format, to: &Format) -> Option<PathBuf> {
         match (&from.written, &to.written) {
             (Written::Never(_), Written::Like(_)) => None,

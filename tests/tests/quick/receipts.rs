@@ -1,5 +1,5 @@
 //! Receipts describe what an output was made from. `ferry verify` checks outputs against them:
-//! outputs that are unchanged or damaged, and receipts that lie.
+//! outputs that are unchanged or damaged, and receipts with false claims.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -151,7 +151,7 @@ fn a_shape_that_a_loss_names_is_compared_without_it() {
     assert_eq!(verdict(&ferry, &output, &[]).0, "changed");
 }
 
-/// Digests are of the input. Numbers that the writer was asked to round are reported as not
+/// Digests describe the input. Numbers that the writer was asked to round are reported as not
 /// compared.
 #[test]
 fn tensors_that_were_quantized_are_not_compared() {
@@ -178,7 +178,8 @@ fn tensors_that_were_quantized_are_not_compared() {
     assert!(problems.iter().any(|problem| problem["what"] == "has different content"), "{record}");
 }
 
-/// With the other algorithm, the document names it, and is checked with it.
+/// If the user requests the other algorithm, the document names it, and the output is checked with
+/// it.
 #[test]
 fn a_receipt_has_the_digests_that_were_asked_for() {
     let ferry = Ferry::new();
@@ -200,7 +201,7 @@ fn a_receipt_has_the_digests_that_were_asked_for() {
     ferry.try_convert(&input, &ferry.at("x.pt"), &["--receipt=md5"]).expect(2);
 }
 
-/// Tensors that the windows of the copy divide, in an archive whose headers are filled in
+/// Tests tensors that the copy reads in several windows: in an archive whose headers are filled in
 /// afterwards, cast, transposed, and in shards. The digests equal those of the content on its own.
 #[test]
 fn digests_of_what_the_copy_takes_in_pieces() {
@@ -340,7 +341,7 @@ fn outputs_of_every_shape_are_verified_by_every_name() {
         }
     }
     assert_eq!(read(&at("4/out/receipt.ferry.json"))["models"].as_array().unwrap().len(), 2);
-    // All outputs, each once, even if several arguments name it.
+    // Each output is verified once, even if several arguments name it.
     let all = ferry.run(args!["verify", ferry.home(), at("1"), at("1/out.pt")]).expect(0);
     assert!(all.stdout.ends_with("5 outputs: 5 ok\n"), "{all}");
     ferry.on("verify", ferry.home(), &["--threads", "1", "--memory", "1MiB", "--quick"]).expect(0);

@@ -66,7 +66,7 @@ fn examples_become_lines() {
 }
 
 /// Reported changes do not fail a conversion's own verification. Columns that can be read back are
-/// compared: bytes that JSON has as base64, floats that it has as text.
+/// compared: bytes that JSON stores as base64, floats that it stores as strings.
 #[test]
 fn sound_rows_pass_verification() {
     let ferry = Ferry::new();
@@ -567,7 +567,7 @@ fn rows_that_a_writer_loses_are_not_missing() {
     assert_eq!(text.matches("\"lost\": 4").count(), 1, "{text}");
     std::fs::write(&receipt, text.replace("\"lost\": 4", "\"lost\": 3")).unwrap();
     ferry.run(["verify", output.to_str().unwrap()]).expect(4);
-    // A receipt without this count has only the loss.
+    // A receipt without this count contains only the loss.
     std::fs::write(&receipt, text.replace("\"lost\": 4,", "")).unwrap();
     ferry.run(["verify", output.to_str().unwrap()]).expect(0).prints(&["4 of its 6 records were lost"]);
     std::fs::write(&receipt, text.replace("\"lost\": 4,", "").replace("4 records", "txt")).unwrap();

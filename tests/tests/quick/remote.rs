@@ -197,7 +197,7 @@ fn what_a_person_points_at_is_found_in_a_store() {
     for path in ["", "model.safetensors.index.json", "model-0000?-of-0000?.safetensors"] {
         assert_eq!(open(true, path).unwrap(), 6, "{path:?}");
     }
-    // A server without listings returns the named files, and those that they name.
+    // A server without listings returns the named files, and the files that these name.
     assert_eq!(open(false, "model.safetensors.index.json").unwrap(), 6);
     assert_eq!(open(true, "model.safetensors.index.js").unwrap(), 6);
     let missing = open(true, "modell.safetensors.index.json").unwrap_err();

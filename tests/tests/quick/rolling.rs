@@ -53,7 +53,7 @@ fn files_roll_by_size_whatever_the_number_of_threads() {
     }
 }
 
-/// In some formats, rows are longer than in memory, especially in a tar.
+/// In some formats, rows take more bytes than in memory, especially in a tar.
 #[test]
 fn no_file_is_longer_than_it_may_be() {
     let ferry = Ferry::new();

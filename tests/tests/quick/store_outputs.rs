@@ -290,7 +290,7 @@ fn records_go_to_a_store_as_they_go_here() {
         ("tfrecord", "a.tfrecord.gz", &[]),
         ("jsonl", "a.jsonl", &[]),
         ("mds", "mds/", &[("shard_rows", "700")]),
-        // The names of its files state their number.
+        // The file names of this format state the number of files.
         ("webdataset", "tars/", &[("shard_rows", "700"), ("key", "id")]),
         ("webdataset", "a.tar", &[("key", "id")]),
     ];
@@ -370,7 +370,7 @@ fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_until_then() {
     // The shards of the older set were removed, and its sidecars were replaced.
     assert!(store.below("a/").len() < before, "{:?}", store.below("a/").keys());
     assert_eq!(registry.open(url).unwrap().tensors().count(), 6);
-    // Several files again, which replace the single one.
+    // Several files again, which replace the single file.
     convert("200", true).unwrap();
     let done = commits(store.take_done());
     let at =

@@ -1,5 +1,5 @@
-//! The plugin boundary: libraries that must be rejected, each with its reason; older and newer ones
-//! that must work; and a plugin that breaks its contract in every function.
+//! The plugin boundary: libraries that must be rejected, each with its reason; older and newer
+//! libraries that must work; and a plugin that breaks its contract in every function.
 
 use crate::copies::{self, Copy};
 use crate::outside;
@@ -74,7 +74,8 @@ fn a_changed_layout_is_refused_with_the_place() {
     refused(&library, "", &["layout", "probe", "i64", "u64"]);
 }
 
-/// Libraries whose tables differ, but not only at the end: the change, and what the refusal names.
+/// Libraries whose tables differ in more than additions at the end. Each entry is a change, and
+/// what the refusal must name.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn each_mutant_is_refused_with_the_fields_path() {
@@ -215,7 +216,7 @@ fn a_probe_that_panics_is_a_note_where_another_format_fits() {
 }
 
 /// An addition to the ABI: a slot at the end of a table on each side. Titles and notes show whether
-/// the other side has it.
+/// the other side has the slot.
 const ADDITION: [(&str, &str, &str); 6] = [
     (
         "sdk/abi/src/boundary.rs",

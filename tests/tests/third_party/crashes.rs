@@ -1,4 +1,4 @@
-//! A plugin that crashes or hangs ends its job, and no other job.
+//! A plugin that crashes or hangs ends its job, but no other job.
 
 use crate::outside;
 use tensorferry_tests::zoo::Zoo;

@@ -79,7 +79,7 @@ impl Inputs {
         let arguments: Vec<String> = match entry {
             "RecordReader.index" => vec!["index".into(), input],
             "RecordSet.json" => vec!["cat".into(), input],
-            // Its own writer copies encoded bytes.
+            // The format's own writer would copy the encoded bytes without decoding them.
             "TensorDecoder.decode" => vec!["convert".into(), input, at("out.safetensors")],
             "Format.describe" | "init" => {
                 let library = self.ferry.plugin_folder().join("libferry_every.so");

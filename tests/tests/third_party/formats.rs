@@ -1,5 +1,6 @@
 //! Formats outside the workspace: built only with the SDK, put into a plugin folder, and converting
-//! to and from the built-in ones. Also some of ferry's own formats, each as a library of its own.
+//! to and from the built-in formats. Also some of ferry's own formats, each as a library of its
+//! own.
 
 use crate::outside;
 use serde_json::Value;
@@ -25,7 +26,7 @@ fn convert(ferry: &Ferry, input: &Path, output: &Path, options: &[&str]) -> Outc
     ferry.convert(input, output, &[&["--verify", "--json"][..], options].concat())
 }
 
-/// Returns the losses of a `convert --json`, as kind and thing.
+/// Returns the losses of a `convert --json`, as kind and subject.
 fn losses(outcome: &Outcome) -> Vec<(String, String)> {
     let text = |loss: &Value, key: &str| loss[key].as_str().unwrap().to_owned();
     let document = outcome.json();
@@ -224,7 +225,7 @@ fn records_go_through_an_outside_format_and_back() {
 fn a_format_of_ferrys_own_ships_as_a_library_of_its_own() {
     let crates = ["safetensors", "tf-bundle", "tfrecord", "torch"];
     let ferry = Ferry::with_plugins(&crates.map(outside::of_format));
-    // Without the library of all formats next to it.
+    // The program runs without the library of all formats next to it.
     let program = ferry.write("program/ferry", std::fs::read(&workspace().program).unwrap());
     std::fs::set_permissions(&program, workspace().program.metadata().unwrap().permissions()).unwrap();
     let alone = |arguments: &[&OsStr]| {

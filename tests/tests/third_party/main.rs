@@ -1,5 +1,5 @@
 //! Crates outside the workspace, built as their authors build them: formats that convert to and
-//! from the built-in ones, and plugins that break their contract.
+//! from the built-in formats, and plugins that break their contract.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod boundary;

@@ -1,4 +1,5 @@
-//! A plugin of rows with another major version of Arrow than the SDK. Rows pass as C streams.
+//! A plugin of rows that uses a different major version of Arrow than the SDK. Rows pass as C
+//! streams.
 
 use crate::outside;
 use tensorferry_tests::{Ferry, args};

@@ -32,7 +32,7 @@ pub(crate) const PROFILE: (&str, &str) = ("CARGO_PROFILE_DEV_DEBUG", "0");
 /// CONTRIBUTING.md describes.
 pub(crate) fn of_format(format: &str) -> PathBuf {
     let package = format!("tensorferry-{format}");
-    // It converts only some kilobytes.
+    // The library converts only a few kilobytes, so it need not be optimized.
     let cheap = ["--config", "profile.dev.opt-level=0", "--config", "profile.dev.debug=false"];
     let options = ["--package", &*package, "--features", "plugin", "--crate-type", "cdylib"];
     let options = [cheap.as_slice(), &options].concat();

@@ -1,4 +1,5 @@
-//! Entries of an input that cannot be read, and the places that show the account of an input.
+//! Entries of an input that cannot be read, and the reports that list what was read and what was
+//! left out.
 
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -45,7 +46,8 @@ fn a_run_reports_the_account_of_each_input() {
     let first = account();
     assert_eq!((&first["counts"]["read"], &first["left_out"][0]), (&2.into(), &"c.jsonl.bz2".into()));
     assert!(std::fs::read_to_string(ferry.at("m.report/report.html")).unwrap().contains(line));
-    // Another job runs, and the journal has the first one.
+    // The second run executes only the new job. The facts about the first job come from the
+    // journal.
     let more = "[[job]]\ninput = \"in\"\noutput = \"out.csv\"\n";
     ferry.write("m.toml", std::fs::read_to_string(&manifest).unwrap() + more);
     ferry.on("run", &manifest, &[]).expect(0);
@@ -147,7 +149,7 @@ fn names_tell_what_is_unfinished_compressed_or_elsewhere() {
     }
 }
 
-/// Does the same for models, whose readers take a folder as a whole.
+/// The same checks for models, whose readers take a folder as a whole.
 #[test]
 fn diff_of_models_says_what_was_not_read() {
     let ferry = Ferry::new();

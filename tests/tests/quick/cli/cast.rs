@@ -73,7 +73,7 @@ fn strict_ends_before_the_commit() {
     assert_eq!(ferry.names(), ["in.safetensors"]);
     ferry.try_convert(&input, &output, &[&cast[..], &["--allow-loss", "alias"]].concat()).expect(3);
     ferry.convert(&input, &output, &[&cast[..], &["--allow-loss", "precision"]].concat());
-    // No value can be lost, no value was lost, or rounding was requested.
+    // Three cases: no value can be lost, no value was lost, and rounding was requested.
     for exact in ["cast:f64", "cast:bf16,where=half", "cast:bf16,where=many"] {
         ferry.convert(&input, &output, &["--step", exact, "--strict", "--force"]);
     }

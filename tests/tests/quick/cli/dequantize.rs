@@ -71,7 +71,7 @@ fn a_weight_without_a_scale_has_the_scale_one_if_the_user_says_so() {
         .expect(3)
         .says(&["up_proj", "missing_scale=1"]);
     ferry.convert(&model, &out, &["--step", "dequantize:f32,missing_scale=1"]);
-    // The other weights have their scales.
+    // Other weights still have their scales.
     let good = case("quantised", "fp8_block_scales").expected;
     let digest = &good["dequantised"]["model.layers.1.mlp.experts.0.up_proj.weight"]["sha256"];
     assert_eq!(json!(ferry.tensors(&out)["model.layers.1.mlp.experts.0.up_proj.weight"].2), *digest);
@@ -431,8 +431,8 @@ fn overrides_of_single_layers_count() {
             assert_eq!(json!(found[&tensor].2), digest, "{key}: {tensor}");
         }
     }
-    // Settings of MLX layers inherit nothing. Missing ones have the default of the mode, which is
-    // affine.
+    // Settings of MLX layers inherit nothing. Missing settings have the default of the mode, which
+    // is affine.
     let ferry = Ferry::new();
     let model = folder(&ferry, "mlx_affine", |config| {
         let said = config["quantization"].as_object_mut().unwrap();

@@ -121,7 +121,7 @@ fn adapters_say_what_they_adapt() {
             half("base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight", &[16, 8]),
         ],
     );
-    // Without its configuration, by names and shapes.
+    // Without its configuration, an adapter is recognized by names and shapes.
     let found = &model(&ferry, &peft)["adapter"];
     assert_eq!(*found, json!({"method": "LORA", "ranks": [8], "targets": ["q_proj"]}));
     let config = json!({"peft_type": "LORA", "base_model_name_or_path": "meta-llama/Llama-3.2-1B", "r": 8,

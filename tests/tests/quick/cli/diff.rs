@@ -129,7 +129,7 @@ fn the_worst_comes_first_and_ci_chooses_what_fails() {
     );
     ferry.diff(&a, &halved, &[]).expect(1).prints(&["F32 in A, BF16 in B"]);
     ferry.diff(&a, &halved, &["--max-diff", "0"]).expect(0).prints(&["within 0: 2 differences"]);
-    // Names and shapes always fail, and so does NaN compared with a number.
+    // Differences in names and shapes always fail, and so does NaN compared with a number.
     let nan = floats(&[1000.0, 2.0, 5.0]);
     for (name, tensors, says) in [
         ("missing", &[("x", "F32", &[3_u64][..], &small[..])][..], "y  only in A"),

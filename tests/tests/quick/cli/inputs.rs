@@ -81,7 +81,7 @@ fn a_file_of_one_rank_is_not_a_model() {
         ferry.try_convert(folder, &output, &[]).expect(3).says(&["parts of one model"]);
         ferry.convert(&zero, &output, &["-i", "shard=alone", "--force"]);
     }
-    // The first rank of a single one is a whole model.
+    // If there is only one rank, its file is a whole model.
     ferry.convert(&model, &ferry.at("whole/consolidated.00.pth"), &[]);
     for input in ["whole", "whole/consolidated.00.pth"] {
         ferry.convert(&ferry.at(input), &ferry.at("out.safetensors"), &["--force"]);
@@ -124,7 +124,7 @@ fn splits_are_not_run_together() {
     ferry.on("diff", ferry.at("set"), &[train.to_str().unwrap(), "--part", "train"]).expect(0);
 }
 
-/// The log of a table lists its files. Other files have deleted rows.
+/// The log of a table lists its files. Other files contain deleted rows.
 #[test]
 fn a_table_with_a_log_is_not_the_sum_of_its_files() {
     let ferry = Ferry::new();
@@ -279,7 +279,7 @@ fn a_set_with_a_hole_is_no_smaller_set() {
         "runs/zoo.journal.jsonl",
         "{\"event\":\"begin\",\"at\":\"2026-01-01T00:00:00Z\",\"ferry\":\"1\"}\n",
     );
-    // Data with the name of a journal is data.
+    // Data with the name of a journal is still data.
     ferry.write("diary/my.journal.jsonl", "{\"day\":1}\n");
     ferry.write("diary/rest.jsonl", "{\"day\":2}\n{\"day\":3}\n");
     for (folder, rows) in [("mds", 30), ("runs", 30), ("diary", 3)] {
@@ -388,7 +388,8 @@ fn plain_files_of_one_kind_are_one_data_set() {
         std::fs::create_dir_all(ferry.at(&output).parent().unwrap()).unwrap();
         ferry.convert(&input, &ferry.at(output), &[]);
     }
-    // The names of partition folders are the values of a column, so both belong to one table.
+    // The names of partition folders are the values of a column, so all of these files belong to
+    // one table.
     assert_eq!(ferry.rows(&ferry.at("parts")).len(), 4);
 }
 
@@ -444,8 +445,8 @@ fn an_input_that_holds_nothing_is_an_error() {
     ferry.convert(&document, &ferry.at("c.parquet"), &["--from", "jsonl"]);
 }
 
-/// The error for a limit names it, the flag raises it (also in the process of a job), and `formats`
-/// lists it.
+/// The error for a limit names the limit, `--limit` raises it (also in the process of a job), and
+/// `formats` lists it.
 #[test]
 fn a_limit_can_be_raised_and_lowered() {
     let ferry = Ferry::new();

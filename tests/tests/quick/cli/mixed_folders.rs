@@ -81,12 +81,12 @@ fn exports_and_arrays_go_along_and_other_weights_do_not() {
     ]);
     let expected = ["config.json", "model-f32.gguf", "pytorch_model.bin", "voices/a.npy", "weights.npz"];
     assert_eq!(names(&output), expected);
-    // Next to a model in the same format as the output, it would be a second model.
+    // If the output is GGUF, the other GGUF file is not copied, because it would be a second model.
     let ggufs = ferry.at("ggufs");
     ferry.convert(&folder, &ggufs, &["--to", "gguf"]).says(&["model-f32.gguf"]);
     let of_gguf: Vec<String> = names(&ggufs).into_iter().filter(|name| name.ends_with(".gguf")).collect();
     assert_eq!(of_gguf, ["model.gguf"]);
-    // When it is named, each one is a model.
+    // Each of these is a model if the user names it.
     for (name, format) in [("model-f32.gguf", "gguf"), ("weights.npz", "numpy"), ("onnx", "onnx")] {
         assert_eq!(ferry.inspect(&folder.join(name))["format"], format);
     }
@@ -136,7 +136,7 @@ fn a_name_of_torch_alone_makes_no_checkpoint() {
     copy(&case("tf", "saved_model_pb").folder.join("saved_model"), &folder);
     ferry.write("in/vocab.bin", b"words and more words");
     assert_eq!(ferry.inspect(&folder)["format"], "saved-model");
-    // If there is nothing else, its reader reports what is wrong with it.
+    // If the folder contains nothing else, the file's reader reports what is wrong with the file.
     ferry.write("alone/pytorch_model.bin", b"words and more words");
     ferry.on("inspect", ferry.at("alone"), &[]).expect(3).says(&["pytorch_model.bin"]);
 }

@@ -1,5 +1,5 @@
-//! The places of outputs: files with the mode of the umask, folders with their sidecars, sets among
-//! other files.
+//! Where outputs are written: files with the mode of the umask, folders with their sidecars, sets
+//! among other files.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

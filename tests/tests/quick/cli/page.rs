@@ -122,7 +122,7 @@ fn what_is_there_is_not_replaced_unasked() {
     assert_eq!(std::fs::read(&page).unwrap(), first);
     ferry.run(args!["inspect", input, "--stats", "--html", page, "--force"]).expect(0);
     assert_ne!(std::fs::read(&page).unwrap(), first);
-    // A page replaces only a page.
+    // A page replaces only another page.
     let bytes = std::fs::read(&input).unwrap();
     let refused = ferry.run(args!["inspect", input, "--html", input, "--force"]).expect(2);
     assert!(refused.stderr.contains("not a page"), "{}", refused.stderr);

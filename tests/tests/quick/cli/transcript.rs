@@ -1,6 +1,6 @@
-//! The help, and the output of commands with mistakes: `transcript.txt`, a shell session with what
-//! the guide does not show. It makes changes of messages visible. `FERRY_TEST_WRITE_TRANSCRIPT=1`
-//! updates it; read it afterwards.
+//! The help, and the output of commands with mistakes: `transcript.txt`, a shell session that
+//! covers what the guide does not show. It makes changes to messages visible.
+//! `FERRY_TEST_WRITE_TRANSCRIPT=1` updates it; read it afterwards.
 
 use std::path::PathBuf;
 use tensorferry_tests::ferry::run;

@@ -267,7 +267,8 @@ fn googles_store_is_read_and_written_to_with_a_machines_token() {
     let _ = nobody.says(&["AuthenticationRequired"]);
 }
 
-/// Returns a shop whose bucket blocks before the third part, and a flag that shows whether it has.
+/// Returns a shop whose bucket blocks before the third part, and a flag that shows whether it has
+/// blocked.
 fn stuck() -> (Shop, Arc<AtomicBool>) {
     let reached = Arc::<AtomicBool>::default();
     let is_there = Arc::clone(&reached);

@@ -1,5 +1,5 @@
 //! Datasets: many files of records become one table in many files with one schema. A fault in a row
-//! is reported with its place.
+//! is reported with its location.
 
 use serde_json::Value;
 use std::fs;
@@ -27,7 +27,7 @@ fn forty_files_are_one_table_in_ten_files() {
     let _ = zoo.run(&[]).expect(0);
     assert_eq!((zoo.total("done"), zoo.total("records")), (UNITS, 1600));
     check_rows(&zoo);
-    // One for each unit, and one for all units of the same kind.
+    // One scan for each unit, and one scan for all units of the same kind.
     assert_eq!(scans(&zoo), 11);
     let outcome = verify(&zoo, 0);
     assert!(outcome.stdout.contains("10 outputs: 10 ok"), "{outcome}");
@@ -118,7 +118,7 @@ fn a_unit_that_contradicts_the_other_units_is_refused() {
     for number in 0..4 {
         zoo.write(&format!("in/{number}.tfrecord"), &rows(number * 10..number * 10 + 10, |_| Vec::new()));
     }
-    // The bad file is first by name, but the others are not compared with it.
+    // The bad file is first by name, but the other files are not compared with it.
     let bad = (0..3).map(|id| example(&[("id", Feature::Floats(vec![id as f32]))]));
     zoo.write("in/!.tfrecord", &file(bad));
     let outcome = zoo.run(&[]).expect(3);
@@ -230,8 +230,8 @@ fn a_receipt_outlives_no_output_that_has_none() {
     let receipt = zoo.path("a.jsonl.ferry.json");
     let document: Value = json::read(&receipt);
     assert_eq!(document["records"]["rows"], 10);
-    // `word` is bytes, which JSON lines have as base64. A loss names the column, and it has no
-    // digest.
+    // `word` is bytes, which JSON lines store as base64. A loss names the column, and the column
+    // has no digest.
     let columns = document["records"]["columns"].as_array().unwrap();
     let word = columns.iter().position(|column| column["name"] == "word").unwrap();
     assert_eq!(document["records"]["files"][0]["columns"][word], Value::Null);

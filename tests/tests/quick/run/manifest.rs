@@ -1,4 +1,4 @@
-//! The contents of a manifest, mistakes with their places, and the output of a dry run.
+//! The contents of a manifest, mistakes with their locations, and the output of a dry run.
 
 use serde_json::Value;
 use tensorferry_tests::Outcome;
@@ -12,8 +12,8 @@ fn zoo() -> Zoo {
     zoo
 }
 
-/// Runs a manifest that must be rejected. `expected` has the place and words of each of its
-/// mistakes, in order.
+/// Runs a manifest that must be rejected. `expected` lists the location of each mistake and words
+/// from its message, in order.
 fn refused(manifest: &str, expected: &[(&str, &[&str])]) {
     let zoo = zoo();
     zoo.manifest(manifest);

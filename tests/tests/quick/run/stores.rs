@@ -16,7 +16,7 @@ use tensorferry_tests::zoo::{Zoo, children, kill, wake};
 
 const SECRETS: [&str; 3] = ["AKIDOFTHETEST", "secretkeyofthetest", "tokenofthetest"];
 
-/// A manifest's folder and a bucket, in place of which `err` may answer.
+/// A manifest's folder and a bucket. `err` may answer requests in place of the bucket.
 struct Shop {
     zoo: Zoo,
     server: Server,
@@ -178,7 +178,7 @@ fn a_plan_and_its_journals_lie_in_a_store() {
 }
 
 /// A worker freezes before its objects become visible, another worker makes the same objects, and
-/// the first one wakes.
+/// then the first worker wakes.
 #[test]
 fn of_two_workers_one_makes_an_object_visible() {
     for stage in ["journal-commit-written@1", "journal-commit-written@2", "journal-done@1"] {
@@ -240,7 +240,8 @@ fn a_set_that_a_run_has_made_is_replaced_by_its_index() {
 
 #[test]
 fn a_run_that_is_killed_is_finished_by_the_next() {
-    // Killed while the store completes an object, before the run knows that it is visible.
+    // The run is killed while the store completes an object, before the run knows that it is
+    // visible.
     let completed = Arc::<AtomicU64>::default();
     let count = Arc::clone(&completed);
     let shop = Shop::new(move |request, bucket| {

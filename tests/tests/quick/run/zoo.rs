@@ -58,7 +58,7 @@ fn a_zoo_of_every_format() {
     let again = zoo.run(&["--quiet"]).expect(0);
     let seconds = start.elapsed().as_secs_f64();
     let _ = again.prints(&[&format!("{done} unchanged")]);
-    // The report is of the last run that did something.
+    // The report describes the last run that did something.
     assert_eq!((zoo.total("done"), zoo.total("unchanged")), (done, 0));
     assert_eq!(zoo.outputs(), stands);
     println!("nothing to do for {done} jobs: {seconds:.2} s");
@@ -244,7 +244,7 @@ fn outputs_are_no_inputs() {
     }
     let _ = zoo.plan(1).expect(0).prints(&["\"jobs\":5"]);
     let _ = zoo.run(&["--shard", "1/1"]).expect(0).prints(&["5 jobs: 5 unchanged"]);
-    // Without a receipt, it may be a user's file, and is an input.
+    // Without a receipt, the file may belong to a user, and is an input.
     fs::remove_file(zoo.path("in/a.pt.ferry.json")).unwrap();
     let _ = zoo.run(&[]).expect(2).says(&["two jobs write", "in/a.pt"]);
     // A folder of outputs can be named as a root.
@@ -351,7 +351,7 @@ fn a_receipt_says_whose_an_output_is_that_no_journal_knows() {
     let _ = outcome.says(&["b.pt exists", "set force = \"always\""]);
     assert!(zoo.ferry.equal(&zoo.path("in/a.safetensors"), &zoo.path("out/a.pt")));
     assert_eq!(fs::read(zoo.path("out/b.pt")).unwrap(), b"mine");
-    // The contents of a damaged line are found out again, and the damage is reported.
+    // The contents of a damaged line are determined again, and the damage is reported.
     let journal = fs::read_to_string(zoo.path("zoo.journal.jsonl")).unwrap();
     fs::write(
         zoo.path("zoo.journal.jsonl"),

@@ -14,7 +14,7 @@ use tensorferry_tests::{Ferry, args};
 
 /// Depth, count or length of a bomb.
 const MANY: usize = 1_000_000;
-/// Enough for costs that grow with the square.
+/// Large enough to expose costs that grow with the square.
 const ENOUGH: usize = 200_000;
 /// The same for tensors.
 const SOME: usize = 50_000;
@@ -108,7 +108,7 @@ fn times(unit: &[u8], count: usize) -> Vec<u8> {
 #[test]
 #[ignore = "a minute: pickles of a million values"]
 fn nesting() {
-    // Memoized, and dropped.
+    // Stored in the memo, and dropped from the stack.
     let function = [&global("m", "f")[..], b"q\x000"].concat();
     let nested = |parts: &[&[u8]]| [&[&function[..]][..], parts].concat().concat();
     let deep = Refused("nested too deep");
@@ -219,7 +219,7 @@ fn views() {
     ]);
 }
 
-/// Returns a value in many lists. Each list is another value, so that the pickle is not smaller
+/// Returns a value in many lists. Each list is a different value, so that the pickle is not smaller
 /// than it looks.
 fn again(value: &[u8]) -> Vec<u8> {
     [value, b"q\x000](", &times(b"]h\x00a", SOME), b"e"].concat()
@@ -308,7 +308,7 @@ fn arrays_and_parts() {
     ]);
 }
 
-/// A frozen graph with one constant, whose elements all equal its first one.
+/// A frozen graph with one constant, whose elements all equal its first element.
 #[test]
 fn a_constant_stands_for_so_much_of_its_graph() {
     let ferry = Ferry::new();

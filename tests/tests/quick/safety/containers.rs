@@ -28,7 +28,7 @@ impl Files {
         Self { container, files }
     }
 
-    /// Writes them, and returns the path to pass.
+    /// Writes the files, and returns the path to pass.
     pub(crate) fn write(&self, folder: &Path) -> PathBuf {
         for (name, bytes) in &self.files {
             let path = folder.join(name);
@@ -58,8 +58,8 @@ pub(crate) fn around(object: &[u8], has_storage: bool) -> Vec<Files> {
     all
 }
 
-/// Returns files with a pickle in place of a table or dict that the reader needs. None of the
-/// pickles is one.
+/// Returns files with a pickle in place of a table or dict that the reader needs. None of these
+/// pickles is such a table or dict.
 pub(crate) fn instead_of_tables(object: &[u8]) -> Vec<Files> {
     let archive = Zip::torch(object, &[]).bytes();
     let model = ("step/mp_rank_00_model_states.pt", archive.clone());

@@ -36,7 +36,8 @@ fn sparse(len: i64) -> Vec<u8> {
     sparse_of(0, len)
 }
 
-/// Returns the same, with the number in the storage of this key, and its index in the next one.
+/// Like [`sparse`], but the number is in the storage with this key, and its index is in the next
+/// storage.
 fn sparse_of(key: usize, len: i64) -> Vec<u8> {
     let layout = call(&global("torch.serialization", "_get_layout"), &[text("torch.sparse_coo")]);
     let indices = tensor(storage("LongStorage", &(key + 1).to_string(), 1), 0, &[1, 1], &[1, 1]);
@@ -82,7 +83,7 @@ fn measured(command: &Command) -> (Outcome, u64) {
 type Make = fn(&Ferry, &Path);
 
 /// Returns a node of a TensorFlow graph: a constant with this many elements, which all equal its
-/// first one.
+/// first element.
 pub(super) fn constant(number: i64, elements: i64) -> Wire {
     let shape = Wire::new().message(2, &Wire::new().int(1, elements));
     let tensor = Wire::new().int(1, 1).message(2, &shape).bytes(5, &1_f32.to_le_bytes());

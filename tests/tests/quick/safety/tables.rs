@@ -8,9 +8,9 @@ use tensorferry_test_kit::pickle::{dict, global, int, list, pickle, text, tuple}
 use tensorferry_test_kit::zip::Zip;
 use tensorferry_tests::Ferry;
 
-/// Enough for costs that grow with the square.
+/// Large enough to expose costs that grow with the square.
 const ENOUGH: usize = 200_000;
-/// Enough for entries that cause a file to be opened.
+/// Large enough for entries that cause a file to be opened.
 const OPENINGS: usize = 20_000;
 
 /// Returns a value that is stored in the memo under a number, and dropped.
@@ -34,7 +34,7 @@ fn distributed(before: &[u8], table: &Table, data: &[u8]) -> Files {
     Files { container: "distributed", files: files.map(|(name, bytes)| (name.to_owned(), bytes)).into() }
 }
 
-/// Returns an archive whose pickle is slow to read, and holds nothing.
+/// Returns an archive whose pickle is slow to read, but contains nothing.
 fn slow() -> Vec<u8> {
     let numbers = list(&vec![int(1 << 20); ENOUGH]);
     Zip::torch(&pickle(&numbers), &[]).bytes()

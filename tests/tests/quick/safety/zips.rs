@@ -1,5 +1,5 @@
 //! Archives whose parts disagree, or that are much longer than they look: on their own, and inside
-//! a distributed checkpoint or one of DeepSpeed.
+//! a distributed checkpoint or a DeepSpeed checkpoint.
 
 use super::bombs::{read, short};
 use super::containers::{Files, STORAGE, Table, described, float, stored};
@@ -102,7 +102,8 @@ fn the_archive_that_is_tampered_with_is_sound() {
     }
 }
 
-/// Returns an archive of the members that torch writes. One of them is compressed and has 256 MiB.
+/// Returns an archive of the members that torch writes. One of them is compressed, and decompresses
+/// to 256 MiB.
 fn compressed(long: &str) -> Vec<u8> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);

@@ -1,5 +1,5 @@
-//! The writer. Each batch is one of the SDK's, and becomes one of this version of Arrow through a C
-//! stream.
+//! The writer. Each batch uses the SDK's version of Arrow, and is converted to this crate's version
+//! through a C stream.
 
 use arrow_array::RecordBatchReader;
 use arrow_array::cast::AsArray;

@@ -1,4 +1,4 @@
-//! A column of a file: its kind, whether it holds lists, and its name.
+//! A column of a file: its kind, whether it contains lists, and its name.
 
 use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, Field};

@@ -306,7 +306,7 @@ impl<'a> Fields<'a> {
         Ok(text.map_err(|_| Error::malformed("a text of the index is not UTF-8").offset(offset))?.to_owned())
     }
 
-    /// Reads a list. It grows item by item, so that a false count ends with the bytes.
+    /// Reads a list. It grows item by item, so that a false count fails when the bytes run out.
     fn list<T>(&mut self, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let count = self.u32()?;
         let mut items = Vec::new();

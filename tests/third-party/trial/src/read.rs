@@ -1,4 +1,4 @@
-//! The reader: raw storages are in their files, and encoded ones are decoded here.
+//! The reader: raw storages are in their files, and encoded storages are decoded here.
 
 use crate::codec::{Decoder, MOST_OF_PAIR};
 use crate::index::{DataFile, Entry, Fields, Index, Joined, Stored};

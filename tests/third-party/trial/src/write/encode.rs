@@ -107,7 +107,7 @@ struct Plan {
     index_file: OutputId,
     files: Vec<OutputId>,
     chunks: Vec<Chunk>,
-    /// The place of each chunk, filled in by the streams, which run in parallel.
+    /// The location of each chunk, filled in by the streams, which run in parallel.
     stored: Mutex<Vec<Option<Stored>>>,
 }
 
@@ -127,7 +127,7 @@ impl TensorPlan for Plan {
             self.chunks.iter().enumerate().filter(|(_, chunk)| chunk.file as usize == number)
         {
             context.check_cancelled()?;
-            // A chunk has the length of the option, or one row.
+            // A chunk has the length that the option sets, or one row.
             let mut bytes = room(chunk.len, context)?;
             catalog.read(chunk.tensor, chunk.offset, &mut bytes)?;
             let mut encoded = encode(&bytes);

@@ -1,5 +1,5 @@
-//! Every tensor is divided into blocks, which alternate between both orders, both byte orders, and
-//! all data files.
+//! Every tensor is divided into blocks, which alternate between row-major and column-major order,
+//! both byte orders, and all data files.
 
 use super::{DataFiles, add_tensor, index_path, new_index, place_in, plain_block};
 use crate::index::Index;
@@ -70,8 +70,8 @@ pub(super) struct Tile {
     pub(super) len: u64,
 }
 
-/// Returns the tiles of a tensor, which alternate between both orders and both byte orders. A
-/// tensor whose elements share bytes or are strings is one tile.
+/// Returns the tiles of a tensor, which alternate between row-major and column-major order and both
+/// byte orders. A tensor whose elements share bytes or are strings is one tile.
 pub(super) fn tiles(catalog: &dyn CatalogView, tensor: TensorId, pieces: u64) -> Result<Vec<Tile>> {
     let view = catalog.tensor(tensor);
     let Some(width) = catalog.dtype_info(view.dtype)?.element_bytes() else {

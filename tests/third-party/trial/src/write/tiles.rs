@@ -1,6 +1,6 @@
 //! Every tensor is divided into a grid with one order of elements. The tiles are encoded
 //! individually and in parallel. Every fourth tile is stored unchanged, with a length that is known
-//! in advance. The offsets of the others are known when all are encoded.
+//! in advance. The offsets of the other tiles are known when all tiles are encoded.
 
 use super::grid::{Tile, tiles};
 use super::{
@@ -22,7 +22,7 @@ pub(super) struct Writer {
 struct TiledFile {
     id: OutputId,
     header: DeferredId,
-    /// Its length, in which a segment that is not encoded yet counts as one byte.
+    /// Length of the file, in which a segment that is not encoded yet counts as one byte.
     end: u64,
 }
 
