@@ -79,7 +79,7 @@ pub trait Context: Send + Sync {
     }
 
     /// Reports the progress of a long call, such as indexing or a schema scan: `done` of `total`
-    /// bytes of the input. It may be called as often as convenient.
+    /// bytes of the input. Callers need not limit how often they call it.
     fn progress(&self, done: u64, total: u64) {
         let _ = (done, total);
     }

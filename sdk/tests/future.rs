@@ -1,5 +1,5 @@
 //! A plugin and a host of a later revision, with numbers, bits and words that this side does not
-//! know. The known side must refuse or ignore these, and never mistake them for something else.
+//! know. The known side must refuse or ignore these, and never confuse them with known values.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::atomic::{AtomicBool, Ordering};

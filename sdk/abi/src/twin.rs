@@ -59,7 +59,7 @@ pub const fn twin<L: Library>() -> LibHeader {
 pub fn check(header: &'static LibHeader) -> Result<Init, String> {
     let theirs = header.layout().ok_or("the library has no layout information")?;
     check_both_ways(<TwinRef as StableAbi>::LAYOUT, theirs)?;
-    // SAFETY: the layouts were compared above, in the direction in which the older one is the
+    // SAFETY: the layouts were compared above, in the direction in which the older layout is the
     // prefix.
     let root = unsafe { header.init_root_module_with_unchecked_layout::<TwinRef>() };
     Ok(root.map_err(|error| first_line(&error.to_string()))?.init())
@@ -70,7 +70,7 @@ pub fn check(header: &'static LibHeader) -> Result<Init, String> {
 /// interface.
 fn check_both_ways(ours: &'static TypeLayout, theirs: &'static TypeLayout) -> Result<(), String> {
     // Each check gets fresh globals. The process-wide globals remember the fields of libraries
-    // loaded before, and refuse a plugin of this revision after an older one.
+    // loaded before, and refuse a plugin of this revision if an older plugin was loaded first.
     let check = |interface, plugin| {
         check_layout_compatibility_with_globals(interface, plugin, &CheckingGlobals::new())
     };

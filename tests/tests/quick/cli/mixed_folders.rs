@@ -136,7 +136,7 @@ fn a_name_of_torch_alone_makes_no_checkpoint() {
     copy(&case("tf", "saved_model_pb").folder.join("saved_model"), &folder);
     ferry.write("in/vocab.bin", b"words and more words");
     assert_eq!(ferry.inspect(&folder)["format"], "saved-model");
-    // If the folder contains nothing else, the file's reader reports what is wrong with the file.
+    // If this is the only file in the folder, its reader reports what is wrong with it.
     ferry.write("alone/pytorch_model.bin", b"words and more words");
     ferry.on("inspect", ferry.at("alone"), &[]).expect(3).says(&["pytorch_model.bin"]);
 }
