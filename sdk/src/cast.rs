@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl Catalog {
-    /// Returns this catalog with each of these tensors in the dtype next to it. A tensor that
-    /// already has the dtype is not changed.
+    /// Returns this catalog with each of these tensors cast to the dtype that is paired with it. A
+    /// tensor that already has the dtype is not changed.
     ///
     /// # Errors
     /// Returns a usage error if there is no such tensor. Returns an unsupported error if either
@@ -227,7 +227,8 @@ mod tests {
             Data::Blocks(blocks) => (blocks[0].storage, blocks[0].offset),
             Data::Empty | Data::Grid(_) => panic!("expected one storage"),
         };
-        // From byte 12, which `back` reaches, to byte 32, where `apart` begins.
+        // The shared storage starts at byte 12, which `back` reaches, and ends at byte 32, where
+        // `apart` begins.
         let (shared, _) = of(0);
         assert_eq!([of(0), of(2), of(3)].map(|(s, o)| (s == shared, o)), [(true, 2), (true, 4), (true, 8)]);
         assert_eq!(cast_at(&after, shared.0).1, 10);

@@ -86,7 +86,7 @@ impl TensorPart {
     }
 }
 
-/// Bytes of a file of another input, which an option of the writer names.
+/// A range of bytes in a file of another input. An option of the writer names that input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceRange {
     /// Value of the option, as passed to [`Context::open`](crate::Context::open).
@@ -154,7 +154,7 @@ pub enum Segment {
     Deferred(DeferredId),
 }
 
-/// A segment and its place in its file.
+/// A segment and its location in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedSegment {
     /// Offset of its first byte in the file.
@@ -189,7 +189,7 @@ pub struct OutputFile {
     pub len: u64,
 }
 
-/// An encoded segment and its place in its file.
+/// An encoded segment and its location in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedEncoded {
     /// The file.
@@ -393,7 +393,7 @@ impl Layout {
         }
     }
 
-    /// Returns the places of the deferred bytes, indexed by [`DeferredId`].
+    /// Returns the locations of the deferred bytes, indexed by [`DeferredId`].
     #[must_use]
     pub fn deferred(&self) -> &[(OutputId, Range<u64>)] {
         &self.deferred

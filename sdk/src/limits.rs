@@ -23,9 +23,9 @@ pub struct Limits {
     /// room for each column in every row, so a small file could otherwise cause a lot of work.
     pub columns: u64,
     /// Maximum bytes that all tensors of a catalog may have beyond their stored bytes, through
-    /// broadcast views and fill values. Also the maximum bytes of the records of a compressed file
-    /// beyond a thousand times its length. The host adds a thousand times the size of the user's
-    /// input, up to 60 GiB.
+    /// broadcast views and fill values. This is also the maximum by which the records of a
+    /// compressed file may exceed a thousand times the length of the file. The host adds a thousand
+    /// times the size of the user's input, up to 60 GiB.
     pub expanded_bytes: u64,
     /// Maximum memory in bytes for everything that the run reads, decodes and encodes, on all its
     /// threads. Buffers of a call that grow with the input, such as a chunk that is encoded as a

@@ -27,8 +27,8 @@ struct Packed {
 }
 
 impl Catalog {
-    /// Returns this catalog with packed tensors restored according to its metadata, and whether
-    /// there are any. An entry that does not fit its tensor remains in the metadata.
+    /// Returns this catalog with packed tensors restored according to its metadata, and whether the
+    /// catalog had packed tensors. An entry that does not fit its tensor remains in the metadata.
     #[must_use]
     pub fn unpacked(mut self) -> (Self, bool) {
         let entries = self.metadata.range(PREFIX.to_owned()..).take_while(|(key, _)| key.starts_with(PREFIX));

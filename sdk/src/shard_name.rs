@@ -49,7 +49,7 @@ impl<'a> ShardName<'a> {
         Some(Self { stem, number: value(number)?, count: value(count)?, ending, digits })
     }
 
-    /// Returns whether both names are shards of one set.
+    /// Returns whether the two names are shards of one set.
     #[must_use]
     pub fn is_of_set(&self, other: &ShardName<'_>) -> bool {
         (self.stem, self.count, self.digits.1, self.ending)

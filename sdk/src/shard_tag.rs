@@ -59,7 +59,7 @@ impl ShardTag {
         format!("r{number:0DIGITS$x}")
     }
 
-    /// Returns the separator followed by the tag, or an empty string if there is no tag.
+    /// Returns the separator followed by the tag, or an empty string without a tag.
     #[must_use]
     pub fn with_separator(self, separator: &str) -> String {
         self.0.map_or_else(String::new, |number| format!("{separator}{}", Self::text(number)))

@@ -103,8 +103,8 @@ pub trait Source: Send + Sync {
         rest.try_for_each(|(range, part)| self.read_at(range.file, range.offset, part))
     }
 
-    /// Announces ranges that will be read soon, so that a disk or server can start. Ranges outside
-    /// a file are ignored.
+    /// Announces ranges that will be read soon, so that a disk or server can start to load them.
+    /// Ranges outside a file are ignored.
     fn advise(&self, ranges: &[FileRange]) {
         let _ = ranges;
     }
@@ -213,13 +213,13 @@ pub struct MemorySource {
 }
 
 impl MemorySource {
-    /// Creates a source of one file, which is the entry.
+    /// Creates a source with one file. That file is the entry.
     #[must_use]
     pub fn file(name: &str, bytes: impl Into<Vec<u8>>) -> Self {
         Self { entry: Entry::File(name.to_owned()), files: vec![(name.to_owned(), bytes.into())] }
     }
 
-    /// Creates a source of a folder of files, which is the entry.
+    /// Creates a source with a folder of files. The folder is the entry.
     #[must_use]
     pub fn folder<N: Into<String>, B: Into<Vec<u8>>>(files: impl IntoIterator<Item = (N, B)>) -> Self {
         let files = files.into_iter().map(|(name, bytes)| (name.into(), bytes.into()));

@@ -2,8 +2,8 @@
 //! a list, or a mapping. It is made of the nodes of a [tree](crate::Tree).
 //!
 //! A value owns its nodes and does not refer to tensors, so steps that change tensors and the tree
-//! do not affect it. Its nodes are not shared: two values with the same content are equal, and the
-//! written form of a value is never larger because of shared nodes.
+//! do not affect it. Its nodes are not shared, so two values with the same content are equal, and a
+//! small value never expands to a large output.
 
 use crate::text::hex;
 use crate::{Dtype, Error, Limits, Node, NodeId, NodeKind, Result};

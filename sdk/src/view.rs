@@ -15,7 +15,7 @@ pub(crate) const BLOCKS_AT_ONCE: u64 = 1024;
 pub struct TensorView<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Dtype. [`CatalogView::dtype_info`] also knows dtypes that are not built in.
+    /// Dtype. [`CatalogView::dtype_info`] also describes dtypes that are not built in.
     pub dtype: Dtype,
     /// Dimensions, in elements.
     pub shape: &'a [u64],

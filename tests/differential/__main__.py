@@ -134,7 +134,7 @@ def one(arguments):
 
 
 def note(found, result, arguments):
-    """Prints a difference of a new kind, and counts the others."""
+    """Prints the first difference of each kind, and counts the differences of each kind."""
     source, target = result.pair.split("->")
     for difference in result.differences:
         key = f"{source}: {difference.kind}"

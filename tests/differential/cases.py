@@ -64,7 +64,8 @@ def convert(binary, rng, result, source, output, options):
 
 
 def explain(result, outcome, differences):
-    """Keeps the differences that no loss explains, and counts the others by the reason of the loss."""
+    """Keeps the differences that no loss explains, and counts the explained ones by the reason of
+    the loss."""
     for difference in differences:
         if reason := outcome.explanation(difference.names, difference.losses):
             result.explained[f"{alike(difference.kind)}: {alike(reason)}"] += 1

@@ -97,7 +97,7 @@ def _zoned(cell, kind):
 
 
 def _are_same(near, wide):
-    """Tells whether all times of a table equal those of another, whose unit may be larger."""
+    """Tells whether all times of a table equal those of another table, whose unit may be larger."""
     for one, two in zip(near.columns, wide.columns):
         for a, b in zip(_leaves(one.combine_chunks()), _leaves(two.combine_chunks())):
             if pa.types.is_timestamp(a.type):

@@ -165,7 +165,7 @@ def _distributed(tensor):
 
 
 def read_torch(path):
-    """Returns the tensors of a file. For a module, these are the ones in its state dict."""
+    """Returns the tensors of a file. For a module, these are the tensors in its state dict."""
     import torch
 
     try:

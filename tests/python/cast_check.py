@@ -45,7 +45,7 @@ def fraction(value):
 
 
 def check_clamped(name, x, ours):
-    """Returns the values beyond the range, and which ones they are."""
+    """Checks the values beyond the range, and returns a mask that selects them."""
     limits = torch.iinfo(target)
     whole = numpy.trunc(x)
     outside = ~((whole >= float(limits.min)) & (whole < float(limits.max // 2 + 1) * 2))

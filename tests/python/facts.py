@@ -55,7 +55,7 @@ def load_torch(path, calculate_storage_offsets=False):
 
 
 def load_safetensors(path):
-    """Reads a file through both functions of the library, which must agree."""
+    """Reads a file with `safe_open` and with `load_file`, which must agree."""
     from safetensors import safe_open
     from safetensors.torch import load_file
 

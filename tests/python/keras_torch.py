@@ -1,9 +1,9 @@
 """Saves and checks the same model in Keras and in PyTorch, with the same names of its parts.
 
-`make FOLDER` saves the Keras model as a checkpoint and as weights, with its outputs. `torch FOLDER` loads what ferry made of it
-(FOLDER/torch.safetensors), compares the outputs, and saves the PyTorch model with other values and its outputs. `check FOLDER`
-restores what ferry made of these (FOLDER/back, also as weights) in Keras, and compares.
-"""
+`make FOLDER` saves the Keras model as a checkpoint and as weights, with its outputs. `torch FOLDER`
+loads ferry's conversion of it (FOLDER/torch.safetensors), compares the outputs, and saves the
+PyTorch model with other values and its outputs. `check FOLDER` restores ferry's conversion of the
+PyTorch model (FOLDER/back, also as weights) in Keras, and compares. """
 
 import sys
 

@@ -1,4 +1,5 @@
-"""Compares the samples of two MDS datasets. The second is also read shuffled, with its hashes checked: FIRST SECOND [HASH]."""
+"""Compares the samples of two MDS datasets. The second dataset is also read shuffled, with its
+hashes checked: FIRST SECOND [HASH]."""
 
 import json
 import sys

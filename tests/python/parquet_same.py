@@ -36,7 +36,8 @@ def check(path):
 
 
 def plain(table):
-    """Returns columns with NaN as text, because it does not equal itself, and with dictionaries decoded."""
+    """Returns columns with NaN as text, because NaN does not equal itself, and with dictionaries
+    decoded."""
     columns = []
     for column in table.columns:
         if pa.types.is_dictionary(column.type):

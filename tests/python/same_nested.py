@@ -1,4 +1,5 @@
-"""Checks that two torch files hold the same nested object: keys and their order, types, scalars, tensors, ties."""
+"""Checks that two torch files contain the same nested object: keys and their order, types, scalars,
+tensors, ties."""
 
 import sys
 

@@ -1,9 +1,8 @@
 """Makes and checks object-based checkpoints.
 
-`make FOLDER` saves some as FOLDER/CASE/original, with their values. `check FOLDER NAME:all|model ...` reads each
-FOLDER/CASE/NAME into new objects with tf.train.Checkpoint, asserts that everything is consumed, and compares the values of
-all objects or only of the model.
-"""
+`make FOLDER` saves checkpoints as FOLDER/CASE/original, with their values. `check FOLDER
+NAME:all|model ...` reads each FOLDER/CASE/NAME into new objects with tf.train.Checkpoint, asserts
+that everything is consumed, and compares the values of all objects or only of the model. """
 
 import pathlib
 import pickle

@@ -1,5 +1,6 @@
-"""Makes and checks name-based checkpoints: `make FOLDER` saves some with tf.compat.v1.train.Saver as FOLDER/CASE; `check
-FOLDER NAME...` restores each FOLDER/CASE-NAME into the same graph and compares."""
+"""Makes and checks name-based checkpoints: `make FOLDER` saves checkpoints with
+tf.compat.v1.train.Saver as FOLDER/CASE; `check FOLDER NAME...` restores each FOLDER/CASE-NAME into
+the same graph and compares."""
 
 import sys
 

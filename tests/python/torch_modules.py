@@ -18,7 +18,8 @@ class Scale(torch.Tensor):
 
 
 class Block(nn.Module):
-    """A module with parameters, buffers of both kinds, and attributes that are not tensors."""
+    """A module with parameters, persistent and other buffers, and attributes that are not
+    tensors."""
 
     def __init__(self, width):
         super().__init__()

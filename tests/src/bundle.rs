@@ -201,7 +201,7 @@ pub fn facts(dtype: &str, shape: &[i64], logical: &[u8]) -> Facts {
 pub struct Bundle {
     /// A `BundleHeaderProto` that replaces the correct header.
     pub header: Option<Vec<u8>>,
-    /// All other keys with their values.
+    /// All keys except that of the header, with their values.
     pub entries: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The data files.
     pub shards: Vec<Vec<u8>>,
@@ -378,7 +378,7 @@ impl Bundle {
         self.expected.insert(key.to_owned(), facts("STR", shape, &string_bytes(strings)));
     }
 
-    /// Sets the entry of a sliced tensor, but not those of its slices.
+    /// Sets the entry of a sliced tensor, but not the entries of its slices.
     pub(crate) fn set_sliced(&mut self, key: &str, dtype: i64, shape: &[i64], slices: &[Slice]) {
         let entry = Entry { dtype, shape: shape.to_vec(), slices: slices.to_vec(), ..Entry::default() };
         self.set(key, &entry);

@@ -42,7 +42,8 @@ pub fn rows(ids: impl Iterator<Item = i64>, more: impl Fn(i64) -> Vec<(&'static 
     }))
 }
 
-/// Creates forty files in five folders. Those of one folder have a feature that the others lack.
+/// Creates forty files in five folders. The files in one folder have a feature that all other files
+/// lack.
 pub fn dataset() -> Zoo {
     let zoo = Zoo::new();
     zoo.manifest(MANIFEST);

@@ -50,8 +50,8 @@ impl Ferry {
 
     /// Adds these libraries to the plugins that the program finds by default.
     pub fn with_plugins(libraries: &[impl AsRef<Path>]) -> Self {
-        // In the target folder, because hard links cannot cross file systems and other users cannot
-        // write there.
+        // The plugin folder is in the target folder, because hard links cannot cross file systems
+        // and other users cannot write there.
         let plugins = workspace().folder("plugins-");
         let ferry = Self { plugins, home: tempfile::tempdir().unwrap() };
         for library in libraries {

@@ -148,8 +148,8 @@ pub fn read_state_file(format: &dyn Format, text: &[u8]) -> bool {
 }
 
 /// Returns the inputs of a target that reached new code in libFuzzer, or failed once. Also returns
-/// the inputs from its folder in `FERRY_FUZZ_ALSO`, so that `tests/coverage` includes inputs that
-/// were not kept.
+/// the inputs from the target's folder in `FERRY_FUZZ_ALSO`, so that `tests/coverage` includes
+/// inputs that were not kept.
 pub fn kept(name: &str) -> Vec<Vec<u8>> {
     let mut kept = Vec::new();
     if let Ok(bytes) =

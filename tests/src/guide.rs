@@ -228,8 +228,8 @@ impl Chapter {
 pub fn clone(home: &Path) -> PathBuf {
     let clone = home.join("tensorferry");
     std::fs::create_dir_all(clone.join("target")).unwrap();
-    // Only these, because a user may have left files there, such as the output of the README's
-    // first command.
+    // Only these entries are linked, because a user may have left files in the root, such as the
+    // output of the README's first command.
     for name in ["Cargo.lock", "Cargo.toml", "README.md", "host", "plugins", "proto", "sdk", "tests"] {
         symlink(root().join(name), clone.join(name)).unwrap();
     }

@@ -98,8 +98,8 @@ impl Modules {
         modules
     }
 
-    /// Returns the modules that a path passes through, starting at the module that contains it:
-    /// those that import its names, and the one that defines the last name.
+    /// Returns the modules that a path passes through, starting at the module that contains it: the
+    /// modules that import its names, and the module that defines the last name.
     fn passed(&self, from: &ModulePath, path: &[String], depth: usize) -> Vec<&ModulePath> {
         let ups = path.iter().take_while(|name| *name == "super").count();
         let (mut at, mut rest) = match path.first().map(String::as_str) {
@@ -203,11 +203,11 @@ mod tests {
             assert_eq!(found(&[("lib.rs", root), user, owner]), [": a b"], "{root}");
         }
         assert_eq!(found(&[("lib.rs", "pub use b::Other;"), user, owner]), [""; 0]);
-        // Through two modules, and in the code.
+        // The arrow leads through two modules, and the path is in the code instead of a `use` line.
         let through = ("c.rs", "pub use crate::b::Name;");
         let sources = [("lib.rs", "pub use c::Name;"), ("a.rs", "fn f() -> crate::Name {}"), owner, through];
         assert_eq!(found(&sources), [": a b c"]);
-        // Through a name that the folder imports for its own use.
+        // The arrow leads through a name that the folder imports for its own use.
         let sources = [("lib.rs", "use b::Name;"), ("a.rs", "pub struct A(super::Name);"), owner];
         assert_eq!(found(&sources), [": a b"]);
     }

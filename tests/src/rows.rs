@@ -29,8 +29,8 @@ pub fn numbered(ferry: &Ferry, name: &str, ids: impl Iterator<Item = i64>) -> Pa
     ferry.write(name, ids.map(line).collect::<String>())
 }
 
-/// Writes a folder of files with these numbers of rows. The ids of the first file start at 0, those
-/// of the second at 1000.
+/// Writes a folder of files with these numbers of rows. The ids of the first file start at 0, and
+/// the ids of the second file at 1000.
 pub fn files_of(ferry: &Ferry, folder: &str, lengths: &[i64]) -> PathBuf {
     for (file, len) in (0..).zip(lengths) {
         numbered(ferry, &format!("{folder}/{file:03}.jsonl"), (0..*len).map(|row| 1000 * file + row));

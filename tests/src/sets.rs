@@ -264,14 +264,14 @@ struct SetFolder {
 }
 
 impl SetFolder {
-    /// Creates an empty folder, in memory if the system has such a place.
+    /// Creates an empty folder, in memory if the system has a folder for that.
     fn new() -> Self {
         let memory = Path::new("/dev/shm");
         let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         Self { folder: folder.expect("there is space"), files: Files::new() }
     }
 
-    /// Makes the folder hold exactly these files.
+    /// Makes the folder contain exactly these files.
     fn hold(&mut self, files: &Files) -> std::io::Result<()> {
         let root = self.folder.path();
         for name in self.files.keys().filter(|name| !files.contains_key(*name)) {

@@ -24,7 +24,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Returns the file without which the others cannot be opened.
+    /// Returns the file that is needed to open all other files.
     fn index(self) -> Option<&'static Path> {
         match self {
             Self::File | Self::Folder => None,
@@ -50,8 +50,8 @@ const BYSTANDER: &str = "keep.txt";
 const TENSORS: u64 = 32;
 /// The number of files of an output that is not a single file.
 const SHARDS: u64 = 4;
-/// The number of files of the old checkpoint, whose data files therefore have other names than the
-/// new one's.
+/// The number of data files of the old checkpoint. It differs from the number in the new
+/// checkpoint, so the names of the data files differ too.
 const OLD_BUNDLE_SHARDS: u64 = 2;
 
 /// A folder with an old and a new input of one shape, and their outputs.

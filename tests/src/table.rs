@@ -21,7 +21,7 @@ pub const SNAPPY: u8 = 1;
 pub struct Style {
     /// A block ends when it has this many bytes.
     pub block_bytes: usize,
-    /// Number of entries from one that shares no prefix with the previous one to the next such
+    /// Number of entries from an entry that shares no prefix with its predecessor to the next such
     /// entry.
     pub restart_interval: usize,
     /// Whether keys leave out the prefix that they share with the previous key.

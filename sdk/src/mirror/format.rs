@@ -97,7 +97,7 @@ impl RemoteFormat {
         Ok(Self { object, description })
     }
 
-    /// Returns the faults of its destructors, including its own.
+    /// Returns the faults of the destructors of this format and of its objects.
     #[must_use]
     pub fn faults(&self) -> &Arc<PluginFaults> {
         &self.object.faults

@@ -87,7 +87,8 @@ impl ExpandedBytes {
     }
 }
 
-/// The number of bytes that all rows of an input may expand to, and those decoded so far.
+/// The number of bytes that all rows of an input may expand to, and the number of bytes decoded so
+/// far.
 #[derive(Debug)]
 pub struct ExpansionLimit {
     bytes: Bound,

@@ -41,8 +41,8 @@ impl From<Batches> for ScanRequest {
 }
 
 impl ScanRequest {
-    /// Returns a request for the whole columns that contain all requested fields, in batches of the
-    /// same length.
+    /// Returns a request for the whole columns that contain all requested fields, with the same
+    /// batch length.
     #[must_use]
     pub fn batches(&self) -> Batches {
         let whole = |paths: &Vec<FieldPath>| {

@@ -45,7 +45,7 @@ impl Sharding {
     /// Returns the division that these options select.
     ///
     /// # Errors
-    /// Returns a usage error if more than one of them is given.
+    /// Returns a usage error if more than one of these options is set.
     pub fn of(options: &Options) -> Result<Self> {
         let count = SHARDS.get(options)?.map(Self::Count);
         let rows = SHARD_ROWS.get(options)?.map(|rows| Self::Roll(Roll::Rows(rows)));

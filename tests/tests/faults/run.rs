@@ -157,7 +157,7 @@ fn a_torn_journal_costs_nothing_that_stands() {
     let journal = scene.zoo.path("zoo.journal.jsonl");
     let whole = fs::read(&journal).unwrap();
     let stands = scene.zoo.outputs();
-    // Cuts the last record of the journal, and then the one before it as well.
+    // Cuts the last record of the journal, and then the record before it as well.
     let ends: Vec<usize> =
         whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
     for cut in [ends[ends.len() - 1] - 3, ends[ends.len() - 2] - 3, ends[ends.len() - 3] + 1] {
@@ -183,7 +183,7 @@ fn one_run_at_a_time() {
     if first.try_wait().unwrap().is_none() {
         let _ = second.expect(75).says(&["another run", &first.id().to_string()]);
     }
-    // A killed run does not block others.
+    // A killed run does not block other runs.
     first.kill().unwrap();
     first.wait().unwrap();
     scene.end(&Standing::new(), "after a kill");

@@ -69,7 +69,7 @@ fn survives_mutated_stores_and_arrays() {
     drive_any("orbax_store", &[manifests, nodes, vec![node[14..node.len() - 4].to_vec()]].concat());
     drive_any("orbax_zarr", &arrays);
     let stored = std::fs::read(folder().join("orbax/zarr2_compressors/z/c_blosc/0.0")).unwrap();
-    // Four chunks of one byte, and the place of each.
+    // Four chunks of one byte, and the offset and length of each.
     let index = (0..4_u64).flat_map(|at| [at, 1]).flat_map(u64::to_le_bytes);
     let shard: Vec<u8> = [1, 2, 3, 4].into_iter().chain(index).collect();
     drive_any("orbax_chunk", &[blosc_chunks(), vec![stored, shard]].concat());

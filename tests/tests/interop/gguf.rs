@@ -72,8 +72,8 @@ fn llama_cpp_runs_models_of_transformers() {
         let differs: Vec<&str> =
             same["differs"].as_array().unwrap().iter().filter_map(|d| d[0].as_str()).collect();
         // For a folder with only a tokenizer.json, the converter gives every piece the same score,
-        // with which llama.cpp merges differently, and marks the unknown piece as control. It does
-        // not check whether text gets a leading space.
+        // with which llama.cpp merges differently, and marks the unknown piece as control. The
+        // converter does not check whether text gets a leading space.
         let scored =
             ["tokenizer.ggml.add_space_prefix", "tokenizer.ggml.scores", "tokenizer.ggml.token_type"];
         assert_eq!(differs, if kind == "mistral" { &scored[..] } else { &[] }, "{kind}: {same}");

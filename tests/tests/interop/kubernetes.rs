@@ -52,7 +52,7 @@ fn the_guides_job_does_a_plan_by_its_own_rules() {
     let ferry = Ferry::on_disk();
     let chapter = Chapter::read("cluster.md");
     ferry.write("zoo-job.yaml", chapter.file("zoo-job.yaml"));
-    // Without retries of jobs, so that only a new pod can succeed.
+    // Jobs are not retried, so that only a new pod can succeed.
     ferry.write("zoo.toml", format!("[defaults]\nretries = 0\n\n{}", chapter.file("zoo.toml")));
     for n in 0..MODELS {
         let model = ferry.write(&format!("models/{n:03}.bin"), []);

@@ -131,7 +131,7 @@ fn the_guides_array_does_all_and_queues_what_passes_once_more() {
     let ferry = Ferry::on_disk();
     let chapter = Chapter::read("cluster.md");
     ferry.write("zoo.sbatch", chapter.file("zoo.sbatch"));
-    // Without retries of jobs, so that only a requeued task can succeed.
+    // Jobs are not retried, so that only a requeued task can succeed.
     ferry.write("zoo.toml", format!("[defaults]\nretries = 0\n\n{}", chapter.file("zoo.toml")));
     let model = case("torch", "zip_module_state_dict").input();
     for n in 1..=4 {

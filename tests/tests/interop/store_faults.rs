@@ -110,8 +110,8 @@ impl Shop {
         took
     }
 
-    /// Converts a local file to an object in parts, while `way` answers the requests selected by
-    /// `of`, which are numbered.
+    /// Converts a local file to an object in parts, while `way` answers the requests that `of`
+    /// selects. These requests are numbered.
     fn write(
         &self,
         name: &str,

@@ -21,7 +21,7 @@ fn seen(prefixes: &[PathBuf]) -> Vec<Seen> {
     prefixes.iter().map(of).collect()
 }
 
-/// Returns the tensors that TensorFlow could read, and the names of the others.
+/// Returns the tensors that TensorFlow could read, and the names of the other tensors.
 fn split(seen: Seen) -> (BTreeMap<String, Facts>, Vec<String>) {
     let mut read = BTreeMap::new();
     let mut unread = Vec::new();

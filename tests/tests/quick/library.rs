@@ -239,7 +239,7 @@ fn a_saved_model_keeps_its_metadata_and_its_state() {
     // A format without a place for state reports it.
     let report = registry.save_with(folder.path().join("m.safetensors"), tensors(), &options).unwrap();
     assert!(report.losses.iter().any(|loss| loss.kind == LossKind::State), "{:?}", report.losses);
-    // The tree of tensors with other names is reported, too.
+    // If the tensors have different names, the loss of the tree is reported, too.
     let renamed = model.tensors().map(|tensor| NewTensor::opened(format!("x.{}", tensor.name()), &tensor));
     let report = registry.save_with(folder.path().join("renamed.pt"), renamed, &options).unwrap();
     assert!(report.losses.iter().any(|loss| loss.why.contains("flat list")), "{:?}", report.losses);

@@ -293,7 +293,7 @@ fn what_has_no_counterpart_is_refused_by_name() {
     let report = ferry.convert(&folder, &ferry.at("x.gguf"), &["-o", "names=keep", "--json"]).json();
     assert!(sidecars(&report).contains(&"config.json"), "{report}");
     assert!(ferry.equal(&folder, &ferry.at("x.gguf")));
-    // The way back supports the same architectures.
+    // The conversion back supports the same architectures.
     let other = ferry.at("x.gguf");
     ferry
         .try_convert(&other, &ferry.at("out"), &["--to", "safetensors", "-i", "names=hf"])

@@ -536,7 +536,7 @@ fn a_second_reading_says_nothing_twice_and_forgets_nothing() {
     let ferry = Ferry::new();
     let [input, output] = ferry.paths(["in.tfrecord", "out.parquet"]);
     alike_but(&input, &[("new", Feature::Ints(vec![7]))]);
-    // The receipt of an older output, and a stage that cannot have been made here.
+    // The conversion notes the receipt of an older output, and a stage that was made elsewhere.
     ferry.convert(&input, &output, &["--receipt"]);
     std::fs::remove_file(&output).unwrap();
     ferry.write(&format!("{}/copied/new/x", staging_area()), "");

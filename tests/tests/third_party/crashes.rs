@@ -20,7 +20,7 @@ fn a_plugin_that_cannot_be_stopped_by_an_error() {
         "[defaults]\ntimeout = \"5s\"\nmemory_limit = \"256MiB\"\n\
          [[zoo]]\nroot = \"in\"\noutput = \"out/{name}.safetensors\"\n",
     );
-    // First one process at a time, so that each lost one must be replaced, and then several.
+    // First one process at a time, so that each lost process must be replaced, and then several.
     for jobs in ["1", "3"] {
         let _ = std::fs::remove_dir_all(zoo.path("out"));
         let outcome = zoo.run(&["--jobs", jobs]).expect(3);
@@ -47,7 +47,7 @@ fn a_plugin_that_cannot_be_stopped_by_an_error() {
         );
         zoo.nothing_is_staged();
     }
-    // The other jobs are done, and only the failed ones run again.
+    // The other jobs are done, and only the failed jobs run again.
     let _ = zoo.run(&[]).expect(3);
     assert_eq!((zoo.total("unchanged"), zoo.total("failed")), (9, 4));
     let _ = zoo.run(&["--fail-fast", "--jobs", "1"]).expect(3);

@@ -24,7 +24,7 @@ pub(crate) fn target() -> PathBuf {
     workspace().target.join("third-party")
 }
 
-/// The environment of cargo for builds in [`target`], so that all use the same results. Debug
+/// The environment of cargo for builds in [`target`], so that all of them share results. Debug
 /// information is not needed, and would take a third of the time.
 pub(crate) const PROFILE: (&str, &str) = ("CARGO_PROFILE_DEV_DEBUG", "0");
 

@@ -267,7 +267,7 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &ReadRows) {
     }
 }
 
-/// Checks JSON lines, if the format has its own.
+/// Checks JSON lines, if the format writes its own.
 fn check_lines(rules: &Rules<'_>, sample: &Sample, expected: &ReadRows) {
     let title = format!("{}, as lines", sample.title());
     let mut context = MemoryContext::default();

@@ -1,5 +1,5 @@
 //! Model folders: models in sub-folders are converted in place, other files are copied along, and
-//! the files of an older split are removed when a new one is written.
+//! the files of an older split are removed when a new split is written.
 
 use std::path::Path;
 use tensorferry_tests::Ferry;

@@ -309,7 +309,7 @@ fn a_view_says_what_is_wrong() {
     let mut view = View::of(&ferry, &input);
     let taken = ferry.run(args!["view", input, "--port", view.port.to_string()]).expect(5);
     assert!(taken.stderr.contains("cannot listen"), "{}", taken.stderr);
-    // A file that changes while it is served is reported, and not read as if it were the same.
+    // A file that changes while it is served is reported, and not read as if it were unchanged.
     std::fs::write(&input, [0; 100]).unwrap();
     let (status, body) = view.get(&format!("{}values?model=0&tensor=0", view.path));
     assert_eq!(status, 500, "{body}");

@@ -1,4 +1,4 @@
-//! Plugins are found where the contract says, untrusted ones are rejected, and a library that
+//! Plugins are found where the contract says, untrusted plugins are rejected, and a library that
 //! crashes, hangs or lies harms only itself.
 
 use std::collections::BTreeSet;

@@ -15,7 +15,7 @@ fn each_input_has_an_output_of_its_own() {
     let names = inputs.each_ref().map(|path| path.to_str().unwrap());
     let [out, template] = ferry.paths(["out", "out/{stem}.pt"]);
     let convert = |options: &[&str]| ferry.run([&["convert"], &names[..], options].concat());
-    // The input that cannot be read is reported, and the others are converted.
+    // The input that cannot be read is reported, and the other inputs are converted.
     let report =
         convert(&["-O", template.to_str().unwrap(), "--json"]).expect(3).says(&["bad_size_mismatch"]);
     let conversions = report.json()["conversions"].as_array().unwrap().clone();

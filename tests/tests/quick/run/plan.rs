@@ -125,8 +125,8 @@ fn a_worker_does_what_it_is_given_and_tells_of_it() {
         zoo.ferry.run(["run".as_ref(), zoo.path("in").as_os_str()]).expect(2).says(&["this is not a plan"]);
 }
 
-/// A worker freezes between its record and its commit, another worker takes its piece, and it wakes
-/// when all is done.
+/// A worker freezes between its record and its commit, another worker takes its piece, and the
+/// frozen worker wakes when everything is done.
 #[test]
 fn a_worker_that_wakes_late_does_no_harm() {
     for stage in ["journal-commit-written@2", "journal-done@1", "sealed@1", "file-renamed@1", "committed@1"] {

@@ -11,8 +11,8 @@ use tensorferry_tests::{Ferry, args};
 /// More files than a process may have open.
 const FILES: usize = 300;
 
-/// A stage whose record would cause a file to be written through a link, and one whose record would
-/// move files out of another folder.
+/// A stage whose record would cause a file to be written through a link, and a stage whose record
+/// would move files out of another folder.
 #[test]
 fn a_stage_in_a_clone_is_not_obeyed() {
     let ferry = Ferry::new();

@@ -1,5 +1,5 @@
 //! Pairs, a format of rows that uses version 57 of arrow-rs: each line is an integer, a tab, and a
-//! text. Rows pass as C streams, which all versions share. Only the two places that move a stream
+//! string. Rows pass as C streams, which all versions share. Only the two places that move a stream
 //! are unsafe.
 
 mod write;

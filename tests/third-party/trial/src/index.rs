@@ -66,8 +66,8 @@ pub(crate) struct Entry {
     pub(crate) grid: Option<Grid>,
 }
 
-/// Selects the dtypes whose blocks are read as a grid if they are its tiles, which then take only a
-/// few bytes each.
+/// Selects the dtypes whose blocks may be read as a grid. If the blocks of a tensor are the tiles
+/// of a grid, each takes only a few bytes.
 pub(crate) type Tiled<'a> = &'a dyn Fn(&[DtypeInfo], &str) -> bool;
 
 /// Receives a storage as it is read, with the data files and the offset of its fields in the index.

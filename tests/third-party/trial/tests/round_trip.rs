@@ -203,8 +203,8 @@ fn damage_is_found() {
     assert!(check(missing).is_err());
 }
 
-/// The suite covers typed metadata, attributes of tensors, and storages that are joined from
-/// others.
+/// The suite covers typed metadata, attributes of tensors, and storages that are joined from other
+/// storages.
 #[test]
 fn the_conformance_suite_holds() {
     let sample = Sample::set(Entry::File("sample.trial".to_owned()), sample());

@@ -8,7 +8,8 @@ use tensorferry_sdk::{
     TensorPlan, TensorWriter,
 };
 
-/// Number of dimensions that are divided. The others stay whole, to limit the number of blocks.
+/// Number of dimensions that are divided. Other dimensions stay whole, to limit the number of
+/// blocks.
 const CUT_DIMENSIONS: usize = 3;
 
 pub(super) struct Writer {
