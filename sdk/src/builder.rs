@@ -19,8 +19,8 @@ pub trait CatalogSink: LossSink {
     /// # Errors
     /// Returns a malformed error if the storage reaches past the end of its file, or if a range of
     /// a joined storage reaches past the end of its storage. Returns a plugin error if a joined
-    /// storage names a storage that does not exist or is itself joined, and an unsupported error if it
-    /// mixes byte orders. Returns a limit error if there are too many storages or bytes.
+    /// storage names a storage that does not exist or is itself joined, and an unsupported error if
+    /// it mixes byte orders. Returns a limit error if there are too many storages or bytes.
     fn storage(&mut self, storage: Storage) -> Result<StorageId>;
 
     /// Declares a dtype that is not built in. Declaring it again returns the same dtype.

@@ -75,8 +75,9 @@ impl DtypeInfo {
     /// plugin's declaration therefore keeps working when the SDK adds the dtype.
     ///
     /// # Errors
-    /// Returns a usage error if a number is zero or `swap_unit` does not divide the block, or if the name is empty, longer than 64 bytes, or that of a built-in dtype with a
-    /// different layout.
+    /// Returns a usage error if a number is zero or `swap_unit` does not divide the block, or if
+    /// the name is empty, longer than 64 bytes, or that of a built-in dtype with a different
+    /// layout.
     pub fn extension(name: &str, block_elements: u32, block_bytes: u32, swap_unit: u32) -> Result<Self> {
         if let Some(built_in) = Dtype::named(name).and_then(Dtype::info)
             && built_in.has_sizes(block_elements, block_bytes, swap_unit)

@@ -321,8 +321,8 @@ pub trait TensorReader: Send + Sync {
     /// there are none. Reads only headers; the host reads the tensors.
     ///
     /// # Errors
-    /// Returns an error with its location if the input is malformed, unsupported or over a limit, or
-    /// cannot be read.
+    /// Returns an error with its location if the input is malformed, unsupported or over a limit,
+    /// or cannot be read.
     fn read(
         &self,
         source: &dyn Source,

@@ -273,7 +273,8 @@ pub trait LayoutSink: LossSink {
     /// [`Digests::encoded`](crate::Digests::encoded) returns the final location.
     ///
     /// # Errors
-    /// Returns an error if there is no such copied file, if a tensor has no such region, or if a region is specified and the number of tensors is not one.
+    /// Returns an error if there is no such copied file, if a tensor has no such region, or if a
+    /// region is specified and the number of tensors is not one.
     fn encoded(&mut self, file: OutputId, encoded: Encoded) -> Result<(EncodedId, u64)>;
 
     /// Appends `len` bytes that are supplied once the digests are known.

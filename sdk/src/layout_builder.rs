@@ -54,8 +54,8 @@ impl<'a> LayoutBuilder<'a> {
     /// Returns the finished layout.
     ///
     /// # Errors
-    /// Returns a plugin error if a tensor is missing, is written only in part, or is written twice, or if a digest
-    /// covers deferred bytes.
+    /// Returns a plugin error if a tensor is missing, is written only in part, or is written twice,
+    /// or if a digest covers deferred bytes.
     pub fn finish(mut self) -> Result<Layout> {
         if self.layout.files.is_empty() {
             return Err(Error::plugin("the writer did not plan any files"));

@@ -129,8 +129,9 @@ impl Options {
     /// Checks the user's options against those that the format declares for `side`.
     ///
     /// # Errors
-    /// Returns a usage error for an unknown key, a key that belongs to the other side, a value that does not fit
-    /// the option's kind, or a key that is given twice and is not a [list](OptionKind::List).
+    /// Returns a usage error for an unknown key, a key that belongs to the other side, a value that
+    /// does not fit the option's kind, or a key that is given twice and is not a
+    /// [list](OptionKind::List).
     pub fn check(specs: &[OptionSpec], side: Side, given: &[(String, String)]) -> Result<Self> {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (key, value) in given {

@@ -95,8 +95,8 @@ pub trait RecordReader: Send + Sync {
     /// splits may be guessed.
     ///
     /// # Errors
-    /// Returns an error with its location if the input is malformed, unsupported or over a limit, or
-    /// cannot be read.
+    /// Returns an error with its location if the input is malformed, unsupported or over a limit,
+    /// or cannot be read.
     fn open(
         &self,
         source: Arc<dyn Source>,

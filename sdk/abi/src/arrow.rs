@@ -86,7 +86,8 @@ impl ArrowSchema {
     /// and leaves a released structure behind.
     ///
     /// # Safety
-    /// `place` is aligned, and points to a schema that follows the interface, or to a released structure.
+    /// `place` is aligned, and points to a schema that follows the interface, or to a released
+    /// structure.
     #[must_use]
     pub unsafe fn from_raw(place: *mut c_void) -> Self {
         // SAFETY: the caller's contract.
@@ -106,7 +107,8 @@ impl ArrowArrayStream {
     /// and leaves a released structure behind.
     ///
     /// # Safety
-    /// `place` is aligned, and points to a stream that follows the interface, or to a released structure.
+    /// `place` is aligned, and points to a stream that follows the interface, or to a released
+    /// structure.
     #[must_use]
     pub unsafe fn from_raw(place: *mut c_void) -> Self {
         // SAFETY: the caller's contract.

@@ -28,7 +28,8 @@
 //!
 //! # The twin
 //! A library in Rust also exports a root module of `abi_stable` ([`twin`]), whose layout names the
-//! same tables. A library whose tables differ is therefore refused, and the error names the path to the difference, regardless of its manifest.
+//! same tables. A library whose tables differ is therefore refused, and the error names the path to
+//! the difference, regardless of its manifest.
 //!
 //! # Additions
 //! A library registers objects by their kind, a string. Today the only kind is `format`; a host
