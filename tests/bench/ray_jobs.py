@@ -6,7 +6,8 @@ By default, 1,000 safetensors files of 100 KiB are converted to safetensors, syn
 as in `ferry run`. The cluster is already running with one worker per processor, and the plan is
 made in advance. The time of a job is the total time divided by the number of jobs. The total is
 measured from the call to its return, and also from the first worker that answers, which excludes
-the start of the actors. `ferry run` on this machine is measured too. The best round counts. """
+the start of the actors. `ferry run` on this machine is measured too. The best round counts.
+"""
 
 import argparse
 import os

@@ -9,7 +9,8 @@ each response by 50 ms.
 
 In each round, the programs take turns, and a different program starts each round. Each row has the
 best, the median and the worst round, the processor time per GiB (user and system, best round), and
-the largest resident set. """
+the largest resident set.
+"""
 
 import argparse
 import json

@@ -6,7 +6,8 @@ Each file has up to 12 datasets with a random type, shape, layout, index, filter
 history of writes and resizes. ferry converts the file to .npz, which numpy reads. Each dataset must
 be equal bit for bit. If tensors cannot hold a dataset's type, a loss must name the dataset instead.
 A dataset that differs is repeated in a file of its own: its seed is printed, and `--only SEED`
-repeats it. """
+repeats it.
+"""
 
 import argparse
 import json

@@ -2,7 +2,8 @@
 
 A table is a list of `Column`. A cell is None, bool, int, float, str, bytes, Decimal, list, dict (a
 struct) or one of the classes below. The numbers in these classes are Python integers, which can
-hold every date and time in nanoseconds. """
+hold every date and time in nanoseconds.
+"""
 
 import base64
 import json

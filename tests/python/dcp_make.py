@@ -6,7 +6,8 @@ files per rank; `hugging_face`, the variant in safetensors files; `fsdp`, a mode
     dcp_make.py FOLDER CASE...
 
 FOLDER/plain-gap and FOLDER/plain-overlap are copies of FOLDER/plain whose tables describe chunks of
-`model.rows` that differ from the saved ones. """
+`model.rows` that differ from the saved ones.
+"""
 
 import dataclasses
 import json

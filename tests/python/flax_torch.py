@@ -3,7 +3,8 @@
 `make FOLDER` saves both with different values, and their outputs: a BERT of transformers
 (bert-flax/, bert-torch/) and a small one with convolutions (small.msgpack, small.pt). `check
 FOLDER` loads ferry's conversion of each for the other framework (to-torch/, to-flax/,
-small.safetensors, back.msgpack) and compares. """
+small.safetensors, back.msgpack) and compares.
+"""
 
 import os
 import sys

@@ -2,7 +2,8 @@
 
 Prints JSON: how many tokens llama.cpp and the tokenizer of the folder have in common, and the total
 number of tokens; after how many texts the next token was compared; and the largest difference of
-its log probabilities. """
+its log probabilities.
+"""
 
 import json
 import os

@@ -4,7 +4,8 @@
 
 `sentence` is a model of sentence-transformers: the modules after the first are sub-folders, some
 with weights. `pipeline` is a pipeline of diffusers: each part is a sub-folder. Prints the facts of
-each model by its file, and the names of all other files. """
+each model by its file, and the names of all other files.
+"""
 
 import json
 import pathlib

@@ -3,7 +3,8 @@
 `make FOLDER` saves a model in every form (own.*), the same model with other values (other.*), and
 the outputs of the first. `check FOLDER` loads ferry's conversions of these files (back.*) and
 compares the outputs. `see FILE` prints the datasets that h5py finds in a file: dtype, shape and
-digest. """
+digest.
+"""
 
 import hashlib
 import json

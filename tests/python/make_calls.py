@@ -5,7 +5,8 @@
 Prints the contents of each. A case is `{"case", "input", "tensors", "calls": {NAME: {"global",
 "is_object"}}, "under", "markers", "loads", "refused"}`. `loads` are its pickles for run_calls.py,
 `markers` the files that loading them creates, and `under` the path of the calls in the object, if
-the object contains them. """
+the object contains them.
+"""
 
 import io
 import json

@@ -2,7 +2,8 @@
 
 The models have two layers with a branch, and weights in raw fields (`raw.onnx`), in typed fields
 (`typed.onnx`) and in a separate file (`beside.onnx`). `weights.npz` has other weights with the same
-names. Prints the outputs of the models with their own weights and with those of `weights.npz`. """
+names. Prints the outputs of the models with their own weights and with those of `weights.npz`.
+"""
 
 import json
 import pathlib

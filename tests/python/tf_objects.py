@@ -2,7 +2,8 @@
 
 `make FOLDER` saves checkpoints as FOLDER/CASE/original, with their values. `check FOLDER
 NAME:all|model ...` reads each FOLDER/CASE/NAME into new objects with tf.train.Checkpoint, asserts
-that everything is consumed, and compares the values of all objects or only of the model. """
+that everything is consumed, and compares the values of all objects or only of the model.
+"""
 
 import pathlib
 import pickle

@@ -1,12 +1,13 @@
 """Saves training checkpoints in the layouts of scripts and libraries; prints the facts of each.
 
-    torch_training.py FOLDER            makes FOLDER/CASE.pt for each case torch_training.py FOLDER
-    --check    compares FOLDER/CASE.back.pt and FOLDER/CASE.legacy.pt, ferry's conversions of it,
-    wherever torch can load it with weights_only torch_training.py FOLDER --large    makes
-    FOLDER/large.pt, of 100 MB
+    torch_training.py FOLDER            makes FOLDER/CASE.pt for each case
+    torch_training.py FOLDER --check    compares FOLDER/CASE.back.pt and FOLDER/CASE.legacy.pt, ferry's
+                                        conversions of it, wherever torch can load it with weights_only
+    torch_training.py FOLDER --large    makes FOLDER/large.pt, of 100 MB
 
 For each case, `model` has the tensors of its model, and `part` is the path of the model. `parts`
-are the paths of several models, one of which the user must choose. """
+are the paths of several models, one of which the user must choose.
+"""
 
 import argparse
 import dataclasses
