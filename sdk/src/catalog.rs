@@ -81,7 +81,7 @@ impl Catalog {
         &self.tree
     }
 
-    /// Returns the reader's losses: content of the input that the catalog cannot hold.
+    /// Returns the reader's losses: content of the input that the catalog cannot represent.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         &self.losses

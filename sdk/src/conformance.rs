@@ -9,16 +9,16 @@
 //!
 //! - **description**: ids, suffixes and options are well formed, and the capabilities match what
 //!   [`Format::reader`] and [`Format::writer`] do;
-//! - **reading**: each sample is recognized, reads the same every time, and holds the tensors that
-//!   its author named; limits are enforced; no buffer is longer than the file that fills it;
+//! - **reading**: each sample is recognized, reads the same every time, and contains the tensors
+//!   that its author named; limits are enforced; no buffer is longer than the file that fills it;
 //! - **damage**: a sample that is cut at any byte, or has any byte changed, gives an error or a
 //!   catalog, never a panic; a cut sample does not lose tensors silently;
 //! - **writing**: catalogs of every dtype, of scalars and empty tensors, odd names, views, blocks,
 //!   both byte orders, encoded storages, ties, metadata and a tree are written, or refused as usage
 //!   or unsupported. Writing gives the same files each time. Segments have the same bytes
 //!   regardless of when, in which order and on how many threads they are encoded. When read back,
-//!   the files hold the same names, dtypes, shapes and bytes, and the ties, metadata and tree that
-//!   the capabilities promise, unless a loss reports otherwise.
+//!   the files contain the same names, dtypes, shapes and bytes, and the ties, metadata and tree
+//!   that the capabilities promise, unless a loss reports otherwise.
 //!
 //! A format of records is checked in the same way, with rows instead of tensors, if the feature
 //! `records` is enabled:
@@ -132,14 +132,14 @@ impl Sample {
         }
     }
 
-    /// Sets the names of tensors, or columns, that the sample must hold.
+    /// Sets the names of tensors, or columns, that the sample must contain.
     #[must_use]
     pub fn holding(mut self, names: &[&str]) -> Self {
         self.holds.extend(names.iter().map(|&name| name.to_owned()));
         self
     }
 
-    /// Sets the number of rows that the sample must hold.
+    /// Sets the number of rows that the sample must contain.
     #[cfg(feature = "arrow-60")]
     #[must_use]
     pub fn of_rows(mut self, rows: u64) -> Self {

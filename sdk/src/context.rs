@@ -24,7 +24,7 @@ impl Purpose {
     pub const COPY: Self = Self(4);
     /// To write it in a different format that keeps a tree of non-tensor state.
     pub const NESTED: Self = Self(8);
-    /// To write it in a different format that holds a flat list of tensors.
+    /// To write it in a different format that stores a flat list of tensors.
     pub const FLAT: Self = Self(16);
     /// To show records one by one from the first, perhaps only a few. A record reader that has its
     /// own mapping to lines need not scan all records for a schema.

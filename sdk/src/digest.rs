@@ -164,7 +164,7 @@ pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
 }
 
 fn append(algorithm: CrcAlgorithm, crc: u32, bytes: &[u8]) -> u32 {
-    // The register holds the complement of the value.
+    // The register contains the complement of the value.
     let mut digest = crc_fast::Digest::new_with_init_state(algorithm, u64::from(!crc));
     digest.update(bytes);
     // The upper half of a 32-bit checksum is zero.

@@ -383,8 +383,8 @@ pub trait TensorWriter: Send + Sync {
     /// Plans the files for a catalog. The returned plan is kept until the output is sealed.
     ///
     /// # Errors
-    /// Returns a usage or unsupported error for a catalog that the format cannot hold at all.
-    /// Report what it cannot hold in part as a loss.
+    /// Returns a usage or unsupported error for a catalog that the format cannot store at all.
+    /// Report content that it cannot store as a loss.
     fn plan(
         &self,
         catalog: &dyn CatalogView,

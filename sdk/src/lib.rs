@@ -220,7 +220,7 @@
 //!
 //! An [`Error`] has a kind, which says whose fault it is and decides the exit code. It also carries
 //! the location: file, tensor, offset, and the expected and found values. Content that the output
-//! format cannot hold is not an error but a [`Loss`]: the user sees all losses, and can have the
+//! format cannot store is not an error but a [`Loss`]: the user sees all losses, and can have the
 //! conversion fail at the first. If a writer cannot keep something that its [`Capabilities`]
 //! promise, it reports a loss. The host itself reports the metadata, attributes, state and ties
 //! that a format does not promise to keep. Losses go into a [`LossSink`] where they are found: the

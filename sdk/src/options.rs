@@ -17,7 +17,7 @@ pub enum Side {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionKind {
-    /// Any text.
+    /// Any string.
     Text,
     /// `true` or `false`.
     Bool,

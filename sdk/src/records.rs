@@ -90,7 +90,7 @@ pub fn batches(
 
 /// A reader of rows: opens inputs.
 pub trait RecordReader: Send + Sync {
-    /// Determines the schema and the splits. Content that rows of that schema cannot hold is a
+    /// Determines the schema and the splits. Content that rows of that schema cannot represent is a
     /// loss. The set may keep the source. For [`Purpose::ONCE`](crate::Purpose::ONCE), schema and
     /// splits may be guessed.
     ///
@@ -170,7 +170,7 @@ pub trait RecordSet: Send + Sync {
         Vec::new()
     }
 
-    /// Reports content that the rows read so far could not hold, in addition to the losses of
+    /// Reports content that the rows read so far could not represent, in addition to the losses of
     /// [`RecordReader::open`].
     fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
         let _ = losses;
@@ -226,8 +226,8 @@ pub trait RecordWriter: Send + Sync {
     /// Plans the files for rows of a schema. `rows` is the number of rows, if known.
     ///
     /// # Errors
-    /// Returns a usage or unsupported error for rows that the format cannot hold at all. Report
-    /// what it cannot hold in part as a loss.
+    /// Returns a usage or unsupported error for rows that the format cannot store at all. Report
+    /// content that it cannot store as a loss.
     fn plan(
         &self,
         schema: &SchemaRef,
@@ -295,7 +295,7 @@ pub trait RecordPlan: Send + Sync {
     /// same bytes and losses. Returns a note for [`finish`](Self::finish).
     ///
     /// # Errors
-    /// Returns an unsupported error for a value that the format cannot hold, or an error of
+    /// Returns an unsupported error for a value that the format cannot store, or an error of
     /// `output`.
     fn encode(
         &self,

@@ -1,4 +1,4 @@
-//! Content that a format cannot hold. Before the writer sees the catalog, the host removes such
+//! Content that a format cannot store. Before the writer sees the catalog, the host removes such
 //! content or converts it to text, and reports a loss.
 
 use crate::{CODES_OF, Capabilities, Catalog, Loss, LossKind, Severity, Value};
@@ -7,7 +7,7 @@ use crate::{CODES_OF, Capabilities, Catalog, Loss, LossKind, Severity, Value};
 const MAX_LISTED: usize = 200;
 
 impl Catalog {
-    /// Returns this catalog reduced to what a format with these capabilities can hold, and the
+    /// Returns this catalog reduced to what a format with these capabilities can store, and the
     /// losses:
     ///
     /// - Without [`ATTRIBUTES`](Capabilities::ATTRIBUTES), attributes of tensors are removed.

@@ -159,9 +159,9 @@ impl Value {
         depths.last().copied().unwrap_or(0)
     }
 
-    /// Returns the value as compact JSON, for people and for formats that hold only text; types are
-    /// not kept. A mapping is an object if its keys are strings, otherwise a list of pairs. Tuples
-    /// and sets are lists. Infinities and NaN are strings with their names, and bytes are
+    /// Returns the value as compact JSON, for people and for formats that store only text; types
+    /// are not kept. A mapping is an object if its keys are strings, otherwise a list of pairs.
+    /// Tuples and sets are lists. Infinities and NaN are strings with their names, and bytes are
     /// hexadecimal strings.
     #[must_use]
     pub fn json(&self) -> String {

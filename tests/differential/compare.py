@@ -37,7 +37,7 @@ def tables(source: str, target: str, expected: list[Column], found: list[Column]
         name = (column.name,)
         if not others.get(column.name):
             nothing = not column.cells or all(cell is None or cell == [] for cell in column.cells)
-            # The writer chooses the column that holds the keys of samples in a tar.
+            # The writer chooses the column that contains the keys of samples in a tar.
             is_key = column.name in ("__key__", KEY) and "bytes" in (source, target)
             if not is_key and not (nothing and target in ("json", "bytes", "example", "mds")):
                 yield Difference("a column is missing", f"{column.name!r} of {column.type}", name)

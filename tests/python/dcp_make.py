@@ -1,4 +1,4 @@
-"""Saves distributed checkpoints from several ranks, each of which holds a part of the tensors.
+"""Saves distributed checkpoints from several ranks, each of which has a part of the tensors.
 
 Prints the facts of the whole tensors. Cases: `plain`; `ranks`, where the ranks do not coordinate; `threads`, with several
 files per rank; `hugging_face`, the variant in safetensors files; `fsdp`, a model that is trained with `fully_shard`.

@@ -12,10 +12,10 @@
 //!    are a class ([`class`]), and its details were passed to the last argument, an [`ErrorSink`].
 //!    Results are written through pointers, only on success. If the user has canceled the run, any
 //!    read or push may fail with [`class::CANCELLED`], which must be passed on.
-//! 3. An argument that is an object, text or slice is borrowed until the call returns. Objects that
-//!    are declared as [`Given`], and all objects that are results, belong to the receiver, which
-//!    calls their `drop` once. A text or slice that is a result stays valid and unchanged for as
-//!    long as the called object exists.
+//! 3. An argument that is an object, string or slice is borrowed until the call returns. Objects
+//!    that are declared as [`Given`], and all objects that are results, belong to the receiver,
+//!    which calls their `drop` once. A string or slice that is a result stays valid and unchanged
+//!    for as long as the called object exists.
 //! 4. A `shared` object is called by many threads at once. A `sink` is called only by the thread
 //!    that received it, during the call. A child keeps its parent alive. Libraries are never
 //!    unloaded.

@@ -1,4 +1,4 @@
-//! An in-memory host for rows, for tests of formats that hold records.
+//! An in-memory host for rows, for tests of formats that store records.
 
 use crate::records::{Batches, PlacedPiece, RecordSet, WrittenFile, from_stream};
 use crate::{Context, Format, Loss, Options, Result, Side, Source, Target};

@@ -23,7 +23,7 @@ pub enum Cell<'a> {
     Unsigned(u64),
     /// A number for a column of floats; a 32-bit column stores the nearest value.
     Float(f64),
-    /// A text.
+    /// A string.
     Text(&'a str),
     /// Bytes.
     Bytes(&'a [u8]),

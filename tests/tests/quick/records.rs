@@ -87,7 +87,7 @@ fn sound_rows_pass_verification() {
         "rows.jsonl",
         "{\"f\": 0.1, \"s\": {\"a\": 1}, \"ll\": [[1], [2, 3]], \"l\": [1, null], \"o\": [{\"x\": 1}]}\n{\"f\": 1e300}\n",
     );
-    // A feature cannot hold a struct, nested lists, a null in a list, a list of structs, or 1e300.
+    // A feature cannot store a struct, nested lists, a null in a list, a list of structs, or 1e300.
     assert_eq!(verified(&rows, "rows.tfrecord"), 5);
     assert_eq!(verified(&rows, "rows.parquet"), 0);
 }
@@ -592,7 +592,7 @@ fn what_is_wrong_with_a_late_record_names_it() {
     assert_eq!(ferry.names(), ["in.tfrecord"]);
 }
 
-/// Plugins receive names as C strings, which cannot hold a NUL.
+/// Plugins receive names as C strings, which cannot contain a NUL.
 #[test]
 fn a_nul_in_the_name_of_a_column_is_refused_by_that_name() {
     let ferry = Ferry::new();

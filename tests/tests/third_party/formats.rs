@@ -150,8 +150,8 @@ fn the_trial_format_goes_through_the_built_in_ones() {
     assert!(!strict.exists());
 }
 
-/// A plugin asks for the memory of the run, and does not hold a part of a tensor that is too long
-/// for it.
+/// A plugin queries the memory limit of the run, and does not load a part of a tensor that is too
+/// long for it.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn what_a_plugin_holds_whole_fits_the_memory_of_the_run() {

@@ -103,7 +103,7 @@ impl TableRoundTrip<'_> {
         for row in 0..before.len() {
             let same = match after {
                 Some(after) if is_same_type => before.slice(row, 1) == after.slice(row, 1),
-                // A missing column holds only nulls.
+                // A missing column contains only nulls.
                 None => cell(before, row) == CellValue::Null,
                 Some(after) => cell(before, row).is_as(&cell(after, row)),
             };

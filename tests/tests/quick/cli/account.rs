@@ -195,7 +195,8 @@ fn files_and_folders_without_permission_are_errors_or_losses() {
     let allowed = [&of_model[..], &args!["--allow-loss", "input"]].concat();
     let lost = bound(&ferry, &[&allowed[..], &args!["--json"]].concat()).expect(0).json();
     assert_eq!(lost["account"]["left_out"], serde_json::json!(["sub", "vocab.txt"]), "{lost}");
-    // All sub-folders that may hold a model can be read. A sidecar that cannot be copied is lost.
+    // All sub-folders that may contain a model can be read. A sidecar that cannot be copied is
+    // lost.
     modes(0o644);
     set_permissions(ferry.at("model/vocab.txt"), Permissions::from_mode(0o0)).unwrap();
     bound(&ferry, &of_model).expect(0).says(&["lost: input \"vocab.txt\"", "Permission denied"]);

@@ -302,7 +302,7 @@ fn no_secret_is_in_what_a_run_leaves() {
     }
     // The exit code blames the machine, because the model may only be unreadable for it.
     let _ = run.expect(5).prints(&["1 failed, 1 done"]);
-    // Arguments are visible to other users, so the environment can hold the settings, too.
+    // Arguments are visible to other users, so the settings can also be in the environment.
     let told = shop.zoo.command(&[]).env("FERRY_STORE", shop.settings().join("\n")).output().unwrap();
     assert!(String::from_utf8_lossy(&told.stdout).contains("1 unchanged"), "{told:?}");
     let settings = format!("# of the test\n\n{}\n", shop.settings().join("\n"));
