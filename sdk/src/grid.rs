@@ -228,7 +228,8 @@ mod tests {
         assert_eq!(kind(&[0, 4], clipped, &[], same), None);
         let malformed = Some(ErrorKind::Malformed);
         assert_eq!(kind(&[3, 4], clipped, &[24, 8, 12, 3], same), malformed);
-        // The second row of a padded tile begins after a whole row of the tile.
+        // In a padded tile, the second row begins after a full row of the tile, including the
+        // padding.
         assert_eq!(kind(&[3, 4], padded, &[24, 8, 12, 4], same), malformed);
         assert_eq!(kind(&[3, 4], clipped, &[24, 8, 12], same), malformed);
         assert_eq!(kind(&[3, 4], clipped, &[24, 8, 12, 4, 4], same), malformed);

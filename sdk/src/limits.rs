@@ -78,7 +78,7 @@ macro_rules! by_name {
                     $(stringify!($name) => self.$name = value,)*
                     _ => return false,
                 }
-                // One option raises both limits.
+                // The option `expanded_bytes` raises both limits.
                 if name == "expanded_bytes" {
                     self.shared_bytes = value;
                 }

@@ -176,7 +176,7 @@ fn what_a_later_plugin_describes_is_kept_or_passed_over() {
     );
     assert_eq!(description.options[0].kind, OptionKind::Text);
     assert_eq!(description.attributes, [("from-the-future".to_owned(), "something".to_owned())]);
-    // A score below all others means no score.
+    // A probe result below the valid scores counts as a missing score.
     let (source, context) = (MemorySource::file("a", *b"x"), MemoryContext::default());
     assert_eq!(format(Unknown::Nothing).unwrap().probe(&source, &context), Ok(None));
     assert_eq!(context.notes(), ["a line"]);

@@ -196,7 +196,7 @@ def table(rng, has_key=False) -> pa.Table:
         fields.append(pa.field(KEY, pa.string()))
     made = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
     if rows > 3 and rng.random() < 0.3:
-        # Several chunks, each a slice with an offset into its buffers.
+        # The table now has several chunks. Each is a slice with an offset into its buffers.
         cut = rng.randrange(1, rows)
         made = pa.concat_tables([made.slice(0, cut), made.slice(cut)])
     return made

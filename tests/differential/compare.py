@@ -202,7 +202,7 @@ def _is_in_feature(one, two):
     if isinstance(one, bool):
         return two == int(one)
     if isinstance(one, (Date, Time, Timestamp, Duration)):
-        # Integers in the unit of the column.
+        # Times may be stored as integers in the unit of the column.
         units = one.days if isinstance(one, Date) else one.ns
         return two in [units, units * 86_400_000, *(units // unit for unit in UNITS.values())]
     if isinstance(one, str) and isinstance(two, (int, float)):

@@ -140,7 +140,7 @@ def calls(mark, protocol, hub, storages=True):
         ),
         "script": (Call(runpy.run_path, f"{hub}/hubconf.py", {"leave": mark("script")}), runpy.run_path),
         "pickle": (Call(pickle.loads, pickle.dumps(Call(exec, code(mark("pickle"))), 2)), pickle.loads),
-        # Known containers, filled from an unknown iterator.
+        # These calls fill known containers from an unknown iterator.
         "in_list": (Call(list, mapped("in_list")), map),
         "in_set": (Call(set, mapped("in_set")), map),
         "in_frozenset": (Call(frozenset, mapped("in_frozenset")), map),

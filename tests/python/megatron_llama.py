@@ -33,7 +33,7 @@ def megatron(case, checkpoint):
     tensor_parallel.get_cuda_rng_tracker().fork = lambda *_: contextlib.nullcontext()
     tokens = torch.tensor(TOKENS)
     positions = torch.arange(tokens.shape[1]).expand_as(tokens)
-    # True means masked.
+    # In this mask, True means masked.
     mask = torch.ones(1, 1, tokens.shape[1], tokens.shape[1]).triu(1).bool()
     with torch.no_grad():
         return config, model.eval()(tokens, positions, mask)

@@ -35,7 +35,7 @@ from megatron.core.transformer.transformer_config import TransformerConfig
 import facts
 import ranks
 
-# Tensor, pipeline and expert ranks.
+# For each case, the number of tensor, pipeline and expert ranks.
 CASES = {"gated": (2, 2, 1), "tied": (2, 2, 1), "experts": (1, 1, 2)}
 WORDS = 32
 

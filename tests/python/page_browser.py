@@ -16,7 +16,7 @@ from playwright.sync_api import expect, sync_playwright
 WIDTHS = {"wide": (1400, 900), "narrow": (390, 800)}
 # Only visible rows may have elements, for any number of tensors.
 MOST_ELEMENTS = 4000
-# Part of the message of a search that found something.
+# The message of a search contains this if the search found something.
 FOUND = re.compile(" of ")
 
 
@@ -111,7 +111,7 @@ def by_mouse(page, task):
     assert page.locator("[role=treeitem]").count() == 0
     search.fill("")
     page.wait_for_selector("[role=treeitem]")
-    # Into the treemap and out again.
+    # Opens a node of the treemap, and goes back.
     crumbs = page.locator(".crumbs button")
     before = crumbs.count()
     groups = page.locator(".map .group")

@@ -88,7 +88,7 @@ def compare(name, dtype, stats, raw, seen):
         exact = finite.astype(np.longdouble)
         with np.errstate(all="ignore"):
             mean, std = exact.mean(), exact.std()
-        # Cancellation leaves the rounding error of the largest value in F64.
+        # If large values cancel out, the mean keeps the F64 rounding error of the largest value.
         rounding = 1e-15 * float(np.abs(exact).max())
         assert abs(stats["mean"] - mean) <= 1e-6 * abs(mean) + rounding, (name, dtype, stats["mean"], mean)
         found = float(stats["std"])

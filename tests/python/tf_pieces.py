@@ -58,7 +58,7 @@ some = {"a": random.normal(size=(3,)).astype(np.float32), "b": random.integers(0
 merge("uneven", [save("some", some), str(folder / "nothing")])
 facts["uneven"] = {name: fact(value) for name, value in some.items()}
 
-# Shards of at most 900 bytes, which divide variables of several rows.
+# Shards have at most 900 bytes, so variables of several rows are divided.
 checkpoint = tf.train.Checkpoint(
     w=tf.Variable(random.normal(size=(40, 10)), dtype=tf.float32), b=tf.Variable(random.normal(size=(7,))))
 policy = tf.train.experimental.MaxShardSizePolicy(max_shard_size=900)

@@ -22,7 +22,7 @@ pub fn read_file(format: &dyn Format, bytes: &[u8]) -> bool {
 /// Reads `message` as the data of a record, for each kind of message, after a valid record. Returns
 /// whether it could be read as one of them.
 pub fn read_message(format: &dyn Format, message: &[u8]) -> bool {
-    // One feature "a" of the integers 1 and 2.
+    // The record has one feature "a" with the integers 1 and 2.
     let good = b"\x0a\x0e\x0a\x0c\x0a\x01a\x12\x07\x1a\x05\x0a\x03\x01\x02\x03";
     let source = MemorySource::file("data.tfrecord", [frame(good), frame(message)].concat());
     let mut is_read = false;

@@ -54,7 +54,8 @@ fn every_structure_is_taken_at_every_size() {
         let least = *frozen.get(&name).unwrap_or(&(3 * WORD));
         let own = facts.size / WORD;
         assert!(least <= facts.size && facts.size % WORD == 0, "{name}");
-        // Sizes up to ours and beyond, with extra slots of a later revision.
+        // Tests sizes up to this side's own size and beyond, as if a later revision had extra
+        // slots.
         let tail = 5;
         for size in 0..=facts.size + tail * WORD {
             let mut words = vec![SET; own + tail];

@@ -40,7 +40,7 @@ pub(super) fn check(
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || encode(thread))).collect();
-        // Passes on the panic of a broken rule.
+        // Passes on the panic of a thread in which a rule was broken.
         for thread in threads {
             if let Err(payload) = thread.join() {
                 std::panic::resume_unwind(payload);

@@ -371,7 +371,7 @@ fn with_other_content(all: &mut Vec<TestCatalog>) {
         let spacings: Vec<u8> = [0.5_f64, 1.25].iter().flat_map(|number| number.to_le_bytes()).collect();
         catalog.attribute(first, "spacings", Value::numbers(Dtype::F64, spacings)?)?;
         catalog.attribute(first, "units", Value::list(["mm", ""].map(Value::text))?)?;
-        // The same key as on the other tensor, with a different value.
+        // The two tensors have the same key, with different values.
         catalog.attribute(second, "text", Value::text("b"))
     });
     add(all, "metadata without tensors", |catalog| catalog.metadata_text("step", "3"));

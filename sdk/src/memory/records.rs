@@ -105,8 +105,8 @@ pub fn write(
     };
     let all: Vec<&Vec<RecordBatch>> = pieces.iter().collect();
     if plan.roll().is_some() {
-        // One piece per file, regardless of the plan's roll size, so that even a small test rolls
-        // over several files.
+        // Each piece gets its own file, regardless of the plan's roll size, so that even a small
+        // test rolls over several files.
         all.chunks(1)
             .chain(all.is_empty().then_some(&all[..]))
             .enumerate()

@@ -141,7 +141,7 @@ fn per_second(unit: TimeUnit) -> i64 {
 /// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
 fn date(days: i64, text: &mut impl Write) -> fmt::Result {
     const DAYS_OF_400_YEARS: i64 = 146_097;
-    // Days since March 1 of the year 0.
+    // Counts days from March 1 of the year 0.
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(DAYS_OF_400_YEARS), days.rem_euclid(DAYS_OF_400_YEARS));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -60,7 +60,7 @@ fn changed_during_the_copy(change: impl Fn(&std::fs::File)) {
     for with_old in [false, true] {
         let mut noticed = 0;
         for _ in 0..TRIES {
-            // A new source each time, because the test damages it.
+            // Each round uses a new source, because the test damages it.
             let scene = Scene::new(Shape::File, LARGE);
             scene.reset(with_old);
             let options: &[&str] =

@@ -43,7 +43,8 @@ fn bodies(magic: u32) -> Vec<Vec<u8>> {
         for at in 0..bytes.len() {
             let Some(frame) = bytes[at..].strip_prefix(&magic.to_be_bytes()) else { continue };
             let len = frame.first_chunk().map_or(0, |len| u64::from_le_bytes(*len));
-            // The magic, the length, the version, the compression, the body, the checksum.
+            // The file contains the magic, the length, the version, the compression, the body and
+            // the checksum.
             let body =
                 usize::try_from(len).ok().and_then(|len| bytes.get(at + 14..(at + len).checked_sub(4)?));
             match body {
@@ -69,7 +70,7 @@ fn survives_mutated_stores_and_arrays() {
     drive_any("orbax_store", &[manifests, nodes, vec![node[14..node.len() - 4].to_vec()]].concat());
     drive_any("orbax_zarr", &arrays);
     let stored = std::fs::read(folder().join("orbax/zarr2_compressors/z/c_blosc/0.0")).unwrap();
-    // Four chunks of one byte, and the offset and length of each.
+    // The shard has four chunks of one byte. Its index contains the offset and length of each.
     let index = (0..4_u64).flat_map(|at| [at, 1]).flat_map(u64::to_le_bytes);
     let shard: Vec<u8> = [1, 2, 3, 4].into_iter().chain(index).collect();
     drive_any("orbax_chunk", &[blosc_chunks(), vec![stored, shard]].concat());
@@ -82,7 +83,7 @@ fn blosc_chunks() -> Vec<Vec<u8>> {
     let stored_zlib =
         [b"\x78\x01\x01\x30\x00\xcf\xff", &zeros[..], &(48_u32 << 16 | 1).to_be_bytes()].concat();
     let parts = [
-        // A zero, 45 more copied from it, and two literal zeros.
+        // The chunk encodes a zero, 45 more zeros copied from it, and two literal zeros.
         (0, vec![0, 0, 7 << 5, 36, 0, 1, 0, 0]),
         (1, [&[0xf0, 33], &zeros[..]].concat()),
         (2, snap::raw::Encoder::new().compress_vec(&zeros).unwrap()),

@@ -19,8 +19,8 @@ fn columns_are_what_parse_example_gives() {
     let same = |tensors: &Path| python::script("bridge_same.py", [&*path, tensors]).json();
     let output = ferry.at("data.safetensors");
     ferry.convert(&path, &output, &with(&["--strict", "--verify"], &BYTES));
-    // Eleven columns: five dense, three ragged (one with strings), two with strings, one with lists
-    // of strings.
+    // The file has eleven columns: five dense, three ragged (one with strings), two with strings,
+    // one with lists of strings.
     assert_eq!(same(&output), json!({"columns": 11, "tensors": 20}));
 
     // The user passes the shape.

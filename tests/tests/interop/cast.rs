@@ -80,11 +80,11 @@ fn random_singles_become_what_torch_makes_of_them() {
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn doubles_are_rounded_once() {
-    // Random values, and values close to the middle between two small floats, where torch rounds
-    // twice.
+    // Tests random values, and values close to the middle between two small floats, where torch
+    // rounds twice.
     let mut near = Vec::new();
     for index in 0..1_u64 << 12 {
-        // 0 to 4095 as the upper bits of significands, with exponents from 2^-20 to 2^15.
+        // The upper bits of the significands are 0 to 4095, and the exponents are 2^-20 to 2^15.
         let exponent = 1003 + index % 36;
         for digits in [7, 10, 3, 2] {
             let upper = index << 52 >> digits;

@@ -26,7 +26,7 @@ fn numpy_loads_every_dtype_of_its_own() {
         ferry.convert(&input, &output, &["-o", order, "--verify", "--strict", "--force"]);
         assert_eq!(loaded(&output, &[]).tensors, case.all(), "{order}");
     }
-    // One array in an .npy file, in either order of elements.
+    // A single array is written to an .npy file in either order of elements.
     for order in ["order=c", "order=fortran"] {
         let array = ferry.at("c_f8.npy");
         ferry.convert(&input, &array, &["--step", "select:c_f8", "-o", order, "--verify", "--force"]);

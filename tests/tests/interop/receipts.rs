@@ -104,7 +104,7 @@ fn damage_is_found_without_ferry() {
         fs::write(zoo.at(name), content).unwrap();
     }
     admit(&tensor, &zoo.at("tensor.safetensors"));
-    // Two tensors of the same shape with swapped digests.
+    // Swaps the digests of two tensors of the same shape.
     edit(&swapped, |receipt| {
         let tensors = receipt["models"][0]["tensors"].as_array_mut().unwrap();
         let digest = tensors[0]["content"].take();
@@ -149,8 +149,7 @@ fn the_frameworks_read_every_record() {
     let outcome = zoo.check(&["--verbose"]).expect(3);
     assert!(outcome.stdout.contains("5 outputs: 0 wrong, 2 not checked in full"), "{outcome}");
     assert!(outcome.stdout.contains("column 'img': the receipt has no digest of binary values"), "{outcome}");
-    // TFRecords and Parquet in 1, 3 and 2 files with all columns, JSON without the columns of
-    // bytes.
+    // TFRecord and Parquet have 1, 3 and 2 files with all columns. JSON lacks the columns of bytes.
     let columns = COLUMNS * (1 + 3 + 2) + (COLUMNS - 2) * 2;
     assert!(
         outcome.stdout.contains(&format!("; 87 records read, {columns} columns of files equal")),
@@ -209,7 +208,7 @@ fn the_frameworks_compare_the_values_of_records() {
     let outcome = zoo.check(&[]).expect(0);
     assert!(outcome.stdout.contains("3 outputs: 0 wrong, 0 not checked in full"), "{outcome}");
 
-    // The same number of records with the same columns, in another order.
+    // These outputs have the same number of records with the same columns, in a different order.
     for name in ["all.parquet", "all.jsonl.gz", "all.tfrecord"] {
         let other = zoo.at(&format!("other.{name}"));
         zoo.ferry.convert(&zoo.at(name), &other, &["--step", "shuffle:100,seed=5"]);

@@ -128,7 +128,7 @@ fn tensorflow_reads_every_bit_of_what_ferry_writes() {
         ferry.convert(&at(&format!("{name}-made")), &at(name), &["--to", "tf-bundle", "--strict"]);
         outputs.push((at(name), bundle.expected));
     }
-    // Conversions from another format.
+    // Converts files of another format.
     for (section, case) in
         [("safetensors", "all_dtypes"), ("safetensors", "odd_names"), ("torch", "zip_module_state_dict")]
     {
@@ -177,7 +177,7 @@ fn objects_consume_what_comes_back() {
         let original = here("original");
         ferry.convert(&original, &here("copy"), &["--to", "tf-bundle", "--strict"]);
         there_and_back(&ferry, &original, &here("all"), &["--strict", "-i", "state=all"]);
-        // Every key, and the object graph unchanged.
+        // All keys are written, and the object graph is unchanged.
         assert_eq!(ferry.tensors(&here("all")), ferry.tensors(&original), "{case}");
         there_and_back(&ferry, &original, &here("model"), &[]);
         // With the graph of another checkpoint, if only the names were kept.

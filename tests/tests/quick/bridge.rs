@@ -201,7 +201,7 @@ fn splits_that_lie_are_refused() {
 #[test]
 fn dtypes_without_a_column_say_what_carries_them() {
     let ferry = Ferry::new();
-    // 1.5 and -2.
+    // The tensor contains 1.5 and -2.
     let path = ferry.write("m.safetensors", safetensors(&[("w", "BF16", &[2], &[0xc0, 0x3f, 0x00, 0xc0])]));
     let output = ferry.at("w.jsonl");
     ferry.try_convert(&path, &output, &[]).expect(3).says(&["BF16", "cast:f32", "records:tensor", "\"w\""]);

@@ -260,7 +260,8 @@ fn a_conversion_obeys_its_builder_and_its_session() {
     assert_eq!(report.verified, Some(report.tensors));
     assert!(!report.losses.is_empty() && report.losses.iter().all(|loss| loss.kind == LossKind::Alias));
     assert!(report.receipt.unwrap().exists());
-    // For a separate progress bar: input, output and tensors, hashed to the last byte.
+    // For a separate progress bar, the session counts the hashed bytes of the input, the output and
+    // the tensors, to the last byte.
     let (checked, to_check) = registry.session().checks();
     assert!(checked == to_check && checked > 2 * report.bytes, "{checked} of {to_check}");
     let again = registry.convert(&input, at("m.safetensors"));

@@ -467,7 +467,7 @@ fn an_edited_receipt_does_not_pass() {
         assert_eq!((verdict.as_str(), found), (words, Some(code)), "{record}\n{}", read(&scene.receipt()));
         fs::write(scene.receipt(), &whole).unwrap();
     }
-    // The receipt of another version of ferry or of a plugin, or with unknown fields.
+    // The receipt was written by another version of ferry or of a plugin, or has unknown fields.
     edit(&scene.receipt(), |receipt| {
         receipt["ferry"] = "9.9.9".into();
         receipt["output"]["format"]["version"] = "9.9.9".into();

@@ -355,7 +355,7 @@ fn an_index_is_lines_that_reading_goes_by() {
     let before = ferry.rows(&input);
     let report = ferry.on("index", &input, &["--json"]).expect(0).json();
     assert_eq!(report["records"], json!(20));
-    // One line per record: its offset, and its length with its frame.
+    // The index has one line per record: its offset, and its length including the frame.
     let text = std::fs::read_to_string(ferry.at("data.tfrecord.idx")).unwrap();
     let mut end = 0;
     for line in text.lines() {

@@ -259,8 +259,8 @@ fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
     let this_plugin = outside::library("trial");
     let this_program = &workspace().program;
 
-    // The program, the plugin, and which functions ran: of the plugin's format, and of the host's
-    // catalog.
+    // Each row is the program, the plugin, and which functions ran: of the plugin's format, and of
+    // the host's catalog.
     let pairs: [(&Path, &Path, &str, Option<&str>); 4] = [
         (this_program, &this_plugin, "trial of the plugin interface", None),
         (this_program, &newer_plugin, "trial of the plugin interface", Some("catalog 0")),

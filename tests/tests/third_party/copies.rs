@@ -128,7 +128,7 @@ impl Copy {
     fn put_folder(&self, from: &Path, to: &str) {
         for file in files_below(from) {
             let name = file.to_str().expect("a source's name is UTF-8");
-            // Including embedded files other than code: recipes, pages, schemas.
+            // The copy includes embedded files other than code: recipes, pages, schemas.
             if !name.starts_with("target/") {
                 self.put_file(from, name, &format!("{to}/{name}"));
             }
@@ -139,7 +139,7 @@ impl Copy {
         let bytes = std::fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         match String::from_utf8(bytes) {
             Ok(text) => self.put(to, &text),
-            // The sample of a template.
+            // The only binary file is the sample of a template.
             Err(binary) => self.put_bytes(to, binary.as_bytes()),
         }
     }

@@ -187,7 +187,7 @@ fn each_misbehaviour_is_caught_by_its_rule() {
     let library = outside::library("misbehave");
     let ferry = Ferry::new();
     let sample = ferry.write("in.misbehave", b"MISBEHAVEsome bytes");
-    // The request, the rule that it breaks, and the reason.
+    // Each case is the request, the rule that it breaks, and the reason.
     let cases = [
         ("probe", "B3", "panicked in Format.probe"),
         ("reader", "B3", "panicked in Format.tensor_reader"),

@@ -213,7 +213,7 @@ fn many(all: &mut Vec<TestTable>) {
     let pieces: Vec<_> = [0, ROWS, 2 * ROWS].map(piece).into();
     let schema = pieces[0][0].schema();
     all.push(TestTable { title: "rows in three pieces".to_owned(), schema, pieces });
-    // More rows than fit into one batch of the requested bytes.
+    // The table has more rows than fit into one batch of the requested size.
     let piece = |first: i64| vec![batch(&[("id", ids(first..first + 1000))])];
     let pieces: Vec<_> = [0, 1000, 2000].map(piece).into();
     let schema = pieces[0][0].schema();

@@ -154,8 +154,8 @@ mod tests {
                 index: u32,
                 values: Borrowed<'_, NodeSinkTable>,
             ) -> Result<(&[u32], u32), Failure> {
-                // An unknown comparator, then an unknown kind of value, then a known one in fewer
-                // bytes.
+                // The values are an unknown comparator, then an unknown kind of value, then a known
+                // kind in fewer bytes.
                 let kind = if index == 1 { 99 } else { NodeKind::INT.0 };
                 values.node(NodeFacts { kind, class_name: "", bytes: &[0xfe], children: &[] })?;
                 Ok((&[1], if index == 0 { 77 } else { 0 }))

@@ -91,7 +91,7 @@ fn a_dry_run_says_what_may_be_lost() {
     let notes = report["notes"].to_string();
     assert!(notes.contains("2 tensors are cast from F32 to BF16"), "{notes}");
     assert!(notes.contains("1 tensors are cast from F16 to BF16"), "{notes}");
-    // 1,008 values of two bytes, two of eight, and the header.
+    // The output has 1,008 values of two bytes, two values of eight bytes, and the header.
     assert!(report["bytes"].as_u64().unwrap() < 3000, "{report}");
 }
 

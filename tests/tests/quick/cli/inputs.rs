@@ -97,7 +97,7 @@ fn splits_are_not_run_together() {
         numbered(&ferry, &format!("set/data/{name}.jsonl"), ids);
     }
     ferry.write("set/README.md", "# A data set");
-    // The root of a dataset on the Hub, and the folder of its files.
+    // The input may be the root of a dataset on the Hub, or the folder of its files.
     for (number, input) in ["set", "set/data", "set/data/t"].into_iter().enumerate() {
         let (input, output) = (ferry.at(input), ferry.at(format!("{number}.parquet")));
         let refused = ferry.try_convert(&input, &output, &[]).expect(2);

@@ -294,7 +294,7 @@ fn a_view_is_served_to_who_knows_its_address() {
     // A silent client does not block other clients, and does not prevent the server from ending.
     let _silent = TcpStream::connect(("127.0.0.1", view.port)).unwrap();
     assert_eq!(view.get(&view.path).0, 200);
-    // Only the local address.
+    // The server listens only on the local address.
     let listening = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let port = format!(":{:04X} ", view.port);
     let mut own = listening.lines().filter(|line| line.contains(" 0A ") && line.contains(&port));

@@ -156,7 +156,7 @@ fn a_library_that_crashes_is_opened_once_and_quarantined_until_it_changes() {
 fn a_library_that_never_comes_back_is_quarantined() {
     let hostile = Hostile::new("loop { std::thread::park() }");
     let input = hostile.ferry.safetensors("in.safetensors", &[("w", "U8", &[1], &[7])]);
-    // A shorter time than the ten seconds for users.
+    // The test uses a shorter time than the ten seconds for users.
     let mut first = hostile.command(&args!["convert", input, hostile.ferry.at("out.pt")]);
     let first = run(first.env("FERRY_FAULT_SCAN_SECONDS", "2")).expect(0);
     first.says(&["note", "libhostile", "quarantined", "did not come back"]);
@@ -258,7 +258,7 @@ fn a_library_that_others_may_exchange_is_refused() {
     let chmod = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
-    // The library itself, or the target of a link.
+    // The file can be the library itself, or the target of a link.
     let written = ferry.plugin_folder().join(format!("libwritten.{DLL_EXTENSION}"));
     std::fs::copy(library("torch"), &written).unwrap();
     chmod(&written, 0o666);

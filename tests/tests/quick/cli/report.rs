@@ -110,7 +110,7 @@ fn losses_are_said_and_strict_refuses_them() {
     let losses = report["losses"].as_array().unwrap();
     let lost: Vec<_> = losses.iter().filter(|loss| loss["kind"] == "tensor").collect();
     assert_eq!(lost.len(), 8, "{losses:?}");
-    // One line for each cause, or one for each loss if requested.
+    // Losses have one line for each cause, or one line for each loss if requested.
     let lines = |options: &[&str]| {
         let said = ferry.convert(&input, &output, &[&["--force"], options].concat()).stderr;
         said.lines().filter(|line| line.starts_with("lost: ") || line.starts_with("changed: ")).count()
@@ -163,7 +163,7 @@ fn formats_lists_what_can_be_read_and_written() {
         assert!(text.contains(word), "no {word}: {text}");
         assert!(json.contains(&format!("{word:?}")), "no {word}: {json}");
     }
-    // One line each, for a terminal of any width.
+    // Each format has one line, which fits a terminal of 120 columns.
     assert_eq!(table.lines().filter(|line| line.starts_with("torch")).count(), 2, "{table}");
     assert!(table.lines().chain(one.lines()).all(|line| line.chars().count() <= 120), "{table}{one}");
     ferry.run(["formats", "safetensor"]).expect(2).says(&["did you mean \"safetensors\"?"]);

@@ -23,7 +23,7 @@ fn made(ferry: &Ferry) -> std::path::PathBuf {
     let constant = singles([0.5; 4096]);
     let zero = vec![0; 4 * 4096];
     let small = singles((0..4096_u16).map(|n| f32::from_bits(u32::from(n) + 1)));
-    // F16: infinities among numbers near the end of the range of F16.
+    // The F16 tensor has infinities among numbers near the end of its range.
     let clipped: Vec<u8> =
         (0..4096_u16).flat_map(|n| (if n < 9 { 0x7c00_u16 } else { 0x7bf0 }).to_le_bytes()).collect();
     let square: &[u64] = &[64, 64];

@@ -158,7 +158,7 @@ fn a_set_that_is_replaced_is_whole_at_every_moment() {
         let count = shop.bucket.keys().len();
         let _ = shop.convert(model, url, &[&options[..], &["--force"], more].concat()).expect(0);
         shop.is_equal(model, url);
-        // With a new receipt, or without the old one.
+        // The replacement adds a new receipt, or removes the old one.
         assert!(shop.bucket.keys().len().abs_diff(count) == 1, "{:?}", shop.bucket.keys());
     }
     assert!(looks.load(Ordering::SeqCst) > 30);

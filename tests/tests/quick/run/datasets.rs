@@ -27,7 +27,7 @@ fn forty_files_are_one_table_in_ten_files() {
     let _ = zoo.run(&[]).expect(0);
     assert_eq!((zoo.total("done"), zoo.total("records")), (UNITS, 1600));
     check_rows(&zoo);
-    // One scan for each unit, and one scan for all units of the same kind.
+    // There is one scan for each unit, and one scan for all units of the same kind.
     assert_eq!(scans(&zoo), 11);
     let outcome = verify(&zoo, 0);
     assert!(outcome.stdout.contains("10 outputs: 10 ok"), "{outcome}");
@@ -41,7 +41,7 @@ fn forty_files_are_one_table_in_ten_files() {
     let _ = zoo.run(&[]).expect(0).prints(&[&format!("{UNITS} unchanged")]);
     assert_eq!((zoo.outputs(), scans(&zoo)), (stands.clone(), 11));
 
-    // The same rows in another order: one unit and one scan.
+    // The file has the same rows in a different order: one unit and one scan run again.
     zoo.write(&name(1, 7), &rows(ids(1, 7).rev(), |_| Vec::new()));
     let outcome = zoo.run(&["--explain"]).expect(0);
     assert!(outcome.stderr.contains("runs: d/s1/group-00001: ") && outcome.stderr.contains("changed"));

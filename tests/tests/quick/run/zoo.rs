@@ -232,7 +232,8 @@ fn outputs_are_no_inputs() {
     zoo.add_model("a.safetensors", 1 << 16, 1);
     zoo.add_model("sub/b.safetensors", 1 << 16, 2);
     zoo.write("rows/a.jsonl", b"{\"x\": 1}\n");
-    // Outputs inside the root, next to the sources, and of records, with the journal among them.
+    // Outputs are inside the root, next to the sources. Some are records, and the journal is among
+    // them.
     zoo.manifest(
         "[[zoo]]\nname = \"below\"\nroot = \".\"\noutput = \"out/{path}.safetensors\"\n\
          [[zoo]]\nname = \"beside\"\nroot = \"in\"\noutput = \"in/{path}.pt\"\n\

@@ -108,7 +108,7 @@ fn times(unit: &[u8], count: usize) -> Vec<u8> {
 #[test]
 #[ignore = "a minute: pickles of a million values"]
 fn nesting() {
-    // Stored in the memo, and dropped from the stack.
+    // The function is stored in the memo, and dropped from the stack.
     let function = [&global("m", "f")[..], b"q\x000"].concat();
     let nested = |parts: &[&[u8]]| [&[&function[..]][..], parts].concat().concat();
     let deep = Refused("nested too deep");

@@ -25,7 +25,7 @@ fn a_stage_in_a_clone_is_not_obeyed() {
                          "files": [file], "stale": []});
         json!({"version": 1, "sync": false, "action": {"set": set}}).to_string()
     };
-    // The proof of a lock from another kernel.
+    // This proof of a lock comes from another kernel.
     let proof = r#"{"inode":1,"changed":[1,0],"born":1}"#;
     let area = format!("r/{}", staging_area());
     for (stage, record) in [("into", set("d/.bash_login")), ("from", set("precious"))] {

@@ -242,8 +242,8 @@ fn links_that_stay_or_are_named_are_followed() {
     for folder in ["cached", "annex/.git/annex/objects", "named"] {
         std::fs::create_dir_all(home(folder)).unwrap();
     }
-    // A folder that huggingface_hub filled from its cache, git-annex, and a path that the user
-    // passed.
+    // Links are followed in a folder that huggingface_hub filled from its cache, in git-annex, and
+    // in a path that the user passed.
     symlink(home("hub/models--a--b/blobs/1"), home("cached/model.safetensors")).unwrap();
     std::fs::rename(home("store/w"), home("annex/.git/annex/objects/SHA256")).unwrap();
     symlink(".git/annex/objects/SHA256", home("annex/model.safetensors")).unwrap();
@@ -253,7 +253,7 @@ fn links_that_stay_or_are_named_are_followed() {
         ferry.convert(&home(input), &home("o.pt"), &["--force", "--strict"]);
         assert!(holds(&std::fs::read(home("o.pt")).unwrap()), "{input}");
     }
-    // A model and its data in the Hub's cache.
+    // A model and its data are in the Hub's cache.
     let cached = home("hub/models--a--b/snapshots/1");
     std::fs::create_dir_all(&cached).unwrap();
     for name in ["model.onnx", "model.onnx.data"] {

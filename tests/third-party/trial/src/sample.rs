@@ -78,7 +78,7 @@ impl Sample {
 
     /// Two rows of 32 elements in 18 bytes each, in two blocks.
     fn extension(&mut self) {
-        // The layout of GGUF's Q4_0: a 16-bit scale and 32 numbers of 4 bits.
+        // This is the layout of GGUF's Q4_0: a 16-bit scale and 32 numbers of 4 bits.
         let info = DtypeInfo::extension("Q4_0", 32, 18, 1).expect("18 is a multiple of 1");
         self.index.dtypes.push(info);
         let blocks = [0_u8, 1].map(|row| {
