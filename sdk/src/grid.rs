@@ -241,7 +241,8 @@ mod tests {
         assert_eq!(kind(&[3, 4], clipped, &[24, 0, 12, 4], |grid| grid.fill = None), Some(ErrorKind::Plugin));
         let other = |grid: &mut Grid| grid.tiles = Tiles::Consecutive { first: StorageId(3), count: 4 };
         assert_eq!(kind(&[3, 4], clipped, &[24; 4], other), Some(ErrorKind::Plugin));
-        // 51 tiles, of which 50 are absent. Each absent tile expands 4 stored bytes to 24 bytes.
+        // The grid claims 51 tiles, of which 50 are absent. Each absent tile expands 4 stored bytes
+        // to 24 bytes.
         let limit = Some(ErrorKind::Limit);
         let claimed = |grid: &mut Grid| grid.tiles = Tiles::Consecutive { first: StorageId(0), count: 51 };
         assert_eq!(kind(&[102, 3], clipped, &[], claimed), limit);

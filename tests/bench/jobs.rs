@@ -189,7 +189,8 @@ impl Bench {
         let mut rows = Vec::new();
         for (model, bytes) in [("model", self.bytes), ("large", large)] {
             for from in self.inputs() {
-                // One kind at a time, because some disks have no room for all kinds at this size.
+                // Makes one kind at a time, because some disks have no room for all kinds at this
+                // size.
                 if model == "large" {
                     self.make_from_safetensors(model, from);
                 }

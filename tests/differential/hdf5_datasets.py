@@ -332,7 +332,7 @@ def main():
             values += compared
             if not wrong:
                 continue
-            # One dataset may hide the faults of others in its file.
+            # One dataset may hide faults of other datasets in the same file.
             alone = []
             for own in seeds:
                 again, _ = differences(arguments.ferry, folder, number, [own])

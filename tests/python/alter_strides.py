@@ -12,7 +12,8 @@ import facts
 plain, altered = sys.argv[1:]
 torch.save({"w": torch.arange(64.0 * 48).reshape(64, 48)}, plain)
 
-# BININT1 48, BININT1 1, TUPLE2: the row-major strides of [64, 48]. They become those of a transpose.
+# BININT1 48, BININT1 1, TUPLE2: the row-major strides of [64, 48]. The script replaces them with
+# the strides of a transpose.
 before, after = b"K\x30K\x01\x86", b"K\x01K\x40\x86"
 with zipfile.ZipFile(plain) as source, zipfile.ZipFile(altered, "w") as target:
     for name in source.namelist():

@@ -27,7 +27,7 @@ def make(kind, numbers, path):
         writer = gguf.GGUFWriter(path, "bench")
         for i in range(count):
             blocks = random.integers(0, 256, (ROWS, COLUMNS // 256, 144), dtype=np.uint8)
-            # The scales of a block are two F16 at its start. They must be finite.
+            # The scales of a block are two F16 at its start. These scales must be finite.
             blocks[..., [1, 3]] &= 0x3B
             blocks = blocks.reshape(ROWS, -1)
             writer.add_tensor(f"blk.{i}.ffn_up.weight", blocks, raw_dtype=gguf.GGMLQuantizationType.Q4_K)

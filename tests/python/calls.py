@@ -150,7 +150,8 @@ def calls(mark, protocol, hub, storages=True):
         "in_size": (Call(torch.Size, mapped("in_size")), map),
         "as_factory": (Call(collections.defaultdict, told("factory")), armed.factory),
         "as_key": ({run("as_key"): 1}, eval),
-        # Functions of torch with calls among their arguments. One of them calls its argument.
+        # These are functions of torch with calls among their arguments. One of the functions calls
+        # its argument.
         "from_type": (
             Call(
                 torch._tensor._rebuild_from_type_v2, eval, torch.Tensor,

@@ -43,7 +43,7 @@ def next_of(ids):
     size = model.config.vocab_size
     found = ask("completion", prompt=ids, n_predict=1, n_probs=size, temperature=0.0, cache_prompt=False, ignore_eos=True)
     logs = torch.full((size,), float("nan"))
-    # None if the most likely token has no text.
+    # The field is None if the most likely token has no text.
     for entry in (found.get("completion_probabilities") or [{"top_logprobs": []}])[0]["top_logprobs"]:
         logs[entry["id"]] = entry["logprob"]
     return logs

@@ -183,7 +183,7 @@ def check_case(folder, checkpoint_name, state, case):
     assert before.keys() == truth.keys() and truth, (name, before.keys() ^ truth.keys())
     assert all((before[key] != truth[key]).any() for key in truth if "kernel" in key or key == "0"), name
     status = checkpoint(made).read(str(folder / checkpoint_name))
-    # Without an optimizer, its state is left over.
+    # If the objects have no optimizer, the optimizer state in the checkpoint is not consumed.
     if state == "all" or name not in WITHOUT_OPTIMIZER and name != "keras_listed":
         status.assert_consumed()
     if name != "keras_listed":

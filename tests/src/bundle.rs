@@ -418,8 +418,8 @@ fn cuts() -> [Vec<Slice>; 4] {
             vec![Some((0, 2)), Some((3, 1))],
             vec![Some((2, 4)), Some((0, 3))],
         ],
-        // The whole tensor, with a length that is not needed. Its key differs from the key without
-        // that length.
+        // This slice is the whole tensor, with a length that is not needed. Its key differs from
+        // the key without that length.
         vec![vec![None, Some((0, 4))]],
     ]
 }

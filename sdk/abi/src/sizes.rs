@@ -69,7 +69,7 @@ fn every_structure_is_taken_at_every_size() {
                 assert_eq!(failure.details, expected, "{name} of {size} bytes");
                 continue;
             }
-            // Only whole words are adopted.
+            // A side adopts only whole words.
             let there = (size / WORD).min(own);
             let expected: Vec<u64> = (0..own)
                 .map(|word| if word == 0 { size as u64 } else { SET * u64::from(word < there) })

@@ -157,7 +157,7 @@ impl<O: Deref<Target = Handle<SourceTable>> + Send + Sync> Source for RemoteSour
     }
 
     fn advise(&self, ranges: &[FileRange]) {
-        // Only a hint: errors are ignored.
+        // This call is only a hint, so errors are ignored.
         let _ = self.object.advise(&encode_ranges(ranges));
     }
 }

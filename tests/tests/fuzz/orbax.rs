@@ -64,8 +64,8 @@ fn survives_mutated_stores_and_arrays() {
     let arrays = [seeds(".zarray"), seeds("zarr.json")].concat();
     assert!(manifests.len() >= 16 && nodes.len() >= 8, "{} {}", manifests.len(), nodes.len());
     assert!(arrays.len() >= 30, "{}", arrays.len());
-    // A root with one child: the leaf before it. Its body is between the first 14 bytes and the
-    // checksum.
+    // The node is a root with one child, the leaf before it. The body of the node is between the
+    // first 14 bytes and the checksum.
     let node = inner(1, "d/x", &[(b"w/.zarray".to_vec(), 0, 0, LEAF.len() as u64)], false);
     drive_any("orbax_store", &[manifests, nodes, vec![node[14..node.len() - 4].to_vec()]].concat());
     drive_any("orbax_zarr", &arrays);
@@ -91,7 +91,7 @@ fn blosc_chunks() -> Vec<Vec<u8>> {
         (4, zstd::encode_all(&zeros[..], 1).unwrap()),
     ];
     let chunk = |codec: u8, shuffle: u8, part: &[u8]| {
-        // One block, which is not split, directly after the header.
+        // The chunk has one block, which is not split and directly follows the header.
         let part_len = u32::try_from(part.len()).unwrap();
         let words = [48, 48, 24 + part_len, 20, part_len].map(u32::to_le_bytes).concat();
         [&[2, 1, 16 | shuffle | codec << 5, 4], &words[..], part].concat()

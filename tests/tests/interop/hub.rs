@@ -119,7 +119,7 @@ fn a_folder_of_several_models_goes_whole() {
         let input = ferry.at(case);
         let (output, back) = (ferry.at("out"), ferry.at("back"));
         ferry.convert(&input, &output, &["--to", target, "--strict", "--verify"]);
-        // Other forms of the model, and files of git, are not copied.
+        // The ONNX form of the model and git's own files are not copied.
         for name in ["onnx/model.onnx", ".gitattributes"].map(Path::new) {
             assert!(!output.join(name).exists(), "{}", name.display());
             if input.join(name).exists() {

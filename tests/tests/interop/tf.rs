@@ -100,7 +100,7 @@ fn tensorflow_reads_every_bit_of_what_ferry_writes() {
     let ferry = Ferry::new();
     let at = |name: &str| ferry.at(name);
     let mut outputs = Vec::new();
-    // Copies of files that TensorFlow wrote, including V1. Some have several data files.
+    // Copies files that TensorFlow wrote, including V1. Some of them have several data files.
     for (number, case) in [
         "many_keys",
         "object_all_dtypes",
@@ -180,7 +180,7 @@ fn objects_consume_what_comes_back() {
         // All keys are written, and the object graph is unchanged.
         assert_eq!(ferry.tensors(&here("all")), ferry.tensors(&original), "{case}");
         there_and_back(&ferry, &original, &here("model"), &[]);
-        // With the graph of another checkpoint, if only the names were kept.
+        // If only the names were kept, the graph of another checkpoint is used.
         for names in ["key", "auto"] {
             let there = here(&format!("{names}.safetensors"));
             ferry.convert(&original, &there, &["-i", "state=all", "-i", &format!("names={names}")]);

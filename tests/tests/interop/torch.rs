@@ -126,7 +126,7 @@ fn tied_weights_stay_tied() {
     let ties = BTreeSet::from([["emb.weight", "head.weight"].map(str::to_owned).to_vec()]);
     ferry.convert(&case.input(), &copy, &[]);
     assert_eq!(seen(&copy).ties, ties);
-    // Through a format without ties, with metadata that names the dropped tensor.
+    // Converts through a format without ties, whose metadata names the dropped tensor.
     ferry.convert(&case.input(), &deduped, &["-o", "tied=dedupe"]);
     assert_eq!(seen(&deduped).tensors.len(), 14);
     ferry.convert(&deduped, &back, &[]);

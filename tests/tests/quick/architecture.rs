@@ -19,7 +19,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("proto", &[]),
     ("plugins", &["sdk", "proto", "plugins", "plugins/shared"]),
     ("plugins/shared", &["sdk", "proto", "plugins/shared"]),
-    // Not a plugin, but a program that `ferry run` writes next to its reports.
+    // This is not a plugin, but a program that `ferry run` writes next to its reports.
     ("plugins/check", &[]),
     // Loading libraries needs the types of the plugin boundary.
     ("host/core", &["sdk", "sdk/abi"]),
@@ -34,7 +34,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("host/remote", &["sdk", "host/core"]),
     // host/README.md lists the items of the layers that this crate uses.
     ("host/run", &["sdk", "host/tensorferry", "host/core", "host/publish", "host/convert", "host/remote"]),
-    // It does not depend on models or formats.
+    // The page crate does not depend on models or formats.
     ("host/page", &[]),
     ("host/cli", &["sdk", "host/tensorferry", "host/core", "host/run", "host/page", "plugins/check"]),
     // The program in the wheel is part of its module.

@@ -203,7 +203,7 @@ fn tensors_are_saved_whole_or_not_at_all() {
     let copies = model
         .tensors()
         .map(|tensor| NewTensor::new(tensor.name(), tensor.dtype(), tensor.shape(), tensor.read().unwrap()));
-    // They can also be streamed. Tied tensors stay tied under any names.
+    // Tensors can also be streamed. Tied tensors stay tied under any names.
     let again = ["b", "c"].map(|name| NewTensor::opened(name, &model.tensor("a").unwrap()));
     registry.save(folder.path().join("m.pt"), copies.chain(again)).unwrap();
     let copied = registry.open(folder.path().join("m.pt")).unwrap();

@@ -282,7 +282,8 @@ fn what_has_no_counterpart_is_refused_by_name() {
     });
     let report = ferry.convert(&folder, &ferry.at("x.gguf"), &["--json"]).json();
     assert!(report["losses"].to_string().contains("config.json: sliding_window"), "{report}");
-    // No program could load a file of an unknown architecture. It is written only on request.
+    // No program could load a file of an unknown architecture. Such a file is written only on
+    // request.
     let (ferry, folder) =
         refused(&["OtherForCausalLM", "LlamaForCausalLM", "Qwen3ForCausalLM", "names=keep"], &|config, _| {
             config["architectures"] = json!(["OtherForCausalLM"]);

@@ -448,8 +448,8 @@ fn records_are_compared_whatever_their_formats() {
     let fewer = diff(&parquet, &["--step", "map:select,columns=id"]).expect(1);
     assert!(fewer.stdout.starts_with("different: 3 differences\n"), "{fewer}");
     assert!(fewer.stdout.contains("column \"img\": only B has it"), "{fewer}");
-    // With a tolerance, or compared with tensors, records are compared as the tensors that they
-    // become.
+    // If there is a tolerance, or if the other input has tensors, records are compared as the
+    // tensors that they become.
     assert!(diff(&parquet, &["--atol", "0.1"]).expect(0).stdout.ends_with(" tensors\n"));
     let tensors = fixtures::cases("safetensors", "all_dtypes").remove(0).input();
     diff(&tensors, &[]).expect(1);

@@ -361,7 +361,7 @@ fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_until_then() {
     assert!(gone[0] > at("commit a/receipt.ferry.json"), "{done:?}");
     assert_eq!(store.below("a/").len(), before);
     assert_eq!(registry.open(url).unwrap().tensors().count(), 6);
-    // One file, which is written before the index of the older set is removed.
+    // The output is one file, which is written before the index of the older set is removed.
     convert("10KB", true).unwrap();
     let done = commits(store.take_done());
     let at =

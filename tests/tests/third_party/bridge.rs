@@ -43,7 +43,7 @@ fn tensors_of_an_outside_format_are_columns() {
     );
     ferry.convert(&all, &back, &["--verify", "--strict"]);
     assert!(ferry.rows(&back) == ferry.rows(&path));
-    // Without metadata of a conversion, the name and shape show that it is a column.
+    // Without metadata of a conversion, the name and shape show that the tensor is a column.
     ferry.convert(&path, &one, &["--step", "map:select,columns=id", "--step", "drop_metadata:*"]);
     ferry.convert(&one, &column, &[]);
     let ids: Vec<Value> = (0..ROWS).map(|id| json!({"id": id})).collect();

@@ -145,7 +145,7 @@ fn the_trial_format_goes_through_the_built_in_ones() {
         }
     }
     let strict = ferry.at("strict.safetensors");
-    // One of the seven is only a note, because its type is restored, and it is not an error.
+    // One of the seven losses is only a note, because its type is restored, so it is not an error.
     ferry.run(args!["convert", index, strict, "--strict"]).expect(3).says(&["grid: units", "5 more"]);
     assert!(!strict.exists());
 }

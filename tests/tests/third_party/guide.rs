@@ -10,8 +10,8 @@ use tensorferry_tests::guide::{Chapter, WITH_COMPILERS, clone};
 #[ignore = "builds crates out of the workspace"]
 fn the_guides_plugins_are_built_as_it_says() {
     for name in WITH_COMPILERS {
-        // Not in /tmp, because libraries are opened only from folders that no other user may write
-        // to.
+        // The folder is not in /tmp, because libraries are opened only from folders that no other
+        // user may write to.
         let ferry = Ferry::on_disk();
         let clone = clone(ferry.home());
         std::fs::create_dir_all(outside::target()).unwrap();

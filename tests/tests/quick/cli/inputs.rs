@@ -540,7 +540,7 @@ fn a_folder_of_weights_becomes_a_prefix() {
     std::fs::write(ferry.at("m/config.json"), "{}").unwrap();
     ferry.convert(&ferry.at("m"), &ferry.at("model/tf"), &to_bundle);
     assert!(ferry.at("model/tf/config.json").is_file());
-    // Not a prefix, because the output may be several shards.
+    // The output is a folder and not a prefix, because it may be several shards.
     ferry.convert(&ferry.at("out"), &ferry.at("shards"), &["--to", "safetensors"]);
     assert!(ferry.at("shards/model.safetensors").is_file());
 }

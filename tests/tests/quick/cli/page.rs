@@ -82,7 +82,7 @@ fn a_page_holds_the_model_and_its_values() {
     assert_eq!((of("bytes", matrix), of("file", matrix)), (32000.into(), 0.into()));
     assert!(of("offset", matrix).as_u64().is_some_and(|offset| offset > 8));
     assert_eq!(model["files"][0], "model.safetensors");
-    // Every other row and column. One of the values is missing.
+    // The heat map has every other row and column. One of the values is missing.
     let heat = &model["heat"][matrix.to_string()];
     assert_eq!(
         (&heat["rows"], &heat["columns"], &heat["steps"]),

@@ -129,8 +129,8 @@ fn slices_of_every_fixture_are_those_of_the_whole() {
             if texts.is_empty() {
                 continue;
             }
-            // Some inputs need an option for their dtype, or lack a part. They are covered by other
-            // tests.
+            // Some inputs need an option for their dtype, or lack a part. Other tests cover these
+            // inputs.
             let whole = show(&texts);
             if whole.code != Some(0) {
                 assert!(!whole.stderr.contains("panicked") && whole.code != Some(5), "{whole}");
